@@ -2,9 +2,9 @@
 //!
 //! A [`Catalog`] is an immutable snapshot, built by [`merge`](merge::merge) from one [`Listing`] per server; readers hold
 //! an `Arc`. [`listing`] requests the lists of a server, [`diff`] compares two snapshots, [`throttle`] limits how often
-//! changes are announced, and [`copy`] stores listings for the next start. Nothing here holds a connection.
+//! changes are announced, and [`listing_cache`] stores listings for the next start. Nothing here holds a connection.
 
-pub mod copy;
+pub mod listing_cache;
 pub mod diff;
 pub mod entry;
 pub mod filter;
@@ -36,7 +36,7 @@ use toolway_wire::message::{
 };
 
 pub use self::{
-    copy::DiskCopy,
+    listing_cache::ListingCache,
     diff::Diff,
     entry::{Entry, PromptEntry, ResourceEntry, TemplateEntry, ToolEntry},
     filter::Filter,

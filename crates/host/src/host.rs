@@ -122,7 +122,7 @@ impl Host {
     pub async fn start(config: &Config, ports: HostPorts, options: HostOptions) -> Result<Self, HostError> {
         let events = EventSender::new();
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        let catalog_publisher = CatalogPublisher::new(options.copy.clone(), events.clone());
+        let catalog_publisher = CatalogPublisher::new(options.listing_cache.clone(), events.clone());
         let chance = seal::random_token().ok().and_then(|word| u64::from_str_radix(word.get(..16)?, 16).ok());
         let embedded = options.servers.iter().map(|server| (server.name.clone(), Arc::new(server.clone()))).collect();
         let (slots, policy) = (CallSlots::new(options.calls), Policy::of(options.stance));
@@ -145,7 +145,7 @@ impl Host {
         let host = Self { inner: Arc::new(inner) };
         let plan = host.plan(config)?;
         host.inner.catalog_publisher.set_naming(naming(config));
-        host.inner.catalog_publisher.load_copies(&plan.wanted).await;
+        host.inner.catalog_publisher.load_cached(&plan.wanted).await;
         host.inner.catalog_publisher.publish().await;
         host.inner.tasks.spawn(Arc::clone(&host.inner.catalog_publisher).run(host.inner.stop.clone()));
         host.apply(plan);
@@ -292,8 +292,8 @@ impl Host {
     }
 
     /// Waits until the listings received so far are stored for the next start.
-    pub async fn wait_for_copies(&self) {
-        self.inner.catalog_publisher.wait_for_copies().await;
+    pub async fn wait_for_listing_cache(&self) {
+        self.inner.catalog_publisher.wait_for_listing_cache().await;
     }
 
     /// Shuts down in order: calls in flight fail, servers get time to exit, token refreshes are completed and stored, and
@@ -303,7 +303,7 @@ impl Host {
         self.inner.tasks.close();
         let left = async {
             self.inner.tasks.wait().await;
-            self.inner.catalog_publisher.wait_for_copies().await;
+            self.inner.catalog_publisher.wait_for_listing_cache().await;
         };
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, left).await.is_err() {
             tracing::warn!("some servers did not shut down within {SHUTDOWN_TIMEOUT:?}");
@@ -434,7 +434,7 @@ fn host_context(
             environment: Arc::new(options.environment),
             keychain: options.keychain,
             keeper: options.keeper,
-            patience: options.patience,
+            shutdown: options.shutdown,
             http: options.http,
             sign_ins: SignIns {
                 failed_sign_ins: Arc::default(),

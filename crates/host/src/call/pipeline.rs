@@ -74,7 +74,7 @@ async fn run_stages(
         task: task.as_deref(),
     };
     let interactivity = if wire_request.is_interactive() { Interactivity::Interactive } else { Interactivity::NonInteractive };
-    let lease = connection.seat(&ready, origin, interactivity, host.slots.patience()).await;
+    let lease = connection.lease(&ready, origin, interactivity, host.slots.patience()).await;
     let lease = lease.map_err(|no_lease| no_lease_outcome(connection, no_lease))?;
     let permit = admit(host, connection, grant, client_slot).await?;
     let terms = request.terms.unwrap_or_else(|| connection.wanted().terms());

@@ -16,7 +16,7 @@ use toolway_wire::{
     json::Raw,
     message::{
         ServerCapabilities,
-        item::{Malformed, Prompt, Resource, Template, Tool},
+        item::{MalformedItem, Prompt, Resource, Template, Tool},
         result::{CacheHint, CacheScope},
     },
     notice::List,
@@ -333,7 +333,7 @@ fn instructions(peer: &Peer) -> Option<String> {
 // === impl UnreadableItem ===
 
 impl UnreadableItem {
-    fn malformed<T: CatalogItem>(item: &Malformed) -> Self {
+    fn malformed<T: CatalogItem>(item: &MalformedItem) -> Self {
         let [name, uri] = item.raw.fields(["name", "uri"]);
         let name = name.or(uri).and_then(|name| name.as_str().map(|name| name.chars().take(200).collect()));
         Self { kind: T::KIND, name, reason: item.to_string(), failed: None }

@@ -23,7 +23,7 @@ use toolway_config::ServerName;
 use crate::{
     catalog::{
         Catalog, Filter, Freshness, Listing, Naming, Offer,
-        copy::DiskCopy,
+        listing_cache::ListingCache,
         diff::Diff,
         merge,
         throttle::{Announce, Throttle},
@@ -41,10 +41,10 @@ pub(crate) struct CatalogPublisher {
     revision: AtomicU64,
     /// Allows one merge at a time, so that a snapshot is never replaced by an older one.
     merging: Semaphore,
-    copy: Option<DiskCopy>,
+    cache: Option<ListingCache>,
     events: EventSender,
     /// Writes of stored listings that are in progress.
-    copies: TaskTracker,
+    writes: TaskTracker,
 }
 
 #[derive(Clone, Default)]
@@ -54,16 +54,16 @@ struct Offers {
 }
 
 impl CatalogPublisher {
-    pub(crate) fn new(copy: Option<DiskCopy>, events: EventSender) -> Arc<Self> {
+    pub(crate) fn new(cache: Option<ListingCache>, events: EventSender) -> Arc<Self> {
         Arc::new(Self {
             offers: Mutex::default(),
             snapshot: watch::Sender::new(Arc::new(Catalog::empty())),
             changed: Notify::new(),
             revision: AtomicU64::new(0),
             merging: Semaphore::new(1),
-            copy,
+            cache,
             events,
-            copies: TaskTracker::new(),
+            writes: TaskTracker::new(),
         })
     }
 
@@ -105,13 +105,13 @@ impl CatalogPublisher {
     }
 
     /// Loads the stored listings of these servers from disk.
-    pub(crate) async fn load_copies(self: &Arc<Self>, servers: &WantedSet) {
-        let Some(copy) = self.copy.clone() else { return };
+    pub(crate) async fn load_cached(self: &Arc<Self>, servers: &WantedSet) {
+        let Some(cache) = self.cache.clone() else { return };
         let wanted: Vec<_> =
             servers.values().filter_map(|server| Some((Arc::clone(server), server.definition()?))).collect();
         let read = move || {
             let recall =
-                |(server, definition): (Arc<WantedServer>, String)| match copy.recall(&server.name, &definition) {
+                |(server, definition): (Arc<WantedServer>, String)| match cache.load(&server.name, &definition) {
                     Ok(listing) => Some((server, listing?)),
                     Err(error) => {
                         tracing::warn!(%error, "ignoring the stored listing of a server");
@@ -175,22 +175,22 @@ impl CatalogPublisher {
     }
 
     /// Waits until all pending writes of listings are done.
-    pub(crate) async fn wait_for_copies(&self) {
-        self.copies.close();
-        self.copies.wait().await;
-        self.copies.reopen();
+    pub(crate) async fn wait_for_listing_cache(&self) {
+        self.writes.close();
+        self.writes.wait().await;
+        self.writes.reopen();
     }
 
-    fn keep_copy(&self, server: &WantedServer, listing: Arc<Listing>) {
-        let (Some(copy), Some(definition)) = (self.copy.clone(), server.definition()) else { return };
+    fn store_listing(&self, server: &WantedServer, listing: Arc<Listing>) {
+        let (Some(cache), Some(definition)) = (self.cache.clone(), server.definition()) else { return };
         let (name, lists) = (server.name.clone(), server.lists);
-        self.copies.spawn_blocking(move || {
+        self.writes.spawn_blocking(move || {
             // A partial listing replaces only its own kind in the stored one.
-            let listing = match (lists, copy.recall(&name, &definition)) {
+            let listing = match (lists, cache.load(&name, &definition)) {
                 (Lists::Only(kind), Ok(Some(before))) => Arc::new(before.with(kind, &listing)),
                 _ => listing,
             };
-            if let Err(error) = copy.keep(&name, &definition, &listing) {
+            if let Err(error) = cache.store(&name, &definition, &listing) {
                 tracing::warn!(server = %name, %error, "cannot store the listing of the server for the next start");
             }
         });
@@ -203,7 +203,7 @@ impl CatalogSink for CatalogPublisher {
             Offer { listing: Arc::clone(&listing), filter: Arc::clone(&server.filter), freshness: Freshness::Verified };
         self.offers.lock().of.insert(server.name.clone(), offer);
         self.changed.notify_one();
-        self.keep_copy(server, listing);
+        self.store_listing(server, listing);
     }
 
     fn set_filter(&self, server: &ServerName, filter: &Arc<Filter>) {

@@ -14,7 +14,7 @@ use toolway_host::{
     catalog::Origin,
     connection::{
         WantedServer,
-        client_features::{Asked, ElicitationModes, Elicitor},
+        client_features::{IncomingServerRequest, ElicitationModes, Elicitor},
         tap::{Passage, Tap},
     },
     event::{CallStage, HostEvent},
@@ -143,7 +143,7 @@ impl Elicitor for TestElicitor {
         ElicitationModes::Forms
     }
 
-    fn elicit(&self, asked: Asked) -> BoxFuture<'_, Answer> {
+    fn elicit(&self, asked: IncomingServerRequest) -> BoxFuture<'_, Answer> {
         Box::pin(async move {
             assert!(matches!(self, Self::Answers), "test panic");
             Answer::Given(Raw::of(&json!({ "action": "accept", "content": { "name": asked.server.as_str() } })))

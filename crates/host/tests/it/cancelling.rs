@@ -34,7 +34,7 @@ async fn dropped_call_is_recorded_and_cancelled_at_the_server() {
     let call = host.host.call(host.request("files__wait", None));
     tokio::select! {
         outcome = call => panic!("{outcome}"),
-        () = files.reached("tools/call", 1) => {}
+        () = files.until_received("tools/call", 1) => {}
     }
     within("the cancellation", files.left(1)).await;
     assert_eq!(endings(&host).await, [Ending::Cancelled]);
@@ -49,7 +49,7 @@ async fn cancelled_call_ends_as_cancelled() {
     let mut call = host.host.open(host.request("files__wait", None));
     tokio::select! {
         _ = call.next() => panic!("it waits"),
-        () = files.reached("tools/call", 1) => {}
+        () = files.until_received("tools/call", 1) => {}
     }
     call.cancel("enough");
     let end = within("the end", call.next()).await;

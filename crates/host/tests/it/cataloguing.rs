@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde_json::json;
 use toolway_config::ServerName;
 use toolway_host::catalog::{
-    Catalog, Diff, DiskCopy, Filter, Freshness, ItemKind, Listing, Naming, Offer, diff::ChangeKind, filter::Switch, merge,
+    Catalog, Diff, ListingCache, Filter, Freshness, ItemKind, Listing, Naming, Offer, diff::ChangeKind, filter::Switch, merge,
 };
 use toolway_wire::{
     error::WireError,
@@ -134,12 +134,12 @@ async fn only_the_changed_list_is_requested_again() {
 #[tokio::test]
 async fn stored_listing_is_used_at_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
-    let copies = DiskCopy::in_folder(folder.path().join("catalog"));
+    let cache = ListingCache::in_folder(folder.path().join("catalog"));
     let server = ListServer::new().tools(&["read"]).resources(&["file:///a"]);
     let heard = Listing::take(&server.connect(EraChoice::Modern).await, &Filter::default()).await.unwrap();
-    copies.keep(&name("files"), "0a0b", &heard).unwrap();
+    cache.store(&name("files"), "0a0b", &heard).unwrap();
 
-    let recalled = copies.recall(&name("files"), "0a0b").unwrap().unwrap();
+    let recalled = cache.load(&name("files"), "0a0b").unwrap().unwrap();
     let unverified = Offer { freshness: Freshness::Unverified, ..offer(recalled) };
     let at_start = merge(&BTreeMap::from([(name("files"), unverified)]), Naming::Always, 1);
     assert_eq!(at_start.freshness_of(&name("files")), Some(Freshness::Unverified));

@@ -1,6 +1,7 @@
 //! Integration tests of the host, with real processes and third-party servers.
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "test code")]
 
+mod caller_connections;
 mod calling;
 mod cancelling;
 mod cataloguing;
@@ -9,13 +10,12 @@ mod deciding;
 mod embedding;
 mod fixtures;
 mod interop;
-mod lines;
 mod peers;
 mod process;
 mod reconnecting;
-mod seeing;
 mod shutting_down;
 mod signing_in;
 mod stage;
 #[cfg(target_os = "linux")]
 mod timing;
+mod visibility;

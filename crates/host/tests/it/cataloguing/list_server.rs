@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc};
 use toolway_wire::{
-    down::{Caller, DownstreamOptions, ServiceSubscription, Profile, Service},
+    down::{Caller, DownstreamOptions, CallTranscript, Profile, Service},
     exchange::{self, Exchange, Outcome, Request, ExchangeTimeouts},
     json::Raw,
     message::RpcError,
@@ -136,7 +136,7 @@ impl Service for ListServer {
         exchange
     }
 
-    fn listen<'a>(&'a self, wanted: SubscriptionFilter, _caller: &'a Caller) -> BoxFuture<'a, ServiceSubscription> {
+    fn listen<'a>(&'a self, wanted: SubscriptionFilter, _caller: &'a Caller) -> BoxFuture<'a, CallTranscript> {
         let (sender, notices) = mpsc::channel(16);
         let (mut source, filter) = (self.shared.notices.subscribe(), wanted.clone());
         tokio::runtime::Handle::current().spawn(async move {
@@ -152,6 +152,6 @@ impl Service for ListServer {
                 }
             }
         });
-        Box::pin(std::future::ready(ServiceSubscription { accepted: wanted, notices }))
+        Box::pin(std::future::ready(CallTranscript { accepted: wanted, notices }))
     }
 }

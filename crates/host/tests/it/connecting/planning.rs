@@ -70,7 +70,7 @@ async fn plan_is_applied_as_shown() {
             "moved: reconnected: args changed",
             "new: started",
             "off: stays disabled",
-            "trimmed: goes on with another filters",
+            "trimmed: updated without reconnecting: filters changed",
         ]
     );
     fixtures::gone(gone).await;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use toolway_host::{catalog::copy::DiskCopy, connection::Phase, record::Ending};
+use toolway_host::{catalog::listing_cache::ListingCache, connection::Phase, record::Ending};
 use toolway_testkit::test_host::{TestHost, TestHostBuilder};
 
 use crate::fixtures;
@@ -12,7 +12,7 @@ const FIRST: Duration = Duration::from_millis(200);
 
 fn twenty(copies: &std::path::Path) -> TestHostBuilder {
     let mut builder = TestHost::new();
-    builder.options.copy = Some(DiskCopy::in_folder(copies));
+    builder.options.listing_cache = Some(ListingCache::in_folder(copies));
     for number in 0..20 {
         let words: &[&str] = match number {
             0..3 => &["--hang"],

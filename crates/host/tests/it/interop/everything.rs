@@ -29,7 +29,7 @@ async fn server_everything_over_streamable_http() {
     assert!(server.peer.session().is_some());
     offers_everything(&server).await;
     within("the end", server.peer.close()).await;
-    listener.says("Received session termination request").await;
+    listener.wait_for_output("Received session termination request").await;
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn offers_everything(server: &Server) {
     assert_eq!(server.peer.profile().name().as_deref(), Some("mcp-servers/everything"));
     within("a ping", server.peer.ping()).await.unwrap();
     // It sends a server request outside a call, 350 ms after the handshake.
-    server.person.is_asked("roots/list").await;
+    server.user.wait_for_request("roots/list").await;
     calls(server).await;
     questions(server).await;
     resources(server).await;
@@ -111,7 +111,7 @@ async fn questions(server: &Server) {
     let roots = server.call("get-roots-list", json!({})).await.text();
     assert!(roots.contains("file:///srv/demo"), "{roots}");
 
-    let asked = server.person.asked();
+    let asked = server.user.requests();
     let methods: Vec<&Value> = asked.iter().map(|question| &question["method"]).collect();
     assert_eq!(methods, ["roots/list", "sampling/createMessage", "elicitation/create", "elicitation/create"]);
     assert_eq!(asked[3]["params"]["url"], "https://example.org/connect");

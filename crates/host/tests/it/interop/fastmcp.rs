@@ -79,7 +79,7 @@ async fn questions(server: &Server) {
     assert!(order.starts_with("accept: ") && order.contains("soup"), "{order}");
     assert_eq!(server.call("compose", json!({ "topic": "herons" })).await.text(), "a-model: a heron stands still");
     assert_eq!(server.call("where", json!({})).await.text(), "file:///srv/demo");
-    let asked = server.person.asked();
+    let asked = server.user.requests();
     let methods: Vec<&Value> = asked.iter().map(|question| &question["method"]).collect();
     assert_eq!(methods, ["elicitation/create", "sampling/createMessage", "roots/list"]);
 }
@@ -88,7 +88,7 @@ async fn items(server: &Server) {
     assert_eq!(server.read("demo://greeting").await["text"], "Hello");
     assert!(server.read("demo://dot.png").await["blob"].as_str().unwrap().starts_with("iVBOR"));
     assert_eq!(server.read("demo://square/12").await["text"], "144");
-    let nowhere = server.hear("nothing", server.peer.read_resource("demo://nowhere")).await.outcome;
+    let nowhere = server.run_exchange("nothing", server.peer.read_resource("demo://nowhere")).await.outcome;
     assert!(matches!(nowhere, Outcome::Refused(_)), "{nowhere:?}");
     let prompt = server.prompt("letter", json!({ "to": "Ada" })).await;
     assert_eq!(prompt["messages"][0]["content"]["text"], "Write a friendly letter to Ada.");

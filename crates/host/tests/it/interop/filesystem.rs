@@ -7,7 +7,7 @@ use toolway_wire::{exchange::Outcome, json::Raw, up::EraChoice};
 
 use crate::{
     peers,
-    stage::{Person, Server, Stage, within},
+    stage::{ScriptedUser, Server, Stage, within},
 };
 
 #[tokio::test]
@@ -17,11 +17,11 @@ async fn server_filesystem_allows_the_roots_we_give() {
     std::fs::write(on_command_line.join("note.txt"), "not for you").unwrap();
     std::fs::write(given.join("note.txt"), "first line\r\nsecond\tline\n").unwrap();
     let root = url::Url::from_directory_path(&given).unwrap().to_string();
-    let person = Person::with_roots(vec![root]);
+    let user = ScriptedUser::with_roots(vec![root]);
 
-    let server = stage.start_before(peers::filesystem(&[&on_command_line]), EraChoice::Auto, person).await;
+    let server = stage.start_with_user(peers::filesystem(&[&on_command_line]), EraChoice::Auto, user).await;
     assert_eq!(server.revision(), "2025-11-25");
-    server.person.is_asked("roots/list").await;
+    server.user.wait_for_request("roots/list").await;
     // It processes the roots asynchronously.
     within("the new root", async { while !allowed(&server).await.contains(path(&given)) {} }).await;
     assert!(!allowed(&server).await.contains(path(&on_command_line)));

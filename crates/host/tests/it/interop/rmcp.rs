@@ -11,7 +11,7 @@ use toolway_wire::{
 
 use crate::{
     peers,
-    stage::{Listener, Server, Speech, Stage, next, within},
+    stage::{Listener, Server, ProtocolChoice, Stage, next, within},
 };
 
 /// Four combinations of transport and era, with the expected revision.
@@ -130,7 +130,7 @@ async fn server_requests_during_a_call_are_answered() {
         assert_eq!(sample.text(), "a-model said a heron stands still");
         assert_eq!(server.call("roots", json!({})).await.text(), "file:///srv/demo");
 
-        let asked = server.person.asked();
+        let asked = server.user.requests();
         let methods: Vec<&Value> = asked.iter().map(|question| &question["method"]).collect();
         assert_eq!(methods, ["elicitation/create", "sampling/createMessage", "roots/list"], "{transport} {era}");
         assert_eq!(asked[0]["params"]["message"], "What is your name?");
@@ -216,7 +216,7 @@ struct Peer {
 }
 
 impl Peer {
-    async fn start(transport: &str, era: &str, speech: impl Into<Speech>) -> Self {
+    async fn start(transport: &str, era: &str, speech: impl Into<ProtocolChoice>) -> Self {
         let stage = Stage::new();
         let program = peers::rmcp(transport, era);
         if transport == "stdio" {

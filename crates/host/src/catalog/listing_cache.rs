@@ -30,14 +30,14 @@ use crate::state_file::{StateFile, StateLock, UnreadableState};
 
 /// Stored listings in one folder. All operations block on file access.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DiskCopy {
+pub struct ListingCache {
     folder: PathBuf,
     most: usize,
 }
 
 /// Why a stored listing is not used.
 #[derive(Debug, thiserror::Error)]
-pub enum BrokenCopy {
+pub enum InvalidCacheFile {
     /// The file cannot be read or is not trusted.
     #[error("{}: {problem}", path.display())]
     File {
@@ -61,20 +61,20 @@ const VERSION: u64 = 1;
 /// Maximum size of a file in bytes. Reading a larger one would cost more than it saves.
 const BYTES: usize = 32 * 1024 * 1024;
 /// Maximum number of files. The oldest are deleted.
-const COPIES: usize = 256;
+const MAX_FILES: usize = 256;
 /// Number of hexadecimal digits of the definition in a file name. The file contains the whole definition.
 const KEY: usize = 16;
 
-// === impl DiskCopy ===
+// === impl ListingCache ===
 
-impl DiskCopy {
+impl ListingCache {
     /// Stores listings in `folder`, which is created with the first file.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into(), most: BYTES }
     }
 
     /// Stores the listing of a server. `definition` is a digest of its connection settings, in hexadecimal digits.
-    pub fn keep(&self, server: &ServerName, definition: &str, listing: &Listing) -> io::Result<()> {
+    pub fn store(&self, server: &ServerName, definition: &str, listing: &Listing) -> io::Result<()> {
         let file = self.file(server, definition);
         let text = written(definition, listing);
         if file.read().is_ok_and(|known| known.is_some_and(|known| known == text)) {
@@ -87,17 +87,17 @@ impl DiskCopy {
     }
 
     /// Reads the stored listing of a server; `None` if this definition has no copy.
-    pub fn recall(&self, server: &ServerName, definition: &str) -> Result<Option<Listing>, BrokenCopy> {
+    pub fn load(&self, server: &ServerName, definition: &str) -> Result<Option<Listing>, InvalidCacheFile> {
         let file = self.file(server, definition);
         let path = || file.path().to_owned();
-        let Some(text) = file.read().map_err(|problem| BrokenCopy::File { path: path(), problem })? else {
+        let Some(text) = file.read().map_err(|problem| InvalidCacheFile::File { path: path(), problem })? else {
             return Ok(None);
         };
-        read(text, definition).map_err(|problem| BrokenCopy::Content { path: path(), problem })
+        read(text, definition).map_err(|problem| InvalidCacheFile::Content { path: path(), problem })
     }
 
     /// Deletes the stored listing of a server and definition.
-    pub fn forget(&self, server: &ServerName, definition: &str) -> io::Result<()> {
+    pub fn remove(&self, server: &ServerName, definition: &str) -> io::Result<()> {
         let file = self.file(server, definition);
         if !file.path().exists() {
             return Ok(());
@@ -130,7 +130,7 @@ impl DiskCopy {
         };
         let mut copies = copies()?;
         copies.sort();
-        let surplus = (copies.len() + 1).saturating_sub(COPIES);
+        let surplus = (copies.len() + 1).saturating_sub(MAX_FILES);
         copies.iter().take(surplus).try_for_each(|(_, path)| fs::remove_file(path))
     }
 }
