@@ -38,8 +38,8 @@ pub use accent::CapabilityScope;
 pub use handshake::ServerProfile;
 pub use kept_session::KeptSession;
 pub use listen::UpstreamSubscription;
-pub use methods::{Listing, CompletionTarget};
-pub use probe::{EraChoice, EraMemory, DetectedProtocol, HttpTransportChoice};
+pub use methods::{CompletionTarget, Listing};
+pub use probe::{DetectedProtocol, EraChoice, EraMemory, HttpTransportChoice};
 pub use tasks::PeerTasks;
 
 use self::{
@@ -50,7 +50,7 @@ use self::{
 };
 use crate::{
     error::WireError,
-    exchange::{ServerRequestHandler, Exchange, LogLevel, Request, ExchangeTimeouts},
+    exchange::{Exchange, ExchangeTimeouts, LogLevel, Request, ServerRequestHandler},
     json::Raw,
     limit::Limits,
     message::ClientCapabilities,
@@ -193,9 +193,23 @@ impl Peer {
         Ok(server.map(|server| Self::new(Arc::clone(transport), server, guard, options.timeouts)))
     }
 
-    fn new(transport: Arc<dyn Transport>, server: probe::ConnectedServer, guard: RouterGuard, timeouts: Timeouts) -> Self {
+    fn new(
+        transport: Arc<dyn Transport>,
+        server: probe::ConnectedServer,
+        guard: RouterGuard,
+        timeouts: Timeouts,
+    ) -> Self {
         let followed = Arc::default();
-        Self { inner: Arc::new(Inner { guard, transport, profile: server.profile, protocol: server.protocol, timeouts, followed }) }
+        Self {
+            inner: Arc::new(Inner {
+                guard,
+                transport,
+                profile: server.profile,
+                protocol: server.protocol,
+                timeouts,
+                followed,
+            }),
+        }
     }
 
     /// Starts a request; failures are reported as the outcome of the exchange.

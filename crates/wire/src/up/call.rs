@@ -13,14 +13,16 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 
 use super::{
-    accent::{InterpretedResponse, InputRound},
+    accent::{InputRound, InterpretedResponse},
     handshake, modern,
-    router::{Router, PendingRequest},
+    router::{PendingRequest, Router},
     transport::{LaneEnd, Link, Outbound},
 };
 use crate::{
     error::WireError,
-    exchange::{self, ServerRequestId, PendingIo, Exchange, Feed, Outcome, ServerRequestDetails, Request, ExchangeTimeouts},
+    exchange::{
+        self, Exchange, ExchangeTimeouts, Feed, Outcome, PendingIo, Request, ServerRequestDetails, ServerRequestId,
+    },
     json::{JsonKind, Raw},
     message::{Envelope, RpcError, splice},
 };
@@ -240,7 +242,9 @@ impl Call {
     pub(crate) fn lane_ended(self: &Arc<Self>, router: &Router, end: LaneEnd) {
         match end {
             LaneEnd::Over => self.fail(WireError::Ended("the stream closed before the response".to_owned())),
-            LaneEnd::Accepted => self.fail(WireError::protocol("the server accepted the request but did not answer it")),
+            LaneEnd::Accepted => {
+                self.fail(WireError::protocol("the server accepted the request but did not answer it"))
+            }
             LaneEnd::Failed(error) => self.fail(error),
             LaneEnd::SessionGone => self.renew_session(router),
             LaneEnd::Status { status, body } => match handshake::json_rpc_answer(&body) {
@@ -262,7 +266,10 @@ impl Call {
         let keyed = |request: &ServerRequestDetails| Some((request.key.clone()?, request.method.clone()));
         let keyed: Vec<(String, String)> = requests.iter().filter_map(keyed).collect();
         // Ids are unique within the call, over all rounds.
-        let numbered = |request| ServerRequestDetails { id: ServerRequestId(self.request_count.fetch_add(1, Ordering::Relaxed)), ..request };
+        let numbered = |request| ServerRequestDetails {
+            id: ServerRequestId(self.request_count.fetch_add(1, Ordering::Relaxed)),
+            ..request
+        };
         let answers: Vec<_> = requests.into_iter().map(numbered).map(|request| self.feed.ask(request)).collect();
         let call = Arc::clone(self);
         self.spawn_with_router(router, async move |router| {

@@ -5,8 +5,8 @@
 //! before its end closes its connection.
 
 mod chunks;
-mod head;
 mod connection;
+mod head;
 
 use std::{
     collections::HashMap,
@@ -26,8 +26,8 @@ use url::Url;
 
 pub(super) use self::head::write_field;
 use self::{
-    head::{HeadLimits, BodyLength, ResponseHead},
-    connection::{SendFailure, HttpConnection},
+    connection::{HttpConnection, SendFailure},
+    head::{BodyLength, HeadLimits, ResponseHead},
 };
 use super::connector::{Connector, HttpOptions};
 use crate::{error::WireError, limit::Limits};
@@ -133,7 +133,8 @@ impl HttpClient {
         let authority = uri.authority().ok_or_else(|| unreachable("the URL has no host"))?;
         let host = authority.as_str().rsplit('@').next().unwrap_or_default();
         let idle = self.pool.idle_at(format!("{}://{host}", url.scheme()));
-        let host = HeaderValue::from_str(host).map_err(|_| unreachable("the host name is invalid in a `Host` header"))?;
+        let host =
+            HeaderValue::from_str(host).map_err(|_| unreachable("the host name is invalid in a `Host` header"))?;
         let path = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         Ok(HttpTarget { path, uri, host, idle })
     }

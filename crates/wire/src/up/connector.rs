@@ -160,7 +160,10 @@ impl Shared {
             if let Some(guard) = &self.guard
                 && let Err(reason) = guard.check(host, address)
             {
-                return Err(io::Error::other(WireError::Refused(format!("`{host}` resolves to {}: {reason}", address.ip()))));
+                return Err(io::Error::other(WireError::Refused(format!(
+                    "`{host}` resolves to {}: {reason}",
+                    address.ip()
+                ))));
             }
             match TcpStream::connect(address).await {
                 Ok(stream) => {

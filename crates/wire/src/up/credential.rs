@@ -17,7 +17,10 @@ use crate::error::WireError;
 /// Supplies the credentials of a server.
 pub trait Credentials: Send + Sync + fmt::Debug {
     /// Returns the headers for this request.
-    fn headers<'a>(&'a self, request: OutgoingRequest<'a>) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>>;
+    fn headers<'a>(
+        &'a self,
+        request: OutgoingRequest<'a>,
+    ) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>>;
 
     /// Handles a refusal. A request is retried at most once for each kind of refusal: a 401, a 403, and a missing DPoP
     /// nonce.
@@ -48,7 +51,11 @@ pub struct OutgoingRequest<'a> {
 impl fmt::Debug for OutgoingRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { method, url, body } = self;
-        f.debug_struct("OutgoingRequest").field("method", method).field("url", &display_url(url)).field("body", &body.len()).finish()
+        f.debug_struct("OutgoingRequest")
+            .field("method", method)
+            .field("url", &display_url(url))
+            .field("body", &body.len())
+            .finish()
     }
 }
 

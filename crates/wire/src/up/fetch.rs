@@ -1,4 +1,4 @@
-//! Plain HTTP requests outside MCP, such as metadata documents and token requests.
+//! Plain HTTP requests outside MCP, such as metadata documents, token requests and requests to model vendors.
 //!
 //! They use the same connections, address guard and proxies as MCP messages. Redirects are followed within the origin,
 //! and only for GET.
@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use url::Url;
 
 use super::{
@@ -26,7 +26,43 @@ pub struct FetchLimits {
     pub redirects: usize,
 }
 
+/// A response whose body arrives in pieces. Dropping it before its end closes the connection.
+#[derive(Debug)]
+pub struct StreamedResponse {
+    response: HttpResponse,
+}
+
+impl StreamedResponse {
+    /// HTTP status.
+    pub fn status(&self) -> StatusCode {
+        self.response.status()
+    }
+
+    /// Header fields.
+    pub fn headers(&self) -> &HeaderMap {
+        self.response.headers()
+    }
+
+    /// The next piece of the body; `None` after the last one. The caller bounds the size and the time.
+    pub async fn chunk(&mut self) -> Option<Result<Bytes, WireError>> {
+        self.response.chunk().await
+    }
+}
+
 impl HttpClient {
+    /// Sends a request with an absolute URL and returns its response as soon as the head has arrived. Redirects are not
+    /// followed.
+    pub async fn open(&self, request: Request<Bytes>) -> Result<StreamedResponse, WireError> {
+        let target = request.uri().to_string();
+        let url: Url =
+            target.parse().map_err(|_| WireError::Unreachable { target, reason: "invalid URL".to_owned() })?;
+        let (parts, body) = request.into_parts();
+        let mut fields = Vec::new();
+        parts.headers.iter().for_each(|(name, value)| write_field(&mut fields, name, value));
+        let message = HttpRequest { method: &parts.method, fields: &fields, body: &body };
+        Ok(StreamedResponse { response: self.send(&self.target(&url)?, message, None).await? })
+    }
+
     /// Sends a request with an absolute URL; returns the response with its whole body, for any status.
     pub async fn fetch(&self, request: Request<Bytes>, limits: FetchLimits) -> Result<Response<Bytes>, WireError> {
         match tokio::time::timeout(limits.time, self.follow(request, limits)).await {

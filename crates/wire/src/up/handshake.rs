@@ -10,11 +10,11 @@ use http::StatusCode;
 use super::{
     call, listen,
     router::{HandshakeReply, Router},
-    transport::{LaneEnd, Link, Outbound, LinkKind},
+    transport::{LaneEnd, Link, LinkKind, Outbound},
 };
 use crate::{
     error::{TimeoutKind, WireError},
-    exchange::{Outcome, Request, ExchangeTimeouts},
+    exchange::{ExchangeTimeouts, Outcome, Request},
     header,
     json::{JsonKind, Raw},
     limit::Limits,
@@ -155,7 +155,9 @@ pub(crate) fn parse_initialize_response(reply: HandshakeReply) -> Result<ServerP
     let result = match (envelope.result(), envelope.error()) {
         (Some(result), _) => result,
         (None, Some(error)) => return Err(WireError::Handshake(error)),
-        (None, None) => return Err(WireError::protocol("the response to `initialize` has neither `result` nor `error`")),
+        (None, None) => {
+            return Err(WireError::protocol("the response to `initialize` has neither `result` nor `error`"));
+        }
     };
     let version = result.get("protocolVersion");
     let version = version

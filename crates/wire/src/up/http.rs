@@ -7,9 +7,9 @@
 mod event_stream;
 mod lane;
 mod lanes;
+mod post_waker;
 mod request;
 mod session;
-mod post_waker;
 
 use std::{
     fmt,
@@ -26,14 +26,14 @@ use url::Url;
 
 use self::{
     lanes::ActiveLanes,
-    request::{SessionHeaders, OutgoingHttp},
-    session::UpstreamSession,
     post_waker::PostWaker,
+    request::{OutgoingHttp, SessionHeaders},
+    session::UpstreamSession,
 };
 use super::{
     client::{HttpClient, HttpResponse, HttpTarget, display_url},
     credential::Credentials,
-    transport::{Lane, LaneEnd, Link, HttpMode, Outbound, LinkKind, Sink, Transport},
+    transport::{HttpMode, Lane, LaneEnd, Link, LinkKind, Outbound, Sink, Transport},
 };
 use crate::{error::WireError, exchange::PendingIo, limit::Limits, revision::Revision};
 
@@ -103,7 +103,8 @@ impl Transport for HttpTransport {
     fn open<'a>(&'a self, mode: HttpMode, sink: Arc<dyn Sink>) -> BoxFuture<'a, Result<Arc<dyn Link>, WireError>> {
         Box::pin(async move {
             if !matches!(self.endpoint.url.scheme(), "http" | "https") {
-                let reason = format!("`{}` is not a supported URL scheme; use `http` or `https`", self.endpoint.url.scheme());
+                let reason =
+                    format!("`{}` is not a supported URL scheme; use `http` or `https`", self.endpoint.url.scheme());
                 return Err(WireError::Unreachable { target: self.target(), reason });
             }
             let session = match mode {
@@ -147,7 +148,9 @@ impl Link for HttpLink {
         // Written regardless of tokio's cooperative budget.
         match pin!(unconstrained(lane.as_mut())).poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(()) => Ok(None),
-            Poll::Pending if post_waker.taken.load(Ordering::Relaxed) => Ok(Some(PendingIo::started(lane, post_waker, waker))),
+            Poll::Pending if post_waker.taken.load(Ordering::Relaxed) => {
+                Ok(Some(PendingIo::started(lane, post_waker, waker)))
+            }
             Poll::Pending => {
                 post_waker.detached.store(true, Ordering::Relaxed);
                 let lane = async move {
@@ -239,9 +242,15 @@ impl Shared {
     }
 
     /// POSTs a request; a single response body is read here, any other lane continues in its own task.
-    async fn post_in_place(self: &Arc<Self>, request: u64, outbound: Outbound, post_waker: &PostWaker) -> Option<LaneEnd> {
+    async fn post_in_place(
+        self: &Arc<Self>,
+        request: u64,
+        outbound: Outbound,
+        post_waker: &PostWaker,
+    ) -> Option<LaneEnd> {
         let session_headers = self.session_headers();
-        let outgoing = OutgoingHttp::post(&outbound.headers, &session_headers, outbound.message).with_taken_flag(&post_waker.taken);
+        let outgoing = OutgoingHttp::post(&outbound.headers, &session_headers, outbound.message)
+            .with_taken_flag(&post_waker.taken);
         let mut response = match self.endpoint.send(outgoing).await {
             Ok(response) => response,
             Err(error) => return Some(LaneEnd::Failed(error)),
@@ -260,7 +269,12 @@ impl Shared {
         self.session.as_ref().map(UpstreamSession::session_headers).unwrap_or_default()
     }
 
-    async fn read(self: &Arc<Self>, request: u64, session: Option<&HeaderValue>, response: &mut HttpResponse) -> LaneEnd {
+    async fn read(
+        self: &Arc<Self>,
+        request: u64,
+        session: Option<&HeaderValue>,
+        response: &mut HttpResponse,
+    ) -> LaneEnd {
         match (&self.session, session) {
             (Some(own), Some(used)) if response.status() == http::StatusCode::NOT_FOUND => {
                 return Box::pin(self.session_gone(own, used, response)).await;
@@ -314,7 +328,10 @@ impl Endpoint {
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<&str> = self.headers.keys().map(http::HeaderName::as_str).collect();
-        f.debug_struct("Endpoint").field("url", &display_url(&self.url)).field("headers", &headers).finish_non_exhaustive()
+        f.debug_struct("Endpoint")
+            .field("url", &display_url(&self.url))
+            .field("headers", &headers)
+            .finish_non_exhaustive()
     }
 }
 

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use futures_util::future::BoxFuture;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::stdio::{ProcessHandle, StreamOpener, StdioTransport, ServerStreams};
+use super::stdio::{ProcessHandle, ServerStreams, StdioTransport, StreamOpener};
 use crate::{
     down::{self, DownstreamOptions, Service},
     error::WireError,

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::WireError,
-    exchange::{Outcome, Request, ExchangeTimeouts},
+    exchange::{ExchangeTimeouts, Outcome, Request},
     json::Raw,
     revision::{Era, Revision},
 };
@@ -41,7 +41,9 @@ pub(super) async fn resume(
         return Ok(None);
     }
     let router = &guard.router;
-    let link = handshake::within(router.client.handshake_timeout, transport.open(HttpMode::Session, router.next_sink())).await??;
+    let link =
+        handshake::within(router.client.handshake_timeout, transport.open(HttpMode::Session, router.next_sink()))
+            .await??;
     if !link.resume(&kept.id, kept.revision) {
         return Ok(None);
     }

@@ -3,7 +3,10 @@
 use bytes::Bytes;
 
 use super::{
-    accent::{Accent, ServerRequestKind, CapabilityScope, TaskModel, InterpretedResponse, InputRound, ChangeDelivery, CancelTarget},
+    accent::{
+        Accent, CancelTarget, CapabilityScope, ChangeDelivery, InputRound, InterpretedResponse, ServerRequestKind,
+        TaskModel,
+    },
     transport::Outbound,
 };
 use crate::{
@@ -66,7 +69,10 @@ impl Accent for Legacy {
                     Some(_) => ServerRequestKind::Undeclared(self.undeclared(method)),
                 }
             }
-            other => ServerRequestKind::Unknown(RpcError::new(RpcError::METHOD_NOT_FOUND, &format!("unknown method `{other}`"))),
+            other => ServerRequestKind::Unknown(RpcError::new(
+                RpcError::METHOD_NOT_FOUND,
+                &format!("unknown method `{other}`"),
+            )),
         }
     }
 

@@ -17,12 +17,12 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use super::{
     accent::ChangeDelivery,
     call, handshake,
-    router::{Router, PendingRequest},
+    router::{PendingRequest, Router},
     transport::{LaneEnd, Outbound},
 };
 use crate::{
     error::{TimeoutKind, WireError},
-    exchange::{Outcome, Request, ExchangeTimeouts},
+    exchange::{ExchangeTimeouts, Outcome, Request},
     json::Raw,
     message::RpcError,
     notice::{Notice, SubscriptionFilter, filter},
@@ -57,14 +57,20 @@ pub(crate) struct SubscriptionFeed {
 }
 
 /// Subscribes and waits for the server's acknowledgement.
-pub(crate) async fn listen(router: &Arc<Router>, wanted: SubscriptionFilter) -> Result<UpstreamSubscription, WireError> {
+pub(crate) async fn listen(
+    router: &Arc<Router>,
+    wanted: SubscriptionFilter,
+) -> Result<UpstreamSubscription, WireError> {
     match router.accent()?.change_delivery() {
         ChangeDelivery::Unsolicited => subscribe_announced(router, wanted).await,
         ChangeDelivery::SubscriptionStream => subscribe_stream(router, wanted).await,
     }
 }
 
-async fn subscribe_announced(router: &Arc<Router>, wanted: SubscriptionFilter) -> Result<UpstreamSubscription, WireError> {
+async fn subscribe_announced(
+    router: &Arc<Router>,
+    wanted: SubscriptionFilter,
+) -> Result<UpstreamSubscription, WireError> {
     let source = Source::Announced(router.notices.subscribe());
     let uris = wanted.uris.clone();
     let accepted = SubscriptionFilter { uris: Vec::new(), ..wanted };
@@ -120,8 +126,11 @@ async fn subscribe_stream(router: &Arc<Router>, wanted: SubscriptionFilter) -> R
     let request = Request::trusted("subscriptions/listen", Some(filter::encode(&wanted)));
     let outbound = router.accent()?.request(id, &request, None);
     router.wait_for(id, PendingRequest::Listen(Arc::clone(&feed)))?;
-    let mut listening =
-        UpstreamSubscription { accepted: wanted, source: Source::Own(id, receiver, feed), router: Arc::downgrade(router) };
+    let mut listening = UpstreamSubscription {
+        accepted: wanted,
+        source: Source::Own(id, receiver, feed),
+        router: Arc::downgrade(router),
+    };
     router.send(outbound)?;
     match tokio::time::timeout(ACKNOWLEDGEMENT, acknowledged).await {
         Ok(Ok(Ok(accepted))) => {

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Peer;
 use crate::{
     error::WireError,
-    exchange::{Exchange, Outcome, Request, ExchangeTimeouts},
+    exchange::{Exchange, ExchangeTimeouts, Outcome, Request},
     json::Raw,
     message::{
         RequestProblem,
@@ -150,7 +150,9 @@ impl Peer {
             Outcome::Failed(error) => Err(error),
             Outcome::TimedOut { kind, limit } => Err(WireError::TimedOut { kind, limit }),
             Outcome::Cancelled => Err(WireError::Ended(format!("`{method}` was cancelled"))),
-            Outcome::HandedOff(_) => Err(WireError::protocol(format!("unexpected task instead of a `{method}` result"))),
+            Outcome::HandedOff(_) => {
+                Err(WireError::protocol(format!("unexpected task instead of a `{method}` result")))
+            }
         }
     }
 

@@ -8,13 +8,16 @@ use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
 
 use super::{
-    accent::{Accent, ServerRequestKind, CapabilityScope, TaskModel, InterpretedResponse, InputRound, ChangeDelivery, CancelTarget},
+    accent::{
+        Accent, CancelTarget, CapabilityScope, ChangeDelivery, InputRound, InterpretedResponse, ServerRequestKind,
+        TaskModel,
+    },
     handshake::{self, ClientProfile},
     legacy,
-    transport::{Outbound, LinkKind},
+    transport::{LinkKind, Outbound},
 };
 use crate::{
-    exchange::{Answer, ServerRequestId, Cause, Handover, LogLevel, Progress, ServerRequestDetails, Request},
+    exchange::{Answer, Cause, Handover, LogLevel, Progress, Request, ServerRequestDetails, ServerRequestId},
     header::{self, ParamHeader},
     json::{JsonKind, Raw},
     limit::Limits,
@@ -226,7 +229,9 @@ impl Modern {
         }
         let requests = result.get("inputRequests");
         if requests.is_none() && state.is_none() {
-            return InterpretedResponse::Invalid("`input_required` result without `inputRequests` or `requestState`".to_owned());
+            return InterpretedResponse::Invalid(
+                "`input_required` result without `inputRequests` or `requestState`".to_owned(),
+            );
         }
         if requests.as_ref().is_some_and(|requests| requests.kind() != JsonKind::Object) {
             return InterpretedResponse::Invalid("`inputRequests` is not an object".to_owned());
@@ -235,13 +240,18 @@ impl Modern {
         let mut count = 0;
         requests.each_key(|_| count += 1);
         if self.limits.server_requests_per_round < count {
-            return InterpretedResponse::TooLarge("number of server requests at once", self.limits.server_requests_per_round);
+            return InterpretedResponse::TooLarge(
+                "number of server requests at once",
+                self.limits.server_requests_per_round,
+            );
         }
         let members = requests.members();
         let mut keys: Vec<&str> = members.iter().map(|member| member.key.as_str()).collect();
         keys.sort_unstable();
         if keys.windows(2).any(|pair| pair[0] == pair[1]) || keys.contains(&"\u{fffd}") {
-            return InterpretedResponse::Invalid("`inputRequests` has a duplicate key or a key that is not valid text".to_owned());
+            return InterpretedResponse::Invalid(
+                "`inputRequests` has a duplicate key or a key that is not valid text".to_owned(),
+            );
         }
         let declared = request.capabilities.as_ref().unwrap_or(&self.capabilities);
         let mut details = Vec::new();
@@ -249,7 +259,9 @@ impl Modern {
             let method = member.value.get("method").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned();
             let params = member.value.get("params");
             if let Some(needed) = declared.lacks(&method, params.as_ref()) {
-                return InterpretedResponse::Invalid(format!("the server requested `{method}`, but {needed} was not declared"));
+                return InterpretedResponse::Invalid(format!(
+                    "the server requested `{method}`, but {needed} was not declared"
+                ));
             }
             details.push(ServerRequestDetails {
                 // The call assigns the id.
@@ -299,7 +311,8 @@ mod tests {
     fn refused_form_is_closed_and_unavailable_handler_fails_the_call() {
         let request = |method: &str| [("k".to_owned(), method.to_owned())];
         let unavailable = || Answer::Unavailable.into_result().unwrap_err();
-        let closed = gather_answers(&request("elicitation/create"), vec![Answer::Refused(unavailable())]).unwrap().unwrap();
+        let closed =
+            gather_answers(&request("elicitation/create"), vec![Answer::Refused(unavailable())]).unwrap().unwrap();
         assert_eq!(closed.to_string(), r#"{"k":{"action":"cancel"}}"#, "even with the error of an unavailable handler");
         let ended = gather_answers(&request("elicitation/create"), vec![Answer::Unavailable]).unwrap_err();
         assert_eq!(ended.code(), RpcError::INTERNAL);

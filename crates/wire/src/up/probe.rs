@@ -13,7 +13,7 @@ use super::{
     handshake::{self, ServerProfile, status_indicates_era},
     modern,
     router::{HandshakeReply, Router},
-    transport::{LaneEnd, Link, HttpMode, LinkKind, Transport},
+    transport::{HttpMode, LaneEnd, Link, LinkKind, Transport},
 };
 use crate::{
     error::{TimeoutKind, WireError},
@@ -102,15 +102,22 @@ enum Discovery {
 
 impl Probe<'_> {
     /// Performs the handshake in the chosen, stored or detected era.
-    pub(crate) async fn run(&self, choice: EraChoice, known: Option<DetectedProtocol>) -> Result<ConnectedServer, WireError> {
-        let known = known.filter(|known| known.http_mode != HttpMode::EventStream || self.way != HttpTransportChoice::Streamable);
+    pub(crate) async fn run(
+        &self,
+        choice: EraChoice,
+        known: Option<DetectedProtocol>,
+    ) -> Result<ConnectedServer, WireError> {
+        let known = known
+            .filter(|known| known.http_mode != HttpMode::EventStream || self.way != HttpTransportChoice::Streamable);
         let event_stream = self.way == HttpTransportChoice::EventStream && self.transport.link_kind() == LinkKind::Http;
         match (choice, known) {
             (EraChoice::Modern, _) if event_stream => Err(sessions_only()),
             (_, _) if event_stream => self.connect_legacy(Some(HttpMode::EventStream)).await,
             (EraChoice::Modern, _) => self.connect_modern().await,
             (EraChoice::Legacy, known) => self.connect_legacy(known.map(|known| known.http_mode)).await,
-            (EraChoice::Auto, Some(known)) if known.era == Era::Legacy => self.connect_legacy(Some(known.http_mode)).await,
+            (EraChoice::Auto, Some(known)) if known.era == Era::Legacy => {
+                self.connect_legacy(Some(known.http_mode)).await
+            }
             (EraChoice::Auto, _) => self.detect().await,
         }
     }
@@ -138,7 +145,9 @@ impl Probe<'_> {
             Discovery::Modern(profile) => Ok(modern_server(link, profile)),
             Discovery::Failed(error) | Discovery::Ended(error) => Err(error),
             // A timeout proves nothing about the era.
-            Discovery::Legacy(Some(_)) => Err(WireError::TimedOut { kind: TimeoutKind::Handshake, limit: self.timeout }),
+            Discovery::Legacy(Some(_)) => {
+                Err(WireError::TimedOut { kind: TimeoutKind::Handshake, limit: self.timeout })
+            }
             Discovery::Legacy(None) => Err(sessions_only()),
         }
     }
@@ -150,7 +159,9 @@ impl Probe<'_> {
         let reply = handshake::send_initialize(self.router).await?;
         let may_be_older = first == HttpMode::Session && self.may_be_older(&reply);
         match handshake::parse_initialize_response(reply) {
-            Ok(profile) => Ok(ConnectedServer { link, profile, protocol: DetectedProtocol { era: Era::Legacy, http_mode: first } }),
+            Ok(profile) => {
+                Ok(ConnectedServer { link, profile, protocol: DetectedProtocol { era: Era::Legacy, http_mode: first } })
+            }
             Err(refusal) if may_be_older => self.connect_event_stream(refusal).await,
             Err(error) => Err(error),
         }
@@ -171,7 +182,11 @@ impl Probe<'_> {
             }
         };
         let profile = handshake::initialize(self.router).await?;
-        Ok(ConnectedServer { link, profile, protocol: DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::EventStream } })
+        Ok(ConnectedServer {
+            link,
+            profile,
+            protocol: DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::EventStream },
+        })
     }
 
     /// Continues with a server that did not answer `server/discover` as a stateless one does.
@@ -188,9 +203,11 @@ impl Probe<'_> {
             };
         }
         match handshake::initialize(self.router).await {
-            Ok(profile) => {
-                Ok(ConnectedServer { link, profile, protocol: DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session } })
-            }
+            Ok(profile) => Ok(ConnectedServer {
+                link,
+                profile,
+                protocol: DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session },
+            }),
             Err(refusal) => match self.late_answer(late, &refusal).await {
                 // A slow stateless server: its response came after `initialize` was sent.
                 Some(Discovery::Modern(profile)) => Ok(modern_server(link, profile)),

@@ -13,10 +13,16 @@ use crate::error::WireError;
 pub(super) fn target(url: &Url, response: &HttpResponse) -> Result<Url, WireError> {
     let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if location.is_empty() {
-        return Err(WireError::Redirect { location: "(no location)".to_owned(), reason: "the `Location` header is missing or unreadable" });
+        return Err(WireError::Redirect {
+            location: "(no location)".to_owned(),
+            reason: "the `Location` header is missing or unreadable",
+        });
     }
     let Ok(target) = url.join(location) else {
-        return Err(WireError::Redirect { location: "(invalid URL)".to_owned(), reason: "the `Location` header is not a valid URL" });
+        return Err(WireError::Redirect {
+            location: "(invalid URL)".to_owned(),
+            reason: "the `Location` header is not a valid URL",
+        });
     };
     if target.origin() == url.origin() { Ok(target) } else { Err(refused(&target, "it leads to another origin")) }
 }

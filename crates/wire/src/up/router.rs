@@ -32,11 +32,11 @@ use super::{
     legacy::Legacy,
     listen::SubscriptionFeed,
     modern::Modern,
-    transport::{Flow, Lane, LaneEnd, Link, Outbound, LinkKind, Sink},
+    transport::{Flow, Lane, LaneEnd, Link, LinkKind, Outbound, Sink},
 };
 use crate::{
     error::WireError,
-    exchange::{TimerPool, ServerRequestHandler, LogLevel},
+    exchange::{LogLevel, ServerRequestHandler, TimerPool},
     json::Raw,
     limit::Limits,
     message::{
@@ -103,9 +103,14 @@ pub(crate) enum HandshakeReply {
 }
 
 impl Router {
-    pub(crate) fn new(limits: Limits, client: ClientProfile, request_handler: Option<Arc<dyn ServerRequestHandler>>) -> Arc<Self> {
+    pub(crate) fn new(
+        limits: Limits,
+        client: ClientProfile,
+        request_handler: Option<Arc<dyn ServerRequestHandler>>,
+    ) -> Arc<Self> {
         let notices = broadcast::Sender::new(limits.unread_notices);
-        let standing_server_requests = Arc::new(Semaphore::new(limits.server_requests_per_round.min(Semaphore::MAX_PERMITS)));
+        let standing_server_requests =
+            Arc::new(Semaphore::new(limits.server_requests_per_round.min(Semaphore::MAX_PERMITS)));
         Arc::new_cyclic(|me| Self {
             limits,
             client,
@@ -289,9 +294,7 @@ impl Router {
         match (lane, id) {
             (Lane::Of(request), None) if envelope.kind() == MessageKind::Error => Some(request),
             (Lane::Of(request), Some((id, number))) if number != Some(request) => {
-                self.fault(WireError::protocol(format!(
-                    "response to request {id} on the stream of request {request}"
-                )));
+                self.fault(WireError::protocol(format!("response to request {id} on the stream of request {request}")));
                 None
             }
             (_, Some((_, Some(number)))) => Some(number),
@@ -326,7 +329,9 @@ impl Router {
                 let tag = meta::value(params.as_ref(), meta::SUBSCRIPTION_ID).and_then(|tag| tag.as_u64());
                 match (tag.or_else(|| lane_request(lane)), method) {
                     (Some(id), _)
-                        if self.listener(id).is_some_and(|listener| listener.deliver_notification(method, params.clone())) => {}
+                        if self
+                            .listener(id)
+                            .is_some_and(|listener| listener.deliver_notification(method, params.clone())) => {}
                     (_, "notifications/subscriptions/acknowledged") => {
                         self.fault(WireError::protocol("unexpected subscription acknowledgement"));
                     }
@@ -425,7 +430,9 @@ impl Router {
         match answered.and_then(|id| self.forget(id)) {
             Some(PendingRequest::Call(call)) => call.fail(bad.into()),
             Some(PendingRequest::Listen(listen)) => listen.fail(bad.into()),
-            Some(PendingRequest::Handshake(sender)) => drop(sender.send(HandshakeReply::Lane(LaneEnd::Failed(bad.into())))),
+            Some(PendingRequest::Handshake(sender)) => {
+                drop(sender.send(HandshakeReply::Lane(LaneEnd::Failed(bad.into()))))
+            }
             None => {
                 self.fault(bad.into());
                 return Flow::Continue;
@@ -437,7 +444,9 @@ impl Router {
     /// Fails the request answered in a batch, where the revision has no batches.
     fn handle_unexpected_batch(&self, lane: Lane, part: Bytes) -> Option<Flow> {
         let envelope = Envelope::read(part, &self.limits).ok()?;
-        let answer = matches!(envelope.kind(), MessageKind::Result | MessageKind::Error).then(|| envelope.id().cloned()).flatten()?;
+        let answer = matches!(envelope.kind(), MessageKind::Result | MessageKind::Error)
+            .then(|| envelope.id().cloned())
+            .flatten()?;
         Some(self.handle_bad_message(lane, BadMessage { problem: Problem::Batch, id: Some(answer), is_request: false }))
     }
 

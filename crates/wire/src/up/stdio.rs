@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::transport::{Lane, Link, HttpMode, Outbound, LinkKind, Sink, Transport};
+use super::transport::{HttpMode, Lane, Link, LinkKind, Outbound, Sink, Transport};
 use crate::{
     error::WireError,
     json::Raw,
@@ -114,7 +114,12 @@ impl Transport for StdioTransport {
     }
 }
 
-async fn read(mut reader: LineReader<ReadStream>, sink: Arc<dyn Sink>, process: Option<Arc<dyn ProcessHandle>>, limit: usize) {
+async fn read(
+    mut reader: LineReader<ReadStream>,
+    sink: Arc<dyn Sink>,
+    process: Option<Arc<dyn ProcessHandle>>,
+    limit: usize,
+) {
     let end = loop {
         match reader.next().await {
             // Truncated by the end of the server: not a protocol violation.

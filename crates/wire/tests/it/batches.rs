@@ -1,4 +1,4 @@
-//! Batches: in the one revision that has them, over both downstreams, and in no other.
+//! Batches: accepted in 2025-03-26 over HTTP and stdio, refused in every other revision.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use toolway_wire::{down::DownstreamOptions, limit::Limits};
 
 use crate::{
-    callers::{Door, Wire, call, notification, posting, refused, request, with},
-    service::Parrot,
+    raw_clients::{RawHttpClient, RawStdioClient, call, notification, posting, refused, request, with},
+    test_service::TestService,
 };
 
 const WITH: &str = "2025-03-26";
@@ -30,26 +30,27 @@ fn ids(messages: &[Value]) -> Vec<u64> {
 
 #[tokio::test]
 async fn over_http_each_request_of_a_batch_is_answered() {
-    let parrot = Parrot::new();
-    let door = Door::with(Arc::clone(&parrot) as _, DownstreamOptions::default());
-    let session = door.session(WITH).await;
+    let parrot = TestService::new();
+    let http_client = RawHttpClient::with(Arc::clone(&parrot) as _, DownstreamOptions::default());
+    let session = http_client.session(WITH).await;
     let ours = [("mcp-session-id", session.as_str())];
-    let reply = door.post(&ours, &json!([initialized(), ping(1), call(2, "echo"), call(3, "none")])).await;
+    let reply = http_client.post(&ours, &json!([initialized(), ping(1), call(2, "echo"), call(3, "none")])).await;
     assert_eq!(reply.status, 200);
     assert_eq!(ids(&reply.messages()), [1, 2, 3]);
     assert_eq!(parrot.seen().len(), 2);
 
-    let reply = door.post(&ours, &json!([initialized(), initialized()])).await;
+    let reply = http_client.post(&ours, &json!([initialized(), initialized()])).await;
     assert_eq!((reply.status.as_u16(), reply.text.as_str()), (202, ""), "nothing to answer");
 }
 
 #[tokio::test]
-async fn over_http_each_request_of_a_batch_is_answered_also_with_more_refusals_than_places_in_the_queue() {
+async fn over_http_a_batch_larger_than_the_queue_is_answered_completely() {
     let limits = Limits { concurrent_requests: 1, ..Limits::default() };
-    let door = Door::with(Parrot::new() as _, DownstreamOptions { limits, ..DownstreamOptions::default() });
-    let session = door.session(WITH).await;
+    let http_client =
+        RawHttpClient::with(TestService::new() as _, DownstreamOptions { limits, ..DownstreamOptions::default() });
+    let session = http_client.session(WITH).await;
     let batch: Vec<_> = (1..=40).map(|id| call(id, "echo")).collect();
-    let reply = door.post(&[("mcp-session-id", session.as_str())], &json!(batch)).await;
+    let reply = http_client.post(&[("mcp-session-id", session.as_str())], &json!(batch)).await;
     let mut answered = ids(&reply.messages());
     answered.sort_unstable();
     assert_eq!(answered, (1..=40).collect::<Vec<_>>());
@@ -57,10 +58,11 @@ async fn over_http_each_request_of_a_batch_is_answered_also_with_more_refusals_t
 
 #[tokio::test]
 async fn over_http_a_batch_with_one_bad_message_is_refused_as_a_whole() {
-    let parrot = Parrot::new();
+    let parrot = TestService::new();
     let limits = Limits { batch_messages: 3, ..Limits::default() };
-    let door = Door::with(Arc::clone(&parrot) as _, DownstreamOptions { limits, ..DownstreamOptions::default() });
-    let session = door.session(WITH).await;
+    let http_client =
+        RawHttpClient::with(Arc::clone(&parrot) as _, DownstreamOptions { limits, ..DownstreamOptions::default() });
+    let session = http_client.session(WITH).await;
     let ours = [("mcp-session-id", session.as_str())];
     for batch in [
         json!([call(1, "echo"), { "id": 2 }]),
@@ -68,37 +70,37 @@ async fn over_http_a_batch_with_one_bad_message_is_refused_as_a_whole() {
         json!([call(1, "echo"), [call(2, "echo")]]),
         json!([call(1, "echo"), call(2, "echo"), call(3, "echo"), call(4, "echo")]),
     ] {
-        let reply = door.post(&ours, &batch).await;
+        let reply = http_client.post(&ours, &batch).await;
         assert_eq!((reply.status.as_u16(), refused(&reply.message()).1), (400, -32600), "{batch}");
     }
     let torn = format!("[{},", call(1, "echo"));
-    assert_eq!(door.send(with(posting(), &ours), torn).await.status, 400);
+    assert_eq!(http_client.send(with(posting(), &ours), torn).await.status, 400);
     assert!(parrot.seen().is_empty());
 }
 
 #[tokio::test]
-async fn over_lines_each_request_of_a_batch_is_answered() {
+async fn over_stdio_each_request_of_a_batch_is_answered() {
     let limits = Limits { batch_messages: 3, ..Limits::default() };
-    let mut wire = Wire::to(Parrot::new(), DownstreamOptions { limits, ..DownstreamOptions::default() });
+    let mut wire = RawStdioClient::to(TestService::new(), DownstreamOptions { limits, ..DownstreamOptions::default() });
     wire.session(WITH).await;
-    wire.say(&json!([initialized(), ping(1), call(2, "echo")])).await;
-    assert_eq!(ids(&[wire.hear().await, wire.hear().await]), [1, 2]);
+    wire.send(&json!([initialized(), ping(1), call(2, "echo")])).await;
+    assert_eq!(ids(&[wire.receive().await, wire.receive().await]), [1, 2]);
 
-    let crowded = wire.ask(&json!([ping(1), ping(2), ping(3), ping(4)])).await;
+    let crowded = wire.request(&json!([ping(1), ping(2), ping(3), ping(4)])).await;
     assert_eq!(refused(&crowded), (Value::Null, -32600));
-    assert_eq!(wire.ask(&ping(5)).await["id"], 5);
+    assert_eq!(wire.request(&ping(5)).await["id"], 5);
 }
 
 #[tokio::test]
 async fn in_other_revisions_a_batch_is_refused() {
     for revision in WITHOUT {
-        let door = Door::with(Parrot::new(), DownstreamOptions::default());
-        let session = door.session(revision).await;
-        let reply = door.post(&[("mcp-session-id", &session)], &json!([ping(1)])).await;
+        let http_client = RawHttpClient::with(TestService::new(), DownstreamOptions::default());
+        let session = http_client.session(revision).await;
+        let reply = http_client.post(&[("mcp-session-id", &session)], &json!([ping(1)])).await;
         assert_eq!((reply.status.as_u16(), refused(&reply.message()).1), (400, -32600), "{revision}");
 
-        let mut wire = Wire::to(Parrot::new(), DownstreamOptions::default());
+        let mut wire = RawStdioClient::to(TestService::new(), DownstreamOptions::default());
         wire.session(revision).await;
-        assert_eq!(refused(&wire.ask(&json!([ping(1)])).await), (Value::Null, -32600), "{revision}");
+        assert_eq!(refused(&wire.request(&json!([ping(1)])).await), (Value::Null, -32600), "{revision}");
     }
 }

@@ -1,4 +1,4 @@
-//! Callers of every revision read what their revision can say.
+//! Results are translated for the revision of the client.
 
 use std::sync::Arc;
 
@@ -6,24 +6,26 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use toolway_wire::{
-    down::{Caller, DownstreamOptions, Heard, Profile, Service},
-    exchange::{self, ServerRequestId, Cause, Exchange, Feed, Outcome, ServerRequestDetails, Request, ExchangeTimeouts},
+    down::{Caller, DownstreamOptions, Profile, Service, ServiceSubscription},
+    exchange::{
+        self, Cause, Exchange, ExchangeTimeouts, Feed, Outcome, Request, ServerRequestDetails, ServerRequestId,
+    },
     json::Raw,
-    notice::Wanted,
+    notice::SubscriptionFilter,
 };
 
 use crate::{
-    callers::{Wire, call, request, stateless},
-    service::Parrot,
+    raw_clients::{RawStdioClient, call, request, stateless},
+    test_service::TestService,
 };
 
 const MODERN: &str = "2026-07-28";
 
-/// Says everything the newest revision can say.
+/// A service that uses every feature of the newest revision.
 #[derive(Clone)]
-struct Eloquent;
+struct FullFeatured;
 
-impl Eloquent {
+impl FullFeatured {
     async fn call(name: String, feed: Feed) {
         let result = match name.as_str() {
             "ask" => {
@@ -57,9 +59,9 @@ impl Eloquent {
     }
 }
 
-impl Service for Eloquent {
+impl Service for FullFeatured {
     fn profile(&self, caller: &Caller) -> Profile {
-        Parrot::new().profile(caller)
+        TestService::new().profile(caller)
     }
 
     fn open(&self, request: Request, _caller: &Caller) -> Exchange {
@@ -74,19 +76,19 @@ impl Service for Eloquent {
         exchange
     }
 
-    fn listen<'a>(&'a self, wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
-        Box::pin(std::future::ready(Heard { honoured: wanted, notices: mpsc::channel(1).1 }))
+    fn listen<'a>(&'a self, wanted: SubscriptionFilter, _caller: &'a Caller) -> BoxFuture<'a, ServiceSubscription> {
+        Box::pin(std::future::ready(ServiceSubscription { accepted: wanted, notices: mpsc::channel(1).1 }))
     }
 }
 
-async fn session(revision: &str) -> Wire {
-    let mut wire = Wire::to(Arc::new(Eloquent), DownstreamOptions::default());
+async fn session(revision: &str) -> RawStdioClient {
+    let mut wire = RawStdioClient::to(Arc::new(FullFeatured), DownstreamOptions::default());
     wire.session(revision).await;
     wire
 }
 
 #[tokio::test]
-async fn each_revision_is_told_what_it_can_understand() {
+async fn results_are_translated_for_each_revision() {
     let text = |text: &str| json!({ "type": "text", "text": text });
     let link = json!({ "type": "resource_link", "uri": "memo://one", "name": "one" });
     for (revision, content) in [
@@ -96,52 +98,53 @@ async fn each_revision_is_told_what_it_can_understand() {
         ("2025-11-25", json!([link, text("[1,2]")])),
     ] {
         let mut wire = session(revision).await;
-        assert_eq!(wire.ask(&call(1, "tell")).await["result"], json!({ "content": content }), "{revision}");
-        let listed = wire.ask(&request(2, "tools/list", json!({}))).await["result"]["tools"][0].clone();
+        assert_eq!(wire.request(&call(1, "tell")).await["result"], json!({ "content": content }), "{revision}");
+        let listed = wire.request(&request(2, "tools/list", json!({}))).await["result"]["tools"][0].clone();
         assert_eq!(listed["inputSchema"]["properties"], json!({ "x": {} }), "{revision}");
         let has = |key: &str| listed.get(key).is_some();
         assert_eq!((has("outputSchema"), has("execution")), (false, revision == "2025-11-25"), "{revision}");
         assert_eq!(has("title"), "2025-06-18" <= revision, "{revision}");
     }
-    let mut wire = Wire::to(Arc::new(Eloquent), DownstreamOptions::default());
-    let told = wire.ask(&stateless(call(1, "tell"), MODERN)).await["result"].clone();
-    assert_eq!((&told["content"], &told["structuredContent"]), (&json!([link]), &json!([1, 2])));
-    let listed = wire.ask(&stateless(request(2, "tools/list", json!({})), MODERN)).await["result"]["tools"][0].clone();
+    let mut wire = RawStdioClient::to(Arc::new(FullFeatured), DownstreamOptions::default());
+    let received = wire.request(&stateless(call(1, "tell"), MODERN)).await["result"].clone();
+    assert_eq!((&received["content"], &received["structuredContent"]), (&json!([link]), &json!([1, 2])));
+    let listed =
+        wire.request(&stateless(request(2, "tools/list", json!({})), MODERN)).await["result"]["tools"][0].clone();
     assert_eq!(listed.get("execution"), None);
     assert_eq!(listed["outputSchema"], json!({ "type": "array" }));
 }
 
 #[tokio::test]
-async fn a_question_that_cannot_be_put_is_closed_and_its_caller_told_why() {
+async fn unsupported_form_is_cancelled_and_the_client_gets_the_reason() {
     let mut older = session("2025-06-18").await;
-    let told = older.ask(&call(1, "ask")).await;
-    assert_eq!(told["method"], "notifications/message");
-    assert!(told["params"]["data"].as_str().unwrap().contains("a choice of several"), "{told}");
-    assert_eq!(older.hear().await["result"]["content"][0]["text"], r#"{"action":"cancel"}"#);
+    let received = older.request(&call(1, "ask")).await;
+    assert_eq!(received["method"], "notifications/message");
+    assert!(received["params"]["data"].as_str().unwrap().contains("multi-select fields"), "{received}");
+    assert_eq!(older.receive().await["result"]["content"][0]["text"], r#"{"action":"cancel"}"#);
 
     let mut newer = session("2025-11-25").await;
-    assert_eq!(newer.ask(&call(1, "ask")).await["method"], "elicitation/create");
+    assert_eq!(newer.request(&call(1, "ask")).await["method"], "elicitation/create");
 }
 
 #[tokio::test]
-async fn progress_goes_forward_at_a_pace_somebody_can_follow_and_the_last_is_not_lost() {
-    let mut wire = Wire::to(Arc::new(Eloquent), DownstreamOptions::default());
+async fn progress_is_monotonic_and_throttled_without_losing_the_last_step() {
+    let mut wire = RawStdioClient::to(Arc::new(FullFeatured), DownstreamOptions::default());
     wire.session("2024-11-05").await;
     let mut counting = call(1, "count");
     counting["params"]["_meta"] = json!({ "progressToken": "t" });
     let mut modern = stateless(call(2, "count"), MODERN);
     modern["params"]["_meta"]["progressToken"] = json!(7);
     for (message, id, token) in [(counting, 1, json!("t")), (modern, 2, json!(7))] {
-        wire.say(&message).await;
+        wire.send(&message).await;
         let mut steps = Vec::new();
         let end = loop {
-            let said = wire.hear().await;
-            if said["id"] == id {
-                break said;
+            let received = wire.receive().await;
+            if received["id"] == id {
+                break received;
             }
-            assert_eq!(said["params"]["progressToken"], token);
-            assert_eq!(said["params"].get("message").is_some(), id == 2, "the oldest revision has no message");
-            steps.push(said["params"]["progress"].as_u64().unwrap());
+            assert_eq!(received["params"]["progressToken"], token);
+            assert_eq!(received["params"].get("message").is_some(), id == 2, "the oldest revision has no message");
+            steps.push(received["params"]["progress"].as_u64().unwrap());
         };
         assert!(end["result"].is_object(), "{end}");
         assert!(steps.is_sorted_by(|one, next| one < next), "{steps:?}");
@@ -151,13 +154,13 @@ async fn progress_goes_forward_at_a_pace_somebody_can_follow_and_the_last_is_not
 }
 
 #[tokio::test]
-async fn capabilities_are_what_the_revision_knows_of_them() {
-    let parrot = Parrot::new();
-    let mut wire = Wire::to(parrot.clone(), DownstreamOptions::default());
+async fn capabilities_are_reduced_to_those_of_the_revision() {
+    let parrot = TestService::new();
+    let mut wire = RawStdioClient::to(parrot.clone(), DownstreamOptions::default());
     let declared = json!({ "elicitation": { "url": {} }, "roots": { "listChanged": true }, "tasks": {} });
     let params = json!({ "protocolVersion": "2025-06-18", "capabilities": declared });
-    wire.ask(&request(0, "initialize", params)).await;
-    wire.ask(&call(1, "echo")).await;
-    let told: Value = parrot.seen()[0].capabilities.as_ref().unwrap().0.read().unwrap();
-    assert_eq!(told, json!({ "elicitation": {}, "roots": {} }));
+    wire.request(&request(0, "initialize", params)).await;
+    wire.request(&call(1, "echo")).await;
+    let received: Value = parrot.seen()[0].capabilities.as_ref().unwrap().0.read().unwrap();
+    assert_eq!(received, json!({ "elicitation": {}, "roots": {} }));
 }

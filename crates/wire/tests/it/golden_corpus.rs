@@ -1,11 +1,11 @@
-//! The golden corpus: what servers really say, and what no polite one would, read, viewed, edited and sent on.
+//! The golden corpus: recorded and handmade messages that are parsed, viewed, edited and relayed.
 //!
-//! Every story here is told of every message in `tests/corpus`; what makes the handmade ones odd is written beside
-//! their names in [`expected`]. `serde_json` stands by as a second reader in [`crate::oracle`].
+//! Every test runs over all messages in `tests/corpus`; the expected reading of the handmade ones is in [`expected`].
+//! `serde_json` is the reference parser, in [`crate::oracle`].
 
 mod edits;
 mod expected;
-mod understood;
+mod summary;
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -13,21 +13,21 @@ use bytes::Bytes;
 use toolway_wire::{
     json::{self, Raw},
     limit::Limits,
-    message::{Envelope, Id, Kind, compose},
+    message::{Envelope, Id, MessageKind, compose},
     sse,
 };
 
 use crate::oracle;
-use understood::understood;
+use summary::summarise;
 
 /// One file of the corpus.
 struct Golden {
-    /// Its name without the extension.
+    /// File name without extension.
     name: String,
     text: Bytes,
 }
 
-/// One message of the corpus: a whole file, or one of a batch.
+/// One message of the corpus: a whole file, or one message of a batch.
 struct Message {
     name: String,
     text: Bytes,
@@ -35,15 +35,15 @@ struct Message {
 }
 
 #[test]
-fn the_corpus_is_large_varied_and_mostly_not_ours() {
+fn corpus_is_large_and_mostly_recorded_from_published_servers() {
     let recorded = golden("recorded");
-    // Their programs as they are published; what we wrote ourselves on a framework does not count.
+    // Published servers only, without those that we wrote on a framework.
     let servers = ["everything", "filesystem", "memory", "time"];
-    let is_theirs = |file: &&Golden| {
+    let is_published = |file: &&Golden| {
         let server = file.name.split('-').nth(1).unwrap();
         servers.contains(&server) && !file.name.contains("-sent-")
     };
-    assert!(40 <= recorded.iter().filter(is_theirs).count());
+    assert!(40 <= recorded.iter().filter(is_published).count());
     assert!(60 <= messages().len());
     assert!(messages().iter().any(|message| 90 < oracle::depth(&message.text)));
 
@@ -53,10 +53,10 @@ fn the_corpus_is_large_varied_and_mostly_not_ours() {
     }
     let methods: BTreeSet<String> = messages().iter().map(|message| message.envelope.method().to_owned()).collect();
     let missing: Vec<_> = METHODS.iter().filter(|method| !methods.contains(**method)).collect();
-    assert!(missing.is_empty(), "nobody says {missing:?}");
+    assert!(missing.is_empty(), "methods without a message: {missing:?}");
 }
 
-/// What someone in the corpus asks or tells. Answers do not say what they answer; their names do.
+/// Methods of the requests and notifications in the corpus; responses are identified by their file names.
 const METHODS: [&str; 36] = [
     "completion/complete",
     "elicitation/create",
@@ -97,27 +97,27 @@ const METHODS: [&str; 36] = [
 ];
 
 #[test]
-fn every_handmade_message_is_understood_as_it_is_meant() {
+fn every_handmade_message_has_the_expected_summary() {
     let files = golden("handmade");
     for file in &files {
-        let meant = expected::of(&file.name);
-        assert_eq!(understood(&file.text), meant, "\n{}", file.name);
+        let expected = expected::of(&file.name);
+        assert_eq!(summarise(&file.text), expected, "\n{}", file.name);
     }
     assert_eq!(files.len(), expected::COUNT, "a row for each file, a file for each row");
 }
 
 #[test]
-fn every_recorded_message_is_what_its_name_says() {
+fn every_recorded_message_matches_its_file_name() {
     for file in golden("recorded") {
-        let what = expected::what_the_name_says(&file.name);
-        let understood = understood(&file.text);
-        assert!(what.iter().all(|part| understood.contains(part)), "{}: {understood} lacks {what:?}", file.name);
-        assert!(!understood.contains("malformed") && !understood.contains("refused"), "{}: {understood}", file.name);
+        let parts = expected::by_name(&file.name);
+        let summary = summarise(&file.text);
+        assert!(parts.iter().all(|part| summary.contains(part)), "{}: {summary} lacks {parts:?}", file.name);
+        assert!(!summary.contains("malformed") && !summary.contains("refused"), "{}: {summary}", file.name);
     }
 }
 
 #[test]
-fn what_is_relayed_is_byte_for_byte_what_came() {
+fn parts_of_a_message_are_kept_byte_for_byte() {
     for Message { name, text, envelope } in messages() {
         assert_eq!(envelope.text(), &text, "{name}");
         let whole = std::str::from_utf8(&text).unwrap();
@@ -134,25 +134,25 @@ fn what_is_relayed_is_byte_for_byte_what_came() {
 }
 
 #[test]
-fn a_message_under_a_new_id_holds_the_body_it_came_with() {
+fn message_under_a_new_id_keeps_its_body() {
     let id = Id::number(7);
     for Message { name, envelope, .. } in messages() {
         let body = body(&envelope);
         let again = match envelope.kind() {
-            Kind::Request => compose::request(&id, envelope.method(), body.as_ref(), &[]),
-            Kind::Notification => compose::notification(envelope.method(), body.as_ref(), &[]),
-            Kind::Result => compose::result(&id, body.as_ref().unwrap(), &[]),
-            Kind::Error => compose::error(Some(&id), &envelope.error().unwrap()),
+            MessageKind::Request => compose::request(&id, envelope.method(), body.as_ref(), &[]),
+            MessageKind::Notification => compose::notification(envelope.method(), body.as_ref(), &[]),
+            MessageKind::Result => compose::result(&id, body.as_ref().unwrap(), &[]),
+            MessageKind::Error => compose::error(Some(&id), &envelope.error().unwrap()),
         };
         let again = Envelope::read(again, &Limits::default()).unwrap();
         assert_eq!((again.kind(), again.method()), (envelope.kind(), envelope.method()), "{name}");
-        assert_eq!(again.id().is_some(), envelope.kind() != Kind::Notification, "{name}");
+        assert_eq!(again.id().is_some(), envelope.kind() != MessageKind::Notification, "{name}");
         assert_eq!(self::body(&again), body, "{name}");
     }
 }
 
 #[test]
-fn a_message_is_one_line_on_every_wire_and_the_same_value() {
+fn message_is_one_line_on_every_transport_with_the_same_value() {
     let mut changed = 0;
     for Golden { name, text } in golden("recorded").into_iter().chain(golden("handmade")) {
         assert!(oracle::is_json(&text), "{name}");
@@ -166,7 +166,7 @@ fn a_message_is_one_line_on_every_wire_and_the_same_value() {
         assert_eq!(events.len(), 1, "{name}");
         assert_eq!(events[0].data, line, "{name}");
     }
-    assert!((3..10).contains(&changed), "{changed} messages had line ends in them");
+    assert!((3..10).contains(&changed), "{changed} messages had line breaks");
 }
 
 fn golden(folder: &str) -> Vec<Golden> {
@@ -183,7 +183,7 @@ fn golden(folder: &str) -> Vec<Golden> {
     files
 }
 
-/// Every message that is one; those of a batch one by one.
+/// All valid messages; those of a batch one by one.
 fn messages() -> Vec<Message> {
     let limits = Limits::default();
     let mut messages = Vec::new();
@@ -202,7 +202,7 @@ fn messages() -> Vec<Message> {
     messages
 }
 
-/// `params`, `result` or `error`, as it came.
+/// `params`, `result` or `error`, as received.
 fn body(message: &Envelope) -> Option<Raw> {
     let error = message.error().map(|error| error.raw().clone());
     message.params().or(message.result()).or(error)
@@ -210,8 +210,8 @@ fn body(message: &Envelope) -> Option<Raw> {
 
 fn body_key(message: &Envelope) -> &'static str {
     match message.kind() {
-        Kind::Request | Kind::Notification => "params",
-        Kind::Result => "result",
-        Kind::Error => "error",
+        MessageKind::Request | MessageKind::Notification => "params",
+        MessageKind::Result => "result",
+        MessageKind::Error => "error",
     }
 }

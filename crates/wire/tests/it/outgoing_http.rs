@@ -1,4 +1,4 @@
-//! The one way out of the machine: TLS, proxies, guards, credentials.
+//! Outgoing HTTP connections: TLS, proxies, address guard, credentials.
 
 use std::{
     net::SocketAddr,
@@ -40,7 +40,7 @@ use url::Url;
 use crate::test_service::TestService;
 
 #[tokio::test]
-async fn an_https_server_is_reached_with_an_extra_ca_and_refused_without() {
+async fn https_server_with_private_ca_needs_extra_ca() {
     let directory = tempfile::tempdir().unwrap();
     let (address, ca) = served_over_tls(directory.path()).await;
     let error = connect(&address, HttpOptions::default(), Arc::new(NoCredentials)).await.unwrap_err();
@@ -54,7 +54,7 @@ async fn an_https_server_is_reached_with_an_extra_ca_and_refused_without() {
 }
 
 #[tokio::test]
-async fn https_goes_through_the_proxy_unless_it_is_excepted() {
+async fn https_uses_the_proxy_unless_no_proxy_matches() {
     let directory = tempfile::tempdir().unwrap();
     let (address, ca) = served_over_tls(directory.path()).await;
     let (proxy, tunnels) = proxy().await;
@@ -66,15 +66,15 @@ async fn https_goes_through_the_proxy_unless_it_is_excepted() {
     let options = HttpOptions { no_proxy: Some("localhost".to_owned()), ..options };
     let peer = connect(&address, options, Arc::new(NoCredentials)).await.unwrap();
     assert!(echoes(&peer).await);
-    assert_eq!(tunnels.load(Ordering::Relaxed), used, "the exception was not accepted");
+    assert_eq!(tunnels.load(Ordering::Relaxed), used, "`no_proxy` was ignored");
 }
 
-/// CVE-2026-45609, 77261, 27826, 79747: the address is judged when it is dialled, not when it is written.
+/// CVE-2026-45609, 77261, 27826, 79747: the resolved address is checked when it is dialled, not the configured URL.
 #[tokio::test]
-async fn an_address_the_guard_refuses_is_not_dialled() {
+async fn address_refused_by_the_guard_is_not_dialled() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://localhost:{}/mcp", listener.local_addr().unwrap().port());
-    let options = HttpOptions { guard: Some(Arc::new(NotHere)), ..HttpOptions::default() };
+    let options = HttpOptions { guard: Some(Arc::new(NoLoopback)), ..HttpOptions::default() };
     let error = connect(&address, options, Arc::new(NoCredentials)).await.unwrap_err();
     assert_eq!(error.code(), "refused", "{error}");
     assert!(error.to_string().contains("not on this machine"), "{error}");
@@ -83,23 +83,23 @@ async fn an_address_the_guard_refuses_is_not_dialled() {
 }
 
 #[tokio::test]
-async fn credentials_are_asked_for_each_request_and_told_of_each_refusal() {
+async fn credentials_are_used_for_each_request_and_get_each_challenge() {
     let (address, requests) = protected("let me in").await;
     let keys = Arc::new(Keys::new(&["wrong", "let me in"], ChallengeAction::Retry));
     let peer = connect(&address, HttpOptions::default(), Arc::clone(&keys) as Arc<dyn Credentials>).await.unwrap();
     assert!(echoes(&peer).await);
-    let told = keys.told.lock().clone();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!((told[0].status, &told[0].method), (StatusCode::UNAUTHORIZED, &Method::POST));
-    assert_eq!(told[0].challenges, [r#"Bearer realm="parrot", scope="all""#]);
-    assert_eq!(told[0].presented.as_ref().unwrap(), "wrong");
-    assert_eq!(told[0].nonce.as_ref().unwrap(), "once");
-    assert_eq!(requests.load(Ordering::Relaxed), 3, "one refused, one again, one call");
-    assert_eq!(keys.heard.load(Ordering::Relaxed), 3);
+    let challenges = keys.challenges.lock().clone();
+    assert_eq!(challenges.len(), 1, "{challenges:?}");
+    assert_eq!((challenges[0].status, &challenges[0].method), (StatusCode::UNAUTHORIZED, &Method::POST));
+    assert_eq!(challenges[0].challenges, [r#"Bearer realm="parrot", scope="all""#]);
+    assert_eq!(challenges[0].presented.as_ref().unwrap(), "wrong");
+    assert_eq!(challenges[0].nonce.as_ref().unwrap(), "once");
+    assert_eq!(requests.load(Ordering::Relaxed), 3, "one refused, one retry, one call");
+    assert_eq!(keys.responses.load(Ordering::Relaxed), 3);
 }
 
 #[tokio::test]
-async fn a_missing_nonce_is_not_the_refusal_of_a_credential_and_is_given_once() {
+async fn missing_nonce_is_retried_once_besides_a_refused_credential() {
     let (address, requests) = protected("let me in").await;
     let keys = Arc::new(Keys::new(&["wrong", "stale", "let me in"], ChallengeAction::Retry));
     assert!(echoes(&connect(&address, HttpOptions::default(), keys).await.unwrap()).await);
@@ -107,11 +107,11 @@ async fn a_missing_nonce_is_not_the_refusal_of_a_credential_and_is_given_once() 
     let keys = Arc::new(Keys::new(&["stale"], ChallengeAction::Retry));
     let error = connect(&address, HttpOptions::default(), keys).await.unwrap_err();
     assert_eq!(error.code(), "unauthorized", "{error}");
-    assert_eq!(requests.load(Ordering::Relaxed), 2, "no endless nonces");
+    assert_eq!(requests.load(Ordering::Relaxed), 2, "the nonce is retried once");
 }
 
 #[tokio::test]
-async fn a_credential_that_is_too_weak_is_another_refusal_than_one_that_is_wrong() {
+async fn insufficient_scope_is_retried_once_besides_a_refused_credential() {
     let (address, requests) = protected("let me in").await;
     let keys = Arc::new(Keys::new(&["wrong", "weak", "let me in"], ChallengeAction::Retry));
     assert!(echoes(&connect(&address, HttpOptions::default(), keys).await.unwrap()).await);
@@ -119,11 +119,11 @@ async fn a_credential_that_is_too_weak_is_another_refusal_than_one_that_is_wrong
     let keys = Arc::new(Keys::new(&["weak"], ChallengeAction::Retry));
     let error = connect(&address, HttpOptions::default(), keys).await.unwrap_err();
     assert_eq!(error.code(), "unauthorized", "{error}");
-    assert_eq!(requests.load(Ordering::Relaxed), 2, "no endless steps");
+    assert_eq!(requests.load(Ordering::Relaxed), 2, "403 is retried once");
 }
 
 #[tokio::test]
-async fn a_refusal_is_answered_again_once_and_never_taken_for_an_era() {
+async fn refusal_is_retried_once_and_does_not_affect_era_detection() {
     let (address, requests) = protected("let me in").await;
     for (next, expected) in [(ChallengeAction::Retry, 2), (ChallengeAction::GiveUp, 1)] {
         requests.store(0, Ordering::Relaxed);
@@ -135,7 +135,7 @@ async fn a_refusal_is_answered_again_once_and_never_taken_for_an_era() {
 }
 
 #[tokio::test]
-async fn configured_headers_go_along_but_cannot_replace_the_protocols() {
+async fn configured_headers_are_sent_but_cannot_replace_protocol_headers() {
     let (address, _) = protected("from the configuration").await;
     let mut headers = HeaderMap::new();
     headers.insert(header::AUTHORIZATION, HeaderValue::from_static("from the configuration"));
@@ -161,7 +161,7 @@ async fn echoes(peer: &Peer) -> bool {
     matches!(outcome, Outcome::Answered(_))
 }
 
-/// A parrot behind TLS, with a certificate of its own authority; gives its address and the authority's file.
+/// A server behind TLS with a private CA; returns its URL and the CA file.
 async fn served_over_tls(directory: &Path) -> (String, std::path::PathBuf) {
     let authority_key = KeyPair::generate().unwrap();
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
@@ -191,7 +191,7 @@ async fn served_over_tls(directory: &Path) -> (String, std::path::PathBuf) {
         while let Ok((stream, _)) = listener.accept().await {
             let (acceptor, downstream) = (acceptor.clone(), Arc::clone(&downstream));
             tokio::runtime::Handle::current().spawn(async move {
-                // A client that does not trust us hangs up here.
+                // A client that does not trust the CA closes the connection here.
                 if let Ok(stream) = acceptor.accept(stream).await {
                     answer(stream, downstream, None).await;
                 }
@@ -201,7 +201,7 @@ async fn served_over_tls(directory: &Path) -> (String, std::path::PathBuf) {
     (address, ca)
 }
 
-/// A parrot that wants to see this in `Authorization`; gives its address and counts requests.
+/// A server that requires this `Authorization` header; returns its URL and a request counter.
 async fn protected(secret: &'static str) -> (String, Arc<AtomicUsize>) {
     let requests = Arc::new(AtomicUsize::new(0));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -210,31 +210,35 @@ async fn protected(secret: &'static str) -> (String, Arc<AtomicUsize>) {
     let counter = Arc::clone(&requests);
     tokio::runtime::Handle::current().spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let door = Some((secret, Arc::clone(&counter)));
-            tokio::runtime::Handle::current().spawn(answer(stream, Arc::clone(&downstream), door));
+            let required = Some((secret, Arc::clone(&counter)));
+            tokio::runtime::Handle::current().spawn(answer(stream, Arc::clone(&downstream), required));
         }
     });
     (address, requests)
 }
 
-type Door = Option<(&'static str, Arc<AtomicUsize>)>;
+type RequiredSecret = Option<(&'static str, Arc<AtomicUsize>)>;
 type Answered = Response<http_body_util::Either<ResponseBody, Full<bytes::Bytes>>>;
 
 async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
     downstream: Arc<HttpDownstream>,
-    door: Door,
+    required: RequiredSecret,
 ) {
     let respond = service_fn(|request: Request<Incoming>| {
-        let (downstream, door) = (Arc::clone(&downstream), door.clone());
-        async move { Ok::<Answered, std::convert::Infallible>(let_in(request, &downstream, door).await) }
+        let (downstream, required) = (Arc::clone(&downstream), required.clone());
+        async move { Ok::<Answered, std::convert::Infallible>(respond_if_authorized(request, &downstream, required).await) }
     });
-    // A connection may break; its client says so.
+    // Connection errors show at the client.
     drop(http1::Builder::new().serve_connection(TokioIo::new(stream), respond).await);
 }
 
-async fn let_in(request: Request<Incoming>, downstream: &HttpDownstream, door: Door) -> Answered {
-    if let Some((secret, requests)) = door {
+async fn respond_if_authorized(
+    request: Request<Incoming>,
+    downstream: &HttpDownstream,
+    required: RequiredSecret,
+) -> Answered {
+    if let Some((secret, requests)) = required {
         requests.fetch_add(1, Ordering::Relaxed);
         let given = request.headers().get(header::AUTHORIZATION).cloned();
         if given.as_ref().is_none_or(|given| given != secret) {
@@ -255,7 +259,7 @@ async fn let_in(request: Request<Incoming>, downstream: &HttpDownstream, door: D
     downstream.respond(Request::from_parts(parts, body)).await.map(http_body_util::Either::Left)
 }
 
-/// A proxy that knows CONNECT only; gives its address and counts tunnels.
+/// A proxy that supports CONNECT only; returns its URL and a tunnel counter.
 async fn proxy() -> (String, Arc<AtomicUsize>) {
     let tunnels = Arc::new(AtomicUsize::new(0));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -286,45 +290,45 @@ async fn tunnel(stream: TcpStream) {
 }
 
 #[derive(Debug)]
-struct NotHere;
+struct NoLoopback;
 
-impl AddressGuard for NotHere {
+impl AddressGuard for NoLoopback {
     fn check(&self, _host: &str, address: SocketAddr) -> Result<(), String> {
         if address.ip().is_loopback() { Err("not on this machine".to_owned()) } else { Ok(()) }
     }
 }
 
-/// Tries its keys in turn, the next one after each refusal.
+/// Uses the next key after each challenge.
 #[derive(Debug)]
 struct Keys {
     keys: &'static [&'static str],
     next: ChallengeAction,
-    told: Mutex<Vec<Challenge>>,
-    heard: AtomicUsize,
+    challenges: Mutex<Vec<Challenge>>,
+    responses: AtomicUsize,
 }
 
 impl Keys {
     fn new(keys: &'static [&'static str], next: ChallengeAction) -> Self {
-        Self { keys, next, told: Mutex::default(), heard: AtomicUsize::default() }
+        Self { keys, next, challenges: Mutex::default(), responses: AtomicUsize::default() }
     }
 }
 
 impl Credentials for Keys {
     fn headers<'a>(
         &'a self,
-        sending: OutgoingRequest<'a>,
+        request: OutgoingRequest<'a>,
     ) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
-        assert_eq!(sending.body.is_empty(), sending.method != Method::POST, "{sending:?}");
-        let key = self.keys[self.told.lock().len().min(self.keys.len() - 1)];
+        assert_eq!(request.body.is_empty(), request.method != Method::POST, "{request:?}");
+        let key = self.keys[self.challenges.lock().len().min(self.keys.len() - 1)];
         Box::pin(async move { Ok(vec![(header::AUTHORIZATION, HeaderValue::from_static(key))]) })
     }
 
     fn handle_challenge(&self, challenge: Challenge) -> BoxFuture<'_, ChallengeAction> {
-        self.told.lock().push(challenge);
+        self.challenges.lock().push(challenge);
         Box::pin(async { self.next })
     }
 
     fn observe_response(&self, _url: &Url, _headers: &HeaderMap) {
-        self.heard.fetch_add(1, Ordering::Relaxed);
+        self.responses.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -1,5 +1,5 @@
-//! Questions of a server with sessions, relayed to callers without: under the name the server gave them, answered by
-//! what the caller brought along, and refused in the caller's own words where it did not declare them.
+//! Server requests of a stateful server, relayed to stateless clients: they keep the server's key, are answered from
+//! supplied answers, and are refused with the client's own error if the client did not declare the capability.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
 
 const MODERN: &str = "2026-07-28";
 
-/// A relay to a server with sessions that asks whatever it likes; `declares`: whether the relay takes questions.
+/// A relay to a stateful server that sends any server request; `declares`: whether the relay declares capabilities.
 async fn relay(declares: bool) -> Arc<Relay> {
     let revisions = Revision::of(Era::Legacy).collect();
     let downstream = DownstreamOptions {
@@ -41,26 +41,26 @@ fn answer() -> Value {
 }
 
 #[tokio::test]
-async fn a_question_keeps_its_name_across_a_session() {
+async fn server_request_keeps_its_key_across_a_session() {
     for way in [Route::LinesLegacy, Route::HttpLegacy] {
         let behind = way.connect(TestService::new()).await;
         let mut wire = RawStdioClient::to(Arc::new(Relay(behind.peer.clone())), DownstreamOptions::default());
         let asked = wire.request(&stateless(call(1, "ask"), MODERN)).await;
-        let question = &asked["result"]["inputRequests"]["name"];
-        assert_eq!(question["method"], "elicitation/create", "{way:?}: {asked}");
-        assert!(question["params"].get("_meta").is_none(), "{way:?}: the name is the session's business: {asked}");
+        let request = &asked["result"]["inputRequests"]["name"];
+        assert_eq!(request["method"], "elicitation/create", "{way:?}: {asked}");
+        assert!(request["params"].get("_meta").is_none(), "{way:?}: the key is not relayed in `_meta`: {asked}");
     }
 }
 
 #[tokio::test]
-async fn an_answer_that_was_brought_along_is_not_asked_for() {
+async fn supplied_answer_is_not_requested() {
     let mut wire = RawStdioClient::to(relay(true).await, DownstreamOptions::default());
     let mut message = stateless(call(1, "ask"), MODERN);
     message["params"]["inputResponses"] = json!({ "name": answer(), "other": {} });
     let answered = wire.request(&message).await;
     assert_eq!(answered["result"]["resultType"], "complete", "{answered}");
-    let said: Value = serde_json::from_str(answered["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
-    assert_eq!(said, answer());
+    let given: Value = serde_json::from_str(answered["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(given, answer());
 
     message["params"]["inputResponses"] = json!({ "other": {} });
     message["id"] = json!(2);
@@ -68,7 +68,7 @@ async fn an_answer_that_was_brought_along_is_not_asked_for() {
 }
 
 #[tokio::test]
-async fn a_question_the_caller_did_not_declare_names_what_is_missing() {
+async fn undeclared_server_request_names_the_missing_capability() {
     let http_client = RawHttpClient::with(relay(false).await, DownstreamOptions::default());
     let mut message = stateless(call(1, "ask"), MODERN);
     message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
@@ -80,17 +80,17 @@ async fn a_question_the_caller_did_not_declare_names_what_is_missing() {
 }
 
 #[tokio::test]
-async fn in_a_session_the_server_hears_that_nobody_can_be_asked() {
+async fn undeclared_server_request_is_refused_in_a_session() {
     let mut wire = RawStdioClient::to(relay(false).await, DownstreamOptions::default());
     let hello =
         json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
     wire.request(&crate::raw_clients::request(0, "initialize", hello)).await;
     let answered = wire.request(&call(1, "ask")).await;
-    assert_eq!(refused(&answered), (json!(1), -32601), "its own words: {answered}");
+    assert_eq!(refused(&answered), (json!(1), -32601), "the error of the server: {answered}");
 }
 
 #[tokio::test]
-async fn a_caller_of_our_own_is_asked_only_what_it_declared() {
+async fn own_calls_get_only_declared_server_requests() {
     let relay = relay(false).await;
     let outcome = relay.0.call_tool("ask", None).unwrap().outcome_with(Some(&Ada), |_| {}).await;
     let toolway_wire::exchange::Outcome::Refused(error) = outcome else { panic!("{outcome:?}") };

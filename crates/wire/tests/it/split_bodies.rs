@@ -1,4 +1,4 @@
-//! Requests whose bodies come in pieces, late, or only when they are wanted: each is answered.
+//! Request bodies that arrive in pieces, late, in chunks, or after `100 Continue`.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::{
 };
 
 const MODERN: &str = "2026-07-28";
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection with the head of a call on it, and the body that belongs there.
-async fn begun(served: &Served, size: usize, framing: impl Fn(usize) -> String) -> (TcpStream, String) {
+/// Opens a connection and sends the head of a call; returns the body to send.
+async fn send_head(served: &Served, size: usize, framing: impl Fn(usize) -> String) -> (TcpStream, String) {
     let mut message = stateless(call(1, "echo"), MODERN);
     message["params"]["arguments"] = json!({ "text": "x".repeat(size) });
     let (authority, body) = (&served.authority, message.to_string());
@@ -34,39 +34,39 @@ async fn begun(served: &Served, size: usize, framing: impl Fn(usize) -> String) 
     (stream, body)
 }
 
-/// Reads until the reply says this.
-async fn says(stream: &mut TcpStream, text: &str) -> bool {
-    let mut said = Vec::new();
+/// Reads until the response contains `text`; false at the end or after a timeout.
+async fn receives(stream: &mut TcpStream, text: &str) -> bool {
+    let mut received = Vec::new();
     let reading = async {
-        while !said.windows(text.len()).any(|part| part == text.as_bytes()) {
-            if stream.read_buf(&mut said).await.unwrap() == 0 {
+        while !received.windows(text.len()).any(|part| part == text.as_bytes()) {
+            if stream.read_buf(&mut received).await.unwrap() == 0 {
                 return false;
             }
         }
         true
     };
-    tokio::time::timeout(PATIENCE, reading).await.unwrap_or(false)
+    tokio::time::timeout(TIMEOUT, reading).await.unwrap_or(false)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_may_come_in_pieces() {
+async fn body_in_pieces_is_accepted() {
     let served = Served::start(TestService::new(), HttpDownstreamOptions::default()).await;
     for size in [1, 100_000, 1_000_000] {
-        let (mut stream, body) = begun(&served, size, |length| format!("content-length: {length}\r\n")).await;
+        let (mut stream, body) = send_head(&served, size, |length| format!("content-length: {length}\r\n")).await;
         for piece in body.as_bytes().chunks(body.len() / 3 + 1) {
-            // Whoever reads has read what there was.
+            // The downstream has read the earlier pieces by now.
             tokio::time::sleep(Duration::from_millis(20)).await;
             stream.write_all(piece).await.unwrap();
         }
-        assert!(says(&mut stream, "\"result\"").await, "{size} bytes");
+        assert!(receives(&mut stream, "\"result\"").await, "{size} bytes");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_may_come_in_chunks_of_unknown_number() {
+async fn chunked_body_is_accepted() {
     let served = Served::start(TestService::new(), HttpDownstreamOptions::default()).await;
     for size in [1, 100_000] {
-        let (mut stream, body) = begun(&served, size, |_| "transfer-encoding: chunked\r\n".to_owned()).await;
+        let (mut stream, body) = send_head(&served, size, |_| "transfer-encoding: chunked\r\n".to_owned()).await;
         for piece in body.as_bytes().chunks(body.len() / 3 + 1) {
             tokio::time::sleep(Duration::from_millis(20)).await;
             stream.write_all(format!("{:x}\r\n", piece.len()).as_bytes()).await.unwrap();
@@ -74,16 +74,16 @@ async fn a_body_may_come_in_chunks_of_unknown_number() {
             stream.write_all(b"\r\n").await.unwrap();
         }
         stream.write_all(b"0\r\n\r\n").await.unwrap();
-        assert!(says(&mut stream, "\"result\"").await, "{size} bytes");
+        assert!(receives(&mut stream, "\"result\"").await, "{size} bytes");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_may_wait_until_it_is_wanted() {
+async fn body_after_100_continue_is_accepted() {
     let served = Served::start(TestService::new(), HttpDownstreamOptions::default()).await;
     let framing = |length| format!("content-length: {length}\r\nexpect: 100-continue\r\n");
-    let (mut stream, body) = begun(&served, 100_000, framing).await;
-    assert!(says(&mut stream, "100 Continue").await);
+    let (mut stream, body) = send_head(&served, 100_000, framing).await;
+    assert!(receives(&mut stream, "100 Continue").await);
     stream.write_all(body.as_bytes()).await.unwrap();
-    assert!(says(&mut stream, "\"result\"").await);
+    assert!(receives(&mut stream, "\"result\"").await);
 }

@@ -1,4 +1,4 @@
-//! What a caller over lines may not do, and that the connection goes on after it.
+//! Invalid requests over stdio are refused, and the connection continues.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn ping(id: u64) -> Value {
 }
 
 #[tokio::test]
-async fn a_line_that_is_no_message_is_answered_and_the_next_one_is_read() {
+async fn invalid_line_is_refused_and_the_next_one_is_read() {
     let (parrot, mut wire) = parrot(Limits { message_bytes: 1_000, ..Limits::default() });
     wire.session("2025-11-25").await;
     let long = call(5, &"x".repeat(1_000)).to_string();
@@ -45,13 +45,13 @@ async fn a_line_that_is_no_message_is_answered_and_the_next_one_is_read() {
 }
 
 #[tokio::test]
-async fn a_session_begins_once_and_before_everything_else() {
+async fn session_is_initialized_once_and_first() {
     let (_, mut wire) = parrot(Limits::default());
     assert_eq!(refused(&wire.request(&ping(1)).await), (json!(1), -32600));
     wire.session("2025-11-25").await;
     let again = request(2, "initialize", json!({ "protocolVersion": "2025-06-18" }));
     assert_eq!(refused(&wire.request(&again).await), (json!(2), -32600));
-    assert_eq!(wire.request(&ping(3)).await["result"], json!({}), "the first one goes on");
+    assert_eq!(wire.request(&ping(3)).await["result"], json!({}), "the session continues");
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn without_stateful_revisions_there_is_no_session() {
 }
 
 #[tokio::test]
-async fn an_id_is_used_by_one_request_at_a_time_and_there_are_not_too_many() {
+async fn active_ids_are_unique_and_limited() {
     for era in [Era::Legacy, Era::Modern] {
         let (parrot, mut wire) = parrot(Limits { concurrent_requests: 2, ..Limits::default() });
         let spoken = |message| if era == Era::Modern { stateless(message, MODERN) } else { message };
@@ -76,19 +76,19 @@ async fn an_id_is_used_by_one_request_at_a_time_and_there_are_not_too_many() {
         assert_eq!(refused(&wire.request(&spoken(call("a", "echo"))).await), (json!("a"), -32600), "{era}");
         wire.send(&spoken(call("b", "wait"))).await;
         assert_eq!(refused(&wire.request(&spoken(call("c", "echo"))).await), (json!("c"), -32603), "{era}");
-        assert_eq!(parrot.seen().len(), 2, "{era}: only those that wait");
+        assert_eq!(parrot.seen().len(), 2, "{era}: only the waiting calls");
 
         wire.send(&notification("notifications/cancelled", json!({ "requestId": "a" }))).await;
         while parrot.cancelled() == 0 {
             tokio::task::yield_now().await;
         }
         let answer = wire.request(&spoken(call("c", "echo"))).await;
-        assert!(answer["result"].is_object(), "{era}: one left, so there is room: {answer}");
+        assert!(answer["result"].is_object(), "{era}: a slot is free after the cancellation: {answer}");
     }
 }
 
 #[tokio::test]
-async fn a_stateless_request_that_says_too_little_is_refused() {
+async fn stateless_request_with_invalid_meta_is_refused() {
     let (parrot, mut wire) = parrot(Limits::default());
     let mut mute = stateless(call(1, "echo"), MODERN);
     mute["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!(7);
@@ -103,7 +103,7 @@ async fn a_stateless_request_that_says_too_little_is_refused() {
 }
 
 #[tokio::test]
-async fn answers_to_questions_that_were_not_asked_are_refused() {
+async fn invalid_answers_and_states_are_refused() {
     let (parrot, mut wire) = parrot(Limits::default());
     for (key, value) in [
         ("inputResponses", json!([1])),
@@ -119,7 +119,7 @@ async fn answers_to_questions_that_were_not_asked_are_refused() {
 }
 
 #[tokio::test]
-async fn the_questions_that_were_not_answered_are_asked_again() {
+async fn unanswered_server_requests_are_sent_again() {
     let (_, mut wire) = parrot(Limits::default());
     let mut asked = wire.request(&stateless(call(1, "ask"), MODERN)).await;
     let mut retry = stateless(call(2, "ask"), MODERN);
@@ -136,7 +136,7 @@ async fn the_questions_that_were_not_answered_are_asked_again() {
 }
 
 #[tokio::test]
-async fn a_caller_that_refuses_a_question_is_taken_at_its_word() {
+async fn error_answer_of_the_client_is_passed_on() {
     let (_, mut wire) = parrot(Limits::default());
     wire.session("2025-11-25").await;
     let question = wire.request(&call(1, "ask")).await;
@@ -147,7 +147,7 @@ async fn a_caller_that_refuses_a_question_is_taken_at_its_word() {
 }
 
 #[tokio::test]
-async fn a_caller_that_cannot_be_asked_is_not_asked() {
+async fn client_without_elicitation_gets_no_server_request() {
     let (_, mut wire) = parrot(Limits::default());
     // Elicitation came later than this revision.
     wire.session("2025-03-26").await;
@@ -155,7 +155,7 @@ async fn a_caller_that_cannot_be_asked_is_not_asked() {
 }
 
 #[tokio::test]
-async fn subscriptions_are_bounded_and_end_when_the_caller_says_so() {
+async fn subscriptions_are_limited_and_can_be_ended() {
     let (_, mut wire) = parrot(Limits { concurrent_requests: 1, ..Limits::default() });
     wire.session("2025-11-25").await;
     let subscribe = |id: u64, uri: &str| request(id, "resources/subscribe", json!({ "uri": uri }));
@@ -163,24 +163,24 @@ async fn subscriptions_are_bounded_and_end_when_the_caller_says_so() {
     assert_eq!(wire.request(&subscribe(2, "memo://one")).await["result"], json!({}));
     assert_eq!(refused(&wire.request(&subscribe(3, "memo://two")).await), (json!(3), -32603));
     wire.send(&call(4, "change")).await;
-    let mut heard = [wire.receive().await, wire.receive().await];
-    heard.sort_by_key(|message| message["id"].is_null());
-    assert_eq!(heard[0]["id"], 4);
-    assert_eq!(heard[1]["method"], "notifications/resources/updated");
+    let mut received = [wire.receive().await, wire.receive().await];
+    received.sort_by_key(|message| message["id"].is_null());
+    assert_eq!(received[0]["id"], 4);
+    assert_eq!(received[1]["method"], "notifications/resources/updated");
 
     let unsubscribe = request(5, "resources/unsubscribe", json!({ "uri": "memo://one" }));
     assert_eq!(wire.request(&unsubscribe).await["result"], json!({}));
     assert_eq!(wire.request(&call(6, "change")).await["id"], 6);
-    assert_eq!(wire.request(&ping(7)).await["id"], 7, "nothing is told any more");
-    assert_eq!(wire.request(&subscribe(8, "memo://two")).await["result"], json!({}), "there is room again");
+    assert_eq!(wire.request(&ping(7)).await["id"], 7, "no more notices");
+    assert_eq!(wire.request(&subscribe(8, "memo://two")).await["result"], json!({}), "a subscription is free again");
 }
 
 #[tokio::test]
-async fn a_log_level_nobody_knows_is_refused() {
+async fn unknown_log_level_is_refused() {
     let (_, mut wire) = parrot(Limits::default());
     wire.session("2025-11-25").await;
     let level = |id: u64, level: &str| request(id, "logging/setLevel", json!({ "level": level }));
     assert_eq!(refused(&wire.request(&level(1, "shouting")).await), (json!(1), -32602));
     assert_eq!(wire.request(&level(2, "emergency")).await["result"], json!({}));
-    assert_eq!(wire.request(&call(3, "count")).await["id"], 3, "its logs are less urgent");
+    assert_eq!(wire.request(&call(3, "count")).await["id"], 3, "its logs are below the level");
 }

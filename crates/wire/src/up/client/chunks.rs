@@ -92,7 +92,9 @@ impl ChunkDecoder {
                 Ok(ChunkState::Size { sum: sum << 4 | u64::from(digit), digits: digits + 1 })
             }
             (ChunkState::Size { sum: size, digits }, b'\r') if 0 < digits => Ok(ChunkState::SizeEnd { size }),
-            (ChunkState::Size { sum: size, digits }, b';' | b' ' | b'\t') if 0 < digits => Ok(ChunkState::Extension { size }),
+            (ChunkState::Size { sum: size, digits }, b';' | b' ' | b'\t') if 0 < digits => {
+                Ok(ChunkState::Extension { size })
+            }
             (ChunkState::Extension { size }, b'\r') => Ok(ChunkState::SizeEnd { size }),
             (state @ ChunkState::Extension { .. }, byte) if byte != b'\n' => self.skip(state),
             (ChunkState::SizeEnd { size: 0 }, b'\n') => Ok(ChunkState::Trailer { empty: true }),
@@ -122,7 +124,7 @@ mod tests {
     use bytes::{Bytes, BytesMut};
     use proptest::prelude::{any, prop, proptest};
 
-    use super::{ChunkDecoder, BodyPart};
+    use super::{BodyPart, ChunkDecoder};
     use crate::property;
 
     /// Decodes `text` in pieces of `size` bytes; returns the body and the bytes after it.

@@ -18,8 +18,8 @@ use tokio::{
 };
 
 use super::{
-    chunks::{ChunkDecoder, BodyPart},
-    head::{self, HeadLimits, BodyLength, ResponseHead},
+    chunks::{BodyPart, ChunkDecoder},
+    head::{self, BodyLength, HeadLimits, ResponseHead},
 };
 use crate::{error::WireError, up::connector::HttpStream};
 

@@ -99,7 +99,11 @@ fn decimal(out: &mut Vec<u8>, number: usize) {
 }
 
 /// Parses a head at the front of `input`; `None` while it is incomplete. `seen` is the number of bytes already searched.
-pub(super) fn read(input: &mut BytesMut, seen: &mut usize, bound: HeadLimits) -> Result<Option<ResponseHead>, WireError> {
+pub(super) fn read(
+    input: &mut BytesMut,
+    seen: &mut usize,
+    bound: HeadLimits,
+) -> Result<Option<ResponseHead>, WireError> {
     let opening = input.len().min(OPENING.len());
     if input[..opening] != OPENING[..opening] {
         return Err(invalid_http("it does not start with `HTTP/1.`"));
@@ -156,8 +160,8 @@ fn build_head(
         }
         Err(error) => return Err(invalid_http(&error.to_string())),
     }
-    let status =
-        StatusCode::from_u16(response.code.unwrap_or_default()).map_err(|_| invalid_http("status code out of range"))?;
+    let status = StatusCode::from_u16(response.code.unwrap_or_default())
+        .map_err(|_| invalid_http("status code out of range"))?;
     let mut headers = HeaderMap::with_capacity(response.headers.len());
     for line in &*response.headers {
         let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| invalid_http("invalid header name"))?;
@@ -227,7 +231,7 @@ mod tests {
     use bytes::BytesMut;
     use http::{HeaderName, HeaderValue, Method, StatusCode, header};
 
-    use super::{HeadLimits, BodyLength, ResponseHead, write_field, read, write};
+    use super::{BodyLength, HeadLimits, ResponseHead, read, write, write_field};
     use crate::error::WireError;
 
     const BOUND: HeadLimits = HeadLimits { bytes: 1024, count: 50 };
@@ -276,7 +280,10 @@ mod tests {
         input.extend_from_slice(&text.as_bytes()[end..]);
         let found = read(&mut input, &mut seen, BOUND).unwrap().unwrap();
         assert_eq!(seen, 0, "the next head starts at zero");
-        assert_eq!((found.status, found.body_length, found.keep_alive), (StatusCode::NOT_FOUND, BodyLength::Sized(3), true));
+        assert_eq!(
+            (found.status, found.body_length, found.keep_alive),
+            (StatusCode::NOT_FOUND, BodyLength::Sized(3), true)
+        );
         assert_eq!(found.headers.get_all("x-one").iter().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(input, "abc");
         let bare = head(&text.replace("\r\n", "\n")).unwrap().unwrap();
@@ -306,7 +313,11 @@ mod tests {
         assert_eq!((old.body_length, old.keep_alive), (BodyLength::Sized(5), false));
         for status in [100, 204, 304] {
             let none = head(&format!("HTTP/1.1 {status} x\r\ncontent-length: 5\r\n\r\n")).unwrap().unwrap();
-            assert_eq!((none.body_length, none.keep_alive), (BodyLength::Sized(0), false), "{status} has no body despite its headers");
+            assert_eq!(
+                (none.body_length, none.keep_alive),
+                (BodyLength::Sized(0), false),
+                "{status} has no body despite its headers"
+            );
             let none = head(&format!("HTTP/1.1 {status} x\r\n\r\n")).unwrap().unwrap();
             assert_eq!((none.body_length, none.keep_alive), (BodyLength::Sized(0), true));
         }

@@ -12,7 +12,7 @@ use url::Url;
 use super::{
     Endpoint, lane,
     lanes::ActiveLanes,
-    request::{Headers, SessionHeaders, OutgoingHttp},
+    request::{Headers, OutgoingHttp, SessionHeaders},
 };
 use crate::{
     error::{TimeoutKind, WireError},

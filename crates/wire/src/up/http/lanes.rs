@@ -66,7 +66,9 @@ impl ActiveLanes {
         match request {
             Some(request) => self.begin_lane(request, post),
             // Requests are limited by the router; messages that a server causes are limited here.
-            None if self.max_messages <= self.tasks.len() => return Err(WireError::Overloaded { limit: self.max_messages }),
+            None if self.max_messages <= self.tasks.len() => {
+                return Err(WireError::Overloaded { limit: self.max_messages });
+            }
             None => drop(self.tasks.spawn_on(deliver_within_timeout(post), &self.runtime)),
         }
         Ok(())

@@ -49,7 +49,7 @@ mod tests {
         task::{Context, Waker},
     };
 
-    use super::{ReadyFlag, PostWaker};
+    use super::{PostWaker, ReadyFlag};
 
     #[test]
     fn waiting_task_is_woken_when_the_flag_is_set() {

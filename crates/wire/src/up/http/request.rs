@@ -102,7 +102,10 @@ impl<'a> OutgoingHttp<'a> {
 
 impl Endpoint {
     /// Sends a request to the server's URL.
-    pub(super) fn send<'a>(&'a self, outgoing: OutgoingHttp<'a>) -> impl Future<Output = Result<HttpResponse, WireError>> + Send {
+    pub(super) fn send<'a>(
+        &'a self,
+        outgoing: OutgoingHttp<'a>,
+    ) -> impl Future<Output = Result<HttpResponse, WireError>> + Send {
         self.send_to(&self.url, outgoing)
     }
 
@@ -182,7 +185,8 @@ impl Endpoint {
     fn fields(&self, outgoing: &OutgoingHttp<'_>, credentials: &Headers) -> Vec<u8> {
         let posting = if outgoing.method == Method::POST { &POSTING[..] } else { &[] };
         let own = outgoing.headers.iter().map(|(name, value)| (name, value));
-        let needed = posting.iter().map(|(name, value)| (name, value)).chain(outgoing.session_headers.fields()).chain(own);
+        let needed =
+            posting.iter().map(|(name, value)| (name, value)).chain(outgoing.session_headers.fields()).chain(own);
         let mut fields = Vec::with_capacity(FIELDS);
         needed.clone().for_each(|(name, value)| write_field(&mut fields, name, value));
         let is_needed = |name: &HeaderName| needed.clone().any(|(needed, _)| needed == name);
@@ -232,7 +236,7 @@ mod tests {
     use bytes::Bytes;
     use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-    use super::{Headers, SessionHeaders, OutgoingHttp};
+    use super::{Headers, OutgoingHttp, SessionHeaders};
     use crate::{
         limit::Limits,
         revision::Revision,

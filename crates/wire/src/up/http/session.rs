@@ -13,7 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     Endpoint, Shared,
     lane::{self, BrokenStream, LaneOutcome},
-    request::{Headers, SessionHeaders, OutgoingHttp},
+    request::{Headers, OutgoingHttp, SessionHeaders},
 };
 use crate::{
     error::WireError,
@@ -247,7 +247,8 @@ async fn keep_standing_stream(shared: Weak<Shared>, answered: oneshot::Sender<()
                     LaneOutcome::Broken(next) => {
                         failures = if next.progressed { 0 } else { failures };
                         let last_event = next.last_event.or(broken.last_event);
-                        broken = BrokenStream { last_event, retry: next.retry.or(broken.retry), ..BrokenStream::default() };
+                        broken =
+                            BrokenStream { last_event, retry: next.retry.or(broken.retry), ..BrokenStream::default() };
                     }
                     // Not an event stream: the server offers none.
                     LaneOutcome::Lane(LaneEnd::Failed(error)) => {
@@ -289,7 +290,9 @@ impl UpstreamSession {
                 StandingStreamAttempt::SessionGone
             }
             (StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT, _) => StandingStreamAttempt::Later,
-            (status, _) if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => StandingStreamAttempt::Later,
+            (status, _) if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
+                StandingStreamAttempt::Later
+            }
             _ => StandingStreamAttempt::Never,
         }
     }

@@ -8,7 +8,7 @@ use std::{
 use super::Router;
 use crate::{
     error::WireError,
-    exchange::{Answer, ServerRequestId, Cause, ServerRequestDetails},
+    exchange::{Answer, Cause, ServerRequestDetails, ServerRequestId},
     json::Raw,
     message::{Envelope, Id, RpcError, compose, meta},
     notice::Notice,
@@ -39,12 +39,16 @@ impl Router {
         match accent.classify_request(&method, params.as_ref()) {
             ServerRequestKind::Ping => self.reply(&id, Answer::Given(Raw::empty_object())),
             ServerRequestKind::Unknown(error) => self.reply(&id, Answer::Refused(error)),
-            ServerRequestKind::Violation => self.fault(WireError::protocol(format!("the server sent a request (`{method}`), which its revision does not allow"))),
+            ServerRequestKind::Violation => self.fault(WireError::protocol(format!(
+                "the server sent a request (`{method}`), which its revision does not allow"
+            ))),
             // A relayed caller answers it itself; otherwise it is refused here.
-            ServerRequestKind::Undeclared(error) => match self.owner(lane, params.as_ref()).filter(|call| call.is_relayed()) {
-                Some(call) => self.forward_to_caller(&call, id, self.details(method, params, Cause::Request)),
-                None => self.reply(&id, Answer::Refused(error)),
-            },
+            ServerRequestKind::Undeclared(error) => {
+                match self.owner(lane, params.as_ref()).filter(|call| call.is_relayed()) {
+                    Some(call) => self.forward_to_caller(&call, id, self.details(method, params, Cause::Request)),
+                    None => self.reply(&id, Answer::Refused(error)),
+                }
+            }
             ServerRequestKind::Input => match self.owner(lane, params.as_ref()) {
                 Some(call) => self.forward_to_caller(&call, id, self.details(method, params, Cause::Request)),
                 None => {
@@ -112,7 +116,8 @@ impl Router {
     pub(crate) fn cancel_server_requests(&self, call: &Call) {
         let of_call = |open: &OpenServerRequest| std::ptr::eq(open.call.as_ptr(), call) && call.feed.is_open(open.id);
         let open: Vec<_> = self.server_requests.lock().extract_if(|_, open| of_call(open)).collect();
-        let unanswered = |method: &str| if call.feed.is_gone() { Answer::Unavailable } else { Answer::too_late(method) };
+        let unanswered =
+            |method: &str| if call.feed.is_gone() { Answer::Unavailable } else { Answer::too_late(method) };
         open.into_iter().for_each(|(id, open)| self.reply(&id, unanswered(&open.method)));
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
 
-use super::{HandshakeReply, Router, PendingRequest};
+use super::{HandshakeReply, PendingRequest, Router};
 use crate::{
     error::WireError,
     message::{BadMessage, Envelope, Id, Problem},
@@ -27,7 +27,9 @@ impl Sink for Router {
             (Err(bad), _) => return self.handle_bad_message(lane, bad),
         };
         let flows: Vec<Flow> = match Envelope::split_batch(&text, &self.limits) {
-            Some(Ok(parts)) if self.accepts_batches() => parts.into_iter().map(|part| self.message(lane, part)).collect(),
+            Some(Ok(parts)) if self.accepts_batches() => {
+                parts.into_iter().map(|part| self.message(lane, part)).collect()
+            }
             Some(Ok(parts)) => parts.into_iter().filter_map(|part| self.handle_unexpected_batch(lane, part)).collect(),
             Some(Err(problem)) => return self.handle_bad_message(lane, BadMessage { problem, ..bad }),
             None => Vec::new(),

@@ -1,4 +1,4 @@
-//! Edits: each one the program makes, and each member of every body removed, with every other byte compared.
+//! Edits: every edit that the crate makes, and every member of every body removed, with all other bytes compared.
 
 use toolway_wire::{
     json::Raw,
@@ -11,7 +11,7 @@ use toolway_wire::{
 use super::{body, messages};
 use crate::oracle::{self, Place};
 
-/// Every member that is set or removed anywhere between one era and the other.
+/// Members that are set or removed in translations between eras.
 const EDITED: [&str; 16] = [
     "_meta",
     "cacheScope",
@@ -46,14 +46,14 @@ fn objects() -> Vec<(String, Raw)> {
 }
 
 #[test]
-fn a_member_that_is_set_is_all_that_changes() {
+fn setting_a_member_changes_nothing_else() {
     let mut replaced = 0;
     for (name, object) in objects() {
         let text = object.text();
         let places = oracle::members(&text).unwrap();
         for key in EDITED.iter().chain(&meta::HOP_KEYS) {
             let after = edited(&object, &[Edit::Set(key, Raw::parse(NEW).unwrap())]);
-            let place = places.iter().find(|place| says(&text, place, key));
+            let place = places.iter().find(|place| has_key(&text, place, key));
             replaced += usize::from(place.is_some());
             let expected = match (place, places.last()) {
                 (Some(place), _) => format!("{}{NEW}{}", &text[..place.value.start], &text[place.value.end..]),
@@ -69,7 +69,7 @@ fn a_member_that_is_set_is_all_that_changes() {
 }
 
 #[test]
-fn a_member_that_is_removed_is_all_that_goes() {
+fn removing_a_member_changes_nothing_else() {
     for (name, object) in objects() {
         let text = object.text();
         let places = oracle::members(&text).unwrap();
@@ -79,7 +79,7 @@ fn a_member_that_is_removed_is_all_that_goes() {
             let after = after.text();
 
             let kept: Vec<&str> =
-                places.iter().filter(|place| !says(&text, place, &key)).map(|place| member(&text, place)).collect();
+                places.iter().filter(|place| !has_key(&text, place, &key)).map(|place| member(&text, place)).collect();
             let found: Vec<Place> = oracle::members(&after).unwrap();
             let found: Vec<&str> = found.iter().map(|place| member(&after, place)).collect();
             assert_eq!(found, kept, "{name}: {key}");
@@ -92,7 +92,7 @@ fn a_member_that_is_removed_is_all_that_goes() {
 }
 
 #[test]
-fn what_belongs_to_one_hop_goes_and_every_other_byte_crosses() {
+fn hop_keys_are_removed_and_every_other_byte_is_kept() {
     let mut crossed = 0;
     for message in messages() {
         let Some(params) = message.envelope.params() else { continue };
@@ -116,9 +116,9 @@ fn what_belongs_to_one_hop_goes_and_every_other_byte_crosses() {
     assert!(3 < crossed, "only {crossed} keys of anyone else's were there to cross");
 }
 
-/// What a caller puts in the place of `_meta`, even `null`, keeps nothing of ours out.
+/// The keys are set for any value of `_meta` in the request, even `null`.
 #[test]
-fn the_keys_of_a_hop_are_set_whatever_stands_in_meta() {
+fn hop_keys_are_set_for_any_value_of_meta() {
     let token = [Edit::Set(meta::PROGRESS_TOKEN, Raw::of(&7))];
     for message in messages() {
         let params = message.envelope.params().filter(|params| oracle::members(&params.text()).is_some());
@@ -131,7 +131,7 @@ fn the_keys_of_a_hop_are_set_whatever_stands_in_meta() {
     }
 }
 
-fn says(text: &str, place: &Place, key: &str) -> bool {
+fn has_key(text: &str, place: &Place, key: &str) -> bool {
     oracle::said(&text[place.key.clone()]).as_deref() == Some(key)
 }
 
@@ -139,7 +139,7 @@ fn member<'a>(text: &'a str, place: &Place) -> &'a str {
     &text[place.key.start..place.value.end]
 }
 
-/// Whether `after` is `before` without one stretch of it.
+/// Whether `after` is `before` without one contiguous part.
 fn is_cut_out_of(after: &str, before: &str) -> bool {
     let alike = |one: &mut dyn Iterator<Item = u8>, other: &mut dyn Iterator<Item = u8>| {
         one.zip(other).take_while(|(one, other)| one == other).count()

@@ -1,21 +1,21 @@
-//! What each message of the corpus is expected to come to, in the words of [`super::understood`].
+//! Expected summaries of the corpus messages, in the format of [`super::summary`].
 
-/// How many handmade messages there are.
+/// Number of handmade messages.
 pub(super) const COUNT: usize = HANDMADE.len();
 
-/// What a handmade message is expected to come to.
+/// Expected summary of a handmade message.
 pub(super) fn of(name: &str) -> &'static str {
     let row = HANDMADE.iter().find(|(file, _)| *file == name);
     row.map_or("nobody says what is expected of it", |(_, expected)| expected)
 }
 
-/// What a recorded message comes to, by what its name says it is.
-pub(super) fn what_the_name_says(name: &str) -> &'static [&'static str] {
+/// Expected parts of the summary of a recorded message, by its file name.
+pub(super) fn by_name(name: &str) -> &'static [&'static str] {
     let row = RECORDED.iter().find(|(part, _)| name.contains(part));
     row.map_or(&["a name that says what it is"], |(_, expected)| expected)
 }
 
-/// The first that fits holds.
+/// The first matching row counts.
 const RECORDED: &[(&str, &[&str])] = &[
     ("-sent-initialize", &["request 1 initialize", "can be asked: forms, pages, roots, sampling, sampling with tools"]),
     ("-sent-cancelled", &["notification notifications/cancelled"]),
@@ -130,16 +130,19 @@ const HANDMADE: &[(&str, &str)] = &[
     ("041-2026-07-28-error-unsupported-version", r#"error 11 -32022 "Unsupported protocol version" with Object"#),
     (
         "042-2025-03-26-requests-batch",
-        r#"a batch of messages, which this revision does not have: request 1 tools/list | notification notifications/initialized | request "two" ping"#,
+        r#"this protocol revision does not support batches of messages: request 1 tools/list | notification notifications/initialized | request "two" ping"#,
     ),
     (
         "043-2025-03-26-responses-batch",
-        r#"a batch of messages, which this revision does not have: result "two" | error 1 -32603 "later""#,
+        r#"this protocol revision does not support batches of messages: result "two" | error 1 -32603 "later""#,
     ),
-    ("044-2025-03-26-single-batch", "a batch of messages, which this revision does not have: request 1 tools/call"),
+    (
+        "044-2025-03-26-single-batch",
+        "this protocol revision does not support batches of messages: request 1 tools/call",
+    ),
     (
         "045-2025-03-26-mixed-batch",
-        r#"a batch of messages, which this revision does not have: notification notifications/progress | request 9 sampling/createMessage; needs {"sampling":{}} | result 1; content none"#,
+        r#"this protocol revision does not support batches of messages: notification notifications/progress | request 9 sampling/createMessage; needs {"sampling":{}} | result 1; content none"#,
     ),
     ("046-2024-11-05-initialize-result", "result 0; offers tools"),
     ("047-2025-06-18-elicitation", r#"request "srv-7" elicitation/create; needs {"elicitation":{"form":{}}}"#),
@@ -188,7 +191,7 @@ const HANDMADE: &[(&str, &str)] = &[
     ("072-2026-07-28-listen-result", r#"result "listen\u002d1"; meta of this hop"#),
     (
         "073-2026-07-28-tools-with-headers",
-        r#"result 19; keeps 0ns Private; tools "valid" (mcp-param-region, mcp-param-zone), "empty header" (not a non-empty string), "twice" (another argument has the same name), "number" (only strings, integers and booleans can be in a header), "refs""#,
+        r#"result 19; keeps 0ns Private; tools "valid" (mcp-param-region, mcp-param-zone), "empty header" (must be a non-empty string), "twice" (another argument has the same header name), "number" (only strings, integers and booleans can be in a header), "refs""#,
     ),
     ("074-2026-07-28-read-with-ui", "result 20; keeps 300s Private"),
     ("075-2026-07-28-skills-list", "request 21 skills/list; can be asked: none; meta of this hop"),
@@ -198,36 +201,42 @@ const HANDMADE: &[(&str, &str)] = &[
     ("079-2026-07-28-task-completed", r#"result 14; keeps 3600s Private; task "t-9f" completed"#),
     ("080-2026-07-28-task-failed", r#"result 15; keeps 0ns Private; task "t-9f" failed"#),
     ("081-2026-07-28-task-notice", "notification notifications/tasks; meta of this hop"),
-    ("082-2025-11-25-refused-method-twice", "refused request 80: key `method` occurs twice in the message"),
+    ("082-2025-11-25-refused-method-twice", "refused request 80: duplicate key `method` in the message"),
     (
         "083-2025-11-25-refused-method-miscased",
         "refused request 81: key `Method` in the message differs from `method` only in case",
     ),
-    ("084-2025-11-25-refused-method-escaped", "refused request 82: key `method` occurs twice in the message"),
+    ("084-2025-11-25-refused-method-escaped", "refused request 82: duplicate key `method` in the message"),
     (
         "085-2025-11-25-refused-long-s",
         "refused request 83: key `paramſ` in the message differs from `params` only in case",
     ),
     ("086-2025-11-25-refused-key-with-nul", "refused request 84: a key in the message contains a NUL character"),
     ("087-2025-11-25-refused-key-not-unicode", "refused request 85: a key in the message is not Unicode text"),
-    ("088-2025-11-25-refused-id-null", "refused request no id: an id must be a string or a number"),
-    ("089-2025-11-25-refused-id-object", "refused request no id: an id must be a string or a number"),
-    ("090-2025-11-25-refused-id-twice", "refused message 88: key `id` occurs twice in the message"),
-    ("091-2025-11-25-refused-method-not-a-string", "refused request 89: a method must be a string"),
-    ("092-2025-11-25-refused-nothing-said", "refused message 90: neither a request, a notification nor a response"),
+    ("088-2025-11-25-refused-id-null", "refused request no id: `id` must be a string or a number"),
+    ("089-2025-11-25-refused-id-object", "refused request no id: `id` must be a string or a number"),
+    ("090-2025-11-25-refused-id-twice", "refused message 88: duplicate key `id` in the message"),
+    ("091-2025-11-25-refused-method-not-a-string", "refused request 89: `method` must be a string without escapes"),
+    (
+        "092-2025-11-25-refused-nothing-said",
+        "refused message 90: message is neither a request, a notification nor a response",
+    ),
     (
         "093-2025-11-25-refused-request-and-result",
-        "refused request 91: neither a request, a notification nor a response",
+        "refused request 91: message is neither a request, a notification nor a response",
     ),
-    ("094-2025-11-25-refused-result-and-error", "refused message 92: neither a request, a notification nor a response"),
+    (
+        "094-2025-11-25-refused-result-and-error",
+        "refused message 92: message is neither a request, a notification nor a response",
+    ),
     ("095-2025-11-25-refused-bare-string", "refused message no id: a message must be a JSON object"),
-    ("096-2025-11-25-refused-nested-too-deep", "refused message 93: nested deeper than 128 levels"),
-    ("097-2025-11-25-refused-name-twice", "refused request 94: key `name` occurs twice in params"),
+    ("096-2025-11-25-refused-nested-too-deep", "refused message 93: JSON is nested deeper than 128 levels"),
+    ("097-2025-11-25-refused-name-twice", "refused request 94: duplicate key `name` in params"),
     (
         "098-2025-11-25-refused-name-miscased",
         "refused request 95: key `NAME` in params differs from `name` only in case",
     ),
-    ("099-2025-11-25-refused-params-array", "refused request 96: params must be an object"),
-    ("100-2025-11-25-refused-argument-twice", "refused request 97: key `path` occurs twice in arguments"),
+    ("099-2025-11-25-refused-params-array", "refused request 96: `params` must be an object"),
+    ("100-2025-11-25-refused-argument-twice", "refused request 97: duplicate key `path` in arguments"),
     ("101-2025-11-25-meta-null", "request 98 tools/list; meta null"),
 ];

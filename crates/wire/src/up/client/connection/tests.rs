@@ -11,7 +11,7 @@ use tokio::{
     runtime,
 };
 
-use super::{AT_FIRST, AT_MOST, SendFailure, INTERIM, HttpConnection};
+use super::{AT_FIRST, AT_MOST, HttpConnection, INTERIM, SendFailure};
 use crate::{
     error::WireError,
     property,

@@ -1,4 +1,4 @@
-//! What is never printed: people put keys into headers, addresses and proxies.
+//! Secrets in headers, URLs and proxy settings are never printed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use toolway_wire::{
     },
 };
 
-use crate::ways;
+use crate::routes;
 
 fn transport(options: HttpOptions, url: &str) -> HttpTransport {
     let limits = Limits::default();
@@ -24,7 +24,7 @@ fn transport(options: HttpOptions, url: &str) -> HttpTransport {
 }
 
 #[tokio::test]
-async fn keys_do_not_print_themselves() {
+async fn secrets_are_not_in_debug_output() {
     let proxy = Some("http://user:hush@proxy.example".to_owned());
     let options = HttpOptions { https_proxy: proxy, no_proxy: Some("localhost".to_owned()), ..HttpOptions::default() };
     let shown = format!("{options:?}");
@@ -37,9 +37,9 @@ async fn keys_do_not_print_themselves() {
 }
 
 #[tokio::test]
-async fn a_peer_shows_where_it_is_and_what_it_speaks() {
-    for way in ways::ALL {
-        let connected = way.connect(crate::service::Parrot::new()).await;
+async fn debug_output_of_a_peer_has_target_and_revision() {
+    for way in routes::ALL {
+        let connected = way.connect(crate::test_service::TestService::new()).await;
         let shown = format!("{:?}", connected.peer);
         assert!(shown.contains(&connected.peer.target()), "{way:?}: {shown}");
         assert!(shown.contains(&format!("{:?}", connected.peer.profile().revision)), "{way:?}: {shown}");
@@ -47,21 +47,24 @@ async fn a_peer_shows_where_it_is_and_what_it_speaks() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_not_http_is_refused_without_its_key() {
+async fn unsupported_url_scheme_is_refused_without_showing_secrets() {
     let transport = transport(HttpOptions::default(), "ftp://user:hush@127.0.0.1/mcp?key=hush");
     let error = Peer::connect(Arc::new(transport), ConnectOptions::default()).await.unwrap_err();
-    let said = format!("{error} {error:?}");
-    assert!(matches!(error, WireError::Unreachable { .. }), "{said}");
-    assert!(said.contains("`ftp` is neither http nor https") && !said.contains("hush"), "{said}");
+    let text = format!("{error} {error:?}");
+    assert!(matches!(error, WireError::Unreachable { .. }), "{text}");
+    assert!(
+        text.contains("`ftp` is not a supported URL scheme; use `http` or `https`") && !text.contains("hush"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
-async fn a_server_that_takes_the_connection_and_says_nothing_is_given_up() {
-    // Connections are taken by the system; nobody ever answers the beginning of TLS.
+async fn silent_tls_handshake_times_out() {
+    // The system accepts the connection; the TLS handshake is never answered.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = HttpOptions { connect_timeout: Some(Duration::from_millis(100)), ..HttpOptions::default() };
     let transport = transport(options, &format!("https://{}/mcp", silent.local_addr().unwrap()));
-    let error = Peer::connect(Arc::new(transport), ways::pinned(EraChoice::Modern)).await.unwrap_err();
+    let error = Peer::connect(Arc::new(transport), routes::pinned(EraChoice::Modern)).await.unwrap_err();
     let WireError::TimedOut { kind, limit } = error else { panic!("{error:?}") };
     assert_eq!((kind, limit), (TimeoutKind::Connect, Duration::from_millis(100)));
     assert_eq!(kind.to_string(), "connect timeout");

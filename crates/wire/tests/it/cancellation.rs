@@ -1,4 +1,4 @@
-//! What is left behind, crossed on the way or written down differently, over lines and by hand.
+//! Cancelled connections and calls, late answers, and retries in another spelling, over scripted streams.
 
 use std::{
     sync::{
@@ -14,47 +14,50 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 use tokio_util::sync::CancellationToken;
 use toolway_wire::{
-    down::{self, Caller, DownstreamOptions, Heard, Profile, Service},
+    down::{self, Caller, DownstreamOptions, Profile, Service, ServiceSubscription},
     error::WireError,
-    exchange::{self, Answer, ServerRequestId, Cause, Exchange, ExchangeEvent, Outcome, ServerRequestDetails, Request, ExchangeTimeouts},
+    exchange::{
+        self, Answer, Cause, Exchange, ExchangeEvent, ExchangeTimeouts, Outcome, Request, ServerRequestDetails,
+        ServerRequestId,
+    },
     json::Raw,
     limit::Limits,
-    notice::Wanted,
+    notice::SubscriptionFilter,
     up::{
         ConnectOptions, EraChoice, Peer,
-        stdio::{ProcessHandle, StreamOpener, StdioTransport, ServerStreams},
+        stdio::{ProcessHandle, ServerStreams, StdioTransport, StreamOpener},
     },
 };
 
-use crate::ways::pinned;
+use crate::routes::pinned;
 
 #[tokio::test]
-async fn a_connection_that_is_given_up_half_way_leaves_nothing_open() {
+async fn dropped_connection_attempt_closes_its_process() {
     let (theirs, ours) = tokio::io::duplex(1024);
     let closed = Arc::new(AtomicBool::new(false));
-    let streams = Watched { stream: Mutex::new(Some(ours)), closed: Arc::clone(&closed) };
+    let streams = RecordedStreams { stream: Mutex::new(Some(ours)), closed: Arc::clone(&closed) };
     let transport = Arc::new(StdioTransport::new(Arc::new(streams), Limits::default()));
     let connecting = Peer::connect(transport, ConnectOptions::default());
-    assert!(tokio::time::timeout(Duration::from_millis(50), connecting).await.is_err(), "nobody answers");
+    assert!(tokio::time::timeout(Duration::from_millis(50), connecting).await.is_err(), "the server does not answer");
     let gone = async {
         while !closed.load(Ordering::Relaxed) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), gone).await.expect("the process behind it is let go");
+    tokio::time::timeout(Duration::from_secs(5), gone).await.expect("the process is closed");
     drop(theirs);
 }
 
-/// A connection with a session to a server whose every word a story writes.
+/// A connection with a session to a scripted server.
 async fn scripted() -> (Peer, Wire) {
     let (theirs, ours) = tokio::io::duplex(64 * 1024);
     let mut server = Wire::new(theirs);
-    let streams = Watched { stream: Mutex::new(Some(ours)), closed: Arc::default() };
+    let streams = RecordedStreams { stream: Mutex::new(Some(ours)), closed: Arc::default() };
     let transport = Arc::new(StdioTransport::new(Arc::new(streams), Limits::default()));
     let greeted = async {
         let hello = server.next().await;
         server
-            .says(json!({ "id": hello["id"], "result": { "protocolVersion": "2025-11-25", "capabilities": {},
+            .send(json!({ "id": hello["id"], "result": { "protocolVersion": "2025-11-25", "capabilities": {},
             "serverInfo": { "name": "x", "version": "1" } } }))
             .await;
         server.next().await;
@@ -63,40 +66,40 @@ async fn scripted() -> (Peer, Wire) {
     (peer.unwrap(), server)
 }
 
-/// Both sides count from one: a server that takes back its question 3 does not mean our request 3.
+/// Ids of both sides may be equal: a server that cancels its request 3 does not mean our request 3.
 #[tokio::test]
-async fn a_servers_cancellation_never_ends_a_call_of_ours() {
+async fn cancellation_by_the_server_does_not_end_a_call() {
     let (peer, mut server) = scripted().await;
     let call = peer.call_tool("slow", None).unwrap();
     let asked = server.next().await;
-    server.says(json!({ "method": "notifications/cancelled", "params": { "requestId": asked["id"] } })).await;
-    server.says(json!({ "id": asked["id"], "result": { "content": [] } })).await;
+    server.send(json!({ "method": "notifications/cancelled", "params": { "requestId": asked["id"] } })).await;
+    server.send(json!({ "id": asked["id"], "result": { "content": [] } })).await;
     let outcome = call.outcome().await;
     assert!(matches!(outcome, Outcome::Answered(_)), "{outcome:?}");
 }
 
-/// A server that goes on with a call that was called off would act on the answer, and its caller is told to call again.
+/// A server that continues a cancelled call would act on the answer, although its caller was told to call again.
 #[tokio::test]
-async fn what_is_answered_after_a_call_was_called_off_is_not_sent() {
+async fn answer_after_cancellation_is_not_sent() {
     let (peer, mut server) = scripted().await;
-    for (method, told) in [
+    for (method, expected) in [
         ("elicitation/create", json!({ "result": { "action": "cancel" } })),
-        ("sampling/createMessage", json!({ "error": { "code": -1, "message": "nobody came back with an answer" } })),
+        ("sampling/createMessage", json!({ "error": { "code": -1, "message": "no answer was given in time" } })),
     ] {
         let mut call = peer.call_tool("greet", None).unwrap();
         let made = server.next().await;
-        server.says(json!({ "id": method, "method": method, "params": {} })).await;
-        let Some(ExchangeEvent::ServerRequest(ask)) = call.next().await else { panic!("not asked") };
-        assert!(call.cancel_handle().cancel_if_awaiting_answer("its place was needed"));
+        server.send(json!({ "id": method, "method": method, "params": {} })).await;
+        let Some(ExchangeEvent::ServerRequest(request)) = call.next().await else { panic!("no server request") };
+        assert!(call.cancel_handle().cancel_if_awaiting_answer("its slot was needed"));
         let answer = server.next().await;
-        assert_eq!((&answer["id"], &answer["result"]), (&json!(method), &told["result"]), "{answer}");
-        assert_eq!(answer["error"], told["error"], "{answer}");
+        assert_eq!((&answer["id"], &answer["result"]), (&json!(method), &expected["result"]), "{answer}");
+        assert_eq!(answer["error"], expected["error"], "{answer}");
         let called_off = server.next().await;
         assert_eq!(called_off["method"], "notifications/cancelled", "{called_off}");
         assert_eq!(called_off["params"]["requestId"], made["id"]);
-        ask.answer(Answer::Given(Raw::of(&json!({ "action": "accept", "content": {} }))));
+        request.answer(Answer::Given(Raw::of(&json!({ "action": "accept", "content": {} }))));
         assert!(matches!(call.outcome().await, Outcome::Cancelled));
-        // Whatever there is to be sent for it has been by now: what comes next is the next call.
+        // Everything for this call is sent by now; the next message is the next call.
         tokio::task::yield_now().await;
         drop(peer.call_tool("next", None).unwrap());
         let next = server.next().await;
@@ -105,72 +108,77 @@ async fn what_is_answered_after_a_call_was_called_off_is_not_sent() {
     }
 }
 
-/// Whoever says no and leaves has said no.
+/// An answer given before the caller cancels counts.
 #[tokio::test]
-async fn what_was_answered_before_its_caller_left_is_sent_as_it_is() {
+async fn answer_before_cancellation_is_sent() {
     let (peer, mut server) = scripted().await;
     let mut call = peer.call_tool("greet", None).unwrap();
     server.next().await;
-    server.says(json!({ "id": "q", "method": "elicitation/create", "params": {} })).await;
-    let Some(ExchangeEvent::ServerRequest(ask)) = call.next().await else { panic!("not asked") };
-    ask.answer(Answer::declined());
+    server.send(json!({ "id": "q", "method": "elicitation/create", "params": {} })).await;
+    let Some(ExchangeEvent::ServerRequest(request)) = call.next().await else { panic!("no server request") };
+    request.answer(Answer::declined());
     drop(call);
     let both = [server.next().await, server.next().await];
     assert!(both.iter().any(|message| message["result"]["action"] == "decline"), "{both:?}");
     assert!(both.iter().any(|message| message["method"] == "notifications/cancelled"), "{both:?}");
 }
 
-/// What was answered in the last moment is worked on, and is not to be done twice.
+/// An answer in the last moment is processed, so the call must not be reported as cancelled.
 #[tokio::test]
-async fn a_call_that_was_just_answered_is_not_called_off_for_want_of_an_answer() {
+async fn call_that_was_just_answered_is_not_cancelled() {
     let (peer, mut server) = scripted().await;
     let mut call = peer.call_tool("greet", None).unwrap();
     let made = server.next().await;
-    server.says(json!({ "id": "q", "method": "elicitation/create", "params": {} })).await;
-    let Some(ExchangeEvent::ServerRequest(ask)) = call.next().await else { panic!("not asked") };
-    let call_off = call.cancel_handle();
-    ask.answer(Answer::Given(Raw::of(&json!({ "action": "accept", "content": {} }))));
-    assert!(!call_off.cancel_if_awaiting_answer("its place was needed"));
+    server.send(json!({ "id": "q", "method": "elicitation/create", "params": {} })).await;
+    let Some(ExchangeEvent::ServerRequest(request)) = call.next().await else { panic!("no server request") };
+    let handle = call.cancel_handle();
+    request.answer(Answer::Given(Raw::of(&json!({ "action": "accept", "content": {} }))));
+    assert!(!handle.cancel_if_awaiting_answer("its slot was needed"));
     assert_eq!(server.next().await["result"]["action"], "accept");
-    server.says(json!({ "id": made["id"], "result": { "content": [] } })).await;
+    server.send(json!({ "id": made["id"], "result": { "content": [] } })).await;
     assert!(matches!(call.outcome().await, Outcome::Answered(_)));
 }
 
 #[tokio::test]
-async fn a_question_reaches_a_stateless_caller_byte_for_byte_and_its_retry_may_be_written_differently() {
+async fn server_request_is_relayed_byte_for_byte_and_its_retry_may_differ_in_spelling() {
     const ASKED: &str = r#"{"requestedSchema":{"type":"object","properties":{"z":{"type":"string"},"a":{"default":123456789012345678901234567890}}},"message":"\u0041?","vendor":1.0}"#;
     let (theirs, ours) = tokio::io::duplex(64 * 1024);
     let (read, write) = tokio::io::split(ours);
-    let serving =
-        down::stdio::serve(read, write, Arc::new(Asks(ASKED)), DownstreamOptions::default(), CancellationToken::new());
+    let serving = down::stdio::serve(
+        read,
+        write,
+        Arc::new(AskOnce(ASKED)),
+        DownstreamOptions::default(),
+        CancellationToken::new(),
+    );
     tokio::runtime::Handle::current().spawn(serving);
-    let mut caller = Wire::new(theirs);
+    let mut client = Wire::new(theirs);
     let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}"#;
-    caller.writes(&format!(
+    client.write_line(&format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"t","arguments":{{"b":[1, 2],"a":"é"}},{meta}}}}}"#
     )).await;
-    let line = caller.line().await;
+    let line = client.line().await;
     assert!(line.contains(ASKED), "{line}");
     let reply: Value = serde_json::from_str(&line).unwrap();
     let state = reply["result"]["requestState"].as_str().unwrap();
-    caller.writes(&format!(
+    client.write_line(&format!(
         r#"{{"id":2,"jsonrpc":"2.0","params":{{{meta}, "arguments": {{"a": "\u00e9", "b": [1,2]}}, "name": "t", "requestState":"{state}","inputResponses":{{"k":{{"action":"decline"}}}}}},"method":"tools/call"}}"#
     )).await;
-    let reply: Value = serde_json::from_str(&caller.line().await).unwrap();
+    let reply: Value = serde_json::from_str(&client.line().await).unwrap();
     assert_eq!(reply["result"]["said"], json!({ "action": "decline" }), "{reply}");
 }
 
-/// A service that asks one question and says what it was told.
-struct Asks(&'static str);
+/// A service that sends one server request and returns its answer.
+struct AskOnce(&'static str);
 
-impl Service for Asks {
+impl Service for AskOnce {
     fn profile(&self, _caller: &Caller) -> Profile {
         Profile { info: Raw::empty_object(), capabilities: Raw::empty_object(), instructions: None }
     }
 
     fn open(&self, _request: Request, _caller: &Caller) -> Exchange {
         let (exchange, feed) = exchange::pair(ExchangeTimeouts::unbounded(), 8);
-        let question = ServerRequestDetails {
+        let details = ServerRequestDetails {
             id: ServerRequestId(1),
             key: Some("k".to_owned()),
             method: "elicitation/create".to_owned(),
@@ -178,7 +186,7 @@ impl Service for Asks {
             cause: Cause::Request,
         };
         tokio::runtime::Handle::current().spawn(async move {
-            if let Answer::Given(answer) = feed.ask(question).await {
+            if let Answer::Given(answer) = feed.ask(details).await {
                 let said = Raw::parse(format!("{{\"said\":{answer}}}")).unwrap();
                 feed.end(Outcome::Answered(said));
             }
@@ -186,36 +194,38 @@ impl Service for Asks {
         exchange
     }
 
-    fn listen<'a>(&'a self, wanted: Wanted, _caller: &'a Caller) -> BoxFuture<'a, Heard> {
-        Box::pin(std::future::ready(Heard { honoured: wanted, notices: tokio::sync::mpsc::channel(1).1 }))
+    fn listen<'a>(&'a self, wanted: SubscriptionFilter, _caller: &'a Caller) -> BoxFuture<'a, ServiceSubscription> {
+        Box::pin(std::future::ready(ServiceSubscription { accepted: wanted, notices: tokio::sync::mpsc::channel(1).1 }))
     }
 }
 
-/// Streams that can be opened once, and note when they are let go.
+/// Streams that can be opened once and record when their process is closed.
 #[derive(Debug)]
-struct Watched {
+struct RecordedStreams {
     stream: Mutex<Option<DuplexStream>>,
     closed: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
-struct Watch(Arc<AtomicBool>);
+struct RecordedProcess(Arc<AtomicBool>);
 
-impl StreamOpener for Watched {
+impl StreamOpener for RecordedStreams {
     fn target(&self) -> String {
         "a scripted server".to_owned()
     }
 
     fn open(&self) -> BoxFuture<'_, Result<ServerStreams, WireError>> {
         let (read, write) = tokio::io::split(self.stream.lock().take().expect("opened once"));
-        let keeper: Box<dyn ProcessHandle> = Box::new(Watch(Arc::clone(&self.closed)));
-        Box::pin(async move { Ok(ServerStreams { read: Box::new(read), write: Box::new(write), process: Some(keeper) }) })
+        let process: Box<dyn ProcessHandle> = Box::new(RecordedProcess(Arc::clone(&self.closed)));
+        Box::pin(
+            async move { Ok(ServerStreams { read: Box::new(read), write: Box::new(write), process: Some(process) }) },
+        )
     }
 }
 
-impl ProcessHandle for Watch {
+impl ProcessHandle for RecordedProcess {
     fn exit_reason(&self) -> BoxFuture<'_, String> {
-        Box::pin(async { "it is gone".to_owned() })
+        Box::pin(async { "exited".to_owned() })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -224,7 +234,7 @@ impl ProcessHandle for Watch {
     }
 }
 
-/// One end of a line-framed wire.
+/// One end of a newline-delimited stream.
 struct Wire {
     read: Lines<BufReader<ReadHalf<DuplexStream>>>,
     write: WriteHalf<DuplexStream>,
@@ -236,12 +246,12 @@ impl Wire {
         Self { read: BufReader::new(read).lines(), write }
     }
 
-    async fn says(&mut self, mut message: Value) {
+    async fn send(&mut self, mut message: Value) {
         message["jsonrpc"] = json!("2.0");
-        self.writes(&message.to_string()).await;
+        self.write_line(&message.to_string()).await;
     }
 
-    async fn writes(&mut self, line: &str) {
+    async fn write_line(&mut self, line: &str) {
         self.write.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 

@@ -1,12 +1,12 @@
-//! One line that says what the views make of a message: each view puts in what it saw, and nothing where it saw none.
+//! One-line summary of a message: each typed view adds what it found, or nothing.
 
 use bytes::Bytes;
 use toolway_wire::{
     header,
-    json::{Kind as JsonKind, Raw},
+    json::{JsonKind, Raw},
     limit::Limits,
     message::{
-        ClientCapabilities, Envelope, Kind, RpcError, ServerCapabilities,
+        ClientCapabilities, Envelope, MessageKind, RpcError, ServerCapabilities,
         content::{Content, ContentKind},
         item::{Item, Prompt, Resource, Template, Tool, read_items},
         meta, refuse_ambiguity,
@@ -15,8 +15,8 @@ use toolway_wire::{
     task::Task,
 };
 
-/// What is understood of a message, or of each message of a batch.
-pub(super) fn understood(text: &Bytes) -> String {
+/// Summary of a message, or of each message of a batch.
+pub(super) fn summarise(text: &Bytes) -> String {
     let limits = Limits::default();
     match Envelope::split_batch(text, &limits) {
         Some(texts) => {
@@ -40,7 +40,7 @@ fn one(text: &Bytes) -> String {
     let id = message.id().map_or_else(|| "without id".to_owned(), ToString::to_string);
     let mut parts = Vec::new();
     match message.kind() {
-        Kind::Request => {
+        MessageKind::Request => {
             let params = message.params();
             if let Some(Err(problem)) = params.as_ref().map(refuse_ambiguity) {
                 return format!("refused request {id}: {problem}");
@@ -48,19 +48,19 @@ fn one(text: &Bytes) -> String {
             parts.push(format!("request {id} {}", message.method()));
             asked(message.method(), params.as_ref(), &mut parts);
         }
-        Kind::Notification => parts.push(format!("notification {}", message.method())),
-        Kind::Result => {
+        MessageKind::Notification => parts.push(format!("notification {}", message.method())),
+        MessageKind::Result => {
             parts.push(format!("result {id}"));
             answered(&message.result().unwrap(), &mut parts);
         }
-        Kind::Error => parts.push(failed(&id, &message.error().unwrap())),
+        MessageKind::Error => parts.push(failed(&id, &message.error().unwrap())),
     }
     let body = message.params().or(message.result());
     parts.extend(meta::of(body.as_ref()).map(|meta| meta_keys(&meta)));
     parts.join("; ")
 }
 
-/// What a question needs, and what who asks can be asked in turn.
+/// Capabilities that a server request needs, and those that a request declares.
 fn asked(method: &str, params: Option<&Raw>, parts: &mut Vec<String>) {
     let asks = ["elicitation/create", "roots/list", "sampling/createMessage"];
     if asks.contains(&method) {
@@ -89,7 +89,7 @@ fn answered(result: &Raw, parts: &mut Vec<String>) {
     }
     let hint = CacheHint::view(result);
     if result.get("ttlMs").is_some() || result.get("cacheScope").is_some() {
-        parts.push(format!("keeps {:?} {:?}", hint.keeps, hint.scope));
+        parts.push(format!("keeps {:?} {:?}", hint.ttl, hint.scope));
     }
     offers(result, parts);
     items::<Tool>(result, parts, |tool| {
@@ -139,7 +139,7 @@ fn items<T: Item>(result: &Raw, parts: &mut Vec<String>, show: impl Fn(&T) -> (S
     parts.extend(malformed.iter().map(ToString::to_string));
 }
 
-/// Blocks of a call, of a prompt's messages, of a model's answer.
+/// Content blocks of a call result, of prompt messages or of a sampling result.
 fn content(result: &Raw, parts: &mut Vec<String>) {
     let call = CallResult::view(result);
     assert_eq!(call.raw, *result);
@@ -186,7 +186,7 @@ fn meta_keys(meta: &Raw) -> String {
     format!("meta {}", list(keys.into_iter()))
 }
 
-fn list<'a>(words: impl Iterator<Item = &'a str>) -> String {
-    let words: Vec<&str> = words.collect();
-    if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

@@ -1,4 +1,4 @@
-//! What strangers send to the HTTP downstream, what each of it is answered with, and that the service never hears of it.
+//! Hostile requests to the HTTP downstream: each gets its status and code and never reaches the service.
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use toolway_wire::{
     down::{
-        Caller, DownstreamOptions, Heard, Profile, Service,
-        http::{HttpDownstream, HttpDownstreamOptions, Principal, Responder, TwoPaths},
+        Caller, DownstreamOptions, Profile, Service, ServiceSubscription,
+        http::{HttpDownstream, HttpDownstreamOptions, HttpSsePaths, Principal, Responder},
     },
     exchange::{Exchange, Request},
     header::ParamHeader,
     limit::Limits,
-    notice::Wanted,
+    notice::SubscriptionFilter,
 };
 
 use crate::{
-    callers::{call, notification, request, stateless},
-    service::Parrot,
-    sockets::{Open, Served},
+    raw_clients::{call, notification, request, stateless},
+    socket_clients::{Open, Served},
+    test_service::TestService,
 };
 
 const MODERN: &str = "2026-07-28";
 const HEADERS: [(&str, &str); 4] =
     [("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", "echo"), ("mcp-param-city", "Riga")];
 
-/// A parrot whose tool wants one argument in a header.
-struct Annotated(Arc<Parrot>);
+/// A service whose tool requires one argument in a header.
+struct Annotated(Arc<TestService>);
 
 impl Service for Annotated {
     fn profile(&self, caller: &Caller) -> Profile {
@@ -40,7 +40,7 @@ impl Service for Annotated {
         self.0.open(request, caller)
     }
 
-    fn listen<'a>(&'a self, wanted: Wanted, caller: &'a Caller) -> BoxFuture<'a, Heard> {
+    fn listen<'a>(&'a self, wanted: SubscriptionFilter, caller: &'a Caller) -> BoxFuture<'a, ServiceSubscription> {
         self.0.listen(wanted, caller)
     }
 
@@ -51,12 +51,12 @@ impl Service for Annotated {
     }
 }
 
-async fn served() -> (Arc<Parrot>, Served) {
-    let parrot = Parrot::new();
+async fn served() -> (Arc<TestService>, Served) {
+    let parrot = TestService::new();
     let limits = Limits { message_bytes: 4_000, depth: 20, ..Limits::default() };
     let downstream = DownstreamOptions { limits, ..DownstreamOptions::default() };
-    let paths = TwoPaths { stream: "/sse".to_owned(), messages: "/messages".to_owned() };
-    let options = HttpDownstreamOptions { downstream, two_paths: Some(paths), ..HttpDownstreamOptions::default() };
+    let paths = HttpSsePaths { stream: "/sse".to_owned(), messages: "/messages".to_owned() };
+    let options = HttpDownstreamOptions { downstream, http_sse: Some(paths), ..HttpDownstreamOptions::default() };
     (Arc::clone(&parrot), Served::start(Arc::new(Annotated(parrot)), options).await)
 }
 
@@ -66,7 +66,7 @@ fn good() -> String {
     message.to_string()
 }
 
-/// The usual headers, with some of them changed or left out.
+/// The default headers, with some changed or omitted.
 fn headers<'a>(changed: &[(&'a str, Option<&'a str>)]) -> Vec<(&'a str, &'a str)> {
     let kept = HEADERS.into_iter().filter(|(name, _)| changed.iter().all(|(other, _)| other != name));
     kept.chain(changed.iter().filter_map(|(name, value)| Some((*name, (*value)?)))).collect()
@@ -80,7 +80,7 @@ async fn outcome(reply: Open) -> (u16, Option<i64>) {
 }
 
 #[tokio::test]
-async fn each_body_and_each_header_is_refused_with_its_status_and_code() {
+async fn invalid_bodies_and_headers_are_refused_with_status_and_code() {
     let (parrot, served) = served().await;
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
     let with = |from: &str, to: &str| good().replacen(from, to, 1);
@@ -100,8 +100,8 @@ async fn each_body_and_each_header_is_refused_with_its_status_and_code() {
         ("another revision", with(MODERN, "2025-11-25"), 400, -32020),
     ];
     for (name, body, status, code) in bodies {
-        let said = outcome(served.send("POST", &HEADERS, body).await).await;
-        assert_eq!(said, (status, Some(code)), "{name}");
+        let outcome = outcome(served.send("POST", &HEADERS, body).await).await;
+        assert_eq!(outcome, (status, Some(code)), "{name}");
     }
     let odd = [
         ("no revision", vec![("mcp-protocol-version", None)]),
@@ -115,8 +115,8 @@ async fn each_body_and_each_header_is_refused_with_its_status_and_code() {
         ("two revisions", vec![("mcp-protocol-version", Some(MODERN)), ("mcp-protocol-version", Some("2025-11-25"))]),
     ];
     for (name, changed) in odd {
-        let said = outcome(served.send("POST", &headers(&changed), good()).await).await;
-        assert_eq!(said, (400, Some(-32020)), "{name}");
+        let outcome = outcome(served.send("POST", &headers(&changed), good()).await).await;
+        assert_eq!(outcome, (400, Some(-32020)), "{name}");
     }
     assert!(parrot.seen().is_empty(), "{:?}", parrot.seen());
     assert_eq!(outcome(served.send("POST", &HEADERS, good()).await).await, (200, None));
@@ -125,7 +125,7 @@ async fn each_body_and_each_header_is_refused_with_its_status_and_code() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_or_written_is_refused_at_the_door() {
+async fn unsupported_methods_types_and_origins_are_refused() {
     let (parrot, mut served) = served().await;
     let refused = [
         ("POST", vec![("content-type", "text/plain")], 415),
@@ -152,18 +152,18 @@ async fn what_cannot_be_read_or_written_is_refused_at_the_door() {
         let all: Vec<_> = HEADERS.into_iter().chain([("accept", accept)]).collect();
         assert_eq!(served.send("POST", &all, good()).await.status, 200, "{accept}");
     }
-    let heard = parrot.seen().len();
-    assert_eq!(heard, 4);
+    let count = parrot.seen().len();
+    assert_eq!(count, 4);
 
     served.begin().await;
     let session = served.session.clone().unwrap();
     let twice = [("mcp-session-id", session.as_str()), ("mcp-session-id", "other")];
     assert_eq!(served.send("POST", &twice, call(1, "echo").to_string()).await.status, 400);
-    assert_eq!(parrot.seen().len(), heard);
+    assert_eq!(parrot.seen().len(), count);
 }
 
 #[tokio::test]
-async fn the_oldest_clients_have_a_stream_and_post_beside_it() {
+async fn http_sse_clients_have_a_stream_and_a_post_path() {
     let (parrot, served) = served().await;
     let mut stream = served.send_to("/sse", "GET", &[("accept", "text/event-stream")], "").await;
     assert_eq!((stream.status, stream.headers["content-type"].as_bytes()), (200, &b"text/event-stream"[..]));
@@ -181,14 +181,14 @@ async fn the_oldest_clients_have_a_stream_and_post_beside_it() {
     assert_eq!(stream.message().await.unwrap()["result"]["protocolVersion"], "2024-11-05");
     assert_eq!(post(notification("notifications/initialized", json!({}))).await, 202);
     assert_eq!(post(call(1, "count")).await, 202);
-    let mut said = Vec::new();
-    while said.last().is_none_or(|last: &Value| last["id"] != 1) {
-        said.push(stream.message().await.unwrap());
+    let mut received = Vec::new();
+    while received.last().is_none_or(|last: &Value| last["id"] != 1) {
+        received.push(stream.message().await.unwrap());
     }
-    assert_eq!(said.len(), 4, "three logs and the answer: {said:?}");
+    assert_eq!(received.len(), 4, "three logs and the answer: {received:?}");
     assert_eq!(post(call(2, "change")).await, 202);
-    let told = [stream.message().await.unwrap(), stream.message().await.unwrap()];
-    assert!(told.iter().any(|one| one["method"] == "notifications/tools/list_changed"), "{told:?}");
+    let notices = [stream.message().await.unwrap(), stream.message().await.unwrap()];
+    assert!(notices.iter().any(|one| one["method"] == "notifications/tools/list_changed"), "{notices:?}");
     assert_eq!(post(request(3, "ping", json!({}))).await, 202);
     assert_eq!(stream.message().await.unwrap()["result"], json!({}));
 
@@ -200,7 +200,7 @@ async fn the_oldest_clients_have_a_stream_and_post_beside_it() {
     assert_eq!(served.send_to("/sse", "GET", &[("accept", "text/html")], "").await.status, 406);
     assert_eq!(served.send_to("/sse", "GET", &[("origin", "null")], "").await.status, 403);
 
-    // The stream is the session: what is under way ends with it.
+    // The stream is the session: active requests end with it.
     assert_eq!(post(call(4, "wait")).await, 202);
     while parrot.seen().len() < 3 {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -213,19 +213,19 @@ async fn the_oldest_clients_have_a_stream_and_post_beside_it() {
 }
 
 #[tokio::test]
-async fn the_old_transport_is_off_unless_somebody_asks_for_it() {
-    let served = Served::start(Parrot::new(), HttpDownstreamOptions::default()).await;
+async fn http_sse_is_disabled_by_default() {
+    let served = Served::start(TestService::new(), HttpDownstreamOptions::default()).await;
     assert_eq!(served.send_to("/sse", "GET", &[], "").await.status, 404);
 }
 
-/// CVE-2026-52869: the name of a stream alone opens nothing.
+/// CVE-2026-52869: the id of a stream is not sufficient to use it.
 #[tokio::test]
-async fn a_stream_of_the_old_transport_is_its_openers_alone() {
-    let paths = TwoPaths { stream: "/sse".to_owned(), messages: "/messages".to_owned() };
+async fn http_sse_stream_belongs_to_its_principal() {
+    let paths = HttpSsePaths { stream: "/sse".to_owned(), messages: "/messages".to_owned() };
     let limits = Limits { sessions_per_caller: 1, ..Limits::default() };
     let downstream = DownstreamOptions { limits, ..DownstreamOptions::default() };
-    let options = HttpDownstreamOptions { downstream, two_paths: Some(paths), ..HttpDownstreamOptions::default() };
-    let downstream = HttpDownstream::new(Parrot::new(), options).unwrap();
+    let options = HttpDownstreamOptions { downstream, http_sse: Some(paths), ..HttpDownstreamOptions::default() };
+    let downstream = HttpDownstream::new(TestService::new(), options).unwrap();
     let by = |who: &str, method: &str, path: &str, body: &str| {
         let request = http::Request::builder().method(method).uri(path).header("host", "localhost");
         let request = request.header("content-type", "application/json").extension(Principal(Arc::from(who)));
@@ -242,6 +242,6 @@ async fn a_stream_of_the_old_transport_is_its_openers_alone() {
     assert_eq!(by("mallory", "GET", "/sse", "").await.status(), 200);
     Responder::drain(&*downstream);
     while let Some(frame) = stream.frame().await {
-        assert!(frame.is_ok(), "told to stop, it says what it has to say and ends");
+        assert!(frame.is_ok(), "the stream ends in good order when drained");
     }
 }

@@ -1,4 +1,4 @@
-//! A session that is lost in the middle of everything, and what comes back with the next one.
+//! Lost sessions, and what is restored in the next one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,38 +9,39 @@ use tokio_util::sync::CancellationToken;
 use toolway_wire::{
     down::{
         DownstreamOptions,
-        http::{ResponseBody, HttpDownstream, HttpDownstreamOptions},
+        http::{HttpDownstream, HttpDownstreamOptions, ResponseBody},
     },
     exchange::{ExchangeEvent, LogLevel, Outcome},
     limit::Limits,
-    notice::{Notice, Wanted},
+    notice::{Notice, SubscriptionFilter},
     revision::{Era, Revision},
     up::{ConnectOptions, EraChoice, KeptSession, Peer},
 };
 
 use crate::{
-    service::Parrot,
-    ways::{http, pinned},
+    routes::{http, pinned},
+    test_service::TestService,
 };
 
-/// A downstream whose sessions can be ended behind the client's back.
+/// A downstream whose sessions the test ends without the client's knowledge.
 async fn forgetful() -> (Arc<HttpDownstream>, Peer) {
     let (_, downstream, peer) = forgetful_at().await;
     (downstream, peer)
 }
 
-/// The same, and where it is.
+/// As [`forgetful`], with the URL.
 async fn forgetful_at() -> (String, Arc<HttpDownstream>, Peer) {
     let (address, downstream, mut peers) = crowded(Limits::default().sessions).await;
     (address, downstream, peers.remove(0))
 }
 
-/// A downstream with room for so many sessions, and two peers, or as many as there is room for.
+/// A downstream with this maximum of sessions, and up to two peers.
 async fn crowded(sessions: usize) -> (String, Arc<HttpDownstream>, Vec<Peer>) {
     let limits = Limits { sessions, ..Limits::default() };
-    let downstream = DownstreamOptions { revisions: Revision::of(Era::Legacy).collect(), limits, ..DownstreamOptions::default() };
+    let downstream =
+        DownstreamOptions { revisions: Revision::of(Era::Legacy).collect(), limits, ..DownstreamOptions::default() };
     let options = HttpDownstreamOptions { downstream, ..HttpDownstreamOptions::default() };
-    let downstream = HttpDownstream::new(Parrot::new(), options).unwrap();
+    let downstream = HttpDownstream::new(TestService::new(), options).unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/mcp", listener.local_addr().unwrap());
     let serving = toolway_wire::down::http::serve(listener, Arc::clone(&downstream), CancellationToken::new());
@@ -58,10 +59,10 @@ async fn forget(downstream: &HttpDownstream, session: &str) -> Response<Response
 }
 
 #[tokio::test]
-async fn a_lost_session_is_begun_again_with_its_log_level_and_subscriptions() {
+async fn lost_session_is_restored_with_log_level_and_subscriptions() {
     let (downstream, peer) = forgetful().await;
     peer.set_log_level(LogLevel::Error).await.unwrap();
-    let mut listening = peer.listen(Wanted::resource("memo://one")).await.unwrap();
+    let mut listening = peer.listen(SubscriptionFilter::resource("memo://one")).await.unwrap();
     let lost = peer.session().expect("a session");
     assert!(forget(&downstream, &lost).await.status().is_success());
 
@@ -82,30 +83,30 @@ async fn a_lost_session_is_begun_again_with_its_log_level_and_subscriptions() {
 }
 
 #[tokio::test]
-async fn many_calls_that_meet_a_lost_session_begin_one_new_session() {
+async fn concurrent_calls_in_a_lost_session_begin_one_new_session() {
     let (downstream, peer) = forgetful().await;
     forget(&downstream, &peer.session().unwrap()).await;
     let calls = (0..20).map(|_| peer.call_tool("echo", None).unwrap().outcome());
     for outcome in futures_util::future::join_all(calls).await {
         assert!(matches!(outcome, Outcome::Answered(_)), "{outcome:?}");
     }
-    // 20 calls, one session to give back.
+    // 20 calls, one new session.
     let session = peer.session().unwrap();
     peer.close().await;
     assert_eq!(forget(&downstream, &session).await.status(), 404, "it was given back");
 }
 
 #[tokio::test]
-async fn whoever_only_listens_hears_of_changes_in_the_next_session_too() {
+async fn subscription_continues_in_the_next_session() {
     let (downstream, peer) = forgetful().await;
-    let mut listening = peer.listen(Wanted::resource("memo://one")).await.unwrap();
+    let mut listening = peer.listen(SubscriptionFilter::resource("memo://one")).await.unwrap();
     let lost = peer.session().unwrap();
     assert!(forget(&downstream, &lost).await.status().is_success());
-    // The standing stream ends with its session, and whoever opens it again learns of that.
+    // The standing stream ends with its session, and reopening it shows that the session is lost.
     while peer.session().is_none_or(|session| session == lost) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // The subscription is made again right after the session was begun again, and not before.
+    // The subscription is restored right after the new session, not before.
     let heard = tokio::time::timeout(Duration::from_secs(20), async {
         loop {
             let changed = peer.call_tool("change", None).unwrap().outcome().await;
@@ -120,7 +121,7 @@ async fn whoever_only_listens_hears_of_changes_in_the_next_session_too() {
 }
 
 #[tokio::test]
-async fn a_session_that_ends_takes_along_what_was_under_way() {
+async fn ended_session_ends_its_requests() {
     let (downstream, peer) = forgetful().await;
     let mut exchange = peer.call_tool("wait", None).unwrap();
     let begun = tokio::time::timeout(Duration::from_millis(300), exchange.next()).await;
@@ -131,8 +132,8 @@ async fn a_session_that_ends_takes_along_what_was_under_way() {
 }
 
 #[tokio::test]
-async fn a_session_goes_on_in_a_later_connection() {
-    let (address, _face, peer) = forgetful_at().await;
+async fn session_continues_in_a_later_connection() {
+    let (address, _downstream, peer) = forgetful_at().await;
     let kept = peer.kept_session().expect("a session");
     assert!(!format!("{kept:?}").contains(&kept.id));
     peer.leave().await;
@@ -146,7 +147,7 @@ async fn a_session_goes_on_in_a_later_connection() {
 }
 
 #[tokio::test]
-async fn a_kept_session_that_was_forgotten_is_given_up_for_a_new_one() {
+async fn forgotten_session_is_replaced_by_a_new_one() {
     let (address, downstream, peer) = forgetful_at().await;
     let kept = peer.kept_session().expect("a session");
     peer.leave().await;
@@ -160,10 +161,10 @@ async fn a_kept_session_that_was_forgotten_is_given_up_for_a_new_one() {
 }
 
 #[tokio::test]
-async fn over_the_bound_the_session_left_alone_for_longest_gives_way() {
-    let (address, _face, peers) = crowded(2).await;
+async fn longest_idle_session_is_evicted_over_the_limit() {
+    let (address, _downstream, peers) = crowded(2).await;
     let first = peers[0].session().unwrap();
-    // The second was heard of after the first.
+    // The second session was used after the first.
     assert!(matches!(peers[1].call_tool("echo", None).unwrap().outcome().await, Outcome::Answered(_)));
     let third = Peer::connect(Arc::new(http(&address)), pinned(EraChoice::Legacy)).await.unwrap();
     assert!(matches!(third.call_tool("echo", None).unwrap().outcome().await, Outcome::Answered(_)));

@@ -1,17 +1,17 @@
-//! The same stories over every transport in every era: nothing may depend on the way.
+//! The same behaviour over every transport in every era.
 
 use std::time::Duration;
 
 use serde_json::json;
 use toolway_wire::{
-    exchange::{ServerRequestHandler, ExchangeEvent, LogLevel, Outcome, Request, ExchangeTimeouts},
+    exchange::{ExchangeEvent, ExchangeTimeouts, LogLevel, Outcome, Request, ServerRequestHandler},
     json::Raw,
-    notice::{List, Notice, Wanted},
+    notice::{List, Notice, SubscriptionFilter},
 };
 
 use crate::{
-    service::Parrot,
-    ways::{ALL, Ada},
+    routes::{ALL, Ada},
+    test_service::TestService,
 };
 
 fn raw(text: &str) -> Raw {
@@ -19,14 +19,14 @@ fn raw(text: &str) -> Raw {
 }
 
 #[tokio::test]
-async fn progress_and_logs_come_in_order_and_before_the_answer() {
+async fn progress_and_logs_arrive_in_order_before_the_result() {
     for way in ALL {
-        let connected = way.connect(Parrot::new()).await;
+        let connected = way.connect(TestService::new()).await;
         connected.peer.set_log_level(LogLevel::Debug).await.unwrap();
         let exchange = connected.peer.call_tool("count", None).unwrap();
         let mut seen = Vec::new();
         let outcome = exchange
-            .outcome_with(None, |happening| match happening {
+            .outcome_with(None, |event| match event {
                 ExchangeEvent::Progress(params) => seen.push(format!("p{}", params.get("progress").unwrap())),
                 ExchangeEvent::Log(params) => seen.push(format!("l{}", params.get("data").unwrap())),
                 _ => {}
@@ -38,9 +38,9 @@ async fn progress_and_logs_come_in_order_and_before_the_answer() {
 }
 
 #[tokio::test]
-async fn a_question_in_the_middle_is_answered_and_the_call_goes_on() {
+async fn server_request_is_answered_and_the_call_continues() {
     for way in ALL {
-        let connected = way.connect(Parrot::new()).await;
+        let connected = way.connect(TestService::new()).await;
         let exchange = connected.peer.call_tool("ask", None).unwrap();
         let outcome = exchange.outcome_with(Some(&Ada as &dyn ServerRequestHandler), |_| {}).await;
         let Outcome::Answered(result) = outcome else { panic!("{way:?}: {outcome:?}") };
@@ -49,9 +49,9 @@ async fn a_question_in_the_middle_is_answered_and_the_call_goes_on() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_is_cancelled_at_the_other_end() {
+async fn dropped_call_is_cancelled_at_the_server() {
     for way in ALL {
-        let parrot = Parrot::new();
+        let parrot = TestService::new();
         let connected = way.connect(parrot.clone()).await;
         let mut exchange = connected.peer.call_tool("wait", None).unwrap();
         assert!(tokio::time::timeout(Duration::from_millis(100), exchange.next()).await.is_err());
@@ -66,14 +66,15 @@ async fn a_call_that_is_dropped_is_cancelled_at_the_other_end() {
 }
 
 #[tokio::test]
-async fn changes_reach_whoever_listens() {
+async fn changes_reach_subscribers() {
     for way in ALL {
-        let connected = way.connect(Parrot::new()).await;
-        let wanted = Wanted { tools: true, uris: vec!["memo://one".to_owned()], ..Wanted::default() };
+        let connected = way.connect(TestService::new()).await;
+        let wanted =
+            SubscriptionFilter { tools: true, uris: vec!["memo://one".to_owned()], ..SubscriptionFilter::default() };
         let mut listening = connected.peer.listen(wanted.clone()).await.unwrap();
-        assert_eq!(*listening.honoured(), wanted, "{way:?}");
-        // The standing stream of a session opens beside the first calls.
-        let heard = async {
+        assert_eq!(*listening.accepted(), wanted, "{way:?}");
+        // The standing stream of a session opens concurrently with the first calls.
+        let notified = async {
             let (mut lists, mut updates) = (0, 0);
             while lists == 0 || updates == 0 {
                 match listening.next().await {
@@ -85,16 +86,16 @@ async fn changes_reach_whoever_listens() {
         };
         let changed = connected.peer.call_tool("change", None).unwrap().outcome().await;
         assert!(matches!(changed, Outcome::Answered(_)), "{way:?}: {changed:?}");
-        tokio::time::timeout(Duration::from_secs(5), heard).await.unwrap_or_else(|_| panic!("{way:?}: nothing heard"));
+        tokio::time::timeout(Duration::from_secs(5), notified).await.unwrap_or_else(|_| panic!("{way:?}: no notice"));
     }
 }
 
 #[tokio::test]
-async fn what_is_relayed_arrives_byte_for_byte() {
+async fn arguments_are_relayed_byte_for_byte() {
     let arguments =
         r#"{"z":1,"a":123456789012345678901234567890,"e":"\u00e9\/\ud83d\ude00","f":1.0e+400,"n":[-0,{ }] }"#;
     for way in ALL {
-        let parrot = Parrot::new();
+        let parrot = TestService::new();
         let connected = way.connect(parrot.clone()).await;
         let outcome = connected.peer.call_tool("echo", Some(raw(arguments))).unwrap().outcome().await;
         let Outcome::Answered(result) = outcome else { panic!("{way:?}: {outcome:?}") };
@@ -105,14 +106,14 @@ async fn what_is_relayed_arrives_byte_for_byte() {
     }
 }
 
-/// CR and LF are whitespace in JSON and line ends on two of our wires: a request hidden behind one must stay inside.
+/// CR and LF are whitespace in JSON and line breaks on two transports: a request hidden behind one must not be executed.
 #[tokio::test]
-async fn a_request_hidden_behind_a_line_break_stays_inside_its_message() {
+async fn request_hidden_behind_a_line_break_is_not_executed() {
     let hidden = "{\"a\":[\n{\"jsonrpc\":\"2.0\",\"id\":99,\"method\":\"tools/call\",\"params\":{\"name\":\"echo\"}}\r\n,\r\ndata: 1,2\n\n]}"
         .replace("data: 1,", "1,");
     for first in ALL {
         for second in ALL {
-            let parrot = Parrot::new();
+            let parrot = TestService::new();
             let far = second.connect(parrot.clone()).await;
             let near = first.connect(std::sync::Arc::new(crate::relay::Relay(far.peer.clone()))).await;
             let outcome = near.peer.call_tool("echo", Some(raw(&hidden))).unwrap().outcome().await;
@@ -124,9 +125,9 @@ async fn a_request_hidden_behind_a_line_break_stays_inside_its_message() {
 }
 
 #[tokio::test]
-async fn one_malformed_tool_hides_no_other_and_is_reported() {
+async fn malformed_tool_is_reported_and_hides_no_other() {
     for way in ALL {
-        let connected = way.connect(Parrot::new()).await;
+        let connected = way.connect(TestService::new()).await;
         let listing = connected.peer.list_tools().await.unwrap();
         assert_eq!(listing.items.len(), 1, "{way:?}");
         assert_eq!(listing.malformed.len(), 1, "{way:?}");
@@ -137,7 +138,7 @@ async fn one_malformed_tool_hides_no_other_and_is_reported() {
 #[tokio::test]
 async fn a_large_result_arrives_whole() {
     for way in ALL {
-        let connected = way.connect(Parrot::new()).await;
+        let connected = way.connect(TestService::new()).await;
         let size = Raw::of(&json!({ "size": 3_000_000 }));
         let outcome = connected.peer.call_tool("bulk", Some(size)).unwrap().outcome().await;
         let Outcome::Answered(result) = outcome else { panic!("{way:?}: {outcome:?}") };
@@ -148,7 +149,7 @@ async fn a_large_result_arrives_whole() {
 #[tokio::test]
 async fn an_unknown_method_is_refused_in_every_era() {
     for way in ALL {
-        let connected = way.connect(Parrot::new()).await;
+        let connected = way.connect(TestService::new()).await;
         let request = Request::new("vendor/thing", None).unwrap();
         let outcome = connected.peer.open(request, ExchangeTimeouts::list()).outcome().await;
         let Outcome::Refused(error) = outcome else { panic!("{way:?}: {outcome:?}") };
@@ -160,7 +161,7 @@ async fn an_unknown_method_is_refused_in_every_era() {
 #[tokio::test]
 async fn many_calls_run_side_by_side() {
     for way in ALL {
-        let connected = way.connect(Parrot::new()).await;
+        let connected = way.connect(TestService::new()).await;
         let calls = (0..50).map(|number| {
             let peer = connected.peer.clone();
             async move {
