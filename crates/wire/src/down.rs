@@ -36,7 +36,7 @@ use crate::{
     seal::{NoRandomness, Sealer},
 };
 
-pub use hosted_tasks::{HostedTasks, HostedTaskOptions, TASKS_PER_CALLER};
+pub use hosted_tasks::{HostedTaskOptions, HostedTasks, TASKS_PER_CALLER};
 pub use tasks::{Tasks, not_declared as tasks_not_declared};
 
 use self::park::ParkingLot;
@@ -188,12 +188,12 @@ impl Default for DownstreamOptions {
 impl Downstream {
     pub(crate) fn new(service: Arc<dyn Service>, mut options: DownstreamOptions) -> Result<Arc<Self>, NoRandomness> {
         let sealer = match &options.sealer {
-            Some(given) => Arc::clone(given),
+            Some(sealer) => Arc::clone(sealer),
             None => Arc::new(Sealer::with_random_key()?),
         };
         // Taken out of the options: sessions hold their downstream and must not keep the shared store alive.
-        let places = options.shared_capacity.take().map(|shared_capacity| shared_capacity.parked).unwrap_or_default();
-        let parked = ParkingLot::new(sealer, &options.limits, options.answer_timeout, places)?;
+        let parked_calls = options.shared_capacity.take().map(|capacity| capacity.parked).unwrap_or_default();
+        let parked = ParkingLot::new(sealer, &options.limits, options.answer_timeout, parked_calls)?;
         Ok(Arc::new(Self { service, options, parked, draining: CancellationToken::new() }))
     }
 

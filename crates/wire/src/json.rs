@@ -188,7 +188,9 @@ impl Raw {
     /// Appends a canonical form: no whitespace, keys sorted, strings re-encoded.
     pub(crate) fn write_canonical(&self, out: &mut Vec<u8>) {
         let (open, close, mut parts) = match self.kind() {
-            JsonKind::Array => (b'[', b']', self.elements().into_iter().map(|element| (String::new(), element)).collect()),
+            JsonKind::Array => {
+                (b'[', b']', self.elements().into_iter().map(|element| (String::new(), element)).collect())
+            }
             JsonKind::Object => {
                 let parts = self.members().into_iter().map(|member| (member.key, member.value));
                 (b'{', b'}', parts.collect::<Vec<_>>())

@@ -9,9 +9,9 @@ pub mod compose;
 pub mod content;
 mod error;
 mod id;
-mod params;
 pub mod item;
 pub mod meta;
+mod params;
 pub mod result;
 pub mod splice;
 mod strict;
@@ -25,7 +25,7 @@ pub use error::RpcError;
 pub use id::Id;
 use params::{META, ParamsScan, ParamsScanner};
 use result::ResultType;
-pub use strict::{RequestProblem, ParamsSummary, refuse_ambiguity};
+pub use strict::{ParamsSummary, RequestProblem, refuse_ambiguity};
 
 use crate::{
     json::{
@@ -301,7 +301,9 @@ impl Parts {
                 self.take(&text[key], value);
             }
             MemberLevel::Inner(1) => self.take_of_result(text, found),
-            MemberLevel::Inner(_) | MemberLevel::Innermost(_) => scanning.get_or_insert_with(|| ParamsScanner::new(text)).take(found),
+            MemberLevel::Inner(_) | MemberLevel::Innermost(_) => {
+                scanning.get_or_insert_with(|| ParamsScanner::new(text)).take(found)
+            }
         })?;
         scanner.end()?;
         self.params_scan = scanning.map(|scanning| Box::new(scanning.finish()));

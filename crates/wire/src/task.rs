@@ -5,10 +5,10 @@
 //! exchange. The wire formats are in [`codec`]: the core tasks of 2025-11-25 with `tasks/result`, and the extension with
 //! everything in one response.
 
-pub(crate) mod hosted;
-pub mod timestamp;
 pub(crate) mod codec;
 pub(crate) mod follow;
+pub(crate) mod hosted;
+pub mod timestamp;
 
 use std::{fmt, str::FromStr, time::Duration};
 

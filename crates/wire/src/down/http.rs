@@ -149,7 +149,7 @@ impl HttpDownstream {
             .downstream
             .shared_capacity
             .as_ref()
-            .map(|shared_capacity| Arc::clone(&shared_capacity.sessions))
+            .map(|capacity| Arc::clone(&capacity.sessions))
             .unwrap_or_default();
         let downstream = Downstream::new(service, options.downstream)?;
         let sessions = SessionRegistry::of(&downstream, store);

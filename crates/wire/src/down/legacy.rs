@@ -37,7 +37,7 @@ pub(super) struct LegacyReply {
     /// Id of the task that this request follows (`tasks/result`).
     task: Option<String>,
     /// Answers to server requests being awaited; most requests have none.
-    asked: Option<FuturesUnordered<BoxFuture<'static, ServerRequestId>>>,
+    answers: Option<FuturesUnordered<BoxFuture<'static, ServerRequestId>>>,
     open: Vec<(ServerRequestId, Id)>,
     /// The client is gone; server requests fail at once.
     detached: bool,
@@ -57,7 +57,7 @@ impl LegacyReply {
     /// Starts to answer a request of a session.
     pub(super) fn begin(session: &Arc<DownstreamSession>, envelope: &Envelope) -> Result<Self, OutgoingMessage> {
         accent::catch_panic(|| Self::start(session, envelope))
-            .unwrap_or_else(|broken| Err(OutgoingMessage::error(envelope.id(), &broken, StatusCode::OK)))
+            .unwrap_or_else(|error| Err(OutgoingMessage::error(envelope.id(), &error, StatusCode::OK)))
     }
 
     fn start(session: &Arc<DownstreamSession>, envelope: &Envelope) -> Result<Self, OutgoingMessage> {
@@ -97,7 +97,7 @@ impl LegacyReply {
             limiter: ProgressLimiter::new(),
             source,
             task,
-            asked: None,
+            answers: None,
             open: Vec::new(),
             detached: false,
             outgoing: VecDeque::new(),
@@ -107,17 +107,17 @@ impl LegacyReply {
     /// Continues without a client: open and future server requests are not answered.
     pub(super) fn detached(mut self) -> Self {
         self.detached = true;
-        self.leave_unanswered();
+        self.abandon_requests();
         self
     }
 
     /// Whether the client has an unanswered server request.
-    pub(super) fn is_asking(&self) -> bool {
+    pub(super) fn has_open_requests(&self) -> bool {
         !self.open.is_empty()
     }
 
     /// Fails all open server requests as unanswered.
-    pub(super) fn leave_unanswered(&mut self) {
+    pub(super) fn abandon_requests(&mut self) {
         for (_, id) in &self.open {
             self.session.forget_server_request(id);
         }
@@ -127,10 +127,10 @@ impl LegacyReply {
     pub(super) async fn next(&mut self) -> Option<OutgoingMessage> {
         match accent::catch_panic_async(self.poll_next()).await {
             Ok(message) => message,
-            Err(broken) => {
+            Err(error) => {
                 self.source = Source::Nothing;
                 self.outgoing.clear();
-                Some(self.refused(&broken))
+                Some(self.refused(&error))
             }
         }
     }
@@ -150,19 +150,19 @@ impl LegacyReply {
                 }
             };
             tokio::select! {
-                happening = exchange.next() => self.take(happening),
+                event = exchange.next() => self.take(event),
                 () = self.limiter.due() => {
                     if let Some(params) = self.limiter.release() {
                         self.report(&params);
                     }
                 }
-                Some(ask) = answered(&mut self.asked) => self.close(ask),
+                Some(request_id) = answered(&mut self.answers) => self.close(request_id),
             }
         }
     }
 
-    fn take(&mut self, happening: Option<ExchangeEvent>) {
-        match happening {
+    fn take(&mut self, event: Option<ExchangeEvent>) {
+        match event {
             Some(ExchangeEvent::Progress(params)) if self.token.is_some() => {
                 if let Some(params) = self.limiter.take(params) {
                     self.report(&params);
@@ -171,11 +171,11 @@ impl LegacyReply {
             Some(ExchangeEvent::Progress(_)) => {}
             Some(ExchangeEvent::Log(params)) => {
                 if self.session.wants(LogLevel::of(&params)) {
-                    self.say(compose::notification("notifications/message", Some(&params), &[]));
+                    self.push_notification(compose::notification("notifications/message", Some(&params), &[]));
                 }
             }
-            Some(ExchangeEvent::ServerRequest(ask)) => self.ask(ask),
-            Some(ExchangeEvent::Withdrawn(ask)) => self.withdraw(ask),
+            Some(ExchangeEvent::ServerRequest(server_request)) => self.forward(server_request),
+            Some(ExchangeEvent::Withdrawn(request_id)) => self.withdraw(request_id),
             Some(ExchangeEvent::Ended(outcome)) => self.end(outcome),
             None => self.source = Source::Nothing,
         }
@@ -184,86 +184,86 @@ impl LegacyReply {
     fn report(&mut self, params: &Raw) {
         let token = self.token.clone().map(|token| Edit::Set("progressToken", token));
         let edits: Vec<_> = token.into_iter().chain(dialect::progress(self.session.caller.revision)).collect();
-        self.say(compose::notification("notifications/progress", Some(params), &edits));
+        self.push_notification(compose::notification("notifications/progress", Some(params), &edits));
     }
 
-    fn say(&mut self, message: bytes::Bytes) {
+    fn push_notification(&mut self, message: bytes::Bytes) {
         self.outgoing.push_back(OutgoingMessage::notification(message));
     }
 
-    fn ask(&mut self, ask: ServerRequest) {
+    fn forward(&mut self, server_request: ServerRequest) {
         if self.detached {
-            return ask.answer(Answer::Unavailable);
+            return server_request.answer(Answer::Unavailable);
         }
-        let question = &ask.details;
+        let details = &server_request.details;
         let caller = &self.session.caller;
-        let too_old = question.method.starts_with("elicitation/") && !caller.revision.has_elicitation();
-        let undeclared = caller.capabilities.lacks(&question.method, question.params.as_ref()).is_some();
+        let too_old = details.method.starts_with("elicitation/") && !caller.revision.has_elicitation();
+        let undeclared = caller.capabilities.lacks(&details.method, details.params.as_ref()).is_some();
         if too_old || (undeclared && self.session.server_requests() == AllowedServerRequests::Declared) {
-            let message = format!("the client does not support `{}`", question.method);
-            return ask.answer(Answer::Refused(RpcError::new(RpcError::METHOD_NOT_FOUND, &message)));
+            let message = format!("the client does not support `{}`", details.method);
+            return server_request.answer(Answer::Refused(RpcError::new(RpcError::METHOD_NOT_FOUND, &message)));
         }
-        let params = match question.params.as_ref() {
-            Some(params) => dialect::adapt_server_request(caller.revision, &question.method, params).map(Some),
+        let params = match details.params.as_ref() {
+            Some(params) => dialect::adapt_server_request(caller.revision, &details.method, params).map(Some),
             None => Ok(None),
         };
         let params = match params {
             Ok(params) => params,
             Err(unsupported) => {
                 let log = dialect::not_forwarded_log(&unsupported);
-                self.say(compose::notification("notifications/message", Some(&log), &[]));
-                return ask.answer(Answer::dismissed());
+                self.push_notification(compose::notification("notifications/message", Some(&log), &[]));
+                return server_request.answer(Answer::dismissed());
             }
         };
-        let (id, answer) = self.session.ask();
+        let (id, answer) = self.session.register_server_request();
         let params = params.as_ref();
         let mut edits = elicitation_id(params);
-        edits.extend(self.metadata_edit(question));
-        let message = compose::request(&id, &question.method, params, &edits);
+        edits.extend(self.metadata_edit(details));
+        let message = compose::request(&id, &details.method, params, &edits);
         self.outgoing.push_back(OutgoingMessage::request(message));
-        let (number, timeout) = (question.id, self.session.answer_timeout());
+        let (number, timeout) = (details.id, self.session.answer_timeout());
         self.open.push((number, id));
-        self.asked.get_or_insert_default().push(Box::pin(async move {
+        self.answers.get_or_insert_default().push(Box::pin(async move {
             let answer = match tokio::time::timeout(timeout, answer).await {
                 Ok(answered) => answered.unwrap_or_else(|_| Answer::Unavailable),
-                Err(_) => Answer::too_late(&ask.details.method),
+                Err(_) => Answer::too_late(&server_request.details.method),
             };
-            ask.answer(answer);
+            server_request.answer(answer);
             number
         }));
     }
 
     /// A server request was answered. If the client did not answer it, cancels it at the client.
-    fn close(&mut self, ask: ServerRequestId) {
-        if let Some(index) = self.open.iter().position(|(open, _)| *open == ask) {
+    fn close(&mut self, request_id: ServerRequestId) {
+        if let Some(index) = self.open.iter().position(|(open, _)| *open == request_id) {
             let (_, id) = self.open.swap_remove(index);
             if self.session.forget_server_request(&id) {
-                self.call_off(&id, "no answer in time");
+                self.send_cancelled(&id, "no answer in time");
             }
         }
     }
 
     /// `_meta` of a server request: its task and its key, if any.
-    fn metadata_edit(&self, question: &ServerRequestDetails) -> Option<Edit<'static>> {
+    fn metadata_edit(&self, details: &ServerRequestDetails) -> Option<Edit<'static>> {
         let task = self.task.as_ref().map(|task| Edit::Set(meta::RELATED_TASK, Raw::of(&json!({ "taskId": task }))));
-        let key = question.key.as_ref().map(|key| Edit::Set(meta::ASK_KEY, Raw::of(key)));
+        let key = details.key.as_ref().map(|key| Edit::Set(meta::ASK_KEY, Raw::of(key)));
         let keys: Vec<Edit<'_>> = task.into_iter().chain(key).collect();
-        (!keys.is_empty()).then(|| meta::with_keys(question.params.as_ref(), &keys))
+        (!keys.is_empty()).then(|| meta::with_keys(details.params.as_ref(), &keys))
     }
 
     /// The server withdrew a request: cancels it at the client.
-    fn withdraw(&mut self, ask: ServerRequestId) {
-        if let Some(index) = self.open.iter().position(|(open, _)| *open == ask) {
+    fn withdraw(&mut self, request_id: ServerRequestId) {
+        if let Some(index) = self.open.iter().position(|(open, _)| *open == request_id) {
             let (_, id) = self.open.swap_remove(index);
             self.session.forget_server_request(&id);
-            self.call_off(&id, "no longer needed");
+            self.send_cancelled(&id, "no longer needed");
         }
     }
 
-    fn call_off(&mut self, id: &Id, reason: &str) {
+    fn send_cancelled(&mut self, id: &Id, reason: &str) {
         let params = Raw::of(&json!({ "reason": reason }));
         let edit = [Edit::Set("requestId", id.raw())];
-        self.say(compose::notification("notifications/cancelled", Some(&params), &edit));
+        self.push_notification(compose::notification("notifications/cancelled", Some(&params), &edit));
     }
 
     fn end(&mut self, outcome: Outcome) {
@@ -324,16 +324,16 @@ impl LegacyReply {
 
 impl Drop for LegacyReply {
     fn drop(&mut self) {
-        self.leave_unanswered();
+        self.abandon_requests();
     }
 }
 
 /// The next server request that is answered; pending forever if none is open.
 async fn answered(
-    asked: &mut Option<FuturesUnordered<BoxFuture<'static, ServerRequestId>>>,
+    answers: &mut Option<FuturesUnordered<BoxFuture<'static, ServerRequestId>>>,
 ) -> Option<ServerRequestId> {
-    match asked {
-        Some(asked) if !asked.is_empty() => asked.next().await,
+    match answers {
+        Some(answers) if !answers.is_empty() => answers.next().await,
         _ => std::future::pending().await,
     }
 }

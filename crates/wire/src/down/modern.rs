@@ -67,7 +67,7 @@ pub(super) struct ModernReply {
 
 enum Source {
     /// An open exchange, and the server requests collected for one round.
-    Exchange { exchange: Exchange, asks: Vec<(String, ServerRequest)>, since: Option<Instant> },
+    Exchange { exchange: Exchange, server_requests: Vec<(String, ServerRequest)>, since: Option<Instant> },
     /// A response that the downstream itself prepares.
     Here(DelayedOutcome),
     /// A subscription that is not acknowledged yet.
@@ -89,7 +89,7 @@ impl ModernReply {
         headers: Option<&HeaderMap>,
     ) -> Result<Self, OutgoingMessage> {
         accent::catch_panic(|| Self::start(downstream, envelope, principal, headers))
-            .unwrap_or_else(|broken| Err(OutgoingMessage::error(envelope.id(), &broken, StatusCode::OK)))
+            .unwrap_or_else(|error| Err(OutgoingMessage::error(envelope.id(), &error, StatusCode::OK)))
     }
 
     fn start(
@@ -151,10 +151,10 @@ impl ModernReply {
     pub(super) async fn next(&mut self) -> Option<OutgoingMessage> {
         match accent::catch_panic_async(self.poll_next()).await {
             Ok(message) => message,
-            Err(broken) => {
+            Err(error) => {
                 self.source = Source::Nothing;
                 self.outgoing.clear();
-                Some(OutgoingMessage::error(Some(&self.id), &broken, StatusCode::OK))
+                Some(OutgoingMessage::error(Some(&self.id), &error, StatusCode::OK))
             }
         }
     }
@@ -182,9 +182,9 @@ impl ModernReply {
                     self.send_notice(notice);
                 }
                 Source::Exchange { exchange, since, .. } => {
-                    let happening = match *since {
+                    let event = match *since {
                         None => tokio::select! {
-                            happening = exchange.next() => happening,
+                            event = exchange.next() => event,
                             () = self.limiter.due() => {
                                 self.flush_progress();
                                 continue;
@@ -193,7 +193,7 @@ impl ModernReply {
                         Some(since) => {
                             let until = (Instant::now() + NEXT_REQUEST_WAIT).min(since + ROUND_WAIT);
                             match tokio::time::timeout_at(until, exchange.next()).await {
-                                Ok(happening) => happening,
+                                Ok(event) => event,
                                 Err(_) => {
                                     self.park();
                                     continue;
@@ -201,7 +201,7 @@ impl ModernReply {
                             }
                         }
                     };
-                    self.take(happening);
+                    self.take(event);
                 }
             }
         }
@@ -227,7 +227,7 @@ impl ModernReply {
     /// Opens the request at the service.
     fn open_exchange(&mut self) {
         let exchange = self.downstream.service.open(self.request.clone(), &self.caller);
-        self.source = Source::Exchange { exchange, asks: Vec::new(), since: None };
+        self.source = Source::Exchange { exchange, server_requests: Vec::new(), since: None };
     }
 
     fn discover(&mut self) {
@@ -243,8 +243,8 @@ impl ModernReply {
         self.outgoing.push_back(self.answered(&result));
     }
 
-    fn take(&mut self, happening: Option<ExchangeEvent>) {
-        match happening {
+    fn take(&mut self, event: Option<ExchangeEvent>) {
+        match event {
             Some(ExchangeEvent::Progress(params)) if self.token.is_some() => {
                 if let Some(params) = self.limiter.take(params) {
                     self.report(&params);
@@ -260,11 +260,11 @@ impl ModernReply {
                     )));
                 }
             }
-            Some(ExchangeEvent::ServerRequest(ask)) => self.gather(ask),
+            Some(ExchangeEvent::ServerRequest(server_request)) => self.collect(server_request),
             Some(ExchangeEvent::Withdrawn(withdrawn)) => {
-                if let Source::Exchange { asks, since, .. } = &mut self.source {
-                    asks.retain(|(_, ask)| ask.details.id != withdrawn);
-                    if asks.is_empty() {
+                if let Source::Exchange { server_requests, since, .. } = &mut self.source {
+                    server_requests.retain(|(_, request)| request.details.id != withdrawn);
+                    if server_requests.is_empty() {
                         *since = None;
                     }
                 }

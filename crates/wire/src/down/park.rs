@@ -36,7 +36,7 @@ struct Inner {
     limit: usize,
     limit_per_caller: usize,
     timeout: Duration,
-    places: SharedParkedCalls,
+    calls: SharedParkedCalls,
 }
 
 /// Parked calls of one downstream, or of several that share a limit.
@@ -62,7 +62,7 @@ struct StoredCall {
 #[derive(Debug)]
 pub(crate) struct ParkedCall {
     pub(crate) exchange: Exchange,
-    pub(crate) asks: Vec<(String, ServerRequest)>,
+    pub(crate) server_requests: Vec<(String, ServerRequest)>,
 }
 
 /// Result of claiming a handle.
@@ -121,7 +121,7 @@ impl ParkingLot {
         sealer: Arc<Sealer>,
         limits: &Limits,
         timeout: Duration,
-        places: SharedParkedCalls,
+        calls: SharedParkedCalls,
     ) -> Result<Self, NoRandomness> {
         let inner = Inner {
             sealer,
@@ -130,7 +130,7 @@ impl ParkingLot {
             limit: limits.parked_calls,
             limit_per_caller: limits.parked_calls_per_caller,
             timeout,
-            places,
+            calls,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -150,16 +150,16 @@ impl ParkingLot {
         let stands_for = HandleTarget::Place { instance: instance.clone(), place: place.clone(), until };
         let handle = self.sealed(stands_for, principal, request)?;
         let (principal, expiry) = (principal.to_owned(), self.expiry(place.clone(), expires));
-        self.inner.places.by_id.lock().insert(place, StoredCall { parked, instance, principal, _expiry: expiry });
+        self.inner.calls.by_id.lock().insert(place, StoredCall { parked, instance, principal, _expiry: expiry });
         Ok(handle)
     }
 
     fn admit(&self, principal: &str) -> Result<(), ParkError> {
-        let places = self.inner.places.by_id.lock();
-        if self.inner.limit <= places.len() {
+        let calls = self.inner.calls.by_id.lock();
+        if self.inner.limit <= calls.len() {
             return Err(ParkError::Full);
         }
-        let own = places.values().filter(|place| place.principal == principal).count();
+        let own = calls.values().filter(|call| call.principal == principal).count();
         if self.inner.limit_per_caller <= own { Err(ParkError::FullForCaller) } else { Ok(()) }
     }
 
@@ -184,7 +184,7 @@ impl ParkingLot {
         match handle.stands_for {
             HandleTarget::Again { until } if now() < until => Ok(Claimed::Again),
             HandleTarget::Place { instance, place, until } if instance == self.inner.instance => {
-                let stored = self.inner.places.by_id.lock().remove(&place);
+                let stored = self.inner.calls.by_id.lock().remove(&place);
                 let over = until <= millis(self.inner.began.elapsed());
                 let absent = if over { ClaimError::Expired } else { ClaimError::Used };
                 stored.map(|stored| Claimed::Parked(stored.parked)).ok_or(absent)
@@ -195,27 +195,26 @@ impl ParkingLot {
 
     /// Number of parked calls of this downstream.
     pub(crate) fn count(&self) -> usize {
-        let places = self.inner.places.by_id.lock();
-        places.values().filter(|place| place.instance == self.inner.instance).count()
+        let calls = self.inner.calls.by_id.lock();
+        calls.values().filter(|call| call.instance == self.inner.instance).count()
     }
 
     /// Abandons the parked calls of one principal at this downstream, or all of them.
     pub(crate) fn abandon_all_of(&self, principal: Option<&str>) {
-        let theirs = |place: &StoredCall| principal.is_none_or(|principal| place.principal == principal);
-        let mut places = self.inner.places.by_id.lock();
-        let own: Vec<_> =
-            places.extract_if(|_, place| place.instance == self.inner.instance && theirs(place)).collect();
-        drop(places);
-        own.into_iter().for_each(|(_, place)| place.parked.abandon());
+        let belongs = |call: &StoredCall| principal.is_none_or(|principal| call.principal == principal);
+        let mut calls = self.inner.calls.by_id.lock();
+        let own: Vec<_> = calls.extract_if(|_, call| call.instance == self.inner.instance && belongs(call)).collect();
+        drop(calls);
+        own.into_iter().for_each(|(_, call)| call.parked.abandon());
     }
 
     /// Abandons the call when it expires.
     fn expiry(&self, place: String, expires: Instant) -> AbortOnDropHandle<()> {
         // The shared store outlives a closed downstream; calls parked there still expire.
-        let places = Arc::downgrade(&self.inner.places);
+        let calls = Arc::downgrade(&self.inner.calls);
         AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
             tokio::time::sleep_until(expires).await;
-            let abandoned = places.upgrade().and_then(|places| places.by_id.lock().remove(&place));
+            let abandoned = calls.upgrade().and_then(|calls| calls.by_id.lock().remove(&place));
             if let Some(StoredCall { parked, .. }) = abandoned {
                 parked.abandon();
             }
@@ -226,9 +225,9 @@ impl ParkingLot {
 impl ParkedCall {
     /// Declines the open server requests, each in the way of its method, then cancels the call.
     fn abandon(self) {
-        for (_, ask) in self.asks {
-            let answer = Answer::too_late(&ask.details.method);
-            ask.answer(answer);
+        for (_, server_request) in self.server_requests {
+            let answer = Answer::too_late(&server_request.details.method);
+            server_request.answer(answer);
         }
         drop(self.exchange);
     }

@@ -48,12 +48,12 @@ use crate::{
 pub(super) struct DownstreamSession {
     pub(super) caller: Caller,
     downstream: Arc<Downstream>,
-    next_ask: AtomicU64,
+    next_request: AtomicU64,
     // Nothing awaits under these locks.
     level: Arc<Mutex<Option<LogLevel>>>,
-    asked: Mutex<HashMap<Id, oneshot::Sender<Answer>>>,
+    open_requests: Mutex<HashMap<Id, oneshot::Sender<Answer>>>,
     /// The client sends nothing more, so server requests cannot be answered.
-    silent: AtomicBool,
+    answers_stopped: AtomicBool,
     in_flight: Mutex<InFlightRequests>,
     subscriptions: Mutex<HashMap<String, AbortOnDropHandle<()>>>,
     list_changes: Mutex<Option<AbortOnDropHandle<()>>>,
@@ -116,21 +116,21 @@ impl DownstreamSession {
 
     fn new(downstream: &Arc<Downstream>, caller: Caller) -> Arc<Self> {
         let limits = &downstream.options.limits;
-        let bounds = StreamLimits { events: limits.stream_events, bytes: limits.stream_bytes };
-        let (standing, writer) = SessionStream::new(0, bounds);
+        let stream_limits = StreamLimits { events: limits.stream_events, bytes: limits.stream_bytes };
+        let (standing, writer) = SessionStream::new(0, stream_limits);
         Arc::new(Self {
             caller,
             downstream: Arc::clone(downstream),
-            next_ask: AtomicU64::new(1),
+            next_request: AtomicU64::new(1),
             level: Arc::default(),
-            asked: Mutex::default(),
-            silent: AtomicBool::new(false),
+            open_requests: Mutex::default(),
+            answers_stopped: AtomicBool::new(false),
             in_flight: Mutex::default(),
             subscriptions: Mutex::default(),
             list_changes: Mutex::default(),
             standing,
             standing_writer: Mutex::new(Some(writer)),
-            streams: Mutex::new(SessionStreams::new(bounds)),
+            streams: Mutex::new(SessionStreams::new(stream_limits)),
             used: Mutex::new(Instant::now()),
         })
     }
@@ -223,27 +223,27 @@ impl DownstreamSession {
     }
 
     /// Registers a new server request; returns its id and the receiver of the answer.
-    pub(super) fn ask(&self) -> (Id, oneshot::Receiver<Answer>) {
+    pub(super) fn register_server_request(&self) -> (Id, oneshot::Receiver<Answer>) {
         let (sender, receiver) = oneshot::channel();
-        let id = Id::string(&format!("ask-{}", self.next_ask.fetch_add(1, Ordering::Relaxed)));
-        let mut asked = self.asked.lock();
-        if !self.silent.load(Ordering::Relaxed) {
-            asked.insert(id.clone(), sender);
+        let id = Id::string(&format!("ask-{}", self.next_request.fetch_add(1, Ordering::Relaxed)));
+        let mut open_requests = self.open_requests.lock();
+        if !self.answers_stopped.load(Ordering::Relaxed) {
+            open_requests.insert(id.clone(), sender);
         }
-        drop(asked);
+        drop(open_requests);
         (id, receiver)
     }
 
     /// Fails open and future server requests, because the client can no longer answer.
     pub(super) fn stop_answers(&self) {
-        let mut asked = self.asked.lock();
-        self.silent.store(true, Ordering::Relaxed);
-        asked.clear();
+        let mut open_requests = self.open_requests.lock();
+        self.answers_stopped.store(true, Ordering::Relaxed);
+        open_requests.clear();
     }
 
     /// Removes a server request; returns whether it was still open.
     pub(super) fn forget_server_request(&self, id: &Id) -> bool {
-        self.asked.lock().remove(id).is_some()
+        self.open_requests.lock().remove(id).is_some()
     }
 
     /// How long a server request waits for its answer.
@@ -252,7 +252,7 @@ impl DownstreamSession {
     }
 
     fn take_answer(&self, envelope: &Envelope) {
-        let Some(sender) = envelope.id().and_then(|id| self.asked.lock().remove(id)) else { return };
+        let Some(sender) = envelope.id().and_then(|id| self.open_requests.lock().remove(id)) else { return };
         let answer = match (envelope.result(), envelope.error()) {
             (Some(result), _) => Answer::Given(result),
             (None, Some(error)) => Answer::Refused(error),

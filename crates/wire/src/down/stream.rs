@@ -22,7 +22,7 @@ use super::accent::OutgoingMessage;
 pub(super) struct SessionStream {
     /// Number of the stream, unique within its session.
     pub(super) name: u64,
-    bounds: StreamLimits,
+    limits: StreamLimits,
     // Nothing awaits under this lock.
     state: Mutex<State>,
 }
@@ -47,7 +47,7 @@ struct State {
     reader: Option<u64>,
     readers: u64,
     /// Time since which there is no reader.
-    left: Option<Instant>,
+    reader_left: Option<Instant>,
     waiting_reader: Option<Waker>,
     waiting_writers: Vec<Waker>,
 }
@@ -72,9 +72,9 @@ pub(super) struct StreamReader {
 
 impl SessionStream {
     /// A stream and its first writer.
-    pub(super) fn new(name: u64, bounds: StreamLimits) -> (Arc<Self>, StreamWriter) {
-        let state = State { writers: 1, left: Some(Instant::now()), ..State::default() };
-        let stream = Arc::new(Self { name, bounds, state: Mutex::new(state) });
+    pub(super) fn new(name: u64, limits: StreamLimits) -> (Arc<Self>, StreamWriter) {
+        let state = State { writers: 1, reader_left: Some(Instant::now()), ..State::default() };
+        let stream = Arc::new(Self { name, limits, state: Mutex::new(state) });
         (Arc::clone(&stream), StreamWriter(stream))
     }
 
@@ -91,7 +91,7 @@ impl SessionStream {
         let mut state = self.state.lock();
         state.readers += 1;
         state.reader = Some(state.readers);
-        state.left = None;
+        state.reader_left = None;
         state.unread = number.min(state.next);
         state.waiting_reader.take().into_iter().for_each(Waker::wake);
         StreamReader { stream: Arc::clone(self), number: state.readers }
@@ -103,7 +103,7 @@ impl SessionStream {
     }
 
     /// Whether all writers are gone.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_finished(&self) -> bool {
         self.state.lock().writers == 0
     }
 
@@ -123,21 +123,21 @@ impl State {
         self.kept.iter().filter(|event| from <= event.number).map(|event| event.message.bytes.len()).sum()
     }
 
-    fn is_full(&self, bounds: StreamLimits, from: u64) -> bool {
+    fn is_full(&self, limits: StreamLimits, from: u64) -> bool {
         let events = self.kept.iter().filter(|event| from <= event.number).count();
-        bounds.events <= events || bounds.bytes <= self.bytes(from)
+        limits.events <= events || limits.bytes <= self.bytes(from)
     }
 
-    fn is_over(&self, bounds: StreamLimits) -> bool {
-        bounds.events < self.kept.len() || bounds.bytes < self.bytes(0)
+    fn exceeds(&self, limits: StreamLimits) -> bool {
+        limits.events < self.kept.len() || limits.bytes < self.bytes(0)
     }
 
     /// Drops read events over the limits and, without a reader, the oldest notifications.
-    fn trim(&mut self, bounds: StreamLimits) {
-        while self.is_over(bounds) && self.kept.front().is_some_and(|event| event.number < self.unread) {
+    fn trim(&mut self, limits: StreamLimits) {
+        while self.exceeds(limits) && self.kept.front().is_some_and(|event| event.number < self.unread) {
             self.kept.pop_front();
         }
-        while self.reader.is_none() && self.is_over(bounds) {
+        while self.reader.is_none() && self.exceeds(limits) {
             let oldest = self.kept.iter().position(|event| event.message.is_notification());
             if oldest.and_then(|oldest| self.kept.remove(oldest)).is_none() {
                 break;
@@ -145,7 +145,7 @@ impl State {
         }
     }
 
-    fn push(&mut self, message: OutgoingMessage, bounds: StreamLimits) {
+    fn push(&mut self, message: OutgoingMessage, limits: StreamLimits) {
         if self.reader.is_none() && message.is_notification() {
             let waiting = |event: &StreamEvent| self.unread <= event.number && event.message.bytes == message.bytes;
             if self.kept.iter().any(waiting) {
@@ -154,7 +154,7 @@ impl State {
         }
         self.kept.push_back(StreamEvent { number: self.next, message });
         self.next += 1;
-        self.trim(bounds);
+        self.trim(limits);
         self.waiting_reader.take().into_iter().for_each(Waker::wake);
     }
 }
@@ -165,15 +165,15 @@ impl StreamWriter {
     /// Sends a message as soon as there is space.
     pub(super) async fn send(&self, message: OutgoingMessage) {
         poll_fn(|context| self.poll_space(context)).await;
-        self.0.state.lock().push(message, self.0.bounds);
+        self.0.state.lock().push(message, self.0.limits);
     }
 
     /// Sends a message if there is space now.
     pub(super) fn try_send(&self, message: OutgoingMessage) -> bool {
         let mut state = self.0.state.lock();
-        let room = state.reader.is_none() || !state.is_full(self.0.bounds, state.unread);
+        let room = state.reader.is_none() || !state.is_full(self.0.limits, state.unread);
         if room {
-            state.push(message, self.0.bounds);
+            state.push(message, self.0.limits);
         }
         room
     }
@@ -182,8 +182,8 @@ impl StreamWriter {
     pub(super) async fn unread_for(&self, time: Duration) {
         loop {
             let now = Instant::now();
-            let left = self.0.state.lock().left;
-            match left.unwrap_or(now) + time {
+            let reader_left = self.0.state.lock().reader_left;
+            match reader_left.unwrap_or(now) + time {
                 over if over <= now => return,
                 // A reader that leaves meanwhile is noticed then.
                 later => tokio::time::sleep_until(later).await,
@@ -193,7 +193,7 @@ impl StreamWriter {
 
     fn poll_space(&self, context: &Context<'_>) -> Poll<()> {
         let mut state = self.0.state.lock();
-        if state.reader.is_none() || !state.is_full(self.0.bounds, state.unread) {
+        if state.reader.is_none() || !state.is_full(self.0.limits, state.unread) {
             return Poll::Ready(());
         }
         state.waiting_writers.push(context.waker().clone());
@@ -246,7 +246,7 @@ impl StreamReader {
             return Poll::Pending;
         };
         state.unread = event.number + 1;
-        state.trim(self.stream.bounds);
+        state.trim(self.stream.limits);
         state.waiting_writers.drain(..).for_each(Waker::wake);
         Poll::Ready(Some(event))
     }
@@ -262,7 +262,7 @@ impl Drop for StreamReader {
         let mut state = self.stream.state.lock();
         if state.reader == Some(self.number) {
             state.reader = None;
-            state.left = Some(Instant::now());
+            state.reader_left = Some(Instant::now());
             state.waiting_writers.drain(..).for_each(Waker::wake);
         }
     }
@@ -277,7 +277,7 @@ mod tests {
     use super::{SessionStream, StreamLimits, StreamReader};
     use crate::down::accent::OutgoingMessage;
 
-    const BOUNDS: StreamLimits = StreamLimits { events: 3, bytes: 1_000 };
+    const LIMITS: StreamLimits = StreamLimits { events: 3, bytes: 1_000 };
 
     fn note(text: &str) -> OutgoingMessage {
         OutgoingMessage::notification(Bytes::from(format!(r#"{{"method":"{text}"}}"#)))
@@ -293,7 +293,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn kept_events_can_be_read_again() {
-        let (stream, writer) = SessionStream::new(1, BOUNDS);
+        let (stream, writer) = SessionStream::new(1, LIMITS);
         let reader = stream.read().unwrap();
         for text in ["a", "b", "c", "d", "e"] {
             writer.send(note(text)).await;
@@ -304,12 +304,12 @@ mod tests {
         assert_eq!(read(&again).await, [2, 3, 4], "the rest is gone");
         assert!(reader.next().await.is_none(), "there is one reader");
         drop(writer);
-        assert!(again.next().await.is_none() && stream.is_over());
+        assert!(again.next().await.is_none() && stream.is_finished());
     }
 
     #[tokio::test(start_paused = true)]
     async fn without_a_reader_old_notifications_are_dropped_and_responses_are_not() {
-        let (stream, writer) = SessionStream::new(1, BOUNDS);
+        let (stream, writer) = SessionStream::new(1, LIMITS);
         writer.send(note("a")).await;
         writer.send(OutgoingMessage::response(Bytes::from("{}"))).await;
         for text in ["b", "b", "c", "d", "e"] {
@@ -320,7 +320,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slow_reader_makes_writers_wait_until_it_leaves() {
-        let (stream, writer) = SessionStream::new(1, BOUNDS);
+        let (stream, writer) = SessionStream::new(1, LIMITS);
         let reader = stream.read().unwrap();
         for text in ["a", "b", "c"] {
             writer.send(note(text)).await;

@@ -62,7 +62,8 @@ mod tests {
 
     #[test]
     fn filter_round_trips() {
-        let wanted = SubscriptionFilter { tools: true, uris: vec!["file:///a".to_owned()], ..SubscriptionFilter::default() };
+        let wanted =
+            SubscriptionFilter { tools: true, uris: vec!["file:///a".to_owned()], ..SubscriptionFilter::default() };
         let params = encode(&wanted);
         assert_eq!(
             params.to_string(),

@@ -46,7 +46,9 @@ pub(crate) fn modern_whole(task: &Task) -> Raw {
     let members = Raw::of(&Value::Object(members(task, task.status, ["ttlMs", "pollIntervalMs"])));
     match &task.content {
         TaskContent::Nothing => members,
-        TaskContent::Requests(questions) => splice::edited(&members, &[Edit::Set("inputRequests", asked(questions))]),
+        TaskContent::Requests(requests) => {
+            splice::edited(&members, &[Edit::Set("inputRequests", input_requests(requests))])
+        }
         TaskContent::Result(result) => splice::edited(&members, &[Edit::Set("result", meta::without_hop_keys(result))]),
         TaskContent::Error(error) => splice::edited(&members, &[Edit::Set("error", error.raw().clone())]),
     }
@@ -83,35 +85,37 @@ fn content(task: &Raw, status: TaskStatus) -> TaskContent {
     let content = match status {
         TaskStatus::Completed => task.get("result").map(TaskContent::Result),
         TaskStatus::Failed => task.get("error").map(|error| TaskContent::Error(RpcError::from_raw(error))),
-        TaskStatus::InputRequired => task.get("inputRequests").map(|asked| TaskContent::Requests(questions(&asked))),
+        TaskStatus::InputRequired => {
+            task.get("inputRequests").map(|requests| TaskContent::Requests(read_requests(&requests)))
+        }
         TaskStatus::Working | TaskStatus::Cancelled => None,
     };
     content.unwrap_or(TaskContent::Nothing)
 }
 
 /// Parses `inputRequests` of the extension.
-fn questions(asked: &Raw) -> Vec<ServerRequestDetails> {
-    let question = |(number, member): (u64, crate::json::Member)| ServerRequestDetails {
+fn read_requests(requests: &Raw) -> Vec<ServerRequestDetails> {
+    let details = |(number, member): (u64, crate::json::Member)| ServerRequestDetails {
         id: ServerRequestId(number),
         key: Some(member.key),
         method: member.value.get("method").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned(),
         params: member.value.get("params"),
         cause: Cause::Request,
     };
-    (0..).zip(asked.members()).map(question).collect()
+    (0..).zip(requests.members()).map(details).collect()
 }
 
 /// `inputRequests` of these server requests: without members that exist only in sessions, otherwise byte for byte.
-fn asked(questions: &[ServerRequestDetails]) -> Raw {
-    let asked = |question: &ServerRequestDetails| {
-        let method = Raw::of(&question.method);
+fn input_requests(requests: &[ServerRequestDetails]) -> Raw {
+    let encode = |details: &ServerRequestDetails| {
+        let method = Raw::of(&details.method);
         let edits = [Edit::Remove("task"), Edit::Remove("elicitationId")];
-        let params = question.params.as_ref().map(|it| splice::edited(&meta::without_hop_keys(it), &edits));
+        let params = details.params.as_ref().map(|it| splice::edited(&meta::without_hop_keys(it), &edits));
         splice::object([("method", &method)].into_iter().chain(params.iter().map(|it| ("params", it))))
     };
-    let asked: Vec<(&str, Raw)> =
-        questions.iter().map(|question| (question.key.as_deref().unwrap_or_default(), asked(question))).collect();
-    splice::object(asked.iter().map(|(key, question)| (*key, question)))
+    let encoded: Vec<(&str, Raw)> =
+        requests.iter().map(|details| (details.key.as_deref().unwrap_or_default(), encode(details))).collect();
+    splice::object(encoded.iter().map(|(key, request)| (*key, request)))
 }
 
 fn members(task: &Task, status: TaskStatus, [ttl, poll]: [&str; 2]) -> Map<String, Value> {

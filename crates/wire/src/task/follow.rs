@@ -36,7 +36,7 @@ pub(crate) async fn follow(followed: &dyn TaskHandle, feed: &Feed) -> bool {
         forwarded: HashMap::new(),
         answers: FuturesUnordered::new(),
         reported: None,
-        asked: 0,
+        forwarded_count: 0,
     };
     tokio::select! {
         outcome = following.outcome() => feed.end(outcome),
@@ -53,7 +53,7 @@ struct TaskFollower<'a> {
     /// The last status message, and the number of messages so far.
     reported: Option<(String, u64)>,
     /// Number of forwarded server requests.
-    asked: u64,
+    forwarded_count: u64,
 }
 
 struct ForwardedRequest {
@@ -85,24 +85,25 @@ impl TaskFollower<'_> {
 
     /// Forwards new server requests, withdraws those that are gone, and reports the status message.
     fn update(&mut self, task: &Task) {
-        let asks: &[ServerRequestDetails] = if let TaskContent::Requests(asks) = &task.content { asks } else { &[] };
-        let asked = |key: &str| asks.iter().any(|ask| ask.key.as_deref() == Some(key));
-        let gone: Vec<String> = self.forwarded.keys().filter(|key| !asked(key)).cloned().collect();
-        for put in gone.iter().filter_map(|key| self.forwarded.remove(key)).filter(|put| !put.answered) {
-            self.feed.withdraw(put.id);
+        let requests: &[ServerRequestDetails] =
+            if let TaskContent::Requests(open) = &task.content { open } else { &[] };
+        let is_open = |key: &str| requests.iter().any(|details| details.key.as_deref() == Some(key));
+        let gone: Vec<String> = self.forwarded.keys().filter(|key| !is_open(key)).cloned().collect();
+        for request in gone.iter().filter_map(|key| self.forwarded.remove(key)).filter(|request| !request.answered) {
+            self.feed.withdraw(request.id);
         }
-        for question in asks {
-            self.ask(question);
+        for details in requests {
+            self.forward(details);
         }
         self.report(task);
     }
 
-    fn ask(&mut self, question: &ServerRequestDetails) {
-        let Some(key) = question.key.clone().filter(|key| !self.forwarded.contains_key(key)) else { return };
-        self.asked += 1;
-        let id = ServerRequestId(self.asked);
-        self.forwarded.insert(key.clone(), ForwardedRequest { id, method: question.method.clone(), answered: false });
-        let answer = self.feed.ask(ServerRequestDetails { id, ..question.clone() });
+    fn forward(&mut self, details: &ServerRequestDetails) {
+        let Some(key) = details.key.clone().filter(|key| !self.forwarded.contains_key(key)) else { return };
+        self.forwarded_count += 1;
+        let id = ServerRequestId(self.forwarded_count);
+        self.forwarded.insert(key.clone(), ForwardedRequest { id, method: details.method.clone(), answered: false });
+        let answer = self.feed.ask(ServerRequestDetails { id, ..details.clone() });
         self.answers.push(answer.map(move |answer| (key, answer)).boxed());
     }
 
@@ -121,10 +122,10 @@ impl TaskFollower<'_> {
     /// refusal ends the exchange.
     async fn pass_on(&mut self, (key, answer): (String, Answer)) -> Result<(), Outcome> {
         // Withdrawn meanwhile.
-        let Some(put) = self.forwarded.get_mut(&key) else { return Ok(()) };
-        put.answered = true;
+        let Some(request) = self.forwarded.get_mut(&key) else { return Ok(()) };
+        request.answered = true;
         let given = match answer {
-            Answer::Refused(_) | Answer::Unavailable if put.method == "elicitation/create" => Answer::closed_form(),
+            Answer::Refused(_) | Answer::Unavailable if request.method == "elicitation/create" => Answer::closed_form(),
             answer => answer.into_result().map_err(Outcome::Refused)?,
         };
         let answers = splice::object([(key.as_str(), &given)]);

@@ -32,7 +32,7 @@ pub(crate) struct HostedTask {
 struct State {
     task: Task,
     /// Open server requests by key, oldest first.
-    asks: Vec<(String, ServerRequest)>,
+    server_requests: Vec<(String, ServerRequest)>,
     used: HashSet<String>,
 }
 
@@ -51,7 +51,7 @@ impl HostedTask {
         Arc::new_cyclic(|me| {
             let driver = tokio::runtime::Handle::current().spawn(drive(Weak::clone(me), exchange));
             Self {
-                state: Mutex::new(State { task, asks: Vec::new(), used: HashSet::new() }),
+                state: Mutex::new(State { task, server_requests: Vec::new(), used: HashSet::new() }),
                 changed: watch::Sender::new(0),
                 driver: Mutex::new(Some(AbortOnDropHandle::new(driver))),
             }
@@ -62,19 +62,19 @@ impl HostedTask {
     pub(crate) fn snapshot(&self) -> Task {
         let state = self.state.lock();
         let mut task = state.task.clone();
-        if !state.asks.is_empty() {
-            let question = |(key, ask): &(String, ServerRequest)| ServerRequestDetails {
+        if !state.server_requests.is_empty() {
+            let details = |(key, request): &(String, ServerRequest)| ServerRequestDetails {
                 key: Some(key.clone()),
-                ..ask.details.clone()
+                ..request.details.clone()
             };
-            task.content = TaskContent::Requests(state.asks.iter().map(question).collect());
+            task.content = TaskContent::Requests(state.server_requests.iter().map(details).collect());
         }
         task
     }
 
-    fn handle_event(&self, happening: ExchangeEvent) {
-        match happening {
-            ExchangeEvent::ServerRequest(ask) => self.ask(ask),
+    fn handle_event(&self, event: ExchangeEvent) {
+        match event {
+            ExchangeEvent::ServerRequest(server_request) => self.add_server_request(server_request),
             ExchangeEvent::Withdrawn(id) => self.withdraw(id),
             ExchangeEvent::Progress(params) => self.set_message(&params),
             // Tasks have no log.
@@ -89,18 +89,18 @@ impl HostedTask {
     }
 
     /// Adds a server request. Keys are unique within a task.
-    fn ask(&self, ask: ServerRequest) {
+    fn add_server_request(&self, server_request: ServerRequest) {
         self.change(|state| {
-            let given = ask.details.key.clone().filter(|key| !state.used.contains(key));
+            let given = server_request.details.key.clone().filter(|key| !state.used.contains(key));
             let minted = || (1..).map(|number| format!("ask-{number}")).find(|key| !state.used.contains(key));
             let key = given.or_else(minted).unwrap_or_default();
             state.used.insert(key.clone());
-            state.asks.push((key, ask));
+            state.server_requests.push((key, server_request));
         });
     }
 
     fn withdraw(&self, id: ServerRequestId) {
-        self.change(|state| state.asks.retain(|(_, ask)| ask.details.id != id));
+        self.change(|state| state.server_requests.retain(|(_, request)| request.details.id != id));
     }
 
     fn set_message(&self, progress: &Raw) {
@@ -114,15 +114,15 @@ impl HostedTask {
     pub(crate) fn take(&self, answers: &Raw) {
         let mut given = Vec::new();
         self.change(|state| {
-            for (key, ask) in std::mem::take(&mut state.asks) {
+            for (key, request) in std::mem::take(&mut state.server_requests) {
                 match answers.get(&key) {
-                    Some(answer) => given.push((ask, answer)),
-                    None => state.asks.push((key, ask)),
+                    Some(answer) => given.push((request, answer)),
+                    None => state.server_requests.push((key, request)),
                 }
             }
         });
         // Outside the lock, because the exchange may continue at once.
-        given.into_iter().for_each(|(ask, answer)| ask.answer(Answer::Given(answer)));
+        given.into_iter().for_each(|(request, answer)| request.answer(Answer::Given(answer)));
     }
 
     /// Cancels the task unless it is finished. Dropping the driver drops the exchange, which cancels it upstream.
@@ -152,7 +152,7 @@ impl HostedTask {
         let mut unanswered = Vec::new();
         self.change(|state| {
             if !state.task.status.is_over() {
-                unanswered = std::mem::take(&mut state.asks);
+                unanswered = std::mem::take(&mut state.server_requests);
                 state.task.status = status;
                 state.task.content = content;
             }
@@ -165,7 +165,7 @@ impl HostedTask {
         act(&mut state);
         let status = match state.task.status {
             over if over.is_over() => over,
-            _ if state.asks.is_empty() => TaskStatus::Working,
+            _ if state.server_requests.is_empty() => TaskStatus::Working,
             _ => TaskStatus::InputRequired,
         };
         state.task.touch(status);
@@ -206,9 +206,9 @@ impl TaskHandle for HostedTaskFollower {
 
 /// Drives the exchange of a task as long as the task exists.
 async fn drive(hosted: Weak<HostedTask>, mut exchange: Exchange) {
-    while let Some(happening) = exchange.next().await {
+    while let Some(event) = exchange.next().await {
         match hosted.upgrade() {
-            Some(hosted) => hosted.handle_event(happening),
+            Some(hosted) => hosted.handle_event(event),
             None => return,
         }
     }

@@ -138,7 +138,7 @@ impl Body for ResponseBody {
                     (Poll::Ready(Some(sse::encode_with_id(&event_id(reader, number + 1), message.bytes))), alive)
                 }
                 Poll::Ready(None) => {
-                    if reader.stream().is_over() {
+                    if reader.stream().is_finished() {
                         session.streams.lock().finished_reading(reader.stream());
                     }
                     return Poll::Ready(None);

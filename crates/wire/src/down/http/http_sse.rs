@@ -80,8 +80,8 @@ impl HttpDownstream {
 
     fn open_sse_stream(&self, principal: Arc<str>, messages: &str) -> Response<ResponseBody> {
         let limits = &self.downstream.options.limits;
-        let bounds = StreamLimits { events: limits.stream_events, bytes: limits.stream_bytes };
-        let (stream, writer) = SessionStream::new(0, bounds);
+        let stream_limits = StreamLimits { events: limits.stream_events, bytes: limits.stream_bytes };
+        let (stream, writer) = SessionStream::new(0, stream_limits);
         let Ok(name) = seal::random_token() else { return responses::empty(StatusCode::INTERNAL_SERVER_ERROR) };
         let endpoint = sse::encode_endpoint(&format!("{messages}?session={name}"));
         let mut open = self.sse_sessions.open.lock();

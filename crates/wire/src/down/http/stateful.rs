@@ -259,10 +259,10 @@ impl Drop for FirstMessageWait<'_> {
 
 /// The next message. Server requests on a stream without a reader for [`UNREAD_TIMEOUT`] are left unanswered.
 async fn next_message(answer: &mut legacy::LegacyReply, writer: Option<&StreamWriter>) -> Option<OutgoingMessage> {
-    if let Some(writer) = writer.filter(|_| answer.is_asking()) {
+    if let Some(writer) = writer.filter(|_| answer.has_open_requests()) {
         tokio::select! {
             message = answer.next() => return message,
-            () = writer.unread_for(UNREAD_TIMEOUT) => answer.leave_unanswered(),
+            () = writer.unread_for(UNREAD_TIMEOUT) => answer.abandon_requests(),
         }
     }
     answer.next().await

@@ -35,10 +35,7 @@ pub(super) fn read(
         .filter(|capabilities| capabilities.kind() == JsonKind::Object)
         .ok_or_else(|| invalid("`_meta` has no `io.modelcontextprotocol/clientCapabilities` object"))?;
     if header.is_some_and(|header| header.as_bytes() != version.as_bytes()) {
-        return Err(mismatched(&format!(
-            "header `{}` does not match the body",
-            header::PROTOCOL_VERSION
-        )));
+        return Err(mismatched(&format!("header `{}` does not match the body", header::PROTOCOL_VERSION)));
     }
     let meant = |revision: &Revision| revision.era() == Era::Modern && revision.as_str() == version;
     let Some(revision) = downstream.options.revisions.iter().copied().find(meant) else {

@@ -21,29 +21,29 @@ use crate::{
 
 impl ModernReply {
     /// Adds a server request to this round, if the client supports it.
-    pub(super) fn gather(&mut self, ask: ServerRequest) {
-        let question = &ask.details;
+    pub(super) fn collect(&mut self, server_request: ServerRequest) {
+        let details = &server_request.details;
         if !self.request.is_interactive() {
-            return ask.answer(Answer::Refused(RpcError::new(
+            return server_request.answer(Answer::Refused(RpcError::new(
                 RpcError::INVALID_PARAMS,
                 "server requests are not possible during this request",
             )));
         }
-        if let Some(needed) = self.caller.capabilities.lacks(&question.method, question.params.as_ref()) {
-            ask.answer(Answer::Refused(RpcError::new(
+        if let Some(needed) = self.caller.capabilities.lacks(&details.method, details.params.as_ref()) {
+            server_request.answer(Answer::Refused(RpcError::new(
                 RpcError::METHOD_NOT_FOUND,
                 "the client does not support this server request",
             )));
-            let message = self.lacking(&needed);
+            let message = self.missing_capability(&needed);
             self.outgoing.push_back(message);
             self.source = Source::Nothing;
             return;
         }
         let limit = self.downstream.options.limits.server_requests_per_round;
-        if let Source::Exchange { asks, since, .. } = &mut self.source {
+        if let Source::Exchange { server_requests, since, .. } = &mut self.source {
             since.get_or_insert_with(Instant::now);
-            asks.push((key(asks, &ask), ask));
-            if limit <= asks.len() {
+            server_requests.push((key(server_requests, &server_request), server_request));
+            if limit <= server_requests.len() {
                 self.park();
             }
         }
@@ -51,12 +51,13 @@ impl ModernReply {
 
     /// The round is complete: parks the exchange and sends the server requests to the client.
     pub(super) fn park(&mut self) {
-        let Source::Exchange { exchange, asks, .. } = std::mem::replace(&mut self.source, Source::Nothing) else {
+        let Source::Exchange { exchange, server_requests, .. } = std::mem::replace(&mut self.source, Source::Nothing)
+        else {
             return;
         };
         self.flush_progress();
-        let requests = asked(&asks);
-        let parked = ParkedCall { exchange, asks };
+        let requests = input_requests(&server_requests);
+        let parked = ParkedCall { exchange, server_requests };
         let message = match self.downstream.parked.park(parked, &self.caller.principal, self.digest()) {
             Ok(state) => self.input_required(&state, requests),
             Err(error) => self.failed(&error),
@@ -76,7 +77,7 @@ impl ModernReply {
         let state = state.as_str().ok_or_else(|| invalid("`requestState` must be a string"))?;
         match self.downstream.parked.claim(&state, &self.caller.principal, self.digest()) {
             Ok(Claimed::Parked(parked)) => self.resume(parked, responses),
-            Ok(Claimed::Again) => self.again(responses),
+            Ok(Claimed::Again) => self.repeat_call(responses),
             Err(ClaimError::Expired) => {
                 let message = self.tool_error("the interaction has expired; call again");
                 self.outgoing.push_back(message);
@@ -86,24 +87,24 @@ impl ModernReply {
         Ok(())
     }
 
-    /// Continues a parked call: passes the answers on and asks the rest again. Pending events are handled first, because the
-    /// call may have ended or its server requests may have been withdrawn.
+    /// Continues a parked call: passes the answers on and sends the unanswered server requests again. Pending events are
+    /// handled first, because the call may have ended or its server requests may have been withdrawn.
     fn resume(&mut self, parked: ParkedCall, responses: Option<&Raw>) {
         let given = responses.map(|responses| responses.members()).unwrap_or_default();
         let (mut answered, mut unanswered) = (Vec::new(), Vec::new());
-        for (key, ask) in parked.asks {
+        for (key, server_request) in parked.server_requests {
             match given.iter().find(|member| member.key == key) {
-                Some(member) => answered.push((ask, member.value.clone())),
-                None => unanswered.push((key, ask)),
+                Some(member) => answered.push((server_request, member.value.clone())),
+                None => unanswered.push((key, server_request)),
             }
         }
         let since = (!unanswered.is_empty()).then(Instant::now);
-        self.source = Source::Exchange { exchange: parked.exchange, asks: unanswered, since };
+        self.source = Source::Exchange { exchange: parked.exchange, server_requests: unanswered, since };
         // An ended exchange must not receive answers.
         if self.has_ended_meanwhile() {
             return;
         }
-        answered.into_iter().for_each(|(ask, value)| ask.answer(Answer::Given(value)));
+        answered.into_iter().for_each(|(server_request, value)| server_request.answer(Answer::Given(value)));
     }
 
     /// Handles pending events of the exchange; returns whether it has ended.
@@ -111,10 +112,10 @@ impl ModernReply {
         // At most what the queue can hold; later events are handled as usual.
         for _ in 0..2 * self.downstream.options.limits.unread_events {
             let Source::Exchange { exchange, .. } = &mut self.source else { return false };
-            let Some(happening) = exchange.next().now_or_never() else { return false };
-            let over = matches!(happening, Some(ExchangeEvent::Ended(_)) | None);
-            self.take(happening);
-            if over {
+            let Some(event) = exchange.next().now_or_never() else { return false };
+            let ended = matches!(event, Some(ExchangeEvent::Ended(_)) | None);
+            self.take(event);
+            if ended {
                 return true;
             }
         }
@@ -122,7 +123,7 @@ impl ModernReply {
     }
 
     /// Repeats a call after a URL elicitation, unless the client declined it.
-    fn again(&mut self, responses: Option<&Raw>) {
+    fn repeat_call(&mut self, responses: Option<&Raw>) {
         let given = responses.map(|responses| responses.members()).unwrap_or_default();
         let declined =
             |answer: &Raw| answer.get("action").is_some_and(|action| action.as_str().as_deref() != Some("accept"));
@@ -150,7 +151,7 @@ impl ModernReply {
             return self.failed(&error);
         }
         if let Some(needed) = self.caller.capabilities.lacks("elicitation/create", pages[0].get("params").as_ref()) {
-            return self.lacking(&needed);
+            return self.missing_capability(&needed);
         }
         let keys: Vec<String> = (1..=pages.len()).map(|number| format!("page-{number}")).collect();
         let requests = splice::object(keys.iter().map(String::as_str).zip(&pages));
@@ -161,7 +162,7 @@ impl ModernReply {
     }
 
     /// Error that names the capability the client must declare.
-    fn lacking(&self, needed: &Raw) -> OutgoingMessage {
+    fn missing_capability(&self, needed: &Raw) -> OutgoingMessage {
         let data = splice::object([("requiredCapabilities", needed)]);
         let error =
             RpcError::new(RpcError::MISSING_CAPABILITY, "the client lacks a capability that this request requires");
@@ -198,21 +199,23 @@ pub(super) fn digest(request: &Request) -> String {
 }
 
 /// Key of a server request: the server's, or a new one.
-fn key(asks: &[(String, ServerRequest)], ask: &ServerRequest) -> String {
-    let is_free = |key: &String| asks.iter().all(|(taken, _)| taken != key);
+fn key(server_requests: &[(String, ServerRequest)], server_request: &ServerRequest) -> String {
+    let is_free = |key: &String| server_requests.iter().all(|(taken, _)| taken != key);
     let ours = (1..).map(|number| format!("ask-{number}"));
-    ask.details.key.clone().into_iter().chain(ours).find(is_free).unwrap_or_default()
+    server_request.details.key.clone().into_iter().chain(ours).find(is_free).unwrap_or_default()
 }
 
 /// `inputRequests` of these server requests, by key: without members that exist only in sessions, otherwise byte for
 /// byte.
-fn asked(asks: &[(String, ServerRequest)]) -> Raw {
-    let asked = |ask: &ServerRequest| {
-        let method = Raw::of(&ask.details.method);
+fn input_requests(server_requests: &[(String, ServerRequest)]) -> Raw {
+    let encode = |server_request: &ServerRequest| {
+        let method = Raw::of(&server_request.details.method);
         let edits = [Edit::Remove("task"), Edit::Remove("elicitationId")];
-        let params = ask.details.params.as_ref().map(|it| splice::edited(&meta::without_hop_keys(it), &edits));
+        let params =
+            server_request.details.params.as_ref().map(|it| splice::edited(&meta::without_hop_keys(it), &edits));
         splice::object([("method", &method)].into_iter().chain(params.iter().map(|it| ("params", it))))
     };
-    let asked: Vec<(&str, Raw)> = asks.iter().map(|(key, ask)| (key.as_str(), asked(ask))).collect();
-    splice::object(asked.iter().map(|(key, question)| (*key, question)))
+    let encoded: Vec<(&str, Raw)> =
+        server_requests.iter().map(|(key, request)| (key.as_str(), encode(request))).collect();
+    splice::object(encoded.iter().map(|(key, request)| (*key, request)))
 }

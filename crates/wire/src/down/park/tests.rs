@@ -21,7 +21,7 @@ fn lot_with(sealer: &Arc<Sealer>) -> ParkingLot {
 
 fn call() -> (ParkedCall, Feed) {
     let (exchange, feed) = pair(ExchangeTimeouts::unbounded(), 8);
-    (ParkedCall { exchange, asks: Vec::new() }, feed)
+    (ParkedCall { exchange, server_requests: Vec::new() }, feed)
 }
 
 fn claim(lot: &ParkingLot, handle: &str, principal: &str, request: &str) -> Result<(), ClaimError> {
@@ -68,7 +68,7 @@ async fn abandoned_call_is_declined_and_cancelled() {
     let answers = [ask(1, "elicitation/create"), ask(2, "sampling/createMessage"), ask(3, "roots/list")];
     for key in ["a", "b", "c"] {
         let Some(ExchangeEvent::ServerRequest(ask)) = parked.exchange.next().await else { panic!("a question") };
-        parked.asks.push((key.to_owned(), ask));
+        parked.server_requests.push((key.to_owned(), ask));
     }
     let handle = lot.park(parked, "ada", "call x").unwrap();
     let [form, sample, roots] = futures_util::future::join_all(answers).await.try_into().unwrap();

@@ -12,7 +12,7 @@ use crate::{
 
 #[derive(Debug)]
 pub(in crate::down) struct SessionStreams {
-    bounds: StreamLimits,
+    limits: StreamLimits,
     next: u64,
     /// Oldest first.
     known: VecDeque<Arc<SessionStream>>,
@@ -20,15 +20,15 @@ pub(in crate::down) struct SessionStreams {
 
 impl SessionStreams {
     /// No streams except the standing one.
-    pub(super) fn new(bounds: StreamLimits) -> Self {
-        Self { bounds, next: 1, known: VecDeque::new() }
+    pub(super) fn new(limits: StreamLimits) -> Self {
+        Self { limits, next: 1, known: VecDeque::new() }
     }
 
     /// Creates a stream that cannot be resumed yet.
     pub(in crate::down) fn begin(&mut self) -> (Arc<SessionStream>, StreamWriter) {
         let name = self.next;
         self.next += 1;
-        SessionStream::new(name, self.bounds)
+        SessionStream::new(name, self.limits)
     }
 
     /// Makes a stream resumable and evicts the oldest finished ones over the limit.
@@ -60,7 +60,7 @@ impl SessionStreams {
     }
 
     fn finished(&self) -> impl Iterator<Item = &Arc<SessionStream>> {
-        self.known.iter().filter(|stream| stream.is_over() && !stream.has_reader())
+        self.known.iter().filter(|stream| stream.is_finished() && !stream.has_reader())
     }
 
     fn forget(&mut self, name: u64) {
