@@ -1,4 +1,4 @@
-//! Messages: the verdict of `serde_json`, the depth counted right, no view that panics, bodies carried as they came.
+//! Messages: accepted as by `serde_json`, correct depth, no panic in a view, bodies kept byte for byte.
 #![no_main]
 
 #[path = "../../crates/wire/tests/it/oracle.rs"]
@@ -11,7 +11,7 @@ use toolway_fuzz::{
     json::{self, JsonError, Raw},
     limit::Limits,
     message::{
-        BadMessage, ClientCapabilities, Envelope, Id, Kind, Problem, ServerCapabilities, compose, item, meta,
+        BadMessage, ClientCapabilities, Envelope, Id, MessageKind, Problem, ServerCapabilities, compose, item, meta,
         refuse_ambiguity,
         result::{CacheHint, CallResult, ResultType},
     },
@@ -19,7 +19,7 @@ use toolway_fuzz::{
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let depth = 1 + input.knob(127) % 200;
+    let depth = 1 + input.parameter(127) % 200;
     let text = Bytes::copy_from_slice(input.text);
     let limits = Limits { depth, ..Limits::default() };
     match Envelope::read(text.clone(), &limits) {
@@ -27,11 +27,11 @@ fuzz_target!(|data: &[u8]| {
             assert!(oracle::members(std::str::from_utf8(&text).expect("UTF-8")).is_some());
             assert!(oracle::depth(&text) <= depth);
             assert_eq!(message.text(), &text);
-            bodies_stand_where_they_stood(&message);
-            composed_again(&message);
+            bodies_are_unchanged(&message);
+            composed_message_keeps_the_body(&message);
             views(&message);
         }
-        Err(bad) => refused_for_a_reason(&text, depth, &bad),
+        Err(bad) => refusal_is_justified(&text, depth, &bad),
     }
     batch(&text, &limits);
     let line = json::one_line(text.clone());
@@ -41,7 +41,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-fn refused_for_a_reason(text: &[u8], depth: usize, bad: &BadMessage) {
+fn refusal_is_justified(text: &[u8], depth: usize, bad: &BadMessage) {
     match bad.problem {
         Problem::Json(JsonError::TooDeep { limit }) => {
             assert_eq!(limit, depth);
@@ -61,26 +61,26 @@ fn body(message: &Envelope) -> Option<Raw> {
     message.params().or(message.result()).or(error.map(|error| error.raw().clone()))
 }
 
-fn bodies_stand_where_they_stood(message: &Envelope) {
+fn bodies_are_unchanged(message: &Envelope) {
     let text = std::str::from_utf8(message.text()).expect("UTF-8");
     let member = match message.kind() {
-        Kind::Request | Kind::Notification => "\"params\"",
-        Kind::Result => "\"result\"",
-        Kind::Error => "\"error\"",
+        MessageKind::Request | MessageKind::Notification => "\"params\"",
+        MessageKind::Result => "\"result\"",
+        MessageKind::Error => "\"error\"",
     };
     let places = oracle::members(text).expect("an object");
     let place = places.into_iter().find(|place| &text[place.key.clone()] == member);
     assert_eq!(body(message).as_ref().map(|body| body.text()), place.map(|place| text[place.value].into()));
 }
 
-fn composed_again(message: &Envelope) {
+fn composed_message_keeps_the_body(message: &Envelope) {
     let id = Id::string("ours");
     let body = body(message);
     let again = match message.kind() {
-        Kind::Request => compose::request(&id, message.method(), body.as_ref(), &[]),
-        Kind::Notification => compose::notification(message.method(), body.as_ref(), &[]),
-        Kind::Result => compose::result(&id, body.as_ref().expect("a result"), &[]),
-        Kind::Error => compose::error(Some(&id), &message.error().expect("an error")),
+        MessageKind::Request => compose::request(&id, message.method(), body.as_ref(), &[]),
+        MessageKind::Notification => compose::notification(message.method(), body.as_ref(), &[]),
+        MessageKind::Result => compose::result(&id, body.as_ref().expect("a result"), &[]),
+        MessageKind::Error => compose::error(Some(&id), &message.error().expect("an error")),
     };
     let again = Envelope::read(again, &Limits::default()).expect("a message");
     assert_eq!(again.kind(), message.kind());
@@ -88,7 +88,7 @@ fn composed_again(message: &Envelope) {
     assert_eq!(self::body(&again), body);
 }
 
-/// Nothing a stranger says makes a view panic; and a request that passes has each key once.
+/// No input makes a view panic; an accepted request has unique keys.
 fn views(message: &Envelope) {
     if let Some(error) = message.error() {
         drop((error.code(), error.message(), error.data()));

@@ -1,4 +1,4 @@
-//! Lines: the same however the stream is cut, none over the bound, and a line that is too long names its request.
+//! Lines: independent of the chunk sizes, none over the limit, and the id of a line that is too long is found.
 #![no_main]
 
 #[path = "../../crates/wire/tests/it/oracle.rs"]
@@ -16,12 +16,12 @@ use tokio::io::{AsyncRead, ReadBuf};
 use toolway_fuzz::Input;
 use toolway_fuzz::private::{Line, lines};
 
-/// The longest id that is looked for in a line over the bound.
+/// Longest id that is searched in a line over the limit.
 const LONGEST_ID: usize = 64;
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let limit = input.knob(60);
+    let limit = input.parameter(60);
     let [whole, others @ ..] = input.cuts().map(|chunks| read(chunks, limit));
     others.iter().for_each(|other| assert_eq!(*other, whole));
     check(input.text, limit, &whole);
@@ -39,7 +39,7 @@ fn check(text: &[u8], limit: usize, lines: &[Line]) {
     let mut lines = lines.iter();
     for line in text.split(|byte| *byte == b'\n') {
         if limit < line.len() {
-            let Some(Line::TooLong(id)) = lines.next() else { panic!("a line over the bound was given out") };
+            let Some(Line::TooLong(id)) = lines.next() else { panic!("a line over the limit was returned") };
             check_id(line, id.as_ref().map(|id| id.as_bytes()));
         } else if !line.trim_ascii().is_empty() {
             assert_eq!(lines.next(), Some(&Line::Message(Bytes::copy_from_slice(line.trim_ascii()))));
@@ -48,7 +48,7 @@ fn check(text: &[u8], limit: usize, lines: &[Line]) {
     assert_eq!(lines.next(), None);
 }
 
-/// Whether `id` is the one in a line that nobody kept, where it has exactly one.
+/// Checks the id found in a skipped line that has exactly one `id` member.
 fn check_id(line: &[u8], id: Option<&[u8]>) {
     let Some(text) = std::str::from_utf8(line).ok().filter(|text| oracle::is_json(text.as_bytes())) else { return };
     let mut members = oracle::members(text).unwrap_or_default();
@@ -61,7 +61,7 @@ fn check_id(line: &[u8], id: Option<&[u8]>) {
     }
 }
 
-/// A stream that is always ready and gives one chunk after the other.
+/// A stream that is always ready and returns one chunk after the other.
 struct Chunks {
     rest: vec::IntoIter<Bytes>,
     chunk: Bytes,

@@ -1,4 +1,4 @@
-//! Headers: any text comes back from its spelling, and the annotations of any schema are found or refused.
+//! Headers: any text survives encoding and decoding, and the annotations of any schema are found or refused.
 #![no_main]
 
 #[path = "../../crates/wire/tests/it/oracle.rs"]
@@ -19,14 +19,14 @@ const ANNOTATION: &str = "x-mcp-header";
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(text) = std::str::from_utf8(data) {
-        comes_back(text);
+        round_trips(text);
     }
     if let Some(text) = decode_header(data) {
-        comes_back(&text);
+        round_trips(&text);
     }
     let Ok(schema) = Raw::parse(Bytes::copy_from_slice(data)) else { return };
     let found = param_headers(&schema);
-    // Where a key stands twice, readers differ.
+    // With duplicate keys, parsers differ.
     if let (Ok(value), true) = (schema.read::<Value>(), each_key_once(&schema)) {
         match found {
             Ok(headers) => check(&headers, &value),
@@ -35,14 +35,14 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-fn comes_back(text: &str) {
-    let header = encode_header(text).expect("every text has a spelling");
+fn round_trips(text: &str) {
+    let header = encode_header(text).expect("every text can be encoded");
     assert!(header.iter().all(|byte| (0x20..=0x7e).contains(byte)), "{header:?}");
-    assert_eq!(header.trim_ascii(), header, "the ends of a header are lost on the way");
+    assert_eq!(header.trim_ascii(), header, "surrounding whitespace of a header is lost");
     assert_eq!(decode_header(&header).as_deref(), Some(text));
 }
 
-/// Every annotation is found, each where only `properties` lead, no two under one name.
+/// Every annotation is found, reached through `properties` only, with unique names.
 fn check(headers: &[ParamHeader], schema: &Value) {
     assert_eq!(headers.len(), count(schema, Data::No), "{schema}");
     let names: BTreeSet<&str> = headers.iter().map(|header| header.name.as_str()).collect();
@@ -57,12 +57,12 @@ fn check(headers: &[ParamHeader], schema: &Value) {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Data {
-    /// Keys are names of arguments.
+    /// Keys are argument names.
     Names,
     No,
 }
 
-/// How many annotations there are, as a person would count them.
+/// Counts the annotations with a simple reference implementation.
 fn count(schema: &Value, data: Data) -> usize {
     match schema {
         Value::Array(list) => list.iter().map(|inner| count(inner, Data::No)).sum(),

@@ -1,4 +1,4 @@
-//! Edits: what they name changes, the result is JSON, every other byte is where it was; and reading finds what is there.
+//! Edits: only the named members change, the result is JSON, every other byte is kept; and reading finds every member.
 #![no_main]
 
 #[path = "../../crates/wire/tests/it/oracle.rs"]
@@ -24,7 +24,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     let Ok(object) = Raw::parse_within(Bytes::copy_from_slice(input.text), MAX_DEPTH - 2) else {
         return Corpus::Reject;
     };
-    finds_what_is_there(&object);
+    members_and_elements_are_found(&object);
     let keys: Vec<String> = object.members().into_iter().map(|member| member.key).collect();
     let changes: Vec<Change> = (0..3).map(|index| Change::new(&mut input, index, &keys)).collect();
     let mut named = BTreeSet::new();
@@ -42,7 +42,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
 });
 
 /// Members and elements are those that `serde_json` finds, byte for byte.
-fn finds_what_is_there(value: &Raw) {
+fn members_and_elements_are_found(value: &Raw) {
     let text = value.text();
     let places = oracle::members(&text).unwrap_or_default();
     let said = |place: &oracle::Place| oracle::said(&text[place.key.clone()]);
@@ -58,7 +58,7 @@ fn finds_what_is_there(value: &Raw) {
     assert!(value.elements().iter().map(|element| element.text()).eq(elements.into_iter().map(RawValue::get)));
 }
 
-/// One edit: a key, and the value it is set to, or nothing.
+/// One edit: a key and its new value; `None` removes it.
 struct Change {
     key: String,
     value: Option<&'static str>,
@@ -66,7 +66,7 @@ struct Change {
 
 impl Change {
     fn new(input: &mut Input<'_>, index: u8, keys: &[String]) -> Self {
-        let (key, value) = (input.knob(index), input.knob(index));
+        let (key, value) = (input.parameter(index), input.parameter(index));
         let key = match keys.get(key) {
             Some(key) => key.clone(),
             None => NAMES[key % NAMES.len()].to_owned(),
@@ -82,7 +82,7 @@ impl Change {
     }
 }
 
-/// Holds the result against one that is put together from what `serde_json` finds in the object.
+/// Compares the result with one assembled from what `serde_json` finds in the object.
 fn check(before: &str, after: &str, changes: &[&Change]) {
     let mut expected = Vec::new();
     let mut done = BTreeSet::new();
@@ -108,7 +108,7 @@ fn check(before: &str, after: &str, changes: &[&Change]) {
     semantics(before, after, changes);
 }
 
-/// What stands before the first member and after the last is as it was.
+/// Whitespace before the first member and after the last is unchanged.
 fn whitespace_around(before: &str, after: &str) {
     let inside = |text: &str| text[1..].len() - text[1..].trim_start().len();
     if !oracle::members(before).unwrap_or_default().is_empty() {
@@ -118,7 +118,7 @@ fn whitespace_around(before: &str, after: &str) {
     assert!(closing(after).ends_with(&closing(before)) || oracle::members(before) == Some(vec![]));
 }
 
-/// Where `serde_json` can hold the object as a map, its `insert` and `remove` come to the same.
+/// If `serde_json` can parse the object as a map, `insert` and `remove` give the same result.
 fn semantics(before: &str, after: &str, changes: &[&Change]) {
     let read = |text: &str| serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text);
     let (Ok(mut map), Ok(after)) = (read(before), read(after)) else { return };

@@ -1,4 +1,4 @@
-//! Server-sent events: the same however the stream is cut, as the specification reads them, none over the bound.
+//! Server-sent events: independent of the chunk sizes, as specified, none over the limit.
 #![no_main]
 
 use bytes::Bytes;
@@ -8,22 +8,22 @@ use toolway_fuzz::sse::{SseDecoder, SseEvent, encode};
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let limit = input.knob(250);
-    let mut plain = Plain::new(limit);
-    let fits = input.text.iter().all(|byte| plain.step(*byte));
+    let limit = input.parameter(250);
+    let mut reference = Reference::new(limit);
+    let fits = input.text.iter().all(|byte| reference.step(*byte));
     for chunks in input.cuts() {
         let (events, verdict) = decode(chunks, limit);
         assert_eq!(verdict, fits);
         if fits {
-            assert_eq!(events, plain.events);
+            assert_eq!(events, reference.events);
         } else {
-            assert!(plain.events.starts_with(&events), "{events:?} instead of {:?}", plain.events);
+            assert!(reference.events.starts_with(&events), "{events:?} instead of {:?}", reference.events);
         }
     }
     one_message_is_one_event(input.text);
 });
 
-/// The events, and whether all were within the bound.
+/// Decodes all events; false if one exceeds the limit.
 fn decode(chunks: Vec<Bytes>, limit: usize) -> (Vec<SseEvent>, bool) {
     let mut decoder = SseDecoder::new(limit);
     let mut events = Vec::new();
@@ -46,8 +46,8 @@ fn one_message_is_one_event(text: &[u8]) {
     assert!(events[0].data.iter().copied().eq(text.iter().map(spaced)));
 }
 
-/// The specification, byte by byte and without care for speed.
-struct Plain {
+/// Reference implementation of the specification, byte by byte.
+struct Reference {
     line: Vec<u8>,
     first: bool,
     after_return: bool,
@@ -59,13 +59,13 @@ struct Plain {
     events: Vec<SseEvent>,
 }
 
-impl Plain {
+impl Reference {
     fn new(limit: usize) -> Self {
         let (event, data) = (SseEvent::default(), Vec::new());
         Self { line: vec![], first: true, after_return: false, size: 0, limit, event, data, any: false, events: vec![] }
     }
 
-    /// Whether the event so far is within the bound; line ends do not count.
+    /// Processes one byte; returns whether the event so far is within the limit. Line breaks do not count.
     fn step(&mut self, byte: u8) -> bool {
         let after_return = std::mem::replace(&mut self.after_return, byte == b'\r');
         match byte {

@@ -1,7 +1,7 @@
-//! What the targets are made of: the modules of `toolway-wire` that read strangers' bytes, and how an input is read.
+//! Shared code of the fuzz targets: the modules of `toolway-wire` that parse remote input, and the format of an input.
 //!
-//! The modules are compiled here from their sources rather than taken from the crate: they need no network, and an
-//! instrumented build of everything that does takes minutes. So the targets also see what the crate keeps to itself.
+//! The modules are compiled from their sources instead of linking the crate: they need no network, and an instrumented
+//! build of the network stack takes minutes. The targets can therefore also use private items.
 
 #[path = "../../crates/wire/src"]
 mod wire {
@@ -23,38 +23,38 @@ use bytes::Bytes;
 pub use wire::{error, header, json, limit, message, revision, sse};
 pub(crate) use wire::{line, pieces};
 
-/// One input: `text`, and after the first byte that no text contains, the knobs.
+/// One input: `text`, and after the first 0xff byte, which no text contains, the parameters of the target.
 ///
-/// So every message of the corpus is an input as it stands, without knobs.
+/// Every message of the corpus is therefore a valid input, without parameters.
 pub struct Input<'a> {
-    /// What a stranger sends.
+    /// Input of the code under test.
     pub text: &'a [u8],
-    knobs: &'a [u8],
+    parameters: &'a [u8],
 }
 
 impl<'a> Input<'a> {
-    /// Takes an input apart.
+    /// Splits an input into text and parameters.
     pub fn new(data: &'a [u8]) -> Self {
         match data.iter().position(|byte| *byte == 0xff) {
-            Some(at) => Self { text: &data[..at], knobs: &data[at + 1..] },
-            None => Self { text: data, knobs: &[] },
+            Some(at) => Self { text: &data[..at], parameters: &data[at + 1..] },
+            None => Self { text: data, parameters: &[] },
         }
     }
 
-    /// The next knob, or what stands in for it when there are no more.
-    pub fn knob(&mut self, otherwise: u8) -> usize {
-        match self.knobs.split_first() {
-            Some((knob, rest)) => {
-                self.knobs = rest;
-                usize::from(*knob)
+    /// Returns the next parameter, or a default after the last one.
+    pub fn parameter(&mut self, otherwise: u8) -> usize {
+        match self.parameters.split_first() {
+            Some((parameter, rest)) => {
+                self.parameters = rest;
+                usize::from(*parameter)
             }
             None => usize::from(otherwise),
         }
     }
 
-    /// Ways to cut `text`: whole, into single bytes, and as the remaining knobs say.
+    /// Splits `text` in three ways: whole, into single bytes, and by the remaining parameters.
     pub fn cuts(&self) -> [Vec<Bytes>; 3] {
-        [cut(self.text, &[]), cut(self.text, &[1]), cut(self.text, self.knobs)]
+        [cut(self.text, &[]), cut(self.text, &[1]), cut(self.text, self.parameters)]
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the modules keep to themselves and the targets reach into: lines as they are read, and how headers spell.
+//! Access to private items of the modules: line framing and header encoding.
 
 use bytes::Bytes;
 use http::HeaderValue;
@@ -10,16 +10,16 @@ use crate::{
     message::Id,
 };
 
-/// Something read from a stream of lines.
+/// One line of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// One message's text.
+    /// Text of one message.
     Message(Bytes),
-    /// A line over the bound, with the id it carried.
+    /// A line over the limit, with its id.
     TooLong(Option<Id>),
 }
 
-/// All lines of a stream, until it ends or fails.
+/// Reads all lines of a stream until it ends or fails.
 pub async fn lines<R: AsyncRead + Unpin>(stream: R, limit: usize) -> Vec<Line> {
     let mut reader = LineReader::new(stream, limit);
     let mut lines = Vec::new();
@@ -32,12 +32,12 @@ pub async fn lines<R: AsyncRead + Unpin>(stream: R, limit: usize) -> Vec<Line> {
     lines
 }
 
-/// A value as a header spells it.
+/// Encodes a header value.
 pub fn encode_header(value: &str) -> Option<Vec<u8>> {
     header::encode(value).map(|header| header.as_bytes().to_vec())
 }
 
-/// The value a header spells; `None` where it is malformed, or no header at all.
+/// Decodes a header value; `None` if it is malformed or not a valid header.
 pub fn decode_header(header: &[u8]) -> Option<String> {
     header::decode(&HeaderValue::from_bytes(header).ok()?)
 }

@@ -87,7 +87,7 @@ fn removing_a_member_changes_nothing_else() {
                 assert!(is_cut_out_of(&after, &text), "{name}: {key}: {after}");
             }
         }
-        assert_eq!(edited(&object, &[Edit::Remove("nobody has this")]), object, "{name}");
+        assert_eq!(edited(&object, &[Edit::Remove("absent key")]), object, "{name}");
     }
 }
 

@@ -6,7 +6,7 @@ pub(super) const COUNT: usize = HANDMADE.len();
 /// Expected summary of a handmade message.
 pub(super) fn of(name: &str) -> &'static str {
     let row = HANDMADE.iter().find(|(file, _)| *file == name);
-    row.map_or("nobody says what is expected of it", |(_, expected)| expected)
+    row.map_or("no expectation for this file", |(_, expected)| expected)
 }
 
 /// Expected parts of the summary of a recorded message, by its file name.
