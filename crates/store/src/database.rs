@@ -37,7 +37,7 @@ impl std::fmt::Display for OpenNotice {
 /// Opens the file for writing, creating it and its folder if needed.
 pub(crate) fn open(path: &Path, sync: Sync) -> Result<(Connection, Option<OpenNotice>), StoreError> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        ownership::make_private_folder(folder).map_err(|error| StoreError::file(folder, error))?;
+        ownership::create_private_folder(folder).map_err(|error| StoreError::file(folder, error))?;
     }
     match open_existing(path, sync) {
         Err(StoreError::Sqlite(error)) if is_corrupt(&error) => {
@@ -51,7 +51,7 @@ pub(crate) fn open(path: &Path, sync: Sync) -> Result<(Connection, Option<OpenNo
 
 fn open_existing(path: &Path, sync: Sync) -> Result<Connection, StoreError> {
     // SQLite creates the file with the default mode; creating it first makes it private.
-    let created = ownership::to_write_privately().create(true).append(true).open(path);
+    let created = ownership::private_write_options().create(true).append(true).open(path);
     created.map_err(|error| StoreError::file(path, error))?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;

@@ -57,10 +57,10 @@ pub(crate) fn forget(connection: &Connection, folder: Option<&Path>, run: Uuid) 
 }
 
 fn lock_new(folder: &Path, id: Uuid) -> Result<(File, PathBuf), StoreError> {
-    ownership::make_private_folder(folder).map_err(|error| StoreError::file(folder, error))?;
+    ownership::create_private_folder(folder).map_err(|error| StoreError::file(folder, error))?;
     let path = lock_path(folder, id);
     let lock = || -> io::Result<File> {
-        let file = ownership::to_write_privately().create_new(true).open(&path)?;
+        let file = ownership::private_write_options().create_new(true).open(&path)?;
         file.lock()?;
         Ok(file)
     };
