@@ -1,5 +1,5 @@
-//! A program that embeds the host: it reads a configuration file, edits it while running, and prints the effects. It adds
-//! an in-process server and one over a custom transport.
+//! A program that embeds the host: it reads a configuration file, edits it while running, and prints the effects. It
+//! adds an in-process server and one over a custom transport.
 //!
 //! `embed <folder> <program>`: the file is written into the folder, and `<program>` is the server its entries start.
 
@@ -17,7 +17,7 @@ use toolway_host::{
     Host, HostOptions, HostPorts,
     call::{CallRequest, Caller},
     connection::{WantedServer, Way},
-    event::{CallStage, HostEvent, EventListener},
+    event::{CallStage, EventListener, HostEvent},
     keeper,
 };
 use toolway_testkit::fixture_server::FixtureServer;
@@ -26,7 +26,7 @@ use toolway_wire::{
     json::Raw,
     limit::Limits,
     up::{
-        stdio::{StreamOpener, StdioTransport, ServerStreams},
+        stdio::{ServerStreams, StdioTransport, StreamOpener},
         transport::Transport,
     },
 };

@@ -1,8 +1,8 @@
 //! A program that embeds the host and provides the keeper process with the first statement of `main`.
 //!
 //! Each input line is a program as JSON (`{"command": …, "arguments": […], "variables": {…}}`), which is started as a
-//! server. For each, a line of output tells the result. The program exits when its input ends, without closing anything;
-//! the keeper ends the servers. With the argument `--without-keeper` there is no keeper.
+//! server. For each, a line of output tells the result. The program exits when its input ends, without closing
+//! anything; the keeper ends the servers. With the argument `--without-keeper` there is no keeper.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::task::JoinSet;
 use toolway_host::{
     connection::{Program, ServerAddress},
-    keeper::{self, KeeperHandle, CleanupGuarantee},
+    keeper::{self, CleanupGuarantee, KeeperHandle},
 };
 use toolway_testkit::direct_peer::{self, DirectOptions};
 use toolway_wire::up::Peer;

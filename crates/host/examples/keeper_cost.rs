@@ -9,13 +9,13 @@ use std::{
 
 use tokio::io::AsyncReadExt;
 use toolway_host::{
-    connection::{StderrTail, Program, environment::Environment, stdio::Launcher},
+    connection::{Program, StderrTail, environment::Environment, stdio::Launcher},
     keeper::{KeeperHandle, ShutdownTimeouts, lend},
 };
 use toolway_testkit::process_memory::{keeper, kilobytes};
 use toolway_wire::{
     error::WireError,
-    up::stdio::{StreamOpener, ServerStreams},
+    up::stdio::{ServerStreams, StreamOpener},
 };
 
 /// Number of measured starts with and without the keeper.
@@ -75,7 +75,8 @@ async fn open(launcher: &Launcher) -> Result<ServerStreams, WireError> {
 
 fn launcher(command: &str, keeper: KeeperHandle) -> Launcher {
     let environment: Environment = std::env::vars_os().collect();
-    Launcher::new(Program::new(command), &environment, StderrTail::default()).with_keeper(keeper, ShutdownTimeouts::AT_EXIT)
+    Launcher::new(Program::new(command), &environment, StderrTail::default())
+        .with_keeper(keeper, ShutdownTimeouts::AT_EXIT)
 }
 
 fn median(times: &mut [Duration]) -> Duration {

@@ -1,8 +1,8 @@
 //! The fixture server of testkit as a process. Name, era and behaviour are arguments.
 //!
 //! `stdio_fixture <name> [--era legacy|modern] [--asks] [--slow <milliseconds>] [--hang] [--crash] [--say <text>]`:
-//! `--asks` adds a tool that sends a server request, `--slow` delays the start, `--hang` never answers, `--crash` prints an
-//! error and exits, and `--say` prints a text to standard error first.
+//! `--asks` adds a tool that sends a server request, `--slow` delays the start, `--hang` never answers, `--crash`
+//! prints an error and exits, and `--say` prints a text to standard error first.
 
 use std::io::{self, Write};
 

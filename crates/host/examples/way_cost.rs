@@ -1,10 +1,10 @@
 //! Benchmark of calls through a host against calls of a bare peer, and of connecting many servers against one.
 //!
 //! `way_cost calls <number>` prints microseconds per call: bare, and through a host with policy, limits and log.
-//! `way_cost connect <number> <program>` prints the time to connect one server, `<number>` servers through a host, and the
-//! ratio (`stdio_fixture s --slow 250` starts slowly). `way_cost memory <number> <program or address>` prints the memory of
-//! an idle host with this number of servers, and of its keeper (`toolway sample --http` prints an address). Build with
-//! `--release`, and compare only figures of the same run.
+//! `way_cost connect <number> <program>` prints the time to connect one server, `<number>` servers through a host, and
+//! the ratio (`stdio_fixture s --slow 250` starts slowly). `way_cost memory <number> <program or address>` prints the
+//! memory of an idle host with this number of servers, and of its keeper (`toolway sample --http` prints an address).
+//! Build with `--release`, and compare only figures of the same run.
 
 use std::{
     io::{self, Write},

@@ -9,12 +9,12 @@ pub mod caller;
 pub mod completion;
 mod find;
 pub mod outcome;
+mod ping;
+mod pipeline;
 pub mod relay;
 pub mod request;
 pub mod subscription;
 pub mod tasks;
-mod ping;
-mod pipeline;
 
 use std::sync::Arc;
 

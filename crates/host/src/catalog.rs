@@ -1,25 +1,26 @@
 //! The catalog: what all servers offer at one moment.
 //!
-//! A [`Catalog`] is an immutable snapshot, built by [`merge`](merge::merge) from one [`Listing`] per server; readers hold
-//! an `Arc`. [`listing`] requests the lists of a server, [`diff`] compares two snapshots, [`throttle`] limits how often
-//! changes are announced, and [`listing_cache`] stores listings for the next start. Nothing here holds a connection.
+//! A [`Catalog`] is an immutable snapshot, built by [`merge`](merge::merge) from one [`Listing`] per server; readers
+//! hold an `Arc`. [`listing`] requests the lists of a server, [`diff`] compares two snapshots, [`throttle`] limits how
+//! often changes are announced, and [`listing_cache`] stores listings for the next start. Nothing here holds a
+//! connection.
 
-pub mod listing_cache;
 pub mod diff;
 pub mod entry;
+mod entry_index;
 pub mod filter;
 pub mod fingerprint;
 pub mod lint;
 pub mod listing;
+pub mod listing_cache;
 pub mod merge;
 pub mod name;
-pub mod throttle;
 mod route;
 pub mod search;
-mod entry_index;
+mod template;
 #[cfg(test)]
 mod test_catalog;
-mod template;
+pub mod throttle;
 pub mod uri;
 
 use std::{
@@ -36,12 +37,12 @@ use toolway_wire::message::{
 };
 
 pub use self::{
-    listing_cache::ListingCache,
     diff::Diff,
     entry::{Entry, PromptEntry, ResourceEntry, TemplateEntry, ToolEntry},
     filter::Filter,
     fingerprint::Fingerprint,
     listing::Listing,
+    listing_cache::ListingCache,
     merge::{Freshness, Offer, merge},
     name::{Naming, Origin, PublicName},
     route::NoOwner,
@@ -210,8 +211,9 @@ impl Catalog {
         self.servers.get(server).map(|offer| offer.freshness)
     }
 
-    /// Combined cache hint for the lists of one kind of these servers: the shortest remaining lifetime, and public only if
-    /// all are public. The lifetime is zero if a listing was not received since the host started, or if no server matches.
+    /// Combined cache hint for the lists of one kind of these servers: the shortest remaining lifetime, and public only
+    /// if all are public. The lifetime is zero if a listing was not received since the host started, or if no server
+    /// matches.
     pub fn cache_hint(&self, kind: ItemKind, of: impl Fn(&ServerName) -> bool, now: Instant) -> CacheHint {
         let nothing = CacheHint { ttl: Duration::ZERO, scope: CacheScope::Private };
         let hint = |offer: &Offer| match offer.freshness {

@@ -132,7 +132,7 @@ impl EventListener {
 
 #[cfg(test)]
 mod tests {
-    use super::{EventSender, HostEvent, EVENT_CAPACITY};
+    use super::{EVENT_CAPACITY, EventSender, HostEvent};
 
     #[tokio::test]
     async fn slow_listener_receives_the_number_of_missed_events_and_the_rest() {

@@ -36,18 +36,18 @@ use toolway_wire::{exchange::LogLevel, seal};
 
 pub use self::options::HostOptions;
 
-pub(crate) use self::catalog_publisher::CatalogPublisher;
 use self::caller_catalogs::CallerCatalogs;
+pub(crate) use self::catalog_publisher::CatalogPublisher;
 use crate::{
     call::CallId,
     catalog::{Catalog, Naming},
     connection::{
-        AppliedPlan, Connection, Dialer, SupervisorCommand, CallerListChange, CallerLog, Phase, Plan, ServerStatus, HostContext, StartLimiter,
-        WantedServer, WantedSet,
+        AppliedPlan, CallerListChange, CallerLog, Connection, Dialer, HostContext, Phase, Plan, ServerStatus,
+        StartLimiter, SupervisorCommand, WantedServer, WantedSet,
         sign_in::{self, SignIns},
         supervise,
     },
-    event::{EventSender, HostEvent, EventListener},
+    event::{EventListener, EventSender, HostEvent},
     policy::{Policy, limit::CallSlots},
     ports::HostPorts,
 };
@@ -296,8 +296,8 @@ impl Host {
         self.inner.catalog_publisher.wait_for_listing_cache().await;
     }
 
-    /// Shuts down in order: calls in flight fail, servers get time to exit, token refreshes are completed and stored, and
-    /// the call log is flushed.
+    /// Shuts down in order: calls in flight fail, servers get time to exit, token refreshes are completed and stored,
+    /// and the call log is flushed.
     pub async fn shutdown(&self) {
         self.inner.stop.cancel();
         self.inner.tasks.close();

@@ -15,8 +15,8 @@
 //! | [`keeper`] | starts server processes and ends them when this process ends |
 //! | [`private_file`] | files that only the current user can read |
 //!
-//! MCP messages and transports are in [`toolway_wire`]. This crate serves no HTTP, uses no SQL and no terminal, and reads
-//! neither the environment nor a home directory: values from either are passed in.
+//! MCP messages and transports are in [`toolway_wire`]. This crate serves no HTTP, uses no SQL and no terminal, and
+//! reads neither the environment nor a home directory: values from either are passed in.
 #![warn(missing_docs)]
 
 pub mod call;

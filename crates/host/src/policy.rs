@@ -4,13 +4,13 @@
 //! unless a filter of the server excludes them. An embedding program can require an approval for each call instead.
 
 pub mod approval;
+mod caller_counter;
 pub mod decision;
 pub mod limit;
-mod caller_counter;
 pub mod trust;
 
 pub use approval::{ApprovalAnswer, Approver, NoApprover};
-pub use decision::{Decision, Grant, ApprovalRequest, Refusal, RuleId, Subject};
+pub use decision::{ApprovalRequest, Decision, Grant, Refusal, RuleId, Subject};
 pub use limit::{CALLS_PER_CLIENT, CallLimits, Permit};
 pub use trust::{MemoryTrust, TrustLedger};
 
@@ -43,7 +43,8 @@ impl Policy {
         Self { stance }
     }
 
-    /// Decides about one request. `filter` is the filter of the server's entry; it applies to calls as it does to listings.
+    /// Decides about one request. `filter` is the filter of the server's entry; it applies to calls as it does to
+    /// listings.
     pub fn decide(&self, subject: Subject, caller: &Caller, filter: &Filter) -> Decision {
         if let Some(key) = left_out_by(&subject, filter) {
             return Decision::Deny(Refusal::FilteredOut { subject, key });

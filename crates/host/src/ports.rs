@@ -1,5 +1,5 @@
-//! The ports of a host: six traits that the embedding program can implement. Each is defined next to its concept and has
-//! a safe default, which stores in memory, refuses, or offers nothing.
+//! The ports of a host: six traits that the embedding program can implement. Each is defined next to its concept and
+//! has a safe default, which stores in memory, refuses, or offers nothing.
 
 use std::{fmt, sync::Arc};
 

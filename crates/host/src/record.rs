@@ -1,8 +1,8 @@
 //! Call records, and the port that stores them.
 //!
-//! A record has the caller, the requested item, the server, the outcome and the durations of a call. It holds no arguments
-//! and no results, only their sizes, and error messages are redacted ([`redact`]). `Recording` ensures that there is
-//! exactly one record for each call.
+//! A record has the caller, the requested item, the server, the outcome and the durations of a call. It holds no
+//! arguments and no results, only their sizes, and error messages are redacted ([`redact`]). `Recording` ensures that
+//! there is exactly one record for each call.
 
 mod memory;
 mod recording;

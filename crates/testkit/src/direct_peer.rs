@@ -3,11 +3,7 @@
 use std::sync::Arc;
 
 use toolway_host::{
-    connection::{
-        ServerAddress, StderrTail,
-        environment::Environment,
-        stdio::Launcher,
-    },
+    connection::{ServerAddress, StderrTail, environment::Environment, stdio::Launcher},
     keeper::{KeeperHandle, ShutdownTimeouts},
 };
 use toolway_wire::{

@@ -1,7 +1,8 @@
 //! The first stage of a call: finds the server of the requested item, and the item's name at that server.
 //!
-//! A caller finds items of visible servers only. A request for any other server is refused with the same error as one for
-//! a server that does not exist, and wakes, awaits or suggests nothing. This is the only place that checks visibility.
+//! A caller finds items of visible servers only. A request for any other server is refused with the same error as one
+//! for a server that does not exist, and wakes, awaits or suggests nothing. This is the only place that checks
+//! visibility.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -66,8 +67,8 @@ pub(super) async fn find(
 }
 
 impl Host {
-    /// Resolves a public name with the caller's own catalog ([`Host::catalog_of`]): returns the target by server and raw name
-    /// if that catalog differs from the shared one in this name, otherwise the target unchanged.
+    /// Resolves a public name with the caller's own catalog ([`Host::catalog_of`]): returns the target by server and
+    /// raw name if that catalog differs from the shared one in this name, otherwise the target unchanged.
     pub fn locate_for(&self, caller_context: &CallerContext, target: Target) -> Target {
         let catalog = self.catalog();
         // With prefixes a name determines its server. Without prefixes, and for URIs, it may differ between catalogs.

@@ -55,7 +55,8 @@ pub enum CallError {
         /// Instructions for the sign-in.
         how: String,
     },
-    /// The call waited for the answer to a server request, and was cancelled because another call needed its connection.
+    /// The call waited for the answer to a server request, and was cancelled because another call needed its
+    /// connection.
     #[error(
         "a request of `{server}` was not answered for {waited:?}, and another call needed its connection; call again"
     )]

@@ -13,8 +13,8 @@ use super::{
 use crate::{
     catalog::Fingerprint,
     connection::{
-        Connection, NotConnected, InFlightCall,
-        pool::{RequestOrigin, Interactivity, NoLease},
+        Connection, InFlightCall, NotConnected,
+        pool::{Interactivity, NoLease, RequestOrigin},
     },
     host::Inner,
     policy::{Decision, Grant, Permit, Refusal, Subject, approval, limit::ClientSlot},
@@ -73,7 +73,8 @@ async fn run_stages(
         session: request.session.as_ref(),
         task: task.as_deref(),
     };
-    let interactivity = if wire_request.is_interactive() { Interactivity::Interactive } else { Interactivity::NonInteractive };
+    let interactivity =
+        if wire_request.is_interactive() { Interactivity::Interactive } else { Interactivity::NonInteractive };
     let lease = connection.lease(&ready, origin, interactivity, host.slots.patience()).await;
     let lease = lease.map_err(|no_lease| no_lease_outcome(connection, no_lease))?;
     let permit = admit(host, connection, grant, client_slot).await?;
@@ -107,8 +108,9 @@ pub(super) async fn obtain_grant(
     previous: Option<PreviousAttempt>,
     recording: Option<&Recording>,
 ) -> Result<Grant, CallOutcome> {
-    let same =
-        |previous: &PreviousAttempt| *previous.grant.subject() == found.subject && previous.fingerprint == found.fingerprint;
+    let same = |previous: &PreviousAttempt| {
+        *previous.grant.subject() == found.subject && previous.fingerprint == found.fingerprint
+    };
     let decision = host.policy.decide(found.subject.clone(), caller, &found.connection.wanted().filter);
     match (decision, &found.sign_in_required, previous.filter(same)) {
         (Decision::Deny(refusal), ..) => Err(refusal.into()),

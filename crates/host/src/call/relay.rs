@@ -19,13 +19,13 @@ use futures_util::{
 use toolway_config::ServerName;
 use toolway_wire::{
     error::WireError,
-    exchange::{Answer, ServerRequest, ServerRequestHandler, ServerRequestId, ExchangeEvent, Outcome},
+    exchange::{Answer, ExchangeEvent, Outcome, ServerRequest, ServerRequestHandler, ServerRequestId},
     message::RpcError,
 };
 
 use super::{
     CallError, CallId, CallOutcome, CallRequest,
-    pipeline::{self, PreviousAttempt, Preparing},
+    pipeline::{self, Preparing, PreviousAttempt},
 };
 use crate::{
     connection::{InFlightCall, client_features::ClientFeatures},

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use toolway_config::ServerName;
 use toolway_wire::{
-    exchange::{LogLevel, Progress, Request, ExchangeTimeouts},
+    exchange::{ExchangeTimeouts, LogLevel, Progress, Request},
     json::Raw,
     message::ClientCapabilities,
 };

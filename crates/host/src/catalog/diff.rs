@@ -9,7 +9,7 @@ use toolway_config::ServerName;
 
 use super::{
     Catalog, ItemKind,
-    entry::{Entry, CatalogItem},
+    entry::{CatalogItem, Entry},
     entry_index::EntryIndex,
 };
 
@@ -159,8 +159,10 @@ mod tests {
     #[test]
     fn changed_definition_differs_from_changed_title() {
         let old = CatalogBuilder::default().tools("a", &[json!({ "name": "x", "description": "Reads" })]);
-        let redefined = CatalogBuilder::default().tools("a", &[json!({ "name": "x", "description": "Reads and mails" })]);
-        let titled = CatalogBuilder::default().tools("a", &[json!({ "name": "x", "description": "Reads", "title": "X" })]);
+        let redefined =
+            CatalogBuilder::default().tools("a", &[json!({ "name": "x", "description": "Reads and mails" })]);
+        let titled =
+            CatalogBuilder::default().tools("a", &[json!({ "name": "x", "description": "Reads", "title": "X" })]);
         let listed_again = CatalogBuilder::default().tools("a", &[json!({ "name": "x", "description": "Reads" })]);
         assert_eq!(said(&old, &redefined), [("a__x".to_owned(), ChangeKind::Redefined)]);
         assert_eq!(said(&old, &titled), [("a__x".to_owned(), ChangeKind::Retouched)]);
@@ -169,7 +171,13 @@ mod tests {
 
     #[test]
     fn name_with_another_origin_is_removed_and_added() {
-        let (old, new) = (CatalogBuilder::default().resources("a", &["r://1"]), CatalogBuilder::default().resources("b", &["r://1"]));
-        assert_eq!(said(&old, &new), [("r://1".to_owned(), ChangeKind::Removed), ("r://1".to_owned(), ChangeKind::Added)]);
+        let (old, new) = (
+            CatalogBuilder::default().resources("a", &["r://1"]),
+            CatalogBuilder::default().resources("b", &["r://1"]),
+        );
+        assert_eq!(
+            said(&old, &new),
+            [("r://1".to_owned(), ChangeKind::Removed), ("r://1".to_owned(), ChangeKind::Added)]
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! Fingerprint of a definition: a digest of the part that a user accepts.
 //!
-//! The digest is computed over a canonical form, so that another order of keys, other whitespace or other escapes require
-//! no new acceptance: keys are sorted, whitespace is removed, escapes are resolved. Numbers are compared as written (`1`
-//! and `1.0` differ), arrays keep their order, duplicate keys are kept, and a missing member differs from `null`.
+//! The digest is computed over a canonical form, so that another order of keys, other whitespace or other escapes
+//! require no new acceptance: keys are sorted, whitespace is removed, escapes are resolved. Numbers are compared as
+//! written (`1` and `1.0` differ), arrays keep their order, duplicate keys are kept, and a missing member differs from
+//! `null`.
 
 use std::fmt;
 

@@ -96,7 +96,7 @@ impl Catalog {
         let bytes: usize = self.tools().iter().map(|entry| entry.item.raw.as_bytes().len()).sum();
         if ALL_BYTES < bytes {
             let sentence = format!(
-                "All definitions together have {bytes} bytes; let models search for tools instead of listing all of them."
+                "All definitions together have {bytes} bytes; let models search for tools instead of listing all."
             );
             report(Severity::Warning, "large-catalog", sentence);
         }

@@ -25,7 +25,7 @@ use toolway_wire::{
 
 use super::{
     ItemKind, SetAsideItem,
-    entry::{ListedItem, CatalogItem},
+    entry::{CatalogItem, ListedItem},
     filter::{Filter, Switch},
 };
 
@@ -239,7 +239,11 @@ fn are_same<T: CatalogItem>(one: &[ListedItem<T>], other: &[ListedItem<T>]) -> b
 }
 
 /// Three-way merge: applies to `now` the removals, changes and additions that lead from `base` to `theirs`.
-fn differing<T: CatalogItem>(now: &[ListedItem<T>], theirs: &[ListedItem<T>], base: &[ListedItem<T>]) -> Vec<ListedItem<T>> {
+fn differing<T: CatalogItem>(
+    now: &[ListedItem<T>],
+    theirs: &[ListedItem<T>],
+    base: &[ListedItem<T>],
+) -> Vec<ListedItem<T>> {
     fn by_name<T: CatalogItem>(list: &[ListedItem<T>]) -> HashMap<&str, &ListedItem<T>> {
         list.iter().map(|listed| (listed.item.raw_name(), listed)).collect()
     }
@@ -286,12 +290,17 @@ impl<T: CatalogItem> Part<T> {
     }
 
     fn whole(listed: up::Listing<T>) -> Self {
-        let mut set_aside: Vec<_> = listed.malformed.iter().take(DESCRIBED).map(UnreadableItem::malformed::<T>).collect();
+        let mut set_aside: Vec<_> =
+            listed.malformed.iter().take(DESCRIBED).map(UnreadableItem::malformed::<T>).collect();
         if DESCRIBED < listed.malformed.len() {
             let reason = format!("{} more items are invalid", listed.malformed.len() - DESCRIBED);
             set_aside.push(UnreadableItem { kind: T::KIND, name: None, reason, failed: None });
         }
-        Self { items: listed.items.into_iter().map(ListedItem::new).collect(), cache_hint: Some(listed.cache), set_aside }
+        Self {
+            items: listed.items.into_iter().map(ListedItem::new).collect(),
+            cache_hint: Some(listed.cache),
+            set_aside,
+        }
     }
 
     fn refused(error: &WireError) -> Self {
@@ -351,7 +360,7 @@ mod tests {
 
     use toolway_wire::message::result::{CacheHint, CacheScope};
 
-    use super::{ItemKind, ReceivedCacheHint, LONGEST, Listing, SHORTEST};
+    use super::{ItemKind, LONGEST, Listing, ReceivedCacheHint, SHORTEST};
 
     #[test]
     fn refresh_interval_follows_the_cache_hint_within_bounds() {

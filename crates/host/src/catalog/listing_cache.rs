@@ -23,7 +23,7 @@ use toolway_wire::{
 };
 
 use super::{
-    entry::{ListedItem, CatalogItem},
+    entry::{CatalogItem, ListedItem},
     listing::Listing,
 };
 use crate::state_file::{StateFile, StateLock, UnreadableState};

@@ -12,11 +12,11 @@ use toolway_config::ServerName;
 
 use super::{
     Catalog, Conflict, ItemKind, SetAsideItem,
-    entry::{Entry, ListedItem, CatalogItem},
+    entry::{CatalogItem, Entry, ListedItem},
+    entry_index::EntryIndex,
     filter::{Filter, Switch},
     listing::Listing,
     name::{self, Naming, Origin, PublicName},
-    entry_index::EntryIndex,
     uri::{self, PublicUri},
 };
 

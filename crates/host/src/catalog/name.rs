@@ -1,9 +1,9 @@
 //! Public names of tools and prompts, and their origins.
 //!
-//! A public name is `<server>__<tool>` if every model vendor accepts that. If its characters or its length forbid it, the
-//! name is a readable beginning with a tag: `_` and twelve hexadecimal digits of a digest of server and raw name. A name
-//! that merely looks tagged also gets a tag, so that a server cannot choose a name that collides with another one. A
-//! prefixed name depends on its own origin only. `assign` resolves conflicts of names without prefix.
+//! A public name is `<server>__<tool>` if every model vendor accepts that. If its characters or its length forbid it,
+//! the name is a readable beginning with a tag: `_` and twelve hexadecimal digits of a digest of server and raw name. A
+//! name that merely looks tagged also gets a tag, so that a server cannot choose a name that collides with another one.
+//! A prefixed name depends on its own origin only. `assign` resolves conflicts of names without prefix.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -30,7 +30,9 @@ pub struct PublicName(Arc<str>);
 
 /// An invalid public name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid tool or prompt name `{0}`: use 1 to 64 of `A-Z`, `a-z`, `0-9`, `_` and `-`, as shown by `toolway tools`")]
+#[error(
+    "invalid tool or prompt name `{0}`: use 1 to 64 of `A-Z`, `a-z`, `0-9`, `_` and `-`, as shown by `toolway tools`"
+)]
 pub struct InvalidPublicName(pub String);
 
 /// When public names have the name of their server as a prefix.
@@ -141,7 +143,8 @@ fn prefixed(origin: &Origin) -> String {
     format!("{before}{server}{SEPARATOR}{}", origin.raw_name)
 }
 
-/// Whether the prefix of this server is unambiguous: `a_` and `a` can both lead to `a___b`, and `7` gets the prefix `_7`.
+/// Whether the prefix of this server is unambiguous: `a_` and `a` can both lead to `a___b`, and `7` gets the prefix
+/// `_7`.
 fn is_clear(server: &ServerName) -> bool {
     let inner = server.as_str().strip_prefix('_');
     !server.as_str().ends_with('_') && inner.is_none_or(begins_well)

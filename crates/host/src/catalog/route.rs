@@ -129,7 +129,8 @@ mod tests {
             "`r://1` is offered by `a` and `b`; use `toolway+<server>:r://1`"
         );
         assert_eq!(owner(&catalog, "toolway+b:r://1"), found("b", "r://1"));
-        let catalog = CatalogBuilder::default().templates("a", &["r://{x}", "r://{+y}"]).templates("b", &["r://{z}"]).merge();
+        let catalog =
+            CatalogBuilder::default().templates("a", &["r://{x}", "r://{+y}"]).templates("b", &["r://{z}"]).merge();
         assert!(matches!(owner(&catalog, "r://1"), Err(NoOwner::Ambiguous { servers, .. }) if servers.len() == 2));
         assert_eq!(owner(&catalog, "r://1/2"), found("a", "r://1/2"));
     }

@@ -1,8 +1,8 @@
 //! Matches URIs against URI templates (RFC 6570).
 //!
-//! A template is parsed into literals and expressions. Matching keeps the set of positions that can be reached after each
-//! part, so the work is at most the length of the URI times the number of parts. Values are not extracted; the server
-//! does that.
+//! A template is parsed into literals and expressions. Matching keeps the set of positions that can be reached after
+//! each part, so the work is at most the length of the URI times the number of parts. Values are not extracted; the
+//! server does that.
 
 /// A parsed URI template.
 #[derive(Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use toolway_wire::{json::Raw, message::ServerCapabilities};
 
 use super::{
     Catalog, Filter, Freshness, Listing, Naming, Offer,
-    entry::{ListedItem, CatalogItem},
+    entry::{CatalogItem, ListedItem},
     merge,
 };
 

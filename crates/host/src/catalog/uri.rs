@@ -1,8 +1,8 @@
 //! Public URIs of resources and templates: the URI itself, or, if several servers own it, the URI with its server as
 //! prefix: `toolway+<server>:<uri>`.
 //!
-//! The prefixed form is accepted for every server at any time. A listed URI that begins with the prefix is never offered,
-//! because a server could impersonate another one with it.
+//! The prefixed form is accepted for every server at any time. A listed URI that begins with the prefix is never
+//! offered, because a server could impersonate another one with it.
 
 use std::{fmt, sync::Arc};
 

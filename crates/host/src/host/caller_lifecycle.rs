@@ -24,7 +24,12 @@ impl Host {
 
     /// Applies that a gateway client signed in to a server or out of it. Its open connections close when their calls in
     /// flight have ended, and its next requests use the new credential. Other clients are not affected.
-    pub fn apply_sign_in_change(&self, server: &ServerName, client: &str, change: SignInChange) -> Result<ServerStatus, HostError> {
+    pub fn apply_sign_in_change(
+        &self,
+        server: &ServerName,
+        client: &str,
+        change: SignInChange,
+    ) -> Result<ServerStatus, HostError> {
         let connection = self.connection(server)?;
         if let Account::Anonymous(signed_in) = &connection.live().account {
             signed_in.change(client, change);
@@ -33,8 +38,8 @@ impl Host {
         Ok(connection.status())
     }
 
-    /// Whether token refreshes are in progress. They continue after the host was dropped; wait for them before the process
-    /// exits.
+    /// Whether token refreshes are in progress. They continue after the host was dropped; wait for them before the
+    /// process exits.
     pub fn is_refreshing(&self) -> bool {
         self.inner.context.dialer.sign_ins.refreshes.is_in_progress()
     }

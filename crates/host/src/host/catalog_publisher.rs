@@ -1,7 +1,7 @@
 //! Publishes the catalog: merges the listings of all servers into throttled snapshots and stores each listing on disk.
 //!
-//! At start the stored listings are offered at once, and verified when the server is listed. Merging and disk access run
-//! on blocking threads and delay no request.
+//! At start the stored listings are offered at once, and verified when the server is listed. Merging and disk access
+//! run on blocking threads and delay no request.
 
 use std::{
     collections::BTreeMap,
@@ -23,8 +23,8 @@ use toolway_config::ServerName;
 use crate::{
     catalog::{
         Catalog, Filter, Freshness, Listing, Naming, Offer,
-        listing_cache::ListingCache,
         diff::Diff,
+        listing_cache::ListingCache,
         merge,
         throttle::{Announce, Throttle},
     },
@@ -110,14 +110,14 @@ impl CatalogPublisher {
         let wanted: Vec<_> =
             servers.values().filter_map(|server| Some((Arc::clone(server), server.definition()?))).collect();
         let read = move || {
-            let recall =
-                |(server, definition): (Arc<WantedServer>, String)| match cache.load(&server.name, &definition) {
-                    Ok(listing) => Some((server, listing?)),
-                    Err(error) => {
-                        tracing::warn!(%error, "ignoring the stored listing of a server");
-                        None
-                    }
-                };
+            let recall = |(server, definition): (Arc<WantedServer>, String)| match cache.load(&server.name, &definition)
+            {
+                Ok(listing) => Some((server, listing?)),
+                Err(error) => {
+                    tracing::warn!(%error, "ignoring the stored listing of a server");
+                    None
+                }
+            };
             wanted.into_iter().filter_map(recall).collect::<Vec<_>>()
         };
         for (server, listing) in tokio::task::spawn_blocking(read).await.unwrap_or_default() {

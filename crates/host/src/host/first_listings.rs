@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Host {
-    /// Waits, at most for `patience`, until every server that starts at once was listed or has failed. Returns the servers
-    /// that are not ready.
+    /// Waits, at most for `patience`, until every server that starts at once was listed or has failed. Returns the
+    /// servers that are not ready.
     pub async fn wait_until_listed(&self, patience: Duration) -> Vec<ServerStatus> {
         let at_once = |connection: &Connection| connection.wanted().start == Start::AtOnce;
         let connections: Vec<_> = self.connections().into_iter().filter(at_once).collect();
@@ -32,9 +32,9 @@ impl Host {
         self.connections().iter().any(lacks)
     }
 
-    /// Waits, at most for `patience`, for two kinds of listings: those of servers that are being connected for the first time
-    /// and have no stored listing, and caller-specific ones that are not known yet. First listings received meanwhile are
-    /// published without throttling. Returns `None` if there is nothing to wait for.
+    /// Waits, at most for `patience`, for two kinds of listings: those of servers that are being connected for the
+    /// first time and have no stored listing, and caller-specific ones that are not known yet. First listings received
+    /// meanwhile are published without throttling. Returns `None` if there is nothing to wait for.
     pub fn wait_for_first_listings(
         &self,
         caller_context: CallerContext,
@@ -52,7 +52,8 @@ impl Host {
         let unheard: Vec<_> = known.into_iter().filter(|connection| connection.needs_discovery(asker)).collect();
         let inner = Arc::clone(&self.inner);
         (!beginning.is_empty() || !unheard.is_empty()).then_some(async move {
-            let own = unheard.into_iter().map(|connection| inner.load_caller_listing(connection, caller_context.clone()));
+            let own =
+                unheard.into_iter().map(|connection| inner.load_caller_listing(connection, caller_context.clone()));
             let all = futures_util::future::join(wait_for_all(&beginning), futures_util::future::join_all(own));
             drop(tokio::time::timeout(patience, all).await);
             inner.publish_listings(&beginning).await;
@@ -61,8 +62,8 @@ impl Host {
 }
 
 impl Inner {
-    /// Requests the lists that a server offers this caller, and continues if the waiting request is dropped. One task does
-    /// so for all callers of a profile and the others wait for it, so there are no more tasks than profiles.
+    /// Requests the lists that a server offers this caller, and continues if the waiting request is dropped. One task
+    /// does so for all callers of a profile and the others wait for it, so there are no more tasks than profiles.
     async fn load_caller_listing(&self, connection: Connection, caller_context: CallerContext) {
         let trying = match connection.listing_lookup(RequestOrigin::of(&caller_context)) {
             ListingLookup::Known => return,

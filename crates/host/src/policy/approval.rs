@@ -2,9 +2,10 @@
 
 use futures_util::{FutureExt, future::BoxFuture};
 
-use super::decision::{Grant, ApprovalRequest, Refusal};
+use super::decision::{ApprovalRequest, Grant, Refusal};
 
-/// Answers approval requests. An implementation may take any time; the future is dropped if the caller cancels the call.
+/// Answers approval requests. An implementation may take any time; the future is dropped if the caller cancels the
+/// call.
 pub trait Approver: Send + Sync {
     /// Answers one approval request.
     fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer>;
@@ -36,8 +37,8 @@ impl Approver for NoApprover {
 
 /// Asks the approver. Any answer but an approval is a refusal, and so is a panic of the approver.
 pub(crate) async fn request_approval(request: ApprovalRequest, approver: &dyn Approver) -> Result<Grant, Refusal> {
-   let answer = async { approver.ask(&request).await };
-   let answer = std::panic::AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
+    let answer = async { approver.ask(&request).await };
+    let answer = std::panic::AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!("the approver panicked; the call is refused");
         ApprovalAnswer::Unavailable
     });

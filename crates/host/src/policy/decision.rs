@@ -111,13 +111,15 @@ pub enum Refusal {
         waited: Duration,
     },
     /// The client has reached its maximum number of calls.
-    #[error("this client already has {limit} calls running or queued, which is the maximum; wait until some have ended")]
+    #[error(
+        "this client already has {limit} calls running or queued, which is the maximum; wait until some have ended"
+    )]
     TooMany {
         /// Maximum number of calls of one client.
         limit: usize,
-        },
-        /// The definition is not the one the caller chose.
-        #[error("`{0}` has changed since it was listed; list it again and review the new definition")]
+    },
+    /// The definition is not the one the caller chose.
+    #[error("`{0}` has changed since it was listed; list it again and review the new definition")]
     Changed(String),
     /// The request is invalid.
     #[error("{0}")]

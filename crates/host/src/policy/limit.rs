@@ -1,7 +1,8 @@
 //! Limits on concurrent calls: in total, per server and per client. Turns a grant into a permit.
 //!
-//! The calls of a client, running or queued, are limited, and one more is refused at once, so that a single client cannot
-//! fill the shared queue. A client can use only a share of one server's slots; further calls wait for its own ones.
+//! The calls of a client, running or queued, are limited, and one more is refused at once, so that a single client
+//! cannot fill the shared queue. A client can use only a share of one server's slots; further calls wait for its own
+//! ones.
 
 use std::{
     collections::HashMap,
@@ -19,8 +20,8 @@ use tokio::{
 };
 
 use super::{
+    caller_counter::{CallerCounter, CountedCall},
     decision::{Grant, Refusal, RuleId, Subject},
-    caller_counter::{CountedCall, CallerCounter},
 };
 use crate::call::Caller;
 
@@ -121,8 +122,8 @@ pub(crate) struct ServerSlots {
     shares: Mutex<HashMap<Caller, Arc<Semaphore>>>,
 }
 
-/// Default limit on the calls of one client, running or queued: more than a client with many agents needs, and few enough
-/// that only many clients together can fill the queue.
+/// Default limit on the calls of one client, running or queued: more than a client with many agents needs, and few
+/// enough that only many clients together can fill the queue.
 pub const CALLS_PER_CLIENT: usize = 256;
 /// Number of clients above which the shares of idle clients are removed.
 const IDLE_SHARES: usize = 64;
@@ -149,8 +150,8 @@ impl CallSlots {
         Self { limits, in_all: Arc::new(slots(limits.in_all)), waiting: Arc::default(), entered, parked }
     }
 
-    /// Takes a slot among the calls of a client; refuses at once if the client has reached its limit. Other callers (the
-    /// terminal, the embedding program) are not limited.
+    /// Takes a slot among the calls of a client; refuses at once if the client has reached its limit. Other callers
+    /// (the terminal, the embedding program) are not limited.
     pub(crate) fn take_client_slot(&self, caller: &Caller) -> Result<ClientSlot, Refusal> {
         if !matches!(caller, Caller::Client(_)) {
             return Ok(ClientSlot(None));
@@ -187,14 +188,21 @@ impl CallSlots {
         Arc::new(ServerSlots { all: Arc::new(slots(per_server)), share, shares: Mutex::default() })
     }
 
-    /// Waits for a slot at the server, then for one in total, so that a call to a busy server holds no slot of the others.
-    pub(crate) async fn admit(&self, grant: Grant, server: &ServerSlots, client_slot: ClientSlot) -> Result<Permit, Refusal> {
+    /// Waits for a slot at the server, then for one in total, so that a call to a busy server holds no slot of the
+    /// others.
+    pub(crate) async fn admit(
+        &self,
+        grant: Grant,
+        server: &ServerSlots,
+        client_slot: ClientSlot,
+    ) -> Result<Permit, Refusal> {
         let of_server = self.server_slot(server, &client_slot).await?;
         let of_all = self.slot(&self.in_all, self.limits.in_all, "in total").await?;
         Ok(Permit { grant, held: Held::Slots { _of_server: of_server, _of_all: of_all, _client_slot: client_slot } })
     }
 
-    /// Waits for a slot of the client's share first, so that a client that has used up its share does not queue at the server.
+    /// Waits for a slot of the client's share first, so that a client that has used up its share does not queue at the
+    /// server.
     async fn server_slot(&self, server: &ServerSlots, client_slot: &ClientSlot) -> Result<ServerSlot, Refusal> {
         let of_share = match &client_slot.0 {
             Some(place) => {
@@ -300,7 +308,7 @@ impl Permit {
 mod tests {
     use std::time::Duration;
 
-    use super::{CallLimits, Caller, ClientSlot, Grant, IDLE_SHARES, Refusal, RuleId, CallSlots, Subject};
+    use super::{CallLimits, CallSlots, Caller, ClientSlot, Grant, IDLE_SHARES, Refusal, RuleId, Subject};
     use crate::call::CallKind;
 
     fn grant() -> Grant {

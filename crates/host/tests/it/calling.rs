@@ -7,14 +7,11 @@ use parking_lot::Mutex;
 use serde_json::json;
 use toolway_config::server::Start;
 use toolway_host::{
-    call::{
-        CallEvent, CallKind, CallOutcome, CallRequest, Caller, Completion, Target,
-        CompletionOf, ResourceUpdate,
-    },
+    call::{CallEvent, CallKind, CallOutcome, CallRequest, Caller, Completion, CompletionOf, ResourceUpdate, Target},
     catalog::Origin,
     connection::{
         WantedServer,
-        client_features::{IncomingServerRequest, ElicitationModes, Elicitor},
+        client_features::{ElicitationModes, Elicitor, IncomingServerRequest},
         tap::{Passage, Tap},
     },
     event::{CallStage, HostEvent},

@@ -11,8 +11,8 @@ use toolway_host::{
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
     odd::{
-        http::{Act, OddHttp, Reply, event, compliant_http},
         compliant::{self, SupportedEras},
+        http::{Act, OddHttp, Reply, compliant_http, event},
     },
     test_host::{TestHost, name, within},
 };

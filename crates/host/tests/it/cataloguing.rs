@@ -9,7 +9,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use serde_json::json;
 use toolway_config::ServerName;
 use toolway_host::catalog::{
-    Catalog, Diff, ListingCache, Filter, Freshness, ItemKind, Listing, Naming, Offer, diff::ChangeKind, filter::Switch, merge,
+    Catalog, Diff, Filter, Freshness, ItemKind, Listing, ListingCache, Naming, Offer, diff::ChangeKind, filter::Switch,
+    merge,
 };
 use toolway_wire::{
     error::WireError,
@@ -113,7 +114,8 @@ async fn only_the_changed_list_is_requested_again() {
         let server = ListServer::new().tools(&["read", "write"]).prompts(&["explain"]);
         let peer = server.connect(era).await;
         let before = Listing::take(&peer, &Filter::default()).await.unwrap();
-        let mut listening = peer.listen(SubscriptionFilter { tools: true, ..SubscriptionFilter::default() }).await.unwrap();
+        let mut listening =
+            peer.listen(SubscriptionFilter { tools: true, ..SubscriptionFilter::default() }).await.unwrap();
 
         server.change("tools", json!([{ "name": "read", "description": "and mail it" }, { "name": "append" }]));
         server.announce(List::Tools);
@@ -125,7 +127,11 @@ async fn only_the_changed_list_is_requested_again() {
         let said: Vec<_> = diff.changes.iter().map(|change| (change.public.as_str(), change.change)).collect();
         assert_eq!(
             said,
-            [("files__append", ChangeKind::Added), ("files__read", ChangeKind::Redefined), ("files__write", ChangeKind::Removed)]
+            [
+                ("files__append", ChangeKind::Added),
+                ("files__read", ChangeKind::Redefined),
+                ("files__write", ChangeKind::Removed)
+            ]
         );
         assert_eq!(server.asked().iter().filter(|method| *method == "prompts/list").count(), 1);
     }

@@ -7,7 +7,7 @@ use toolway_host::{
     call::{CallRequest, Caller, Target},
     catalog::{Filter, Origin, filter::Switch},
     connection::{Phase, WantedServer, Way},
-    policy::{ApprovalAnswer, Approver, CallLimits, ApprovalRequest, Stance},
+    policy::{ApprovalAnswer, ApprovalRequest, Approver, CallLimits, Stance},
     record::Ending,
 };
 use toolway_testkit::{

@@ -2,7 +2,7 @@
 
 use toolway_wire::json::{JsonKind, Member, Raw};
 
-use super::{ToolReport, Severity, provider::Rules, shown};
+use super::{Severity, ToolReport, provider::Rules, shown};
 
 /// Maximum number of subschemas that are checked. The schema comes from a remote party.
 const LOOKED_AT: usize = 5_000;
@@ -37,12 +37,10 @@ pub(super) fn check(report: &mut ToolReport<'_>, rules: &Rules) {
     top(report, rules, &schema);
     walk(&schema, &mut |place| {
         if place.schema.kind() == JsonKind::Boolean {
-            // `additionalProperties: false` is the usual way to close an object; the keyword itself is checked elsewhere.
+            // `additionalProperties: false` is the usual way to close an object; the keyword is checked elsewhere.
             if let Some(severity) = rules.boolean_schemas.filter(|_| !place.path.ends_with("additionalProperties")) {
-                let sentence = format!(
-                    "`{}` is a boolean instead of a schema, which {} rejects.",
-                    place.path, rules.provider
-                );
+                let sentence =
+                    format!("`{}` is a boolean instead of a schema, which {} rejects.", place.path, rules.provider);
                 report.report(severity, "boolean-schema", sentence);
             }
             return;
@@ -61,8 +59,7 @@ fn top(report: &mut ToolReport<'_>, rules: &Rules, schema: &Raw) {
         report.report(Severity::Error, "no-object", sentence);
     }
     for keyword in rules.not_at_the_top.iter().filter(|keyword| schema.get(keyword).is_some()) {
-        let sentence =
-            format!("Its input schema has `{keyword}` at the top level, which {} rejects.", rules.provider);
+        let sentence = format!("Its input schema has `{keyword}` at the top level, which {} rejects.", rules.provider);
         report.report(Severity::Error, "composed-top", sentence);
     }
 }
@@ -86,13 +83,13 @@ fn kinds(report: &mut ToolReport<'_>, rules: &Rules, place: &Place) {
     let kind = kind.as_ref().and_then(Raw::as_str);
     let is_array = kind.as_deref() == Some("array");
     if let Some(severity) = rules.arrays_without_items.filter(|_| is_array && items.is_none() && prefix.is_none()) {
-        let sentence =
-            format!("`{}` is an array without `items`, which {} rejects.", place.path, rules.provider);
+        let sentence = format!("`{}` is an array without `items`, which {} rejects.", place.path, rules.provider);
         report.report(severity, "array-without-items", sentence);
     }
     let values = values.map(|values| values.elements_within(LOOKED_AT)).unwrap_or_default();
     if let Some(severity) = rules.other_enums.filter(|_| values.iter().any(|value| value.kind() != JsonKind::String)) {
-        let sentence = format!("`{}` has `enum` values that are not strings, which {} rejects.", place.path, rules.provider);
+        let sentence =
+            format!("`{}` has `enum` values that are not strings, which {} rejects.", place.path, rules.provider);
         report.report(severity, "enum", sentence);
     }
     let format = format.as_ref().and_then(Raw::as_str).filter(|_| kind.as_deref() == Some("string"));
@@ -100,10 +97,8 @@ fn kinds(report: &mut ToolReport<'_>, rules: &Rules, place: &Place) {
         && !known.contains(&format.as_ref())
     {
         let format = shown(&format);
-        let sentence = format!(
-            "`{}` has the format `{format}`, which {} does not fully support.",
-            place.path, rules.provider
-        );
+        let sentence =
+            format!("`{}` has the format `{format}`, which {} does not fully support.", place.path, rules.provider);
         report.report(Severity::Warning, "format", sentence);
     }
 }

@@ -74,10 +74,7 @@ fn each_vendor_reports_its_own_rules() {
 fn finding_names_the_place_in_the_schema() {
     let tool = with(|tool| tool["inputSchema"]["properties"]["a"] = json!({ "anyOf": [{ "type": "array" }] }));
     let findings = CatalogBuilder::default().tools("files", &[tool]).merge().lint(Provider::OpenAi);
-    assert_eq!(
-        findings[0].sentence,
-        "`inputSchema.a.anyOf` is an array without `items`, which OpenAI rejects."
-    );
+    assert_eq!(findings[0].sentence, "`inputSchema.a.anyOf` is an array without `items`, which OpenAI rejects.");
     assert_eq!(findings[0].tool.as_ref().unwrap().as_str(), "files__read");
 }
 
@@ -134,7 +131,8 @@ fn duplicate_key_is_found() {
     let text =
         r#"{"name":"read","description":"Reads.","inputSchema":{"type":"object","properties":{"a":{},"\u0061":{}}}}"#;
     let tool = Tool::view(&Raw::parse(text).unwrap()).unwrap();
-    let catalog = CatalogBuilder::default().change("files", |listing| listing.tools = vec![ListedItem::new(tool)]).merge();
+    let catalog =
+        CatalogBuilder::default().change("files", |listing| listing.tools = vec![ListedItem::new(tool)]).merge();
     assert_eq!(rules(catalog.findings()), [(Severity::Error, "doubled-key")]);
 }
 

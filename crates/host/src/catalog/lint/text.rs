@@ -1,5 +1,5 @@
-//! Finds deceptive text: invisible characters, terminal control sequences, phrases that address the model instead of the
-//! user, and duplicate keys.
+//! Finds deceptive text: invisible characters, terminal control sequences, phrases that address the model instead of
+//! the user, and duplicate keys.
 //!
 //! A finding is a reason for a review, not a proof. A malicious server can also use plain text.
 
@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use toolway_config::ServerName;
 use toolway_wire::json::{JsonKind, Raw};
 
-use super::{ToolReport, Finding, Severity, shown};
+use super::{Finding, Severity, ToolReport, shown};
 use crate::catalog::Catalog;
 
 /// Length in characters above which users rarely read a description to its end.
@@ -18,8 +18,8 @@ const WORD: usize = 200;
 /// Maximum number of values of one definition that are checked.
 const LOOKED_AT: usize = 10_000;
 
-/// Phrases that address the model about its user, its instructions or other tools. In lower case, and each with a space or
-/// a bracket, so that single words need not be checked.
+/// Phrases that address the model about its user, its instructions or other tools. In lower case, and each with a space
+/// or a bracket, so that single words need not be checked.
 const TO_THE_MODEL: [&str; 14] = [
     "ignore previous instructions",
     "ignore all previous",
@@ -118,7 +118,8 @@ fn long(text: &str) -> Vec<TextFinding> {
     let mut said = Vec::new();
     let letters = text.chars().count();
     if LONG < letters {
-        let sentence = format!("Its description has {letters} characters; users rarely read that much before accepting it.");
+        let sentence =
+            format!("Its description has {letters} characters; users rarely read that much before accepting it.");
         said.push((Severity::Warning, "long-text", sentence));
     }
     if let Some(word) = text.split_whitespace().find(|word| WORD < word.chars().count()) {

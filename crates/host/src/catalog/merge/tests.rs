@@ -45,10 +45,7 @@ fn duplicate_and_nameless_items_are_set_aside() {
     assert_eq!(names(&catalog), ["a__x", "a__y"]);
     assert_eq!(
         reasons(&catalog),
-        [
-            "tool `x` of `a`: duplicate; only the first is offered",
-            "tool `` of `a`: the tool has no name",
-        ]
+        ["tool `x` of `a`: duplicate; only the first is offered", "tool `` of `a`: the tool has no name",]
     );
 }
 

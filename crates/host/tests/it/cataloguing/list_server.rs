@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc};
 use toolway_wire::{
-    down::{Caller, DownstreamOptions, CallTranscript, Profile, Service},
-    exchange::{self, Exchange, Outcome, Request, ExchangeTimeouts},
+    down::{ServiceSubscription, Caller, DownstreamOptions, Profile, Service},
+    exchange::{self, Exchange, ExchangeTimeouts, Outcome, Request},
     json::Raw,
     message::RpcError,
     notice::{List, Notice, SubscriptionFilter},
@@ -136,7 +136,7 @@ impl Service for ListServer {
         exchange
     }
 
-    fn listen<'a>(&'a self, wanted: SubscriptionFilter, _caller: &'a Caller) -> BoxFuture<'a, CallTranscript> {
+    fn listen<'a>(&'a self, wanted: SubscriptionFilter, _caller: &'a Caller) -> BoxFuture<'a, ServiceSubscription> {
         let (sender, notices) = mpsc::channel(16);
         let (mut source, filter) = (self.shared.notices.subscribe(), wanted.clone());
         tokio::runtime::Handle::current().spawn(async move {
@@ -152,6 +152,6 @@ impl Service for ListServer {
                 }
             }
         });
-        Box::pin(std::future::ready(CallTranscript { accepted: wanted, notices }))
+        Box::pin(std::future::ready(ServiceSubscription { accepted: wanted, notices }))
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use toolway_config::{Config, document::Document};
 use toolway_host::{
     HostError,
-    connection::{Effect, ServerPlanResult, Phase, Plan, WantedServer, Way},
+    connection::{Effect, Phase, Plan, ServerPlanResult, WantedServer, Way},
     event::HostEvent,
     record::Ending,
 };

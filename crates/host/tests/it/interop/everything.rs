@@ -5,7 +5,7 @@ use toolway_wire::{
     exchange::LogLevel,
     notice::{Notice, SubscriptionFilter},
     revision::{Era, Revision},
-    up::{EraChoice, CompletionTarget, transport::HttpMode},
+    up::{CompletionTarget, EraChoice, transport::HttpMode},
 };
 
 use crate::{

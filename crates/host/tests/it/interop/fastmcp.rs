@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use toolway_wire::{
     exchange::{LogLevel, Outcome},
     notice::{List, Notice, SubscriptionFilter},
-    up::{EraChoice, CompletionTarget, transport::HttpMode},
+    up::{CompletionTarget, EraChoice, transport::HttpMode},
 };
 
 use crate::{

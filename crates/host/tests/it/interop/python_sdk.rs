@@ -41,7 +41,8 @@ async fn a_server_on_the_python_sdk_over_http_in_both_eras() {
     takes_a_header(&server).await;
     within("the end", server.peer.close()).await;
 
-    // The tools were not listed: the server refuses a call without the header, and the client learns which one it requires.
+    // The tools were not listed: the server refuses a call without the header, and the client learns which one it
+    // requires.
     let server = stage.reach(&listener, EraChoice::Auto).await;
     takes_a_header(&server).await;
 

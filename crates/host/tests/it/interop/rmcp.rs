@@ -6,12 +6,12 @@ use toolway_wire::{
     json::Raw,
     notice::{List, Notice, SubscriptionFilter},
     revision::{Era, Revision},
-    up::{EraChoice, CompletionTarget},
+    up::{CompletionTarget, EraChoice},
 };
 
 use crate::{
     peers,
-    stage::{Listener, Server, ProtocolChoice, Stage, next, within},
+    stage::{Listener, ProtocolChoice, Server, Stage, next, within},
 };
 
 /// Four combinations of transport and era, with the expected revision.
@@ -155,7 +155,9 @@ async fn resources_prompts_and_completions_work() {
         let prompt = server.prompt("greet", json!({ "name": "Ada" })).await;
         assert_eq!(prompt["messages"][0]["content"]["text"], "Please greet Ada.");
 
-        for reference in [CompletionTarget::Prompt("greet".to_owned()), CompletionTarget::Resource("memo://{name}".to_owned())] {
+        for reference in
+            [CompletionTarget::Prompt("greet".to_owned()), CompletionTarget::Resource("memo://{name}".to_owned())]
+        {
             let completed = within("a completion", peer.complete(&reference, ("name", "Ad"), None)).await.unwrap();
             let completed: Value = completed.read().unwrap();
             assert_eq!(completed["completion"]["values"], json!(["Ada", "Adele"]), "{transport} {era}");
