@@ -32,7 +32,7 @@ pub struct Task {
     pub created: String,
     /// Time of the last change, as received.
     pub updated: String,
-    /// How long it is kept from its beginning; `None`: for ever.
+    /// Lifetime from its creation; `None`: unlimited.
     pub ttl: Option<Duration>,
     /// Suggested poll interval, if any.
     pub poll_interval: Option<Duration>,

@@ -94,9 +94,9 @@ enum HandleTarget {
 /// Error of parking a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ParkError {
-    #[error("too many calls are stored for answers; try again later")]
+    #[error("too many calls are waiting for answers; try again later")]
     Full,
-    #[error("too many calls of this client are stored for answers; answer or cancel some of them")]
+    #[error("too many calls of this client are waiting for answers; answer or cancel some of them")]
     FullForCaller,
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),

@@ -14,7 +14,7 @@ use crate::{
 pub(in crate::down) struct SessionStreams {
     limits: StreamLimits,
     next: u64,
-    /// Oldest first.
+    /// Resumable streams, oldest first.
     known: VecDeque<Arc<SessionStream>>,
 }
 
