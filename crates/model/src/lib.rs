@@ -11,14 +11,23 @@
 //!
 //! Knows nothing about MCP servers, policy, the database or the terminal.
 
+mod answer;
+mod anthropic;
 pub mod error;
 pub mod event;
+mod gemini;
 pub mod message;
 pub mod model;
+mod openai;
+mod openai_chat;
+pub mod schema;
 pub mod scripted;
+pub mod transport;
+mod wire;
 
 pub use error::{ModelError, ModelErrorKind};
 pub use event::{ModelEvent, StopReason, Usage};
 pub use message::{Image, Message, Part, RawItems, ResultPart, Role, ToolCall, ToolResult, Wire};
 pub use model::{Model, ModelRequest, ToolDefinition};
 pub use scripted::{ScriptError, ScriptedModel};
+pub use transport::{HttpModel, HttpModelOptions};

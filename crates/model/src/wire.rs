@@ -1,0 +1,106 @@
+//! What the four wire formats have in common: a request as JSON, and a decoder of its stream.
+
+use serde_json::Value;
+use toolway_wire::sse::SseEvent;
+
+use crate::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, Wire, anthropic, gemini, openai, openai_chat};
+
+/// Settings of one model that a request contains.
+#[derive(Clone, Debug)]
+pub(crate) struct WireSettings {
+    /// The vendor's name of the model.
+    pub(crate) model: String,
+    /// Configured limit of output tokens.
+    pub(crate) max_tokens: Option<u64>,
+}
+
+/// Decodes the stream of one answer.
+pub(crate) trait Decoder: Send {
+    /// Decodes one event.
+    fn push(&mut self, event: &SseEvent) -> Result<Vec<ModelEvent>, ModelErrorKindWithMessage>;
+
+    /// Called when the stream ends without an [`ModelEvent::End`]. Returns the last events if the answer is complete.
+    fn finish(&mut self) -> Option<Vec<ModelEvent>> {
+        None
+    }
+}
+
+/// An error inside a stream, with the vendor's message.
+pub(crate) type ModelErrorKindWithMessage = (ModelErrorKind, Option<String>);
+
+/// The path of a request below the base URL, and its JSON.
+pub(crate) fn encode(wire: Wire, settings: &WireSettings, request: &ModelRequest) -> Option<(String, Value)> {
+    match wire {
+        Wire::Anthropic => Some(("v1/messages".to_owned(), anthropic::encode(settings, request))),
+        Wire::Openai => Some(("responses".to_owned(), openai::encode(settings, request))),
+        Wire::OpenaiChat => Some(("chat/completions".to_owned(), openai_chat::encode(settings, request))),
+        Wire::Gemini => {
+            let path = format!("v1beta/models/{}:streamGenerateContent?alt=sse", settings.model);
+            Some((path, gemini::encode(settings, request)))
+        }
+        Wire::Scripted => None,
+    }
+}
+
+/// The decoder of a wire's stream.
+pub(crate) fn decoder(wire: Wire, settings: &WireSettings) -> Option<Box<dyn Decoder>> {
+    let model = settings.model.clone();
+    match wire {
+        Wire::Anthropic => Some(Box::new(anthropic::StreamDecoder::new(model))),
+        Wire::Openai => Some(Box::new(openai::StreamDecoder::new(model))),
+        Wire::OpenaiChat => Some(Box::new(openai_chat::StreamDecoder::new(model))),
+        Wire::Gemini => Some(Box::new(gemini::StreamDecoder::new(model))),
+        Wire::Scripted => None,
+    }
+}
+
+/// The JSON of an event's data.
+pub(crate) fn json(event: &SseEvent) -> Result<Value, ModelErrorKindWithMessage> {
+    serde_json::from_slice(&event.data)
+        .map_err(|error| (ModelErrorKind::InvalidAnswer(format!("an event is not JSON: {error}")), None))
+}
+
+/// A text member, empty if it is missing.
+pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+/// The kind of an error that a vendor names by a word, in a stream or in a body.
+pub(crate) fn kind_of_word(word: &str, status: u16) -> ModelErrorKind {
+    let word = word.to_ascii_lowercase();
+    let contains = |parts: &[&str]| parts.iter().any(|part| word.contains(part));
+    if contains(&[
+        "context_length",
+        "context window",
+        "prompt is too long",
+        "too many tokens",
+        "exceeds the maximum number of tokens",
+    ]) {
+        ModelErrorKind::ContextExceeded
+    } else if contains(&["rate_limit", "resource_exhausted", "insufficient_quota"]) {
+        ModelErrorKind::RateLimited
+    } else if contains(&["authentication", "permission", "unauthenticated", "invalid_api_key"]) {
+        ModelErrorKind::Unauthorized { status }
+    } else if contains(&["overloaded", "server_error", "api_error", "internal", "unavailable", "timeout"]) {
+        ModelErrorKind::Unavailable { status }
+    } else {
+        ModelErrorKind::InvalidRequest { status }
+    }
+}
+
+/// The text of a vendor's message, bounded and without control characters.
+pub(crate) fn clean_message(text: &str) -> String {
+    const LONGEST: usize = 500;
+    let mut letters = text.chars().filter(|letter| !letter.is_control());
+    let mut clean: String = letters.by_ref().take(LONGEST).collect();
+    if letters.next().is_some() {
+        clean.push('…');
+    }
+    clean
+}
+
+impl ModelError {
+    pub(crate) fn of_stream(model: &str, (kind, message): ModelErrorKindWithMessage) -> Self {
+        Self { vendor_message: message.map(|text| clean_message(&text)), ..Self::new(model, kind) }
+    }
+}
