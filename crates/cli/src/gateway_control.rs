@@ -56,7 +56,7 @@ impl App {
 async fn ask(place: &ControlSocket, order: &ControlRequest) -> Result<Result<GatewayReply, Report>, ControlError> {
     let mut connection = ControlConnection::open(place).await?;
     let process = connection.greeting.process;
-    Ok(match connection.ask(order).await? {
+    Ok(match connection.request(order).await? {
         ControlResponse::Done(value) => Ok(GatewayReply { value, process }),
         ControlResponse::Failed(failure) => {
             let message = failure.message;

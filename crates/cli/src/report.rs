@@ -23,7 +23,7 @@ pub(crate) struct Report {
     /// What failed and why.
     pub(crate) message: String,
     /// Further text that belongs to the message, printed below it.
-    details: Vec<String>,
+    pub(crate) details: Vec<String>,
     /// What to do next.
     pub(crate) hints: Vec<String>,
     /// The server's JSON-RPC error, unchanged.
@@ -145,8 +145,8 @@ impl Report {
             CallOutcome::Refused(refusal) => Self::from_refusal(refusal),
             CallOutcome::Failed(CallError::Server(error)) => Self::from_rpc(error, method),
             CallOutcome::Failed(error) => Self::from_code(error.code(), &error.to_string()),
-            CallOutcome::TimedOut { clock, limit } => {
-                let error = WireError::TimedOut { clock: *clock, limit: *limit };
+            CallOutcome::TimedOut { kind, limit } => {
+                let error = WireError::TimedOut { kind: *kind, limit: *limit };
                 Self::from_code(error.code(), &error.to_string())
             }
             CallOutcome::Cancelled => {

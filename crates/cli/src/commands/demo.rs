@@ -127,7 +127,7 @@ impl DemoHost {
         let wanted = WantedServer {
             start: Start::WhenNeeded,
             lists: Lists::Only(ItemKind::Tool),
-            ..WantedServer::new(server.clone(), Reached::Address(address))
+            ..WantedServer::new(server.clone(), ServerWay::Address(address))
         };
         let elicitor = Arc::new(TerminalElicitor { present: output::is_interactive() });
         let ports = HostPorts { elicitor: Arc::clone(&elicitor) as Arc<dyn Elicitor>, ..HostPorts::default() };

@@ -81,7 +81,7 @@ impl<'a> Finding<'a> {
         let mut object = server_view::object(self.outcome);
         object.insert("command".to_owned(), json!(self.reached));
         object.insert("environment".to_owned(), json!(self.environment));
-        match &self.outcomes.status.cleanup {
+        match &self.outcome.status.cleanup {
             Some(CleanupGuarantee::Full) => drop(object.insert("custody".to_owned(), json!("kept"))),
             Some(CleanupGuarantee::BestEffort { reason }) => {
                 object.insert("custody".to_owned(), json!("weaker"));
@@ -94,7 +94,7 @@ impl<'a> Finding<'a> {
     }
 
     fn print(&self, output: &mut Output) {
-        let (outcome, status) = (self.outcome, &self.outcomes.status);
+        let (outcome, status) = (self.outcome, &self.outcome.status);
         output.entry(status.server.as_str(), &format!("  {}", server_view::state(outcome)));
         output.line(&format!("    transport      {}", self.reached));
         output.line(&format!("    defined in     {}", status.source));

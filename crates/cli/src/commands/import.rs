@@ -49,7 +49,7 @@ pub(crate) struct SourceFile {
 }
 
 fn hosts() -> Vec<&'static str> {
-    std::iter::once(ALL).chain(Format::OTHERS.map(Format::word)).collect()
+    std::iter::once(ALL).chain(Format::OTHERS.map(Format::as_str)).collect()
 }
 
 pub(crate) fn run(args: &ImportArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {

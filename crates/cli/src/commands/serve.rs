@@ -13,7 +13,7 @@ use toolway_gateway::{
     access::Access,
     gateway::GatewayError,
     records::{AccessLog, LogFormat, Records},
-    sealing,
+    sealing::{self, SealingKeyError},
     service::{HostService, Scope},
 };
 use toolway_host::{
@@ -125,11 +125,11 @@ async fn start(app: &App, config: &Config, records: Arc<Records>) -> Result<Host
         sign_in: app.sign_in_options(&config.settings, clients),
         http: HttpClient::new(app.http_options(), &Limits::default()),
         memory: app.era_memory(),
-        copy: app.listing_cache(),
+        listing_cache: app.listing_cache(),
         ..HostOptions::default()
     };
     let ports = HostPorts { calls: records, vault: app.vault(&config.settings), ..HostPorts::default() };
-    Host::start(config, ports, options).await.map_err(|error| Report::usage("config", format!("{error}.")))
+    Host::start(config, ports, options).await.map_err(|error| Report::usage("config", error.to_string()))
 }
 
 /// Serves on standard input and output. The parent process is the client and needs no key.
@@ -258,7 +258,7 @@ fn bind_failure(error: &GatewayError) -> Report {
 fn sealer(app: &App) -> Result<Option<Arc<Sealer>>, Report> {
     let Some(folder) = &app.paths.state else { return Ok(None) };
     let kept = sealing::load_or_create(&folder.join("gateway.key"));
-    let failed = |error| Report::new(ExitCode::Internal, "sealing_key", error.to_string());
+    let failed = |error: SealingKeyError| Report::new(ExitCode::Internal, "sealing_key", error.to_string());
     kept.map(|sealer| Some(Arc::new(sealer))).map_err(failed)
 }
 

@@ -20,7 +20,7 @@ pub(crate) enum ListingAge {
 impl MultiServerHost {
     /// Whether an item of this origin was listed in this run.
     pub(crate) fn listing_age(&self, origin: &Origin) -> ListingAge {
-        let is_copied = self.outcomes.iter().any(|seen| outcome.cached && seen.status.server == origin.server);
+        let is_copied = self.outcomes.iter().any(|outcome| outcome.cached && outcome.status.server == origin.server);
         if is_copied { ListingAge::Cached } else { ListingAge::Current }
     }
 }

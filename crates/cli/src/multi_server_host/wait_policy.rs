@@ -83,12 +83,12 @@ mod tests {
     #[test]
     fn hanging_servers_delay_only_if_nothing_can_be_shown_without_them() {
         let short = WaitPolicy::Adaptive;
-        assert_eq!(ends(short, Some(300), true, &[(true, false)]), 1_300);
-        assert_eq!(ends(short, Some(300), true, &[(true, false), (false, false)]), 2_300);
-        assert_eq!(ends(short, None, true, &[(true, false)]), 1_000, "the cached listing is available at once");
-        assert_eq!(ends(short, None, false, &[(false, false)]), 10_500, "there is nothing to show");
-        assert_eq!(ends(short, Some(300), true, &[(true, true)]), 10_500, "the pending server is required");
-        assert_eq!(ends(short, Some(9_900), true, &[(false, false)]), 10_500, "never longer than the longest wait");
-        assert_eq!(ends(WaitPolicy::Fixed(Duration::from_secs(3)), Some(300), true, &[(true, false)]), 3_500);
+        assert_eq!(deadline(short, Some(300), true, &[(true, false)]), 1_300);
+        assert_eq!(deadline(short, Some(300), true, &[(true, false), (false, false)]), 2_300);
+        assert_eq!(deadline(short, None, true, &[(true, false)]), 1_000, "the cached listing is available at once");
+        assert_eq!(deadline(short, None, false, &[(false, false)]), 10_500, "there is nothing to show");
+        assert_eq!(deadline(short, Some(300), true, &[(true, true)]), 10_500, "the pending server is required");
+        assert_eq!(deadline(short, Some(9_900), true, &[(false, false)]), 10_500, "never longer than the longest wait");
+        assert_eq!(deadline(WaitPolicy::Fixed(Duration::from_secs(3)), Some(300), true, &[(true, false)]), 3_500);
     }
 }

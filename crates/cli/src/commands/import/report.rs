@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use toolway_config::{
     Config, Loaded, Origin, ServerConfig,
     import::{CopiedEntry, Imported},
-    server::DefinedBy,
+    server::{DefinedBy, Format as SourceFormat},
     show::{ShownValue, show},
 };
 
@@ -32,8 +32,8 @@ pub(super) fn print_found(args: &ImportArgs, files: &[SourceFile], loaded: &Load
     }
     if files.is_empty() {
         output.notice(&match args.host.as_str() {
-            ALL => {
-                format!("no MCP configuration of other applications found ({} checked)", ConfigFormat::OTHERS.len())
+            super::ALL => {
+                format!("no MCP configuration of other applications found ({} checked)", SourceFormat::OTHERS.len())
             }
             host => format!("no MCP configuration of `{host}` found"),
         });

@@ -117,7 +117,7 @@ impl Row<'_> {
 /// One server as JSON.
 pub(crate) fn view(server: &ServerConfig, state: EntryState) -> Value {
     let mut source = place(&server.source.place);
-    source["host"] = server.source.format.word().into();
+    source["host"] = server.source.format.as_str().into();
     source["project"] = (server.source.defined_by == DefinedBy::Project).into();
     json!({
         "name": server.name.as_str(),
