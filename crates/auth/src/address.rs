@@ -88,7 +88,7 @@ fn bare(url: &Url) -> Url {
 mod tests {
     use url::Url;
 
-    use super::{MAX_URL, identity, parse, resource, redacted};
+    use super::{MAX_URL, identity, parse, redacted, resource};
 
     #[test]
     fn accepts_https_or_http_on_this_machine_only() {

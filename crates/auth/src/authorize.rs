@@ -183,7 +183,7 @@ impl PendingSignIn {
     }
 
     /// Origin of the authorization endpoint, if it differs from the issuer's.
-    pub(crate) fn elsewhere(&self) -> Option<String> {
+    pub(crate) fn foreign_page_origin(&self) -> Option<String> {
         let own = Url::parse(&self.issuer.name).is_ok_and(|issuer| issuer.origin() == self.page.origin());
         (!own).then(|| self.page.origin().ascii_serialization())
     }

@@ -35,7 +35,7 @@ pub struct SignInPrompt {
     pub before: Option<String>,
     /// Origin of the authorization endpoint, if it is neither the issuer's nor configured by the operator. Its codes
     /// could be meant for another client, so the user must be warned.
-    pub elsewhere: Option<String>,
+    pub page_origin: Option<String>,
     /// Requested scopes.
     pub scopes: Scopes,
     /// URL to open: https, or on this machine. Show it unchanged and never pass it to a shell.

@@ -134,7 +134,8 @@ type Page = (&'static str, &'static str);
 
 // No page contains text from a request.
 const SIGNED_IN: Page = ("200 OK", "You are signed in. You can close this page.");
-const NOT_SIGNED_IN: Page = ("400 Bad Request", "You are not signed in. The program that started the sign-in shows the reason.");
+const NOT_SIGNED_IN: Page =
+    ("400 Bad Request", "You are not signed in. The program that started the sign-in shows the reason.");
 const UNREADABLE: Page = ("400 Bad Request", "This is not a valid callback.");
 const OTHER_HOST: Page = ("421 Misdirected Request", "This is not the host you are looking for.");
 const OTHER_METHOD: Page = ("405 Method Not Allowed", "This is not a valid callback.");
@@ -215,7 +216,7 @@ mod tests {
     use toolway_config::Secret;
     use url::Url;
 
-    use super::{CallbackListener, CallbackOutcome, MAX_HEAD, MAX_OPEN, IO_TIMEOUT};
+    use super::{CallbackListener, CallbackOutcome, IO_TIMEOUT, MAX_HEAD, MAX_OPEN};
 
     /// Status line of the response to `request`.
     async fn status_line(redirect: &Url, request: &str) -> String {
@@ -281,7 +282,9 @@ mod tests {
             silent.push(TcpStream::connect(address).await.unwrap());
         }
         let mut waiting = JoinSet::new();
-        waiting.spawn(async move { listener.callback(&Secret::new("s")).await.respond(CallbackOutcome::NotSignedIn).await });
+        waiting.spawn(
+            async move { listener.callback(&Secret::new("s")).await.respond(CallbackOutcome::NotSignedIn).await },
+        );
         let good = format!("GET /callback?state=s&code=c HTTP/1.1\r\nHost: {}\r\n\r\n", redirect.authority());
         let began = tokio::time::Instant::now();
         let answered = tokio::time::timeout(2 * IO_TIMEOUT, status_line(&redirect, &good)).await.unwrap();

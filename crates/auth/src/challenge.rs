@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
 mod tests {
     use proptest::{prop_assert_eq, proptest};
 
-    use super::{Challenge, TokenChallenge, MAX_HEADER, MAX_PARTS};
+    use super::{Challenge, MAX_HEADER, MAX_PARTS, TokenChallenge};
 
     fn read(header: &str) -> String {
         let shown = |challenge: &Challenge| {

@@ -188,7 +188,8 @@ impl Credential {
 
     /// Ignores entries that are invalid or hold something else.
     fn of_server(kept: impl Iterator<Item = (CredentialKey, Secret)>, server: &str) -> Vec<(CredentialKey, Self)> {
-        let opened = kept.filter_map(|(key, kept)| Self::from_stored(&kept, &key).ok().map(|credential| (key, credential)));
+        let opened =
+            kept.filter_map(|(key, kept)| Self::from_stored(&kept, &key).ok().map(|credential| (key, credential)));
         opened.filter(|(_, credential)| credential.server == server).collect()
     }
 
@@ -206,7 +207,8 @@ impl Credential {
     /// Parses the text that was stored in the vault.
     pub fn from_stored(kept: &Secret, key: &CredentialKey) -> Result<Self, CredentialError> {
         let form = serde_json::from_str::<StoredCredential>(kept.expose()).ok();
-        form.and_then(StoredCredential::credential).ok_or_else(|| CredentialError::Unreadable { resource: key.resource.clone() })
+        form.and_then(StoredCredential::credential)
+            .ok_or_else(|| CredentialError::Unreadable { resource: key.resource.clone() })
     }
 }
 
@@ -388,7 +390,12 @@ mod tests {
     #[test]
     fn token_is_refreshed_before_it_expires_and_keeps_omitted_values() {
         let tokens = credential("https://example.org/mcp", 1000).tokens.unwrap();
-        assert!(!tokens.expires_soon(1029) && tokens.expires_soon(1030) && !tokens.is_expired(1059) && tokens.is_expired(1060));
+        assert!(
+            !tokens.expires_soon(1029)
+                && tokens.expires_soon(1030)
+                && !tokens.is_expired(1059)
+                && tokens.is_expired(1060)
+        );
         let short = TokenResponse { expires_in: Some(Duration::from_secs(10)), ..reply("t1") };
         let short = Tokens::from_response(short, Scopes::default(), 1000).unwrap();
         assert!(!short.expires_soon(1004) && short.expires_soon(1005), "not refreshed for each request");

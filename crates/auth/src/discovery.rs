@@ -5,7 +5,7 @@ use url::Url;
 
 use crate::{
     address,
-    authorize::{Issuer, IssParameter},
+    authorize::{IssParameter, Issuer},
     challenge::TokenChallenge,
     fetch::{Fetch, FetchError},
     metadata::{MetadataError, ResourceMetadata, ServerMetadata},
@@ -57,7 +57,12 @@ impl Discovery {
         };
         let resource = found.as_ref().map_or_else(|| address::resource(server), |found| found.resource.clone());
         let iss = if issued.sends_iss { IssParameter::Required } else { IssParameter::Optional };
-        Ok(Self { resource, scopes: found.and_then(|found| found.scopes), server: settings.override_endpoints(issued), iss })
+        Ok(Self {
+            resource,
+            scopes: found.and_then(|found| found.scopes),
+            server: settings.override_endpoints(issued),
+            iss,
+        })
     }
 
     /// The issuer, as a pending sign-in stores it.
@@ -138,13 +143,18 @@ mod tests {
             .answer(&LOGIN.replace("login", "second"), 200, login("https://second.example"))
     }
 
-    async fn found(remote: &ScriptedFetch, settings: &Settings, before: Option<&str>) -> Result<Discovery, MetadataError> {
-        Discovery::find(remote, &url("https://example.org/mcp?key=1"), settings, &TokenChallenge::default(), before).await
+    async fn discover(
+        remote: &ScriptedFetch,
+        settings: &Settings,
+        before: Option<&str>,
+    ) -> Result<Discovery, MetadataError> {
+        Discovery::find(remote, &url("https://example.org/mcp?key=1"), settings, &TokenChallenge::default(), before)
+            .await
     }
 
     #[tokio::test]
     async fn resource_is_named_as_the_server_writes_it() {
-        let found = found(&remote(), &Settings::default(), None).await.unwrap();
+        let found = discover(&remote(), &Settings::default(), None).await.unwrap();
         assert_eq!((found.resource.as_str(), found.iss), ("https://example.org", IssParameter::Required));
         assert_eq!(found.server.issuer, "https://login.example");
         assert!(found.scopes.unwrap().contains("a"));
@@ -152,7 +162,7 @@ mod tests {
 
     #[tokio::test]
     async fn previous_issuer_is_preferred_among_several() {
-        let issuer = async |before| found(&remote(), &Settings::default(), before).await.unwrap().server.issuer;
+        let issuer = async |before| discover(&remote(), &Settings::default(), before).await.unwrap().server.issuer;
         assert_eq!(issuer(Some("https://second.example")).await, "https://second.example");
         assert_eq!(issuer(Some("https://gone.example")).await, "https://login.example");
     }
@@ -165,12 +175,12 @@ mod tests {
             ..Settings::default()
         };
         let remote = remote();
-        let manual = found(&remote, &settings, None).await.unwrap();
+        let manual = discover(&remote, &settings, None).await.unwrap();
         assert!(remote.urls().is_empty());
         assert_eq!((manual.resource.as_str(), manual.iss), ("https://example.org/mcp", IssParameter::Unchecked));
         assert_eq!(manual.server.sign_in_page().unwrap().as_str(), "https://own.example/authorize");
         let one = Settings { authorization_url: None, ..settings };
-        let mixed = found(&remote, &one, None).await.unwrap();
+        let mixed = discover(&remote, &one, None).await.unwrap();
         assert_eq!(mixed.server.token_endpoint.as_str(), "https://own.example/token");
         assert_eq!(mixed.server.sign_in_page().unwrap().as_str(), "https://login.example/authorize");
     }
@@ -180,14 +190,14 @@ mod tests {
         let second = url(&LOGIN.replace("login", "second"));
         let settings = Settings { metadata_url: Some(second.clone()), ..Settings::default() };
         let chosen = remote();
-        assert_eq!(found(&chosen, &settings, None).await.unwrap().server.issuer, "https://second.example");
+        assert_eq!(discover(&chosen, &settings, None).await.unwrap().server.issuer, "https://second.example");
         assert_eq!(chosen.urls(), [RESOURCE, second.as_str()]);
     }
 
     #[tokio::test]
     async fn configured_issuer_overrides_the_server() {
         let settings = Settings { issuer: Some("https://second.example".to_owned()), ..Settings::default() };
-        let said = found(&remote(), &settings, Some("https://login.example")).await.unwrap();
+        let said = discover(&remote(), &settings, Some("https://login.example")).await.unwrap();
         assert_eq!(
             (said.server.issuer.as_str(), said.resource.as_str()),
             ("https://second.example", "https://example.org")
@@ -197,28 +207,31 @@ mod tests {
             200,
             r#"{"issuer":"https://second.example","token_endpoint":"https://second.example/token"}"#,
         );
-        assert_eq!(found(&silent, &settings, None).await.unwrap().resource, "https://example.org/mcp");
+        assert_eq!(discover(&silent, &settings, None).await.unwrap().resource, "https://example.org/mcp");
         let elsewhere = Settings { metadata_url: Some(url(LOGIN)), ..settings.clone() };
-        let wrong = found(&remote(), &elsewhere, None).await.unwrap_err();
+        let wrong = discover(&remote(), &elsewhere, None).await.unwrap_err();
         assert!(matches!(wrong, MetadataError::WrongIssuer { .. }), "{wrong}");
         let ends = Some(url("https://own.example/x"));
         let manual = Settings { authorization_url: ends.clone(), token_url: ends, ..settings };
-        let manual = found(&remote(), &manual, None).await.unwrap();
+        let manual = discover(&remote(), &manual, None).await.unwrap();
         assert_eq!((manual.server.issuer.as_str(), manual.iss), ("https://second.example", IssParameter::Optional));
     }
 
     #[tokio::test]
     async fn server_without_metadata_is_legacy_only_if_the_operator_allows_it() {
         let nothing = Arc::<ScriptedFetch>::default();
-        let refused = found(&nothing, &Settings::default(), None).await.unwrap_err();
+        let refused = discover(&nothing, &Settings::default(), None).await.unwrap_err();
         assert!(matches!(refused, MetadataError::NoResource { .. }), "{refused}");
         let settings = Settings { old_servers: OldServers::Allow, ..Settings::default() };
-        let old = found(&nothing, &settings, None).await.unwrap();
+        let old = discover(&nothing, &settings, None).await.unwrap();
         assert_eq!(
             (old.server.issuer.as_str(), old.resource.as_str()),
             ("https://example.org", "https://example.org/mcp")
         );
-        let told = TokenChallenge { resource_metadata: Some("https://example.org/none".to_owned()), ..TokenChallenge::default() };
+        let told = TokenChallenge {
+            resource_metadata: Some("https://example.org/none".to_owned()),
+            ..TokenChallenge::default()
+        };
         let told = Discovery::find(&*nothing, &url("https://example.org/mcp"), &settings, &told, None).await;
         assert!(told.is_err(), "it named a metadata URL, and that was wrong");
     }

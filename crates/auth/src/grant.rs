@@ -2,11 +2,11 @@
 //!
 //! [`crate::discovery`] finds the authorization server, and [`crate::unattended`] stores the token.
 
+pub mod assertion;
 pub mod client;
 pub mod configured;
 pub mod enterprise;
 pub mod google;
-pub mod assertion;
 pub mod workload;
 
 use toolway_config::Secret;
@@ -24,7 +24,7 @@ use crate::{
     proof::Prover,
     scope::Scopes,
     settings::Settings,
-    token::{ClientAuth, TokenError, TokenResponse, TokenRequest},
+    token::{ClientAuth, TokenError, TokenRequest, TokenResponse},
 };
 
 /// How a token is requested.
@@ -78,9 +78,7 @@ pub enum GrantError {
         own: &'static str,
     },
     /// Only the server names this issuer; nothing was sent.
-    #[error(
-        "{what} was not sent to {issuer}, which only the server names; if it is correct, set `oauth.issuer`"
-    )]
+    #[error("{what} was not sent to {issuer}, which only the server names; if it is correct, set `oauth.issuer`")]
     IssuerNotConfigured {
         /// What would have been sent.
         what: &'static str,
@@ -123,7 +121,9 @@ impl Grant {
     /// CVE-2026-104850, before the first token: a server could name any authorization server and receive it.
     pub(crate) fn check_issuer_named(&self, settings: &Settings, issuer: &str) -> Result<(), GrantError> {
         match self.sensitive_input() {
-            Some(what) if !settings.names_authorization_server() => Err(GrantError::IssuerNotConfigured { what, issuer: issuer.to_owned() }),
+            Some(what) if !settings.names_authorization_server() => {
+                Err(GrantError::IssuerNotConfigured { what, issuer: issuer.to_owned() })
+            }
             _ => Ok(()),
         }
     }

@@ -11,7 +11,7 @@ use crate::{
     proof::{ProofError, ProofKeys},
     refresh_tracker::RefreshTracker,
     settings::Settings,
-    token::{TokenError, TokenResponse, TokenRequest},
+    token::{TokenError, TokenRequest, TokenResponse},
     vault::Vault,
 };
 
@@ -60,13 +60,13 @@ impl TokenRefresh<'_> {
         if tokens.access != *stale {
             return Ok(credential);
         }
-        let renewed = match self.request(key, &credential).await {
+        let refreshed = match self.request(key, &credential).await {
             Ok(reply) => Credential { tokens: Some(tokens.refreshed(reply, now())?), ..credential },
-            Err(error) => return Err(self.refused(key, credential, error).await),
+            Err(error) => return Err(self.handle_refusal(key, credential, error).await),
         };
-        self.refreshes.keep(self.vault, key, &renewed, &kept).await;
+        self.refreshes.store(self.vault, key, &refreshed, &kept).await;
         drop(lock);
-        Ok(renewed)
+        Ok(refreshed)
     }
 
     async fn request(&self, key: &CredentialKey, credential: &Credential) -> Result<TokenResponse, RefreshError> {
@@ -103,7 +103,7 @@ impl TokenRefresh<'_> {
     }
 
     /// Deletes what was rejected for good: the tokens, or a dynamically registered client that is no longer known.
-    async fn refused(&self, key: &CredentialKey, credential: Credential, error: RefreshError) -> RefreshError {
+    async fn handle_refusal(&self, key: &CredentialKey, credential: Credential, error: RefreshError) -> RefreshError {
         let RefreshError::Rejected(refusal) = &error else { return error };
         let forgotten = if refusal.has_code("invalid_grant") {
             Credential { tokens: None, ..credential }.store(self.vault, key).await

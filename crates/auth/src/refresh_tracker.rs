@@ -16,15 +16,15 @@ use tokio_util::task::TaskTracker;
 use toolway_config::Secret;
 
 use crate::{
-    credential::{Credential, CredentialError, CredentialKey},
     cooldown::AFTER_FAILURE,
+    credential::{Credential, CredentialError, CredentialKey},
     vault::Vault,
 };
 
 /// Refreshes in progress. Clones share the same state.
 #[derive(Clone, Default)]
 pub struct RefreshTracker {
-    under_way: TaskTracker,
+    in_progress: TaskTracker,
     // Nothing awaits under this lock.
     unsaved: Arc<Mutex<HashMap<CredentialKey, Unsaved>>>,
 }
@@ -43,16 +43,16 @@ pub const LAST_WAIT: Duration = Duration::from_secs(30);
 
 impl RefreshTracker {
     /// Whether there is something to wait for at shutdown.
-    pub fn is_under_way(&self) -> bool {
-        !self.under_way.is_empty() || !self.unsaved.lock().is_empty()
+    pub fn is_in_progress(&self) -> bool {
+        !self.in_progress.is_empty() || !self.unsaved.lock().is_empty()
     }
 
     /// Waits for refreshes in progress and stores their results. Returns whether everything was stored within
     /// [`LAST_WAIT`].
     pub async fn settle(&self, vault: &dyn Vault) -> bool {
-        self.under_way.close();
+        self.in_progress.close();
         let settled = timeout(LAST_WAIT, async {
-            self.under_way.wait().await;
+            self.in_progress.wait().await;
             let unsaved: Vec<_> = self.unsaved.lock().keys().cloned().collect();
             for key in &unsaved {
                 self.save(vault, key).await;
@@ -61,8 +61,8 @@ impl RefreshTracker {
         settled.await.is_ok() && self.unsaved.lock().is_empty()
     }
 
-    pub(crate) fn spawn<T: Send + 'static>(&self, renewal: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
-        self.under_way.spawn(renewal)
+    pub(crate) fn spawn<T: Send + 'static>(&self, refresh: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        self.in_progress.spawn(refresh)
     }
 
     /// The newer of `kept`, which is in the vault, and an unsaved credential that replaces it.
@@ -79,7 +79,7 @@ impl RefreshTracker {
     }
 
     /// Stores a credential in place of `kept`; keeps it in memory if that fails. The caller holds the lock.
-    pub(crate) async fn keep(&self, vault: &dyn Vault, key: &CredentialKey, new: &Credential, kept: &Credential) {
+    pub(crate) async fn store(&self, vault: &dyn Vault, key: &CredentialKey, new: &Credential, kept: &Credential) {
         match new.store(vault, key).await {
             Ok(()) => drop(self.unsaved.lock().remove(key)),
             Err(error) => {
@@ -93,7 +93,7 @@ impl RefreshTracker {
     }
 
     /// Whether an unsaved credential is due for another attempt.
-    pub(crate) fn is_to_be_saved(&self, key: &CredentialKey) -> bool {
+    pub(crate) fn needs_save(&self, key: &CredentialKey) -> bool {
         let mut unsaved = self.unsaved.lock();
         let due = unsaved.get_mut(key).filter(|unsaved| unsaved.again <= Instant::now());
         due.map(|unsaved| unsaved.again = Instant::now() + AFTER_FAILURE).is_some()
@@ -112,7 +112,7 @@ impl RefreshTracker {
             Some(kept) => {
                 let newest = self.newest(key, kept.clone());
                 if newest != kept {
-                    self.keep(vault, key, &newest, &kept).await;
+                    self.store(vault, key, &newest, &kept).await;
                 }
             }
             // The user has signed out.
@@ -128,6 +128,6 @@ fn access(credential: &Credential) -> Option<Secret> {
 
 impl fmt::Debug for RefreshTracker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RefreshTracker").field("under_way", &self.under_way.len()).finish_non_exhaustive()
+        f.debug_struct("RefreshTracker").field("in_progress", &self.in_progress.len()).finish_non_exhaustive()
     }
 }

@@ -74,7 +74,8 @@ pub fn choose_client(
         return Ok(ClientChoice::Known(configured(server, id, settings.client_secret.as_ref())?));
     }
     // Such a client id must be an https URL with a path.
-    let usable = |document: &&Url| server.supports_client_documents && document.scheme() == "https" && document.path() != "/";
+    let usable =
+        |document: &&Url| server.supports_client_documents && document.scheme() == "https" && document.path() != "/";
     if let Some(document) = settings.client_document.as_ref().filter(usable) {
         return Ok(ClientChoice::Known(documented(document)));
     }
@@ -96,8 +97,7 @@ pub async fn register(
     let refused = |said: String| RegistrationError::Refused { endpoint: address::redacted(endpoint), said };
     let mut request = Request::new(Bytes::from(metadata.document(method).to_string()));
     *request.method_mut() = Method::POST;
-    *request.uri_mut() =
-        endpoint.as_str().parse().map_err(|_| refused("the URL is invalid".to_owned()))?;
+    *request.uri_mut() = endpoint.as_str().parse().map_err(|_| refused("the URL is invalid".to_owned()))?;
     let json = HeaderValue::from_static("application/json");
     request.headers_mut().insert(header::CONTENT_TYPE, json.clone());
     request.headers_mut().insert(header::ACCEPT, json);
@@ -162,7 +162,14 @@ fn configured(server: &ServerMetadata, id: &str, secret: Option<&Secret>) -> Res
         None => AuthMethod::None,
     };
     let (id, secret) = (id.to_owned(), secret.cloned());
-    Ok(Registration { id, secret, method, source: RegistrationSource::Configured, redirect: None, secret_expires_at: None })
+    Ok(Registration {
+        id,
+        secret,
+        method,
+        source: RegistrationSource::Configured,
+        redirect: None,
+        secret_expires_at: None,
+    })
 }
 
 fn documented(document: &Url) -> Registration {
@@ -247,7 +254,7 @@ mod tests {
     use toolway_config::Secret;
     use url::Url;
 
-    use super::{RegistrationError, ClientChoice, ClientMetadata, client_document, register, choose_client};
+    use super::{ClientChoice, ClientMetadata, RegistrationError, choose_client, client_document, register};
     use crate::{
         credential::{AuthMethod, Registration, RegistrationSource},
         metadata::ServerMetadata,
@@ -271,7 +278,7 @@ mod tests {
         }
     }
 
-    async fn registered(server: &ServerMetadata, reply: &Value) -> (Value, Result<Registration, RegistrationError>) {
+    async fn register_with(server: &ServerMetadata, reply: &Value) -> (Value, Result<Registration, RegistrationError>) {
         let remote = Arc::<ScriptedFetch>::default().answer(ENDPOINT, 201, reply.to_string());
         let (redirect, scopes) = (url("http://127.0.0.1:7/callback"), Scopes::parse("a b").unwrap());
         let metadata = ClientMetadata { name: "Toolway", redirect: &redirect, scopes: &scopes };
@@ -280,8 +287,8 @@ mod tests {
         (said.unwrap_or_default(), done)
     }
 
-    fn known(way: ClientChoice) -> Registration {
-        match way {
+    fn known_client(choice: ClientChoice) -> Registration {
+        match choice {
             ClientChoice::Known(registration) => registration,
             ClientChoice::Register(endpoint) => panic!("registers at {endpoint}"),
         }
@@ -291,7 +298,7 @@ mod tests {
     fn configured_client_precedes_document_and_document_precedes_registration() {
         let mut settings =
             Settings { client_document: Some(url("https://toolway.example/client.json")), ..Settings::default() };
-        let documented = known(choose_client(&server(None), &settings, None, 0).unwrap());
+        let documented = known_client(choose_client(&server(None), &settings, None, 0).unwrap());
         assert_eq!(
             (documented.id.as_str(), documented.method),
             ("https://toolway.example/client.json", AuthMethod::None)
@@ -301,7 +308,10 @@ mod tests {
         let bare = Settings { client_document: Some(url("https://toolway.example/")), ..Settings::default() };
         assert_eq!(choose_client(&server(None), &bare, None, 0).unwrap(), ClientChoice::Register(url(ENDPOINT)));
         settings.client_id = Some("mine".to_owned());
-        assert_eq!(known(choose_client(&server(None), &settings, None, 0).unwrap()).source, RegistrationSource::Configured);
+        assert_eq!(
+            known_client(choose_client(&server(None), &settings, None, 0).unwrap()).source,
+            RegistrationSource::Configured
+        );
         let closed = ServerMetadata { registration_endpoint: None, supports_client_documents: false, ..server(None) };
         let asks = choose_client(&closed, &Settings::default(), None, 0).unwrap_err();
         assert!(asks.to_string().contains("oauth.clientId"), "{asks}");
@@ -310,9 +320,9 @@ mod tests {
     #[tokio::test]
     async fn registration_is_reused_until_its_secret_expires() {
         let reply = json!({ "client_id": "c", "client_secret": "s", "client_secret_expires_at": 50 });
-        let kept = registered(&server(Some(&["client_secret_basic"])), &reply).await.1.unwrap();
+        let kept = register_with(&server(Some(&["client_secret_basic"])), &reply).await.1.unwrap();
         let again = choose_client(&server(None), &Settings::default(), Some(&kept), 49).unwrap();
-        assert_eq!(known(again), kept);
+        assert_eq!(known_client(again), kept);
         let ended = choose_client(&server(None), &Settings::default(), Some(&kept), 50).unwrap();
         assert_eq!(ended, ClientChoice::Register(url(ENDPOINT)));
     }
@@ -324,7 +334,7 @@ mod tests {
             client_secret: Some(Secret::new("s")),
             ..Settings::default()
         };
-        let method = |methods| choose_client(&server(methods), &settings, None, 0).map(|way| known(way).method);
+        let method = |methods| choose_client(&server(methods), &settings, None, 0).map(|way| known_client(way).method);
         assert_eq!(method(None), Ok(AuthMethod::Basic));
         assert_eq!(method(Some(&["client_secret_post", "client_secret_basic"])), Ok(AuthMethod::Basic));
         assert_eq!(method(Some(&["client_secret_post"])), Ok(AuthMethod::Post));
@@ -334,7 +344,7 @@ mod tests {
     #[tokio::test]
     async fn client_metadata_is_sent_and_the_response_selects_the_method() {
         let (said, done) =
-            registered(&server(Some(&["none"])), &json!({ "client_id": "c", "client_secret": "s" })).await;
+            register_with(&server(Some(&["none"])), &json!({ "client_id": "c", "client_secret": "s" })).await;
         assert_eq!(
             said,
             json!({
@@ -348,13 +358,13 @@ mod tests {
             })
         );
         assert_eq!(done.unwrap().method, AuthMethod::None, "as requested");
-        let unasked = registered(&server(None), &json!({ "client_id": "c", "client_secret": "s" })).await.1;
+        let unasked = register_with(&server(None), &json!({ "client_id": "c", "client_secret": "s" })).await.1;
         assert_eq!(unasked.unwrap().method, AuthMethod::Basic);
-        let public = registered(&server(None), &json!({ "client_id": "c" })).await.1;
+        let public = register_with(&server(None), &json!({ "client_id": "c" })).await.1;
         assert_eq!(public.unwrap().method, AuthMethod::None);
         let post =
             json!({ "client_id": "c", "client_secret": "s", "token_endpoint_auth_method": "client_secret_post" });
-        assert_eq!(registered(&server(None), &post).await.1.unwrap().method, AuthMethod::Post);
+        assert_eq!(register_with(&server(None), &post).await.1.unwrap().method, AuthMethod::Post);
     }
 
     #[tokio::test]
@@ -365,7 +375,7 @@ mod tests {
             json!({ "client_id": "c", "token_endpoint_auth_method": "client_secret_basic" }),
             json!({ "client_id": "c", "token_endpoint_auth_method": "private_key_jwt" }),
         ] {
-            let refused = registered(&server(None), &reply).await.1.unwrap_err();
+            let refused = register_with(&server(None), &reply).await.1.unwrap_err();
             assert!(matches!(refused, RegistrationError::Refused { .. }), "{reply}");
         }
         let remote = Arc::<ScriptedFetch>::default().answer(

@@ -169,7 +169,7 @@ pub struct TooManyRounds;
 
 #[cfg(test)]
 mod tests {
-    use super::{InvalidScopes, MAX_SCOPES, Rounds, Scopes, ScopeSources, TooManyRounds};
+    use super::{InvalidScopes, MAX_SCOPES, Rounds, ScopeSources, Scopes, TooManyRounds};
 
     fn scopes(text: &str) -> Scopes {
         Scopes::parse(text).unwrap()
@@ -189,7 +189,8 @@ mod tests {
     #[test]
     fn challenge_precedes_the_resource_list() {
         let (challenged, listed) = (scopes("files"), scopes("files mail"));
-        let sources = ScopeSources { challenged: Some(&challenged), resource: Some(&listed), ..ScopeSources::default() };
+        let sources =
+            ScopeSources { challenged: Some(&challenged), resource: Some(&listed), ..ScopeSources::default() };
         assert_eq!(sources.choose(), challenged);
         assert_eq!(ScopeSources { challenged: None, ..sources }.choose(), listed);
         assert!(ScopeSources::default().choose().is_empty());

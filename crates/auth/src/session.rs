@@ -5,9 +5,9 @@
 //! browser is available, the result is a [`SignInRequired`] until a sign-in succeeds; a sign-in by another process is
 //! noticed.
 
-pub(crate) mod slot;
 pub(crate) mod active;
 mod round;
+pub(crate) mod slot;
 
 use std::{
     fmt,
@@ -24,21 +24,21 @@ use tokio::sync::{Semaphore, watch};
 use toolway_config::Secret;
 use toolway_wire::{
     error::WireError,
-    up::credential::{Challenge, Credentials, ChallengeAction, OutgoingRequest},
+    up::credential::{Challenge, ChallengeAction, Credentials, OutgoingRequest},
 };
 use url::Url;
 
-use self::{slot::CredentialSlot, active::ActiveCredential};
+use self::{active::ActiveCredential, slot::CredentialSlot};
 use crate::{
     browser::Browser,
     challenge::TokenChallenge,
-    credential::{Credential, CredentialKey, now},
-    sign_in_required::{SignInRequired, SignInReason},
-    refresh::{TokenRefresh, RefreshError},
-    refresh_tracker::RefreshTracker,
     cooldown::{AFTER_FAILURE, Cooldown},
+    credential::{Credential, CredentialKey, now},
+    refresh::{RefreshError, TokenRefresh},
+    refresh_tracker::RefreshTracker,
     scope::Rounds,
     sign_in::SignIn,
+    sign_in_required::{SignInReason, SignInRequired},
 };
 
 /// Credentials of one principal at one server. Clones share the same state.
@@ -68,7 +68,7 @@ struct Shared {
     // Nothing awaits under this lock.
     rounds: Mutex<Rounds>,
     /// Only one refusal is handled at a time.
-    answering: Semaphore,
+    handling: Semaphore,
     /// Only one refresh runs at a time; other processes wait for the lock of the vault.
     refreshing: Semaphore,
     /// Pause after a failed refresh.
@@ -87,7 +87,7 @@ impl Session {
             options,
             held: CredentialSlot::default(),
             rounds: Mutex::default(),
-            answering: Semaphore::new(1),
+            handling: Semaphore::new(1),
             refreshing: Semaphore::new(1),
             cooldown: Cooldown::default(),
             failed: AtomicU64::new(0),
@@ -108,7 +108,7 @@ impl Session {
 
     /// Signs in now, regardless of the current credential.
     pub async fn sign_in(&self, demand: &TokenChallenge) -> Result<(), SignInRequired> {
-        let _one = self.shared.answering.acquire().await;
+        let _one = self.shared.handling.acquire().await;
         let signed_in = self.shared.round(demand, None, SignInReason::NotSignedIn).await;
         self.shared.publish(signed_in)
     }
@@ -126,19 +126,22 @@ impl Session {
 }
 
 impl Credentials for Session {
-    fn headers<'a>(&'a self, sending: OutgoingRequest<'a>) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
+    fn headers<'a>(
+        &'a self,
+        sending: OutgoingRequest<'a>,
+    ) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
         Box::pin(self.shared.headers(sending))
     }
 
     fn handle_challenge(&self, challenge: Challenge) -> BoxFuture<'_, ChallengeAction> {
         Box::pin(async move {
-            match self.shared.answer(&challenge).await {
-                Answer::Again => {
+            match self.shared.react_to_challenge(&challenge).await {
+                Reaction::Retry => {
                     self.shared.needed.send_replace(None);
                     ChallengeAction::Retry
                 }
-                Answer::Final => ChallengeAction::GiveUp,
-                Answer::SignInRequired(needed) => {
+                Reaction::Final => ChallengeAction::GiveUp,
+                Reaction::SignInRequired(needed) => {
                     self.shared.needed.send_replace(Some(*needed));
                     ChallengeAction::GiveUp
                 }
@@ -162,8 +165,8 @@ impl fmt::Debug for Session {
 }
 
 /// Reaction to a refusal.
-enum Answer {
-    Again,
+enum Reaction {
+    Retry,
     /// No credential would help, or the reason is already known.
     Final,
     SignInRequired(Box<SignInRequired>),
@@ -172,7 +175,10 @@ enum Answer {
 // === impl Shared ===
 
 impl Shared {
-    async fn headers(self: &Arc<Self>, sending: OutgoingRequest<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, WireError> {
+    async fn headers(
+        self: &Arc<Self>,
+        sending: OutgoingRequest<'_>,
+    ) -> Result<Vec<(HeaderName, HeaderValue)>, WireError> {
         // A token is sent only to the origin that it is for.
         if sending.url.origin() != self.options.sign_in.server.origin() {
             return Ok(Vec::new());
@@ -184,9 +190,12 @@ impl Shared {
     }
 
     /// The refreshed token; the old one if the refresh failed and it is still valid; `None` if the sign-in has expired.
-    async fn refresh_before_expiry(self: &Arc<Self>, held: Arc<ActiveCredential>) -> Result<Option<Arc<ActiveCredential>>, WireError> {
+    async fn refresh_before_expiry(
+        self: &Arc<Self>,
+        held: Arc<ActiveCredential>,
+    ) -> Result<Option<Arc<ActiveCredential>>, WireError> {
         match self.refresh_in_task(&held).await {
-            Ok(renewed) => Ok(Some(renewed)),
+            Ok(refreshed) => Ok(Some(refreshed)),
             Err(RefreshError::Expired | RefreshError::Rejected(_)) => Ok(None),
             Err(_) if !held.tokens.is_expired(now()) => Ok(Some(held)),
             Err(RefreshError::Vault(error)) => Err(WireError::Vault(error.to_string())),
@@ -196,41 +205,48 @@ impl Shared {
         }
     }
 
-    async fn answer(self: &Arc<Self>, challenge: &Challenge) -> Answer {
+    async fn react_to_challenge(self: &Arc<Self>, challenge: &Challenge) -> Reaction {
         let demand = TokenChallenge::parse(challenge.challenges.iter().map(String::as_str));
         let for_scopes = challenge.status == StatusCode::FORBIDDEN;
-        if (for_scopes && !demand.needs_more_scopes()) || challenge.url.origin() != self.options.sign_in.server.origin() {
-            return Answer::Final;
+        if (for_scopes && !demand.needs_more_scopes()) || challenge.url.origin() != self.options.sign_in.server.origin()
+        {
+            return Reaction::Final;
         }
         let failed = self.failed.load(Ordering::Relaxed);
-        let _one = self.answering.acquire().await;
+        let _one = self.handling.acquire().await;
         let held = match self.latest(challenge.presented.as_ref()).await {
             Ok(held) => held,
             Err(problem) => return self.require_sign_in(SignInReason::Vault(problem)),
         };
         if let Some(held) = &held {
             if !held.matches(challenge.presented.as_ref()) {
-                return Answer::Again;
+                return Reaction::Retry;
             }
             // The nonce was recorded with the response.
             if challenge.wants_nonce() && held.uses_proofs() {
-                return Answer::Again;
+                return Reaction::Retry;
             }
         }
         // A user who has just declined is not asked again for each request that was waiting.
         if self.failed.load(Ordering::Relaxed) != failed {
-            return Answer::Final;
+            return Reaction::Final;
         }
         if for_scopes { self.step_up(&demand, held).await } else { self.recover(&demand, held).await }
     }
 
     /// Reacts to a 401: refreshes if possible, otherwise signs in.
-    async fn recover(self: &Arc<Self>, demand: &TokenChallenge, held: Option<Arc<ActiveCredential>>) -> Answer {
-        let why = if held.is_some() || self.has_stored_credential().await { SignInReason::Expired } else { SignInReason::NotSignedIn };
+    async fn recover(self: &Arc<Self>, demand: &TokenChallenge, held: Option<Arc<ActiveCredential>>) -> Reaction {
+        let why = if held.is_some() || self.has_stored_credential().await {
+            SignInReason::Expired
+        } else {
+            SignInReason::NotSignedIn
+        };
         if let Some(held) = held.as_ref().filter(|held| held.may_refresh_after_refusal()) {
             match self.refresh_in_task(held).await {
-                Ok(_) => return Answer::Again,
-                Err(RefreshError::Unavailable(error)) => return self.require_sign_in(SignInReason::Unavailable(Box::new(error))),
+                Ok(_) => return Reaction::Retry,
+                Err(RefreshError::Unavailable(error)) => {
+                    return self.require_sign_in(SignInReason::Unavailable(Box::new(error)));
+                }
                 Err(RefreshError::Vault(error)) => return self.require_sign_in(SignInReason::Vault(error.to_string())),
                 Err(RefreshError::Failed(problem)) => return self.require_sign_in(SignInReason::Failed(problem)),
                 Err(RefreshError::Expired | RefreshError::Rejected(_)) => {}
@@ -240,23 +256,31 @@ impl Shared {
     }
 
     /// Reacts to a 403 that names scopes: signs in with them and with all scopes requested before.
-    async fn step_up(self: &Arc<Self>, demand: &TokenChallenge, held: Option<Arc<ActiveCredential>>) -> Answer {
+    async fn step_up(self: &Arc<Self>, demand: &TokenChallenge, held: Option<Arc<ActiveCredential>>) -> Reaction {
         let why = SignInReason::MoreScopes(demand.scopes.clone().unwrap_or_default());
         self.interactive(demand, held, why).await
     }
 
-    async fn interactive(self: &Arc<Self>, demand: &TokenChallenge, held: Option<Arc<ActiveCredential>>, why: SignInReason) -> Answer {
+    async fn interactive(
+        self: &Arc<Self>,
+        demand: &TokenChallenge,
+        held: Option<Arc<ActiveCredential>>,
+        why: SignInReason,
+    ) -> Reaction {
         match self.round(demand, held, why).await {
-            Ok(()) => Answer::Again,
+            Ok(()) => Reaction::Retry,
             Err(needed) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
-                Answer::SignInRequired(needed)
+                Reaction::SignInRequired(needed)
             }
         }
     }
 
     /// Refreshes in a task of its own, which finishes and stores the result even if the caller is cancelled.
-    async fn refresh_in_task(self: &Arc<Self>, held: &Arc<ActiveCredential>) -> Result<Arc<ActiveCredential>, RefreshError> {
+    async fn refresh_in_task(
+        self: &Arc<Self>,
+        held: &Arc<ActiveCredential>,
+    ) -> Result<Arc<ActiveCredential>, RefreshError> {
         let (shared, stale) = (Arc::clone(self), Arc::clone(held));
         let refresh = self.options.refreshes.spawn(async move { shared.refresh(stale).await });
         refresh.await.unwrap_or_else(|_| Err(RefreshError::Failed("the refresh task was interrupted".to_owned())))
@@ -281,7 +305,8 @@ impl Shared {
             }
             Ok(credential) => {
                 // The authorization server answers again, so a transient reason is obsolete.
-                self.needed.send_if_modified(|needed| needed.take_if(|needed| needed.replacement_error().is_some()).is_some());
+                self.needed
+                    .send_if_modified(|needed| needed.take_if(|needed| needed.replacement_error().is_some()).is_some());
                 let held = self.presentable(stale.key.clone(), &credential).map_err(RefreshError::Failed)?;
                 self.held.set(held).ok_or(RefreshError::Expired)
             }
@@ -300,7 +325,7 @@ impl Shared {
     /// Retries to store an unsaved credential in the background.
     fn save(self: &Arc<Self>, key: &CredentialKey) {
         let refreshes = &self.options.refreshes;
-        if refreshes.is_to_be_saved(key) {
+        if refreshes.needs_save(key) {
             let (shared, key) = (Arc::clone(self), key.clone());
             refreshes.spawn(async move {
                 shared.options.refreshes.save(&*shared.options.sign_in.vault, &key).await;
@@ -346,13 +371,17 @@ impl Shared {
         Ok(self.held.set(held))
     }
 
-    fn presentable(&self, key: CredentialKey, credential: &Credential) -> Result<Option<Arc<ActiveCredential>>, String> {
+    fn presentable(
+        &self,
+        key: CredentialKey,
+        credential: &Credential,
+    ) -> Result<Option<Arc<ActiveCredential>>, String> {
         let held = ActiveCredential::of(key, credential, self.options.sign_in.proofs.as_deref())?;
         Ok(held.map(Arc::new))
     }
 
-    fn require_sign_in(&self, why: SignInReason) -> Answer {
-        Answer::SignInRequired(self.requirement(why, None))
+    fn require_sign_in(&self, why: SignInReason) -> Reaction {
+        Reaction::SignInRequired(self.requirement(why, None))
     }
 
     fn requirement(&self, why: SignInReason, address: Option<Secret>) -> Box<SignInRequired> {

@@ -9,7 +9,7 @@ use url::Url;
 
 use crate::{
     address,
-    authorize::{SignInParams, CallbackError, NoRandomness, PendingSignIn},
+    authorize::{CallbackError, NoRandomness, PendingSignIn, SignInParams},
     challenge::TokenChallenge,
     credential::{
         Credential, CredentialError, CredentialKey, Registration, RegistrationSource, TokenKind, Tokens, now,
@@ -17,11 +17,11 @@ use crate::{
     discovery::Discovery,
     fetch::{Fetch, FetchError},
     metadata::MetadataError,
-    sign_in_required::SignInReason,
     proof::{ProofError, ProofKeys},
-    registration::{self, CLIENT_NAME, RegistrationError, ClientChoice, ClientMetadata},
-    scope::{Scopes, ScopeSources},
+    registration::{self, CLIENT_NAME, ClientChoice, ClientMetadata, RegistrationError},
+    scope::{ScopeSources, Scopes},
     settings::Settings,
+    sign_in_required::SignInReason,
     token::{TokenError, TokenRequest},
     vault::{Vault, VaultError},
 };
@@ -181,7 +181,7 @@ impl SignIn {
             proof_key: prover.map(|prover| prover.key()),
         };
         let key = pending.key();
-        self.keep(&key, &credential).await?;
+        self.store(&key, &credential).await?;
         Ok((key, credential))
     }
 
@@ -192,13 +192,13 @@ impl SignIn {
         let pending = pending.ok_or(SignInError::NoPendingSignIn)?;
         let mistake = pending.code(callback.expose(), now());
         if let Err(error @ (CallbackError::WrongRedirect { .. } | CallbackError::WrongState)) = mistake {
-            pending.keep(&*self.vault).await?;
+            pending.store(&*self.vault).await?;
             return Err(error.into());
         }
         let finished = self.finish(&pending, callback).await;
         // The code was not sent, so it is still valid.
         if let Err(SignInError::Token(TokenError::Fetch(FetchError::Unreachable { .. }))) = &finished {
-            pending.keep(&*self.vault).await?;
+            pending.store(&*self.vault).await?;
         }
         finished
     }
@@ -287,7 +287,7 @@ impl SignIn {
         Ok(credential.store(&*self.vault, &key).await?)
     }
 
-    async fn keep(&self, key: &CredentialKey, credential: &Credential) -> Result<(), CredentialError> {
+    async fn store(&self, key: &CredentialKey, credential: &Credential) -> Result<(), CredentialError> {
         let kept = Credential::all(&*self.vault, &self.principal, &credential.server).await?;
         let lock = self.vault.lock(key).await?;
         credential.store(&*self.vault, key).await?;

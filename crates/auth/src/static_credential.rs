@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue, header::AUTHORIZATION};
 use toolway_config::Secret;
 use toolway_wire::{
     error::WireError,
-    up::credential::{Challenge, Credentials, ChallengeAction, OutgoingRequest},
+    up::credential::{Challenge, ChallengeAction, Credentials, OutgoingRequest},
 };
 use url::{Origin, Url};
 
@@ -53,7 +53,10 @@ pub fn basic(username: &Secret, password: &Secret) -> Secret {
 }
 
 impl Credentials for StaticCredential {
-    fn headers<'a>(&'a self, sending: OutgoingRequest<'a>) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
+    fn headers<'a>(
+        &'a self,
+        sending: OutgoingRequest<'a>,
+    ) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
         let is_theirs = sending.url.origin() == self.origin;
         let headers = is_theirs.then(|| (self.name.clone(), self.value.clone())).into_iter().collect();
         Box::pin(async { Ok(headers) })
@@ -74,7 +77,7 @@ mod tests {
 
     use super::StaticCredential;
 
-    async fn sent(fixed: &StaticCredential, url: &str) -> Vec<String> {
+    async fn sent_headers(fixed: &StaticCredential, url: &str) -> Vec<String> {
         let (url, body) = (Url::parse(url).unwrap(), Bytes::new());
         let sending = OutgoingRequest { method: &Method::POST, url: &url, body: &body };
         let headers = fixed.headers(sending).await.unwrap();
@@ -85,13 +88,13 @@ mod tests {
     async fn each_kind_is_sent_to_its_own_origin_only() {
         let (server, secret) = (Url::parse("https://example.org/mcp").unwrap(), Secret::new);
         let bearer = StaticCredential::bearer(&server, &secret("t0k")).unwrap();
-        assert_eq!(sent(&bearer, "https://example.org/mcp?x").await, ["authorization: Bearer t0k"]);
-        assert!(sent(&bearer, "https://example.org:8443/mcp").await.is_empty(), "another port");
-        assert!(sent(&bearer, "http://example.org/mcp").await.is_empty(), "another scheme");
+        assert_eq!(sent_headers(&bearer, "https://example.org/mcp?x").await, ["authorization: Bearer t0k"]);
+        assert!(sent_headers(&bearer, "https://example.org:8443/mcp").await.is_empty(), "another port");
+        assert!(sent_headers(&bearer, "http://example.org/mcp").await.is_empty(), "another scheme");
         let basic = StaticCredential::basic(&server, &secret("ada"), &secret("s3cret")).unwrap();
-        assert_eq!(sent(&basic, "https://example.org/").await, ["authorization: Basic YWRhOnMzY3JldA=="]);
+        assert_eq!(sent_headers(&basic, "https://example.org/").await, ["authorization: Basic YWRhOnMzY3JldA=="]);
         let key = StaticCredential::key(&server, "X-Api-Key", &secret("k")).unwrap();
-        assert_eq!(sent(&key, "https://example.org/").await, ["x-api-key: k"]);
+        assert_eq!(sent_headers(&key, "https://example.org/").await, ["x-api-key: k"]);
         assert!(!format!("{bearer:?} {basic:?} {key:?}").contains("t0k"));
         assert!(StaticCredential::bearer(&server, &secret("a\nb")).is_err());
     }

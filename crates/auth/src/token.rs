@@ -91,7 +91,10 @@ pub enum TokenError {
     #[error(transparent)]
     Fetch(#[from] FetchError),
     /// The token endpoint returned an error.
-    #[error("token request to {endpoint} refused: {code}{}", description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
+    #[error(
+        "token request to {endpoint} refused: {code}{}",
+        description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default()
+    )]
     Refused {
         /// Token endpoint.
         endpoint: String,
@@ -145,8 +148,7 @@ impl TokenRequest<'_> {
     fn http(&self) -> Result<Request<Bytes>, TokenError> {
         let mut request = Request::new(Bytes::from(self.body()));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() =
-            self.endpoint.as_str().parse().map_err(|_| self.malformed("the URL is invalid"))?;
+        *request.uri_mut() = self.endpoint.as_str().parse().map_err(|_| self.malformed("the URL is invalid"))?;
         let headers = request.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
@@ -187,7 +189,8 @@ impl TokenRequest<'_> {
         }
         if response.status() == StatusCode::OK {
             // The parser's message could quote a token.
-            let reply: Reply = serde_json::from_slice(body).map_err(|_| self.malformed("it is not a token response"))?;
+            let reply: Reply =
+                serde_json::from_slice(body).map_err(|_| self.malformed("it is not a token response"))?;
             return reply.checked().map_err(|problem| self.malformed(problem));
         }
         if let Some(unavailable) = FetchError::unavailable(self.endpoint, response.status()) {
@@ -305,7 +308,8 @@ impl Reply {
         if !fits(&self.access_token) || !fits(&self.token_type) {
             return Err("the token contains characters that a header cannot carry".to_owned());
         }
-        let scopes = self.scope.as_deref().map(Scopes::parse).transpose().map_err(|bad: InvalidScopes| bad.to_string())?;
+        let scopes =
+            self.scope.as_deref().map(Scopes::parse).transpose().map_err(|bad: InvalidScopes| bad.to_string())?;
         let secret = |text: Option<String>| text.filter(|text| !text.is_empty()).map(Secret::new);
         Ok(TokenResponse {
             token: Secret::new(self.access_token),

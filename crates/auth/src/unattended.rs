@@ -14,26 +14,26 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 use toolway_wire::{
     error::WireError,
-    up::credential::{Challenge, Credentials, ChallengeAction, OutgoingRequest},
+    up::credential::{Challenge, ChallengeAction, Credentials, OutgoingRequest},
 };
 use url::Url;
 
 use self::obtain::ObtainError;
 use crate::{
     challenge::TokenChallenge,
+    cooldown::Cooldown,
     credential::{Credential, CredentialKey, now},
     discovery::Discovery,
     fetch::Fetch,
     grant::{Grant, GrantError},
-    sign_in_required::{SignInRequired, SignInReason},
     proof::ProofKeys,
-    cooldown::Cooldown,
     scope::{Rounds, Scopes},
     session::{
+        active::{ActiveCredential, FRESH},
         slot::CredentialSlot,
-        active::{FRESH, ActiveCredential},
     },
     settings::Settings,
+    sign_in_required::{SignInReason, SignInRequired},
     vault::Vault,
 };
 
@@ -48,7 +48,7 @@ pub struct Unattended {
     /// Time at which a refused token was last replaced, in seconds since 1970.
     replaced: Mutex<Option<u64>>,
     /// Only one refusal is handled at a time.
-    answering: Semaphore,
+    handling: Semaphore,
     needed: watch::Sender<Option<SignInRequired>>,
 }
 
@@ -90,7 +90,7 @@ impl Unattended {
             rounds: Mutex::default(),
             cooldown: Cooldown::default(),
             replaced: Mutex::default(),
-            answering: Semaphore::new(1),
+            handling: Semaphore::new(1),
             needed: watch::Sender::new(None),
         }
     }
@@ -130,7 +130,7 @@ impl Unattended {
 
     /// Requests a token before any challenge, because the token endpoint is known.
     async fn obtain_unprompted(&self) -> Option<Arc<ActiveCredential>> {
-        let _one = self.answering.acquire().await;
+        let _one = self.handling.acquire().await;
         if let Ok(Some(held)) = self.held().await {
             return Some(held);
         }
@@ -138,13 +138,13 @@ impl Unattended {
         asked.map_err(|error| self.require_sign_in(error.reason())).ok()
     }
 
-    async fn answer(&self, challenge: &Challenge) -> Result<ChallengeAction, SignInReason> {
+    async fn react_to_challenge(&self, challenge: &Challenge) -> Result<ChallengeAction, SignInReason> {
         let demand = TokenChallenge::parse(challenge.challenges.iter().map(String::as_str));
         let for_scopes = challenge.status == StatusCode::FORBIDDEN;
         if (for_scopes && !demand.needs_more_scopes()) || challenge.url.origin() != self.options.server.origin() {
             return Ok(ChallengeAction::GiveUp);
         }
-        let _one = self.answering.acquire().await;
+        let _one = self.handling.acquire().await;
         let held = self.latest(challenge.presented.as_ref()).await.map_err(ObtainError::reason)?;
         let Some(held) = held else { return self.next(self.request_token(&demand, None, None).await) };
         if !held.matches(challenge.presented.as_ref()) || (challenge.wants_nonce() && held.uses_proofs()) {
@@ -155,7 +155,10 @@ impl Unattended {
             return self.next(self.step_up(&demand, &before, &held).await);
         }
         if !self.may_replace(now()) {
-            return Err(SignInReason::Failed(format!("the server refuses the token that {} has just issued", held.key.issuer)));
+            return Err(SignInReason::Failed(format!(
+                "the server refuses the token that {} has just issued",
+                held.key.issuer
+            )));
         }
         let asked = self.request_token(&demand, None, Some(&held)).await;
         if asked.is_ok() {
@@ -169,7 +172,12 @@ impl Unattended {
         self.replaced.lock().is_none_or(|then| then.saturating_add(FRESH) <= now)
     }
 
-    async fn step_up(&self, demand: &TokenChallenge, before: &Scopes, held: &ActiveCredential) -> Result<Arc<ActiveCredential>, ObtainError> {
+    async fn step_up(
+        &self,
+        demand: &TokenChallenge,
+        before: &Scopes,
+        held: &ActiveCredential,
+    ) -> Result<Arc<ActiveCredential>, ObtainError> {
         let asked = demand.scopes.as_ref().map(|scopes| before.union(scopes)).unwrap_or_default();
         let begun = self.rounds.lock().begin(demand.scopes.as_ref(), &asked, now());
         begun.map_err(|error| ObtainError::Other(error.to_string()))?;
@@ -198,7 +206,7 @@ impl Unattended {
 
     async fn load_from_vault(&self) -> Result<Option<Arc<ActiveCredential>>, ObtainError> {
         let wanted = self.options.settings.scopes.clone().unwrap_or_default();
-        let found = self.kept().await?.into_iter().rev().find(|(_, kept)| self.fits(kept, &wanted, None));
+        let found = self.stored().await?.into_iter().rev().find(|(_, kept)| self.fits(kept, &wanted, None));
         // The current credential already has the nonces of the server.
         if let (Some(Some(held)), Some((_, found))) = (self.held.get(), &found)
             && found.tokens.as_ref() == Some(&held.tokens)
@@ -226,13 +234,16 @@ impl Unattended {
 }
 
 impl Credentials for Unattended {
-    fn headers<'a>(&'a self, sending: OutgoingRequest<'a>) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
+    fn headers<'a>(
+        &'a self,
+        sending: OutgoingRequest<'a>,
+    ) -> BoxFuture<'a, Result<Vec<(HeaderName, HeaderValue)>, WireError>> {
         Box::pin(self.request_headers(sending))
     }
 
     fn handle_challenge(&self, challenge: Challenge) -> BoxFuture<'_, ChallengeAction> {
         Box::pin(async move {
-            match self.answer(&challenge).await {
+            match self.react_to_challenge(&challenge).await {
                 Ok(ChallengeAction::Retry) => {
                     self.needed.send_replace(None);
                     ChallengeAction::Retry

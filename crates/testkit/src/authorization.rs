@@ -13,15 +13,15 @@
 //! all requests, so that a test can assert what did not arrive.
 
 pub mod caller;
-pub mod quirks;
 mod document;
 mod grant;
 mod ledger;
 pub mod page;
-pub mod user;
 pub mod protected;
+pub mod quirks;
 mod signed;
 pub mod test_browser;
+pub mod user;
 
 use std::{
     io,
@@ -33,16 +33,16 @@ use url::form_urlencoded;
 
 pub use self::{
     caller::Caller,
+    protected::{ProtectedServer, ServerQuirk},
     quirks::{Endpoint, Quirk},
     user::TestUser,
-    protected::{ServerQuirk, ProtectedServer},
 };
 use self::{
-    quirks::Quirks,
     ledger::{Client, Ledger},
+    quirks::Quirks,
     signed::{Signer, Trusted},
 };
-use crate::odd::http::{Act, OddHttp, Reply, RecordedRequest};
+use crate::odd::http::{Act, OddHttp, RecordedRequest, Reply};
 
 /// An authorization server on a port of its own. Dropping it closes everything.
 #[derive(Debug)]

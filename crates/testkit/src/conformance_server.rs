@@ -3,11 +3,11 @@
 //! Names, arguments and answers are those of the suite. It uses the downstream side of `toolway-wire` and does not
 //! depend on an era: the same code sends requests on a stream in one era and returns unfinished results in the other.
 
-mod server_requests;
 mod content;
 mod prompts;
 mod resources;
 mod schemas;
+mod server_requests;
 mod tasks;
 mod tools;
 
@@ -25,8 +25,11 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::{broadcast, mpsc};
 use toolway_wire::{
-    down::{AllowedServerRequests, Caller, DownstreamOptions, ServiceSubscription, HostedTasks, HostedTaskOptions, Profile, Service, Tasks},
-    exchange::{self, Exchange, Feed, Outcome, Request, ExchangeTimeouts},
+    down::{
+        AllowedServerRequests, Caller, DownstreamOptions, HostedTaskOptions, HostedTasks, Profile, Service,
+        ServiceSubscription, Tasks,
+    },
+    exchange::{self, Exchange, ExchangeTimeouts, Feed, Outcome, Request},
     header::{self, ParamHeader},
     json::Raw,
     message::RpcError,
@@ -80,7 +83,11 @@ impl ConformanceServer {
     /// Options for serving this revision only. Servers may send requests that clients did not declare, as many servers
     /// do.
     pub fn downstream_options(revision: Revision) -> DownstreamOptions {
-        DownstreamOptions { revisions: vec![revision], server_requests: AllowedServerRequests::Anything, ..DownstreamOptions::default() }
+        DownstreamOptions {
+            revisions: vec![revision],
+            server_requests: AllowedServerRequests::Anything,
+            ..DownstreamOptions::default()
+        }
     }
 
     /// Changes a list and sends a notification.

@@ -10,17 +10,17 @@ use tokio::{
 };
 use toolway_auth::{
     browser::{Browser, BrowserError, SignInPrompt, Visit},
-    callback::{ReceivedCallback, CallbackListener},
+    callback::{CallbackListener, ReceivedCallback},
     challenge::TokenChallenge,
     dialer::GuardedDialer,
     discovery::Discovery,
     dpop::DpopKeys,
-    needed::SignInRequired,
     proof::ProofKeys,
     refresh_tracker::RefreshTracker,
     session::{Session, SessionOptions},
     settings::{OldServers, Settings},
     sign_in::SignIn,
+    sign_in_required::SignInRequired,
     vault::MemoryVault,
 };
 use toolway_config::Secret;
@@ -46,7 +46,9 @@ pub async fn session(
     let client_secret = context_text("client_secret").map(Secret::new);
     // The suite does not name the issuer of a secret; an operator would look it up once and configure it.
     let issuer = match &client_secret {
-        Some(_) => Some(Discovery::find(&*fetch, server, &Settings::default(), &TokenChallenge::default(), None).await?),
+        Some(_) => {
+            Some(Discovery::find(&*fetch, server, &Settings::default(), &TokenChallenge::default(), None).await?)
+        }
         None => None,
     };
     let settings = Settings {

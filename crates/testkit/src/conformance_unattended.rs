@@ -58,7 +58,10 @@ fn written(scenario: &str, context: &Context<'_>) -> Result<Option<Written<Secre
         "auth/client-credentials-jwt" => {
             let algorithm: Algorithm = context.text("signing_algorithm")?.expose().parse()?;
             let (key, algorithm) = (context.text("private_key_pem")?, Some(algorithm.name()));
-            Written::ClientCredentials { client: context.text("client_id")?, proof: ClientProof::Key { key, algorithm } }
+            Written::ClientCredentials {
+                client: context.text("client_id")?,
+                proof: ClientProof::Key { key, algorithm },
+            }
         }
         "auth/enterprise-managed-authorization" => Written::Enterprise {
             provider: Provider::Issuer(context.text("idp_issuer")?),

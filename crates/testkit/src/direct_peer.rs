@@ -1,6 +1,6 @@
 //! Connects to a server without a host: no policy, no limits, no record. For tests of transports and of the protocol.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use toolway_host::{
     connection::{ServerAddress, StderrTail, environment::Environment, stdio::Launcher},
@@ -47,4 +47,10 @@ pub async fn connect(address: &ServerAddress, options: DirectOptions) -> Result<
         }
     };
     Peer::connect(transport, connect).await
+}
+
+impl fmt::Debug for DirectOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirectOptions").field("connect", &self.connect).finish_non_exhaustive()
+    }
 }

@@ -23,10 +23,12 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use toolway_wire::{
     down::{
-        self, Caller, DownstreamOptions, ServiceSubscription, Profile, Service,
+        self, Caller, DownstreamOptions, Profile, Service, ServiceSubscription,
         http::{HttpDownstream, HttpDownstreamOptions},
     },
-    exchange::{self, ServerRequestId, Cause, Exchange, Feed, Outcome, ServerRequestDetails, Request, ExchangeTimeouts},
+    exchange::{
+        self, Cause, Exchange, ExchangeTimeouts, Feed, Outcome, Request, ServerRequestDetails, ServerRequestId,
+    },
     json::Raw,
     message::RpcError,
     notice::{List, Notice, SubscriptionFilter},
@@ -176,7 +178,7 @@ impl FixtureServer {
     }
 
     /// Waits until this many requests with this method have arrived.
-    pub async fn reached(&self, method: &str, times: usize) {
+    pub async fn until_received(&self, method: &str, times: usize) {
         self.until(|server| times <= server.seen(method).len()).await;
     }
 
@@ -242,7 +244,7 @@ impl FixtureServer {
     async fn result(&self, request: &Request, feed: &Feed) -> Result<Raw, RpcError> {
         let text = |key: &str| request.param(key).and_then(|value| value.as_str().map(|text| text.into_owned()));
         Ok(match request.method() {
-            "tools/list" => self.listed(),
+            "tools/list" => self.tool_list(),
             "tools/call" => return self.call(&text("name").unwrap_or_default(), request, feed).await,
             "resources/list" => {
                 Raw::of(&json!({ "resources": [{ "uri": format!("{}://one", self.shared.name), "name": "one" }] }))
@@ -258,7 +260,7 @@ impl FixtureServer {
         })
     }
 
-    fn listed(&self) -> Raw {
+    fn tool_list(&self) -> Raw {
         let tools = self.shared.tools.lock();
         let tool = |tool: &FixtureTool| json!({ "name": tool.name, "description": tool.description, "inputSchema": { "type": "object" } });
         let mut listed = json!({ "tools": tools.iter().map(tool).collect::<Vec<_>>() });
@@ -273,8 +275,8 @@ impl FixtureServer {
         let tool = known.ok_or_else(|| RpcError::new(RpcError::INVALID_PARAMS, &format!("unknown tool `{name}`")))?;
         let arguments = request.param("arguments").unwrap_or_else(Raw::empty_object);
         match tool.behaviour {
-            Behaviour::Echo => Ok(said(&arguments.to_string(), false)),
-            Behaviour::Fail => Ok(said("it failed", true)),
+            Behaviour::Echo => Ok(text_result(&arguments.to_string(), false)),
+            Behaviour::Fail => Ok(text_result("it failed", true)),
             Behaviour::Refuse => Err(RpcError::new(RpcError::INVALID_PARAMS, &format!("cannot take {arguments}"))),
             Behaviour::Wait => std::future::pending().await,
             Behaviour::Count => {
@@ -282,7 +284,7 @@ impl FixtureServer {
                     feed.progress(Raw::of(&json!({ "progress": step, "total": 3 })));
                 }
                 feed.log(Raw::of(&json!({ "level": "info", "data": "counted" })));
-                Ok(said("three", false))
+                Ok(text_result("three", false))
             }
             Behaviour::Greet => Ok(greet(feed).await),
             Behaviour::Ponder => {
@@ -294,7 +296,7 @@ impl FixtureServer {
                 self.add_tool(&new.unwrap_or_default(), "Grown");
                 // Gives the notification time to arrive during the call.
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                Ok(said("grown", false))
+                Ok(text_result("grown", false))
             }
             Behaviour::Crash => std::process::exit(70),
         }
@@ -313,12 +315,12 @@ async fn greet(feed: &Feed) -> Raw {
         cause: Cause::Request,
     };
     match feed.ask(question).await.into_result() {
-        Ok(answer) => said(&format!("hello {answer}"), false),
-        Err(error) => said(&format!("no answer: {}", error.message()), true),
+        Ok(answer) => text_result(&format!("hello {answer}"), false),
+        Err(error) => text_result(&format!("no answer: {}", error.message()), true),
     }
 }
 
-fn said(text: &str, is_error: bool) -> Raw {
+fn text_result(text: &str, is_error: bool) -> Raw {
     Raw::of(&json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
 }
 

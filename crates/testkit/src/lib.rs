@@ -2,7 +2,6 @@
 //! tests of several crates need. Never shipped.
 
 pub mod authorization;
-pub mod seeded_random;
 #[cfg(target_os = "linux")]
 pub mod chromium;
 pub mod conformance_server;
@@ -13,7 +12,8 @@ pub mod fixture_server;
 #[cfg(target_os = "linux")]
 pub mod keyring;
 pub mod odd;
+pub mod process_memory;
 pub mod secret_scan;
+pub mod seeded_random;
 pub mod test_host;
 pub mod transcript;
-pub mod process_memory;

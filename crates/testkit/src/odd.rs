@@ -2,6 +2,6 @@
 //!
 //! [`compliant`] supplies their correct answers, so that a test sees one oddity at a time.
 
+pub mod compliant;
 pub mod http;
 pub mod stdio;
-pub mod compliant;

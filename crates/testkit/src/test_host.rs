@@ -10,7 +10,7 @@ use toolway_host::{
     call::{CallOutcome, CallRequest, Caller},
     connection::{Phase, ServerStatus, WantedServer, Way},
     keeper::KeeperHandle,
-    policy::{ApprovalAnswer, Approver, ApprovalRequest, Stance},
+    policy::{ApprovalAnswer, ApprovalRequest, Approver, Stance},
     record::{CallRecord, MemoryCallLog},
 };
 use toolway_wire::json::Raw;
@@ -59,7 +59,8 @@ impl TestHost {
     #[expect(clippy::new_ret_no_self, reason = "returns a builder")]
     pub fn new() -> TestHostBuilder {
         let log = Arc::new(MemoryCallLog::default());
-        let scripted_approver = Arc::new(ScriptedApprover { answer: Mutex::new(ApprovalAnswer::Unavailable), asked: Mutex::default() });
+        let scripted_approver =
+            Arc::new(ScriptedApprover { answer: Mutex::new(ApprovalAnswer::Unavailable), asked: Mutex::default() });
         let ports = HostPorts { calls: log.clone(), approver: scripted_approver.clone(), ..HostPorts::default() };
         let options = HostOptions { keeper: KeeperHandle::disabled(), seed: Some(7), ..HostOptions::default() };
         TestHostBuilder { config: Config::default(), options, ports, log, scripted_approver }
@@ -174,7 +175,11 @@ impl TestHostBuilder {
     /// Starts the host.
     pub async fn start(self) -> TestHost {
         let host = Host::start(&self.config, self.ports, self.options).await;
-        TestHost { host: host.unwrap_or_else(|error| panic!("{error}")), log: self.log, scripted_approver: self.scripted_approver }
+        TestHost {
+            host: host.unwrap_or_else(|error| panic!("{error}")),
+            log: self.log,
+            scripted_approver: self.scripted_approver,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use toolway_config::Secret;
 
-use super::{Issuer, PendingSignIn, IssParameter};
+use super::{IssParameter, Issuer, PendingSignIn};
 use crate::{
     credential::{CredentialError, form::StoredRegistration},
     scope::Scopes,
@@ -43,7 +43,7 @@ const VERSION: u32 = 1;
 
 impl PendingSignIn {
     /// Stores the pending sign-in and replaces an older one for the same server.
-    pub async fn keep(&self, vault: &dyn Vault) -> Result<(), CredentialError> {
+    pub async fn store(&self, vault: &dyn Vault) -> Result<(), CredentialError> {
         // Serializing strings and numbers cannot fail.
         let text = serde_json::to_string(&StoredSignIn::of(self)).unwrap_or_default();
         Ok(vault.store(&Self::pending_key(&self.principal, &self.server), Secret::new(text)).await?)

@@ -5,7 +5,7 @@ use proptest::{prop_assert, proptest};
 use ring::digest::{SHA256, digest};
 use url::Url;
 
-use super::{SignInParams, CallbackError, Issuer, PendingSignIn, IssParameter};
+use super::{CallbackError, IssParameter, Issuer, PendingSignIn, SignInParams};
 use crate::{
     credential::{AuthMethod, Registration, RegistrationSource},
     scope::Scopes,
@@ -38,7 +38,7 @@ fn pending(iss: IssParameter) -> PendingSignIn {
 }
 
 impl PendingSignIn {
-    fn answered(&self, more: &str) -> String {
+    fn callback_url(&self, more: &str) -> String {
         format!("http://127.0.0.1:7/callback?state={}{more}", self.state.expose())
     }
 }
@@ -47,7 +47,8 @@ impl PendingSignIn {
 fn authorization_url_has_all_required_parameters() {
     let pending = pending(IssParameter::Required);
     let address = pending.address();
-    let said = |name: &str| address.query_pairs().find(|(known, _)| known == name).map(|(_, value)| value.into_owned());
+    let param =
+        |name: &str| address.query_pairs().find(|(known, _)| known == name).map(|(_, value)| value.into_owned());
     assert!(address.as_str().starts_with("https://login.example/authorize?tenant=7&"));
     for (name, value) in [
         ("response_type", "code"),
@@ -57,10 +58,10 @@ fn authorization_url_has_all_required_parameters() {
         ("scope", "a b"),
         ("resource", "https://example.org/mcp"),
     ] {
-        assert_eq!(said(name).as_deref(), Some(value), "{name}");
+        assert_eq!(param(name).as_deref(), Some(value), "{name}");
     }
     let challenge = URL_SAFE_NO_PAD.encode(digest(&SHA256, pending.verifier.expose().as_bytes()));
-    assert_eq!(said("code_challenge").unwrap(), challenge);
+    assert_eq!(param("code_challenge").unwrap(), challenge);
     assert!(43 <= pending.verifier.expose().len() && !address.as_str().contains(pending.verifier.expose()));
     let grant = pending.grant(toolway_config::Secret::new("c"));
     assert!(grant.iter().any(|(name, value)| *name == "resource" && value.expose() == "https://example.org/mcp"));
@@ -85,7 +86,7 @@ fn issuer_is_checked_by_the_table_of_rfc_9207() {
         (IssParameter::Optional, "&code=c&iss=https%3A%2F%2Flogin.example&iss=https%3A%2F%2Fevil.example", false),
     ] {
         let pending = pending(iss);
-        let code = pending.code(&pending.answered(more), 1001);
+        let code = pending.code(&pending.callback_url(more), 1001);
         assert_eq!(code.is_ok(), passes, "{iss:?} {more}: {code:?}");
     }
 }
@@ -94,19 +95,22 @@ fn issuer_is_checked_by_the_table_of_rfc_9207() {
 fn content_of_a_foreign_callback_is_not_shown() {
     let pending = pending(IssParameter::Required);
     let evil = "&iss=https%3A%2F%2Fevil.example&error=access_denied&error_description=call+0900";
-    let refused = pending.code(&pending.answered(evil), 1001).unwrap_err();
-    assert_eq!(refused.to_string(), "the callback does not come from https://login.example (`iss` does not match); it was ignored");
+    let refused = pending.code(&pending.callback_url(evil), 1001).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the callback does not come from https://login.example (`iss` does not match); it was ignored"
+    );
     let other = "http://127.0.0.1:7/callback?state=guess&error=call+0900&iss=https%3A%2F%2Flogin.example";
     assert_eq!(pending.code(other, 1001), Err(CallbackError::WrongState));
     assert_eq!(pending.code("http://127.0.0.1:7/callback?code=c", 1001), Err(CallbackError::WrongState));
-    let twice = pending.answered("&state=x&code=c&iss=https%3A%2F%2Flogin.example");
+    let twice = pending.callback_url("&state=x&code=c&iss=https%3A%2F%2Flogin.example");
     assert_eq!(pending.code(&twice, 1001), Err(CallbackError::WrongState));
 }
 
 #[test]
 fn callback_needs_redirect_url_time_limit_and_one_code() {
     let pending = pending(IssParameter::Optional);
-    let good = pending.answered("&code=c0de");
+    let good = pending.callback_url("&code=c0de");
     assert_eq!(pending.code(&format!("  {good}\n"), 1599).unwrap().expose(), "c0de");
     assert_eq!(pending.code(&good, 1600), Err(CallbackError::TooLate));
     for elsewhere in ["http://127.0.0.1:8/callback", "http://127.0.0.1:7/other", "https://127.0.0.1:7/callback"] {
@@ -115,16 +119,17 @@ fn callback_needs_redirect_url_time_limit_and_one_code() {
     }
     assert!(matches!(pending.code("c0de", 1001), Err(CallbackError::WrongRedirect { .. })));
     for more in ["", "&code=", "&code=a&code=b"] {
-        assert_eq!(pending.code(&pending.answered(more), 1001), Err(CallbackError::NoCode), "{more}");
+        assert_eq!(pending.code(&pending.callback_url(more), 1001), Err(CallbackError::NoCode), "{more}");
     }
-    let refused = pending.code(&pending.answered("&error=access_denied&error_description=no%0Athanks&code=c"), 1001);
+    let refused =
+        pending.code(&pending.callback_url("&error=access_denied&error_description=no%0Athanks&code=c"), 1001);
     assert_eq!(refused.unwrap_err().to_string(), "the sign-in was refused: access_denied (nothanks)");
 }
 
 #[tokio::test]
 async fn pending_sign_in_is_taken_once_by_another_process() {
     let (vault, pending) = (MemoryVault::default(), pending(IssParameter::Optional));
-    pending.keep(&vault).await.unwrap();
+    pending.store(&vault).await.unwrap();
     assert!(vault.keys().await.unwrap()[0].is_pending());
     assert!(!format!("{pending:?}").contains(pending.verifier.expose()));
     assert_eq!(PendingSignIn::take(&vault, "eve", &pending.server).await.unwrap(), None);

@@ -116,7 +116,7 @@ mod tests {
     use crate::{
         grant::{
             Grant, GrantError,
-            tests::{request_token, login, remote},
+            tests::{login, remote, request_token},
         },
         jwt::{Algorithm, tests::P256},
         metadata::ServerMetadata,

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use toolway_config::{
     Secret,
-    server::auth::{self as written, ClientProof},
+    server::auth::{self as config, ClientProof},
 };
 use toolway_wire::up::connector::HttpOptions;
 use url::Url;
@@ -12,7 +12,7 @@ use url::Url;
 use super::{
     Client, Enterprise, Google, Grant, GrantError, Workload,
     enterprise::Provider,
-    google::{METADATA_URL, GoogleMetadataServer, CredentialPaths},
+    google::{CredentialPaths, GoogleMetadataServer, METADATA_URL},
 };
 use crate::{address, dialer::GuardedDialer, fetch::Fetch};
 
@@ -29,75 +29,82 @@ pub struct GrantEnvironment {
 
 impl Grant {
     /// Builds the configured grant. Errors name the configuration key and are reported before any request is sent.
-    pub fn configured(grant: &written::Grant<Secret>, around: &GrantEnvironment) -> Result<Self, GrantError> {
+    pub fn configured(grant: &config::Grant<Secret>, environment: &GrantEnvironment) -> Result<Self, GrantError> {
         Ok(match grant {
-            written::Grant::ClientCredentials { client, proof } => Self::ClientCredentials(proven(client, proof)?),
-            written::Grant::Enterprise { provider, provider_client, id_token, client } => {
-                let (provider, address) = found(provider)?;
+            config::Grant::ClientCredentials { client, proof } => {
+                Self::ClientCredentials(authenticated_client(client, proof)?)
+            }
+            config::Grant::Enterprise { provider, provider_client, id_token, client } => {
+                let (provider, address) = resolve_provider(provider)?;
                 Self::Enterprise(Box::new(Enterprise {
                     provider,
-                    fetch: dialer(address, around),
-                    provider_client: simple(provider_client),
+                    fetch: dialer(address, environment),
+                    provider_client: plain_client(provider_client),
                     id_token: Arc::new(id_token.clone()),
-                    client: simple(client),
+                    client: plain_client(client),
                 }))
             }
-            written::Grant::Workload { assertion, client, audience } => {
+            config::Grant::Workload { assertion, client, audience } => {
                 let text = |text: &Option<Secret>| text.as_ref().map(|text| text.expose().to_owned());
                 Self::Workload(Workload::new(Arc::new(assertion.clone()), text(client), text(audience)))
             }
-            written::Grant::Google { credentials, metadata_url } => {
+            config::Grant::Google { credentials, metadata_url } => {
                 let file = credentials.as_ref().map(|file| PathBuf::from(file.expose()));
-                Self::Google(google(file, metadata_url.as_ref(), around)?)
+                Self::Google(google(file, metadata_url.as_ref(), environment)?)
             }
         })
     }
 }
 
-fn proven(client: &Secret, proof: &ClientProof<Secret>) -> Result<Client, GrantError> {
+fn authenticated_client(client: &Secret, proof: &ClientProof<Secret>) -> Result<Client, GrantError> {
     let id = client.expose();
     match proof {
         ClientProof::Secret(secret) => Ok(Client::with_secret(id, secret.clone())),
         ClientProof::Key { key, algorithm } => {
             let algorithm = algorithm.map(str::parse).transpose();
-            let algorithm = algorithm.map_err(|error| GrantError::Configuration(format!("`auth.algorithm`: {error}")))?;
+            let algorithm =
+                algorithm.map_err(|error| GrantError::Configuration(format!("`auth.algorithm`: {error}")))?;
             Client::with_key(id, key, algorithm)
         }
     }
 }
 
-fn simple(client: &written::Client<Secret>) -> Client {
+fn plain_client(client: &config::Client<Secret>) -> Client {
     let id = client.id.expose();
     client.secret.clone().map_or_else(|| Client::public(id), |secret| Client::with_secret(id, secret))
 }
 
 /// The provider and its URL.
-fn found(provider: &written::Provider<Secret>) -> Result<(Provider, Url), GrantError> {
+fn resolve_provider(provider: &config::Provider<Secret>) -> Result<(Provider, Url), GrantError> {
     match provider {
-        written::Provider::Issuer(issuer) => {
+        config::Provider::Issuer(issuer) => {
             Ok((Provider::Issuer(issuer.expose().to_owned()), url("auth.idpIssuer", issuer)?))
         }
-        written::Provider::TokenUrl(endpoint) => {
+        config::Provider::TokenUrl(endpoint) => {
             let endpoint = url("auth.idpTokenUrl", endpoint)?;
             Ok((Provider::TokenUrl(endpoint.clone()), endpoint))
         }
     }
 }
 
-fn google(file: Option<PathBuf>, metadata_url: Option<&Secret>, around: &GrantEnvironment) -> Result<Google, GrantError> {
+fn google(
+    file: Option<PathBuf>,
+    metadata_url: Option<&Secret>,
+    environment: &GrantEnvironment,
+) -> Result<Google, GrantError> {
     let wrong = |_| GrantError::Configuration("`auth.metadataUrl` is not a valid URL".to_owned());
     let url = Url::parse(metadata_url.map_or(METADATA_URL, Secret::expose)).map_err(wrong)?;
-    let to_machine = Arc::new(GuardedDialer::to_one_host(url.clone(), around.http.clone()));
+    let to_machine = Arc::new(GuardedDialer::to_one_host(url.clone(), environment.http.clone()));
     let to_google = Url::parse(super::google::TOKEN_ENDPOINT).map_err(wrong)?;
     Ok(Google {
-        places: CredentialPaths::new(file, around.google_variable.clone(), around.configuration.clone()),
-        fetch: dialer(to_google, around),
+        places: CredentialPaths::new(file, environment.google_variable.clone(), environment.configuration.clone()),
+        fetch: dialer(to_google, environment),
         machine: GoogleMetadataServer { url, fetch: to_machine },
     })
 }
 
-fn dialer(address: Url, around: &GrantEnvironment) -> Arc<dyn Fetch> {
-    Arc::new(GuardedDialer::new(address, around.http.clone()))
+fn dialer(address: Url, environment: &GrantEnvironment) -> Arc<dyn Fetch> {
+    Arc::new(GuardedDialer::new(address, environment.http.clone()))
 }
 
 fn url(what: &'static str, text: &Secret) -> Result<Url, GrantError> {
@@ -166,10 +173,7 @@ mod tests {
                 client(ClientProof::Key { key: text(P256), algorithm: Some("HS256") }),
                 "`auth.algorithm`: unknown algorithm",
             ),
-            (
-                enterprise(Provider::TokenUrl(text("http://s3cret.example/token"))),
-                "`auth.idpTokenUrl` must use https",
-            ),
+            (enterprise(Provider::TokenUrl(text("http://s3cret.example/token"))), "`auth.idpTokenUrl` must use https"),
             (enterprise(Provider::Issuer(text("s3cret"))), "`auth.idpIssuer` is not a valid URL"),
             (
                 Written::Google { credentials: None, metadata_url: Some(text("s3cret")) },

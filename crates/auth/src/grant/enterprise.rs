@@ -8,7 +8,7 @@ use toolway_config::Secret;
 use url::Url;
 
 use super::{
-    GrantRequest, Client, GrantError,
+    Client, GrantError, GrantRequest,
     assertion::{self, AssertionSource},
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     credential::now,
     fetch::Fetch,
     metadata::ServerMetadata,
-    token::{TokenResponse, TokenRequest},
+    token::{TokenRequest, TokenResponse},
 };
 
 /// A user who is known to the company's identity provider.
@@ -63,18 +63,18 @@ impl Enterprise {
         };
         let id_token = assertion::take("the ID token", &*self.id_token).await?;
         assertion::check("the ID token", &id_token, &[&self.provider_client.id], now())?;
-        let said = |text: &str| Secret::new(text);
+        let secret = |text: &str| Secret::new(text);
         let request = TokenRequest {
             endpoint: &provider.token_endpoint,
             client: &self.provider_client.auth(&provider)?,
             params: vec![
-                ("grant_type", said(EXCHANGE)),
-                ("requested_token_type", said(ID_JAG)),
-                ("audience", said(&grant_request.server.issuer)),
-                ("resource", said(grant_request.resource)),
-                ("scope", said(&grant_request.scopes.to_string())),
+                ("grant_type", secret(EXCHANGE)),
+                ("requested_token_type", secret(ID_JAG)),
+                ("audience", secret(&grant_request.server.issuer)),
+                ("resource", secret(grant_request.resource)),
+                ("scope", secret(&grant_request.scopes.to_string())),
                 ("subject_token", id_token),
-                ("subject_token_type", said(ID_TOKEN)),
+                ("subject_token_type", secret(ID_TOKEN)),
             ],
             prover: None,
         };
@@ -102,8 +102,8 @@ mod tests {
         fetch::Fetch,
         grant::{
             Client, Grant,
-            tests::{request_token, login, remote},
-            workload::tests::said,
+            tests::{login, remote, request_token},
+            workload::tests::unsigned_jwt,
         },
         scripted::ScriptedFetch,
     };
@@ -117,7 +117,7 @@ mod tests {
             provider: Provider::TokenUrl(Url::parse(PROVIDER).unwrap()),
             fetch: Arc::clone(provider) as Arc<dyn Fetch>,
             provider_client: Client::public("at-company"),
-            id_token: Arc::new(said(&json!({ "aud": "at-company" }))),
+            id_token: Arc::new(unsigned_jwt(&json!({ "aud": "at-company" }))),
             client: Client::with_secret("at-login", Secret::new("s3cret-word")),
         }))
     }
@@ -165,7 +165,7 @@ mod tests {
     async fn id_token_for_another_client_is_not_sent() {
         let provider = Arc::<ScriptedFetch>::default().answer(PROVIDER, 200, EXCHANGED);
         let Grant::Enterprise(mut enterprise) = grant(&provider) else { unreachable!() };
-        enterprise.id_token = Arc::new(said(&json!({ "aud": "other" })));
+        enterprise.id_token = Arc::new(unsigned_jwt(&json!({ "aud": "other" })));
         request_token(&Grant::Enterprise(enterprise), &remote(), &login()).await.unwrap_err();
         assert!(provider.urls().is_empty());
     }

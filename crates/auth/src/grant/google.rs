@@ -20,7 +20,7 @@ use crate::{
     address,
     fetch::{Fetch, FetchError},
     scope::Scopes,
-    token::{TokenError, TokenResponse, TokenRequest},
+    token::{TokenError, TokenRequest, TokenResponse},
 };
 
 /// Google's application default credentials.
@@ -106,7 +106,9 @@ impl GoogleMetadataServer {
         request.headers_mut().insert(FLAVOR_HEADER, HeaderValue::from_static("Google"));
         let response = self.fetch.fetch(request).await.map_err(nowhere)?;
         // Only the metadata server answers with this header.
-        if response.status() != StatusCode::OK || response.headers().get(FLAVOR_HEADER).is_none_or(|name| name != "Google") {
+        if response.status() != StatusCode::OK
+            || response.headers().get(FLAVOR_HEADER).is_none_or(|name| name != "Google")
+        {
             return Err(malformed(&format!(
                 "HTTP {}, not an answer of a Google metadata server",
                 response.status().as_u16()

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use toolway_config::Secret;
 
 use super::{
-    GrantRequest, GrantError,
+    GrantError, GrantRequest,
     assertion::{self, AssertionSource},
 };
 use crate::{
@@ -71,14 +71,14 @@ pub(crate) mod tests {
     use crate::{
         grant::{
             Grant,
-            tests::{ENDPOINT, TOKEN, request_token, login, remote},
+            tests::{ENDPOINT, TOKEN, login, remote, request_token},
         },
         jwt::encode,
         scripted::ScriptedFetch,
     };
 
     /// A secret that looks like a JWT.
-    pub(crate) fn said(claims: &Value) -> Secret {
+    pub(crate) fn unsigned_jwt(claims: &Value) -> Secret {
         Secret::new(format!("{}.{}.{}\n", encode("{}"), encode(claims.to_string()), encode("signature")))
     }
 
@@ -89,9 +89,9 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn assertion_is_the_only_grant_parameter() {
         for audience in [json!("https://login.example/"), json!(["x", "https://login.example/token"]), json!(null)] {
-            let (remote, said) = (remote(), said(&json!({ "aud": audience, "exp": now() + 60 })));
-            request_token(&grant(said.clone(), None), &remote, &login()).await.unwrap();
-            assert_eq!(remote.field(0, "assertion").as_deref(), Some(said.expose().trim()));
+            let (remote, assertion) = (remote(), unsigned_jwt(&json!({ "aud": audience, "exp": now() + 60 })));
+            request_token(&grant(assertion.clone(), None), &remote, &login()).await.unwrap();
+            assert_eq!(remote.field(0, "assertion").as_deref(), Some(assertion.expose().trim()));
             assert_eq!(remote.field(0, "grant_type").as_deref(), Some("urn:ietf:params:oauth:grant-type:jwt-bearer"));
             assert_eq!((remote.field(0, "client_id"), remote.form(0).len()), (None, 4));
         }
@@ -100,14 +100,14 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn assertion_that_expired_or_is_for_another_audience_is_not_sent() {
         let remote = remote();
-        let foreign = said(&json!({ "aud": "https://cloud.example" }));
+        let foreign = unsigned_jwt(&json!({ "aud": "https://cloud.example" }));
         let refused = request_token(&grant(foreign.clone(), None), &remote, &login()).await.unwrap_err();
         assert_eq!(
             refused.to_string(),
             "the assertion is for https://cloud.example, not for https://login.example or \
             https://login.example/token; it was not sent"
         );
-        let old = said(&json!({ "aud": "https://login.example", "exp": 1 }));
+        let old = unsigned_jwt(&json!({ "aud": "https://login.example", "exp": 1 }));
         for (assertion, audience) in
             [(old, None), (foreign.clone(), Some("https://other.example")), (Secret::new(" \n"), None)]
         {
@@ -133,7 +133,8 @@ pub(crate) mod tests {
         let refusal = r#"{"error":"invalid_grant","error_description":"not you"}"#;
         let remote = Arc::<ScriptedFetch>::default().answer(ENDPOINT, 400, refusal).answer(ENDPOINT, 200, TOKEN);
         let words = Arc::new(Replaced(Mutex::new(Secret::new("first-word"))));
-        let grant = Grant::Workload(Workload::new(Arc::clone(&words) as Arc<dyn AssertionSource>, Some("me".to_owned()), None));
+        let grant =
+            Grant::Workload(Workload::new(Arc::clone(&words) as Arc<dyn AssertionSource>, Some("me".to_owned()), None));
         for _ in 0..3 {
             let refused = request_token(&grant, &remote, &login()).await.unwrap_err().to_string();
             assert_eq!(refused, "token request to https://login.example/token refused: invalid_grant (not you)");

@@ -30,7 +30,11 @@ impl<'a> Pkcs8<'a> {
         let mut outer = Der(bytes).enter(SEQUENCE)?;
         outer.take(INTEGER)?;
         let mut algorithm = outer.enter(SEQUENCE)?;
-        Some(Self { algorithm: algorithm.take(OBJECT_ID)?, curve: algorithm.take(OBJECT_ID), key: outer.take(OCTET_STRING)? })
+        Some(Self {
+            algorithm: algorithm.take(OBJECT_ID)?,
+            curve: algorithm.take(OBJECT_ID),
+            key: outer.take(OCTET_STRING)?,
+        })
     }
 }
 
@@ -77,7 +81,7 @@ fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use super::{OCTET_STRING, Der, INTEGER, SEQUENCE};
+    use super::{Der, INTEGER, OCTET_STRING, SEQUENCE};
 
     #[test]
     fn values_are_read_in_order_and_never_beyond_the_end() {

@@ -54,7 +54,10 @@ impl ResourceMetadata {
             return Err(MetadataError::ForeignResource { place, resource, server });
         }
         if issuers.is_empty() || MAX_ISSUERS < issuers.len() {
-            return Err(unreadable(place, format!("{} authorization servers are listed; 1 to {MAX_ISSUERS} are expected", issuers.len())));
+            return Err(unreadable(
+                place,
+                format!("{} authorization servers are listed; 1 to {MAX_ISSUERS} are expected", issuers.len()),
+            ));
         }
         let scopes = scopes_supported.map(|names| Scopes::from_names(names.iter().map(String::as_str))).transpose();
         let scopes = scopes.map_err(|bad| unreadable(place, format!("invalid scopes: {bad}")))?;
@@ -63,7 +66,8 @@ impl ResourceMetadata {
 }
 
 fn named_place(server: &Url, named: &str) -> Result<Url, MetadataError> {
-    address::parse("resource_metadata", named).map_err(|source| MetadataError::Address { place: redacted(server), source })
+    address::parse("resource_metadata", named)
+        .map_err(|source| MetadataError::Address { place: redacted(server), source })
 }
 
 fn well_known(server: &Url) -> Vec<Url> {
@@ -140,7 +144,9 @@ mod tests {
         let refused = find(&remote().answer(PATH, 200, foreign), None).await.unwrap_err();
         assert_eq!(
             refused.to_string(),
-            format!("protected resource metadata at {PATH} is for https://bank.example/mcp, not for https://example.org/mcp")
+            format!(
+                "protected resource metadata at {PATH} is for https://bank.example/mcp, not for https://example.org/mcp"
+            )
         );
     }
 

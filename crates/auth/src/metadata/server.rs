@@ -129,7 +129,8 @@ impl ServerMetadata {
         if self.pkce == Pkce::NotAdvertised {
             return Err(MetadataError::NoPkce { issuer: issuer() });
         }
-        let problem = || "the metadata has no `authorization_endpoint`, so that interactive sign-in is not possible".to_owned();
+        let problem =
+            || "the metadata has no `authorization_endpoint`, so that interactive sign-in is not possible".to_owned();
         let page = self.authorization_endpoint.as_ref();
         let page = page.ok_or_else(|| MetadataError::Unreadable { place: issuer(), problem: problem() })?;
         // This also holds for a configured URL, because a browser is sent there.

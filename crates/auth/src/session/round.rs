@@ -13,8 +13,8 @@ use crate::{
     callback::CallbackOutcome,
     challenge::TokenChallenge,
     credential::now,
-    sign_in_required::{SignInRequired, SignInReason},
     sign_in::{Plan, SignInError},
+    sign_in_required::{SignInReason, SignInRequired},
 };
 
 impl Shared {
@@ -55,7 +55,9 @@ impl Shared {
         let finished = sign_in.finish(&pending, &callback.address).await;
         callback.respond(if finished.is_ok() { CallbackOutcome::SignedIn } else { CallbackOutcome::NotSignedIn }).await;
         let (key, credential) = finished.map_err(|error| self.failed(error))?;
-        let held = self.presentable(key, &credential).map_err(|problem| self.requirement(SignInReason::Failed(problem), None))?;
+        let held = self
+            .presentable(key, &credential)
+            .map_err(|problem| self.requirement(SignInReason::Failed(problem), None))?;
         self.held.set(held);
         Ok(())
     }
@@ -66,7 +68,7 @@ impl Shared {
             server: self.options.name.clone(),
             issuer: pending.issuer.name.clone(),
             before,
-            elsewhere: settings.authorization_url.is_none().then(|| pending.elsewhere()).flatten(),
+            page_origin: settings.authorization_url.is_none().then(|| pending.foreign_page_origin()).flatten(),
             scopes: pending.scopes.clone(),
             address: Secret::new(pending.address()),
             state: pending.state().clone(),
@@ -78,7 +80,7 @@ impl Shared {
         if declined != BrowserError::Deferred {
             return self.requirement(SignInReason::Failed(declined.to_string()), None);
         }
-        match pending.keep(&*self.options.sign_in.vault).await {
+        match pending.store(&*self.options.sign_in.vault).await {
             Ok(()) => self.requirement(SignInReason::Pending, Some(Secret::new(pending.address()))),
             Err(error) => self.requirement(SignInReason::Vault(error.to_string()), None),
         }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use toolway_config::Secret;
 use url::Url;
 
-use super::{ClientAuth, TokenError, TokenResponse, TokenRequest};
+use super::{ClientAuth, TokenError, TokenRequest, TokenResponse};
 use crate::{
     proof::{DPOP, Presented, ProofError, Prover},
     scripted::ScriptedFetch,
@@ -15,7 +15,7 @@ use crate::{
 
 const ENDPOINT: &str = "https://login.example/token";
 
-async fn sent(remote: &ScriptedFetch, client: &ClientAuth) -> Result<TokenResponse, TokenError> {
+async fn send(remote: &ScriptedFetch, client: &ClientAuth) -> Result<TokenResponse, TokenError> {
     let endpoint = Url::parse(ENDPOINT).unwrap();
     let params = vec![
         ("grant_type", Secret::new("authorization_code")),
@@ -34,7 +34,7 @@ const TOKEN: &str = r#"{"access_token":"t0ken","token_type":"Bearer","expires_in
 #[tokio::test]
 async fn public_client_sends_its_id_in_the_body() {
     let remote = remote(200, TOKEN);
-    let reply = sent(&remote, &ClientAuth::Public { id: "me".to_owned() }).await.unwrap();
+    let reply = send(&remote, &ClientAuth::Public { id: "me".to_owned() }).await.unwrap();
     assert_eq!(remote.field(0, "client_id").as_deref(), Some("me"));
     assert_eq!(remote.field(0, "code").as_deref(), Some("c0de-1234"));
     assert_eq!(remote.field(0, "scope"), None, "an empty parameter is left out");
@@ -48,7 +48,7 @@ async fn public_client_sends_its_id_in_the_body() {
 async fn basic_secret_is_encoded_before_it_is_joined() {
     let remote = remote(200, TOKEN);
     let client = ClientAuth::Basic { id: "a:b".to_owned(), secret: Secret::new("c d%") };
-    sent(&remote, &client).await.unwrap();
+    send(&remote, &client).await.unwrap();
     let heard = remote.requests.lock()[0].headers()[header::AUTHORIZATION].clone();
     // `a%3Ab:c+d%25`
     assert_eq!(heard, "Basic YSUzQWI6YytkJTI1");
@@ -59,13 +59,13 @@ async fn basic_secret_is_encoded_before_it_is_joined() {
 #[tokio::test]
 async fn secret_or_assertion_is_sent_in_the_body() {
     let remote = remote(200, TOKEN);
-    sent(&remote, &ClientAuth::Post { id: "me".to_owned(), secret: Secret::new("s") }).await.unwrap();
+    send(&remote, &ClientAuth::Post { id: "me".to_owned(), secret: Secret::new("s") }).await.unwrap();
     assert_eq!(remote.field(0, "client_secret").as_deref(), Some("s"));
     let assertion = ClientAuth::Assertion { id: "me".to_owned(), assertion: Secret::new("a.b.c") };
-    sent(&remote, &assertion).await.unwrap();
+    send(&remote, &assertion).await.unwrap();
     assert_eq!(remote.field(1, "client_assertion").as_deref(), Some("a.b.c"));
     assert!(remote.field(1, "client_assertion_type").unwrap().ends_with(":jwt-bearer"));
-    sent(&remote, &ClientAuth::Anonymous).await.unwrap();
+    send(&remote, &ClientAuth::Anonymous).await.unwrap();
     assert_eq!(remote.form(2).len(), 2, "only the grant");
 }
 
@@ -73,7 +73,7 @@ async fn secret_or_assertion_is_sent_in_the_body() {
 async fn refusal_is_reported_without_sent_values() {
     let body = r#"{"error":"invalid_grant","error_description":"code c0de-1234\n of s3cret-word is old"}"#;
     let client = ClientAuth::Post { id: "me".to_owned(), secret: Secret::new("s3cret-word") };
-    let refused = sent(&remote(400, body), &client).await.unwrap_err();
+    let refused = send(&remote(400, body), &client).await.unwrap_err();
     assert!(refused.has_code("invalid_grant"));
     assert_eq!(
         refused.to_string(),
@@ -87,7 +87,7 @@ async fn refusal_is_reported_without_encoded_values() {
     // `me:s3cret%2Fword`
     let body = r#"{"error":"invalid_client","error_description":"Basic bWU6czNjcmV0JTJGd29yZA== has s3cret%2Fword"}"#;
     let client = ClientAuth::Basic { id: "me".to_owned(), secret: Secret::new("s3cret/word") };
-    let refused = sent(&remote(401, body), &client).await.unwrap_err();
+    let refused = send(&remote(401, body), &client).await.unwrap_err();
     let expected = "token request to https://login.example/token refused: invalid_client (Basic [hidden] has [hidden])";
     assert_eq!(refused.to_string(), expected);
 }
@@ -105,27 +105,27 @@ async fn invalid_token_responses_are_refused() {
         (302, ""),
         (404, "oh"),
     ] {
-        let failed = sent(&remote(status, body), &client).await.unwrap_err();
+        let failed = send(&remote(status, body), &client).await.unwrap_err();
         assert!(matches!(failed, TokenError::Malformed { .. }), "{status} {body}: {failed}");
         assert!(!failed.to_string().contains("a\nb"));
     }
     for (status, body) in [(500, "oh"), (429, ""), (400, r#"{"error":"temporarily_unavailable"}"#)] {
-        let failed = sent(&remote(status, body), &client).await.unwrap_err();
+        let failed = send(&remote(status, body), &client).await.unwrap_err();
         assert!(matches!(&failed, TokenError::Fetch(error) if error.may_pass()), "{status} {body}: {failed}");
     }
     let endless = "x".repeat(super::MAX_REPLY + 1);
-    assert!(sent(&remote(200, &endless), &client).await.is_err());
+    assert!(send(&remote(200, &endless), &client).await.is_err());
 }
 
 #[tokio::test]
 async fn lifetime_may_be_a_string_and_invalid_values_are_ignored() {
     let client = ClientAuth::Public { id: "me".to_owned() };
-    for (said, expected) in
+    for (expires_in, expected) in
         [("\"60\"", Some(60)), ("-1", None), ("\"soon\"", None), ("1e300", None), ("60.0", Some(60))]
     {
-        let body = format!(r#"{{"access_token":"a","token_type":"bearer","expires_in":{said}}}"#);
-        let reply = sent(&remote(200, &body), &client).await.unwrap();
-        assert_eq!(reply.expires_in, expected.map(Duration::from_secs), "{said}");
+        let body = format!(r#"{{"access_token":"a","token_type":"bearer","expires_in":{expires_in}}}"#);
+        let reply = send(&remote(200, &body), &client).await.unwrap();
+        assert_eq!(reply.expires_in, expected.map(Duration::from_secs), "{expires_in}");
     }
 }
 

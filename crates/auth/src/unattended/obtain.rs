@@ -9,17 +9,17 @@ use crate::{
     address,
     authorize::IssParameter,
     challenge::TokenChallenge,
+    cooldown::{AFTER_FAILURE, AFTER_REFUSAL},
     credential::{
         AuthMethod, Credential, CredentialError, CredentialKey, Registration, RegistrationSource, TokenKind, Tokens,
         now,
     },
     discovery::Discovery,
-    grant::{GrantRequest, Grant, GrantError, google},
+    grant::{Grant, GrantError, GrantRequest, google},
     metadata::{MetadataError, ServerMetadata},
-    sign_in_required::SignInReason,
-    cooldown::{AFTER_FAILURE, AFTER_REFUSAL},
-    scope::{Scopes, ScopeSources},
+    scope::{ScopeSources, Scopes},
     session::active::ActiveCredential,
+    sign_in_required::SignInReason,
     token::TokenError,
     vault::VaultError,
 };
@@ -68,7 +68,7 @@ impl Unattended {
                 (address::resource(server), ServerMetadata::bare(google::ISSUER.to_owned(), endpoint));
             return Ok(Discovery { resource, scopes: None, server: issuer, iss: IssParameter::Unchecked });
         }
-        let before = self.kept().await?.pop().map(|(key, _)| key.issuer);
+        let before = self.stored().await?.pop().map(|(key, _)| key.issuer);
         let found = Discovery::find(&**fetch, server, settings, demand, before.as_deref()).await;
         Ok(found.map_err(GrantError::from).inspect_err(|error| self.start_cooldown(error))?)
     }
@@ -111,7 +111,8 @@ impl Unattended {
         let prover = proofs.as_ref().map(|proofs| proofs.prover(proof_key.as_ref())).transpose();
         let prover = prover.map_err(|error| ObtainError::Other(error.to_string()))?;
         let Discovery { server, resource, .. } = found;
-        let grant_request = GrantRequest { fetch: &**fetch, server, resource, scopes: &scopes, prover: prover.as_deref() };
+        let grant_request =
+            GrantRequest { fetch: &**fetch, server, resource, scopes: &scopes, prover: prover.as_deref() };
         let reply = grant.request_token(grant_request).await.inspect_err(|error| self.start_cooldown(error))?;
         let tokens = Tokens::from_response(reply, scopes, now())?;
         if (tokens.kind == TokenKind::DPoP) != prover.is_some() {
@@ -141,17 +142,19 @@ impl Unattended {
 
     /// CVE-2026-104850: a client of one issuer is never presented to another.
     async fn check_issuer(&self, issuer: &str) -> Result<(), ObtainError> {
-        match self.kept().await?.into_iter().find(|(key, _)| key.issuer != issuer) {
+        match self.stored().await?.into_iter().find(|(key, _)| key.issuer != issuer) {
             Some((key, _)) => Err(ObtainError::IssuerChanged { before: key.issuer, now: issuer.to_owned() }),
             None => Ok(()),
         }
     }
 
     /// Credentials of this client for this server, the newest last.
-    pub(super) async fn kept(&self) -> Result<Vec<(CredentialKey, Credential)>, ObtainError> {
+    pub(super) async fn stored(&self) -> Result<Vec<(CredentialKey, Credential)>, ObtainError> {
         let UnattendedOptions { vault, principal, server, grant, settings, .. } = &self.options;
         let mut kept = Credential::all(&**vault, principal, &address::identity(server)).await?;
-        kept.retain(|(key, kept)| !kept.is_interactive() && key.client == grant.client() && settings.matches(key, kept));
+        kept.retain(|(key, kept)| {
+            !kept.is_interactive() && key.client == grant.client() && settings.matches(key, kept)
+        });
         Ok(kept)
     }
 

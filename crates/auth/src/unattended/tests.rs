@@ -9,16 +9,16 @@ use toolway_config::Secret;
 
 use super::*;
 use crate::{
+    cooldown::AFTER_FAILURE,
     credential::{RegistrationSource, Tokens},
     dpop::DpopKeys,
     grant::{
         Client, Enterprise, Google, Workload,
         enterprise::Provider,
-        google::{self, GoogleMetadataServer, CredentialPaths},
+        google::{self, CredentialPaths, GoogleMetadataServer},
     },
     jwt::tests::P256,
     proof::DPOP,
-    cooldown::AFTER_FAILURE,
     scripted::{SCRIPTED_TIMEOUT, ScriptedFetch},
     vault::MemoryVault,
 };
@@ -51,7 +51,7 @@ fn options(world: &Arc<ScriptedFetch>, vault: &Arc<MemoryVault>) -> UnattendedOp
         remedy: "look at auth.clientSecret".to_owned(),
         principal: "operator".to_owned(),
         server: Url::parse(SERVER).unwrap(),
-        grant: Grant::ClientCredentials(Client::with_secret("me", Secret::new("s3cret-word"))),
+        grant: Grant::ClientCredentials(Client::with_secret("me", Secret::new("s3cret-secret"))),
         settings: Settings { issuer: Some("https://login.example".to_owned()), ..Settings::default() },
         fetch: Arc::clone(world) as Arc<dyn Fetch>,
         vault: Arc::clone(vault) as Arc<dyn Vault>,
@@ -63,7 +63,7 @@ fn unattended(world: &Arc<ScriptedFetch>, vault: &Arc<MemoryVault>) -> Unattende
     Unattended::new(options(world, vault))
 }
 
-async fn shown(unattended: &Unattended) -> Option<String> {
+async fn authorization_header(unattended: &Unattended) -> Option<String> {
     let (method, url, body) = (Method::POST, Url::parse(SERVER).unwrap(), Bytes::new());
     let headers = unattended.headers(OutgoingRequest { method: &method, url: &url, body: &body }).await.unwrap();
     let authority = headers.into_iter().find(|(name, _)| *name == header::AUTHORIZATION);
@@ -104,19 +104,19 @@ async fn age(unattended: &Unattended, vault: &MemoryVault, seconds: u64) {
 async fn first_refusal_leads_to_a_token_that_the_next_process_uses() {
     let (world, vault) = (world().answer(TOKEN, 200, token("one")), Arc::default());
     let first = unattended(&world, &vault);
-    assert_eq!(shown(&first).await, None, "no challenge yet");
+    assert_eq!(authorization_header(&first).await, None, "no challenge yet");
     assert!(world.urls().is_empty());
     assert_eq!(first.handle_challenge(refusal(401, None, "Bearer")).await, ChallengeAction::Retry);
-    assert_eq!(shown(&first).await.as_deref(), Some("Bearer one"));
+    assert_eq!(authorization_header(&first).await.as_deref(), Some("Bearer one"));
     let sent = world.requests.lock().len() - 1;
     assert_eq!(world.field(sent, "resource").as_deref(), Some(SERVER));
     assert_eq!(world.field(sent, "scope").as_deref(), Some("read"));
 
     let asked = world.urls().len();
-    assert_eq!(shown(&unattended(&world, &vault)).await.as_deref(), Some("Bearer one"));
+    assert_eq!(authorization_header(&unattended(&world, &vault)).await.as_deref(), Some("Bearer one"));
     assert_eq!(world.urls().len(), asked);
     let kept = vault.load(&vault.keys().await.unwrap()[0]).await.unwrap().unwrap();
-    assert!(!kept.expose().contains("s3cret-word"), "the secret is not stored");
+    assert!(!kept.expose().contains("s3cret-secret"), "the secret is not stored");
 }
 
 #[tokio::test]
@@ -143,7 +143,10 @@ async fn requests_that_were_refused_together_send_one_token_request() {
     });
     assert!(join_all(refused).await.iter().all(|next| *next == ChallengeAction::Retry));
     assert_eq!(token_requests(&world), 1);
-    assert_eq!((shown(&here).await, shown(&there).await), (Some("Bearer one".into()), Some("Bearer one".into())));
+    assert_eq!(
+        (authorization_header(&here).await, authorization_header(&there).await),
+        (Some("Bearer one".into()), Some("Bearer one".into()))
+    );
 }
 
 #[tokio::test]
@@ -153,7 +156,7 @@ async fn token_is_replaced_before_it_expires_by_one_request() {
     let own = unattended(&world, &vault);
     own.handle_challenge(refusal(401, None, "Bearer")).await;
     age(&own, &vault, 3590).await;
-    let all = join_all((0..8).map(|_| shown(&own))).await;
+    let all = join_all((0..8).map(|_| authorization_header(&own))).await;
     assert!(all.iter().all(|one| one.as_deref() == Some("Bearer two")), "{all:?}");
     assert_eq!(token_requests(&world), 2);
 }
@@ -165,7 +168,11 @@ async fn refused_token_is_replaced_once() {
     let own = unattended(&world, &vault);
     own.handle_challenge(refusal(401, None, "Bearer")).await;
     assert_eq!(own.handle_challenge(refusal(401, Some("Bearer one"), "Bearer")).await, ChallengeAction::Retry);
-    assert_eq!(own.handle_challenge(refusal(401, Some("Bearer one"), "Bearer")).await, ChallengeAction::Retry, "sent before that");
+    assert_eq!(
+        own.handle_challenge(refusal(401, Some("Bearer one"), "Bearer")).await,
+        ChallengeAction::Retry,
+        "sent before that"
+    );
     assert_eq!(token_requests(&world), 2);
     assert_eq!(own.handle_challenge(refusal(401, Some("Bearer two"), "Bearer")).await, ChallengeAction::GiveUp);
     assert_eq!(
@@ -178,13 +185,16 @@ async fn refused_token_is_replaced_once() {
 
 #[tokio::test]
 async fn refused_client_is_not_retried_during_the_pause() {
-    let no = r#"{"error":"invalid_client","error_description":"s3cret-word is wrong"}"#;
+    let no = r#"{"error":"invalid_client","error_description":"s3cret-secret is wrong"}"#;
     let (world, vault) = (world().answer(TOKEN, 401, no), Arc::default());
     let own = unattended(&world, &vault);
     for _ in 0..3 {
         assert_eq!(own.handle_challenge(refusal(401, None, "Bearer")).await, ChallengeAction::GiveUp);
         let needed = own.watch().borrow().clone().unwrap();
-        assert_eq!(needed.reason.to_string(), "token request to https://login.example/token refused: invalid_client ([hidden] is wrong)");
+        assert_eq!(
+            needed.reason.to_string(),
+            "token request to https://login.example/token refused: invalid_client ([hidden] is wrong)"
+        );
     }
     assert_eq!(token_requests(&world), 1);
 }
@@ -202,7 +212,7 @@ async fn issuer_that_the_server_names_instead_of_the_configured_one_gets_nothing
     let world = world.answer(elsewhere, 200, resource("https://evil.example"));
     let challenge = format!("Bearer resource_metadata=\"{elsewhere}\"");
     assert_eq!(own.handle_challenge(refusal(401, Some("Bearer one"), &challenge)).await, ChallengeAction::Retry);
-    assert_eq!(shown(&own).await.as_deref(), Some("Bearer two"), "the configured issuer is used");
+    assert_eq!(authorization_header(&own).await.as_deref(), Some("Bearer two"), "the configured issuer is used");
     assert!(!world.urls().iter().any(|address| address.contains("evil")));
 }
 
@@ -225,20 +235,20 @@ async fn requests_that_wait_for_a_hanging_host_share_one_request() {
 
 /// All grants that send operator-supplied input, and the name of that input.
 fn grants() -> [(Grant, &'static str); 4] {
-    let word = |text: &str| Arc::new(Secret::new(text));
+    let secret = |text: &str| Arc::new(Secret::new(text));
     let with_key = Client::with_key("me", &Secret::new(P256), None).unwrap();
     let company = Enterprise {
         provider: Provider::TokenUrl(Url::parse("https://company.example/token").unwrap()),
         fetch: Arc::<ScriptedFetch>::default(),
         provider_client: Client::public("me"),
-        id_token: word("word"),
-        client: Client::with_secret("me", Secret::new("s3cret-word")),
+        id_token: secret("secret"),
+        client: Client::with_secret("me", Secret::new("s3cret-secret")),
     };
     [
-        (Grant::ClientCredentials(Client::with_secret("me", Secret::new("s3cret-word"))), "the client secret"),
+        (Grant::ClientCredentials(Client::with_secret("me", Secret::new("s3cret-secret"))), "the client secret"),
         (Grant::ClientCredentials(with_key), "the client assertion"),
         (Grant::Enterprise(Box::new(company)), "the identity assertion"),
-        (Grant::Workload(Workload::new(word("word"), None, None)), "the assertion"),
+        (Grant::Workload(Workload::new(secret("secret"), None, None)), "the assertion"),
     ]
 }
 
@@ -288,7 +298,11 @@ async fn missing_scope_is_requested_with_all_others_and_a_plain_403_is_final() {
     assert_eq!(own.handle_challenge(refusal(403, Some("Bearer one"), more)).await, ChallengeAction::Retry);
     let last = world.requests.lock().len() - 1;
     assert_eq!(world.field(last, "scope").as_deref(), Some("read write"));
-    assert_eq!(own.handle_challenge(refusal(403, Some("Bearer two"), more)).await, ChallengeAction::GiveUp, "it did not help");
+    assert_eq!(
+        own.handle_challenge(refusal(403, Some("Bearer two"), more)).await,
+        ChallengeAction::GiveUp,
+        "it did not help"
+    );
 }
 
 #[tokio::test]
@@ -314,7 +328,11 @@ async fn bound_tokens_are_sent_with_proofs() {
     };
     assert_eq!(own.handle_challenge(nonce).await, ChallengeAction::Retry);
     assert_eq!(token_requests(&world), 1, "only the nonce was missing");
-    assert_eq!(shown(&with(&world)).await.as_deref(), Some("DPoP one"), "the key is stored with its token");
+    assert_eq!(
+        authorization_header(&with(&world)).await.as_deref(),
+        Some("DPoP one"),
+        "the key is stored with its token"
+    );
 }
 
 #[tokio::test]
@@ -329,7 +347,7 @@ async fn google_token_is_requested_before_the_first_refusal() {
     let places = CredentialPaths { configured: Some(file), ..CredentialPaths::default() };
     let grant = Grant::Google(Google { places, fetch, machine });
     let own = Unattended::new(UnattendedOptions { grant, ..options(&world, &vault) });
-    let all = join_all((0..8).map(|_| shown(&own))).await;
+    let all = join_all((0..8).map(|_| authorization_header(&own))).await;
     assert!(all.iter().all(|one| one.as_deref() == Some("Bearer g")), "{all:?}");
     assert_eq!(world.urls(), [google::TOKEN_ENDPOINT]);
 }
@@ -348,7 +366,7 @@ async fn configured_token_endpoint_needs_no_discovery() {
     assert_eq!(world.field(0, "scope").as_deref(), Some("own"));
     let wider = Settings { scopes: Some(Scopes::parse("own more").unwrap()), ..settings };
     let own = Unattended::new(UnattendedOptions { settings: wider, ..options(&world, &vault) });
-    assert_eq!(shown(&own).await, None, "the stored token has fewer scopes");
+    assert_eq!(authorization_header(&own).await, None, "the stored token has fewer scopes");
 }
 
 /// Two servers at one origin whose resource is the origin: both have the same key, and the credential belongs to one.
@@ -442,7 +460,7 @@ async fn refused_token_is_replaced_even_if_the_first_attempt_failed() {
     assert_eq!(own.handle_challenge(refusal(401, presented, "Bearer")).await, ChallengeAction::GiveUp);
     tokio::time::advance(AFTER_FAILURE).await;
     assert_eq!(own.handle_challenge(refusal(401, presented, "Bearer")).await, ChallengeAction::Retry);
-    assert_eq!(shown(&own).await.as_deref(), Some("Bearer two"));
+    assert_eq!(authorization_header(&own).await.as_deref(), Some("Bearer two"));
 }
 
 #[tokio::test]
@@ -453,9 +471,9 @@ async fn token_that_cannot_be_replaced_is_used_until_it_expires() {
     let own = unattended(&world, &vault);
     own.handle_challenge(refusal(401, None, "Bearer")).await;
     age(&own, &vault, 3590).await;
-    assert_eq!(shown(&own).await.as_deref(), Some("Bearer one"));
+    assert_eq!(authorization_header(&own).await.as_deref(), Some("Bearer one"));
     age(&own, &vault, 10).await;
-    assert_eq!(shown(&own).await, None, "it has expired");
+    assert_eq!(authorization_header(&own).await, None, "it has expired");
 }
 
 /// The entry was configured for interactive sign-in before, with the same client: that token belongs to the user.
@@ -469,9 +487,9 @@ async fn token_of_an_interactive_sign_in_is_not_adopted() {
     kept.client.source = RegistrationSource::Configured;
     kept.store(&*vault, &key).await.unwrap();
     let next = unattended(&world, &vault);
-    assert_eq!(shown(&next).await, None);
+    assert_eq!(authorization_header(&next).await, None);
     assert_eq!(next.handle_challenge(refusal(401, None, "Bearer")).await, ChallengeAction::Retry);
-    assert_eq!(shown(&next).await.as_deref(), Some("Bearer own"));
+    assert_eq!(authorization_header(&next).await.as_deref(), Some("Bearer own"));
 }
 
 /// A later refusal by the server is not explained with an outage that is over.
@@ -485,7 +503,7 @@ async fn transient_reason_is_cleared_after_success() {
     assert_eq!(own.replacement_error().unwrap().code(), "no_token");
     tokio::time::advance(AFTER_FAILURE).await;
     age(&own, &vault, 3590).await;
-    assert_eq!(shown(&own).await.as_deref(), Some("Bearer two"), "replaced before a refusal");
+    assert_eq!(authorization_header(&own).await.as_deref(), Some("Bearer two"), "replaced before a refusal");
     assert_eq!(own.handle_challenge(refusal(403, Some("Bearer two"), "Bearer")).await, ChallengeAction::GiveUp);
     assert!(own.replacement_error().is_none(), "the server refused it");
 }

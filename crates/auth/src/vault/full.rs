@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::BoxFuture;
 use toolway_config::Secret;
 
-use super::{MemoryVault, VaultLock, Vault, VaultError};
+use super::{MemoryVault, Vault, VaultError, VaultLock};
 use crate::credential::CredentialKey;
 
 #[derive(Debug)]

@@ -30,8 +30,8 @@ async fn token_for_one_server_is_never_sent_to_another() {
     let of_the_first = stage.login.secrets();
 
     let second = ProtectedServer::start(&stage.login).await.unwrap();
-    let at_second = |person| {
-        Caller::new(&second.url(), "ada", configured("ours", None), Arc::clone(&stage.vault) as _, person).unwrap()
+    let at_second = |user| {
+        Caller::new(&second.url(), "ada", configured("ours", None), Arc::clone(&stage.vault) as _, user).unwrap()
     };
     let failed = at_second(None).call("hello").await.unwrap_err();
     assert!(failed.contains("not signed in yet"), "{failed}");

@@ -34,7 +34,7 @@ async fn repeated_callback_is_exchanged_once() {
     let sign_in = stage.caller().sign_in;
     let plan = sign_in.plan(&TokenChallenge::default(), None).await.unwrap();
     let pending = sign_in.begin(plan, redirect).await.unwrap();
-    pending.keep(&*sign_in.vault).await.unwrap();
+    pending.store(&*sign_in.vault).await.unwrap();
     let callback = Secret::new(test_browser::visit(pending.address().as_str(), "ada").await.unwrap());
     sign_in.finish_pending(&callback).await.unwrap();
     let twice = sign_in.finish_pending(&callback).await.unwrap_err().to_string();

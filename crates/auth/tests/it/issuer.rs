@@ -1,8 +1,8 @@
 //! Credentials of one authorization server are never sent to another, whichever one the server names or sends the
 //! callback.
 
-use toolway_auth::{sign_in_required::SignInReason, settings::Settings};
-use toolway_testkit::authorization::{AuthorizationServer, Endpoint, ServerQuirk, Quirk};
+use toolway_auth::{settings::Settings, sign_in_required::SignInReason};
+use toolway_testkit::authorization::{AuthorizationServer, Endpoint, Quirk, ServerQuirk};
 
 use crate::stage::{Stage, assert_none_of, configured};
 
@@ -72,7 +72,7 @@ async fn sign_in_page_outside_the_issuer_is_shown_to_the_user() {
     stage.server.set_quirks([ServerQuirk::AuthorizationServers(vec![evil.issuer()])]);
     stage.with(configured("shared", None)).call("hello").await.unwrap_err();
     let prompt = stage.ada.prompts().pop().unwrap();
-    assert_eq!((prompt.issuer, prompt.elsewhere), (evil.issuer(), Some(stage.login.issuer())));
+    assert_eq!((prompt.issuer, prompt.page_origin), (evil.issuer(), Some(stage.login.issuer())));
 }
 
 /// CVE-2026-104850, before the first sign-in: an authorization server that redirects the browser straight back gets the

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::Method;
 use toolway_testkit::{
-    authorization::{Endpoint, ServerQuirk, Quirk},
+    authorization::{Endpoint, Quirk, ServerQuirk},
     odd::http::{OddHttp, Reply},
 };
 use toolway_wire::up::credential::{Credentials, OutgoingRequest};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use toolway_auth::{credential::Credential, vault::Vault as _};
-use toolway_testkit::authorization::{Endpoint, ServerQuirk, Quirk};
+use toolway_testkit::authorization::{Endpoint, Quirk, ServerQuirk};
 
 use crate::stage::Stage;
 

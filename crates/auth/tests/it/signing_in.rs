@@ -1,7 +1,7 @@
 //! Sign-in at servers that follow the specification in various ways.
 
 use toolway_auth::settings::Settings;
-use toolway_testkit::authorization::{Endpoint, ServerQuirk, Quirk, test_browser};
+use toolway_testkit::authorization::{Endpoint, Quirk, ServerQuirk, test_browser};
 
 use crate::stage::{Stage, configured};
 
@@ -59,7 +59,10 @@ async fn client_may_be_identified_by_a_metadata_document() {
 async fn unusable_authorization_server_is_reported_with_a_reason() {
     for (quirk, said) in [
         (Quirk::RefusesRegistration, "failed: invalid_client_metadata (registration is disabled)"),
-        (Quirk::NoRegistration, "does not support dynamic client registration; register a client there and set `oauth.clientId`"),
+        (
+            Quirk::NoRegistration,
+            "does not support dynamic client registration; register a client there and set `oauth.clientId`",
+        ),
         (Quirk::NoPkce, "does not advertise PKCE with S256"),
     ] {
         let stage = Stage::new().await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toolway_auth::{challenge::TokenChallenge, settings::Settings, vault::MemoryVault};
 use toolway_config::Secret;
-use toolway_testkit::authorization::{AuthorizationServer, Caller, Endpoint, TestUser, ProtectedServer, Quirk};
+use toolway_testkit::authorization::{AuthorizationServer, Caller, Endpoint, ProtectedServer, Quirk, TestUser};
 
 /// Test setup of one test.
 pub(crate) struct Stage {
@@ -36,8 +36,8 @@ impl Stage {
         self.caller_for("ada", Settings::default(), None)
     }
 
-    pub(crate) fn caller_for(&self, principal: &str, settings: Settings, person: Option<TestUser>) -> Caller {
-        Caller::new(&self.server.url(), principal, settings, Arc::clone(&self.vault) as _, person).unwrap()
+    pub(crate) fn caller_for(&self, principal: &str, settings: Settings, user: Option<TestUser>) -> Caller {
+        Caller::new(&self.server.url(), principal, settings, Arc::clone(&self.vault) as _, user).unwrap()
     }
 
     /// Ada has signed in, and her token has expired.

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use toolway_auth::{challenge::TokenChallenge, dialer::GuardedDialer, settings::Settings, sign_in::SignIn, vault::MemoryVault};
-use toolway_testkit::authorization::{Endpoint, ServerQuirk, Quirk};
+use toolway_auth::{
+    challenge::TokenChallenge, dialer::GuardedDialer, settings::Settings, sign_in::SignIn, vault::MemoryVault,
+};
+use toolway_testkit::authorization::{Endpoint, Quirk, ServerQuirk};
 use toolway_wire::up::connector::HttpOptions;
 use url::Url;
 
@@ -41,7 +43,11 @@ async fn urls_from_servers_must_use_https() {
         let stage = Stage::new().await;
         stage.server.set_quirks([ServerQuirk::MetadataAt(place.to_owned())]);
         stage.caller().call("hello").await.unwrap_err();
-        assert_eq!((stage.login.connections(), stage.server.received().contains("/.well-known/")), (0, false), "{place}");
+        assert_eq!(
+            (stage.login.connections(), stage.server.received().contains("/.well-known/")),
+            (0, false),
+            "{place}"
+        );
     }
 }
 

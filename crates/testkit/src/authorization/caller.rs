@@ -38,7 +38,7 @@ impl Caller {
         principal: &str,
         settings: Settings,
         vault: Arc<dyn Vault>,
-        person: Option<TestUser>,
+        user: Option<TestUser>,
     ) -> Result<Self, ParseError> {
         let url = Url::parse(server)?;
         let sign_in = SignIn {
@@ -52,7 +52,7 @@ impl Caller {
         let session = Session::new(SessionOptions {
             name: "files".to_owned(),
             remedy: "run `toolway login files`".to_owned(),
-            browser: person.map(|person| Arc::new(person) as Arc<dyn Browser>),
+            browser: user.map(|user| Arc::new(user) as Arc<dyn Browser>),
             sign_in: sign_in.clone(),
             refreshes: RefreshTracker::default(),
         });

@@ -2,16 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::{Shared, quirks::Quirk, ledger::Client, signed::unguessable};
-use crate::odd::http::{Reply, RecordedRequest};
+use super::{Shared, ledger::Client, quirks::Quirk, signed::unguessable};
+use crate::odd::http::{RecordedRequest, Reply};
 
 /// RFC 8414.
 pub(super) fn metadata(shared: &Shared) -> Reply {
     let (issuer, quirks) = (shared.issuer(), shared.quirks());
     let own = |path: &str| format!("{issuer}{path}");
     let named = quirks.find_quirk(|quirk| if let Quirk::WrongIssuer(name) = quirk { Some(name.clone()) } else { None });
-    let tokens = quirks.find_quirk(|quirk| if let Quirk::TokenEndpointAt(place) = quirk { Some(place.clone()) } else { None });
-    let page = quirks.find_quirk(|quirk| if let Quirk::AuthorizationEndpointAt(place) = quirk { Some(place.clone()) } else { None });
+    let tokens =
+        quirks.find_quirk(|quirk| if let Quirk::TokenEndpointAt(place) = quirk { Some(place.clone()) } else { None });
+    let page = quirks
+        .find_quirk(|quirk| if let Quirk::AuthorizationEndpointAt(place) = quirk { Some(place.clone()) } else { None });
     let mut document = json!({
         "issuer": named.unwrap_or_else(|| issuer.clone()),
         "authorization_endpoint": page.unwrap_or_else(|| own("/authorize")),

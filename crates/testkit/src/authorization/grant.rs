@@ -8,8 +8,8 @@ use ring::digest::{SHA256, digest};
 use serde_json::json;
 use url::form_urlencoded;
 
-use super::{Shared, quirks::Quirk, document::refusal, ledger::Consent};
-use crate::odd::http::{Act, Reply, RecordedRequest};
+use super::{Shared, document::refusal, ledger::Consent, quirks::Quirk};
+use crate::odd::http::{Act, RecordedRequest, Reply};
 
 /// A request to the token endpoint.
 struct Request<'a> {

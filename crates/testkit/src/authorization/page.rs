@@ -2,8 +2,8 @@
 
 use url::{Url, form_urlencoded};
 
-use super::{Shared, quirks::Quirk, ledger::Consent};
-use crate::odd::http::{Reply, RecordedRequest};
+use super::{Shared, ledger::Consent, quirks::Quirk};
+use crate::odd::http::{RecordedRequest, Reply};
 
 /// Cookie with the name of the user; without it, the name is `anonymous`.
 pub const WHO: &str = "who";

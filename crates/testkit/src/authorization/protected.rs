@@ -13,8 +13,8 @@ use super::{
     signed::{Trusted, verify},
 };
 use crate::odd::{
-    http::{OddHttp, Reply, RecordedRequest, compliant_http},
     compliant::{SupportedEras, answered, text, tools},
+    http::{OddHttp, RecordedRequest, Reply, compliant_http},
 };
 
 /// A protected server on a port of its own, at `/mcp`. Dropping it closes everything.
@@ -160,8 +160,11 @@ impl Shared {
 
     fn document(&self) -> Reply {
         let own = || self.known.lock().trusted.iter().map(|login| login.issuer.clone()).collect();
-        let resource = self.find_quirk(|odd| if let ServerQuirk::WrongResource(other) = odd { Some(other.clone()) } else { None });
-        let issuers = self.find_quirk(|odd| if let ServerQuirk::AuthorizationServers(names) = odd { Some(names.clone()) } else { None });
+        let resource =
+            self.find_quirk(|odd| if let ServerQuirk::WrongResource(other) = odd { Some(other.clone()) } else { None });
+        let issuers = self.find_quirk(|odd| {
+            if let ServerQuirk::AuthorizationServers(names) = odd { Some(names.clone()) } else { None }
+        });
         let issuers: Vec<String> = issuers.unwrap_or_else(own);
         Reply::json(
             200,
@@ -175,7 +178,9 @@ impl Shared {
     }
 
     fn message(&self, seen: &RecordedRequest) -> Reply {
-        if let Some(to) = self.find_quirk(|odd| if let ServerQuirk::Redirects(to) = odd { Some(to.clone()) } else { None }) {
+        if let Some(to) =
+            self.find_quirk(|odd| if let ServerQuirk::Redirects(to) = odd { Some(to.clone()) } else { None })
+        {
             return Reply::empty(308).header("Location", to);
         }
         let nothing = self.find_quirk(|odd| (*odd == ServerQuirk::RejectsAllTokens).then_some(())).is_some();
@@ -205,7 +210,8 @@ impl Shared {
     }
 
     fn is_open_to(&self, seen: &RecordedRequest) -> bool {
-        seen.header("authorization").is_none() && self.find_quirk(|odd| (*odd == ServerQuirk::AllowsAnonymous).then_some(())).is_some()
+        seen.header("authorization").is_none()
+            && self.find_quirk(|odd| (*odd == ServerQuirk::AllowsAnonymous).then_some(())).is_some()
     }
 
     /// Claims of the token in a request, if it is accepted.
@@ -233,7 +239,8 @@ impl Shared {
     }
 
     fn unauthorized(&self, seen: &RecordedRequest) -> Reply {
-        let written = self.find_quirk(|odd| if let ServerQuirk::Challenges(all) = odd { Some(all.clone()) } else { None });
+        let written =
+            self.find_quirk(|odd| if let ServerQuirk::Challenges(all) = odd { Some(all.clone()) } else { None });
         let error = if seen.header("authorization").is_some() { r#"error="invalid_token", "# } else { "" };
         let usual = || vec![format!(r#"Bearer {error}resource_metadata="{{document}}""#)];
         let (headers, place) = (written.unwrap_or_else(usual), self.document_place());
@@ -242,7 +249,8 @@ impl Shared {
     }
 
     fn document_place(&self) -> String {
-        let told = self.find_quirk(|odd| if let ServerQuirk::MetadataAt(place) = odd { Some(place.clone()) } else { None });
+        let told =
+            self.find_quirk(|odd| if let ServerQuirk::MetadataAt(place) = odd { Some(place.clone()) } else { None });
         told.unwrap_or_else(|| format!("{}{DOCUMENT}", self.origin.get().map_or("", String::as_str)))
     }
 }

@@ -98,6 +98,7 @@ impl Quirks {
 
     /// Lifetime of access tokens in seconds.
     pub(super) fn lasts(&self) -> u64 {
-        self.find_quirk(|quirk| if let Quirk::TokenLifetime(seconds) = quirk { Some(*seconds) } else { None }).unwrap_or(3600)
+        self.find_quirk(|quirk| if let Quirk::TokenLifetime(seconds) = quirk { Some(*seconds) } else { None })
+            .unwrap_or(3600)
     }
 }

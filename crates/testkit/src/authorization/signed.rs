@@ -97,7 +97,7 @@ pub(super) fn now() -> u64 {
 mod tests {
     use serde_json::json;
 
-    use super::{Signer, Trusted, verify, now};
+    use super::{Signer, Trusted, now, verify};
 
     #[test]
     fn token_is_valid_for_its_resource_until_it_expires() {

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 use toolway_auth::{
     browser::{Browser, BrowserError, SignInPrompt, Visit},
-    callback::{ReceivedCallback, CallbackListener},
+    callback::{CallbackListener, ReceivedCallback},
 };
 use url::Url;
 
@@ -23,7 +23,7 @@ pub struct TestUser {
 
 /// One visit of this user.
 struct UserVisit {
-    person: TestUser,
+    user: TestUser,
     listener: CallbackListener,
 }
 
@@ -46,7 +46,7 @@ impl Browser for TestUser {
     fn prepare<'a>(&'a self, before: Option<&'a Url>) -> BoxFuture<'a, Result<Box<dyn Visit>, BrowserError>> {
         Box::pin(async move {
             let listener = CallbackListener::bind_again(before).await.map_err(|error| failed(&error))?;
-            Ok(Box::new(UserVisit { person: self.clone(), listener }) as Box<dyn Visit>)
+            Ok(Box::new(UserVisit { user: self.clone(), listener }) as Box<dyn Visit>)
         })
     }
 }
@@ -58,12 +58,12 @@ impl Visit for UserVisit {
 
     fn begin(self: Box<Self>, prompt: SignInPrompt) -> BoxFuture<'static, Result<ReceivedCallback, BrowserError>> {
         Box::pin(async move {
-            self.person.prompts.lock().push(prompt.clone());
+            self.user.prompts.lock().push(prompt.clone());
             let back =
-                test_browser::visit(prompt.address.expose(), &self.person.who).await.map_err(|error| failed(&error))?;
+                test_browser::visit(prompt.address.expose(), &self.user.who).await.map_err(|error| failed(&error))?;
             // The last page is not awaited, because it comes when the sign-in is finished.
             let opened = async {
-                let _page = test_browser::open(&back, &self.person.who).await;
+                let _page = test_browser::open(&back, &self.user.who).await;
                 pending::<ReceivedCallback>().await
             };
             let called = async {

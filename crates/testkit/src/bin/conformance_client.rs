@@ -10,7 +10,7 @@ use http::HeaderMap;
 use serde_json::{Map, Value, json};
 use toolway_testkit::{conformance_sign_in, conformance_unattended};
 use toolway_wire::{
-    exchange::{Answer, ServerRequestHandler, Exchange, Outcome, ServerRequestDetails},
+    exchange::{Answer, Exchange, Outcome, ServerRequestDetails, ServerRequestHandler},
     json::Raw,
     limit::Limits,
     message::ClientCapabilities,
@@ -86,7 +86,8 @@ impl Task {
         let limits = Limits::default();
         let client = HttpClient::new(HttpOptions::default(), &limits);
         let transport = HttpTransport::new(client, self.server.clone(), HeaderMap::new(), credentials, limits);
-        let mut options = ConnectOptions { request_handler: Some(Arc::new(AcceptDefaults)), ..ConnectOptions::default() };
+        let mut options =
+            ConnectOptions { request_handler: Some(Arc::new(AcceptDefaults)), ..ConnectOptions::default() };
         match self.revision.era() {
             Era::Legacy => (options.era, options.legacy) = (EraChoice::Legacy, self.revision),
             Era::Modern => options.era = EraChoice::Modern,
@@ -134,10 +135,10 @@ async fn call_all_at_once(peer: &Peer) -> Result<(), Failure> {
 async fn use_everything(peer: &Peer) -> Result<(), Failure> {
     call_all_at_once(peer).await?;
     for resource in peer.list_resources().await?.items {
-        answered(peer.read_resource(&resource.uri)).await?;
+        await_answer(peer.read_resource(&resource.uri)).await?;
     }
     for prompt in peer.list_prompts().await?.items {
-        answered(peer.get_prompt(&prompt.name, None)?).await?;
+        await_answer(peer.get_prompt(&prompt.name, None)?).await?;
     }
     Ok(())
 }
@@ -161,10 +162,10 @@ async fn echo_schema(peer: &Peer) -> Result<(), Failure> {
 }
 
 async fn call(peer: &Peer, tool: &str, arguments: Option<Raw>) -> Result<(), Failure> {
-    answered(peer.call_tool(tool, arguments)?).await
+    await_answer(peer.call_tool(tool, arguments)?).await
 }
 
-async fn answered(exchange: Exchange) -> Result<(), Failure> {
+async fn await_answer(exchange: Exchange) -> Result<(), Failure> {
     match exchange.outcome_with(Some(&AcceptDefaults), |_| {}).await {
         Outcome::Answered(_) => Ok(()),
         other => Err(format!("{other:?}").into()),

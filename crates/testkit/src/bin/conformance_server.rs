@@ -52,7 +52,10 @@ fn read(mut arguments: impl Iterator<Item = String>) -> Option<(Revision, Transp
 
 async fn listen(revision: Revision, address: &str) -> io::Result<()> {
     let listener = TcpListener::bind(address).await?;
-    let options = HttpDownstreamOptions { downstream: ConformanceServer::downstream_options(revision), ..HttpDownstreamOptions::default() };
+    let options = HttpDownstreamOptions {
+        downstream: ConformanceServer::downstream_options(revision),
+        ..HttpDownstreamOptions::default()
+    };
     let url = format!("http://{}{}", listener.local_addr()?, options.path.as_deref().unwrap_or_default());
     let downstream = HttpDownstream::new(Arc::new(ConformanceServer::new()), options).map_err(io::Error::other)?;
     writeln!(io::stdout(), "{url}")?;

@@ -62,7 +62,7 @@ impl Parties {
         let listener = Arc::new(|notice: toolway_vault::Notice| tracing::warn!(?notice));
         let vault = SealedVault::new(folder.join("vault"), SealedWith::KeyFile, listener);
         let vault: Arc<dyn Vault> = Arc::new(vault);
-        let caller = |person| Caller::new(server, PRINCIPAL, Settings::default(), Arc::clone(&vault), person);
+        let caller = |user| Caller::new(server, PRINCIPAL, Settings::default(), Arc::clone(&vault), user);
         Ok(Self { attended: caller(Some(TestUser::named("ada")))?, unattended: caller(None)? })
     }
 
@@ -72,7 +72,7 @@ impl Parties {
         match step {
             "sign-in" => {
                 let signed_in = self.attended.session.sign_in(&TokenChallenge::default()).await;
-                say(&format!("{signed_in:?} {:?} {:?}", self.attended, self.kept().await?))?;
+                say(&format!("{signed_in:?} {:?} {:?}", self.attended, self.stored().await?))?;
             }
             "call" => say(&format!("{:?}", self.attended.call(what).await))?,
             "calls" => {
@@ -83,7 +83,7 @@ impl Parties {
             "host" => say(&self.hosted(&format!("files__{what}")).await?)?,
             "sign-out" => say(&format!("forgot {}", self.attended.sign_in.forget().await?))?,
             "betray" => {
-                let kept = self.kept().await?.and_then(|kept| kept.tokens).ok_or("no token is stored")?;
+                let kept = self.stored().await?.and_then(|kept| kept.tokens).ok_or("no token is stored")?;
                 tracing::trace!(token = kept.access.expose());
                 say(kept.access.expose())?;
             }
@@ -102,12 +102,12 @@ impl Parties {
         let host = builder.start().await;
         let missing = host.host.wait_until_listed(PATIENCE).await;
         let outcome = host.call(tool).await;
-        let said = format!("{outcome:?} {:?} {:?} {missing:?}", host.records(), host.status("files"));
+        let report = format!("{outcome:?} {:?} {:?} {missing:?}", host.records(), host.status("files"));
         host.host.shutdown().await;
-        Ok(said)
+        Ok(report)
     }
 
-    async fn kept(&self) -> Result<Option<Credential>, Problem> {
+    async fn stored(&self) -> Result<Option<Credential>, Problem> {
         let sign_in = &self.attended.sign_in;
         let kept = Credential::find(&*sign_in.vault, PRINCIPAL, &sign_in.identity()).await?;
         Ok(kept.map(|(_, credential)| credential))

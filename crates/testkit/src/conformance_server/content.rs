@@ -31,11 +31,11 @@ pub(super) fn result(blocks: &[Value]) -> Raw {
 }
 
 /// Result with this text.
-pub(super) fn text_result(text: &str) -> Raw {
-    result(&[text(content)])
+pub(super) fn text_result(message: &str) -> Raw {
+    result(&[text(message)])
 }
 
 /// Error result with this text.
-pub(super) fn error_result(text: &str) -> Raw {
-    Raw::of(&json!({ "content": [text(content)], "isError": true }))
+pub(super) fn error_result(message: &str) -> Raw {
+    Raw::of(&json!({ "content": [text(message)], "isError": true }))
 }

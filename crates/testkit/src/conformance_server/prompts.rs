@@ -7,7 +7,7 @@ use toolway_wire::{
     message::RpcError,
 };
 
-use super::{server_requests, content};
+use super::{content, server_requests};
 
 /// Lists the prompts; the description of one contains `changes`.
 pub(super) fn list(changes: usize) -> Raw {
@@ -49,7 +49,8 @@ pub(super) async fn get(request: &Request, feed: &Feed) -> Result<Raw, RpcError>
         ],
         "test_prompt_with_image" => vec![content::picture(), content::text("Please analyze the image above.")],
         "test_input_required_result_prompt" => {
-            let asked = server_requests::form("user_context", "What context should the prompt use?", "context", "string");
+            let asked =
+                server_requests::form("user_context", "What context should the prompt use?", "context", "string");
             let context = server_requests::send(asked, request, feed).await?;
             vec![content::text(&format!("In the context of {}.", server_requests::field(&context, "context")))]
         }

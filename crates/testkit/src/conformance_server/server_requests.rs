@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use toolway_wire::{
-    exchange::{ServerRequestId, Cause, Feed, ServerRequestDetails, Request},
+    exchange::{Cause, Feed, Request, ServerRequestDetails, ServerRequestId},
     json::Raw,
     message::RpcError,
 };

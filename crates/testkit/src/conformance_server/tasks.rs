@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolway_wire::{
     down::{self, Caller},
-    exchange::{self, Exchange, Feed, Handover, Outcome, Request, ExchangeTimeouts},
+    exchange::{self, Exchange, ExchangeTimeouts, Feed, Handover, Outcome, Request},
     json::Raw,
     message::RpcError,
 };
 
-use super::{ConformanceServer, UNREAD, server_requests, content, schemas, tools};
+use super::{ConformanceServer, UNREAD, content, schemas, server_requests, tools};
 
 /// Whether a tool can run as a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +131,11 @@ async fn run(name: &str, request: &Request, gathered: Option<String>, feed: &Fee
         "multi_input" => {
             let asked = |key| server_requests::form(key, "What is your name?", "name", "string");
             let [one, other] = server_requests::send_all([asked("first"), asked("second")], request, feed).await;
-            Ok(content::text_result(&format!("{} and {}", server_requests::field(&one?, "name"), server_requests::field(&other?, "name"))))
+            Ok(content::text_result(&format!(
+                "{} and {}",
+                server_requests::field(&one?, "name"),
+                server_requests::field(&other?, "name")
+            )))
         }
         "test_tool_with_task" => {
             tokio::time::sleep(JOB).await;

@@ -38,7 +38,7 @@ pub struct Output {
     record: Option<File>,
     /// Messages to be sent later.
     deferred: Vec<Value>,
-    heard: HashMap<String, usize>,
+    received: HashMap<String, usize>,
 }
 
 /// Whether to read on.
@@ -64,15 +64,15 @@ pub fn run(what: &str, record: Option<&Path>) -> io::Result<()> {
         out: BufWriter::new(io::stdout()),
         record,
         deferred: Vec::new(),
-        heard: HashMap::new(),
+        received: HashMap::new(),
     };
     output.log("start")?;
     if name == "ends-at-once" {
         return Ok(());
     }
     for line in io::stdin().lock().lines() {
-        let heard = output.receive(&line?)?;
-        if oddity(&heard, &mut output)? == Flow::Exit {
+        let received = output.receive(&line?)?;
+        if oddity(&received, &mut output)? == Flow::Exit {
             break;
         }
     }
@@ -113,8 +113,8 @@ impl Output {
     }
 
     /// Answers according to the specification.
-    fn answer(&mut self, speaks: SupportedEras, heard: &ReceivedMessage) -> io::Result<Flow> {
-        if let Some(answer) = speaks.answer(&heard.message) {
+    fn answer(&mut self, speaks: SupportedEras, received: &ReceivedMessage) -> io::Result<Flow> {
+        if let Some(answer) = speaks.answer(&received.message) {
             self.send(&answer)?;
         }
         Ok(Flow::Continue)
@@ -135,7 +135,7 @@ impl Output {
         let kind = || if message.get("error").is_some() { "error" } else { "result" };
         let method = message.get("method").and_then(Value::as_str).unwrap_or_else(kind).to_owned();
         self.log(&method)?;
-        let count = self.heard.entry(method.clone()).or_default();
+        let count = self.received.entry(method.clone()).or_default();
         let before = *count;
         *count += 1;
         Ok(ReceivedMessage { message, method, before })

@@ -40,7 +40,11 @@ pub(crate) async fn process(
 ) -> Result<Peer, WireError> {
     let mut program = Program::new(env!("CARGO_BIN_EXE_odd-server"));
     program.arguments = vec![what.to_owned(), record.path().to_string_lossy().into_owned()];
-    direct_peer::connect(&ServerAddress::Process(program), DirectOptions { connect, memory, ..DirectOptions::default() }).await
+    direct_peer::connect(
+        &ServerAddress::Process(program),
+        DirectOptions { connect, memory, ..DirectOptions::default() },
+    )
+    .await
 }
 
 /// Dials a server over HTTP.

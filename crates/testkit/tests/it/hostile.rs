@@ -1,15 +1,15 @@
 //! Servers that misbehave after the handshake: each ends in a named error within its limit, and where the protocol
 //! allows it, the next call on the same connection works.
 
-mod server_requests;
 mod bodies;
 mod floods;
 mod heads;
-mod stdio;
-mod listing;
 mod http_sse;
+mod listing;
+mod server_requests;
 mod sessions;
 mod slow;
+mod stdio;
 mod streams;
 
 use std::sync::{
@@ -20,10 +20,10 @@ use std::sync::{
 use futures_util::future::{BoxFuture, join_all};
 use serde_json::json;
 use tokio::sync::broadcast;
-use toolway_testkit::odd::http::{OddHttp, Reply, RecordedRequest, compliant_http};
 use toolway_testkit::odd::compliant::SupportedEras;
+use toolway_testkit::odd::http::{OddHttp, RecordedRequest, Reply, compliant_http};
 use toolway_wire::{
-    exchange::{Answer, ServerRequestHandler, Outcome, ServerRequestDetails, Request, ExchangeTimeouts},
+    exchange::{Answer, ExchangeTimeouts, Outcome, Request, ServerRequestDetails, ServerRequestHandler},
     json::Raw,
     limit::Limits,
     message::ClientCapabilities,
@@ -49,7 +49,12 @@ pub(crate) fn small_limits() -> Limits {
 
 /// Options with a pinned era and small limits.
 pub(crate) fn pinned(era: EraChoice) -> ConnectOptions {
-    ConnectOptions { era, limits: small_limits(), request_handler: Some(Arc::new(CountingHandler::default())), ..patient() }
+    ConnectOptions {
+        era,
+        limits: small_limits(),
+        request_handler: Some(Arc::new(CountingHandler::default())),
+        ..patient()
+    }
 }
 
 /// The same, for a call that is meant to time out.
@@ -141,7 +146,7 @@ impl ServerRequestHandler for CountingHandler {
     fn answer(&self, question: ServerRequestDetails) -> BoxFuture<'_, Answer> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let answer = match question.method.as_str() {
-            "roots/list" => json!({ "roots": [{ "uri": "file:///ada" }] }),
+            "roots/list" => json!({ "roots": [{ "uri": "file:///handler" }] }),
             _ => json!({ "action": "accept", "content": {} }),
         };
         Box::pin(async move { Answer::Given(Raw::of(&answer)) })

@@ -1,8 +1,8 @@
 //! Era probing against servers that answer it incorrectly.
 
-mod stdio;
 mod memory;
 mod over_http;
+mod stdio;
 
 use toolway_wire::{
     error::WireError,

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, time::Duration};
 use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 use toolway_testkit::{
-    authorization::{Endpoint, TestUser, Quirk},
+    authorization::{Endpoint, Quirk, TestUser},
     seeded_random::SeededRandom,
 };
 

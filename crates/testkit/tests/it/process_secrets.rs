@@ -3,14 +3,14 @@
 use std::{fs, process::Output};
 
 use toolway_testkit::{
-    authorization::{Endpoint, ServerQuirk, Quirk},
+    authorization::{Endpoint, Quirk, ServerQuirk},
     secret_scan::SecretScan,
 };
 
 use crate::signed_in::SharedHome;
 
 /// Standard output of a process, in lines.
-fn said(output: &Output) -> Vec<String> {
+fn stdout_lines(output: &Output) -> Vec<String> {
     String::from_utf8(output.stdout.clone()).unwrap().lines().map(str::to_owned).collect()
 }
 
@@ -32,13 +32,17 @@ async fn everything(home: &SharedHome, last: &str) -> Vec<Output> {
 async fn output_logs_and_files_contain_no_secret() {
     let home = SharedHome::new().await;
     let outputs = everything(&home, "call:hello").await;
-    assert!(said(&outputs[0])[0].starts_with("Ok(()) Caller"), "{:?}", said(&outputs[0]));
+    assert!(stdout_lines(&outputs[0])[0].starts_with("Ok(()) Caller"), "{:?}", stdout_lines(&outputs[0]));
     let hello = "Ok(\"hello ada\")";
-    assert_eq!(said(&outputs[1])[..5], ["ready", hello, hello, hello, hello]);
-    let hosted = &said(&outputs[1])[5];
+    assert_eq!(stdout_lines(&outputs[1])[..5], ["ready", hello, hello, hello, hello]);
+    let hosted = &stdout_lines(&outputs[1])[5];
     assert!(hosted.contains("hello ada") && hosted.contains("CallRecord"), "{hosted}");
-    assert!(said(&outputs[2])[0].contains("invalid_grant (the code has expired"), "{:?}", said(&outputs[2]));
-    assert_eq!(said(&outputs[3])[..3], [hello, "forgot 1", "ready"]);
+    assert!(
+        stdout_lines(&outputs[2])[0].contains("invalid_grant (the code has expired"),
+        "{:?}",
+        stdout_lines(&outputs[2])
+    );
+    assert_eq!(stdout_lines(&outputs[3])[..3], [hello, "forgot 1", "ready"]);
     for endpoint in [Endpoint::Registration, Endpoint::Page, Endpoint::Code, Endpoint::Refresh] {
         assert!(home.login.count(endpoint) != 0, "{endpoint:?} was not used");
     }

@@ -11,7 +11,7 @@ use std::{
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 use toolway_auth::{challenge::TokenChallenge, credential::Credential, settings::Settings, vault::Vault};
-use toolway_testkit::authorization::{AuthorizationServer, Caller, TestUser, ProtectedServer, Quirk};
+use toolway_testkit::authorization::{AuthorizationServer, Caller, ProtectedServer, Quirk, TestUser};
 use toolway_vault::{SealedVault, SealedWith};
 
 /// Principal of all callers.
@@ -44,8 +44,8 @@ impl SharedHome {
     }
 
     /// A caller in this process with the same vault.
-    pub(crate) fn caller(&self, person: Option<TestUser>) -> Caller {
-        Caller::new(&self.server.url(), PRINCIPAL, Settings::default(), self.vault(), person).unwrap()
+    pub(crate) fn caller(&self, user: Option<TestUser>) -> Caller {
+        Caller::new(&self.server.url(), PRINCIPAL, Settings::default(), self.vault(), user).unwrap()
     }
 
     /// Ada signs in, and her token expires at once.

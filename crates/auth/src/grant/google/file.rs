@@ -43,8 +43,8 @@ const MAX_FILE: u64 = 64 * 1024;
 /// Types that refer to further files, accounts or programs.
 const INDIRECT_TYPES: [&str; 4] =
     ["external_account", "external_account_authorized_user", "impersonated_service_account", "gdch_service_account"];
-const NOT_USED: &str = ", which refers to further files, accounts or programs and is not supported; set `auth.credentials` to a \
-                        service account key, or run where the metadata server is reachable";
+const NOT_USED: &str = ", which refers to further files, accounts or programs and is not supported; set \
+                        `auth.credentials` to a service account key, or run where the metadata server is reachable";
 /// Lifetime of an assertion in seconds, the longest that Google accepts.
 const LIFETIME: u64 = 3600;
 
@@ -118,8 +118,8 @@ impl CredentialFile {
         match self.kind.as_str() {
             "service_account" => {
                 let key = Secret::new(self.private_key.ok_or_else(|| missing("private_key"))?);
-                let key =
-                    SigningKey::from_pem(&key).map_err(|error| unusable(path, &format!("has no usable key: {error}")))?;
+                let key = SigningKey::from_pem(&key)
+                    .map_err(|error| unusable(path, &format!("has no usable key: {error}")))?;
                 let email = self.client_email.ok_or_else(|| missing("client_email"))?;
                 Ok(KeyFile::ServiceAccount { email, key: Box::new(key), key_id: self.private_key_id, endpoint })
             }

@@ -170,7 +170,8 @@ async fn invalid_file_is_reported_without_its_content() {
         (json!({ "type": "authorized_user", "client_id": "s3cret" }), "has no `client_secret`"),
         (json!("x".repeat(70_000)), "exceeds 65536 bytes"),
     ] {
-        let refused = google(Some(&written(&folder, &content)), &remote).request_token(&Scopes::default()).await.unwrap_err();
+        let refused =
+            google(Some(&written(&folder, &content)), &remote).request_token(&Scopes::default()).await.unwrap_err();
         assert!(refused.to_string().contains(said), "{refused}");
         assert!(!format!("{refused:?}").contains("s3cret"));
     }

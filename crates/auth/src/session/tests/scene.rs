@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use parking_lot::Mutex;
 use toolway_config::Secret;
-use toolway_wire::up::credential::{Challenge, Credentials as _, ChallengeAction, OutgoingRequest};
+use toolway_wire::up::credential::{Challenge, ChallengeAction, Credentials as _, OutgoingRequest};
 use url::Url;
 
 use crate::{
@@ -65,7 +65,7 @@ pub(super) fn callback_to(prompt: &SignInPrompt) -> Secret {
 pub(super) struct Scene {
     pub(super) remote: Arc<ScriptedFetch>,
     pub(super) vault: Arc<MemoryVault>,
-    pub(super) person: TestBrowser,
+    pub(super) browser: TestBrowser,
     pub(super) settings: Settings,
 }
 
@@ -73,12 +73,12 @@ impl Scene {
     /// A server with the authorization server `LOGIN`, whose token responses are scripted.
     pub(super) fn new() -> Self {
         let remote = Arc::<ScriptedFetch>::default();
-        resource_names(&remote, LOGIN);
-        signs_in(&remote, LOGIN);
-        Self { remote, vault: Arc::default(), person: TestBrowser::default(), settings: Settings::default() }
+        script_resource(&remote, LOGIN);
+        script_authorization_server(&remote, LOGIN);
+        Self { remote, vault: Arc::default(), browser: TestBrowser::default(), settings: Settings::default() }
     }
 
-    pub(super) fn gives(self, tokens: &[&str]) -> Self {
+    pub(super) fn issue_tokens(self, tokens: &[&str]) -> Self {
         for token in tokens {
             let body = format!(r#"{{"access_token":"{token}","token_type":"Bearer","expires_in":3600}}"#);
             self.remote.answer(TOKEN, 200, body);
@@ -86,18 +86,18 @@ impl Scene {
         self
     }
 
-    pub(super) fn session(&self, person: Option<TestBrowser>) -> Session {
+    pub(super) fn session(&self, browser: Option<TestBrowser>) -> Session {
         Session::new(SessionOptions {
             name: "files".to_owned(),
             remedy: "run `toolway login files`".to_owned(),
-            browser: person.map(|person| Arc::new(person) as Arc<dyn Browser>),
+            browser: browser.map(|browser| Arc::new(browser) as Arc<dyn Browser>),
             sign_in: self.sign_in("ada"),
             refreshes: RefreshTracker::default(),
         })
     }
 
     pub(super) fn interactive(&self) -> Session {
-        self.session(Some(self.person.clone()))
+        self.session(Some(self.browser.clone()))
     }
 
     pub(super) fn sign_in(&self, principal: &str) -> SignIn {
@@ -111,7 +111,7 @@ impl Scene {
         }
     }
 
-    pub(super) async fn keeps(&self, access: &str, ends: u64, source: RegistrationSource) {
+    pub(super) async fn store_token(&self, access: &str, ends: u64, source: RegistrationSource) {
         let tokens = Tokens {
             access: Secret::new(access),
             kind: TokenKind::Bearer,
@@ -146,12 +146,12 @@ impl Scene {
     }
 }
 
-pub(super) fn resource_names(remote: &Arc<ScriptedFetch>, issuer: &str) {
+pub(super) fn script_resource(remote: &Arc<ScriptedFetch>, issuer: &str) {
     let document = format!(r#"{{"resource":"{SERVER}","authorization_servers":["{issuer}"]}}"#);
     remote.answer(RESOURCE, 200, document);
 }
 
-pub(super) fn signs_in(remote: &Arc<ScriptedFetch>, issuer: &str) {
+pub(super) fn script_authorization_server(remote: &Arc<ScriptedFetch>, issuer: &str) {
     let document = format!(
         r#"{{"issuer":"{issuer}","authorization_endpoint":"{issuer}/authorize","token_endpoint":"{issuer}/token",
             "registration_endpoint":"{issuer}/register","code_challenge_methods_supported":["S256"]}}"#
@@ -166,18 +166,18 @@ pub(super) fn sending(url: &Url) -> OutgoingRequest<'_> {
     OutgoingRequest { method: &Method::POST, url, body: &NOTHING }
 }
 
-pub(super) async fn carried(session: &Session, url: &str) -> Option<HeaderValue> {
+pub(super) async fn authorization_header(session: &Session, url: &str) -> Option<HeaderValue> {
     let headers = session.headers(sending(&Url::parse(url).unwrap())).await.unwrap();
     headers.into_iter().find(|(name, _)| name == "authorization").map(|(_, value)| value)
 }
 
 /// Refuses the credential that the session would send now.
-pub(super) async fn refused(session: &Session, status: StatusCode, header: &str) -> ChallengeAction {
-    let presented = carried(session, SERVER).await;
-    refused_with(session, status, header, presented).await
+pub(super) async fn challenge(session: &Session, status: StatusCode, header: &str) -> ChallengeAction {
+    let presented = authorization_header(session, SERVER).await;
+    challenge_with(session, status, header, presented).await
 }
 
-pub(super) async fn refused_with(
+pub(super) async fn challenge_with(
     session: &Session,
     status: StatusCode,
     header: &str,

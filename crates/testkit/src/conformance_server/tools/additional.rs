@@ -8,7 +8,7 @@ use toolway_wire::{
 };
 
 use super::{
-    super::{ConformanceServer, server_requests, content, resources, schemas},
+    super::{ConformanceServer, content, resources, schemas, server_requests},
     argument,
 };
 

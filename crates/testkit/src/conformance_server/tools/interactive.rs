@@ -8,8 +8,8 @@ use toolway_wire::{
 
 use super::{
     super::{
-        server_requests::{self, PreparedRequest},
         content, schemas,
+        server_requests::{self, PreparedRequest},
     },
     argument,
 };
@@ -17,23 +17,31 @@ use super::{
 /// Runs a tool; `None` if this module has no tool with this name.
 pub(super) async fn run(name: &str, request: &Request, feed: &Feed) -> Option<Result<Raw, RpcError>> {
     let answer = match name {
-        "test_sampling" => sample(server_requests::sampling("answer", &argument(request, "prompt"), 100), request, feed).await,
-        "test_missing_capability" => sample(server_requests::sampling("answer", "Are you there?", 10), request, feed).await,
+        "test_sampling" => {
+            sample(server_requests::sampling("answer", &argument(request, "prompt"), 100), request, feed).await
+        }
+        "test_missing_capability" => {
+            sample(server_requests::sampling("answer", "Are you there?", 10), request, feed).await
+        }
         "test_input_required_result_sampling" => {
-            sample(server_requests::sampling("capital_question", "What is the capital of France?", 100), request, feed).await
+            sample(server_requests::sampling("capital_question", "What is the capital of France?", 100), request, feed)
+                .await
         }
         "test_elicitation" => elicit(message(&argument(request, "message")), request, feed).await,
         "test_elicitation_sep1034_defaults" => {
             elicit(server_requests::elicitation("defaults", "Who are you?", &schemas::defaults()), request, feed).await
         }
         "test_elicitation_sep1330_enums" => {
-            elicit(server_requests::elicitation("choices", "What do you choose?", &schemas::choices()), request, feed).await
+            elicit(server_requests::elicitation("choices", "What do you choose?", &schemas::choices()), request, feed)
+                .await
         }
         "test_streaming_elicitation" | "test_input_required_result_elicitation" => greet(request, feed).await,
         "test_input_required_result_list_roots" => roots(request, feed).await,
         "test_input_required_result_request_state" | "test_input_required_result_tampered_state" => {
             let asked = server_requests::form("confirm", "Please confirm", "ok", "boolean");
-            server_requests::send(asked, request, feed).await.map(|answer| text_result(&format!("state-ok: {}", server_requests::describe(&answer))))
+            server_requests::send(asked, request, feed)
+                .await
+                .map(|answer| text_result(&format!("state-ok: {}", server_requests::describe(&answer))))
         }
         "test_input_required_result_multiple_inputs" => all_at_once(request, feed).await,
         "test_input_required_result_multi_round" => one_after_the_other(request, feed).await,
@@ -44,7 +52,7 @@ pub(super) async fn run(name: &str, request: &Request, feed: &Feed) -> Option<Re
 }
 
 fn text_result(text: &str) -> Raw {
-    content::text_result(words)
+    content::text_result(text)
 }
 
 fn message(message: &str) -> PreparedRequest {
@@ -80,8 +88,11 @@ async fn roots(request: &Request, feed: &Feed) -> Result<Raw, RpcError> {
 }
 
 async fn all_at_once(request: &Request, feed: &Feed) -> Result<Raw, RpcError> {
-    let asked =
-        [name("user_name"), server_requests::sampling("greeting", "Generate a greeting", 50), server_requests::roots("client_roots")];
+    let asked = [
+        name("user_name"),
+        server_requests::sampling("greeting", "Generate a greeting", 50),
+        server_requests::roots("client_roots"),
+    ];
     let [name, greeting, roots] = server_requests::send_all(asked, request, feed).await;
     let (name, greeting) = (server_requests::field(&name?, "name"), server_requests::sampled(&greeting?));
     Ok(text_result(&format!("{greeting} {name}, of {}", roots?)))

@@ -4,10 +4,10 @@
 //! a test sees whether the connection survived. Server requests are in [`server_requests`], lists in [`listing`],
 //! messages outside calls in [`outside_calls`].
 
-mod server_requests;
 mod listing;
-mod terminal_escapes;
 mod outside_calls;
+mod server_requests;
+mod terminal_escapes;
 
 use std::{
     fs::File,
@@ -16,36 +16,40 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{ReceivedMessage, Flow, Oddity, Output};
+use super::{Flow, Oddity, Output, ReceivedMessage};
 use crate::odd::compliant::{self, SupportedEras};
 
 /// Oddity with this name.
 pub(super) fn find(name: &str) -> Option<Oddity> {
     Some(match name {
-        "flood" => |heard, output| on_call(heard, output, flood),
-        "progress-flood" => |heard, output| on_call(heard, output, progress_flood),
-        "ping-flood" => |heard, output| on_call(heard, output, ping_flood),
-        "long-line" => |heard, output| on_call(heard, output, long_line),
-        "long-question" => |heard, output| on_call(heard, output, long_question),
-        "endless-line" => |heard, output| on_call(heard, output, endless_line),
-        "wrong-id" => |heard, output| on_call(heard, output, |heard, output| answer_to(&json!(4711), heard, output)),
-        "string-id" => {
-            |heard, output| on_call(heard, output, |heard, output| answer_to(&json!(heard.id().to_string()), heard, output))
+        "flood" => |received, output| on_call(received, output, flood),
+        "progress-flood" => |received, output| on_call(received, output, progress_flood),
+        "ping-flood" => |received, output| on_call(received, output, ping_flood),
+        "long-line" => |received, output| on_call(received, output, long_line),
+        "long-question" => |received, output| on_call(received, output, long_question),
+        "endless-line" => |received, output| on_call(received, output, endless_line),
+        "wrong-id" => {
+            |received, output| on_call(received, output, |received, output| answer_to(&json!(4711), received, output))
         }
-        "no-id" => |heard, output| on_call(heard, output, |heard, output| answer_to(&Value::Null, heard, output)),
-        "float-id" => |heard, output| on_call(heard, output, float_id),
-        "double" => |heard, output| on_call(heard, output, double),
-        "stray" => |heard, output| on_call(heard, output, stray),
-        "truncated" => |heard, output| on_call(heard, output, truncated),
-        "truncated-early" => |heard, output| on_call(heard, output, truncated_early),
-        "not-utf8" => |heard, output| on_call(heard, output, not_utf8),
-        "deep" => |heard, output| on_call(heard, output, deep),
-        "neither" => |heard, output| on_call(heard, output, neither),
-        "batch" => |heard, output| on_call(heard, output, batch),
-        "cut" => |heard, output| on_call(heard, output, cut),
-        "half-closed" => |heard, output| on_call(heard, output, half_closed),
-        "deaf" => |heard, output| on_call(heard, output, deaf),
-        "gives-up" => |heard, output| on_call(heard, output, gives_up),
+        "string-id" => |received, output| {
+            on_call(received, output, |received, output| answer_to(&json!(received.id().to_string()), received, output))
+        },
+        "no-id" => {
+            |received, output| on_call(received, output, |received, output| answer_to(&Value::Null, received, output))
+        }
+        "float-id" => |received, output| on_call(received, output, float_id),
+        "double" => |received, output| on_call(received, output, double),
+        "stray" => |received, output| on_call(received, output, stray),
+        "truncated" => |received, output| on_call(received, output, truncated),
+        "truncated-early" => |received, output| on_call(received, output, truncated_early),
+        "not-utf8" => |received, output| on_call(received, output, not_utf8),
+        "deep" => |received, output| on_call(received, output, deep),
+        "neither" => |received, output| on_call(received, output, neither),
+        "batch" => |received, output| on_call(received, output, batch),
+        "cut" => |received, output| on_call(received, output, cut),
+        "half-closed" => |received, output| on_call(received, output, half_closed),
+        "deaf" => |received, output| on_call(received, output, deaf),
+        "gives-up" => |received, output| on_call(received, output, gives_up),
         _ => {
             let other = server_requests::find(name).or_else(|| listing::find(name));
             return other.or_else(|| terminal_escapes::find(name)).or_else(|| outside_calls::find(name));
@@ -54,8 +58,8 @@ pub(super) fn find(name: &str) -> Option<Oddity> {
 }
 
 /// Answers correctly, except for the tool `odd`.
-fn on_call(heard: &ReceivedMessage, output: &mut Output, odd: Oddity) -> io::Result<Flow> {
-    if heard.tool() == "odd" { odd(heard, output) } else { output.answer(SupportedEras::Both, heard) }
+fn on_call(received: &ReceivedMessage, output: &mut Output, odd: Oddity) -> io::Result<Flow> {
+    if received.tool() == "odd" { odd(received, output) } else { output.answer(SupportedEras::Both, received) }
 }
 
 fn amount(output: &Output) -> io::Result<usize> {
@@ -63,44 +67,44 @@ fn amount(output: &Output) -> io::Result<usize> {
 }
 
 /// Sends this many notifications, then the answer.
-fn flood(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+fn flood(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     let line = format!("{}\n", compliant::notification("notifications/vendor", &json!({ "noise": "x".repeat(40) })));
     for _ in 0..amount(output)? {
         output.send_bytes(line.as_bytes())?;
     }
-    output.answer(SupportedEras::Both, heard)
+    output.answer(SupportedEras::Both, received)
 }
 
-fn progress_flood(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    let token = &heard.message["params"]["_meta"]["progressToken"];
+fn progress_flood(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    let token = &received.message["params"]["_meta"]["progressToken"];
     for step in 0..amount(output)? {
         let params = json!({ "progressToken": token, "progress": step, "message": "x".repeat(100) });
         output.send_bytes(format!("{}\n", compliant::notification("notifications/progress", &params)).as_bytes())?;
     }
-    output.answer(SupportedEras::Both, heard)
+    output.answer(SupportedEras::Both, received)
 }
 
 /// Sends this many requests without reading an answer in between.
-fn ping_flood(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+fn ping_flood(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     for number in 0..amount(output)? {
         output.send_bytes(format!("{}\n", compliant::request(&json!(number), "ping", &json!({}))).as_bytes())?;
     }
-    output.answer(SupportedEras::Both, heard)
+    output.answer(SupportedEras::Both, received)
 }
 
 /// An answer of this many bytes, the id last.
-fn long_line(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+fn long_line(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     let result = compliant::text(&"x".repeat(amount(output)?));
-    output.send_bytes(format!("{{\"jsonrpc\":\"2.0\",\"result\":{result},\"id\":{}}}\n", heard.id()).as_bytes())?;
+    output.send_bytes(format!("{{\"jsonrpc\":\"2.0\",\"result\":{result},\"id\":{}}}\n", received.id()).as_bytes())?;
     output.flush()?;
     Ok(Flow::Continue)
 }
 
 /// A request of this many bytes with the id of the call, then the answer to the call.
-fn long_question(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+fn long_question(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     let params = json!({ "message": "x".repeat(amount(output)?), "requestedSchema": {} });
-    output.send(&compliant::request(heard.id(), "elicitation/create", &params))?;
-    output.answer(SupportedEras::Both, heard)
+    output.send(&compliant::request(received.id(), "elicitation/create", &params))?;
+    output.answer(SupportedEras::Both, received)
 }
 
 /// Sends a line that never ends.
@@ -110,36 +114,38 @@ fn endless_line(_heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flo
     }
 }
 
-fn answer_to(id: &Value, heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    output.send(&compliant::answered(id, &compliant::text(heard.tool())))?;
+fn answer_to(id: &Value, received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.send(&compliant::answered(id, &compliant::text(received.tool())))?;
     Ok(Flow::Continue)
 }
 
 /// As in languages with only one number type.
-fn float_id(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+fn float_id(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     let result = compliant::text(compliant::HELLO);
-    output.send_bytes(format!("{{\"id\":{}.0,\"result\":{result}}}\n", heard.id()).as_bytes())?;
+    output.send_bytes(format!("{{\"id\":{}.0,\"result\":{result}}}\n", received.id()).as_bytes())?;
     output.flush()?;
     Ok(Flow::Continue)
 }
 
 /// Answers twice, differently.
-fn double(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    output.answer(SupportedEras::Both, heard)?;
-    output.send(&compliant::error(heard.id(), -32603, "on second thoughts, no"))?;
+fn double(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.answer(SupportedEras::Both, received)?;
+    output.send(&compliant::error(received.id(), -32603, "on second thoughts, no"))?;
     Ok(Flow::Continue)
 }
 
 /// Answers requests that were never sent, then the call.
-fn stray(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+fn stray(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     for id in [json!(4711), json!("seven"), json!(-1), json!(1e300), Value::Null] {
         output.send(&compliant::answered(&id, &json!({})))?;
     }
-    output.answer(SupportedEras::Both, heard)
+    output.answer(SupportedEras::Both, received)
 }
 
-fn truncated(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    output.send_bytes(format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"content\":[\n", heard.id()).as_bytes())?;
+fn truncated(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.send_bytes(
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"content\":[\n", received.id()).as_bytes(),
+    )?;
     output.flush()?;
     Ok(Flow::Continue)
 }
@@ -152,38 +158,38 @@ fn truncated_early(_heard: &ReceivedMessage, output: &mut Output) -> io::Result<
 }
 
 /// Text in Latin-1.
-fn not_utf8(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+fn not_utf8(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     output.send_bytes(b"{\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"caf\xe9\"}]},\"id\":")?;
-    output.send_bytes(format!("{}}}\n", heard.id()).as_bytes())?;
+    output.send_bytes(format!("{}}}\n", received.id()).as_bytes())?;
     output.flush()?;
     Ok(Flow::Continue)
 }
 
 /// An answer of this many nested arrays, the id last.
-fn deep(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+fn deep(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     let depth = amount(output)?;
     let nest = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-    output.send_bytes(format!("{{\"result\":{{\"x\":{nest}}},\"id\":{}}}\n", heard.id()).as_bytes())?;
+    output.send_bytes(format!("{{\"result\":{{\"x\":{nest}}},\"id\":{}}}\n", received.id()).as_bytes())?;
     output.flush()?;
     Ok(Flow::Continue)
 }
 
 /// Neither result nor error.
-fn neither(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    output.send(&json!({ "jsonrpc": "2.0", "id": heard.id(), "outcome": "fine" }))?;
+fn neither(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.send(&json!({ "jsonrpc": "2.0", "id": received.id(), "outcome": "fine" }))?;
     Ok(Flow::Continue)
 }
 
 /// The answer in an array, after a notification.
-fn batch(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    let answer = SupportedEras::Both.answer(&heard.message);
+fn batch(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    let answer = SupportedEras::Both.answer(&received.message);
     output.send(&json!([compliant::notification("notifications/vendor", &json!({})), answer]))?;
     Ok(Flow::Continue)
 }
 
 /// Exits in the middle of its answer.
-fn cut(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    output.send_bytes(format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"resu", heard.id()).as_bytes())?;
+fn cut(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.send_bytes(format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"resu", received.id()).as_bytes())?;
     output.flush()?;
     Ok(Flow::Exit)
 }
@@ -204,7 +210,7 @@ fn deaf(_heard: &ReceivedMessage, _voice: &mut Output) -> io::Result<Flow> {
 }
 
 /// Cancels the call, which only the caller may do.
-fn gives_up(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    output.send(&compliant::notification("notifications/cancelled", &json!({ "requestId": heard.id() })))?;
+fn gives_up(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.send(&compliant::notification("notifications/cancelled", &json!({ "requestId": received.id() })))?;
     Ok(Flow::Continue)
 }

@@ -4,27 +4,29 @@ use std::io;
 
 use serde_json::{Value, json};
 
-use super::{ReceivedMessage, Flow, Oddity, Output};
+use super::{Flow, Oddity, Output, ReceivedMessage};
 use crate::odd::compliant::{self, SupportedEras};
 
 /// Oddity with this name.
 pub(super) fn find(name: &str) -> Option<Oddity> {
     Some(match name {
-        "legacy" => |heard, output| output.answer(SupportedEras::Legacy, heard),
-        "modern" => |heard, output| output.answer(SupportedEras::Modern, heard),
-        "both" => |heard, output| output.answer(SupportedEras::Both, heard),
+        "legacy" => |received, output| output.answer(SupportedEras::Legacy, received),
+        "modern" => |received, output| output.answer(SupportedEras::Modern, received),
+        "both" => |received, output| output.answer(SupportedEras::Both, received),
         "refuses" => refuses,
         "refuses-without-id" => refuses_without_id,
-        "empty" => |heard, output| on_discover(heard, output, &json!({})),
-        "no-list" => |heard, output| on_discover(heard, output, &json!({ "capabilities": {}, "serverInfo": {} })),
-        "odd-list" => |heard, output| on_discover(heard, output, &json!({ "supportedVersions": compliant::MODERN })),
+        "empty" => |received, output| on_discover(received, output, &json!({})),
+        "no-list" => |received, output| on_discover(received, output, &json!({ "capabilities": {}, "serverInfo": {} })),
+        "odd-list" => {
+            |received, output| on_discover(received, output, &json!({ "supportedVersions": compliant::MODERN }))
+        }
         "lists" => lists,
         "turns-down" => turns_down,
         "turns-down-once" => turns_down_once,
         "silent" => silent,
         "mute" => |_, _| Ok(Flow::Continue),
-        "late-legacy" => |heard, output| late(heard, output, SupportedEras::Legacy),
-        "late-modern" => |heard, output| late(heard, output, SupportedEras::Modern),
+        "late-legacy" => |received, output| late(received, output, SupportedEras::Legacy),
+        "late-modern" => |received, output| late(received, output, SupportedEras::Modern),
         "overtaken" => overtaken,
         "ends" => ends,
         "ends-late" => ends_late,
@@ -32,7 +34,7 @@ pub(super) fn find(name: &str) -> Option<Oddity> {
         "banner" => banner,
         "asks-first" => asks_first,
         "agrees-on" => agrees_on,
-        "agrees-on-nothing" => |heard, output| on(heard, output, "initialize", &json!({ "capabilities": {} })),
+        "agrees-on-nothing" => |received, output| on(received, output, "initialize", &json!({ "capabilities": {} })),
         "declines" => declines,
         "string-ids" => string_ids,
         _ => return None,
@@ -40,139 +42,143 @@ pub(super) fn find(name: &str) -> Option<Oddity> {
 }
 
 /// A legacy server, except for the result of one method.
-fn on(heard: &ReceivedMessage, output: &mut Output, method: &str, result: &Value) -> io::Result<Flow> {
-    if heard.method == method {
-        output.send(&compliant::answered(heard.id(), result))?;
+fn on(received: &ReceivedMessage, output: &mut Output, method: &str, result: &Value) -> io::Result<Flow> {
+    if received.method == method {
+        output.send(&compliant::answered(received.id(), result))?;
         return Ok(Flow::Continue);
     }
-    output.answer(SupportedEras::Legacy, heard)
+    output.answer(SupportedEras::Legacy, received)
 }
 
-fn on_discover(heard: &ReceivedMessage, output: &mut Output, result: &Value) -> io::Result<Flow> {
-    on(heard, output, "server/discover", result)
+fn on_discover(received: &ReceivedMessage, output: &mut Output, result: &Value) -> io::Result<Flow> {
+    on(received, output, "server/discover", result)
 }
 
 /// Answers unknown methods with this error code.
-fn refuses(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    refuse(heard, output, &heard.id().clone())
+fn refuses(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    refuse(received, output, &received.id().clone())
 }
 
 /// The same, without an id.
-fn refuses_without_id(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    refuse(heard, output, &Value::Null)
+fn refuses_without_id(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    refuse(received, output, &Value::Null)
 }
 
-fn refuse(heard: &ReceivedMessage, output: &mut Output, id: &Value) -> io::Result<Flow> {
-    if heard.method == "server/discover" {
+fn refuse(received: &ReceivedMessage, output: &mut Output, id: &Value) -> io::Result<Flow> {
+    if received.method == "server/discover" {
         let code = output.argument.parse().map_err(io::Error::other)?;
         output.send(&compliant::error(id, code, "no"))?;
         return Ok(Flow::Continue);
     }
-    output.answer(SupportedEras::Legacy, heard)
+    output.answer(SupportedEras::Legacy, received)
 }
 
 /// Lists these versions, and is a legacy server.
-fn lists(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+fn lists(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     let argument = output.argument.clone();
-    on_discover(heard, output, &compliant::discovered(&versions(&argument)))
+    on_discover(received, output, &compliant::discovered(&versions(&argument)))
 }
 
 /// Refuses every version, whatever it lists.
-fn turns_down(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    if heard.method == "server/discover" {
+fn turns_down(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    if received.method == "server/discover" {
         let argument = output.argument.clone();
-        output.send(&compliant::other_versions(heard.id(), &versions(&argument)))?;
+        output.send(&compliant::other_versions(received.id(), &versions(&argument)))?;
         return Ok(Flow::Continue);
     }
-    output.answer(SupportedEras::Legacy, heard)
+    output.answer(SupportedEras::Legacy, received)
 }
 
 /// Refuses a version once and then accepts it, as during a deployment.
-fn turns_down_once(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    if heard.before == 0 { turns_down(heard, output) } else { output.answer(SupportedEras::Modern, heard) }
+fn turns_down_once(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    if received.before == 0 { turns_down(received, output) } else { output.answer(SupportedEras::Modern, received) }
 }
 
 /// Ignores unknown methods.
-fn silent(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    if heard.method == "server/discover" { Ok(Flow::Continue) } else { output.answer(SupportedEras::Legacy, heard) }
+fn silent(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    if received.method == "server/discover" {
+        Ok(Flow::Continue)
+    } else {
+        output.answer(SupportedEras::Legacy, received)
+    }
 }
 
 /// Answers `server/discover` only after the next message, too late.
-fn late(heard: &ReceivedMessage, output: &mut Output, speaks: SupportedEras) -> io::Result<Flow> {
-    if heard.method == "server/discover" && heard.before == 0 {
-        output.defer(speaks.answer(&heard.message));
+fn late(received: &ReceivedMessage, output: &mut Output, speaks: SupportedEras) -> io::Result<Flow> {
+    if received.method == "server/discover" && received.before == 0 {
+        output.defer(speaks.answer(&received.message));
         return Ok(Flow::Continue);
     }
     output.send_deferred()?;
-    output.answer(speaks, heard)
+    output.answer(speaks, received)
 }
 
 /// Refuses `initialize` with its versions, and only then answers `server/discover`.
-fn overtaken(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    match heard.method.as_str() {
-        "server/discover" if heard.before == 0 => output.defer(SupportedEras::Modern.answer(&heard.message)),
+fn overtaken(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    match received.method.as_str() {
+        "server/discover" if received.before == 0 => output.defer(SupportedEras::Modern.answer(&received.message)),
         "initialize" => {
-            output.send(&compliant::other_versions(heard.id(), &[compliant::MODERN]))?;
+            output.send(&compliant::other_versions(received.id(), &[compliant::MODERN]))?;
             output.send_deferred()?;
         }
-        _ => return output.answer(SupportedEras::Modern, heard),
+        _ => return output.answer(SupportedEras::Modern, received),
     }
     Ok(Flow::Continue)
 }
 
 /// Exits on unknown methods.
-fn ends(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    if heard.method == "server/discover" { Ok(Flow::Exit) } else { output.answer(SupportedEras::Legacy, heard) }
+fn ends(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    if received.method == "server/discover" { Ok(Flow::Exit) } else { output.answer(SupportedEras::Legacy, received) }
 }
 
 /// Exits on the message after an unknown method.
-fn ends_late(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    match (heard.method.as_str(), output.heard.contains_key("server/discover")) {
+fn ends_late(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    match (received.method.as_str(), output.received.contains_key("server/discover")) {
         ("server/discover", _) => Ok(Flow::Continue),
         (_, true) => Ok(Flow::Exit),
-        (_, false) => output.answer(SupportedEras::Legacy, heard),
+        (_, false) => output.answer(SupportedEras::Legacy, received),
     }
 }
 
 /// Prints a banner to its standard output.
-fn banner(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    if heard.before == 0 {
+fn banner(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    if received.before == 0 {
         output.send_bytes(b"\x1b[32mOdd server v1\x1b[0m listening on stdio\n\n{not json}\n[]\n42\n")?;
     }
-    output.answer(SupportedEras::Legacy, heard)
+    output.answer(SupportedEras::Legacy, received)
 }
 
 /// Sends requests before it answers.
-fn asks_first(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    if heard.method == "initialize" {
-        output.defer(SupportedEras::Legacy.answer(&heard.message));
+fn asks_first(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    if received.method == "initialize" {
+        output.defer(SupportedEras::Legacy.answer(&received.message));
         output.send(&compliant::request(&json!("a"), "ping", &json!({})))?;
         output.send(&compliant::request(&json!("b"), "roots/list", &json!({})))?;
         return Ok(Flow::Continue);
     }
     // The second request was answered.
-    if heard.method == "error" {
+    if received.method == "error" {
         output.send_deferred()?;
     }
-    output.answer(SupportedEras::Legacy, heard)
+    output.answer(SupportedEras::Legacy, received)
 }
 
 /// Agrees on the version in its argument, whichever was offered.
-fn agrees_on(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+fn agrees_on(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     let argument = output.argument.clone();
-    on(heard, output, "initialize", &compliant::initialized(&argument))
+    on(received, output, "initialize", &compliant::initialized(&argument))
 }
 
 /// Refuses every handshake.
-fn declines(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    output.send(&compliant::error(heard.id(), -32603, "not today"))?;
+fn declines(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.send(&compliant::error(received.id(), -32603, "not today"))?;
     Ok(Flow::Continue)
 }
 
 /// Answers request `1` with the id `"1"`.
-fn string_ids(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    if let Some(mut answer) = SupportedEras::Both.answer(&heard.message) {
-        answer["id"] = json!(heard.id().to_string());
+fn string_ids(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    if let Some(mut answer) = SupportedEras::Both.answer(&received.message) {
+        answer["id"] = json!(received.id().to_string());
         output.send(&answer)?;
     }
     Ok(Flow::Continue)

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use toolway_testkit::odd::{
-    http::{Act, Reply, Seen, event},
     compliant::{self, SupportedEras},
+    http::{Act, RecordedRequest, Reply, event},
 };
 use toolway_wire::{
     limit::Limits,
@@ -14,20 +14,20 @@ use toolway_wire::{
     up::{ConnectOptions, EraChoice},
 };
 
-use super::{ERAS, call, check, connected, faults, short_timeout, odd_call, pinned, outcome_code};
+use super::{ERAS, call, check, connected, faults, odd_call, outcome_code, pinned, short_timeout};
 
 /// A head with this line, then this body.
 fn head(line: &str, body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{line}\r\n\r\n{body}")
 }
 
-fn hello(seen: &Seen) -> Value {
+fn hello(seen: &RecordedRequest) -> Value {
     SupportedEras::Both.answer(seen.message()).unwrap()
 }
 
 #[tokio::test]
 async fn text_that_is_not_a_message_fails_its_call() {
-    let body = |text: &'static [u8]| move |_: &Seen| Reply::body(200, "application/json", text);
+    let body = |text: &'static [u8]| move |_: &RecordedRequest| Reply::body(200, "application/json", text);
     for (name, text, expected) in [
         ("truncated", &b"{\"jsonrpc\":\"2.0\",\"id\":2,\"resu"[..], "protocol"),
         ("empty", b"", "protocol"),
@@ -39,9 +39,11 @@ async fn text_that_is_not_a_message_fails_its_call() {
     ] {
         check(name, body(text), pinned, expected).await;
     }
-    let deep = |_: &Seen| Reply::body(200, "application/json", format!("{}{}", "[".repeat(2_000), "]".repeat(2_000)));
+    let deep = |_: &RecordedRequest| {
+        Reply::body(200, "application/json", format!("{}{}", "[".repeat(2_000), "]".repeat(2_000)))
+    };
     check("deep", deep, pinned, "protocol").await;
-    let deep = |seen: &Seen| {
+    let deep = |seen: &RecordedRequest| {
         let nest = format!("{}{}", "[".repeat(2_000), "]".repeat(2_000));
         Reply::body(200, "application/json", format!("{{\"result\":{{\"x\":{nest}}},\"id\":{}}}", seen.id()))
     };
@@ -51,7 +53,7 @@ async fn text_that_is_not_a_message_fails_its_call() {
 #[tokio::test]
 async fn statuses_and_types_without_an_answer_are_distinct_errors() {
     for (name, reply, expected) in [
-        ("html", (|_| Reply::html(200)) as fn(&Seen) -> Reply, "protocol"),
+        ("html", (|_| Reply::html(200)) as fn(&RecordedRequest) -> Reply, "protocol"),
         ("no type", |_| Reply::bare().say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), "protocol"),
         ("202", |_| Reply::empty(202), "protocol"),
         ("204", |_| Reply::empty(204), "protocol"),
@@ -107,7 +109,10 @@ async fn answer_on_another_response_is_ignored() {
                 // Answered correctly, but later.
                 return Reply::bare()
                     .then(Act::Until(Arc::clone(&waiting)))
-                    .say(head("Connection: close", &compliant::answered(seen.id(), &compliant::text("mine")).to_string()))
+                    .say(head(
+                        "Connection: close",
+                        &compliant::answered(seen.id(), &compliant::text("mine")).to_string(),
+                    ))
                     .then(Act::Close);
             }
             // The second response carries the answer to the first, as a message and as invalid text.
@@ -132,8 +137,9 @@ async fn answer_on_another_response_is_ignored() {
 
 #[tokio::test]
 async fn batch_is_accepted_only_in_revisions_that_have_it() {
-    let batch =
-        |seen: &Seen| Reply::json(200, &json!([compliant::notification("notifications/vendor", &json!({})), hello(seen)]));
+    let batch = |seen: &RecordedRequest| {
+        Reply::json(200, &json!([compliant::notification("notifications/vendor", &json!({})), hello(seen)]))
+    };
     check("batch", batch, pinned, "protocol").await;
     let odd = odd_call(batch).await;
     let connect = ConnectOptions { legacy: Revision::V2025_03_26, ..pinned(EraChoice::Legacy) };
@@ -154,14 +160,18 @@ async fn oversized_batch_fails_its_call() {
 
 #[tokio::test]
 async fn wrong_content_length_is_detected() {
-    let long = |seen: &Seen| Reply::bare().say(head("Content-Length: 5000", &hello(seen).to_string())).then(Act::Close);
+    let long = |seen: &RecordedRequest| {
+        Reply::bare().say(head("Content-Length: 5000", &hello(seen).to_string())).then(Act::Close)
+    };
     check("too long, closed", long, pinned, "ended").await;
-    let long = |seen: &Seen| Reply::bare().say(head("Content-Length: 5000", &hello(seen).to_string())).then(Act::Hang);
+    let long = |seen: &RecordedRequest| {
+        Reply::bare().say(head("Content-Length: 5000", &hello(seen).to_string())).then(Act::Hang)
+    };
     check("too long, open", long, short_timeout, "timed_out").await;
     // The rest would be parsed as the next response.
-    let short = |seen: &Seen| Reply::bare().say(head("Content-Length: 20", &hello(seen).to_string()));
+    let short = |seen: &RecordedRequest| Reply::bare().say(head("Content-Length: 20", &hello(seen).to_string()));
     check("too short", short, pinned, "protocol").await;
-    let two = |seen: &Seen| {
+    let two = |seen: &RecordedRequest| {
         let reply = hello(seen).to_string();
         Reply::bare()
             .say(head(&format!("Content-Length: {}\r\nContent-Length: 7", reply.len()), &reply))
@@ -169,7 +179,7 @@ async fn wrong_content_length_is_detected() {
     };
     check("two lengths", two, pinned, "protocol").await;
     for length in ["-1", "twelve", "99999999999999999999999999", "0x10"] {
-        let odd = move |seen: &Seen| {
+        let odd = move |seen: &RecordedRequest| {
             Reply::bare().say(head(&format!("Content-Length: {length}"), &hello(seen).to_string())).then(Act::Close)
         };
         check(length, odd, pinned, "protocol").await;
@@ -200,19 +210,23 @@ async fn second_response_after_the_first_is_ignored() {
 #[tokio::test]
 async fn oversized_body_fails_before_it_is_read() {
     for length in ["10001", "9223372036854775807"] {
-        let announced =
-            move |_: &Seen| Reply::bare().say(head(&format!("Content-Length: {length}"), "{")).then(Act::Hang);
+        let announced = move |_: &RecordedRequest| {
+            Reply::bare().say(head(&format!("Content-Length: {length}"), "{")).then(Act::Hang)
+        };
         check(length, announced, pinned, "too_large").await;
     }
-    let endless = |_: &Seen| {
+    let endless = |_: &RecordedRequest| {
         let chunk = format!("400\r\n{}\r\n", "x".repeat(0x400));
         Reply::bare().say(head("Transfer-Encoding: chunked", "")).then(Act::SayForEver(chunk.into_bytes()))
     };
     check("endless chunks", endless, pinned, "too_large").await;
-    let huge = |_: &Seen| Reply::bare().say(head("Transfer-Encoding: chunked", "ffffffffffff\r\n{")).then(Act::Hang);
+    let huge = |_: &RecordedRequest| {
+        Reply::bare().say(head("Transfer-Encoding: chunked", "ffffffffffff\r\n{")).then(Act::Hang)
+    };
     check("one huge chunk", huge, short_timeout, "timed_out").await;
-    let until_closed =
-        |_: &Seen| Reply::bare().say(head("Connection: close", "{")).then(Act::SayForEver(vec![b' '; 1_000]));
+    let until_closed = |_: &RecordedRequest| {
+        Reply::bare().say(head("Connection: close", "{")).then(Act::SayForEver(vec![b' '; 1_000]))
+    };
     check("endless body", until_closed, pinned, "too_large").await;
 }
 
@@ -223,7 +237,8 @@ async fn invalid_chunks_fail_their_call() {
         ("a size that overflows", "11111111111111111\r\n{}\r\n"),
         ("no end of the chunk", "2\r\n{}{}\r\n"),
     ] {
-        let odd = move |_: &Seen| Reply::bare().say(head("Transfer-Encoding: chunked", chunks)).then(Act::Close);
+        let odd =
+            move |_: &RecordedRequest| Reply::bare().say(head("Transfer-Encoding: chunked", chunks)).then(Act::Close);
         check(name, odd, pinned, "protocol").await;
     }
 }
@@ -250,7 +265,7 @@ async fn body_in_many_chunks_is_read_in_time() {
 #[tokio::test]
 async fn broken_connection_fails_its_call_and_no_post_is_repeated() {
     for (name, odd) in [
-        ("closed at once", (|_| Reply::bare().then(Act::Close)) as fn(&Seen) -> Reply),
+        ("closed at once", (|_| Reply::bare().then(Act::Close)) as fn(&RecordedRequest) -> Reply),
         ("reset at once", |_| Reply::bare().then(Act::Reset)),
         ("closed in the head", |_| Reply::bare().say("HTTP/1.1 200 OK\r\nConte").then(Act::Close)),
         ("reset in the head", |_| Reply::bare().say("HTTP/1.1 200 OK\r\nConte").then(Act::Reset)),

@@ -5,8 +5,8 @@ use std::{fmt::Write, sync::Arc};
 use serde_json::json;
 use tokio::sync::Notify;
 use toolway_testkit::odd::{
-    http::{Act, Reply, RecordedRequest, event},
     compliant::{self, SupportedEras},
+    http::{Act, RecordedRequest, Reply, event},
 };
 use toolway_wire::{
     exchange::{ExchangeEvent, Outcome},
@@ -15,7 +15,7 @@ use toolway_wire::{
     up::{ConnectOptions, EraChoice},
 };
 
-use super::{ERAS, call, connected, odd_call, pinned, outcome_code};
+use super::{ERAS, call, connected, odd_call, outcome_code, pinned};
 use crate::dialling::{LONG, Record, SHORT, patient, process};
 
 /// Number of messages; the full size is for the long run.
@@ -111,7 +111,8 @@ async fn server_requests_in_a_stream_do_not_open_unlimited_connections() {
     let odd = odd_call(|seen: &RecordedRequest| {
         let mut events = String::new();
         for number in 0..5_000 {
-            let ask = compliant::request(&json!(number), if number % 2 == 0 { "ping" } else { "roots/list" }, &json!({}));
+            let ask =
+                compliant::request(&json!(number), if number % 2 == 0 { "ping" } else { "roots/list" }, &json!({}));
             // Writing to a string cannot fail.
             let _written = write!(events, "{}", event(&ask));
         }
@@ -123,7 +124,7 @@ async fn server_requests_in_a_stream_do_not_open_unlimited_connections() {
     let peer = connected(&odd, ConnectOptions { limits, ..pinned(EraChoice::Legacy) }).await;
     let asks = Some(Arc::new(super::CountingHandler::default()));
     let exchange = peer.call_tool("odd", None).unwrap();
-    let outcome = exchange.outcome_with(asks.as_deref().map(|ada| ada as _), |_| {}).await;
+    let outcome = exchange.outcome_with(asks.as_deref().map(|handler| handler as _), |_| {}).await;
     assert_eq!(outcome_code(&outcome), "answered", "{outcome:?}");
     let works = async {
         while outcome_code(&call(&peer, "hello").await) != "answered" {

@@ -1,6 +1,6 @@
 //! Response heads: too many lines, lines that are too long or endless, and informational responses.
 
-use toolway_testkit::odd::http::{Act, Reply, Seen};
+use toolway_testkit::odd::http::{Act, RecordedRequest, Reply};
 
 use super::{check, pinned};
 
@@ -11,15 +11,23 @@ fn with_lines(lines: &str) -> Reply {
 
 #[tokio::test]
 async fn too_many_or_too_long_header_lines_fail_their_call() {
-    check("200 lines", |_: &Seen| with_lines(&"X-Flood: x\r\n".repeat(200)), pinned, "too_large").await;
-    check("one long line", |_: &Seen| with_lines(&format!("X-Long: {}\r\n", "x".repeat(200_000))), pinned, "too_large")
-        .await;
-    let many = |_: &Seen| with_lines(&format!("X-Long: {}\r\n", "x".repeat(1_000)).repeat(120));
+    check("200 lines", |_: &RecordedRequest| with_lines(&"X-Flood: x\r\n".repeat(200)), pinned, "too_large").await;
+    check(
+        "one long line",
+        |_: &RecordedRequest| with_lines(&format!("X-Long: {}\r\n", "x".repeat(200_000))),
+        pinned,
+        "too_large",
+    )
+    .await;
+    let many = |_: &RecordedRequest| with_lines(&format!("X-Long: {}\r\n", "x".repeat(1_000)).repeat(120));
     check("many long lines", many, pinned, "too_large").await;
-    let for_ever =
-        |_: &Seen| Reply::bare().say("HTTP/1.1 200 OK\r\n").then(Act::SayForEver(b"X-Flood: x\r\n".repeat(100)));
+    let for_ever = |_: &RecordedRequest| {
+        Reply::bare().say("HTTP/1.1 200 OK\r\n").then(Act::SayForEver(b"X-Flood: x\r\n".repeat(100)))
+    };
     check("no end of lines", for_ever, pinned, "too_large").await;
-    let line = |_: &Seen| Reply::bare().say("HTTP/1.1 200 OK\r\nX-Flood: ").then(Act::SayForEver(vec![b'x'; 1_000]));
+    let line = |_: &RecordedRequest| {
+        Reply::bare().say("HTTP/1.1 200 OK\r\nX-Flood: ").then(Act::SayForEver(vec![b'x'; 1_000]))
+    };
     check("no end of a line", line, pinned, "too_large").await;
 }
 
@@ -32,12 +40,12 @@ async fn invalid_head_fails_its_call() {
         ("invalid header name", "HTTP/1.1 200 OK\r\n: x\r\n\r\n"),
         ("a NUL", "HTTP/1.1 200 OK\r\nX: \0\r\n\r\n"),
     ] {
-        check(name, move |_: &Seen| Reply::bare().say(text).then(Act::Close), pinned, "protocol").await;
+        check(name, move |_: &RecordedRequest| Reply::bare().say(text).then(Act::Close), pinned, "protocol").await;
     }
 }
 
 #[tokio::test]
 async fn endless_informational_responses_fail_their_call() {
-    let wait = |_: &Seen| Reply::bare().then(Act::SayForEver(b"HTTP/1.1 103 Early Hints\r\n\r\n".to_vec()));
+    let wait = |_: &RecordedRequest| Reply::bare().then(Act::SayForEver(b"HTTP/1.1 103 Early Hints\r\n\r\n".to_vec()));
     check("early hints", wait, pinned, "too_large").await;
 }

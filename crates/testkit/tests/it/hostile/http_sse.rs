@@ -5,31 +5,31 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use toolway_testkit::odd::{
-    http::{Act, OddHttp, Reply, RecordedRequest, event},
     compliant::{self, SupportedEras},
+    http::{Act, OddHttp, RecordedRequest, Reply, event},
 };
 use toolway_wire::up::{ConnectOptions, EraChoice, Peer, transport::HttpMode};
 
-use super::{call, connected, faults, short_timeout, pinned, outcome_code};
+use super::{call, connected, faults, outcome_code, pinned, short_timeout};
 use crate::dialling::LONG;
 
 /// Sender of the event stream; dropping it ends the stream.
-type Voice = Arc<Mutex<Option<mpsc::Sender<Vec<u8>>>>>;
+type EventSender = Arc<Mutex<Option<mpsc::Sender<Vec<u8>>>>>;
 
 /// A server that is correct except for the tool `odd`.
-async fn oldest(odd: impl Fn(&RecordedRequest, &Voice) -> Reply + Send + Sync + 'static) -> OddHttp {
-    let voice = Voice::default();
+async fn http_sse_server(odd: impl Fn(&RecordedRequest, &EventSender) -> Reply + Send + Sync + 'static) -> OddHttp {
+    let events = EventSender::default();
     OddHttp::start(move |seen| match seen.verb.as_str() {
         "GET" => {
             let (sender, receiver) = mpsc::channel(16);
-            *voice.lock() = Some(sender);
+            *events.lock() = Some(sender);
             Reply::events("event: endpoint\ndata: /messages\n\n").then(Act::Relay(receiver))
         }
         _ if seen.path == "/mcp" => Reply::empty(405),
-        _ if seen.tool() == "odd" => odd(seen, &voice),
+        _ if seen.tool() == "odd" => odd(seen, &events),
         _ => {
             if let Some(answer) = SupportedEras::Legacy.answer(seen.message()) {
-                say(&voice, event(&answer));
+                say(&events, event(&answer));
             }
             Reply::empty(202)
         }
@@ -38,11 +38,11 @@ async fn oldest(odd: impl Fn(&RecordedRequest, &Voice) -> Reply + Send + Sync + 
     .unwrap()
 }
 
-fn say(voice: &Voice, text: String) {
-    voice.lock().as_ref().unwrap().try_send(text.into_bytes()).unwrap();
+fn say(events: &EventSender, text: String) {
+    events.lock().as_ref().unwrap().try_send(text.into_bytes()).unwrap();
 }
 
-async fn met(odd: &OddHttp, expected: &str, connect: ConnectOptions) -> Peer {
+async fn connect_and_call(odd: &OddHttp, expected: &str, connect: ConnectOptions) -> Peer {
     let peer = connected(odd, connect).await;
     assert_eq!(peer.protocol().http_mode, HttpMode::EventStream);
     let outcome = call(&peer, "odd").await;
@@ -53,19 +53,19 @@ async fn met(odd: &OddHttp, expected: &str, connect: ConnectOptions) -> Peer {
 #[tokio::test]
 async fn refused_post_fails_its_call() {
     for (status, expected) in [(404, "http_status"), (500, "http_status"), (401, "unauthorized")] {
-        let odd = oldest(move |_, _| Reply::empty(status)).await;
-        let peer = met(&odd, expected, pinned(EraChoice::Legacy)).await;
+        let odd = http_sse_server(move |_, _| Reply::empty(status)).await;
+        let peer = connect_and_call(&odd, expected, pinned(EraChoice::Legacy)).await;
         assert_eq!(outcome_code(&call(&peer, "hello").await), "answered", "{status}");
     }
-    let odd = oldest(|_, _| Reply::bare().then(Act::Close)).await;
-    let peer = met(&odd, "ended", pinned(EraChoice::Legacy)).await;
+    let odd = http_sse_server(|_, _| Reply::bare().then(Act::Close)).await;
+    let peer = connect_and_call(&odd, "ended", pinned(EraChoice::Legacy)).await;
     assert_eq!(outcome_code(&call(&peer, "hello").await), "answered");
 }
 
 #[tokio::test]
 async fn hanging_post_times_out() {
-    let odd = oldest(|_, _| Reply::bare().then(Act::Hang)).await;
-    let peer = met(&odd, "timed_out", short_timeout(EraChoice::Legacy)).await;
+    let odd = http_sse_server(|_, _| Reply::bare().then(Act::Hang)).await;
+    let peer = connect_and_call(&odd, "timed_out", short_timeout(EraChoice::Legacy)).await;
     assert_eq!(outcome_code(&call(&peer, "hello").await), "answered");
     // Only the stream, the cancellation and the next call may hold connections.
     tokio::time::timeout(LONG, odd.until_open(3)).await.unwrap();
@@ -74,25 +74,25 @@ async fn hanging_post_times_out() {
 #[tokio::test]
 async fn oversized_message_fails_its_call_and_oversized_event_ends_the_stream() {
     let long = |length: usize| {
-        oldest(move |seen, voice| {
-            say(voice, event(&compliant::answered(seen.id(), &compliant::text(&"x".repeat(length)))));
+        http_sse_server(move |seen, events| {
+            say(events, event(&compliant::answered(seen.id(), &compliant::text(&"x".repeat(length)))));
             Reply::empty(202)
         })
     };
     let odd = long(10_000).await;
-    let peer = met(&odd, "too_large", pinned(EraChoice::Legacy)).await;
+    let peer = connect_and_call(&odd, "too_large", pinned(EraChoice::Legacy)).await;
     assert_eq!(outcome_code(&call(&peer, "hello").await), "answered");
 
     let odd = long(20_000).await;
-    let peer = met(&odd, "too_large", pinned(EraChoice::Legacy)).await;
+    let peer = connect_and_call(&odd, "too_large", pinned(EraChoice::Legacy)).await;
     assert_eq!(peer.closed().await.code(), "too_large");
 }
 
 #[tokio::test]
 async fn invalid_events_are_reported_only() {
-    let odd = oldest(|seen, voice| {
-        say(voice, "data: {not json}\n\nevent: endpoint\ndata: http://elsewhere.example/\n\n: hi\n\n".to_owned());
-        say(voice, event(&SupportedEras::Legacy.answer(seen.message()).unwrap()));
+    let odd = http_sse_server(|seen, events| {
+        say(events, "data: {not json}\n\nevent: endpoint\ndata: http://elsewhere.example/\n\n: hi\n\n".to_owned());
+        say(events, event(&SupportedEras::Legacy.answer(seen.message()).unwrap()));
         Reply::empty(202)
     });
     let odd = odd.await;
@@ -106,12 +106,12 @@ async fn invalid_events_are_reported_only() {
 
 #[tokio::test]
 async fn end_of_the_stream_closes_the_connection() {
-    let odd = oldest(|_, voice| {
-        voice.lock().take();
+    let odd = http_sse_server(|_, events| {
+        events.lock().take();
         Reply::empty(202)
     });
     let odd = odd.await;
-    let peer = met(&odd, "ended", pinned(EraChoice::Legacy)).await;
+    let peer = connect_and_call(&odd, "ended", pinned(EraChoice::Legacy)).await;
     assert_eq!(peer.closed().await.code(), "ended");
     assert_eq!(outcome_code(&call(&peer, "hello").await), "ended");
 }

@@ -5,7 +5,7 @@ use toolway_wire::{
     up::{ConnectOptions, EraChoice},
 };
 
-use super::{ERAS, call, pinned, outcome_code};
+use super::{ERAS, call, outcome_code, pinned};
 use crate::dialling::{Record, process};
 
 #[tokio::test]

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 use toolway_testkit::odd::{
-    http::{Act, OddHttp, Reply, RecordedRequest, compliant_http},
     compliant::SupportedEras,
+    http::{Act, OddHttp, RecordedRequest, Reply, compliant_http},
 };
 use toolway_wire::{exchange::LogLevel, up::EraChoice};
 
-use super::{call, connected, faults, short_timeout, pinned, outcome_code};
+use super::{call, connected, faults, outcome_code, pinned, short_timeout};
 
 /// A server with numbered sessions that loses the session of a request if `forgets` says so.
 async fn forgetful(forgets: impl Fn(usize, &RecordedRequest) -> bool + Send + Sync + 'static) -> OddHttp {

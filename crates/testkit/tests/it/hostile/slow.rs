@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use toolway_testkit::odd::http::{Act, Reply, Seen};
+use toolway_testkit::odd::http::{Act, RecordedRequest, Reply};
 
-use super::{ERAS, call, check, connected, short_timeout, odd_call};
+use super::{ERAS, call, check, connected, odd_call, short_timeout};
 use crate::dialling::LONG;
 
 /// Sends these bytes one by one with pauses, and then nothing.
@@ -22,7 +22,7 @@ const EVENTS: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n
 
 #[tokio::test]
 async fn silent_server_times_out() {
-    check("silence", |_: &Seen| Reply::bare().then(Act::Hang), short_timeout, "timed_out").await;
+    check("silence", |_: &RecordedRequest| Reply::bare().then(Act::Hang), short_timeout, "timed_out").await;
 }
 
 #[tokio::test]
@@ -38,21 +38,21 @@ async fn timed_out_calls_leave_no_connections_open() {
 
 #[tokio::test]
 async fn slow_head_times_out() {
-    check("head", |_: &Seen| dripping("HTTP/1.1 200 OK\r\nX-Slow: ", "x"), short_timeout, "timed_out").await;
+    check("head", |_: &RecordedRequest| dripping("HTTP/1.1 200 OK\r\nX-Slow: ", "x"), short_timeout, "timed_out").await;
 }
 
 #[tokio::test]
 async fn slow_body_times_out() {
-    check("body", |_: &Seen| dripping(JSON, " "), short_timeout, "timed_out").await;
+    check("body", |_: &RecordedRequest| dripping(JSON, " "), short_timeout, "timed_out").await;
 }
 
 #[tokio::test]
 async fn slow_event_times_out() {
-    check("event", |_: &Seen| dripping(EVENTS, "data: x\n"), short_timeout, "timed_out").await;
+    check("event", |_: &RecordedRequest| dripping(EVENTS, "data: x\n"), short_timeout, "timed_out").await;
 }
 
 /// Bytes on the wire do not reset the idle timeout of a call.
 #[tokio::test]
 async fn slow_comments_time_out() {
-    check("comments", |_: &Seen| dripping(EVENTS, ":\n\n"), short_timeout, "timed_out").await;
+    check("comments", |_: &RecordedRequest| dripping(EVENTS, ":\n\n"), short_timeout, "timed_out").await;
 }

@@ -6,7 +6,7 @@ use toolway_wire::{
     up::{ConnectOptions, EraChoice},
 };
 
-use super::{ERAS, call, faults, short_timeout, pinned, outcome_code};
+use super::{ERAS, call, faults, outcome_code, pinned, short_timeout};
 use crate::dialling::{Record, process};
 
 /// State of the connection after the call.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use toolway_testkit::odd::{
-    http::{Act, OddHttp, Reply, RecordedRequest, event, compliant_http},
     compliant::{self, SupportedEras},
+    http::{Act, OddHttp, RecordedRequest, Reply, compliant_http, event},
 };
 use toolway_wire::{
     error::TimeoutKind,
@@ -15,7 +15,7 @@ use toolway_wire::{
     up::{ConnectOptions, EraChoice},
 };
 
-use super::{ERAS, call, check, connected, faults, short_timeout, odd_call, pinned, outcome_code};
+use super::{ERAS, call, check, connected, faults, odd_call, outcome_code, pinned, short_timeout};
 use crate::dialling::{LONG, SHORT};
 
 fn hello(seen: &RecordedRequest) -> Value {
@@ -134,7 +134,10 @@ async fn broken_stream_fails_its_call() {
 }
 
 /// A server that answers GET with `Last-Event-ID` by `resumed`.
-async fn resuming(first: &'static str, resumed: impl Fn(&str, &RecordedRequest) -> Reply + Send + Sync + 'static) -> OddHttp {
+async fn resuming(
+    first: &'static str,
+    resumed: impl Fn(&str, &RecordedRequest) -> Reply + Send + Sync + 'static,
+) -> OddHttp {
     OddHttp::start(move |seen| match (seen.verb.as_str(), seen.header("last-event-id")) {
         ("GET", Some(last)) => resumed(last, seen),
         _ if seen.tool() == "odd" => Reply::events(first),

@@ -4,12 +4,12 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 use toolway_testkit::odd::{
-    http::{Act, OddHttp, Reply, compliant_http},
     compliant::SupportedEras,
+    http::{Act, OddHttp, Reply, compliant_http},
 };
 use toolway_wire::{
     revision::Era,
-    up::{EraMemory, DetectedProtocol, transport::HttpMode},
+    up::{DetectedProtocol, EraMemory, transport::HttpMode},
 };
 
 use super::{Probed, WITH_SESSION, WITHOUT_SESSION, over_http::event_stream};
@@ -138,8 +138,9 @@ async fn url_with_a_replaced_server_is_probed_again() {
 
 #[tokio::test]
 async fn temporary_failure_does_not_change_the_memory() {
-    let bodies: [fn(u16) -> Reply; 2] =
-        [Reply::empty, |status| Reply::json(status, &toolway_testkit::odd::compliant::error(&1.into(), -32603, "busy"))];
+    let bodies: [fn(u16) -> Reply; 2] = [Reply::empty, |status| {
+        Reply::json(status, &toolway_testkit::odd::compliant::error(&1.into(), -32603, "busy"))
+    }];
     for (remembered, first) in [(LEGACY, "POST initialize"), (MODERN, "POST server/discover"), (OLDEST, "GET")] {
         for (status, code) in [(401, "unauthorized"), (403, "unauthorized"), (429, "http_status"), (503, "http_status")]
         {

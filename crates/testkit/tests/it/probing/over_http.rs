@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::{net::TcpListener, sync::mpsc};
 use toolway_testkit::odd::{
-    http::{Act, OddHttp, Reply, RecordedRequest, event, compliant_http},
     compliant::{self, SupportedEras},
+    http::{Act, OddHttp, RecordedRequest, Reply, compliant_http, event},
 };
 use toolway_wire::{
     revision::Revision,
@@ -110,7 +110,9 @@ async fn any_other_refusal_with_any_body_is_a_stateful_server() {
         ("nothing", |status, _| Reply::empty(status)),
         ("html", |status, _| Reply::html(status)),
         ("json", |status, _| Reply::json(status, &json!({ "detail": "Not Found" }))),
-        ("an error without an id", |status, _| Reply::json(status, &compliant::error(&json!(null), -32000, "no session"))),
+        ("an error without an id", |status, _| {
+            Reply::json(status, &compliant::error(&json!(null), -32000, "no session"))
+        }),
         ("an error", |status, seen| Reply::json(status, &compliant::error(seen.id(), -32601, "unknown"))),
         ("half a message", |status, _| Reply::body(status, "application/json", "{\"jsonrpc\":\"2.0\",\"error\":{")),
     ];
@@ -249,7 +251,9 @@ async fn http_sse_servers_are_found_whatever_they_answer_to_a_post() {
     let refusals: [(&str, Refusal); 5] = [
         ("404 html", |_| Reply::html(404)),
         ("405 json", |_| Reply::json(405, &json!({ "detail": "Method Not Allowed" }))),
-        ("405 error without an id", |_| Reply::json(405, &compliant::error(&json!(null), -32000, "Method not allowed."))),
+        ("405 error without an id", |_| {
+            Reply::json(405, &compliant::error(&json!(null), -32000, "Method not allowed."))
+        }),
         ("400 error", |seen| Reply::json(400, &compliant::error(seen.id(), -32600, "no"))),
         ("422 json", |_| Reply::json(422, &json!({ "detail": [] }))),
     ];
@@ -399,7 +403,10 @@ async fn pinned_transport_is_the_only_one_used() {
         ("oldest".into(), Box::new(event_stream("/messages")), Probed::Fails("http_status"), &OLDER[..2]),
     ];
     let over = |http| move || ConnectOptions { http, ..patient() };
-    tokio::join!(check(event_streams, over(HttpTransportChoice::EventStream)), check(streamable, over(HttpTransportChoice::Streamable)),);
+    tokio::join!(
+        check(event_streams, over(HttpTransportChoice::EventStream)),
+        check(streamable, over(HttpTransportChoice::Streamable)),
+    );
     let odd = OddHttp::start(event_stream("/messages")).await.unwrap();
     let both = ConnectOptions { era: EraChoice::Modern, http: HttpTransportChoice::EventStream, ..patient() };
     assert_eq!(Probed::of(&address(&odd, both, None).await), Probed::Fails("no_common_revision"));

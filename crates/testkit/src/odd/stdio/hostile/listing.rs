@@ -6,15 +6,15 @@ use serde_json::json;
 
 use super::amount;
 use crate::odd::{
-    line::{ReceivedMessage, Flow, Oddity, Output},
     compliant::{self, SupportedEras},
+    stdio::{Flow, Oddity, Output, ReceivedMessage},
 };
 
 /// Oddity with this name.
 pub(super) fn find(name: &str) -> Option<Oddity> {
     Some(match name {
-        "pages" => |heard, output| page(heard, output, &format!("page {}", heard.before + 1)),
-        "circle" => |heard, output| page(heard, output, ["there", "back"][heard.before % 2]),
+        "pages" => |received, output| page(received, output, &format!("page {}", received.before + 1)),
+        "circle" => |received, output| page(received, output, ["there", "back"][received.before % 2]),
         "crowd" => crowd,
         "no-tools" => no_tools,
         "maze" => maze,
@@ -23,39 +23,39 @@ pub(super) fn find(name: &str) -> Option<Oddity> {
 }
 
 /// One tool, and another page after it.
-fn page(heard: &ReceivedMessage, output: &mut Output, next: &str) -> io::Result<Flow> {
-    if heard.method != "tools/list" {
-        return output.answer(SupportedEras::Both, heard);
+fn page(received: &ReceivedMessage, output: &mut Output, next: &str) -> io::Result<Flow> {
+    if received.method != "tools/list" {
+        return output.answer(SupportedEras::Both, received);
     }
     let mut page = compliant::tools(&["hello"]);
     page["nextCursor"] = json!(next);
-    output.send(&compliant::answered(heard.id(), &page))?;
+    output.send(&compliant::answered(received.id(), &page))?;
     Ok(Flow::Continue)
 }
 
 /// This many tools on one page.
-fn crowd(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    if heard.method != "tools/list" {
-        return output.answer(SupportedEras::Both, heard);
+fn crowd(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    if received.method != "tools/list" {
+        return output.answer(SupportedEras::Both, received);
     }
     let names = vec!["hello"; amount(output)?];
-    output.send(&compliant::answered(heard.id(), &compliant::tools(&names)))?;
+    output.send(&compliant::answered(received.id(), &compliant::tools(&names)))?;
     Ok(Flow::Continue)
 }
 
 /// An invalid list.
-fn no_tools(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    if heard.method != "tools/list" {
-        return output.answer(SupportedEras::Both, heard);
+fn no_tools(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    if received.method != "tools/list" {
+        return output.answer(SupportedEras::Both, received);
     }
-    output.send(&compliant::answered(heard.id(), &json!({ "tools": { "hello": {} } })))?;
+    output.send(&compliant::answered(received.id(), &json!({ "tools": { "hello": {} } })))?;
     Ok(Flow::Continue)
 }
 
 /// A tool with a small schema that takes exponential time to validate.
-fn maze(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    if heard.method != "tools/list" {
-        return output.answer(SupportedEras::Both, heard);
+fn maze(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    if received.method != "tools/list" {
+        return output.answer(SupportedEras::Both, received);
     }
     let mut rooms = serde_json::Map::new();
     for room in 0..60 {
@@ -65,6 +65,6 @@ fn maze(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     rooms.insert("60".to_owned(), json!({ "type": "object" }));
     let mut list = compliant::tools(&["odd"]);
     list["tools"][0]["inputSchema"] = json!({ "type": "object", "$ref": "#/$defs/0", "$defs": rooms });
-    output.send(&compliant::answered(heard.id(), &list))?;
+    output.send(&compliant::answered(received.id(), &list))?;
     Ok(Flow::Continue)
 }

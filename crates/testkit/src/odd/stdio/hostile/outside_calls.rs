@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::on_call;
 use crate::odd::{
-    line::{ReceivedMessage, Flow, Oddity, Output},
     compliant::{self, SupportedEras},
+    stdio::{Flow, Oddity, Output, ReceivedMessage},
 };
 
 /// Oddity with this name.
@@ -21,9 +21,9 @@ pub(super) fn find(name: &str) -> Option<Oddity> {
 }
 
 /// Sends server requests after `tools/list`, without any call in flight.
-fn asks_outside_a_call(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    output.answer(SupportedEras::Both, heard)?;
-    if heard.method == "tools/list" {
+fn asks_outside_a_call(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    output.answer(SupportedEras::Both, received)?;
+    if received.method == "tools/list" {
         let form = json!({ "message": "Your password?", "requestedSchema": { "type": "object", "properties": {} } });
         output.send(&compliant::request(&json!("e"), "elicitation/create", &form))?;
         output.send(&compliant::request(&json!("s"), "sampling/createMessage", &json!({ "messages": [] })))?;
@@ -32,9 +32,9 @@ fn asks_outside_a_call(heard: &ReceivedMessage, output: &mut Output) -> io::Resu
 }
 
 /// Notifies of list changes each time the list is requested.
-fn restless(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    answer_with(heard, output, &json!({ "tools": { "listChanged": true } }))?;
-    if heard.method == "tools/list" {
+fn restless(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    answer_with(received, output, &json!({ "tools": { "listChanged": true } }))?;
+    if received.method == "tools/list" {
         for _ in 0..100 {
             output.send(&compliant::notification("notifications/tools/list_changed", &json!({})))?;
         }
@@ -43,34 +43,34 @@ fn restless(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
 }
 
 /// Turns every call of `odd` into a task that never ends.
-fn endless_task(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+fn endless_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     let task = |status: &str| {
         json!({ "taskId": "sisyphus", "status": status, "createdAt": "2026-01-01T00:00:00Z",
             "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": 3_600_000, "pollIntervalMs": 20, "resultType": "complete" })
     };
-    match heard.method.as_str() {
-        "tasks/get" => say(heard, output, &task("working")),
-        "tasks/cancel" => say(heard, output, &json!({ "resultType": "complete" })),
-        "tools/call" => on_call(heard, output, |heard, output| {
+    match received.method.as_str() {
+        "tasks/get" => say(received, output, &task("working")),
+        "tasks/cancel" => say(received, output, &json!({ "resultType": "complete" })),
+        "tools/call" => on_call(received, output, |received, output| {
             let begun = json!({ "taskId": "sisyphus", "status": "working", "createdAt": "2026-01-01T00:00:00Z",
                 "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": 3_600_000, "pollIntervalMs": 20, "resultType": "task" });
-            say(heard, output, &begun)
+            say(received, output, &begun)
         }),
         _ => {
             let capabilities = json!({ "tools": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } });
-            answer_with(heard, output, &capabilities)
+            answer_with(received, output, &capabilities)
         }
     }
 }
 
-fn say(heard: &ReceivedMessage, output: &mut Output, result: &Value) -> io::Result<Flow> {
-    output.send(&compliant::answered(heard.id(), result))?;
+fn say(received: &ReceivedMessage, output: &mut Output, result: &Value) -> io::Result<Flow> {
+    output.send(&compliant::answered(received.id(), result))?;
     Ok(Flow::Continue)
 }
 
 /// Answers correctly, with these capabilities.
-fn answer_with(heard: &ReceivedMessage, output: &mut Output, capabilities: &Value) -> io::Result<Flow> {
-    let Some(mut answer) = SupportedEras::Both.answer(&heard.message) else { return Ok(Flow::Continue) };
+fn answer_with(received: &ReceivedMessage, output: &mut Output, capabilities: &Value) -> io::Result<Flow> {
+    let Some(mut answer) = SupportedEras::Both.answer(&received.message) else { return Ok(Flow::Continue) };
     if answer["result"].get("capabilities").is_some() {
         answer["result"]["capabilities"] = capabilities.clone();
     }

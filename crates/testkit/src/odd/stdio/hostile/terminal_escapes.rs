@@ -5,8 +5,8 @@ use std::io;
 use serde_json::json;
 
 use crate::odd::{
-    line::{ReceivedMessage, Flow, Oddity, Output},
     compliant::{self, SupportedEras},
+    stdio::{Flow, Oddity, Output, ReceivedMessage},
 };
 
 /// Colours, window title, cleared screen, C1, bell and reversed text.
@@ -19,8 +19,8 @@ pub(super) fn find(name: &str) -> Option<Oddity> {
 }
 
 /// Escape sequences in tools, progress, the answer of `odd` and the error of `hello`.
-fn paints(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    match (heard.method.as_str(), heard.tool()) {
+fn paints(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    match (received.method.as_str(), received.tool()) {
         ("tools/list", _) => {
             let mut list = compliant::tools(&["hello", "odd", PAINTED]);
             for tool in list["tools"].as_array_mut().into_iter().flatten() {
@@ -28,18 +28,18 @@ fn paints(heard: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
                 tool["description"] = json!(PAINTED);
                 tool["inputSchema"]["properties"] = json!({ PAINTED: { "type": PAINTED, "default": PAINTED } });
             }
-            output.send(&compliant::answered(heard.id(), &list))?;
+            output.send(&compliant::answered(received.id(), &list))?;
         }
-        ("tools/call", "hello") => output.send(&compliant::error(heard.id(), -32603, PAINTED))?,
+        ("tools/call", "hello") => output.send(&compliant::error(received.id(), -32603, PAINTED))?,
         ("tools/call", _) => {
-            let token = &heard.message["params"]["_meta"]["progressToken"];
+            let token = &received.message["params"]["_meta"]["progressToken"];
             let params = json!({ "progressToken": token, "progress": 1, "total": 2, "message": PAINTED });
             output.send(&compliant::notification("notifications/progress", &params))?;
             let params = json!({ "level": "error", "logger": PAINTED, "data": PAINTED });
             output.send(&compliant::notification("notifications/message", &params))?;
-            output.send(&compliant::answered(heard.id(), &compliant::text(PAINTED)))?;
+            output.send(&compliant::answered(received.id(), &compliant::text(PAINTED)))?;
         }
-        _ => return output.answer(SupportedEras::Both, heard),
+        _ => return output.answer(SupportedEras::Both, received),
     }
     Ok(Flow::Continue)
 }
