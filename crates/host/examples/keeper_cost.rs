@@ -10,7 +10,7 @@ use std::{
 use tokio::io::AsyncReadExt;
 use toolway_host::{
     connection::{Program, StderrTail, environment::Environment, stdio::Launcher},
-    keeper::{KeeperHandle, ShutdownTimeouts, lend},
+    keeper::{KeeperHandle, ShutdownTimeouts, run_if_keeper},
 };
 use toolway_testkit::process_memory::{keeper, kilobytes};
 use toolway_wire::{
@@ -24,7 +24,7 @@ const STARTS: usize = 300;
 const SERVERS: [usize; 3] = [1, 10, 100];
 
 fn main() -> io::Result<()> {
-    lend();
+    run_if_keeper();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(run()).map_err(io::Error::other)
 }

@@ -6,24 +6,24 @@
 //! Only Linux supports it (`linux`). On other systems (`unsupported`), [`KeeperHandle::cleanup`] gives the reason.
 
 mod handle;
-#[cfg(not(target_os = "linux"))]
-mod unsupported;
-mod process_exit;
 #[cfg(target_os = "linux")]
 mod linux;
+mod process_exit;
 mod shutdown_timeouts;
-
 #[cfg(not(target_os = "linux"))]
-use unsupported as system;
+mod unsupported;
+
 #[cfg(target_os = "linux")]
 use linux as system;
+#[cfg(not(target_os = "linux"))]
+use unsupported as system;
 
-pub use handle::{KeeperHandle, CleanupGuarantee};
+pub use handle::{CleanupGuarantee, KeeperHandle};
 pub use shutdown_timeouts::ShutdownTimeouts;
 
-pub use process_exit::ProcessExit;
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{KeeperConnection, NotStarted, ProgramSpec, KeeperChild};
+pub(crate) use linux::{KeeperChild, KeeperConnection, NotStarted, ProgramSpec};
+pub use process_exit::ProcessExit;
 
 /// Lets this executable also run as the keeper process. Must be the first statement of `main`.
 ///

@@ -1,8 +1,8 @@
 //! A small file of the state directory that several processes share.
 //!
-//! It is private to its owner (0600, in a folder of 0700). A writer holds a lock, writes to a temporary file and renames
-//! it, so that no reader sees half of it. It is read only if it is a regular file of this user, not writable by others, and
-//! within its size limit.
+//! It is private to its owner (0600, in a folder of 0700). A writer holds a lock, writes to a temporary file and
+//! renames it, so that no reader sees half of it. It is read only if it is a regular file of this user, not writable by
+//! others, and within its size limit.
 
 use std::{
     ffi::OsString,

@@ -1,5 +1,5 @@
-//! Exponential backoff for redials: 1 to 30 seconds, with jitter, so that servers that failed together do not retry
-//! together.
+//! Exponential backoff for redials: 1 to 30 seconds, with jitter, so that servers that failed at the same time do not
+//! retry at the same time.
 
 use std::time::Duration;
 

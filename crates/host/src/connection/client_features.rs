@@ -16,7 +16,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use serde_json::{Map, Value, json};
 use toolway_config::ServerName;
 use toolway_wire::{
-    exchange::{Answer, ServerRequestHandler, ServerRequestDetails},
+    exchange::{Answer, ServerRequestDetails, ServerRequestHandler},
     json::Raw,
     message::ClientCapabilities,
 };
@@ -27,7 +27,7 @@ pub trait Elicitor: Send + Sync {
     fn modes(&self) -> ElicitationModes;
 
     /// Returns the answer of the user.
-    fn elicit(&self, asked: Asked) -> BoxFuture<'_, Answer>;
+    fn elicit(&self, request: IncomingServerRequest) -> BoxFuture<'_, Answer>;
 }
 
 /// Answers sampling requests with a model.
@@ -36,16 +36,16 @@ pub trait Sampler: Send + Sync {
     fn offer(&self) -> SamplingOffer;
 
     /// Returns the response of the model.
-    fn sample(&self, asked: Asked) -> BoxFuture<'_, Answer>;
+    fn sample(&self, request: IncomingServerRequest) -> BoxFuture<'_, Answer>;
 }
 
 /// A server request and its server. Its content is untrusted.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct IncomingServerRequest {
     /// The server that sent it.
     pub server: ServerName,
-    /// What.
-    pub question: ServerRequestDetails,
+    /// Method and parameters.
+    pub request: ServerRequestDetails,
 }
 
 /// Supported modes of elicitation.
@@ -105,7 +105,7 @@ impl Elicitor for NoElicitor {
         ElicitationModes::Nothing
     }
 
-    fn elicit(&self, _asked: Asked) -> BoxFuture<'_, Answer> {
+    fn elicit(&self, _request: IncomingServerRequest) -> BoxFuture<'_, Answer> {
         Box::pin(async { Answer::Unavailable })
     }
 }
@@ -115,7 +115,7 @@ impl Sampler for NoSampler {
         SamplingOffer::Nothing
     }
 
-    fn sample(&self, _asked: Asked) -> BoxFuture<'_, Answer> {
+    fn sample(&self, _request: IncomingServerRequest) -> BoxFuture<'_, Answer> {
         Box::pin(async { Answer::Unavailable })
     }
 }
@@ -127,12 +127,12 @@ impl ServerRequestHandler for ClientFeatures {
         self.declared.clone().unwrap_or_else(|| ClientCapabilities(Raw::of(&self.offered())))
     }
 
-    fn answer(&self, question: ServerRequestDetails) -> BoxFuture<'_, Answer> {
+    fn answer(&self, request: ServerRequestDetails) -> BoxFuture<'_, Answer> {
         let answer = async move {
-            let asked = Asked { server: self.server.clone(), question };
-            match asked.question.method.as_str() {
-                "elicitation/create" => self.elicitor.elicit(asked).await,
-                "sampling/createMessage" => self.sampler.sample(asked).await,
+            let incoming = IncomingServerRequest { server: self.server.clone(), request };
+            match incoming.request.method.as_str() {
+                "elicitation/create" => self.elicitor.elicit(incoming).await,
+                "sampling/createMessage" => self.sampler.sample(incoming).await,
                 "roots/list" => Answer::Given(self.listed_roots()),
                 _ => Answer::Unavailable,
             }
@@ -147,7 +147,7 @@ impl ServerRequestHandler for ClientFeatures {
         })
     }
 
-    fn ambiguous(&self, _question: &ServerRequestDetails) {
+    fn ambiguous(&self, _request: &ServerRequestDetails) {
         if let Some(ambiguous) = &self.ambiguous {
             ambiguous.store(true, Ordering::SeqCst);
         }

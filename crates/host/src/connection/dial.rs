@@ -9,12 +9,8 @@ use toolway_wire::{
     exchange::ServerRequestHandler,
     limit::Limits,
     up::{
-        ConnectOptions, EraMemory, KeptSession, Peer,
-        client::HttpClient,
-        credential::Credentials,
-        http::HttpTransport,
-        stdio::StdioTransport,
-        transport::Transport,
+        ConnectOptions, EraMemory, KeptSession, Peer, client::HttpClient, credential::Credentials, http::HttpTransport,
+        stdio::StdioTransport, transport::Transport,
     },
 };
 
@@ -22,9 +18,9 @@ use super::{
     address::ServerAddress,
     environment::Environment,
     in_process,
-    stderr_tail::StderrTail,
     session_memory::SessionMemory,
-    sign_in::{Account, PresentedCredentials, EntryReader, SignIns},
+    sign_in::{Account, EntryReader, PresentedCredentials, SignIns},
+    stderr_tail::StderrTail,
     stdio::{Launcher, ProcessMonitor},
     tap::{Tap, Tapped},
     wanted::{WantedServer, Way},
@@ -155,8 +151,9 @@ async fn dial(address: &ServerAddress, options: DialOptions) -> Result<Peer, Wir
     let limits = connect.limits.clone();
     let transport: Arc<dyn Transport> = match address {
         ServerAddress::Process(program) => {
-            let launcher =
-                Launcher::new(program.clone(), &environment, stderr_tail).with_keeper(keeper, shutdown).monitored_by(monitor);
+            let launcher = Launcher::new(program.clone(), &environment, stderr_tail)
+                .with_keeper(keeper, shutdown)
+                .monitored_by(monitor);
             Arc::new(StdioTransport::new(Arc::new(launcher), limits))
         }
         ServerAddress::Http { url, headers } => {
@@ -179,14 +176,16 @@ impl Dialer {
         session: SessionChoice,
     ) -> DialOutcome {
         let deadline = Instant::now() + wanted.connect;
-        let ResolvedServer { target, presented, secrets } = match timeout_at(deadline, self.find(&wanted.way, client)).await {
-            Ok(Ok(found)) => found,
-            Ok(Err(error)) => return DialOutcome::failed(error),
-            Err(_) => return DialOutcome::failed(DialError::Timeout(wanted.connect)),
-        };
+        let ResolvedServer { target, presented, secrets } =
+            match timeout_at(deadline, self.find(&wanted.way, client)).await {
+                Ok(Ok(found)) => found,
+                Ok(Err(error)) => return DialOutcome::failed(error),
+                Err(_) => return DialOutcome::failed(DialError::Timeout(wanted.connect)),
+            };
         let redactor = Redactor::new(secrets);
         let (stderr_tail, account) = (observers.0.clone(), presented.account.clone());
-        let dialled = timeout_at(deadline, self.handshake(wanted, target, presented, features, observers, session)).await;
+        let dialled =
+            timeout_at(deadline, self.handshake(wanted, target, presented, features, observers, session)).await;
         let limit = wanted.connect;
         let timed_out = |_| match stderr_tail.stray() {
             Some(stray) => Err(DialError::NonMcpOutput { limit, stray }),

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use toolway_wire::{
     revision::Era,
     seal::fingerprint,
-    up::{EraMemory, DetectedProtocol, transport::HttpMode},
+    up::{DetectedProtocol, EraMemory, transport::HttpMode},
 };
 use url::Url;
 
@@ -187,7 +187,7 @@ mod tests {
 
     use toolway_wire::{
         revision::Era,
-        up::{EraMemory, DetectedProtocol, transport::HttpMode},
+        up::{DetectedProtocol, EraMemory, transport::HttpMode},
     };
 
     use super::{DiskEraMemory, ENTRIES, Entry, address_key, process_key};

@@ -19,11 +19,11 @@ use toolway_wire::{
 };
 
 use super::{
-    stderr_tail::StderrTail,
-    pool::{RequestOrigin, DialContext, CallerConnectionKey, ConnectionPool, Interactivity, NoLease, ListingAttempt},
     in_flight_call::Lease,
+    pool::{CallerConnectionKey, ConnectionPool, DialContext, Interactivity, ListingAttempt, NoLease, RequestOrigin},
     sign_in::Account,
     state::{Phase, ServerStatus, StopReason},
+    stderr_tail::StderrTail,
     stdio::ProcessMonitor,
     supervisor::HostContext,
     usage::{ListenerGuard, UsageCounter},
@@ -156,7 +156,9 @@ impl Connection {
         let (pool, wanted) = (&self.shared.pool, self.wanted());
         // If it has just closed, sending fails later.
         let declares = ready.peer.capability_scope().unwrap_or(CapabilityScope::PerRequest);
-        let Some(key) = CallerConnectionKey::of(origin, declares, wanted.sharing, (pool.shared_profile(), &ready.account)) else {
+        let Some(key) =
+            CallerConnectionKey::of(origin, declares, wanted.sharing, (pool.shared_profile(), &ready.account))
+        else {
             let account = origin.caller.client().map(|_| ready.account.clone());
             if declares == CapabilityScope::PerRequest {
                 return Ok(Lease::Shared { turn: None, account });
@@ -177,12 +179,19 @@ impl Connection {
     /// How to find out what the server lists to this caller.
     pub(crate) fn listing_lookup(&self, origin: RequestOrigin<'_>) -> ListingLookup {
         let pool = &self.shared.pool;
-        let Some(key) = self.caller_key(origin).filter(|key| pool.may_discover(key)) else { return ListingLookup::Known };
+        let Some(key) = self.caller_key(origin).filter(|key| pool.may_discover(key)) else {
+            return ListingLookup::Known;
+        };
         pool.try_discovery(&key).map_or(ListingLookup::InProgress(key), ListingLookup::Ours)
     }
 
     /// Finds out what the server lists to this caller, by opening its connection as its first call would.
-    pub(crate) async fn discover_listing(&self, origin: RequestOrigin<'_>, patience: Duration, attempt: ListingAttempt) {
+    pub(crate) async fn discover_listing(
+        &self,
+        origin: RequestOrigin<'_>,
+        patience: Duration,
+        attempt: ListingAttempt,
+    ) {
         if let Ok(ready) = self.ready().await {
             drop(self.lease(&ready, origin, Interactivity::NonInteractive, patience).await);
         }
@@ -203,7 +212,12 @@ impl Connection {
     fn caller_key(&self, origin: RequestOrigin<'_>) -> Option<CallerConnectionKey> {
         let live = self.live();
         let declares = live.peer.as_ref()?.1.capability_scope().ok()?;
-        CallerConnectionKey::of(origin, declares, self.wanted().sharing, (self.shared.pool.shared_profile(), &live.account))
+        CallerConnectionKey::of(
+            origin,
+            declares,
+            self.wanted().sharing,
+            (self.shared.pool.shared_profile(), &live.account),
+        )
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -280,7 +294,10 @@ impl Connection {
 
     /// Whether neither a retry nor a call will connect it again.
     pub(crate) fn is_stopped(&self) -> bool {
-        matches!(self.live().status.phase, Phase::Disabled | Phase::Stopped(StopReason::Disconnected | StopReason::Closed))
+        matches!(
+            self.live().status.phase,
+            Phase::Disabled | Phase::Stopped(StopReason::Disconnected | StopReason::Closed)
+        )
     }
 
     /// Sends a command without waiting; `false` if the queue is full or the supervisor is gone.

@@ -11,8 +11,8 @@ use toolway_wire::{
 };
 
 use super::{
-    pool::CallerLease,
     handle::{Connection, SupervisorCommand},
+    pool::CallerLease,
     sign_in::Account,
     state::NotConnected,
     stdio::ProcessInstance,
@@ -86,7 +86,8 @@ impl Connection {
                 let ReadyPeer { peer, generation, redactor, use_of, account, .. } = self.ready().await?;
                 // A sign-in or sign-out in between changed the account: the chosen connection no longer exists.
                 if chosen.is_some_and(|chosen| chosen.is_impersonal() != account.is_impersonal()) {
-                    let because = "the server was reconnected with another account while the call waited; call again".to_owned();
+                    let because =
+                        "the server was reconnected with another account while the call waited; call again".to_owned();
                     return Err(NotConnected { because, whose_move: WhoseMove::Supervisor, error: None });
                 }
                 let via = Via::Shared { generation, session: peer.session(), _turn: turn, _use: use_of };

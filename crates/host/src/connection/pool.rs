@@ -38,16 +38,16 @@ use toolway_config::ServerName;
 use toolway_wire::{json::Raw, task::Task, up::Peer};
 
 pub use self::key::CapabilityProfile;
-pub(crate) use self::{
-    list_follower::ListingAttempt,
-    key::{RequestOrigin, CallerConnectionKey},
-    state::Interactivity,
-    lease::CallerLease,
-};
 use self::{
     caller_connection::CallerConnection,
     profile_listings::ProfileListings,
-    state::{Concurrency, Selection, PoolState, Arrival},
+    state::{Arrival, Concurrency, PoolState, Selection},
+};
+pub(crate) use self::{
+    key::{CallerConnectionKey, RequestOrigin},
+    lease::CallerLease,
+    list_follower::ListingAttempt,
+    state::Interactivity,
 };
 use super::{
     client_features::ClientFeatures,
@@ -180,7 +180,10 @@ impl ConnectionPool {
         need: Interactivity,
         patience: Duration,
     ) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
-        if need == Interactivity::NonInteractive || self.shared_profile == CapabilityProfile::NOTHING || !self.one_at_a_time.load(Ordering::SeqCst) {
+        if need == Interactivity::NonInteractive
+            || self.shared_profile == CapabilityProfile::NOTHING
+            || !self.one_at_a_time.load(Ordering::SeqCst)
+        {
             return Ok(None);
         }
         let turn = tokio::time::timeout(patience, Arc::clone(&self.shared_turn).acquire_owned()).await;
@@ -258,7 +261,8 @@ impl ConnectionPool {
             },
         };
         // Boxed: the future is large and rarely needed, and every call would carry it otherwise.
-        let dialled = lease.connection.established.get_or_try_init(|| Box::pin(self.dial(&lease.connection, &context))).await;
+        let dialled =
+            lease.connection.established.get_or_try_init(|| Box::pin(self.dial(&lease.connection, &context))).await;
         dialled.map_err(NoLease::NotConnected)?;
         Ok(lease)
     }
@@ -294,7 +298,8 @@ impl ConnectionPool {
         need: Interactivity,
         arrival: Arrival,
     ) -> Result<Result<CallerLease, Arc<caller_connection::Queue>>, NoLease> {
-        let concurrency = if self.one_at_a_time.load(Ordering::SeqCst) { Concurrency::OneAtATime } else { Concurrency::Parallel };
+        let concurrency =
+            if self.one_at_a_time.load(Ordering::SeqCst) { Concurrency::OneAtATime } else { Concurrency::Parallel };
         let mut state = self.state.lock();
         let before = state.entries.len();
         let selection = state.select(key, need, concurrency, arrival, Instant::now());
@@ -304,7 +309,9 @@ impl ConnectionPool {
         match selection {
             Selection::Use(connection) => Ok(Ok(self.lease_on(connection, need))),
             Selection::Wait(queue) => Ok(Err(queue)),
-            Selection::Full(limit, whose) => Err(NoLease::Refused(Refusal::Busy { limit, whose, waited: Duration::ZERO })),
+            Selection::Full(limit, whose) => {
+                Err(NoLease::Refused(Refusal::Busy { limit, whose, waited: Duration::ZERO }))
+            }
             Selection::Closed => Err(NoLease::NotConnected(disconnected())),
         }
     }
@@ -334,7 +341,10 @@ impl ConnectionPool {
             key.caller == *caller && session.is_none_or(|session| key.session.as_deref() == Some(session))
         };
         let connections: Vec<_> = state.entries.iter().map(|entry| Arc::clone(&entry.connection)).collect();
-        connections.iter().filter(|connection| theirs(&connection.key)).for_each(|connection| state.remove_soon(connection, Instant::now()));
+        connections
+            .iter()
+            .filter(|connection| theirs(&connection.key))
+            .for_each(|connection| state.remove_soon(connection, Instant::now()));
         self.changed.notify_one();
     }
 }
@@ -344,7 +354,11 @@ fn busy(waited: Duration) -> Refusal {
 }
 
 fn disconnected() -> NotConnected {
-    NotConnected { because: "the server was disconnected meanwhile".to_owned(), whose_move: WhoseMove::Operator, error: None }
+    NotConnected {
+        because: "the server was disconnected meanwhile".to_owned(),
+        whose_move: WhoseMove::Operator,
+        error: None,
+    }
 }
 
 impl std::fmt::Debug for ConnectionPool {

@@ -59,19 +59,19 @@ pub struct AppliedPlan {
 /// Result of a plan for one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerPlanResult {
-    /// Connecting.
+    /// A connect is in progress.
     Started,
     /// Connects on first use.
     WillStartWhenNeeded,
-    /// Disabled.
+    /// Disabled by its entry.
     StaysDisabled,
-    /// Closing.
+    /// A close is in progress.
     Closed,
     /// Reconnecting, because these keys changed.
     Restarted(Vec<&'static str>),
     /// Connection kept, with these keys changed.
     Adjusted(Vec<&'static str>),
-    /// Unchanged.
+    /// Entry and connection unchanged.
     Kept,
 }
 

@@ -5,9 +5,9 @@
 //! connection if the shared one uses a user's sign-in.
 
 mod account;
-mod presented;
 mod entry_reader;
 mod failed_sign_ins;
+mod presented;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,7 +22,6 @@ use toolway_auth::{
     credential::{Credential, CredentialError},
     dialer::GuardedDialer,
     dpop::DpopKeys,
-    static_credential::{StaticCredential, basic},
     grant::{Grant, configured::GrantEnvironment},
     proof::ProofKeys,
     refresh_tracker::RefreshTracker,
@@ -30,6 +29,7 @@ use toolway_auth::{
     session::{Session, SessionOptions},
     settings::{OldServers, Settings},
     sign_in,
+    static_credential::{StaticCredential, basic},
     unattended::{Unattended, UnattendedOptions},
     vault::Vault,
 };
@@ -50,7 +50,7 @@ use url::Url;
 pub(crate) use self::account::Account;
 pub use self::account::SignInChange;
 use self::failed_sign_ins::FailedSignIn;
-pub(super) use self::{presented::PresentedCredentials, entry_reader::EntryReader};
+pub(super) use self::{entry_reader::EntryReader, presented::PresentedCredentials};
 
 use super::{
     dial::DialError,
@@ -115,10 +115,13 @@ impl SignIns {
         match &sign_in.auth {
             Auth::None => Ok(PresentedCredentials::nothing()),
             Auth::Bearer { token } => PresentedCredentials::fixed(StaticCredential::bearer(server, token), Vec::new()),
-            Auth::ApiKey { key, header } => PresentedCredentials::fixed(StaticCredential::key(server, header, key), Vec::new()),
-            Auth::Basic { username, password } => {
-                PresentedCredentials::fixed(StaticCredential::basic(server, username, password), vec![basic(username, password)])
+            Auth::ApiKey { key, header } => {
+                PresentedCredentials::fixed(StaticCredential::key(server, header, key), Vec::new())
             }
+            Auth::Basic { username, password } => PresentedCredentials::fixed(
+                StaticCredential::basic(server, username, password),
+                vec![basic(username, password)],
+            ),
             Auth::OAuth { sharing, .. } => self.interactive((name, server), sign_in, (*sharing, principal)).await,
             Auth::Grant { .. } => self.unattended((name, server), sign_in, reread),
         }
@@ -187,7 +190,14 @@ impl SignIns {
         }
         let (principal, needed) = (Some(principal.clone()), Some(session.watch()));
         let kept = Some(session.clone());
-        Ok(PresentedCredentials { account, principal, client, session: kept, needed, ..PresentedCredentials::common(Arc::new(session)) })
+        Ok(PresentedCredentials {
+            account,
+            principal,
+            client,
+            session: kept,
+            needed,
+            ..PresentedCredentials::common(Arc::new(session))
+        })
     }
 
     /// The clients that have signed in to a server.
@@ -257,8 +267,7 @@ impl SignInOptions {
         // Otherwise the authorization code would be sent to a token endpoint chosen by the server.
         let names_no_issuer = oauth.token_url.is_none() && oauth.metadata_url.is_none() && oauth.issuer.is_none();
         if oauth.authorization_url.is_some() && names_no_issuer {
-            let problem =
-                "`oauth.authorizationUrl` requires `oauth.tokenUrl`, `oauth.metadataUrl` or `oauth.issuer`";
+            let problem = "`oauth.authorizationUrl` requires `oauth.tokenUrl`, `oauth.metadataUrl` or `oauth.issuer`";
             return Err(DialError::Configuration(problem.to_owned()));
         }
         let scopes = oauth.scopes.as_ref().map(|names| Scopes::from_names(names.iter().map(String::as_str)));

@@ -67,7 +67,7 @@ pub enum Phase {
         /// Number of the attempt, from 1; reset by success.
         attempt: u32,
     },
-    /// Connected.
+    /// Connected and ready for calls.
     Ready,
     /// The server requires sign-in.
     SignInRequired {

@@ -147,7 +147,7 @@ fn readable(line: &[u8]) -> String {
 mod tests {
     use super::{KEPT_BYTES, LINE_BYTES, StderrTail};
 
-    async fn tail(output: &[u8]) -> StderrTail {
+    async fn tail_of(output: &[u8]) -> StderrTail {
         let tail = StderrTail::default();
         tail.clone().read(output).await;
         tail
@@ -155,16 +155,16 @@ mod tests {
 
     #[tokio::test]
     async fn lines_are_kept_without_control_characters() {
-        let tail = tail(b"one\r\n\n\x1b[31mtwo\x1b[0m\xff\nunfinished").await;
+        let tail = tail_of(b"one\r\n\n\x1b[31mtwo\x1b[0m\xff\nunfinished").await;
         assert_eq!(tail.lines(), ["one", "[31mtwo[0m\u{fffd}", "unfinished"]);
         assert_eq!(tail.quote().unwrap(), "one / [31mtwo[0m\u{fffd} / unfinished");
-        assert_eq!(tail(b"\n \n").await.quote(), None);
+        assert_eq!(tail_of(b"\n \n").await.quote(), None);
     }
 
     #[tokio::test]
     async fn long_output_keeps_its_end() {
         let flood: String = (0..100_000).map(|number| format!("line {number}\n")).collect();
-        let tail = tail(flood.as_bytes()).await;
+        let tail = tail_of(flood.as_bytes()).await;
         let lines = tail.lines();
         assert!(lines.iter().map(String::len).sum::<usize>() <= KEPT_BYTES);
         assert_eq!(lines.last().unwrap(), "line 99999");
@@ -174,7 +174,7 @@ mod tests {
 
     #[tokio::test]
     async fn long_line_is_cut_and_long_quote_keeps_its_end() {
-        let tail = tail(&[b'x'; 1_000_000]).await;
+        let tail = tail_of(&[b'x'; 1_000_000]).await;
         assert_eq!(tail.lines(), ["x".repeat(LINE_BYTES)]);
         assert!(tail.quote().unwrap().starts_with("…xxx"));
         tail.forget();

@@ -4,11 +4,11 @@
 //! `stderr_reader` reads stderr, `stray_output` finds non-MCP text on stdout, and [`toolway_wire::up::stdio`] carries the
 //! messages over stdin and stdout. No shell is involved.
 
-mod stderr_reader;
 #[cfg(target_os = "linux")]
 mod kept;
 mod plain;
 mod process_monitor;
+mod stderr_reader;
 mod stray_output;
 
 use std::{fmt, io, path::PathBuf};
@@ -16,7 +16,7 @@ use std::{fmt, io, path::PathBuf};
 use futures_util::future::BoxFuture;
 use toolway_wire::{
     error::WireError,
-    up::stdio::{StreamOpener, ServerStreams},
+    up::stdio::{ServerStreams, StreamOpener},
 };
 
 pub(super) use process_monitor::ProcessInstance;
@@ -106,9 +106,10 @@ impl Launcher {
     /// The system reports a missing program and a missing directory with the same error; this check tells them apart.
     fn check_directory(&self) -> io::Result<()> {
         match &self.program.directory {
-            Some(directory) if !directory.is_dir() => {
-                Err(io::Error::other(format!("working directory `{}` does not exist or is not a directory", directory.display())))
-            }
+            Some(directory) if !directory.is_dir() => Err(io::Error::other(format!(
+                "working directory `{}` does not exist or is not a directory",
+                directory.display()
+            ))),
             _ => Ok(()),
         }
     }

@@ -174,7 +174,12 @@ impl Supervisor {
     }
 
     /// Supervises the connection until it is stopped or removed.
-    async fn run(mut self, mut orders: mpsc::Receiver<SupervisorCommand>, stop: CancellationToken, removed: CancellationToken) {
+    async fn run(
+        mut self,
+        mut orders: mpsc::Receiver<SupervisorCommand>,
+        stop: CancellationToken,
+        removed: CancellationToken,
+    ) {
         let mut wanted_changes = self.connection.wanted_changes();
         self.begin();
         let mut stopping = false;
@@ -291,7 +296,9 @@ impl Supervisor {
             }
             // A server that accepts the handshake and refuses the listing would refuse again at once: do not redial.
             AttachedEvent::NotListed(error @ WireError::Unauthorized { .. }) => return self.handle_unauthorized(error),
-            AttachedEvent::NotListed(error @ (WireError::Unreachable { .. } | WireError::NoToken(_))) => self.handle_loss(&error),
+            AttachedEvent::NotListed(error @ (WireError::Unreachable { .. } | WireError::NoToken(_))) => {
+                self.handle_loss(&error)
+            }
             AttachedEvent::NotListed(error) => {
                 self.record_error(&format!("listing failed: {error}"), error.code(), WhoseMove::after(&error));
                 self.listed = true;

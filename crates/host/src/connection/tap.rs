@@ -10,7 +10,7 @@ use toolway_wire::{
     error::WireError,
     message::Id,
     revision::Revision,
-    up::transport::{Flow, Lane, LaneEnd, Link, HttpMode, Outbound, LinkKind, Sink, Transport},
+    up::transport::{Flow, HttpMode, Lane, LaneEnd, Link, LinkKind, Outbound, Sink, Transport},
 };
 
 /// Observes the messages of one connection. Its methods must not block.

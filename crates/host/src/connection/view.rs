@@ -3,7 +3,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{CapabilityProfile, CallerConnectionStatus, Phase, ServerStatus, client_features::SamplingOffer, state::Counts};
+use super::{
+    CallerConnectionStatus, CapabilityProfile, Phase, ServerStatus, client_features::SamplingOffer, state::Counts,
+};
 use crate::keeper::ProcessExit;
 
 /// The state, reason and counts shown for a server.

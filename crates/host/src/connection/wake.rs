@@ -69,8 +69,9 @@ impl Connection {
                 WakeDecision::Fail => return Err(live.status.not_connected()),
             }
         }
-        let finished =
-            |live: &Arc<ConnectionSnapshot>| self.open_peer(live).is_some() || seen < live.dials && live.status.phase.is_settled();
+        let finished = |live: &Arc<ConnectionSnapshot>| {
+            self.open_peer(live).is_some() || seen < live.dials && live.status.phase.is_settled()
+        };
         match changes.wait_for(finished).await {
             Ok(live) => Ok(Arc::clone(&live)),
             Err(_) => Err(self.live().status.not_connected()),
@@ -84,7 +85,7 @@ enum WakeDecision {
     Dial,
     /// Waits for the retry that is due soon.
     Wait,
-    /// Fails.
+    /// Fails at once.
     Fail,
 }
 

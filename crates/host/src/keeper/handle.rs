@@ -94,10 +94,9 @@ impl KeeperHandle {
     fn limitation(&self) -> Option<String> {
         self.keepers().limitation().or_else(|| match self.executable() {
             KeeperExecutable::Disabled => Some("the keeper process is disabled".to_owned()),
-            KeeperExecutable::OwnNotEnabled => Some(
-                "this program does not call `toolway_host::keeper::run_if_keeper()` first in `main`"
-                    .to_owned(),
-            ),
+            KeeperExecutable::OwnNotEnabled => {
+                Some("this program does not call `toolway_host::keeper::run_if_keeper()` first in `main`".to_owned())
+            }
             KeeperExecutable::Own | KeeperExecutable::Other(_) => None,
         })
     }

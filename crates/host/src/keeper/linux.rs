@@ -3,15 +3,15 @@
 //! `process` is the keeper process and `servers` its state; `connection` is the host's side of the socket to it;
 //! `process_snapshot` reads which process descends from which.
 
-mod process_snapshot;
 mod channel;
-mod termination;
-mod servers;
-mod orphans;
 mod connection;
 mod mark;
-mod protocol;
+mod orphans;
 mod process;
+mod process_snapshot;
+mod protocol;
+mod servers;
+mod termination;
 
 use std::{path::Path, sync::Arc};
 
@@ -24,7 +24,7 @@ use super::{
 
 pub(super) use process::run_if_keeper;
 pub(crate) use {
-    connection::{KeeperConnection, NotStarted, KeeperChild},
+    connection::{KeeperChild, KeeperConnection, NotStarted},
     protocol::ProgramSpec,
 };
 

@@ -13,7 +13,8 @@ pub struct ShutdownTimeouts {
 
 impl ShutdownTimeouts {
     /// For a command that has its result, and for a keeper whose host is gone.
-    pub const AT_EXIT: Self = Self { after_close: Duration::from_millis(500), after_sigterm: Duration::from_millis(500) };
+    pub const AT_EXIT: Self =
+        Self { after_close: Duration::from_millis(500), after_sigterm: Duration::from_millis(500) };
 
     /// For a host that closes one server and continues.
     pub const LONG_LIVED: Self = Self { after_close: Duration::from_secs(5), after_sigterm: Duration::from_secs(2) };

@@ -1,4 +1,4 @@
-//! The servers we did not write, and how each is started. `tests/interop/README.md` says what they speak.
+//! Third-party servers and how each is started; see `tests/interop/README.md`.
 
 use std::{
     ffi::OsString,
@@ -57,14 +57,14 @@ pub(crate) fn on_port(mut program: Program, port: u16) -> Program {
 
 /// The server on `rmcp`, over `stdio` or `http`, in `legacy`, `modern` or `both` eras.
 pub(crate) fn rmcp(transport: &str, era: &str) -> Program {
-    // Tests are built into `deps`, programs beside it.
+    // Tests are built into `deps`, programs into its parent.
     let here = std::env::current_exe().unwrap();
     let path = here.ancestors().nth(2).unwrap().join("rmcp-peer");
     assert!(path.exists(), "{} is missing: run ./test, which builds it", path.display());
     program(&path, &[transport, "--era", era])
 }
 
-/// Node and the shell, and nothing else of this machine.
+/// Only Node and the shell.
 pub(crate) fn search_path() -> OsString {
     let bin = root().join(".interop/node_modules/.bin");
     std::env::join_paths([bin.as_path(), Path::new("/usr/bin"), Path::new("/bin")]).unwrap()

@@ -1,9 +1,9 @@
-//! Servers as processes: how they are started, what they see, how they end, and what is remembered of them.
+//! Servers as processes: start, environment, end and era cache.
 
 mod ending;
 mod era_memory;
 #[cfg(target_os = "linux")]
-mod keeping;
+mod keeper;
 mod starting;
 
 use std::{fs, path::Path};
@@ -13,8 +13,8 @@ use toolway_host::connection::Program;
 
 use crate::stage::{Stage, within};
 
-/// A server written in shell: `first` runs before it reads, `last` after its input ended. In the folder it writes
-/// `pid`, and `heard` with every message that came.
+/// A server written in shell: `first` runs before it reads, `last` after stdin ended. It writes its process id to the file
+/// `pid` and every received message to `received`.
 fn scripted(stage: &Stage, first: &str, answers: &str, last: &str) -> Program {
     let folder = stage.make_folder("scripted");
     let script = format!(
@@ -24,7 +24,7 @@ echo $$ > pid
 result() {{ printf '{{"jsonrpc":"2.0","id":%s,"result":%s}}\n' "$id" "$1"; }}
 refusal() {{ printf '{{"jsonrpc":"2.0","id":%s,"error":%s}}\n' "$id" "$1"; }}
 while read -r line; do
-    printf '%s\n' "$line" >> heard
+    printf '%s\n' "$line" >> received
     id=${{line#*\"id\":}}
     id=${{id%%[,\}}]*}}
     case $line in
@@ -38,25 +38,25 @@ done
     Program { arguments, ..Program::new("sh") }
 }
 
-/// Shakes hands in the old way.
+/// Answers the handshake of the legacy era.
 const LEGACY: &str = r#"*'"method":"initialize"'*) result '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"scripted","version":"1"}}' ;;"#;
 
-/// Knows no handshake, and says so.
+/// Answers discovery of the modern era and refuses the legacy handshake.
 const MODERN: &str = r#"*'"method":"server/discover"'*) result '{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{},"ttlMs":0,"cacheScope":"private"}' ;;
     *'"method":"initialize"'*) refusal '{"code":-32022,"message":"unsupported","data":{"supported":["2026-07-28"]}}' ;;"#;
 
-/// What a scripted server wrote into this file, line by line.
+/// The lines that a scripted server wrote to this file.
 fn written(stage: &Stage, file: &str) -> Vec<String> {
     let text = fs::read_to_string(stage.path("scripted").join(file)).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
-/// The number it wrote there.
+/// The process id that it wrote to this file.
 fn pid(stage: &Stage, file: &str) -> Pid {
     Pid::from_raw(written(stage, file)[0].trim().parse().unwrap()).unwrap()
 }
 
-/// Resolves when a process has ended. One that nobody waits for stays as a zombie where process 1 is no init.
+/// Resolves when a process has ended or is a zombie, which remains if process 1 is not an init.
 async fn gone(pid: Pid) {
     let ended = async {
         while is_alive(pid) {

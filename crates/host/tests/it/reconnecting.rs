@@ -1,5 +1,5 @@
-//! Servers that come back: restarted, redeployed, their session forgotten, their stream cut, their lists changed. In each
-//! the next call succeeds without anybody doing anything.
+//! Recovery after restarts, redeployments, lost sessions, cut streams and changed lists: in each case the next call
+//! succeeds without intervention.
 
 use std::{
     sync::{
@@ -18,14 +18,14 @@ use toolway_host::{
         Phase, SessionMemory, WantedServer, Way,
         tap::{Passage, Tap},
     },
-    policy::Answer,
+    policy::ApprovalAnswer,
     record::Ending,
 };
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer, HttpFixture},
     odd::{
-        http::{Act, OddHttp, Reply, Seen, event, polite_http},
-        polite::Speaks,
+        compliant::SupportedEras,
+        http::{Act, OddHttp, RecordedRequest, Reply, compliant_http, event},
     },
     test_host::{TestHost, name, within},
 };
@@ -34,7 +34,7 @@ use toolway_wire::{
     revision::Era,
     up::{
         EraChoice, in_process,
-        transport::{Link, Manner, Outbound, Shape, Sink, Transport},
+        transport::{HttpMode, Link, LinkKind, Outbound, Sink, Transport},
     },
 };
 
@@ -42,7 +42,7 @@ use crate::fixtures;
 
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
-fn word(era: Era) -> &'static str {
+fn era_name(era: Era) -> &'static str {
     match era {
         Era::Legacy => "legacy",
         Era::Modern => "modern",
@@ -59,9 +59,9 @@ async fn http(era: Era) -> (FixtureServer, HttpFixture, TestHost) {
 }
 
 #[tokio::test]
-async fn a_program_that_was_killed_is_started_again_and_the_next_call_succeeds() {
+async fn killed_program_is_restarted_and_the_next_call_succeeds() {
     for era in ERAS {
-        let server = fixtures::process("files", &["--era", word(era)]);
+        let server = fixtures::process("files", &["--era", era_name(era)]);
         let host = TestHost::new().wanted(server).start().await;
         let first = host.ready("files").await;
         assert_eq!(first.profile.as_ref().unwrap().era, era);
@@ -79,9 +79,9 @@ async fn a_program_that_was_killed_is_started_again_and_the_next_call_succeeds()
     }
 }
 
-/// The call comes before anybody has noticed. What the pipe did not take is sent again; what it took may have been read.
+/// The call is sent before the loss is noticed. A request that the pipe did not accept is sent again.
 #[tokio::test]
-async fn a_call_that_meets_a_dead_program_is_sent_to_the_next_one_if_it_reached_nobody() {
+async fn call_that_a_dead_program_did_not_receive_is_sent_again() {
     let host = TestHost::new().wanted(fixtures::process("files", &[])).start().await;
     let pid = host.ready("files").await.process.unwrap();
     fixtures::kill(pid);
@@ -94,7 +94,7 @@ async fn a_call_that_meets_a_dead_program_is_sent_to_the_next_one_if_it_reached_
 }
 
 #[tokio::test]
-async fn a_server_that_was_redeployed_answers_the_next_call() {
+async fn redeployed_server_answers_the_next_call() {
     for era in ERAS {
         let (_files, mut fixture, host) = http(era).await;
         fixture.restart().await.unwrap();
@@ -105,24 +105,24 @@ async fn a_server_that_was_redeployed_answers_the_next_call() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_for_a_moment_is_waited_for() {
+async fn call_waits_for_a_server_that_is_briefly_unavailable() {
     for era in ERAS {
         let (_files, mut fixture, host) = http(era).await;
         fixture.stop().await;
         let back = async {
-            // Not before somebody has found it gone.
+            // After the loss was noticed.
             host.until("files", |phase| matches!(phase, Phase::Waiting { .. })).await;
             fixture.start().await.unwrap();
         };
         let (outcome, ()) = tokio::join!(host.call("files__read"), back);
-        // The call that found it gone is told so, or waited long enough; the next one succeeds.
+        // The call that noticed the loss fails or waited long enough; the next one succeeds.
         assert!(matches!(outcome.ending(), Ending::Answered | Ending::Failed), "{era:?}: {outcome}");
         assert_eq!(host.call("files__read").await.ending(), Ending::Answered, "{era:?}");
     }
 }
 
 #[tokio::test]
-async fn what_a_redeployed_server_offers_now_is_offered() {
+async fn new_tools_of_a_redeployed_server_are_offered() {
     for era in ERAS {
         let (files, mut fixture, host) = http(era).await;
         host.offers(&["files__read", "files__grow"]).await;
@@ -135,14 +135,14 @@ async fn what_a_redeployed_server_offers_now_is_offered() {
 }
 
 #[tokio::test]
-async fn a_list_that_changes_during_a_call_is_listed_again_and_the_call_goes_on() {
+async fn list_change_during_a_call_is_followed_without_interrupting_it() {
     for era in ERAS {
         let (_files, _fixture, host) = http(era).await;
         let outcome = host.call_with("files__grow", Some(json!({ "name": "leaf" }))).await;
         assert_eq!(outcome.ending(), Ending::Answered, "{era:?}: {outcome}");
         host.offers(&["files__read", "files__grow", "files__leaf"]).await;
 
-        let process = fixtures::process("trees", &["--era", word(era)]);
+        let process = fixtures::process("trees", &["--era", era_name(era)]);
         let host = TestHost::new().wanted(process).start().await;
         host.ready("trees").await;
         let outcome = host.call_with("trees__grow", Some(json!({ "name": "leaf" }))).await;
@@ -153,7 +153,7 @@ async fn a_list_that_changes_during_a_call_is_listed_again_and_the_call_goes_on(
 }
 
 #[tokio::test]
-async fn a_session_is_kept_across_our_restarts_and_given_up_when_the_server_has_forgotten_it() {
+async fn session_is_resumed_after_a_restart_unless_the_server_has_forgotten_it() {
     let folder = tempfile::tempdir().unwrap();
     let files = FixtureServer::new("files").tool("read", "Read");
     let mut fixture = files.over_http(Some(Era::Legacy)).await.unwrap();
@@ -168,34 +168,34 @@ async fn a_session_is_kept_across_our_restarts_and_given_up_when_the_server_has_
     let (host, first) = start(&fixture.url()).await;
     within("the shutdown", host.host.shutdown()).await;
     let (host, second) = start(&fixture.url()).await;
-    assert_eq!(first, second, "the same session goes on");
+    assert_eq!(first, second, "the session is resumed");
     within("the shutdown", host.host.shutdown()).await;
 
     fixture.restart().await.unwrap();
     let (host, third) = start(&fixture.url()).await;
-    assert_ne!(second, third, "forgotten, and begun anew");
+    assert_ne!(second, third, "the server has forgotten it, so a new one begins");
     within("the shutdown", host.host.shutdown()).await;
 }
 
-/// Where a server of the oldest revision speaks; dropping it ends its stream.
-type Voice = Arc<parking_lot::Mutex<Option<mpsc::Sender<Vec<u8>>>>>;
+/// The event stream of an HTTP+SSE server; dropping it ends the stream.
+type EventStream = Arc<parking_lot::Mutex<Option<mpsc::Sender<Vec<u8>>>>>;
 
 #[tokio::test]
-async fn the_one_stream_of_the_oldest_revision_is_opened_again_when_it_is_cut() {
-    let voice = Voice::default();
-    let speaking = Arc::clone(&voice);
+async fn cut_event_stream_of_the_oldest_revision_is_reopened() {
+    let stream = EventStream::default();
+    let events = Arc::clone(&stream);
     let odd = OddHttp::start(move |seen| match seen.verb.as_str() {
         "GET" => {
             let (sender, receiver) = mpsc::channel(16);
-            *speaking.lock() = Some(sender);
+            *events.lock() = Some(sender);
             Reply::events("event: endpoint\ndata: /messages\n\n").then(Act::Relay(receiver))
         }
         _ if seen.path == "/mcp" => Reply::empty(405),
-        // Never answered: its caller sees the stream end.
+        // Never answered: the caller sees the end of the stream.
         _ if seen.tool() == "odd" => Reply::empty(202),
         _ => {
-            if let (Some(answer), Some(voice)) = (Speaks::Legacy.answer(seen.message()), &*speaking.lock()) {
-                voice.try_send(event(&answer).into_bytes()).unwrap();
+            if let (Some(answer), Some(stream)) = (SupportedEras::Legacy.answer(seen.message()), &*events.lock()) {
+                stream.try_send(event(&answer).into_bytes()).unwrap();
             }
             Reply::empty(202)
         }
@@ -208,7 +208,7 @@ async fn the_one_stream_of_the_oldest_revision_is_opened_again_when_it_is_cut() 
         while !odd.seen().iter().any(|seen| seen.tool() == "odd") {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        drop(voice.lock().take());
+        drop(stream.lock().take());
     };
     let (outcome, ()) = tokio::join!(host.call("old__odd"), cut);
     assert_eq!(outcome.ending(), Ending::Failed, "{outcome}");
@@ -217,7 +217,7 @@ async fn the_one_stream_of_the_oldest_revision_is_opened_again_when_it_is_cut() 
 }
 
 #[tokio::test]
-async fn a_server_that_announces_without_end_is_not_asked_without_end() {
+async fn list_requests_are_throttled_under_endless_announcements() {
     let files = FixtureServer::new("files").tool("read", "Read");
     let host = TestHost::with(&files, "files").start().await;
     host.ready("files").await;
@@ -234,11 +234,11 @@ async fn a_server_that_announces_without_end_is_not_asked_without_end() {
         drop(catalogs.wait_for(said).await);
     };
     within("the last change", last).await;
-    let asked = files.seen("tools/list").len() - before;
-    assert!((1..=10).contains(&asked), "asked {asked} times");
+    let requested = files.seen("tools/list").len() - before;
+    assert!((1..=10).contains(&requested), "{requested} list requests");
 }
 
-/// A transport whose links can be cut.
+/// A transport whose connections can be cut.
 struct Fragile {
     inner: Arc<dyn Transport>,
     opened: AtomicUsize,
@@ -256,23 +256,23 @@ impl Transport for Fragile {
         "a fragile server".to_owned()
     }
 
-    fn shape(&self) -> Shape {
-        self.inner.shape()
+    fn link_kind(&self) -> LinkKind {
+        self.inner.link_kind()
     }
 
     fn open<'a>(
         &'a self,
-        manner: Manner,
+        mode: HttpMode,
         sink: Arc<dyn Sink>,
     ) -> futures_util::future::BoxFuture<'a, Result<Arc<dyn Link>, WireError>> {
         self.opened.fetch_add(1, Ordering::Relaxed);
         *self.link.lock() = Some(Arc::clone(&sink));
-        self.inner.open(manner, sink)
+        self.inner.open(mode, sink)
     }
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_ends_its_calls_and_is_opened_again() {
+async fn cut_connection_ends_its_calls_and_is_reopened() {
     for era in [EraChoice::Legacy, EraChoice::Modern] {
         let files = FixtureServer::new("files").tool("read", "Read").tool_that("wait", "Wait", Behaviour::Wait);
         let inner = Arc::new(in_process::transport(files.service(), Default::default()));
@@ -282,7 +282,7 @@ async fn a_stream_that_is_cut_ends_its_calls_and_is_opened_again() {
         host.ready("files").await;
         let opened = fragile.opened.load(Ordering::Relaxed);
         let cut = async {
-            files.reached("tools/call", 1).await;
+            files.until_received("tools/call", 1).await;
             let sink = fragile.link.lock().take();
             sink.unwrap().closed(WireError::Ended("the cable was cut".to_owned()));
         };
@@ -295,14 +295,14 @@ async fn a_stream_that_is_cut_ends_its_calls_and_is_opened_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_crashes_again_and_again_is_named_and_holds_up_nobody() {
+async fn crash_looping_server_is_reported_and_does_not_delay_others() {
     let server = fixtures::process("broken", &["--say", "no licence", "--crash"]);
     let files = FixtureServer::new("files").tool("read", "Read");
     let host = TestHost::with(&files, "files").wanted(server).start().await;
     let in_a_loop = |phase: &Phase| matches!(phase, Phase::Waiting { crash_loop: true, .. });
     let status = host.until("broken", in_a_loop).await;
     let said = status.phase.to_string();
-    assert!(said.contains("it fails again and again (3 times in a row)"), "{said}");
+    assert!(said.contains("failed 3 times in a row"), "{said}");
     assert!(said.contains("no licence"), "{said}");
     assert!(status.stderr.iter().any(|line| line == "no licence"), "{:?}", status.stderr);
     let outcome = host.call("broken__anything").await;
@@ -310,8 +310,8 @@ async fn a_server_that_crashes_again_and_again_is_named_and_holds_up_nobody() {
     assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
 }
 
-/// Waits until a connection was lost and there is another one.
-async fn lost(host: &TestHost, server: &str) {
+/// Waits until a connection was lost and replaced.
+async fn wait_for_reconnect(host: &TestHost, server: &str) {
     let again = async {
         while host.status(server).losses == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -321,19 +321,19 @@ async fn lost(host: &TestHost, server: &str) {
     host.ready(server).await;
 }
 
-/// Which way a call is to go.
-fn way(seen: &Seen) -> &str {
+/// The requested behaviour of a call.
+fn way(seen: &RecordedRequest) -> &str {
     seen.message()["params"]["arguments"]["way"].as_str().unwrap_or_default()
 }
 
-/// A modern server of which one call is under way when another one meets this status.
-async fn while_another_call_is_under_way(status: u16) -> (OddHttp, TestHost, CallOutcome, CallOutcome) {
-    let (voice, speech) = mpsc::channel(1);
-    let speech = parking_lot::Mutex::new(Some(speech));
+/// A modern server with one call in flight when another call gets this status.
+async fn with_call_in_flight(status: u16) -> (OddHttp, TestHost, CallOutcome, CallOutcome) {
+    let (sender, events) = mpsc::channel(1);
+    let events = parking_lot::Mutex::new(Some(events));
     let odd = OddHttp::start(move |seen| match way(seen) {
-        "slow" => Reply::events("").then(Act::Relay(speech.lock().take().unwrap())),
+        "slow" => Reply::events("").then(Act::Relay(events.lock().take().unwrap())),
         "closed" => Reply::empty(status),
-        _ => polite_http(Speaks::Modern, seen),
+        _ => compliant_http(SupportedEras::Modern, seen),
     });
     let odd = odd.await.unwrap();
     let host = TestHost::new().wanted(fixtures::address("odd", &odd.url())).start().await;
@@ -343,11 +343,11 @@ async fn while_another_call_is_under_way(status: u16) -> (OddHttp, TestHost, Cal
         odd.until(|seen| seen.iter().any(|seen| way(seen) == "slow")).await;
         let closed = host.call_with("odd__hello", Some(json!({ "way": "closed" }))).await;
         if matches!(status, 401 | 404) {
-            lost(&host, "odd").await;
+            wait_for_reconnect(&host, "odd").await;
         }
         let seen = odd.seen().into_iter().find(|seen| way(seen) == "slow").unwrap();
-        let answer = Speaks::Modern.answer(seen.message()).unwrap();
-        voice.send(event(&answer).into_bytes()).await.unwrap();
+        let answer = SupportedEras::Modern.answer(seen.message()).unwrap();
+        sender.send(event(&answer).into_bytes()).await.unwrap();
         closed
     };
     let (slow, closed) = tokio::join!(slow, meanwhile);
@@ -355,9 +355,9 @@ async fn while_another_call_is_under_way(status: u16) -> (OddHttp, TestHost, Cal
 }
 
 #[tokio::test]
-async fn a_call_that_meets_a_bad_answer_does_not_end_the_others() {
+async fn http_error_of_one_call_does_not_end_others() {
     for (status, losses) in [(404, 1), (401, 1), (403, 0), (500, 0)] {
-        let (_odd, host, slow, closed) = while_another_call_is_under_way(status).await;
+        let (_odd, host, slow, closed) = with_call_in_flight(status).await;
         assert_eq!(slow.ending(), Ending::Answered, "{status}: {slow}");
         assert_eq!(closed.ending(), Ending::Failed, "{status}: {closed}");
         assert_eq!(host.status("odd").losses, losses, "{status}");
@@ -366,11 +366,11 @@ async fn a_call_that_meets_a_bad_answer_does_not_end_the_others() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_under_way_on_an_old_connection_ends_with_the_server() {
+async fn call_on_a_replaced_connection_ends_with_the_server() {
     let odd = OddHttp::start(move |seen| match way(seen) {
         "slow" => Reply::events("").then(Act::Hang),
         "closed" => Reply::empty(404),
-        _ => polite_http(Speaks::Modern, seen),
+        _ => compliant_http(SupportedEras::Modern, seen),
     });
     let odd = odd.await.unwrap();
     let host = TestHost::new().wanted(fixtures::address("odd", &odd.url())).start().await;
@@ -378,13 +378,13 @@ async fn a_call_that_is_under_way_on_an_old_connection_ends_with_the_server() {
     let mut slow = Box::pin(host.call_with("odd__hello", Some(json!({ "way": "slow" }))));
     assert!(futures_util::poll!(&mut slow).is_pending());
     drop(host.call_with("odd__hello", Some(json!({ "way": "closed" }))).await);
-    lost(&host, "odd").await;
+    wait_for_reconnect(&host, "odd").await;
     host.host.disconnect(&name("odd")).await.unwrap();
     let outcome = within("its end", slow).await;
     assert_eq!(outcome.to_string(), "failed: the connection ended: closed by us");
 }
 
-/// Starts a server again when it is dialled for the second time.
+/// Starts the server again on the second dial.
 struct Starter {
     fixture: parking_lot::Mutex<Option<HttpFixture>>,
     dials: AtomicUsize,
@@ -405,12 +405,12 @@ impl Tap for Starter {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_is_asked_once_about_a_call_that_is_sent_twice() {
+async fn approval_is_requested_once_for_a_call_that_is_sent_twice() {
     let files = FixtureServer::new("files").tool("read", "Read");
     let mut fixture = files.over_http(Some(Era::Modern)).await.unwrap();
     let starter = Arc::new(Starter { fixture: parking_lot::Mutex::default(), dials: AtomicUsize::new(0) });
     let wanted = WantedServer { era: EraChoice::Modern, ..fixtures::address("files", &fixture.url()) };
-    let mut builder = TestHost::new().wanted(wanted).asking(Answer::Yes);
+    let mut builder = TestHost::new().wanted(wanted).asking(ApprovalAnswer::Approved);
     let tap = Arc::clone(&starter);
     builder.options.tap = Some(Arc::new(move |_| tap.clone()));
     let host = builder.start().await;
@@ -418,17 +418,17 @@ async fn a_person_is_asked_once_about_a_call_that_is_sent_twice() {
     fixture.stop().await;
     *starter.fixture.lock() = Some(fixture);
     let mut calls = 1;
-    // One that still found the old connection open may have been taken, and is not sent again.
+    // A call on the old connection may have been received, and is not sent again.
     while host.call("files__read").await.ending() != Ending::Answered {
         calls += 1;
         assert!(calls < 5, "{:?}", host.status("files").last_error);
     }
     assert_eq!(host.asked().len(), calls, "{:?}", host.asked());
-    assert_eq!(host.status("files").losses, 1, "it was sent to somebody who was not there");
+    assert_eq!(host.status("files").losses, 1, "the request was not received");
 }
 
 #[tokio::test]
-async fn a_call_to_a_server_that_refused_the_handshake_is_told_its_error() {
+async fn call_reports_the_error_of_a_refused_handshake() {
     let odd = OddHttp::start(|seen| {
         let id = seen.message().get("id").cloned().unwrap_or_default();
         let refusal =
@@ -447,7 +447,7 @@ async fn a_call_to_a_server_that_refused_the_handshake_is_told_its_error() {
 }
 
 #[tokio::test]
-async fn retries_that_are_counted_come_to_an_end_and_a_call_tries_once_more() {
+async fn retries_end_after_their_limit_and_a_call_tries_again() {
     let server = WantedServer { retries: Some(0), ..fixtures::process("broken", &["--crash"]) };
     let host = TestHost::new().wanted(server).start().await;
     let status = host.until("broken", |phase| matches!(phase, Phase::Failed { .. })).await;

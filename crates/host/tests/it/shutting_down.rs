@@ -1,7 +1,7 @@
-//! The end of a host: nothing is left running, nobody is left waiting, every call has its record.
+//! Shutdown of a host: no process is left running, no call is left waiting, and every call has its record.
 
 use toolway_host::{
-    connection::{Phase, Stopped},
+    connection::{Phase, StopReason},
     record::Ending,
 };
 use toolway_testkit::{
@@ -12,32 +12,32 @@ use toolway_testkit::{
 use crate::fixtures;
 
 #[tokio::test]
-async fn a_call_under_way_ends_and_a_later_one_is_refused() {
+async fn call_in_flight_ends_and_a_later_one_is_refused() {
     let files = FixtureServer::new("files").tool_that("wait", "Wait", Behaviour::Wait);
     let host = TestHost::with(&files, "files").start().await;
     host.ready("files").await;
     let call = host.host.call(host.request("files__wait", None));
     let (outcome, ()) = tokio::join!(call, async {
-        files.reached("tools/call", 1).await;
+        files.until_received("tools/call", 1).await;
         within("the shutdown", host.host.shutdown()).await;
     });
     assert_eq!(outcome.ending(), Ending::Failed, "{outcome}");
     assert_eq!(host.call("files__wait").await.to_string(), "refused: the host is shutting down");
     let endings: Vec<_> = host.records().iter().map(|record| record.ending).collect();
     assert_eq!(endings, [Ending::Failed, Ending::Refused]);
-    assert_eq!(host.status("files").phase, Phase::Stopped(Stopped::Closed));
+    assert_eq!(host.status("files").phase, Phase::Stopped(StopReason::Closed));
     assert!(host.host.catalog().tools().is_empty() || host.call("files__wait").await.ending() == Ending::Refused);
 }
 
 #[tokio::test]
-async fn programs_end_with_the_host_whether_it_is_shut_down_or_dropped() {
-    for by_hand in [true, false] {
+async fn programs_end_when_the_host_is_shut_down_or_dropped() {
+    for explicit in [true, false] {
         let host = TestHost::new().wanted(fixtures::process("files", &[])).start().await;
         let pid = host.ready("files").await.process.unwrap();
         assert!(fixtures::runs(pid));
-        if by_hand {
+        if explicit {
             within("the shutdown", host.host.shutdown()).await;
-            assert!(!fixtures::runs(pid), "shut down means gone");
+            assert!(!fixtures::runs(pid), "the process has ended after shutdown");
         }
         drop(host);
         within("the end of the process", fixtures::gone(pid)).await;

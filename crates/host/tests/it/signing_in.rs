@@ -1,51 +1,51 @@
-//! What servers see of who asks: what is configured, what somebody signed in to, and nothing of anybody else's.
+//! Credentials that servers receive: configured ones, a user's own sign-in, and never that of another user.
 
 mod unattended;
 
 use std::{path::Path, sync::Arc};
 
 use toolway_auth::{
-    challenge::Demand,
+    challenge::TokenChallenge,
     credential::Credential,
     session::Session,
     vault::{MemoryVault, Vault},
 };
 use toolway_config::{Config, document::Document, server::auth::SignIn};
 use toolway_host::{
-    call::{CallOutcome, CallRequest, Caller, OnBehalf, Target},
+    call::{CallOutcome, CallRequest, Caller, CallerContext, Target},
     connection::{
         Phase,
-        sign_in::{Principal, SignInOptions, Signing},
+        sign_in::{Principal, SignInChange, SignInOptions},
     },
     host::{Host, HostOptions},
     ports::HostPorts,
     whose_move::WhoseMove,
 };
 use toolway_testkit::{
-    authorization::{AuthorizationServer, Endpoint, Oddity, ProtectedServer, Quirk, person::Person},
+    authorization::{AuthorizationServer, Endpoint, ProtectedServer, Quirk, ServerQuirk, user::TestUser},
     odd::{
-        http::{OddHttp, Reply, Seen, polite_http},
-        polite::Speaks,
+        compliant::SupportedEras,
+        http::{OddHttp, RecordedRequest, Reply, compliant_http},
     },
     test_host::{TestHost, name},
 };
 use toolway_wire::{json::Raw, message::ClientCapabilities};
 
-/// A configuration of one server with this said about it.
+/// A configuration of one server with these settings.
 fn config(url: &str, said: &str) -> Config {
     let text = format!("{{ \"mcpServers\": {{ \"api\": {{ \"url\": \"{url}\", {said} }} }} }}");
     Config::of(&Document::of(Path::new("/etc/toolway.json"), &text).unwrap(), None).unwrap()
 }
 
-fn header(seen: &Seen, name: &str) -> Option<String> {
+fn header(seen: &RecordedRequest, name: &str) -> Option<String> {
     seen.header(name).map(str::to_owned)
 }
 
-/// A server that answers whoever sends this header, and nobody else.
+/// A server that requires this header.
 async fn guarded(name: &'static str, value: &'static str) -> OddHttp {
     OddHttp::start(move |seen| {
         if header(seen, name).as_deref() == Some(value) {
-            polite_http(Speaks::Modern, seen)
+            compliant_http(SupportedEras::Modern, seen)
         } else {
             Reply::empty(401).header("WWW-Authenticate", "Bearer")
         }
@@ -74,42 +74,42 @@ async fn each_kind_of_configured_credential_is_sent_with_every_request() {
 }
 
 #[tokio::test]
-async fn a_configured_credential_that_is_refused_is_the_operators_to_change() {
+async fn refused_configured_credential_is_reported_to_the_operator() {
     let server = guarded("authorization", "Bearer other").await;
     let said = r#""auth": { "kind": "bearer", "token": "t0ken" }"#;
     let host = TestHost::new().config(config(&server.url(), said)).start().await;
     let status = host.until("api", |phase| matches!(phase, Phase::Failed { .. })).await;
-    assert_eq!(status.phase.to_string(), "it refused the configured `Authorization` header (HTTP 401)");
+    assert_eq!(status.phase.to_string(), "the server refused the configured `Authorization` header (HTTP 401)");
     assert_eq!(status.last_error.unwrap().whose_move, WhoseMove::Operator);
 }
 
 #[tokio::test]
-async fn a_server_that_nobody_has_signed_in_to_says_who_has_to_do_what() {
+async fn status_says_how_to_sign_in() {
     let server = guarded("authorization", "Bearer other").await;
     let host = TestHost::new().config(config(&server.url(), r#""description": "x""#)).start().await;
-    let status = host.until("api", |phase| matches!(phase, Phase::SignInNeeded { .. })).await;
-    assert_eq!(status.phase.to_string(), "somebody has to sign in: run `toolway login api`");
+    let status = host.until("api", |phase| matches!(phase, Phase::SignInRequired { .. })).await;
+    assert_eq!(status.phase.to_string(), "sign-in required: run `toolway login api`");
     let host = TestHost::new().config(config(&server.url(), r#""auth": "none""#)).start().await;
-    let status = host.until("api", |phase| matches!(phase, Phase::SignInNeeded { .. })).await;
-    assert_eq!(status.phase.to_string(), "somebody has to sign in");
+    let status = host.until("api", |phase| matches!(phase, Phase::SignInRequired { .. })).await;
+    assert_eq!(status.phase.to_string(), "sign-in required");
     assert!(server.seen().iter().all(|seen| header(seen, "authorization").is_none()));
 }
 
-/// Else whoever the server names would be given what was meant for the operator's page.
+/// Otherwise the authorization code would be sent to a token endpoint chosen by the server.
 #[tokio::test]
-async fn a_page_of_the_operators_needs_to_know_where_its_codes_go() {
+async fn authorization_url_requires_a_token_url_or_issuer() {
     let server = guarded("authorization", "Bearer other").await;
     let said = r#""oauth": { "authorizationUrl": "https://login.example/authorize" }"#;
     let host = TestHost::new().config(config(&server.url(), said)).start().await;
     let status = host.until("api", |phase| matches!(phase, Phase::Failed { .. })).await;
     assert_eq!(
         status.phase.to_string(),
-        "`oauth.authorizationUrl` needs `oauth.tokenUrl` beside it, or `oauth.metadataUrl` or `oauth.issuer`"
+        "`oauth.authorizationUrl` requires `oauth.tokenUrl`, `oauth.metadataUrl` or `oauth.issuer`"
     );
     assert!(server.seen().is_empty());
 }
 
-/// A gateway's host, and the vault it shares with whoever signs in.
+/// An authorization server, a protected server, and the vault.
 struct World {
     vault: Arc<dyn Vault>,
     login: AuthorizationServer,
@@ -123,13 +123,13 @@ impl World {
         Self { vault: Arc::new(MemoryVault::default()), login, server }
     }
 
-    /// Somebody signs in on behalf of a principal.
+    /// Signs the user `who` in for a principal.
     async fn sign_in(&self, who: &str, principal: &Principal) {
         let url = self.server.url().parse().unwrap();
         let (api, vault) = (name("api"), Arc::clone(&self.vault));
         let mut options = SignInOptions::default().session((&api, &url), &SignIn::default(), principal, vault).unwrap();
-        options.browser = Some(Arc::new(Person::named(who)));
-        Session::new(options).sign_in(&Demand::default()).await.unwrap();
+        options.browser = Some(Arc::new(TestUser::named(who)));
+        Session::new(options).sign_in(&TokenChallenge::default()).await.unwrap();
     }
 
     async fn host(&self, said: &str) -> Host {
@@ -146,8 +146,8 @@ async fn call(host: &Host, caller: Caller) -> CallOutcome {
     host.call(CallRequest::new(caller, Target::Tool(tool))).await
 }
 
-/// What the server says to whoever called.
-fn whose(outcome: &CallOutcome) -> String {
+/// The greeting of the server, which names the signed-in user.
+fn greeting(outcome: &CallOutcome) -> String {
     let text = outcome.result().map(ToString::to_string).unwrap_or_else(|| outcome.to_string());
     text.split('"').find(|part| part.starts_with("hello")).map(str::to_owned).unwrap_or(text)
 }
@@ -157,7 +157,7 @@ fn client(name: &str) -> Caller {
 }
 
 #[tokio::test]
-async fn what_one_signed_in_to_is_used_for_nobody_else() {
+async fn sign_in_is_not_used_for_other_callers() {
     let world = World::new().await;
     world.sign_in("operator", &Principal::local(None)).await;
     let host = world.host(r#""description": "x""#).await;
@@ -167,98 +167,102 @@ async fn what_one_signed_in_to_is_used_for_nobody_else() {
     let refused = call(&host, client("ada")).await;
     assert_eq!(
         refused.to_string(),
-        "failed: `api` is not connected: somebody has to sign in: the operator runs `toolway login api --client ada`"
+        "failed: `api` is not connected: sign-in required: ask the operator to run `toolway login api --client ada`"
     );
-    assert_eq!(world.server.calls(), before, "nothing of hers arrived with somebody else's token");
+    assert_eq!(world.server.calls(), before, "no call was sent with the token of another user");
 
     world.sign_in("ada", &Principal::client("ada")).await;
-    assert_eq!(whose(&call(&host, client("ada")).await), "hello ada", "and it is noticed");
-    assert_eq!(whose(&call(&host, Caller::Terminal).await), "hello operator");
+    assert_eq!(greeting(&call(&host, client("ada")).await), "hello ada", "the new sign-in is used");
+    assert_eq!(greeting(&call(&host, Caller::Terminal).await), "hello operator");
     let refused = call(&host, client("ben")).await;
     assert!(refused.to_string().contains("--client ben"), "{refused}");
     host.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_sign_in_is_shared_where_the_operator_says_so() {
+async fn shared_sign_in_is_used_for_all_callers() {
     let world = World::new().await;
     world.sign_in("operator", &Principal::local(None)).await;
     let host = world.host(r#""auth": { "kind": "oauth", "shared": true }"#).await;
-    assert_eq!(whose(&call(&host, client("ada")).await), "hello operator");
+    assert_eq!(greeting(&call(&host, client("ada")).await), "hello operator");
     host.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_sign_in_that_ends_in_the_middle_says_who_has_to_do_what() {
+async fn call_after_an_ended_sign_in_says_how_to_sign_in() {
     let world = World::new().await;
     world.sign_in("operator", &Principal::local(None)).await;
     let host = world.host(r#""description": "x""#).await;
     assert!(matches!(call(&host, Caller::Terminal).await, CallOutcome::Answered(_)));
-    world.server.told([Oddity::TakesNothing]);
+    world.server.set_quirks([ServerQuirk::RejectsAllTokens]);
     let tool = host.catalog().tools().first().map(|tool| tool.public.clone()).unwrap();
     let refused = host.call(CallRequest::new(Caller::Terminal, Target::Tool(tool))).await;
-    assert_eq!(refused.to_string(), "failed: `api` needs a sign-in: run `toolway login api`");
+    assert_eq!(refused.to_string(), "failed: `api` requires a sign-in: run `toolway login api`");
     for secret in world.login.secrets() {
         assert!(!refused.to_string().contains(&secret));
     }
     host.shutdown().await;
 }
 
-/// Where nobody has to sign in, a connection serves all who have not; whoever has is served as themselves, also at a server
-/// that keeps no session and needs no connection for each.
+/// If sign-in is optional, the shared connection serves callers without sign-in; others use their own sign-in, also at a
+/// server without sessions.
 #[tokio::test]
-async fn who_has_signed_in_is_served_as_themselves_where_nobody_has_to() {
+async fn optional_sign_in_is_used_for_its_own_caller() {
     for said in [r#""description": "x""#, r#""sharing": "shared""#] {
         let world = World::new().await;
-        world.server.told([Oddity::Open]);
+        world.server.set_quirks([ServerQuirk::AllowsAnonymous]);
         world.sign_in("ada", &Principal::client("ada")).await;
         world.sign_in("ben", &Principal::client("ben")).await;
         let host = world.host(said).await;
         for _ in 0..2 {
             for (caller, whom) in [
                 (client("ada"), "ada"),
-                (client("eve"), "nobody"),
+                (client("eve"), "anonymous"),
                 (client("ben"), "ben"),
-                (Caller::Terminal, "nobody"),
+                (Caller::Terminal, "anonymous"),
             ] {
-                assert_eq!(whose(&call(&host, caller).await), format!("hello {whom}"), "{said}");
+                assert_eq!(greeting(&call(&host, caller).await), format!("hello {whom}"), "{said}");
             }
         }
         world.sign_in("eve", &Principal::client("eve")).await;
         host.reconnect(&name("api")).await.unwrap();
-        assert_eq!(whose(&call(&host, client("eve")).await), "hello eve", "a gateway is told of a sign-in");
+        assert_eq!(
+            greeting(&call(&host, client("eve")).await),
+            "hello eve",
+            "the new sign-in is used after a reconnect"
+        );
         host.shutdown().await;
     }
 }
 
 #[tokio::test]
-async fn a_client_that_signs_in_or_out_is_noticed_and_nobody_else_is_disturbed() {
+async fn sign_in_change_of_a_client_does_not_affect_others() {
     let world = World::new().await;
-    world.server.told([Oddity::Open]);
+    world.server.set_quirks([ServerQuirk::AllowsAnonymous]);
     let (host, api) = (world.host(r#""description": "x""#).await, name("api"));
     for caller in [client("ada"), client("eve"), Caller::Terminal] {
-        assert_eq!(whose(&call(&host, caller).await), "hello nobody");
+        assert_eq!(greeting(&call(&host, caller).await), "hello anonymous");
     }
     world.sign_in("ada", &Principal::client("ada")).await;
     let before = world.server.requests();
-    let status = host.signed_in(&api, "ada", Signing::In).unwrap();
-    assert_eq!((status.phase, world.server.requests()), (Phase::Ready, before), "nothing is connected anew");
-    assert_eq!(whose(&call(&host, client("ada")).await), "hello ada");
-    assert_eq!(whose(&call(&host, client("eve")).await), "hello nobody");
+    let status = host.apply_sign_in_change(&api, "ada", SignInChange::SignedIn).unwrap();
+    assert_eq!((status.phase, world.server.requests()), (Phase::Ready, before), "no connection is replaced");
+    assert_eq!(greeting(&call(&host, client("ada")).await), "hello ada");
+    assert_eq!(greeting(&call(&host, client("eve")).await), "hello anonymous");
 
     let (key, _) = world.vault.all().await.unwrap().remove(0);
     world.vault.forget(&key).await.unwrap();
-    host.signed_in(&api, "ada", Signing::Out).unwrap();
-    assert_eq!(whose(&call(&host, client("ada")).await), "hello nobody", "her line has ended");
+    host.apply_sign_in_change(&api, "ada", SignInChange::SignedOut).unwrap();
+    assert_eq!(greeting(&call(&host, client("ada")).await), "hello anonymous", "her connection has ended");
     host.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_server_is_not_greeted_over_and_over_for_a_client_that_has_not_signed_in() {
+async fn missing_sign_in_of_a_client_causes_no_repeated_handshakes() {
     let world = World::new().await;
     world.sign_in("operator", &Principal::local(None)).await;
     let host = world.host(r#""description": "x""#).await;
-    assert_eq!(whose(&call(&host, Caller::Terminal).await), "hello operator");
+    assert_eq!(greeting(&call(&host, Caller::Terminal).await), "hello operator");
     let refused = call(&host, client("ada")).await.to_string();
     let before = world.server.requests();
     let again = futures_util::future::join_all((0..8).map(|_| call(&host, client("ada")))).await;
@@ -269,19 +273,19 @@ async fn a_server_is_not_greeted_over_and_over_for_a_client_that_has_not_signed_
     host.shutdown().await;
 }
 
-/// The clock stands still until the request is there; from then on nothing else happens, and it runs.
+/// The clock is paused once the request has arrived, and then advances automatically.
 #[tokio::test]
-async fn of_eight_calls_that_wait_for_an_authorization_server_that_hangs_one_asks_it() {
+async fn concurrent_calls_share_one_request_to_a_hanging_authorization_server() {
     let world = World::new().await;
     world.sign_in("operator", &Principal::local(None)).await;
-    world.login.told([Quirk::Lasts(0)]);
+    world.login.set_quirks([Quirk::TokenLifetime(0)]);
     world.sign_in("ada", &Principal::client("ada")).await;
     let host = world.host(r#""description": "x""#).await;
-    assert_eq!(whose(&call(&host, Caller::Terminal).await), "hello operator");
-    world.login.told([Quirk::Silent(Endpoint::Renewal)]);
+    assert_eq!(greeting(&call(&host, Caller::Terminal).await), "hello operator");
+    world.login.set_quirks([Quirk::Silent(Endpoint::Refresh)]);
     let calls = futures_util::future::join_all((0..8).map(|_| call(&host, client("ada"))));
     let arrival = async {
-        world.login.until(Endpoint::Renewal, 1).await;
+        world.login.until(Endpoint::Refresh, 1).await;
         tokio::time::pause();
         tokio::time::Instant::now()
     };
@@ -289,96 +293,97 @@ async fn of_eight_calls_that_wait_for_an_authorization_server_that_hangs_one_ask
     let took = began.elapsed();
     tokio::time::resume();
     for outcome in &outcomes {
-        assert!(outcome.to_string().contains("the sign-in cannot be renewed"), "{outcome}");
+        assert!(outcome.to_string().contains("the access token cannot be refreshed"), "{outcome}");
     }
     assert!(took < std::time::Duration::from_secs(30), "{took:?}");
-    assert_eq!(world.login.count(Endpoint::Renewal), 1);
-    assert_eq!(whose(&call(&host, Caller::Terminal).await), "hello operator", "nobody else has to wait");
+    assert_eq!(world.login.count(Endpoint::Refresh), 1);
+    assert_eq!(greeting(&call(&host, Caller::Terminal).await), "hello operator", "other callers do not wait");
     tokio::time::pause();
     host.shutdown().await;
 }
 
-/// Whoever renews sign-ins is away for a while: the sign-in is good, so it is tried again, and nobody has to sign in.
+/// The authorization server is unavailable for a while: the sign-in stays valid, and the refresh is retried.
 #[tokio::test]
-async fn a_server_comes_back_by_itself_when_whoever_renews_its_sign_in_was_away() {
+async fn server_recovers_after_its_authorization_server_was_unavailable() {
     for ended in [false, true] {
         let world = World::new().await;
-        world.login.told(ended.then_some(Quirk::Lasts(0)));
+        world.login.set_quirks(ended.then_some(Quirk::TokenLifetime(0)));
         world.sign_in("operator", &Principal::local(None)).await;
-        world.login.told([Quirk::Answers(Endpoint::Renewal, 503)]);
-        world.server.told([Oddity::TakesNothing]);
+        world.login.set_quirks([Quirk::RespondsWith(Endpoint::Refresh, 503)]);
+        world.server.set_quirks([ServerQuirk::RejectsAllTokens]);
         if !ended {
-            // A token that was just got is not renewed when it is refused.
+            // A new token is not refreshed when it is refused.
             age(&*world.vault).await;
         }
         let host = world.host(r#""description": "x""#).await;
         let status = host.status(&name("api")).unwrap();
         let error = status.last_error.unwrap();
         assert_eq!((error.code, error.whose_move), ("no_token", WhoseMove::Supervisor), "{ended}");
-        assert!(!matches!(status.phase, Phase::SignInNeeded { .. }), "{ended}: {}", status.phase);
+        assert!(!matches!(status.phase, Phase::SignInRequired { .. }), "{ended}: {}", status.phase);
 
-        world.login.told([]);
-        world.server.told([]);
+        world.login.set_quirks([]);
+        world.server.set_quirks([]);
         let again = async {
             while !matches!(host.status(&name("api")).unwrap().phase, Phase::Ready) {
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }
         };
         tokio::time::timeout(std::time::Duration::from_secs(30), again).await.unwrap();
-        assert_eq!(whose(&call(&host, Caller::Terminal).await), "hello operator");
+        assert_eq!(greeting(&call(&host, Caller::Terminal).await), "hello operator");
         host.shutdown().await;
     }
 }
 
-/// What is kept was got a minute ago.
+/// Makes the stored token one minute older.
 async fn age(vault: &dyn Vault) {
     let (key, kept) = vault.all().await.unwrap().remove(0);
-    let mut credential = Credential::open(&kept, &key).unwrap();
-    credential.tokens.as_mut().unwrap().since -= 60;
+    let mut credential = Credential::from_stored(&kept, &key).unwrap();
+    credential.tokens.as_mut().unwrap().obtained_at -= 60;
     credential.store(vault, &key).await.unwrap();
 }
 
-/// Each refresh token is good once: one that was used up by a host that did not wait would be the last.
+/// Each refresh token is valid once: without waiting, the new one would be lost.
 #[tokio::test]
-async fn a_renewal_under_way_is_kept_when_the_host_ends() {
+async fn refresh_in_progress_is_stored_at_shutdown() {
     let world = World::new().await;
-    world.login.told([Quirk::Lasts(0)]);
+    world.login.set_quirks([Quirk::TokenLifetime(0)]);
     world.sign_in("operator", &Principal::local(None)).await;
-    world.login.told([Quirk::Late(Endpoint::Renewal, std::time::Duration::from_millis(700))]);
+    world.login.set_quirks([Quirk::Late(Endpoint::Refresh, std::time::Duration::from_millis(700))]);
     let ports = HostPorts { vault: Arc::clone(&world.vault), ..HostPorts::default() };
     let said = config(&world.server.url(), r#""description": "x""#);
     let host = Host::start(&said, ports, HostOptions::default()).await.unwrap();
-    world.login.until(Endpoint::Renewal, 1).await;
-    assert!(host.is_renewing());
+    world.login.until(Endpoint::Refresh, 1).await;
+    assert!(host.is_refreshing());
     host.shutdown().await;
-    assert!(!host.is_renewing());
+    assert!(!host.is_refreshing());
 
     let host = world.host(r#""description": "x""#).await;
-    assert_eq!(whose(&call(&host, Caller::Terminal).await), "hello operator");
-    assert_eq!((world.login.count(Endpoint::Renewal), world.login.taken_back()), (1, 0));
+    assert_eq!(greeting(&call(&host, Caller::Terminal).await), "hello operator");
+    assert_eq!((world.login.count(Endpoint::Refresh), world.login.revoked_sign_ins()), (1, 0));
     host.shutdown().await;
 }
 
-/// What is listed to one person's sign-in is nobody else's, not even of those who can be asked the same.
+/// A listing with one user's sign-in is not shown to others with the same capabilities.
 #[tokio::test]
-async fn what_is_listed_to_a_client_that_has_signed_in_is_learnt_for_nobody_else() {
+async fn listing_of_a_signed_in_client_is_not_used_for_others() {
     let world = World::new().await;
-    world.server.told([Oddity::Open, Oddity::OwnTool]);
+    world.server.set_quirks([ServerQuirk::AllowsAnonymous, ServerQuirk::ToolPerUser]);
     world.sign_in("ada", &Principal::client("ada")).await;
     let host = world.host(r#""era": "legacy""#).await;
     host.list(&name("api")).await.unwrap();
     let with_forms = |who: &str| {
         let capabilities = ClientCapabilities(Raw::of(&serde_json::json!({ "elicitation": {} })));
-        OnBehalf { capabilities: Some(capabilities), ..OnBehalf::from(&client(who)) }
+        CallerContext { capabilities: Some(capabilities), ..CallerContext::from(&client(who)) }
     };
     for who in ["ada", "ben"] {
-        if let Some(heard) = host.first_heard(with_forms(who), |_| true, std::time::Duration::from_secs(5)) {
-            heard.await;
+        if let Some(listed) = host.wait_for_first_listings(with_forms(who), |_| true, std::time::Duration::from_secs(5))
+        {
+            listed.await;
         }
         let catalog = host.catalog_of(&with_forms(who));
         let tools: Vec<_> = catalog.tools().iter().map(|tool| tool.public.to_string()).collect();
-        assert_eq!(tools, ["api__hello", "api__of-nobody"], "{who}");
+        assert_eq!(tools, ["api__hello", "api__of-anonymous"], "{who}");
     }
-    assert!(world.server.heard().contains("Bearer "), "a connection was opened with her sign-in");
+    assert!(world.server.received().contains("Bearer "), "a connection was opened with her sign-in");
     host.shutdown().await;
 }

@@ -10,19 +10,19 @@ use tempfile::TempDir;
 use tokio::{io::AsyncBufReadExt, sync::watch};
 use tokio_util::task::AbortOnDropHandle;
 use toolway_host::{
-    connection::{StderrTail, Program, ServerAddress, environment::Environment, stdio::Launcher},
+    connection::{Program, ServerAddress, StderrTail, environment::Environment, stdio::Launcher},
     keeper::{KeeperHandle, ShutdownTimeouts},
 };
 use toolway_testkit::direct_peer::{self, DirectOptions};
 use toolway_wire::{
     error::WireError,
-    exchange::{Answer, ServerRequestHandler, Exchange, ExchangeEvent, Outcome, ServerRequestDetails},
+    exchange::{Answer, Exchange, ExchangeEvent, Outcome, ServerRequestDetails, ServerRequestHandler},
     json::Raw,
     message::ClientCapabilities,
     notice::{Notice, SubscriptionFilter},
     revision::Revision,
     up::{
-        ConnectOptions, EraChoice, EraMemory, UpstreamSubscription, Peer,
+        ConnectOptions, EraChoice, EraMemory, Peer, UpstreamSubscription,
         stdio::{ProcessHandle, StreamOpener, WriteStream},
     },
 };
@@ -140,7 +140,12 @@ impl Stage {
     }
 
     /// Starts and connects a program, with this user.
-    pub(crate) async fn start_with_user(&self, program: Program, speech: impl Into<ProtocolChoice>, user: ScriptedUser) -> Server {
+    pub(crate) async fn start_with_user(
+        &self,
+        program: Program,
+        speech: impl Into<ProtocolChoice>,
+        user: ScriptedUser,
+    ) -> Server {
         let who = format!("{} {}", program.command, program.arguments.join(" "));
         self.dial(ServerAddress::Process(self.at_home(program)), who, speech.into(), user).await
     }

@@ -1,3 +1,3 @@
-//! Stories that measure real time, and so have the machine to themselves.
+//! Tests that measure real time, and so run alone.
 
 mod chaos;

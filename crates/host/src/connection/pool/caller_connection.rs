@@ -17,7 +17,7 @@ use toolway_wire::{exchange::LogLevel, up::Peer};
 use super::key::CallerConnectionKey;
 use crate::{
     catalog::Listing,
-    connection::{stderr_tail::StderrTail, state::NotConnected, stdio::ProcessMonitor},
+    connection::{state::NotConnected, stderr_tail::StderrTail, stdio::ProcessMonitor},
     record::redact::Redactor,
     whose_move::WhoseMove,
 };
@@ -105,7 +105,8 @@ impl CallerConnection {
         let why = self.peer().and_then(|peer| peer.closed().now_or_never());
         let whose_move = why.as_ref().map_or(WhoseMove::Supervisor, WhoseMove::after);
         let because = why.map(|why| why.to_string()).unwrap_or_default();
-        let because = self.established.get().map_or_else(String::new, |established| established.redactor.text(&because));
+        let because =
+            self.established.get().map_or_else(String::new, |established| established.redactor.text(&because));
         NotConnected { because, whose_move, error: None }
     }
 

@@ -7,9 +7,10 @@ use tokio::time::Instant;
 use toolway_wire::up::{EraChoice, Peer};
 
 use super::{
-    DialContext, ConnectionPool, disconnected,
+    ConnectionPool, DialContext,
     caller_connection::{CallerConnection, Established},
     dial_backoff::DialDecision,
+    disconnected,
 };
 use crate::connection::{
     client_features::ClientFeatures,
@@ -20,7 +21,11 @@ use crate::connection::{
 
 impl ConnectionPool {
     /// Dials a connection; calls that wait for the same connection get the same result.
-    pub(super) async fn dial(&self, connection: &Arc<CallerConnection>, context: &DialContext<'_>) -> Result<Established, NotConnected> {
+    pub(super) async fn dial(
+        &self,
+        connection: &Arc<CallerConnection>,
+        context: &DialContext<'_>,
+    ) -> Result<Established, NotConnected> {
         loop {
             let (decision, last) = {
                 let state = self.state.lock();
@@ -38,11 +43,18 @@ impl ConnectionPool {
         }
         let DialContext { wanted, shared, account, listing } = context;
         let wanted = WantedServer { era: era_of(shared, wanted), lists: Lists::Ignored, ..WantedServer::clone(wanted) };
-        let features = ClientFeatures { declared: Some(connection.key.profile.capabilities()), ..self.shared_features() };
+        let features =
+            ClientFeatures { declared: Some(connection.key.profile.capabilities()), ..self.shared_features() };
         let observers = (connection.stderr_tail.clone(), connection.monitor.clone());
+        let dialling = self.context.dialer.connect(
+            &wanted,
+            connection.key.caller.client(),
+            Arc::new(features),
+            observers,
+            SessionChoice::New,
+        );
         let dialling =
-            self.context.dialer.connect(&wanted, connection.key.caller.client(), Arc::new(features), observers, SessionChoice::New);
-        let dialling = self.context.starting.run(connection.monitor.next_start(), AssertUnwindSafe(dialling).catch_unwind());
+            self.context.starting.run(connection.monitor.next_start(), AssertUnwindSafe(dialling).catch_unwind());
         let DialOutcome { redactor, peer } = tokio::select! {
             dialled = dialling => dialled.unwrap_or_else(|_| DialOutcome::failed(DialError::panicked())),
             () = connection.ended.cancelled() => return Err(disconnected()),

@@ -63,7 +63,7 @@ impl DialBackoff {
 mod tests {
     use tokio::time::{Duration, Instant};
 
-    use super::{DialDecision, DialBackoff};
+    use super::{DialBackoff, DialDecision};
     use crate::{connection::NotConnected, whose_move::WhoseMove};
 
     #[test]

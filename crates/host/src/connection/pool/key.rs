@@ -136,7 +136,7 @@ mod tests {
     use toolway_config::server::Sharing;
     use toolway_wire::{json::Raw, message::ClientCapabilities, up::CapabilityScope};
 
-    use super::{RequestOrigin, CapabilityProfile, CallerConnectionKey};
+    use super::{CallerConnectionKey, CapabilityProfile, RequestOrigin};
     use crate::{call::Caller, connection::sign_in::Account};
 
     fn capabilities(value: &Value) -> ClientCapabilities {
@@ -180,7 +180,10 @@ mod tests {
         assert_ne!(once(None, Sharing::Caller), once(Some(&forms), Sharing::Caller));
         let more = CapabilityProfile::of(&forms);
         let origin = RequestOrigin { caller: &ada, capabilities: None, session: None, task: None };
-        assert!(CallerConnectionKey::of(origin, CapabilityScope::PerConnection, Sharing::Shared, (more, &Account::Common)).is_some());
+        assert!(
+            CallerConnectionKey::of(origin, CapabilityScope::PerConnection, Sharing::Shared, (more, &Account::Common))
+                .is_some()
+        );
         // No client uses the sign-in of another user, whatever the server's capabilities and sharing.
         let personal = (CapabilityProfile::NOTHING, &Account::Personal);
         assert!(CallerConnectionKey::of(origin, CapabilityScope::PerRequest, Sharing::Shared, personal).is_some());
@@ -192,7 +195,10 @@ mod tests {
         let ben = Caller::Client("ben".into());
         for declares in [CapabilityScope::PerRequest, CapabilityScope::PerConnection] {
             assert!(CallerConnectionKey::of(origin, declares, Sharing::Shared, anonymous).is_some());
-            assert_eq!(CallerConnectionKey::of(RequestOrigin { caller: &ben, ..origin }, declares, Sharing::Shared, anonymous), None);
+            assert_eq!(
+                CallerConnectionKey::of(RequestOrigin { caller: &ben, ..origin }, declares, Sharing::Shared, anonymous),
+                None
+            );
         }
     }
 }

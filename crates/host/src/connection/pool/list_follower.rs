@@ -15,9 +15,9 @@ use toolway_wire::{
 };
 
 use super::{
-    ConnectionPool, CallerListChange, CallerLog,
-    key::{CapabilityProfile, CallerConnectionKey},
+    CallerListChange, CallerLog, ConnectionPool,
     caller_connection::{CallerConnection, CallerListing},
+    key::{CallerConnectionKey, CapabilityProfile},
 };
 use crate::{
     call::Caller,
@@ -57,7 +57,9 @@ impl ConnectionPool {
     /// The listing for this key; `None` if it equals `base`, the shared listing, or is not known.
     pub(crate) fn listing_of(&self, key: &CallerConnectionKey, base: &Arc<Listing>) -> Option<Arc<Listing>> {
         let own = self.own_listing(key);
-        let own = own.or_else(|| self.profile_listings.lock().get(key.profile, base).filter(|_| key.profile != self.shared_profile));
+        let own = own.or_else(|| {
+            self.profile_listings.lock().get(key.profile, base).filter(|_| key.profile != self.shared_profile)
+        });
         own.filter(|own| !Arc::ptr_eq(own, base))
     }
 
@@ -95,14 +97,20 @@ impl ConnectionPool {
 
     /// Finds out the listing of a profile, on a connection without any call yet.
     pub(super) async fn discover(&self, peer: &Peer, profile: CapabilityProfile, shared: Option<Arc<Listing>>) {
-        let Some(shared) = shared.filter(|_| profile != self.shared_profile && !self.profile_listings.lock().knows(profile)) else {
+        let Some(shared) =
+            shared.filter(|_| profile != self.shared_profile && !self.profile_listings.lock().knows(profile))
+        else {
             return;
         };
         match tokio::time::timeout(LIST_TIMEOUT, Listing::take(peer, &Filter::default())).await {
             Ok(Ok(listing)) => {
                 if self.profile_listings.lock().insert(profile, listing, &shared) {
                     // There may be no receiver.
-                    drop(self.context.caller_list_changes.send(CallerListChange { server: self.server.clone(), caller: None }));
+                    drop(
+                        self.context
+                            .caller_list_changes
+                            .send(CallerListChange { server: self.server.clone(), caller: None }),
+                    );
                 }
             }
             Ok(Err(error)) => tracing::debug!(server = %self.server, %error, "cannot list for a caller"),

@@ -15,7 +15,7 @@ use toolway_wire::{exchange::CancelHandle, up::Peer};
 use super::{
     Caller, ConnectionPool,
     key::CallerConnectionKey,
-    state::{PoolEntry, Interactivity, PER_KEY, PoolState},
+    state::{Interactivity, PER_KEY, PoolEntry, PoolState},
 };
 
 /// The shortest time a call waits for an answer before it may be preempted.
@@ -109,8 +109,7 @@ impl ConnectionPool {
 const REASON: &str = "no answer in time, and its connection was needed for another call";
 
 impl PoolState {
-    /// When the first call of this key may be preempted; `None` while more connections may be created, or one has a running
-    /// call.
+    /// When the first call of this key may be preempted; `None` while a connection may be created or has a running call.
     fn preemptible_at(&self, key: &CallerConnectionKey) -> Option<Instant> {
         let own = self.entries.iter().filter(|entry| entry.connection.key == *key);
         let all: Vec<Instant> = own.map(PoolEntry::preemptible_at).collect::<Option<_>>()?;
@@ -133,7 +132,8 @@ impl PoolState {
         let due = self.entries.iter().filter(is_parked).filter_map(|entry| Some((entry.preemptible_at()?, entry)));
         let due: Vec<(Instant, &PoolEntry)> = due.filter(|(at, _)| *at <= now).collect();
         let held_by = |caller: &Caller| due.iter().filter(|(_, entry)| entry.connection.key.caller == *caller).count();
-        let first = due.iter().max_by_key(|(at, entry)| (held_by(&entry.connection.key.caller), std::cmp::Reverse(*at)));
+        let first =
+            due.iter().max_by_key(|(at, entry)| (held_by(&entry.connection.key.caller), std::cmp::Reverse(*at)));
         let Some(connection) = first.map(|(_, entry)| Arc::clone(&entry.connection)) else { return false };
         if !self.entry(&connection).is_some_and(|entry| entry.preempt(now)) {
             return false;
@@ -163,7 +163,7 @@ impl PoolEntry {
 mod tests {
     use tokio::time::{Duration, Instant};
     use toolway_wire::{
-        exchange::{ServerRequestId, Cause, Outcome, ServerRequestDetails, ExchangeTimeouts, pair},
+        exchange::{Cause, ExchangeTimeouts, Outcome, ServerRequestDetails, ServerRequestId, pair},
         json::Raw,
     };
 

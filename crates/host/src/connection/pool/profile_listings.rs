@@ -111,7 +111,7 @@ mod tests {
         message::item::{Item, Tool},
     };
 
-    use super::{RETRY_AFTER, ProfileListings};
+    use super::{ProfileListings, RETRY_AFTER};
     use crate::{
         catalog::{Listing, entry::ListedItem},
         connection::pool::CapabilityProfile,

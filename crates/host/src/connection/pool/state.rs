@@ -7,11 +7,11 @@ use toolway_wire::up::Peer;
 
 use super::{
     Caller,
-    key::CallerConnectionKey,
     caller_connection::{CallerConnection, Queue},
+    dial_backoff::DialBackoff,
+    key::CallerConnectionKey,
     parked::ParkedCall,
     tasks::TaskOwners,
-    dial_backoff::DialBackoff,
 };
 
 /// Connections per key: this many calls can wait for an answer at the same time.
@@ -111,7 +111,13 @@ impl PoolState {
     }
 
     /// Records a task on this connection.
-    pub(super) fn keep_task(&mut self, task: String, ttl: Option<Duration>, connection: &Arc<CallerConnection>, now: Instant) {
+    pub(super) fn keep_task(
+        &mut self,
+        task: String,
+        ttl: Option<Duration>,
+        connection: &Arc<CallerConnection>,
+        now: Instant,
+    ) {
         let until = now + ttl.unwrap_or(TASK_KEPT).min(TASK_KEPT);
         let Some(entry) = self.entry(connection) else { return };
         entry.keep_until = entry.keep_until.max(Some(until));
@@ -119,7 +125,12 @@ impl PoolState {
     }
 
     /// Uses the connection that keeps this task, if it belongs to the caller.
-    pub(super) fn use_for_task(&mut self, task: &str, key: &CallerConnectionKey, need: Interactivity) -> Option<Arc<CallerConnection>> {
+    pub(super) fn use_for_task(
+        &mut self,
+        task: &str,
+        key: &CallerConnectionKey,
+        need: Interactivity,
+    ) -> Option<Arc<CallerConnection>> {
         let kept = self.tasks.connection(task, &key.caller)?;
         if !self.open || kept.key.session != key.session || kept.is_gone() || self.entry(&kept).is_none() {
             return None;
@@ -129,7 +140,14 @@ impl PoolState {
     }
 
     /// Selects an existing connection or creates one.
-    pub(super) fn select(&mut self, key: &CallerConnectionKey, need: Interactivity, concurrency: Concurrency, arrival: Arrival, now: Instant) -> Selection {
+    pub(super) fn select(
+        &mut self,
+        key: &CallerConnectionKey,
+        need: Interactivity,
+        concurrency: Concurrency,
+        arrival: Arrival,
+        now: Instant,
+    ) -> Selection {
         if !self.open {
             return Selection::Closed;
         }
@@ -139,7 +157,8 @@ impl PoolState {
         if let (Interactivity::Interactive, Arrival::New, Some(queue)) = (need, arrival, queued) {
             return Selection::Wait(Arc::clone(queue));
         }
-        let found = own.clone().find(|entry| entry.is_free(need, concurrency)).map(|entry| Arc::clone(&entry.connection));
+        let found =
+            own.clone().find(|entry| entry.is_free(need, concurrency)).map(|entry| Arc::clone(&entry.connection));
         if let Some(connection) = found {
             return self.use_connection(&connection, need);
         }

@@ -44,7 +44,14 @@ const MAX_TTL: Duration = Duration::from_secs(24 * 3_600);
 impl TaskOwners {
     /// Records a task on a caller connection.
     pub(super) fn keep(&mut self, task: String, connection: &Arc<CallerConnection>, now: Instant) {
-        self.push(OwnedTask { task, caller: connection.key.caller.clone(), at: TaskLocation::Caller(Arc::downgrade(connection)) }, now);
+        self.push(
+            OwnedTask {
+                task,
+                caller: connection.key.caller.clone(),
+                at: TaskLocation::Caller(Arc::downgrade(connection)),
+            },
+            now,
+        );
     }
 
     /// Records a task on the shared connection.
@@ -113,7 +120,7 @@ impl OwnedTask {
 mod tests {
     use tokio::time::{Duration, Instant};
 
-    use super::{Caller, TaskOwners, MAX_TTL, MAX_TASKS, PER_CALLER};
+    use super::{Caller, MAX_TASKS, MAX_TTL, PER_CALLER, TaskOwners};
 
     fn client(name: &impl ToString) -> Caller {
         Caller::Client(name.to_string().into())

@@ -34,7 +34,9 @@ impl EntryReader {
 
     fn read(&self) -> Result<Secret, String> {
         let endpoint = self.server.endpoint(&self.environment, &*self.keychain).map_err(|error| error.to_string())?;
-        let Endpoint::Http { sign_in, .. } = endpoint else { return Err("the server is a program, not a URL".to_owned()) };
+        let Endpoint::Http { sign_in, .. } = endpoint else {
+            return Err("the server is a program, not a URL".to_owned());
+        };
         match sign_in.auth {
             Auth::Grant { grant: auth::Grant::Workload { assertion, .. }, .. } => Ok(assertion),
             Auth::Grant { grant: auth::Grant::Enterprise { id_token, .. }, .. } => Ok(id_token),

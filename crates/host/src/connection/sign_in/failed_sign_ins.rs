@@ -32,7 +32,12 @@ impl SignIns {
     }
 
     /// Records a failed handshake, if it concerns the sign-in of a client.
-    pub(in crate::connection) fn record_failure(&self, server: &ServerName, presented: &PresentedCredentials, error: &DialError) {
+    pub(in crate::connection) fn record_failure(
+        &self,
+        server: &ServerName,
+        presented: &PresentedCredentials,
+        error: &DialError,
+    ) {
         let Some((client, token)) = presented.client.clone().filter(|_| error.concerns_sign_in()) else { return };
         let (now, mut failed) = (Instant::now(), self.failed_sign_ins.lock());
         failed.retain(|_, last| now < last.until);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use toolway_auth::{
-    static_credential::{StaticCredential, InvalidHeader},
-    sign_in_required::{SignInRequired, SignInReason},
     session::Session,
+    sign_in_required::{SignInReason, SignInRequired},
+    static_credential::{InvalidHeader, StaticCredential},
 };
 use toolway_config::{Secret, ServerName};
 use toolway_wire::{
@@ -78,7 +78,10 @@ impl PresentedCredentials {
         }
     }
 
-    pub(super) fn fixed(fixed: Result<StaticCredential, InvalidHeader>, secrets: Vec<Secret>) -> Result<Self, DialError> {
+    pub(super) fn fixed(
+        fixed: Result<StaticCredential, InvalidHeader>,
+        secrets: Vec<Secret>,
+    ) -> Result<Self, DialError> {
         let fixed = fixed.map_err(|error| DialError::Configuration(error.to_string()))?;
         Ok(Self { secrets, ..Self::common(Arc::new(fixed)) })
     }

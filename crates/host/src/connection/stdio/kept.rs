@@ -10,7 +10,7 @@ use tokio::{
 use toolway_wire::up::stdio::{ProcessHandle, ServerStreams};
 
 use super::{Launcher, stderr_reader::StderrReader};
-use crate::keeper::{KeeperConnection, NotStarted, ShutdownTimeouts, ProgramSpec, KeeperChild};
+use crate::keeper::{KeeperChild, KeeperConnection, NotStarted, ProgramSpec, ShutdownTimeouts};
 
 /// A running process. Dropping it makes the keeper end it.
 #[derive(Debug)]
@@ -82,7 +82,8 @@ fn program_spec(launcher: &Launcher) -> io::Result<ProgramSpec> {
 impl ProcessHandle for KeptProcess {
     fn exit_reason(&self) -> BoxFuture<'_, String> {
         Box::pin(async move {
-            let exit_reason = self.stderr.exit_reason(async { self.child.wait_until_ended().await.ok_or(self.unknown_exit()) }).await;
+            let exit_reason =
+                self.stderr.exit_reason(async { self.child.wait_until_ended().await.ok_or(self.unknown_exit()) }).await;
             // Nothing reads its output any more: end its remaining child processes too.
             if self.child.has_ended() {
                 self.child.end();
@@ -104,6 +105,10 @@ impl ProcessHandle for KeptProcess {
 
 impl KeptProcess {
     fn unknown_exit(&self) -> &'static str {
-        if self.child.is_lost() { "the keeper process was killed, so the server was ended" } else { "the server was ended" }
+        if self.child.is_lost() {
+            "the keeper process was killed, so the server was ended"
+        } else {
+            "the server was ended"
+        }
     }
 }

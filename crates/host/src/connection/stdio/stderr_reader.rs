@@ -50,7 +50,9 @@ impl StderrReader {
             Err(_) => "the server closed stdout but is still running".to_owned(),
         };
         let how = match self.stderr_tail.stray() {
-            Some(stray) => format!("{how}; the server printed non-MCP text on stdout: \"{stray}\" (logs belong on stderr)"),
+            Some(stray) => {
+                format!("{how}; the server printed non-MCP text on stdout: \"{stray}\" (logs belong on stderr)")
+            }
             None => how,
         };
         match self.stderr_tail.quote() {

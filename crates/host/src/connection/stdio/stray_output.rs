@@ -29,7 +29,7 @@ enum ScanState {
     Beginning,
     /// In the line that is kept.
     Stray(Vec<u8>),
-    /// Finished.
+    /// The scan is finished.
     Done,
 }
 
@@ -86,7 +86,7 @@ fn escaped(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ScanState, KEPT};
+    use super::{KEPT, ScanState};
 
     fn stray(chunks: &[&[u8]]) -> Option<String> {
         let mut state = ScanState::Beginning;

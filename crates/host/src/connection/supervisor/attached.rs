@@ -16,7 +16,7 @@ use toolway_wire::{
     exchange::LogLevel,
     json::Raw,
     notice::{List, Notice, SubscriptionFilter},
-    up::{UpstreamSubscription, Peer},
+    up::{Peer, UpstreamSubscription},
 };
 
 use crate::{
@@ -170,8 +170,12 @@ impl Attached {
 
     fn handle_change(&mut self, event: SubscriptionEvent) {
         match event {
-            SubscriptionEvent::Opened(Ok(listening)) => self.subscription = ChangeSubscription::Open(Box::new(listening)),
-            SubscriptionEvent::Opened(Err(WireError::Refused(_) | WireError::Unsupported(_))) => self.subscription = ChangeSubscription::None,
+            SubscriptionEvent::Opened(Ok(listening)) => {
+                self.subscription = ChangeSubscription::Open(Box::new(listening))
+            }
+            SubscriptionEvent::Opened(Err(WireError::Refused(_) | WireError::Unsupported(_))) => {
+                self.subscription = ChangeSubscription::None
+            }
             SubscriptionEvent::Opened(Err(error)) => {
                 tracing::debug!(%error, "subscription to list changes failed; retrying");
                 self.subscription = ChangeSubscription::Closed(Instant::now() + REOPEN);
@@ -242,7 +246,9 @@ async fn next_change(subscription: &mut ChangeSubscription) -> SubscriptionEvent
     match subscription {
         ChangeSubscription::None => std::future::pending().await,
         ChangeSubscription::Opening(opening) => SubscriptionEvent::Opened(opening.await),
-        ChangeSubscription::Open(listening) => listening.next().await.map_or(SubscriptionEvent::Ended, SubscriptionEvent::Notice),
+        ChangeSubscription::Open(listening) => {
+            listening.next().await.map_or(SubscriptionEvent::Ended, SubscriptionEvent::Notice)
+        }
         ChangeSubscription::Closed(until) => {
             sleep_until(*until).await;
             SubscriptionEvent::Reopen

@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 
-use super::{Goal, Activity, Grace, Next, Supervisor};
+use super::{Activity, Goal, Grace, Next, Supervisor};
 use crate::connection::{
     handle::SupervisorCommand,
     state::{Phase, StopReason},

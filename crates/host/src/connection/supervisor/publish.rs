@@ -5,7 +5,7 @@ use std::{sync::Arc, time::SystemTime};
 use toolway_config::server::{Standing, Start, Transport};
 use toolway_wire::up::Peer;
 
-use super::{Activity, Supervisor, HostContext};
+use super::{Activity, HostContext, Supervisor};
 use crate::{
     catalog::Listing,
     connection::{

@@ -17,7 +17,7 @@ use toolway_wire::{
     up::{Peer, WeakPeer},
 };
 
-use super::{Goal, Attached, Activity, Grace, Next, Supervisor};
+use super::{Activity, Attached, Goal, Grace, Next, Supervisor};
 use crate::{
     connection::{
         backoff,
@@ -45,7 +45,8 @@ impl Supervisor {
         self.activity = Activity::Dialling(Box::pin(async move {
             let started = observers.1.next_start();
             let dialling =
-                AssertUnwindSafe(context.dialer.connect(&wanted, None, features, observers, SessionChoice::Resume)).catch_unwind();
+                AssertUnwindSafe(context.dialer.connect(&wanted, None, features, observers, SessionChoice::Resume))
+                    .catch_unwind();
             context.starting.run(started, dialling).await.unwrap_or_else(|_| DialOutcome::failed(DialError::panicked()))
         }));
         self.enter(Phase::Connecting { attempt: self.backoff.failures() + 1 });
@@ -108,7 +109,8 @@ impl Supervisor {
         if matches!(error, WireError::Unauthorized { status, .. } if status.as_u16() == 403) {
             self.record_error(&error.to_string(), error.code(), WhoseMove::Operator);
             let because = self.redactor.text(&format!("the server refused the token: {error}"));
-            return self.close_then(Goal::Rest(Phase::Failed { because, whose_move: WhoseMove::Operator }), Grace::None);
+            return self
+                .close_then(Goal::Rest(Phase::Failed { because, whose_move: WhoseMove::Operator }), Grace::None);
         }
         if let Activity::Serving(attached) = &self.activity {
             let (peer, uses) = (attached.peer.clone(), Arc::clone(self.connection.shared().uses()));
@@ -195,7 +197,9 @@ impl Supervisor {
         let closing = async move {
             match before {
                 Some(before) => before.await,
-                None if matches!(grace, Grace::Moment) => drop(tokio::time::timeout(MOMENT, uses.wait_until_unused()).await),
+                None if matches!(grace, Grace::Moment) => {
+                    drop(tokio::time::timeout(MOMENT, uses.wait_until_unused()).await)
+                }
                 None => {}
             }
             let own = async {
@@ -287,7 +291,9 @@ impl Supervisor {
         if self.idle_at().is_none_or(|at| Instant::now() < at) {
             return Next::Wait;
         }
-        let Activity::Serving(attached) = std::mem::replace(&mut self.activity, Activity::Resting) else { return Next::Wait };
+        let Activity::Serving(attached) = std::mem::replace(&mut self.activity, Activity::Resting) else {
+            return Next::Wait;
+        };
         self.publish();
         self.activity = Activity::Serving(attached);
         if !self.connection.shared().uses().is_idle() {

@@ -24,9 +24,8 @@ use rustix::process::{getpid, set_child_subreaper};
 use tokio::sync::watch;
 
 use super::{
-    ProcessExit, ShutdownTimeouts, channel, orphans,
-    protocol::{FrameBuffer, KeeperCommand, KeeperReport, ServerNumber, ProgramSpec, framed},
-    process,
+    ProcessExit, ShutdownTimeouts, channel, orphans, process,
+    protocol::{FrameBuffer, KeeperCommand, KeeperReport, ProgramSpec, ServerNumber, framed},
 };
 
 /// A running keeper process. Dropping it ends all its servers.
@@ -153,7 +152,9 @@ fn wait_until_ready(socket: &UnixStream, buffer: &mut FrameBuffer) -> io::Result
         match buffer.next()? {
             Some(KeeperReport::Ready) => return socket.set_read_timeout(None),
             Some(_) => return Err(io::Error::other("the first report of the keeper process is not `Ready`")),
-            None if channel::receive(socket, buffer)? == 0 => return Err(io::Error::other("the keeper process exited at startup")),
+            None if channel::receive(socket, buffer)? == 0 => {
+                return Err(io::Error::other("the keeper process exited at startup"));
+            }
             None => {}
         }
     }

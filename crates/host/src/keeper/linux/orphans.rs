@@ -8,9 +8,9 @@ use std::{
 use rustix::process::{Pid, WaitOptions, getpid, waitpid};
 
 use super::{
-    process_snapshot::{ProcessSnapshot, Process},
-    termination::{AT_ONCE, Termination},
     mark::Mark,
+    process_snapshot::{Process, ProcessSnapshot},
+    termination::{AT_ONCE, Termination},
 };
 
 /// Time between two checks.

@@ -28,9 +28,9 @@ use tokio::{
 
 use super::{
     ShutdownTimeouts, channel,
-    termination::AT_ONCE,
-    servers::KeptServers,
     protocol::{FrameBuffer, KeeperCommand, KeeperReport, framed},
+    servers::KeptServers,
+    termination::AT_ONCE,
 };
 
 /// Name of the process.
@@ -116,7 +116,8 @@ fn take_socket() -> io::Result<UnixStream> {
 }
 
 async fn keep(socket: UnixStream, host: Pid) -> io::Result<()> {
-    let mut host_socket = HostSocket { socket: net::UnixStream::from_std(socket)?, buffer: FrameBuffer::default(), unsent: Vec::new() };
+    let mut host_socket =
+        HostSocket { socket: net::UnixStream::from_std(socket)?, buffer: FrameBuffer::default(), unsent: Vec::new() };
     let mut children = signal(SignalKind::child())?;
     let mut signals = TerminationSignals::register()?;
     let host = watch(host)?;

@@ -92,7 +92,7 @@ impl Process {
 mod tests {
     use std::process::{Command, Stdio};
 
-    use super::{ProcessSnapshot, Process};
+    use super::{Process, ProcessSnapshot};
 
     #[test]
     fn process_name_may_contain_any_character() {

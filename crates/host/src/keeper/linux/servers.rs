@@ -18,10 +18,10 @@ use rustix::{
 
 use super::{
     ProcessExit, ShutdownTimeouts,
-    process_snapshot::{ProcessSnapshot, Process},
-    termination::{AT_ONCE, Termination},
     mark::Mark,
-    protocol::{KeeperReport, ServerNumber, ProgramSpec},
+    process_snapshot::{Process, ProcessSnapshot},
+    protocol::{KeeperReport, ProgramSpec, ServerNumber},
+    termination::{AT_ONCE, Termination},
 };
 
 /// All servers of a keeper.
@@ -71,7 +71,12 @@ impl KeptServers {
         }
     }
 
-    pub(super) fn start(&mut self, server: ServerNumber, program: &ProgramSpec, streams: io::Result<[OwnedFd; 3]>) -> KeeperReport {
+    pub(super) fn start(
+        &mut self,
+        server: ServerNumber,
+        program: &ProgramSpec,
+        streams: io::Result<[OwnedFd; 3]>,
+    ) -> KeeperReport {
         let started = streams.and_then(|streams| {
             let mut command = command(program, streams);
             Mark::new(self.me, server).apply_during(|| command.spawn())
@@ -87,7 +92,12 @@ impl KeptServers {
     }
 
     /// Ends a server. [`Self::advance`] ends its remaining processes.
-    pub(super) fn end(&mut self, server: ServerNumber, timeouts: ShutdownTimeouts, now: Instant) -> Option<KeeperReport> {
+    pub(super) fn end(
+        &mut self,
+        server: ServerNumber,
+        timeouts: ShutdownTimeouts,
+        now: Instant,
+    ) -> Option<KeeperReport> {
         let Some(known) = self.servers.get_mut(&server) else { return Some(KeeperReport::Gone { server }) };
         known.end(timeouts, now);
         self.next_snapshot = now;

@@ -32,7 +32,8 @@ const RECHECK_LATER: Duration = Duration::from_secs(1);
 const UNUSUALLY_LONG: Duration = Duration::from_secs(3);
 
 /// SIGTERM at once, for processes that do not notice a closed stdin.
-pub(super) const AT_ONCE: ShutdownTimeouts = ShutdownTimeouts { after_close: Duration::ZERO, ..ShutdownTimeouts::AT_EXIT };
+pub(super) const AT_ONCE: ShutdownTimeouts =
+    ShutdownTimeouts { after_close: Duration::ZERO, ..ShutdownTimeouts::AT_EXIT };
 
 // === impl Ending ===
 
@@ -81,7 +82,7 @@ mod tests {
 
     use rustix::process::Signal;
 
-    use super::{Termination, ShutdownTimeouts};
+    use super::{ShutdownTimeouts, Termination};
 
     #[test]
     fn sigterm_is_sent_once_and_sigkill_repeatedly() {
@@ -102,7 +103,8 @@ mod tests {
     fn timeouts_can_be_shortened_but_not_extended() {
         let began = Instant::now();
         let at = |millis| began + Duration::from_millis(millis);
-        let mut shortened = Termination::new(ShutdownTimeouts::LONG_LIVED, began).shortened(ShutdownTimeouts::AT_EXIT, at(100));
+        let mut shortened =
+            Termination::new(ShutdownTimeouts::LONG_LIVED, began).shortened(ShutdownTimeouts::AT_EXIT, at(100));
         assert_eq!(shortened.due(at(600)), Some(Signal::TERM));
         assert_eq!(shortened.due(at(1100)), Some(Signal::KILL));
         let same = Termination::new(ShutdownTimeouts::AT_EXIT, began).shortened(ShutdownTimeouts::LONG_LIVED, at(100));

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, mpsc};
 use toolway_wire::{
-    down::{ServiceSubscription, Caller, DownstreamOptions, Profile, Service},
+    down::{Caller, DownstreamOptions, Profile, Service, ServiceSubscription},
     exchange::{self, Exchange, ExchangeTimeouts, Outcome, Request},
     json::Raw,
     message::RpcError,

@@ -1,4 +1,4 @@
-//! How servers end: by themselves, when their input ends, when asked, when made to; and nothing of them stays.
+//! How servers end: by themselves, when stdin closes, after SIGTERM, after SIGKILL; no process remains.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::{LEGACY, gone, is_alive, pid, scripted, written};
 use crate::stage::{Stage, within};
 
 #[tokio::test]
-async fn a_server_that_exits_at_once_says_how_and_why() {
+async fn exit_at_startup_is_reported_with_stderr_output() {
     for stage in Stage::either_way() {
         let script = "echo reading the configuration >&2; echo API_KEY is not set >&2; exit 3";
         let program = Program { arguments: vec!["-c".into(), script.into()], ..Program::new("sh") };
@@ -18,32 +18,33 @@ async fn a_server_that_exits_at_once_says_how_and_why() {
         assert_eq!(error.code(), "ended");
         assert_eq!(
             error.to_string(),
-            "the connection ended: it exited with status 3; its last words: reading the configuration / API_KEY is not set"
+            "the connection ended: the server exited with status 3; last stderr output: reading the configuration / API_KEY is not set"
         );
     }
 }
 
 #[tokio::test]
-async fn a_server_that_dies_in_the_middle_of_a_call_fails_it_with_the_reason() {
+async fn call_fails_with_the_reason_when_its_server_is_killed() {
     for stage in Stage::either_way() {
         let answers = format!("*'tools/call'*) echo out of memory >&2; kill -9 $$ ;;\n{LEGACY}");
         let peer = stage.try_dial(scripted(&stage, "", &answers, ""), None).await.0.unwrap();
         let call = peer.call_tool("any", Some(Raw::of(&json!({})))).unwrap();
         let Outcome::Failed(error) = within("the end of the call", call.outcome()).await else { panic!("it fails") };
-        let sentence = "the connection ended: it was ended by signal 9 (SIGKILL); its last words: out of memory";
+        let sentence =
+            "the connection ended: the server was killed by signal 9 (SIGKILL); last stderr output: out of memory";
         assert_eq!(error.to_string(), sentence);
         assert_eq!(within("the end", peer.closed()).await.to_string(), sentence);
     }
 }
 
 #[tokio::test]
-async fn a_server_that_closes_its_output_and_stays_is_ended_with_the_connection() {
+async fn server_that_closes_stdout_is_ended_with_the_connection() {
     for stage in Stage::either_way() {
         let answers = format!("*'tools/call'*) exec >&-; sleep 600 ;;\n{LEGACY}");
         let peer = stage.try_dial(scripted(&stage, "", &answers, ""), None).await.0.unwrap();
         let call = peer.call_tool("any", Some(Raw::of(&json!({})))).unwrap();
         let Outcome::Failed(error) = within("the end of the call", call.outcome()).await else { panic!("it fails") };
-        assert_eq!(error.to_string(), "the connection ended: it closed its output but goes on running");
+        assert_eq!(error.to_string(), "the connection ended: the server closed stdout but is still running");
         assert!(is_alive(pid(&stage, "pid")));
         within("the end", peer.close()).await;
         gone(pid(&stage, "pid")).await;
@@ -51,44 +52,44 @@ async fn a_server_that_closes_its_output_and_stays_is_ended_with_the_connection(
 }
 
 #[tokio::test]
-async fn a_server_that_leaves_when_its_input_ends_is_not_hurried() {
+async fn server_that_exits_when_stdin_closes_gets_no_signal() {
     for stage in Stage::either_way() {
-        let first = "trap 'echo hurried >> manners' TERM";
-        let last = "echo left by itself >> manners";
+        let first = "trap 'echo terminated >> events' TERM";
+        let last = "echo exited by itself >> events";
         let peer = stage.try_dial(scripted(&stage, first, LEGACY, last), None).await.0.unwrap();
         within("the end", peer.close()).await;
-        assert_eq!(written(&stage, "manners"), ["left by itself"]);
+        assert_eq!(written(&stage, "events"), ["exited by itself"]);
         assert!(!is_alive(pid(&stage, "pid")));
     }
 }
 
 #[tokio::test]
-async fn a_server_that_stays_is_asked_to_leave() {
+async fn server_that_stays_gets_sigterm() {
     for stage in Stage::either_way() {
-        let first = "trap 'echo asked >> manners; exit' TERM";
-        let last = "echo stays >> manners; while :; do sleep 0.05; done";
+        let first = "trap 'echo terminated >> events; exit' TERM";
+        let last = "echo stays >> events; while :; do sleep 0.05; done";
         let peer = stage.try_dial(scripted(&stage, first, LEGACY, last), None).await.0.unwrap();
         within("the end", peer.close()).await;
-        assert_eq!(written(&stage, "manners"), ["stays", "asked"]);
+        assert_eq!(written(&stage, "events"), ["stays", "terminated"]);
         assert!(!is_alive(pid(&stage, "pid")));
     }
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_listen_is_killed() {
+async fn server_that_ignores_sigterm_is_killed() {
     for stage in Stage::either_way() {
-        let last = "echo stays >> manners; while :; do sleep 0.05; done";
+        let last = "echo stays >> events; while :; do sleep 0.05; done";
         let peer = stage.try_dial(scripted(&stage, "trap '' TERM HUP INT", LEGACY, last), None).await.0.unwrap();
         let began = Instant::now();
         within("the end", peer.close()).await;
-        assert!(Duration::from_secs(1) <= began.elapsed(), "it was given its time: {:?}", began.elapsed());
-        assert_eq!(written(&stage, "manners"), ["stays"]);
+        assert!(Duration::from_secs(1) <= began.elapsed(), "it had the full time: {:?}", began.elapsed());
+        assert_eq!(written(&stage, "events"), ["stays"]);
         assert!(!is_alive(pid(&stage, "pid")));
     }
 }
 
 #[tokio::test]
-async fn what_a_server_started_ends_with_it() {
+async fn child_processes_end_with_their_server() {
     for streams in ["", "</dev/null >/dev/null 2>&1"] {
         for trap in ["", "trap '' TERM;"] {
             for stage in Stage::either_way() {
@@ -104,7 +105,7 @@ async fn what_a_server_started_ends_with_it() {
 }
 
 #[tokio::test]
-async fn a_peer_that_is_dropped_leaves_nothing_behind() {
+async fn dropped_peer_leaves_no_process() {
     for stage in Stage::either_way() {
         let first = "trap '' TERM; sleep 600 & echo $! > grandchild";
         let peer = stage.try_dial(scripted(&stage, first, LEGACY, "wait"), None).await.0.unwrap();
@@ -116,7 +117,7 @@ async fn a_peer_that_is_dropped_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_runtime_that_is_dropped_leaves_nothing_behind() {
+fn dropped_runtime_leaves_no_process() {
     for stage in Stage::either_way() {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let first = "sleep 600 & echo $! > grandchild";

@@ -1,8 +1,7 @@
-//! Waves of kills: of a program that embeds the host, of its servers, of what wraps them, of the keeper; and nothing
-//! that was started is left two seconds later.
+//! Kills an embedding program, its servers, their wrappers and the keeper; no process may be left two seconds later.
 //!
-//! Who descends from whom is counted from `/proc` by a variable in the environment of every process, which no new
-//! parent and no new session takes away. `TOOLWAY_TEST_LONG=1` tells all ten waves.
+//! Processes are found in `/proc` by an environment variable, which is inherited across new parents and sessions.
+//! `TOOLWAY_TEST_LONG=1` runs all ten waves.
 
 use std::{
     collections::BTreeMap,
@@ -30,26 +29,26 @@ struct Embedding {
     folder: TempDir,
 }
 
-/// One telling of a story. Whatever becomes of it, nothing of it stays on this machine.
-struct Telling(String);
+/// One run of a test. Dropping it kills all its processes.
+struct TestRun(String);
 
-/// How a server is started, and how it hides what it starts.
+/// How a server is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Plain,
-    /// Behind a shell that waits for it.
+    /// Started by a shell that waits for it.
     InShell,
-    /// Behind `setsid`, which waits for it.
+    /// Started by `setsid`, which waits for it.
     InSession,
-    /// Behind `setsid`, which does not: the process that was started is gone before the first message.
+    /// Started by `setsid`, which exits before the first message.
     Forked,
-    /// Behind a Node program, as `npx` does it.
+    /// Started by a Node program, as with `npx`.
     InNode,
-    /// Stays when its input ends, and when it is asked to leave.
+    /// Ignores the end of stdin and SIGTERM.
     Stubborn,
 }
 
-/// Who is killed.
+/// The process to kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
     Host,
@@ -58,20 +57,20 @@ enum Victim {
     Wrapper(Kind),
 }
 
-/// Every process with the variable: its number, and what the variable says.
-type Counted = BTreeMap<i32, String>;
+/// All processes with the variable: id and value.
+type Processes = BTreeMap<i32, String>;
 
 const KINDS: [Kind; 6] = [Kind::Plain, Kind::InShell, Kind::InSession, Kind::Forked, Kind::InNode, Kind::Stubborn];
-/// Host, keeper, six servers, three wrappers, and what each server has hidden.
+/// Host, keeper, six servers, three wrappers, and one hidden process per server.
 const PROCESSES: usize = 1 + 1 + 6 + 3 + 6;
 const KILLS_IN_A_WAVE: usize = 20;
-/// Nothing is left after this.
+/// After this time no process may be left.
 const LIMIT: Duration = Duration::from_secs(2);
-/// For what is no part of the story.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of all other steps.
+const TIMEOUT: Duration = Duration::from_secs(30);
 const VARIABLE: &str = "TOOLWAY_CHAOS";
 
-/// Hides a process of its own (two forks, a session of its own, no streams), then speaks the protocol.
+/// Starts a hidden process (two forks, its own session, no streams), then serves the protocol.
 const SERVER: &str = r#"
 (setsid sleep 600 </dev/null >/dev/null 2>&1 &)
 echo $$ > "$1"
@@ -86,12 +85,12 @@ done
 "#;
 
 #[test]
-fn nothing_is_left_two_seconds_after_any_kill() {
-    let telling = Telling::new("chaos");
+fn no_process_is_left_two_seconds_after_any_kill() {
+    let run = TestRun::new("chaos");
     let waves = if env::var_os("TOOLWAY_TEST_LONG").is_some() { 10 } else { 2 };
     let mut slowest = BTreeMap::new();
     for wave in 0..waves {
-        for (victim, took) in telling.wave(wave) {
+        for (victim, took) in run.wave(wave) {
             let victim = victim.split('(').next().unwrap_or_default().to_owned();
             slowest.entry(victim).and_modify(|slowest: &mut Duration| *slowest = took.max(*slowest)).or_insert(took);
         }
@@ -100,25 +99,25 @@ fn nothing_is_left_two_seconds_after_any_kill() {
 }
 
 #[test]
-fn the_count_sees_what_is_left_behind_where_nobody_keeps() {
-    let telling = Telling::new("leak");
-    let token = telling.0.as_str();
+fn hidden_process_is_left_behind_without_keeper() {
+    let run = TestRun::new("leak");
+    let token = run.0.as_str();
     let mut embedding = Embedding::start(token, &["--without-keeper"]);
     embedding.dial(Kind::Plain);
-    let before = counted_until(token, |counted| counted.len() == 3);
+    let before = wait_for_processes(token, |counted| counted.len() == 3);
     assert!(before.contains_key(&embedding.pid()), "{before:?}");
     embedding.process.kill().unwrap();
     embedding.process.wait().unwrap();
     thread::sleep(LIMIT);
-    let left = counted(token);
-    assert_eq!(left.len(), 1, "what hides in a session of its own stays where there is no keeper: {left:?}");
+    let left = processes_of(token);
+    assert_eq!(left.len(), 1, "without keeper, a process in its own session remains: {left:?}");
     for pid in left.into_keys() {
         signal(pid, Signal::KILL);
     }
-    counted_until(token, Counted::is_empty);
+    wait_for_processes(token, Processes::is_empty);
 }
 
-/// The hosts that are still there leave as a command does that has its answer.
+/// Ends the remaining hosts by closing their stdin.
 fn end(mut embeddings: Vec<Embedding>) {
     for embedding in &mut embeddings {
         drop(embedding.input.take());
@@ -128,12 +127,12 @@ fn end(mut embeddings: Vec<Embedding>) {
     }
     let began = Instant::now();
     for embedding in &embeddings {
-        counted_until(&embedding.token, Counted::is_empty);
+        wait_for_processes(&embedding.token, Processes::is_empty);
     }
-    assert!(began.elapsed() < LIMIT, "what was kept is gone soon after its host: {:?}", began.elapsed());
+    assert!(began.elapsed() < LIMIT, "all processes end soon after their host: {:?}", began.elapsed());
 }
 
-/// Everybody gets their turn, with either signal.
+/// The victim and the signal of each kill: all kinds in turn, with both signals.
 fn kill_of(wave: usize, number: usize) -> (Victim, Signal) {
     let turn = wave * (KILLS_IN_A_WAVE / 4) + number / 4;
     let with = if (wave + number / 4).is_multiple_of(2) { Signal::KILL } else { Signal::TERM };
@@ -147,14 +146,14 @@ fn kill_of(wave: usize, number: usize) -> (Victim, Signal) {
     }
 }
 
-// === impl Telling ===
+// === impl TestRun ===
 
-impl Telling {
+impl TestRun {
     fn new(story: &str) -> Self {
         Self(format!("{story}-{}-", std::process::id()))
     }
 
-    /// Kills twenty times at once; for each kill, whom, and how long it took until nothing was left.
+    /// Kills twenty processes at once; returns each victim and how long it took until no process was left.
     fn wave(&self, wave: usize) -> Vec<(String, Duration)> {
         let plan: Vec<(Victim, Signal)> = (0..KILLS_IN_A_WAVE).map(|number| kill_of(wave, number)).collect();
         let mut embeddings: Vec<Embedding> =
@@ -163,8 +162,8 @@ impl Telling {
             KINDS.iter().for_each(|kind| embedding.want(*kind));
         }
         for embedding in &embeddings {
-            KINDS.iter().for_each(|_| assert_eq!(embedding.says()["custody"], "kept"));
-            counted_until(&embedding.token, |counted| counted.len() == PROCESSES);
+            KINDS.iter().for_each(|_| assert_eq!(embedding.next_output()["custody"], "kept"));
+            wait_for_processes(&embedding.token, |counted| counted.len() == PROCESSES);
         }
         let began = Instant::now();
         for (embedding, (victim, with)) in embeddings.iter_mut().zip(&plan) {
@@ -172,26 +171,26 @@ impl Telling {
         }
         let mut took: Vec<Option<Duration>> = vec![None; plan.len()];
         while began.elapsed() < LIMIT {
-            let all = counted(&self.0);
+            let all = processes_of(&self.0);
             for ((embedding, (victim, _)), took) in embeddings.iter_mut().zip(&plan).zip(&mut took) {
                 *took = if embedding.left(*victim, &all).is_empty() { took.or(Some(began.elapsed())) } else { None };
             }
             thread::sleep(Duration::from_millis(50));
         }
-        let all = counted(&self.0);
+        let all = processes_of(&self.0);
         for (embedding, (victim, with)) in embeddings.iter_mut().zip(&plan) {
             let left = embedding.left(*victim, &all);
             assert!(left.is_empty(), "{victim:?} got {with:?}, and {LIMIT:?} later there is {left:?}");
-            embedding.goes_on_after(*victim, &all);
+            embedding.check_after(*victim, &all);
         }
         end(embeddings);
         plan.iter().zip(took).map(|((victim, _), took)| (format!("{victim:?}"), took.unwrap_or(LIMIT))).collect()
     }
 }
 
-impl Drop for Telling {
+impl Drop for TestRun {
     fn drop(&mut self) {
-        for pid in counted(&self.0).into_keys() {
+        for pid in processes_of(&self.0).into_keys() {
             drop(kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).map_err(io::Error::from));
         }
     }
@@ -205,22 +204,22 @@ impl Embedding {
         let mut command = Command::new(embedding());
         command.args(arguments).env_clear().env(VARIABLE, token).env("PATH", peers::search_path());
         command.env("HOME", folder.path()).env("TMPDIR", folder.path());
-        // Nothing that is killed here can take the story along.
+        // In its own group, so that signals do not reach the test.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut process = command.spawn().unwrap();
         let (input, output) = (process.stdin.take(), BufReader::new(process.stdout.take().unwrap()));
-        let (heard, said) = mpsc::channel();
+        let (sender, output_lines) = mpsc::channel();
         thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
-                if heard.send(serde_json::from_str(&line).unwrap()).is_err() {
+                if sender.send(serde_json::from_str(&line).unwrap()).is_err() {
                     return;
                 }
             }
         });
-        Self { token: token.to_owned(), process, input, output: said, folder }
+        Self { token: token.to_owned(), process, input, output: output_lines, folder }
     }
 
-    /// Asks for a server.
+    /// Requests a server.
     fn want(&mut self, kind: Kind) {
         let variables = json!({ VARIABLE: format!("{}{kind:?}", self.token) });
         let [command, arguments @ ..] = &kind.command_line(&self.pid_file(kind))[..] else { unreachable!() };
@@ -230,12 +229,12 @@ impl Embedding {
 
     fn dial(&mut self, kind: Kind) -> Value {
         self.want(kind);
-        self.says()
+        self.next_output()
     }
 
-    /// The next thing it says.
-    fn says(&self) -> Value {
-        self.output.recv_timeout(PATIENCE).unwrap()
+    /// The next line of its output.
+    fn next_output(&self) -> Value {
+        self.output.recv_timeout(TIMEOUT).unwrap()
     }
 
     fn pid(&self) -> i32 {
@@ -247,15 +246,15 @@ impl Embedding {
             Victim::Host => self.pid(),
             Victim::Keeper => {
                 let is_keeper = |pid: &i32| parent(*pid) == Some(self.pid());
-                counted(&self.token).into_keys().find(is_keeper).unwrap()
+                processes_of(&self.token).into_keys().find(is_keeper).unwrap()
             }
             Victim::Server(kind) => fs::read_to_string(self.pid_file(kind)).unwrap().trim().parse().unwrap(),
             Victim::Wrapper(kind) => parent(self.pid_of(Victim::Server(kind))).unwrap(),
         }
     }
 
-    /// What should be gone after this kill and is not.
-    fn left(&mut self, victim: Victim, all: &Counted) -> Vec<String> {
+    /// The processes that should be gone after this kill and are not.
+    fn left(&mut self, victim: Victim, all: &Processes) -> Vec<String> {
         let mine = all.iter().filter(|(_, value)| value.starts_with(&self.token));
         let should_be_gone = |(pid, value): &(&i32, &String)| match victim {
             Victim::Host => true,
@@ -265,18 +264,18 @@ impl Embedding {
         mine.filter(should_be_gone).map(|(pid, value)| format!("{value} {pid} {}", command_line(*pid))).collect()
     }
 
-    /// Whoever was not meant is still there, and the host knows what happened.
-    fn goes_on_after(&mut self, victim: Victim, all: &Counted) {
+    /// Checks that other processes still run, and that the host reports what happened.
+    fn check_after(&mut self, victim: Victim, all: &Processes) {
         let mine = all.values().filter(|value| value.starts_with(&self.token)).count();
         match victim {
             Victim::Host => assert_eq!(mine, 0),
             Victim::Keeper => {
                 for _ in KINDS {
-                    let why = self.says()["why"].as_str().unwrap().to_owned();
-                    let is_told = why.contains("its keeper was killed")
-                        || why.contains("it was ended by signal")
-                        || why.contains("it exited with status");
-                    assert!(is_told, "{why}");
+                    let why = self.next_output()["why"].as_str().unwrap().to_owned();
+                    let is_reported = why.contains("the keeper process was killed")
+                        || why.contains("the server was killed by signal")
+                        || why.contains("the server exited with status");
+                    assert!(is_reported, "{why}");
                 }
                 assert_eq!(zombies_of(self.pid()), 0);
                 assert_eq!(self.dial(Kind::InShell)["custody"], "kept");
@@ -284,7 +283,7 @@ impl Embedding {
             Victim::Server(kind) | Victim::Wrapper(kind) => {
                 let gone = if kind.is_wrapped() { 3 } else { 2 };
                 assert_eq!(mine, PROCESSES - gone, "{victim:?}: {all:?}");
-                assert_eq!(self.says()["ended"], KINDS.iter().position(|other| *other == kind).unwrap());
+                assert_eq!(self.next_output()["ended"], KINDS.iter().position(|other| *other == kind).unwrap());
             }
         }
     }
@@ -302,7 +301,7 @@ impl Kind {
         let node = "require('child_process').spawn('sh', ['-c', process.argv[1], 'sh', process.argv[2]], \
                     { stdio: 'inherit' }).on('exit', code => process.exit(code))";
         let stubborn = format!("trap '' TERM HUP INT\n{SERVER}\nwhile :; do sleep 1; done");
-        let words: &[&str] = match self {
+        let arguments: &[&str] = match self {
             Self::Plain => &["sh", "-c", SERVER, "sh", pid_file],
             Self::InShell => &["sh", "-c", wrapped, SERVER, pid_file],
             Self::InSession => &["setsid", "-w", "sh", "-c", SERVER, "sh", pid_file],
@@ -310,7 +309,7 @@ impl Kind {
             Self::InNode => &["node", "-e", node, SERVER, pid_file],
             Self::Stubborn => &["sh", "-c", &stubborn, "sh", pid_file],
         };
-        words.iter().map(|word| (*word).to_owned()).collect()
+        arguments.iter().map(|argument| (*argument).to_owned()).collect()
     }
 
     fn is_wrapped(self) -> bool {
@@ -318,8 +317,8 @@ impl Kind {
     }
 }
 
-/// Every process whose variable begins like this.
-fn counted(token: &str) -> Counted {
+/// All processes whose variable begins with `token`.
+fn processes_of(token: &str) -> Processes {
     let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.filter_map(|pid: i32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
@@ -332,14 +331,14 @@ fn counted(token: &str) -> Counted {
     .collect()
 }
 
-fn counted_until(token: &str, is_reached: impl Fn(&Counted) -> bool) -> Counted {
+fn wait_for_processes(token: &str, is_reached: impl Fn(&Processes) -> bool) -> Processes {
     let began = Instant::now();
     loop {
-        let counted = counted(token);
+        let counted = processes_of(token);
         if is_reached(&counted) {
             return counted;
         }
-        assert!(began.elapsed() < PATIENCE, "there are still {counted:?}");
+        assert!(began.elapsed() < TIMEOUT, "there are still {counted:?}");
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -355,7 +354,7 @@ fn parent(pid: i32) -> Option<i32> {
     stat(pid).map(|(_, parent)| parent)
 }
 
-/// Children of a process that have ended and were not seen to.
+/// Ended children of a process that are not reaped.
 fn zombies_of(parent: i32) -> usize {
     let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.filter(|pid| stat(*pid).is_some_and(|(state, of)| state == "Z" && of == parent)).count()
@@ -370,7 +369,7 @@ fn signal(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
-#[expect(clippy::print_stderr, reason = "figures for whoever runs this alone")]
+#[expect(clippy::print_stderr, reason = "figures for manual runs")]
 fn print(figures: &str) {
     eprintln!("{figures}");
 }

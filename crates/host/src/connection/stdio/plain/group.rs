@@ -92,7 +92,9 @@ impl Group {
         }
         let without_reaping = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         match rustix::process::waitid(WaitId::Pid(self.leader), without_reaping) {
-            Ok(Some(status)) => ProcessState::Ended(ProcessExit::new(status.exit_status(), status.terminating_signal())),
+            Ok(Some(status)) => {
+                ProcessState::Ended(ProcessExit::new(status.exit_status(), status.terminating_signal()))
+            }
             Ok(None) | Err(rustix::io::Errno::INTR) => ProcessState::Running,
             Err(_) => ProcessState::Reaped,
         }

@@ -1,19 +1,19 @@
-//! Callers who must not share a connection: each is asked only what is theirs, a server is never told of a caller what is
-//! not so, and nothing that was begun for somebody is left behind.
+//! Connections reserved for callers: server requests reach the caller they belong to, capabilities are declared per
+//! caller, and no connection is left behind.
 
 mod ending;
-mod hearing;
+mod first_listing;
 mod queueing;
-mod standing;
+mod subscriptions_and_tasks;
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolway_config::server::Sharing;
 use toolway_host::{
-    call::{CallHappening, CallOutcome, CallRequest, Caller, Relay, Target},
+    call::{CallEvent, CallOutcome, CallRequest, Caller, Relay, Target},
     catalog::Origin,
-    connection::{LineStatus, ServerStatus, WantedServer, Way},
+    connection::{CallerConnectionStatus, ServerStatus, WantedServer, Way},
     record::Ending,
 };
 use toolway_testkit::{
@@ -21,7 +21,7 @@ use toolway_testkit::{
     test_host::{TestHost, name, within},
 };
 use toolway_wire::{
-    exchange::{Answer, Ask, LogLevel},
+    exchange::{Answer, LogLevel, ServerRequest},
     json::Raw,
     message::ClientCapabilities,
     revision::Era,
@@ -47,44 +47,44 @@ fn forms() -> Value {
     json!({ "elicitation": { "form": {} } })
 }
 
-/// A call of one of its clients, whose side can be asked this.
+/// A call of a client with these capabilities.
 fn call_of(client: &str, tool: &str, capabilities: &Value) -> CallRequest {
     let origin = Origin { server: name("files"), raw_name: tool.to_owned() };
     let capabilities = Some(ClientCapabilities(Raw::of(capabilities)));
     CallRequest { capabilities, ..CallRequest::new(Caller::Client(client.into()), Target::ToolOf(origin)) }
 }
 
-/// Goes on until the server asks something.
-async fn asked(relay: &mut Relay) -> Ask {
-    let asked = async {
+/// Waits for the next server request.
+async fn server_request(relay: &mut Relay) -> ServerRequest {
+    let request = async {
         loop {
             match relay.next().await {
-                Some(CallHappening::Ask(ask)) => return ask,
-                Some(CallHappening::Ended(outcome)) => panic!("not asked: {outcome} {:?}", outcome.result()),
+                Some(CallEvent::ServerRequest(ask)) => return ask,
+                Some(CallEvent::Ended(outcome)) => panic!("no server request: {outcome} {:?}", outcome.result()),
                 Some(_) => {}
                 None => panic!("over"),
             }
         }
     };
-    within("a question", asked).await
+    within("a server request", request).await
 }
 
-/// Goes on to the end; nothing more is asked.
-async fn ended(mut relay: Relay) -> CallOutcome {
-    let ended = async {
+/// Waits for the end, without further server requests.
+async fn outcome_of(mut relay: Relay) -> CallOutcome {
+    let outcome = async {
         loop {
             match relay.next().await {
-                Some(CallHappening::Ended(outcome)) => return outcome,
-                Some(CallHappening::Ask(ask)) => panic!("asked again: {ask:?}"),
+                Some(CallEvent::Ended(outcome)) => return outcome,
+                Some(CallEvent::ServerRequest(ask)) => panic!("another server request: {ask:?}"),
                 Some(_) => {}
                 None => panic!("over"),
             }
         }
     };
-    within("the end", ended).await
+    within("the end", outcome).await
 }
 
-fn answer(ask: Ask, who: &str) {
+fn answer(ask: ServerRequest, who: &str) {
     ask.answer(Answer::Given(Raw::of(&json!({ "action": "accept", "content": { "name": who } }))));
 }
 
@@ -93,11 +93,11 @@ fn said(outcome: &CallOutcome) -> String {
 }
 
 fn owners(status: &ServerStatus) -> Vec<String> {
-    status.lines.iter().map(|line: &LineStatus| line.caller.to_string()).collect()
+    status.caller_connections.iter().map(|connection: &CallerConnectionStatus| connection.caller.to_string()).collect()
 }
 
 #[tokio::test]
-async fn two_clients_are_asked_each_their_own_over_every_transport() {
+async fn server_requests_reach_their_own_client_over_every_transport() {
     let files = files();
     let fixture = files.over_http(Some(Era::Legacy)).await.unwrap();
     for server in [
@@ -110,26 +110,26 @@ async fn two_clients_are_asked_each_their_own_over_every_transport() {
         let mut ada = host.host.open(call_of("ada", "greet", &forms()));
         let mut ben = host.host.open(call_of("ben", "greet", &forms()));
         let mut cleo = host.host.open(call_of("cleo", "greet", &json!({})));
-        let (for_ada, for_ben) = (asked(&mut ada).await, asked(&mut ben).await);
+        let (for_ada, for_ben) = (server_request(&mut ada).await, server_request(&mut ben).await);
         answer(for_ben, "Ben");
         answer(for_ada, "Ada");
-        let (ada, ben) = (said(&ended(ada).await), said(&ended(ben).await));
+        let (ada, ben) = (said(&outcome_of(ada).await), said(&outcome_of(ben).await));
         assert!(ada.contains("Ada") && ben.contains("Ben"), "{transport:?}: {ada} {ben}");
         let cleo = said(&within("the end", async { cleo.next().await }).await.map_or_else(
             || panic!("over"),
-            |happening| match happening {
-                CallHappening::Ended(outcome) => outcome,
+            |event| match event {
+                CallEvent::Ended(outcome) => outcome,
                 other => panic!("{transport:?}: {other:?}"),
             },
         ));
-        assert!(cleo.contains("nobody: "), "{transport:?}: {cleo}");
+        assert!(cleo.contains("no answer: "), "{transport:?}: {cleo}");
         assert_eq!(owners(&host.status("files")), ["client ada", "client ben", "client cleo"], "{transport:?}");
         within("the shutdown", host.host.shutdown()).await;
     }
 }
 
 #[tokio::test]
-async fn a_server_is_told_of_each_caller_what_is_so() {
+async fn server_receives_the_capabilities_of_each_caller() {
     let files = files();
     let fixture = files.over_http(Some(Era::Legacy)).await.unwrap();
     let host = TestHost::new().wanted(fixtures::address("files", &fixture.url())).start().await;
@@ -141,32 +141,32 @@ async fn a_server_is_told_of_each_caller_what_is_so() {
         let told: Value = seen.capabilities.unwrap().0.read().unwrap();
         assert_eq!(told, said, "{client}");
     }
-    // Whoever works on this machine has the first connection, which was told what the host's own ports can do.
+    // Local callers use the shared connection, which declares the capabilities of the host's ports.
     assert_eq!(host.call("files__echo").await.ending(), Ending::Answered);
     let told: Value = files.seen("tools/call").pop().unwrap().capabilities.unwrap().0.read().unwrap();
     assert_eq!(told, json!({}));
     assert_eq!(owners(&host.status("files")), ["client ada", "client ben", "client cleo", "client ada"]);
     assert_eq!(host.call_of(call_of("ada", "echo", &all)).await.ending(), Ending::Answered);
-    assert_eq!(host.status("files").lines.len(), 4, "the line that is there is used");
+    assert_eq!(host.status("files").caller_connections.len(), 4, "the existing connection is reused");
 }
 
 #[tokio::test]
-async fn a_server_that_is_told_with_each_request_needs_no_lines() {
+async fn server_with_capabilities_per_request_needs_no_caller_connections() {
     let files = files();
     let fixture = files.over_http(Some(Era::Modern)).await.unwrap();
     let host = TestHost::new().wanted(fixtures::address("files", &fixture.url())).start().await;
     host.ready("files").await;
     let mut ada = host.host.open(call_of("ada", "greet", &forms()));
-    answer(asked(&mut ada).await, "Ada");
-    assert!(said(&ended(ada).await).contains("Ada"));
+    answer(server_request(&mut ada).await, "Ada");
+    assert!(said(&outcome_of(ada).await).contains("Ada"));
     assert_eq!(host.call_of(call_of("ben", "echo", &json!({}))).await.ending(), Ending::Answered);
-    assert!(host.status("files").lines.is_empty());
+    assert!(host.status("files").caller_connections.is_empty());
 }
 
 #[tokio::test]
-async fn the_operator_says_who_shares() {
+async fn sharing_setting_decides_which_callers_share() {
     let files = files();
-    for (sharing, lines) in [(Sharing::Caller, 2), (Sharing::Shared, 0), (Sharing::Session, 3)] {
+    for (sharing, expected) in [(Sharing::Caller, 2), (Sharing::Shared, 0), (Sharing::Session, 3)] {
         let host = TestHost::new().wanted(WantedServer { sharing, ..in_sessions(&files) }).start().await;
         host.ready("files").await;
         for (client, session) in [("ada", "1"), ("ada", "2"), ("ben", "1"), ("ada", "1")] {
@@ -174,16 +174,16 @@ async fn the_operator_says_who_shares() {
             let outcome = host.call_of(CallRequest { session: Some(Arc::from(session)), ..request }).await;
             assert_eq!(outcome.ending(), Ending::Answered, "{sharing:?}: {outcome}");
         }
-        assert_eq!(host.status("files").lines.len(), lines, "{sharing:?}");
-        // Whoever can be asked shares with nobody.
+        assert_eq!(host.status("files").caller_connections.len(), expected, "{sharing:?}");
+        // A caller with capabilities does not share.
         let mut ada = host.host.open(call_of("ada", "greet", &forms()));
-        answer(asked(&mut ada).await, "Ada");
-        assert!(said(&ended(ada).await).contains("Ada"));
-        assert_eq!(host.status("files").lines.len(), lines + 1, "{sharing:?}");
+        answer(server_request(&mut ada).await, "Ada");
+        assert!(said(&outcome_of(ada).await).contains("Ada"));
+        assert_eq!(host.status("files").caller_connections.len(), expected + 1, "{sharing:?}");
     }
 }
 
-/// The log levels that were asked for.
+/// The requested log levels.
 #[derive(Default)]
 struct Levels(parking_lot::Mutex<Vec<String>>);
 
@@ -199,7 +199,7 @@ impl toolway_host::connection::tap::Tap for Levels {
     fn incoming(&self, _text: &bytes::Bytes) {}
 }
 
-/// What a server was told in answer to its questions.
+/// The responses to server requests.
 #[derive(Default)]
 struct Answers(parking_lot::Mutex<Vec<Value>>);
 
@@ -216,7 +216,7 @@ impl toolway_host::connection::tap::Tap for Answers {
 }
 
 #[tokio::test]
-async fn a_line_logs_as_much_as_the_most_curious_of_its_calls_wants() {
+async fn caller_connection_logs_at_the_most_verbose_requested_level() {
     let mut builder = TestHost::new().wanted(in_sessions(&files()));
     let levels = Arc::new(Levels::default());
     let tap = Arc::clone(&levels);

@@ -1,4 +1,5 @@
-//! A server that asks: one call at a time on each line, and whoever waits for an answer keeps nobody waiting.
+//! Servers with ambiguous requests: one interactive call at a time per connection, without blocking on unanswered
+//! requests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,17 +9,17 @@ use toolway_testkit::{
     fixture_server::Behaviour,
     test_host::{TestHost, within},
 };
-use toolway_wire::exchange::{Answer, Ask};
+use toolway_wire::exchange::{Answer, ServerRequest};
 
-use super::{Answers, answer, asked, call_of, ended, files, forms, in_sessions, said};
+use super::{Answers, answer, call_of, files, forms, in_sessions, outcome_of, said, server_request};
 
-/// A host whose server has asked something while two calls were under way.
-async fn known_to_ask(limits: CallLimits) -> TestHost {
-    known_to_ask_and_told(limits).await.0
+/// A host whose server has sent a request while two calls were in flight.
+async fn host_with_serial_calls(limits: CallLimits) -> TestHost {
+    host_with_serial_calls_and_answers(limits).await.0
 }
 
-/// The same, and what its server is told from then on.
-async fn known_to_ask_and_told(limits: CallLimits) -> (TestHost, Arc<Answers>) {
+/// The same, and the responses to later server requests.
+async fn host_with_serial_calls_and_answers(limits: CallLimits) -> (TestHost, Arc<Answers>) {
     let files = files();
     let mut builder = TestHost::new().wanted(in_sessions(&files));
     builder.options.calls = limits;
@@ -27,11 +28,11 @@ async fn known_to_ask_and_told(limits: CallLimits) -> (TestHost, Arc<Answers>) {
     builder.options.tap = Some(Arc::new(move |_| tap.clone()));
     let host = builder.start().await;
     host.ready("files").await;
-    // It waits for nothing but its end, so that the next one is not alone.
+    // It never ends by itself, so the next call is not alone.
     let mut waits = Box::pin(host.host.call(call_of("ada", "wait", &forms())));
     assert!(futures_util::poll!(&mut waits).is_pending());
     tokio::select! {
-        () = within("the call", files.reached("tools/call", 1)) => {}
+        () = within("the call", files.until_received("tools/call", 1)) => {}
         outcome = &mut waits => panic!("{outcome}"),
     }
     let refused = said(&host.call_of(call_of("ada", "greet", &forms())).await);
@@ -41,137 +42,138 @@ async fn known_to_ask_and_told(limits: CallLimits) -> (TestHost, Arc<Answers>) {
     (host, answers)
 }
 
-/// Calls of one caller that the server has asked about, and what it asks.
-async fn parked(host: &TestHost, number: usize) -> Vec<(Relay, Ask)> {
+/// Calls of one caller with unanswered server requests.
+async fn parked(host: &TestHost, number: usize) -> Vec<(Relay, ServerRequest)> {
     let mut parked = Vec::new();
     for _ in 0..number {
         let mut call = host.host.open(call_of("ada", "greet", &forms()));
-        let ask = asked(&mut call).await;
+        let ask = server_request(&mut call).await;
         parked.push((call, ask));
     }
     parked
 }
 
 #[tokio::test]
-async fn what_could_be_about_two_calls_is_shown_to_nobody_and_then_there_is_one_at_a_time() {
-    let host = known_to_ask(CallLimits::default()).await;
+async fn ambiguous_request_is_hidden_and_calls_are_serialized_afterwards() {
+    let host = host_with_serial_calls(CallLimits::default()).await;
     let mut first = host.host.open(call_of("ada", "wait", &forms()));
     assert!(futures_util::poll!(Box::pin(first.next())).is_pending());
     let mut second = host.host.open(call_of("ada", "greet", &forms()));
-    // It waits for the first one to end, which is never by itself.
+    // It waits for the end of the first call, which never ends by itself.
     assert!(tokio::time::timeout(Duration::from_millis(200), second.next()).await.is_err());
-    assert_eq!(host.status("files").lines.len(), 1);
-    // What nobody can be asked about, and what others do, goes on.
+    assert_eq!(host.status("files").caller_connections.len(), 1);
+    // Calls without capabilities and calls of others continue.
     assert_eq!(host.call_of(call_of("ada", "echo", &json!({}))).await.ending(), Ending::Answered);
     assert_eq!(host.call_of(call_of("ben", "echo", &forms())).await.ending(), Ending::Answered);
     drop(first);
-    answer(asked(&mut second).await, "Ada");
-    assert!(said(&ended(second).await).contains("Ada"));
+    answer(server_request(&mut second).await, "Ada");
+    assert!(said(&outcome_of(second).await).contains("Ada"));
 }
 
 #[tokio::test]
-async fn a_call_that_waits_for_an_answer_keeps_no_other_waiting_up_to_four() {
-    let host = known_to_ask(CallLimits::default()).await;
+async fn up_to_four_unanswered_calls_do_not_block_others() {
+    let host = host_with_serial_calls(CallLimits::default()).await;
     let mut parked = Vec::new();
     for number in 1..=4 {
         let mut call = host.host.open(call_of("ada", "greet", &forms()));
-        let ask = asked(&mut call).await;
+        let ask = server_request(&mut call).await;
         parked.push((call, ask));
-        assert_eq!(host.status("files").lines.len(), number);
+        assert_eq!(host.status("files").caller_connections.len(), number);
     }
     let mut fifth = host.host.open(call_of("ada", "greet", &forms()));
     assert!(tokio::time::timeout(Duration::from_millis(200), fifth.next()).await.is_err());
     let status = host.status("files");
-    assert_eq!(status.lines.iter().map(|line| line.parked).collect::<Vec<_>>(), [1, 1, 1, 1]);
-    // Each answer finds its own call.
+    assert_eq!(status.caller_connections.iter().map(|connection| connection.parked).collect::<Vec<_>>(), [1, 1, 1, 1]);
+    // Each answer reaches its own call.
     for (number, (call, ask)) in parked.into_iter().enumerate().rev() {
         answer(ask, &format!("Ada {number}"));
-        let end = said(&ended(call).await);
+        let end = said(&outcome_of(call).await);
         assert!(end.contains(&format!("Ada {number}")), "{end}");
     }
-    answer(asked(&mut fifth).await, "the fifth");
-    assert!(said(&ended(fifth).await).contains("the fifth"));
-    assert_eq!(host.status("files").lines.len(), 4);
+    answer(server_request(&mut fifth).await, "the fifth");
+    assert!(said(&outcome_of(fifth).await).contains("the fifth"));
+    assert_eq!(host.status("files").caller_connections.len(), 4);
 }
 
-/// A person may take minutes, or have left: nobody can tell. Whoever needs the place is served all the same. What is said
-/// afterwards reaches nobody: a server that goes on would act on it, and the caller is told to call again.
+/// A user may never answer. The call that needs the connection is served nevertheless, and a late answer is dropped:
+/// the server would act on it although the caller was told to call again.
 #[tokio::test(start_paused = true)]
-async fn what_has_waited_longest_for_an_answer_gives_way_when_every_line_waits() {
-    let (host, answers) = known_to_ask_and_told(CallLimits::default()).await;
+async fn longest_unanswered_call_is_preempted_when_all_connections_wait() {
+    let (host, answers) = host_with_serial_calls_and_answers(CallLimits::default()).await;
     let parked = parked(&host, 4).await;
     let mut fifth = host.host.open(call_of("ada", "greet", &forms()));
-    assert!(tokio::time::timeout(Duration::from_secs(29), fifth.next()).await.is_err(), "nobody is hurried");
+    assert!(tokio::time::timeout(Duration::from_secs(29), fifth.next()).await.is_err(), "no call is preempted early");
     let began = tokio::time::Instant::now();
-    let ask = asked(&mut fifth).await;
+    let ask = server_request(&mut fifth).await;
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     let mut parked = parked.into_iter();
     let (first, late) = parked.next().unwrap();
     answer(late, "too late");
     assert_eq!(
-        ended(first).await.to_string(),
-        "failed: nobody had answered what `files` asked for 30s, and another call needed its connection; call again"
+        outcome_of(first).await.to_string(),
+        "failed: a request of `files` was not answered for 30s, and another call needed its connection; call again"
     );
-    let waits: Vec<usize> = host.status("files").lines.iter().map(|line| line.parked).collect();
-    assert_eq!(waits, [1, 1, 1, 1], "the fifth has the line of the first");
+    let waits: Vec<usize> =
+        host.status("files").caller_connections.iter().map(|connection| connection.parked).collect();
+    assert_eq!(waits, [1, 1, 1, 1], "the fifth call has the connection of the first");
     for (number, (call, ask)) in parked.chain([(fifth, ask)]).enumerate() {
         answer(ask, &format!("Ada {number}"));
-        let end = said(&ended(call).await);
+        let end = said(&outcome_of(call).await);
         assert!(end.contains(&format!("Ada {number}")), "{end}");
     }
-    let calls: Vec<usize> = host.status("files").lines.iter().map(|line| line.calls).collect();
+    let calls: Vec<usize> = host.status("files").caller_connections.iter().map(|connection| connection.calls).collect();
     assert_eq!(calls, [0, 0, 0, 0]);
-    let told: Vec<String> = answers.0.lock().iter().map(|message| message["result"].to_string()).collect();
-    assert_eq!(told[0], r#"{"action":"cancel"}"#, "{told:?}");
-    assert_eq!(told.len(), 5, "{told:?}");
-    assert!(!told.iter().any(|told| told.contains("too late")), "{told:?}");
+    let sent: Vec<String> = answers.0.lock().iter().map(|message| message["result"].to_string()).collect();
+    assert_eq!(sent[0], r#"{"action":"cancel"}"#, "{sent:?}");
+    assert_eq!(sent.len(), 5, "{sent:?}");
+    assert!(!sent.iter().any(|sent| sent.contains("too late")), "{sent:?}");
 }
 
-/// Nobody is ended for a line that is about to be free.
+/// No call is preempted for a connection that is about to be free.
 #[tokio::test(start_paused = true)]
-async fn no_call_gives_way_while_another_goes_on() {
+async fn no_call_is_preempted_while_another_runs() {
     let limits = CallLimits { patience: Duration::from_secs(90), ..CallLimits::default() };
-    let (host, answers) = known_to_ask_and_told(limits).await;
+    let (host, answers) = host_with_serial_calls_and_answers(limits).await;
     let parked = parked(&host, 3).await;
-    let mut goes_on = host.host.open(call_of("ada", "wait", &forms()));
-    assert!(tokio::time::timeout(Duration::from_secs(31), goes_on.next()).await.is_err());
-    assert_eq!(host.status("files").lines.len(), 4);
+    let mut running = host.host.open(call_of("ada", "wait", &forms()));
+    assert!(tokio::time::timeout(Duration::from_secs(31), running.next()).await.is_err());
+    assert_eq!(host.status("files").caller_connections.len(), 4);
     let mut fifth = host.host.open(call_of("ada", "greet", &forms()));
     assert!(tokio::time::timeout(Duration::from_secs(60), fifth.next()).await.is_err());
-    drop(goes_on);
-    let ask = asked(&mut fifth).await;
+    drop(running);
+    let ask = server_request(&mut fifth).await;
     for (number, (call, ask)) in parked.into_iter().chain([(fifth, ask)]).enumerate() {
         answer(ask, &format!("Ada {number}"));
-        let end = said(&ended(call).await);
+        let end = said(&outcome_of(call).await);
         assert!(end.contains(&format!("Ada {number}")), "{end}");
     }
-    let told: Vec<String> = answers.0.lock().iter().map(|message| message["result"].to_string()).collect();
-    assert!(told.len() == 4 && told.iter().all(|told| told.contains("accept")), "{told:?}");
+    let sent: Vec<String> = answers.0.lock().iter().map(|message| message["result"].to_string()).collect();
+    assert!(sent.len() == 4 && sent.iter().all(|sent| sent.contains("accept")), "{sent:?}");
 }
 
-/// Nobody may come back to a call that gave way: it is recorded as what it was.
+/// The caller of a preempted call may never read its end; the record says what happened.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_gave_way_is_recorded_as_that_also_when_nobody_comes_back() {
-    let host = known_to_ask(CallLimits::default()).await;
+async fn preempted_call_is_recorded_even_if_its_end_is_never_read() {
+    let host = host_with_serial_calls(CallLimits::default()).await;
     let before = host.records().len();
     let mut parked = parked(&host, 4).await;
     tokio::time::advance(Duration::from_secs(30)).await;
     let mut fifth = host.host.open(call_of("ada", "greet", &forms()));
-    let ask = asked(&mut fifth).await;
+    let ask = server_request(&mut fifth).await;
     drop(parked.remove(0));
     drop(parked.remove(0));
     answer(ask, "Ada");
-    assert!(said(&ended(fifth).await).contains("Ada"));
+    assert!(said(&outcome_of(fifth).await).contains("Ada"));
     let records = host.records();
     let ends: Vec<_> = records[before..].iter().map(|record| (record.ending, record.message.as_deref())).collect();
-    let because = "nobody had answered what `files` asked for 30s, and another call needed its connection; call again";
+    let because = "a request of `files` was not answered for 30s, and another call needed its connection; call again";
     let expected = [(Ending::Failed, Some(because)), (Ending::Cancelled, Some("cancelled")), (Ending::Answered, None)];
     assert_eq!(ends, expected);
 }
 
-/// What its server works on is not abandoned, however long ago the question was.
+/// A server that works on an answer is not interrupted.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_was_answered_gives_way_to_nobody() {
+async fn answered_call_is_not_preempted() {
     let limits = CallLimits { patience: Duration::from_secs(90), ..CallLimits::default() };
     let mut builder = TestHost::new().wanted(in_sessions(&files().tool_that("ponder", "Ponder", Behaviour::Ponder)));
     builder.options.calls = limits;
@@ -180,7 +182,7 @@ async fn a_call_that_was_answered_gives_way_to_nobody() {
     let mut ponders = Vec::new();
     for _ in 1..=4 {
         let mut call = host.host.open(call_of("ada", "ponder", &forms()));
-        answer(asked(&mut call).await, "Ada");
+        answer(server_request(&mut call).await, "Ada");
         ponders.push(call);
     }
     let mut fifth = host.host.open(call_of("ada", "greet", &forms()));
@@ -188,33 +190,36 @@ async fn a_call_that_was_answered_gives_way_to_nobody() {
 }
 
 #[tokio::test]
-async fn whoever_waits_too_long_for_a_turn_is_told_so() {
+async fn waiting_too_long_for_a_turn_is_refused() {
     let limits = CallLimits { patience: Duration::from_millis(300), ..CallLimits::default() };
-    let host = known_to_ask(limits).await;
+    let host = host_with_serial_calls(limits).await;
     let mut first = host.host.open(call_of("ada", "wait", &forms()));
     assert!(futures_util::poll!(Box::pin(first.next())).is_pending());
     let outcome = host.call_of(call_of("ada", "greet", &forms())).await;
-    assert_eq!(outcome.to_string(), "refused: no free slot within 300ms: 1 calls to a server that asks are under way");
+    assert_eq!(
+        outcome.to_string(),
+        "refused: no free call slot within 300ms: 1 calls to a server that accepts one interactive call at a time are in flight; try again later"
+    );
 }
 
 #[tokio::test]
-async fn a_call_that_waits_for_an_answer_takes_no_slot_and_only_so_many_may() {
+async fn unanswered_calls_use_no_slot_and_are_limited() {
     let mut builder = TestHost::new().wanted(in_sessions(&files()));
     builder.options.calls = CallLimits { in_all: 1, per_server: 1, waiting: 0, parked: 1, ..CallLimits::default() };
     let host = builder.start().await;
     host.ready("files").await;
     let mut first = host.host.open(call_of("ada", "greet", &forms()));
-    let ask = asked(&mut first).await;
+    let ask = server_request(&mut first).await;
     assert_eq!(host.call_of(call_of("ada", "echo", &forms())).await.ending(), Ending::Answered);
     let mut second = host.host.open(call_of("ada", "greet", &forms()));
     let outcome = within("the end", async { second.next().await }).await;
-    let said_so = format!("{outcome:?}");
-    assert!(said_so.contains("1 calls of this caller that wait for an answer are under way"), "{said_so}");
+    let message = format!("{outcome:?}");
+    assert!(message.contains("1 calls of this caller that wait for an answer are under way"), "{message}");
     let mut other = host.host.open(call_of("ben", "greet", &forms()));
-    asked(&mut other).await.answer(Answer::Nobody);
-    assert_eq!(ended(other).await.ending(), Ending::Answered);
+    server_request(&mut other).await.answer(Answer::Unavailable);
+    assert_eq!(outcome_of(other).await.ending(), Ending::Answered);
     answer(ask, "Ada");
-    assert!(said(&ended(first).await).contains("Ada"));
+    assert!(said(&outcome_of(first).await).contains("Ada"));
     let asks: Vec<u32> = host.records().iter().map(|record| record.asks).collect();
     assert_eq!(asks, [0, 0, 1, 1]);
 }

@@ -1,4 +1,4 @@
-//! What outlives a call: subscriptions and tasks are where their caller's calls are.
+//! Subscriptions and tasks use the connection of their caller.
 
 use std::{
     sync::{
@@ -11,25 +11,25 @@ use std::{
 use serde_json::json;
 use toolway_config::server::Sharing;
 use toolway_host::{
-    call::{CallOutcome, CallRequest, Caller, OnBehalf, Target, beside::Update},
+    call::{CallOutcome, CallRequest, Caller, CallerContext, ResourceUpdate, Target},
     connection::WantedServer,
     record::Ending,
 };
 use toolway_testkit::{
     odd::{
-        http::{Act, OddHttp, Reply, Seen, event, polite_http},
-        polite::{self, Speaks},
+        compliant::{self, SupportedEras},
+        http::{Act, OddHttp, RecordedRequest, Reply, compliant_http, event},
     },
     test_host::{TestHost, name, within},
 };
-use toolway_wire::{json::Raw, message::ClientCapabilities, task::Depth};
+use toolway_wire::{json::Raw, message::ClientCapabilities, task::TaskDetail};
 
-use super::{asked, call_of, files, forms, in_sessions};
+use super::{call_of, files, forms, in_sessions, server_request};
 use crate::fixtures;
 
-fn ada() -> OnBehalf {
+fn ada() -> CallerContext {
     let capabilities = Some(ClientCapabilities(Raw::of(&forms())));
-    OnBehalf { capabilities, ..OnBehalf::from(&Caller::Client("ada".into())) }
+    CallerContext { capabilities, ..CallerContext::from(&Caller::Client("ada".into())) }
 }
 
 fn one() -> Target {
@@ -37,7 +37,7 @@ fn one() -> Target {
 }
 
 #[tokio::test]
-async fn a_subscription_is_where_the_calls_of_its_caller_are_and_moves_with_them() {
+async fn subscription_uses_the_connection_of_its_caller_and_follows_a_reconnect() {
     let server = WantedServer {
         idle_stop: Some(Duration::from_millis(300)),
         ..fixtures::process("files", &["--era", "legacy"])
@@ -46,14 +46,14 @@ async fn a_subscription_is_where_the_calls_of_its_caller_are_and_moves_with_them
     host.ready("files").await;
     let mut updates = host.host.subscribe(ada(), one()).await.unwrap();
     assert_eq!(host.call_of(call_of("ada", "echo", &forms())).await.ending(), Ending::Answered);
-    // Longer than a line lasts that nobody uses.
+    // Longer than the idle time.
     tokio::time::sleep(Duration::from_millis(700)).await;
-    let lines = host.status("files").lines;
-    assert_eq!(lines.iter().map(|line| line.calls).collect::<Vec<_>>(), [1]);
-    let process = lines[0].process.unwrap();
+    let connections = host.status("files").caller_connections;
+    assert_eq!(connections.iter().map(|connection| connection.calls).collect::<Vec<_>>(), [1]);
+    let process = connections[0].process.unwrap();
     fixtures::kill(process);
-    assert!(matches!(within("another one", updates.next()).await, Some(Update::Resumed)));
-    let again = host.status("files").lines[0].process.unwrap();
+    assert!(matches!(within("another one", updates.next()).await, Some(ResourceUpdate::Resumed)));
+    let again = host.status("files").caller_connections[0].process.unwrap();
     assert_ne!(again, process);
     drop(updates);
     within("the end of a process", fixtures::gone(again)).await;
@@ -61,20 +61,20 @@ async fn a_subscription_is_where_the_calls_of_its_caller_are_and_moves_with_them
 }
 
 #[tokio::test]
-async fn a_subscriber_is_told() {
+async fn subscriber_receives_updates() {
     let files = files();
     let host = TestHost::new().wanted(in_sessions(&files)).start().await;
     host.ready("files").await;
     let mut updates = host.host.subscribe(ada(), one()).await.unwrap();
     files.touch("files://one");
     let update = within("an update", updates.next()).await;
-    assert!(matches!(update, Some(Update::Changed { uri, .. }) if uri == "files://one"));
+    assert!(matches!(update, Some(ResourceUpdate::Changed { uri, .. }) if uri == "files://one"));
     host.host.disconnect(&name("files")).await.unwrap();
     assert!(within("the end", updates.next()).await.is_none());
 }
 
 #[tokio::test]
-async fn a_session_that_is_over_takes_its_lines_along() {
+async fn ended_session_closes_its_connections() {
     let files = files();
     let host = TestHost::new().wanted(WantedServer { sharing: Sharing::Session, ..in_sessions(&files) }).start().await;
     host.ready("files").await;
@@ -83,13 +83,13 @@ async fn a_session_that_is_over_takes_its_lines_along() {
         assert_eq!(host.call_of(request).await.ending(), Ending::Answered);
     }
     host.host.end_session(&Caller::Client("ben".into()), "1");
-    assert_eq!(host.status("files").lines.len(), 2);
+    assert_eq!(host.status("files").caller_connections.len(), 2);
     host.host.end_session(&Caller::Client("ada".into()), "1");
-    assert_eq!(host.status("files").lines.len(), 1);
+    assert_eq!(host.status("files").caller_connections.len(), 1);
 }
 
-/// Has a session for each who comes. The tool `odd` asks and never ends; a task is known in its own session only.
-async fn workshop() -> OddHttp {
+/// A server with sessions. The tool `odd` sends a request and never ends; a task is known in its own session only.
+async fn task_server() -> OddHttp {
     let sessions = AtomicUsize::new(0);
     let task = json!({
         "taskId": "t1", "status": "working", "ttl": 60_000,
@@ -98,30 +98,30 @@ async fn workshop() -> OddHttp {
     let odd = OddHttp::start(move |seen| match (seen.method(), seen.tool()) {
         ("initialize", _) => {
             let capabilities = json!({ "tools": {}, "tasks": { "requests": { "tools": { "call": {} } } } });
-            let mut result = polite::initialized(polite::LEGACY);
+            let mut result = compliant::initialized(compliant::LEGACY);
             result["capabilities"] = capabilities;
             let session = format!("s{}", sessions.fetch_add(1, Ordering::Relaxed));
-            Reply::json(200, &polite::answered(seen.id(), &result)).header("Mcp-Session-Id", session)
+            Reply::json(200, &compliant::answered(seen.id(), &result)).header("Mcp-Session-Id", session)
         }
         (_, "odd") => {
-            let question = json!({ "message": "Who?", "requestedSchema": { "type": "object", "properties": {} } });
-            let question = polite::request(&json!("q"), "elicitation/create", &question);
-            Reply::events(event(&question)).then(Act::Hang)
+            let request = json!({ "message": "Who?", "requestedSchema": { "type": "object", "properties": {} } });
+            let request = compliant::request(&json!("q"), "elicitation/create", &request);
+            Reply::events(event(&request)).then(Act::Hang)
         }
-        ("tools/call", _) => Reply::json(200, &polite::answered(seen.id(), &json!({ "task": task }))),
-        ("tasks/get", _) => Reply::json(200, &polite::answered(seen.id(), &task)),
-        _ => polite_http(Speaks::Legacy, seen),
+        ("tools/call", _) => Reply::json(200, &compliant::answered(seen.id(), &json!({ "task": task }))),
+        ("tasks/get", _) => Reply::json(200, &compliant::answered(seen.id(), &task)),
+        _ => compliant_http(SupportedEras::Legacy, seen),
     });
     odd.await.unwrap()
 }
 
 #[tokio::test]
-async fn a_task_is_asked_about_where_it_goes_on() {
-    let odd = workshop().await;
+async fn task_requests_use_the_connection_of_the_task() {
+    let odd = task_server().await;
     let host = TestHost::new().wanted(fixtures::address("files", &odd.url())).start().await;
     host.ready("files").await;
     let mut parked = host.host.open(call_of("ada", "odd", &forms()));
-    let _ask = asked(&mut parked).await;
+    let _ask = server_request(&mut parked).await;
     let method = |method: &str, params| {
         let target = Target::Method { server: name("files"), method: method.to_owned() };
         CallRequest { target, arguments: Some(Raw::of(&params)), ..call_of("ada", "", &forms()) }
@@ -129,8 +129,8 @@ async fn a_task_is_asked_about_where_it_goes_on() {
     let request = method("tools/call", json!({ "name": "hello", "task": { "ttl": 60_000 } }));
     let outcome = host.call_of(request).await;
     assert!(matches!(&outcome, CallOutcome::HandedOff(task) if task.id == "t1"), "{outcome}");
-    let session_of = |such: &dyn Fn(&Seen) -> bool| {
-        let seen = odd.seen().into_iter().rfind(|seen| such(seen)).unwrap();
+    let session_of = |matches: &dyn Fn(&RecordedRequest) -> bool| {
+        let seen = odd.seen().into_iter().rfind(|seen| matches(seen)).unwrap();
         seen.header("Mcp-Session-Id").unwrap().to_owned()
     };
     let began = session_of(&|seen| seen.tool() == "hello");
@@ -140,12 +140,12 @@ async fn a_task_is_asked_about_where_it_goes_on() {
 
     let tasks = host.host.tasks(ada(), &name("files"), Some("t1")).await.unwrap();
     let before = odd.seen().len();
-    assert_eq!(tasks.tasks().look("t1", Depth::Status).await.unwrap().id, "t1");
+    assert_eq!(tasks.tasks().get("t1", TaskDetail::Status).await.unwrap().id, "t1");
     assert_eq!(session_of(&|seen| seen.method() == "tasks/get"), began);
     assert!(before < odd.seen().len());
-    // Somebody else's task is not there for anybody.
-    let bens = OnBehalf { caller: Caller::Client("ben".into()), ..ada() };
+    // Another caller does not reach the session of the task.
+    let bens = CallerContext { caller: Caller::Client("ben".into()), ..ada() };
     let tasks = host.host.tasks(bens, &name("files"), Some("t1")).await.unwrap();
-    drop(tasks.tasks().look("t1", Depth::Status).await);
+    drop(tasks.tasks().get("t1", TaskDetail::Status).await);
     assert_ne!(session_of(&|seen| seen.method() == "tasks/get"), began);
 }

@@ -1,12 +1,12 @@
-//! What a caller sees: to it there is nothing else, and what nobody has signed in to is nobody's to agree to.
+//! Servers hidden from a caller, and servers that require sign-in.
 
 use serde_json::json;
 use toolway_config::server::{Standing, Start};
 use toolway_host::{
-    call::{CallOutcome, CallRequest, Caller, Completion, OnBehalf, Target, Visible, beside::CompletionOf},
+    call::{CallOutcome, CallRequest, Caller, CallerContext, Completion, CompletionOf, Target, VisibleServers},
     catalog::Origin,
-    connection::{Phase, Stopped, WantedServer, Way},
-    policy::{Answer, Stance},
+    connection::{Phase, StopReason, WantedServer, Way},
+    policy::{ApprovalAnswer, Stance},
     record::Ending,
 };
 use toolway_testkit::{
@@ -18,9 +18,9 @@ use toolway_wire::json::Raw;
 
 use crate::fixtures;
 
-fn eve() -> OnBehalf {
-    let visible: Visible = [name("seen")].into_iter().collect();
-    OnBehalf { visible, ..OnBehalf::from(&Caller::Client("eve".into())) }
+fn eve() -> CallerContext {
+    let visible: VisibleServers = [name("seen")].into_iter().collect();
+    CallerContext { visible, ..CallerContext::from(&Caller::Client("eve".into())) }
 }
 
 fn origin(server: &str, raw_name: &str) -> Origin {
@@ -32,17 +32,17 @@ async fn locked() -> OddHttp {
 }
 
 async fn called(host: &TestHost, target: Target) -> CallOutcome {
-    let OnBehalf { caller, visible, .. } = eve();
+    let CallerContext { caller, visible, .. } = eve();
     host.call_of(CallRequest { visible, ..CallRequest::new(caller, target) }).await
 }
 
 async fn completed(host: &TestHost, of: CompletionOf) -> CallOutcome {
     let (argument, value) = ("who".to_owned(), "A".to_owned());
-    let completion = Completion { on_behalf: eve(), of, argument, value, known: None };
+    let completion = Completion { caller_context: eve(), of, argument, value, known: None };
     within("a completion", host.host.complete(completion)).await.map_or_else(|outcome| outcome, CallOutcome::Answered)
 }
 
-/// Everything that can be asked for, at a server of this name that offers what a fixture called `files` does.
+/// Every kind of request to a server of this name with the items of the fixture `files`.
 async fn all(host: &TestHost, server: &str) -> Vec<String> {
     let mut outcomes = Vec::new();
     for tool in ["secret", "secre", "x"] {
@@ -65,12 +65,12 @@ async fn all(host: &TestHost, server: &str) -> Vec<String> {
         outcomes.push(within("a subscription", host.host.subscribe(eve(), resource)).await.map(drop).unwrap_err());
     }
     outcomes.push(within("tasks", host.host.tasks(eve(), &name(server), None)).await.map(drop).unwrap_err());
-    outcomes.push(within("a sign of life", host.host.ping(eve(), &name(server))).await.unwrap_err());
+    outcomes.push(within("a ping", host.host.ping(eve(), &name(server))).await.unwrap_err());
     outcomes.into_iter().map(|outcome| outcome.to_string().replace(server, "SERVER")).collect()
 }
 
 #[tokio::test]
-async fn what_a_caller_does_not_see_is_refused_as_what_is_not_there() {
+async fn hidden_server_is_refused_like_an_unknown_one() {
     let (files, locked) = (FixtureServer::new("files").tool("secret", "Tell it"), locked().await);
     let in_process = |server: &str| WantedServer::new(name(server), Way::InProcess(files.service()));
     let host = TestHost::with(&FixtureServer::new("seen").tool("echo", "Give it back"), "seen")
@@ -82,43 +82,44 @@ async fn what_a_caller_does_not_see_is_refused_as_what_is_not_there() {
         .await;
     host.ready("seen").await;
     host.ready("ready").await;
-    host.until("locked", |phase| matches!(phase, Phase::SignInNeeded { .. })).await;
+    host.until("locked", |phase| matches!(phase, Phase::SignInRequired { .. })).await;
     let absent = all(&host, "none").await;
     assert!(absent.iter().all(|said| said.starts_with("refused: there is no ")), "{absent:?}");
     for server in ["ready", "lazy", "off", "locked"] {
         assert_eq!(all(&host, server).await, absent, "{server}");
     }
-    // By a URI alone, which says nothing of whose it is.
+    // By a URI alone, which does not name the server.
     let [listed, unlisted] = ["files://one", "files://two"].map(|uri| Target::Resource(uri.to_owned()));
-    assert_eq!(called(&host, listed).await.to_string(), "refused: there is no resource `files://one`");
-    assert_eq!(called(&host, unlisted).await.to_string(), "refused: there is no resource `files://two`");
+    assert_eq!(called(&host, listed).await.to_string(), "refused: unknown resource `files://one`");
+    assert_eq!(called(&host, unlisted).await.to_string(), "refused: unknown resource `files://two`");
     for method in ["tools/call", "prompts/get", "resources/read", "completion/complete", "ping"] {
         assert!(files.seen(method).is_empty(), "{method}");
     }
-    assert_eq!(host.status("lazy").phase, Phase::Stopped(Stopped::NotNeededYet), "nobody was woken for it");
+    assert_eq!(host.status("lazy").phase, Phase::Stopped(StopReason::NotNeededYet), "the server was not started");
     assert!(host.records().iter().all(|record| record.ending == Ending::Refused && record.server.is_none()));
 }
 
 #[tokio::test]
-async fn nobody_is_asked_about_what_cannot_be_sent_before_somebody_has_signed_in() {
+async fn approval_is_not_requested_before_sign_in() {
     let locked = locked().await;
-    let host = TestHost::new().wanted(fixtures::address("seen", &locked.url())).asking(Answer::Yes).start().await;
-    host.until("seen", |phase| matches!(phase, Phase::SignInNeeded { .. })).await;
+    let host =
+        TestHost::new().wanted(fixtures::address("seen", &locked.url())).asking(ApprovalAnswer::Approved).start().await;
+    host.until("seen", |phase| matches!(phase, Phase::SignInRequired { .. })).await;
     let said = all(&host, "seen").await;
     for said in &said {
-        assert_eq!(said, "failed: `SERVER` is not connected: somebody has to sign in");
+        assert_eq!(said, "failed: `SERVER` is not connected: sign-in required");
     }
     assert_eq!(host.asked(), [] as [&str; 0]);
 }
 
 #[tokio::test]
-async fn a_rule_comes_before_what_somebody_has_to_sign_in_for() {
+async fn rule_applies_before_sign_in() {
     let locked = locked().await;
     let mut builder = TestHost::new().wanted(fixtures::address("seen", &locked.url()));
     builder.options.stance = Stance::Deny;
     let host = builder.start().await;
-    host.until("seen", |phase| matches!(phase, Phase::SignInNeeded { .. })).await;
+    host.until("seen", |phase| matches!(phase, Phase::SignInRequired { .. })).await;
     let params = Some(Raw::of(&json!({})));
     let request = CallRequest { arguments: params, ..host.request("seen__x", None) };
-    assert_eq!(host.call_of(request).await.to_string(), "refused: refused by the rule `deny`");
+    assert_eq!(host.call_of(request).await.to_string(), "refused: denied by rule `deny`");
 }
