@@ -36,7 +36,7 @@ pub struct AccessLog {
 }
 
 struct Shared {
-    form: LogFormat,
+    format: LogFormat,
     // Nothing awaits under these locks. The sink is locked before the queue.
     sink: Mutex<Box<dyn Write + Send>>,
     queue: Mutex<Queue>,
@@ -87,9 +87,9 @@ const MAX_TEXT_CHARS: usize = 200;
 
 impl AccessLog {
     /// Starts a log that writes to `sink`; fails if the writer thread cannot be started.
-    pub fn to(sink: Box<dyn Write + Send>, form: LogFormat) -> std::io::Result<Self> {
+    pub fn to(sink: Box<dyn Write + Send>, format: LogFormat) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
-            form,
+            format,
             sink: Mutex::new(sink),
             queue: Mutex::default(),
             woken: Condvar::new(),
@@ -175,9 +175,9 @@ impl Shared {
         let (lines, lost) = (std::mem::take(&mut queue.lines), std::mem::take(&mut queue.lost));
         drop(queue);
         let mut text = String::with_capacity(lines.len() * 160);
-        lines.iter().for_each(|line| self.form.write(line, &mut text));
+        lines.iter().for_each(|line| self.format.write(line, &mut text));
         if 0 < lost {
-            self.form.write_lost(lost, &mut text);
+            self.format.write_lost(lost, &mut text);
         }
         // The reader may be gone.
         let _gone = sink.write_all(text.as_bytes()).and_then(|()| sink.flush());
@@ -409,7 +409,7 @@ fn date(day: u64) -> (u64, u64, u64) {
 
 impl fmt::Debug for AccessLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AccessLog").field("form", &self.shared.form).finish_non_exhaustive()
+        f.debug_struct("AccessLog").field("format", &self.shared.format).finish_non_exhaustive()
     }
 }
 

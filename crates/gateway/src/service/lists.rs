@@ -65,8 +65,8 @@ impl HostService {
         };
         Ok(match waiting {
             None => Exchange::ended(Outcome::Answered(page()?)),
-            Some(heard) => Exchange::through(DeferredOutcome::new(async move {
-                heard.await;
+            Some(listed) => Exchange::through(DeferredOutcome::new(async move {
+                listed.await;
                 page().map_or_else(Outcome::Refused, Outcome::Answered)
             })),
         })

@@ -215,7 +215,7 @@ async fn tasks_on_a_shared_connection_are_separate_for_keys_of_the_same_name() {
             start_task(session, format!("{prefix}slow_compute"), json!({ "seconds": 600 })).await;
             assert_eq!(listed(session).await, 1, "{path}");
         }
-        assert!(clients.gateway.host.status("files").lines.is_empty(), "{path}: all share");
+        assert!(clients.gateway.host.status("files").caller_connections.is_empty(), "{path}: all share");
         clients.file.revoke("ada").unwrap();
         let ada = client_with_new_key(&clients, "ada", path).await.start_session_with(json!({})).await;
         assert_eq!((listed(&ada).await, listed(&bob).await), (0, 1), "{path}");
@@ -251,14 +251,14 @@ async fn caller_connections_end_when_the_key_is_revoked() {
     };
     called(&clients.ada("/mcp")).await;
     called(&clients.bob("/mcp")).await;
-    assert_eq!(clients.gateway.host.status("files").lines.len(), 2);
+    assert_eq!(clients.gateway.host.status("files").caller_connections.len(), 2);
     clients.file.revoke("ada").unwrap();
     // A new client of the same name does not get her connection, even if it connects at once.
     let ada = clients.gateway.raw_client("/mcp", Some(clients.file.add("ada", None, None).unwrap().expose()));
     within("the new key", called(&ada)).await;
-    let lines = || clients.gateway.host.status("files").lines.len();
+    let connections = || clients.gateway.host.status("files").caller_connections.len();
     within("the end of her connection", async {
-        while lines() != 2 {
+        while connections() != 2 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     })
@@ -271,7 +271,7 @@ async fn caller_connections_end_when_the_key_is_revoked() {
     assert!(old != new && bobs != new && new == again, "{sessions:?}");
     clients.file.revoke("ada").unwrap();
     within("the end of the new connection", async {
-        while lines() != 1 {
+        while connections() != 1 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     })
@@ -300,8 +300,12 @@ async fn call_with_an_unanswered_server_request_expires_on_both_sides() {
         if revision == Revision::V2025_11_25 {
             wait_for(&tap, r#""action":"cancel""#).await;
         }
-        let lines = || clients.gateway.host.status("files").lines;
-        assert!(lines().iter().all(|line| line.calls == 0 && line.parked == 0), "{:?}", lines());
+        let connections = || clients.gateway.host.status("files").caller_connections;
+        assert!(
+            connections().iter().all(|connection| connection.calls == 0 && connection.parked == 0),
+            "{:?}",
+            connections()
+        );
         let mut retry = call.clone();
         retry["requestState"] = asked["result"]["requestState"].clone();
         retry["inputResponses"] = json!({ key: { "action": "accept", "content": { "username": "ada" } } });

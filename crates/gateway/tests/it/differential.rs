@@ -26,7 +26,7 @@ use toolway_wire::{
 
 use self::{
     edits::Edits,
-    heard::{Listener, Observed},
+    observed::{Listener, Observed},
     servers::Compared,
 };
 use crate::{scripted_user::ScriptedUser, test_gateway::TestGateway};

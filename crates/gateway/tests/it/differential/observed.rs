@@ -15,7 +15,7 @@ use toolway_wire::{
     up::Peer,
 };
 
-use super::{TO_START, traffic::Watched};
+use super::{START_TIMEOUT, traffic::Watched};
 use crate::scripted_user::ScriptedUser;
 
 /// A client of one server, with the user that answers server requests.
@@ -52,7 +52,7 @@ impl Listener {
         let mut exchange = self.peer.open(request(method, params), ExchangeTimeouts::call());
         let mut meanwhile = Vec::new();
         let end = loop {
-            let happening = tokio::time::timeout(TO_START, exchange.next()).await;
+            let happening = tokio::time::timeout(START_TIMEOUT, exchange.next()).await;
             match happening.unwrap_or_else(|_| panic!("{method} takes too long")) {
                 Some(ExchangeEvent::Progress(step)) => meanwhile.push(named("progress", &step)),
                 Some(ExchangeEvent::Log(line)) => meanwhile.push(named("log", &line)),

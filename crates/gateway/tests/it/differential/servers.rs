@@ -49,7 +49,7 @@ pub(super) async fn all(folder: &Path) -> Vec<Compared> {
         let words = ["-m", "mcp_server_time", "--local-timezone", "Etc/UTC"];
         all.push(python("mcp-server-time", &words, folder).with(era, traffic::time()));
         all.push(python("fastmcp", &script("fastmcp_server.py"), folder).with(era, traffic::fastmcp()));
-        all.push(started("rmcp", &built("rmcp-peer"), &["stdio", "--era", word], folder).with(era, traffic::rmcp()));
+        all.push(started("rmcp", &built("rmcp-peer"), &["stdio", "--era", option], folder).with(era, traffic::rmcp()));
     }
     let words = script("python_sdk_server.py");
     all.push(python("python sdk", &words, folder).with(EraChoice::Modern, traffic::python_sdk()));
