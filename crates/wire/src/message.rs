@@ -217,7 +217,7 @@ impl Envelope {
         meta.map(|meta| meta.kinds).unwrap_or_default()
     }
 
-    /// What was found in `params`, if they are an object.
+    /// Summary of the params; an error if two parsers could read them differently.
     pub(crate) fn params_summary(&self) -> Result<ParamsSummary, RequestProblem> {
         match (&self.params_scan, &self.body) {
             (Some(params_scan), _) => params_scan.seen.clone(),
@@ -254,7 +254,7 @@ impl Envelope {
     }
 }
 
-/// The method, if it is a common one; then its text need not be decoded.
+/// The static text of a common method, which then needs neither a copy nor encoding; `None` for other methods.
 pub(crate) fn common_method(method: &[u8]) -> Option<&'static str> {
     const COMMON: [&str; 4] = ["tools/call", "resources/read", "prompts/get", "tools/list"];
     COMMON.into_iter().find(|common| common.as_bytes() == method)

@@ -177,7 +177,7 @@ impl TaskStatus {
     }
 
     /// Whether the task is finished.
-    pub fn is_over(self) -> bool {
+    pub fn is_finished(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 }

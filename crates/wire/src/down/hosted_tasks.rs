@@ -176,7 +176,7 @@ impl HostedTasks {
 /// The task of this principal to evict: finished, its end seen, unchanged for the longest time.
 fn find_evictable(tasks: &HashMap<String, Entry>, principal: &str) -> Option<String> {
     let own = tasks.iter().filter(|(_, entry)| *entry.principal == *principal && entry.seen.load(Ordering::Relaxed));
-    let over = own.map(|(id, entry)| (entry.hosted.snapshot(), id)).filter(|(task, _)| task.status.is_over());
+    let over = own.map(|(id, entry)| (entry.hosted.snapshot(), id)).filter(|(task, _)| task.status.is_finished());
     over.min_by(|(one, _), (other, _)| one.updated.cmp(&other.updated)).map(|(_, id)| id.clone())
 }
 
@@ -196,7 +196,7 @@ impl Tasks for HostedTasks {
     ) -> BoxFuture<'a, Result<Task, TaskError>> {
         let seen = self.with(id, caller, |entry| {
             let task = entry.hosted.snapshot();
-            entry.seen.fetch_or(task.status.is_over(), Ordering::Relaxed);
+            entry.seen.fetch_or(task.status.is_finished(), Ordering::Relaxed);
             task
         });
         Box::pin(future::ready(seen))

@@ -157,12 +157,12 @@ pub(super) fn in_session(
 /// In a session, cancelling a finished task is an error, and a cancelled task is reported as such at once.
 async fn cancel_in_session(tasks: &dyn Tasks, id: &str, caller: &Caller) -> Result<Raw, TaskError> {
     let before = tasks.get(id, TaskDetail::Status, caller).await?;
-    if before.status.is_over() {
+    if before.status.is_finished() {
         let message = format!("the task is already finished: {}", before.status);
         return Err(TaskError::Refused(RpcError::new(RpcError::INVALID_PARAMS, &message)));
     }
     let mut task = tasks.cancel(id, caller).await?;
-    if !task.status.is_over() {
+    if !task.status.is_finished() {
         task.touch(TaskStatus::Cancelled);
     }
     Ok(codec::legacy(&task))

@@ -74,9 +74,9 @@ pub struct Prompt {
 /// One argument of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptArgument {
-    /// Name on the server.
+    /// Name of the argument.
     pub name: String,
-    /// Title for users.
+    /// Description for users.
     pub description: Option<String>,
     /// Whether the prompt needs it.
     pub required: bool,

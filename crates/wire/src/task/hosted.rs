@@ -151,7 +151,7 @@ impl HostedTask {
     fn end(&self, status: TaskStatus, content: TaskContent) {
         let mut unanswered = Vec::new();
         self.change(|state| {
-            if !state.task.status.is_over() {
+            if !state.task.status.is_finished() {
                 unanswered = std::mem::take(&mut state.server_requests);
                 state.task.status = status;
                 state.task.content = content;
@@ -164,7 +164,7 @@ impl HostedTask {
         let mut state = self.state.lock();
         act(&mut state);
         let status = match state.task.status {
-            over if over.is_over() => over,
+            finished if finished.is_finished() => finished,
             _ if state.server_requests.is_empty() => TaskStatus::Working,
             _ => TaskStatus::InputRequired,
         };

@@ -113,7 +113,7 @@ impl PeerTasks {
             (TaskModel::SessionStream, Ok(result)) => read(&result),
             (TaskModel::Polled, Ok(_)) => self.get(id, TaskDetail::Full).await,
             (TaskModel::SessionStream, Err(problem)) => match self.get(id, TaskDetail::Status).await {
-                Ok(task) if task.status.is_over() => Ok(task),
+                Ok(task) if task.status.is_finished() => Ok(task),
                 _ => Err(problem),
             },
             (TaskModel::Polled, Err(problem)) => Err(problem),
@@ -147,8 +147,8 @@ impl PeerTasks {
             }
             TaskStatus::Completed | TaskStatus::Failed => {
                 let current =
-                    self.start_following(&task)?.until(CONTENT_TIMEOUT, |current| current.status.is_over()).await;
-                if !current.status.is_over() {
+                    self.start_following(&task)?.until(CONTENT_TIMEOUT, |current| current.status.is_finished()).await;
+                if !current.status.is_finished() {
                     return Err(
                         WireError::protocol("the task has ended, but the server does not send its result").into()
                     );

@@ -20,7 +20,7 @@ use toolway_wire::{
 
 use crate::{
     raw_clients::{call, notification, request, stateless},
-    socket_clients::{Open, Served},
+    socket_clients::{OpenResponse, SocketServer},
     test_service::TestService,
 };
 
@@ -51,13 +51,13 @@ impl Service for Annotated {
     }
 }
 
-async fn served() -> (Arc<TestService>, Served) {
+async fn served() -> (Arc<TestService>, SocketServer) {
     let parrot = TestService::new();
     let limits = Limits { message_bytes: 4_000, depth: 20, ..Limits::default() };
     let downstream = DownstreamOptions { limits, ..DownstreamOptions::default() };
     let paths = HttpSsePaths { stream: "/sse".to_owned(), messages: "/messages".to_owned() };
     let options = HttpDownstreamOptions { downstream, http_sse: Some(paths), ..HttpDownstreamOptions::default() };
-    (Arc::clone(&parrot), Served::start(Arc::new(Annotated(parrot)), options).await)
+    (Arc::clone(&parrot), SocketServer::start(Arc::new(Annotated(parrot)), options).await)
 }
 
 fn good() -> String {
@@ -72,7 +72,7 @@ fn headers<'a>(changed: &[(&'a str, Option<&'a str>)]) -> Vec<(&'a str, &'a str)
     kept.chain(changed.iter().filter_map(|(name, value)| Some((*name, (*value)?)))).collect()
 }
 
-async fn outcome(reply: Open) -> (u16, Option<i64>) {
+async fn outcome(reply: OpenResponse) -> (u16, Option<i64>) {
     let status = reply.status;
     let json = reply.headers.get("content-type").is_some_and(|kind| kind == "application/json");
     let code = if json { reply.whole().await["error"]["code"].as_i64() } else { None };
@@ -214,7 +214,7 @@ async fn http_sse_clients_have_a_stream_and_a_post_path() {
 
 #[tokio::test]
 async fn http_sse_is_disabled_by_default() {
-    let served = Served::start(TestService::new(), HttpDownstreamOptions::default()).await;
+    let served = SocketServer::start(TestService::new(), HttpDownstreamOptions::default()).await;
     assert_eq!(served.send_to("/sse", "GET", &[], "").await.status, 404);
 }
 

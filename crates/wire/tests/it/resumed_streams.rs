@@ -7,12 +7,12 @@ use toolway_wire::down::http::HttpDownstreamOptions;
 
 use crate::{
     raw_clients::{call, stateless},
-    socket_clients::Served,
+    socket_clients::SocketServer,
     test_service::TestService,
 };
 
-async fn parrot() -> Served {
-    let mut served = Served::start(TestService::new(), HttpDownstreamOptions::default()).await;
+async fn serve_test_service() -> SocketServer {
+    let mut served = SocketServer::start(TestService::new(), HttpDownstreamOptions::default()).await;
     served.begin().await;
     served
 }
@@ -25,7 +25,7 @@ fn counting(id: u64) -> Value {
 
 #[tokio::test]
 async fn stream_begins_with_an_id_and_every_event_has_its_own() {
-    let served = parrot().await;
+    let served = serve_test_service().await;
     let (mut first, mut second) = (served.post(&counting(1)).await, served.post(&counting(2)).await);
     let mut seen = Vec::new();
     for stream in [&mut first, &mut second] {
@@ -45,7 +45,7 @@ async fn stream_begins_with_an_id_and_every_event_has_its_own() {
 
 #[tokio::test]
 async fn interrupted_stream_is_resumed_where_it_broke() {
-    let served = parrot().await;
+    let served = serve_test_service().await;
     let mut stream = served.post(&counting(1)).await;
     let mut places = vec![stream.event().await.unwrap().id.unwrap()];
     let mut said = Vec::new();
@@ -67,7 +67,7 @@ async fn interrupted_stream_is_resumed_where_it_broke() {
 
 #[tokio::test]
 async fn unknown_event_id_is_gone() {
-    let served = parrot().await;
+    let served = serve_test_service().await;
     for place in ["7-1", "0-99", "nonsense", "", "1-", "-1", "99999999999999999999-1"] {
         assert_eq!(served.resume(place).await.status, 410, "{place}");
     }
@@ -76,7 +76,7 @@ async fn unknown_event_id_is_gone() {
 
 #[tokio::test]
 async fn call_continues_without_a_reader_and_its_response_waits() {
-    let served = parrot().await;
+    let served = serve_test_service().await;
     let mut stream = served.post(&call(1, "ask")).await;
     let place = stream.event().await.unwrap().id.unwrap();
     let question = stream.message().await.unwrap();
@@ -98,7 +98,7 @@ async fn call_continues_without_a_reader_and_its_response_waits() {
 
 #[tokio::test]
 async fn standing_stream_is_taken_over_with_its_event_id() {
-    let served = parrot().await;
+    let served = serve_test_service().await;
     let mut standing = served.in_session("GET", &[], &Value::Null).await;
     let place = standing.event().await.unwrap().id.unwrap();
     assert_eq!(served.in_session("GET", &[], &Value::Null).await.status, 409, "there is one");
@@ -113,7 +113,7 @@ async fn standing_stream_is_taken_over_with_its_event_id() {
 
 #[tokio::test]
 async fn another_session_cannot_resume_a_stream() {
-    let mut served = parrot().await;
+    let mut served = serve_test_service().await;
     let mut stream = served.post(&counting(1)).await;
     let place = stream.event().await.unwrap().id.unwrap();
     served.session = None;
@@ -125,7 +125,7 @@ async fn another_session_cannot_resume_a_stream() {
 #[tokio::test]
 async fn disconnect_cancels_only_a_stateless_call() {
     let parrot = TestService::new();
-    let mut served = Served::start(parrot.clone(), HttpDownstreamOptions::default()).await;
+    let mut served = SocketServer::start(parrot.clone(), HttpDownstreamOptions::default()).await;
     served.begin().await;
     let waiting = tokio::time::timeout(Duration::from_millis(200), served.post(&call(1, "wait"))).await;
     assert!(waiting.is_err(), "the client disconnects before the response");

@@ -19,7 +19,7 @@ use toolway_wire::{
 
 use crate::{
     raw_clients::{RawStdioClient, call, refused, request, stateless},
-    socket_clients::Served,
+    socket_clients::SocketServer,
     test_service::TestService,
 };
 
@@ -32,7 +32,7 @@ fn listening(id: u64) -> Value {
 
 #[tokio::test]
 async fn active_requests_may_finish_during_shutdown() {
-    let mut served = Served::start(TestService::new(), HttpDownstreamOptions::default()).await;
+    let mut served = SocketServer::start(TestService::new(), HttpDownstreamOptions::default()).await;
     served.begin().await;
     let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "subscriptions/listen")];
     let mut listen = served.send("POST", &headers, listening(5).to_string()).await;
@@ -57,7 +57,8 @@ async fn requests_that_exceed_the_drain_timeout_are_cancelled() {
     let parrot = TestService::new();
     let downstream = DownstreamOptions { drain: Duration::from_millis(200), ..DownstreamOptions::default() };
     let served =
-        Served::start(parrot.clone(), HttpDownstreamOptions { downstream, ..HttpDownstreamOptions::default() }).await;
+        SocketServer::start(parrot.clone(), HttpDownstreamOptions { downstream, ..HttpDownstreamOptions::default() })
+            .await;
     let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", "wait")];
     let _stuck = served.post_and_ignore(&headers, &stateless(call(1, "wait"), MODERN)).await;
     while parrot.seen().is_empty() {
@@ -198,7 +199,7 @@ async fn panic_of_a_service_is_answered_and_affects_no_other_request() {
 
 #[tokio::test]
 async fn http_connection_survives_a_panic_of_the_service() {
-    let served = Served::start(Arc::new(Panicking), HttpDownstreamOptions::default()).await;
+    let served = SocketServer::start(Arc::new(Panicking), HttpDownstreamOptions::default()).await;
     for name in ["opened", "polled", "any"] {
         let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", name)];
         let reply = served.send("POST", &headers, stateless(call(1, name), MODERN).to_string()).await;

@@ -8,7 +8,7 @@ use toolway_wire::down::{DownstreamOptions, http::HttpDownstreamOptions};
 
 use crate::{
     raw_clients::{call, request, stateless},
-    socket_clients::Served,
+    socket_clients::SocketServer,
     test_service::TestService,
 };
 
@@ -21,10 +21,10 @@ fn calling(tool: &'static str) -> ([(&'static str, &'static str); 3], Value) {
     ([("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", tool)], message)
 }
 
-async fn served(write_timeout: Duration) -> (std::sync::Arc<TestService>, Served) {
+async fn served(write_timeout: Duration) -> (std::sync::Arc<TestService>, SocketServer) {
     let parrot = TestService::new();
     let options = HttpDownstreamOptions { write_timeout, ..HttpDownstreamOptions::default() };
-    let mut served = Served::start(parrot.clone(), options).await;
+    let mut served = SocketServer::start(parrot.clone(), options).await;
     served.begin().await;
     (parrot, served)
 }
@@ -82,9 +82,11 @@ async fn unread_connection_is_closed_and_a_stateful_response_can_be_resumed() {
 #[tokio::test]
 async fn silent_stream_sends_keep_alive_comments() {
     let downstream = DownstreamOptions { keep_alive: Duration::from_millis(50), ..DownstreamOptions::default() };
-    let mut served =
-        Served::start(TestService::new(), HttpDownstreamOptions { downstream, ..HttpDownstreamOptions::default() })
-            .await;
+    let mut served = SocketServer::start(
+        TestService::new(),
+        HttpDownstreamOptions { downstream, ..HttpDownstreamOptions::default() },
+    )
+    .await;
     served.begin().await;
     let (headers, message) = calling("wait");
     let standing = served.in_session("GET", &[], &Value::Null).await;

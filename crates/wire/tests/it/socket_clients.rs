@@ -26,7 +26,7 @@ use crate::raw_clients::{notification, request};
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A downstream behind a socket.
-pub(crate) struct Served {
+pub(crate) struct SocketServer {
     pub(crate) authority: String,
     pub(crate) session: Option<String>,
     stop: CancellationToken,
@@ -34,7 +34,7 @@ pub(crate) struct Served {
 }
 
 /// A response being read; dropping it closes its connection.
-pub(crate) struct Open {
+pub(crate) struct OpenResponse {
     pub(crate) status: u16,
     pub(crate) headers: http::HeaderMap,
     body: Incoming,
@@ -43,7 +43,7 @@ pub(crate) struct Open {
     _connection: AbortOnDropHandle<()>,
 }
 
-impl Served {
+impl SocketServer {
     pub(crate) async fn start(service: Arc<dyn Service>, options: HttpDownstreamOptions) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let authority = listener.local_addr().unwrap().to_string();
@@ -77,18 +77,18 @@ impl Served {
     }
 
     /// Sends a request on a new connection.
-    pub(crate) async fn send(&self, method: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Open {
+    pub(crate) async fn send(&self, method: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> OpenResponse {
         self.send_to("/mcp", method, headers, body).await
     }
 
-    /// As [`Served::send`], to this path; as JSON unless a header differs.
+    /// As [`SocketServer::send`], to this path; as JSON unless a header differs.
     pub(crate) async fn send_to(
         &self,
         path: &str,
         method: &str,
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> Open {
+    ) -> OpenResponse {
         let stream = TcpStream::connect(&self.authority).await.unwrap();
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         let connection = tokio::runtime::Handle::current().spawn(async move { drop(connection.await) });
@@ -102,7 +102,7 @@ impl Served {
         let request = request.body(Full::new(body.into())).unwrap();
         let response = tokio::time::timeout(TIMEOUT, sender.send_request(request)).await.expect("a response").unwrap();
         let (parts, body) = response.into_parts();
-        Open {
+        OpenResponse {
             status: parts.status.as_u16(),
             headers: parts.headers,
             body,
@@ -112,18 +112,18 @@ impl Served {
         }
     }
 
-    /// As [`Served::send`], with the session id.
-    pub(crate) async fn in_session(&self, method: &str, headers: &[(&str, &str)], message: &Value) -> Open {
+    /// As [`SocketServer::send`], with the session id.
+    pub(crate) async fn in_session(&self, method: &str, headers: &[(&str, &str)], message: &Value) -> OpenResponse {
         let session = self.session.as_deref().map(|session| ("mcp-session-id", session));
         let headers: Vec<_> = headers.iter().copied().chain(session).collect();
         self.send(method, &headers, message.to_string()).await
     }
 
-    pub(crate) async fn post(&self, message: &Value) -> Open {
+    pub(crate) async fn post(&self, message: &Value) -> OpenResponse {
         self.in_session("POST", &[], message).await
     }
 
-    pub(crate) async fn resume(&self, last: &str) -> Open {
+    pub(crate) async fn resume(&self, last: &str) -> OpenResponse {
         self.in_session("GET", &[("last-event-id", last)], &Value::Null).await
     }
 
@@ -137,7 +137,7 @@ impl Served {
     }
 }
 
-impl Open {
+impl OpenResponse {
     /// The next event; `None` at the end.
     pub(crate) async fn event(&mut self) -> Option<SseEvent> {
         while self.events.is_empty() {

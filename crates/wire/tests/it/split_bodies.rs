@@ -11,7 +11,7 @@ use toolway_wire::down::http::HttpDownstreamOptions;
 
 use crate::{
     raw_clients::{call, stateless},
-    socket_clients::Served,
+    socket_clients::SocketServer,
     test_service::TestService,
 };
 
@@ -19,7 +19,7 @@ const MODERN: &str = "2026-07-28";
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Opens a connection and sends the head of a call; returns the body to send.
-async fn send_head(served: &Served, size: usize, framing: impl Fn(usize) -> String) -> (TcpStream, String) {
+async fn send_head(served: &SocketServer, size: usize, framing: impl Fn(usize) -> String) -> (TcpStream, String) {
     let mut message = stateless(call(1, "echo"), MODERN);
     message["params"]["arguments"] = json!({ "text": "x".repeat(size) });
     let (authority, body) = (&served.authority, message.to_string());
@@ -50,7 +50,7 @@ async fn receives(stream: &mut TcpStream, text: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn body_in_pieces_is_accepted() {
-    let served = Served::start(TestService::new(), HttpDownstreamOptions::default()).await;
+    let served = SocketServer::start(TestService::new(), HttpDownstreamOptions::default()).await;
     for size in [1, 100_000, 1_000_000] {
         let (mut stream, body) = send_head(&served, size, |length| format!("content-length: {length}\r\n")).await;
         for piece in body.as_bytes().chunks(body.len() / 3 + 1) {
@@ -64,7 +64,7 @@ async fn body_in_pieces_is_accepted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn chunked_body_is_accepted() {
-    let served = Served::start(TestService::new(), HttpDownstreamOptions::default()).await;
+    let served = SocketServer::start(TestService::new(), HttpDownstreamOptions::default()).await;
     for size in [1, 100_000] {
         let (mut stream, body) = send_head(&served, size, |_| "transfer-encoding: chunked\r\n".to_owned()).await;
         for piece in body.as_bytes().chunks(body.len() / 3 + 1) {
@@ -80,7 +80,7 @@ async fn chunked_body_is_accepted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn body_after_100_continue_is_accepted() {
-    let served = Served::start(TestService::new(), HttpDownstreamOptions::default()).await;
+    let served = SocketServer::start(TestService::new(), HttpDownstreamOptions::default()).await;
     let framing = |length| format!("content-length: {length}\r\nexpect: 100-continue\r\n");
     let (mut stream, body) = send_head(&served, 100_000, framing).await;
     assert!(receives(&mut stream, "100 Continue").await);

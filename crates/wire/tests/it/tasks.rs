@@ -180,6 +180,6 @@ async fn dropping_a_follower_does_not_stop_the_task() {
             panic!("{name}")
         };
         drop((ask, following));
-        assert!(!tasks.get(&id, TaskDetail::Status).await.unwrap().status.is_over(), "{name}");
+        assert!(!tasks.get(&id, TaskDetail::Status).await.unwrap().status.is_finished(), "{name}");
     }
 }

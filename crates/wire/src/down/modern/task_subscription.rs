@@ -63,7 +63,7 @@ async fn watch_task(downstream: Arc<Downstream>, caller: Caller, mut task: Task,
     loop {
         let Some(tasks) = downstream.service.tasks(&caller) else { return };
         let known = codec::modern_whole(&task);
-        if task.status.is_over() {
+        if task.status.is_finished() {
             return;
         }
         tasks.wait_for_change(&task, &caller).await;

@@ -42,7 +42,7 @@ impl Service for TaskService {
         match request.handover {
             Handover::Never => work,
             Handover::Allowed => self.hand_over(work, None, caller),
-            Handover::Wanted(keeps) => self.hand_over(work, keeps, caller),
+            Handover::Wanted(ttl) => self.hand_over(work, ttl, caller),
         }
     }
 
@@ -59,10 +59,10 @@ impl Service for TaskService {
 }
 
 impl TaskService {
-    fn hand_over(&self, work: Exchange, keeps: Option<std::time::Duration>, caller: &Caller) -> Exchange {
+    fn hand_over(&self, work: Exchange, ttl: Option<std::time::Duration>, caller: &Caller) -> Exchange {
         // Stateless requests have no lifetime; the same one is used in both eras.
-        let keeps = keeps.unwrap_or(std::time::Duration::from_secs(60));
-        let task = self.0.start(work, Some(keeps), caller).unwrap();
+        let ttl = ttl.unwrap_or(std::time::Duration::from_secs(60));
+        let task = self.0.start(work, Some(ttl), caller).unwrap();
         Exchange::ended(Outcome::HandedOff(Box::new(task)))
     }
 }

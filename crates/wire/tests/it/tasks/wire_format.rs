@@ -1,4 +1,4 @@
-//! RawStdioClient format of tasks in each era.
+//! Wire format of tasks in each era.
 
 use std::sync::Arc;
 
