@@ -191,7 +191,9 @@ fn annotation(schema: &Raw, value: &Raw, path: &[String], place: Place) -> Resul
     if place == Place::Elsewhere || path.is_empty() {
         return invalid("not reachable through `properties` alone");
     }
-    let Some(text) = value.as_str().filter(|text| !text.is_empty()) else { return invalid("must be a non-empty string") };
+    let Some(text) = value.as_str().filter(|text| !text.is_empty()) else {
+        return invalid("must be a non-empty string");
+    };
     let Ok(name) = HeaderName::try_from(format!("mcp-param-{text}")) else { return invalid("not a valid header name") };
     let kind = schema.get("type");
     match kind.as_ref().and_then(Raw::as_str).as_deref() {

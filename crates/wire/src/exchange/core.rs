@@ -14,7 +14,10 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::Instant};
 
-use super::{Answer, ServerRequest, ServerRequestId, ExchangeEvent, Outcome, ServerRequestDetails, ExchangeTimeouts, timeouts::ExchangeClock};
+use super::{
+    Answer, ExchangeEvent, ExchangeTimeouts, Outcome, ServerRequest, ServerRequestDetails, ServerRequestId,
+    timeouts::ExchangeClock,
+};
 use crate::error::TimeoutKind;
 
 type OnCancel = Box<dyn FnOnce(&str) + Send>;
@@ -61,7 +64,10 @@ impl Core {
     }
 
     /// Returns the next event. Without one, registers the caller's waker and returns the timeout that expires first.
-    pub(super) fn poll(&self, context: &Context<'_>) -> Result<ExchangeEvent, Option<(Instant, TimeoutKind, Duration)>> {
+    pub(super) fn poll(
+        &self,
+        context: &Context<'_>,
+    ) -> Result<ExchangeEvent, Option<(Instant, TimeoutKind, Duration)>> {
         let mut state = self.state.lock();
         if let Some(event) = state.queue.pop_front() {
             return Ok(event);
@@ -91,7 +97,8 @@ impl Core {
         }
         state.clock.record_activity();
         if self.unread <= state.queue.len() {
-            let droppable = |queued: &ExchangeEvent| matches!(queued, ExchangeEvent::Progress(_) | ExchangeEvent::Log(_));
+            let droppable =
+                |queued: &ExchangeEvent| matches!(queued, ExchangeEvent::Progress(_) | ExchangeEvent::Log(_));
             if let Some(oldest) = state.queue.iter().position(droppable) {
                 state.queue.remove(oldest);
                 state.missed += 1;

@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt, str::FromStr, time::Duration};
 use crate::{
     json::Raw,
     message::{
-        ClientCapabilities, RequestProblem, ParamsSummary, meta, refuse_ambiguity,
+        ClientCapabilities, ParamsSummary, RequestProblem, meta, refuse_ambiguity,
         splice::{self, Edit},
     },
 };

@@ -96,7 +96,9 @@ impl Answer {
         match self {
             Self::Given(given) => Ok(given),
             Self::Refused(error) => Err(error),
-            Self::Unavailable => Err(RpcError::new(RpcError::INTERNAL, "no handler is available to answer this request")),
+            Self::Unavailable => {
+                Err(RpcError::new(RpcError::INTERNAL, "no handler is available to answer this request"))
+            }
         }
     }
 

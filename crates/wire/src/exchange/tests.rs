@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use super::{Answer, ServerRequestId, ExchangeInterceptor, Cause, Exchange, Feed, ExchangeEvent, Outcome, ServerRequestDetails, ExchangeTimeouts, pair};
+use super::{
+    Answer, Cause, Exchange, ExchangeEvent, ExchangeInterceptor, ExchangeTimeouts, Feed, Outcome, ServerRequestDetails,
+    ServerRequestId, pair,
+};
 use crate::{error::TimeoutKind, json::Raw};
 
 fn raw(text: &str) -> Raw {
@@ -17,7 +20,13 @@ fn raw(text: &str) -> Raw {
 }
 
 fn details() -> ServerRequestDetails {
-    ServerRequestDetails { id: ServerRequestId(1), key: None, method: "roots/list".to_owned(), params: None, cause: Cause::Request }
+    ServerRequestDetails {
+        id: ServerRequestId(1),
+        key: None,
+        method: "roots/list".to_owned(),
+        params: None,
+        cause: Cause::Request,
+    }
 }
 
 fn timeouts() -> ExchangeTimeouts {
@@ -42,7 +51,9 @@ async fn events_arrive_in_order_with_one_outcome() {
     feed.progress(raw(r#"{"progress":2}"#));
     assert!(matches!(exchange.next().await, Some(ExchangeEvent::Progress(_))));
     assert!(matches!(exchange.next().await, Some(ExchangeEvent::Log(_))));
-    assert!(matches!(exchange.next().await, Some(ExchangeEvent::Ended(Outcome::Answered(one))) if one.as_u64() == Some(1)));
+    assert!(
+        matches!(exchange.next().await, Some(ExchangeEvent::Ended(Outcome::Answered(one))) if one.as_u64() == Some(1))
+    );
     assert!(exchange.next().await.is_none());
 }
 
