@@ -1,11 +1,11 @@
-//! A process that uses a sealed vault, for the stories: `vault_process <role> <folder> <principal> [<number>]`.
+//! A process that uses an encrypted vault, for the tests: `vault_process <role> <folder> <principal> [<number>]`.
 //!
 //! | role | what it does |
 //! |---|---|
-//! | `keep` | keeps so many credentials, each under a key of its own |
-//! | `rewrite` | keeps the credential of one key again and again, and says the number of each; until it is killed |
-//! | `count` | takes the turn so often, and adds one to the file `count` in each; fails when it was not alone |
-//! | `hold` | takes the turn, says so, and waits to be killed |
+//! | `keep` | stores `number` credentials, each under its own key |
+//! | `rewrite` | stores the credential of one key repeatedly and prints the number of each, until it is killed |
+//! | `count` | takes the lock `number` times and increments the file `count` each time; fails if it was not exclusive |
+//! | `hold` | takes the lock, prints `held`, and waits to be killed |
 
 use std::{
     fs, future,
@@ -29,14 +29,14 @@ fn key(principal: &str) -> CredentialKey {
     }
 }
 
-/// A line that the story reads.
-fn say(text: &str) -> io::Result<()> {
+/// Prints a line that the test reads.
+fn print_line(text: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
     writeln!(output, "{text}")?;
     output.flush()
 }
 
-/// A credential that shows whether it is whole.
+/// A credential whose completeness can be checked.
 fn numbered(number: usize) -> Secret {
     Secret::new(format!("{number}:{}", number.to_string().repeat(100 + number % 7000)))
 }
@@ -51,7 +51,7 @@ async fn keep(vault: &SealedVault, principal: &str, number: usize) -> Result<(),
 async fn rewrite(vault: &SealedVault, principal: &str) -> Result<(), Problem> {
     for number in 1.. {
         vault.store(&key(principal), numbered(number)).await?;
-        say(&number.to_string())?;
+        print_line(&number.to_string())?;
     }
     Ok(())
 }
@@ -59,20 +59,20 @@ async fn rewrite(vault: &SealedVault, principal: &str) -> Result<(), Problem> {
 async fn count(vault: &SealedVault, folder: &Path, principal: &str, number: usize) -> Result<(), Problem> {
     let (count, busy) = (folder.join("count"), folder.join("busy"));
     for _ in 0..number {
-        let turn = vault.turn(&key(principal)).await?;
+        let lock = vault.lock(&key(principal)).await?;
         fs::File::create_new(&busy)?;
         let before: usize = fs::read_to_string(&count)?.parse()?;
         tokio::task::yield_now().await;
         fs::write(&count, (before + 1).to_string())?;
         fs::remove_file(&busy)?;
-        drop(turn);
+        drop(lock);
     }
     Ok(())
 }
 
 async fn hold(vault: &SealedVault, principal: &str) -> Result<(), Problem> {
-    let _turn = vault.turn(&key(principal)).await?;
-    say("held")?;
+    let _lock = vault.lock(&key(principal)).await?;
+    print_line("held")?;
     future::pending().await
 }
 

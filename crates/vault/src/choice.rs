@@ -1,6 +1,6 @@
-//! Which vault it is: the keychain where it answers, else a sealed file, else memory, and loudly.
+//! Selects the vault: the keychain if it is available, else an encrypted file, else memory with a notice.
 //!
-//! What an operator asked for by name is not replaced by something else: it works or it is an error.
+//! A vault that the operator chose explicitly is never replaced by another one: if it does not work, that is an error.
 
 use std::{fmt, path::PathBuf, str::FromStr, sync::Arc};
 
@@ -8,75 +8,75 @@ use futures_util::future::BoxFuture;
 use tokio::sync::OnceCell;
 use toolway_auth::{
     credential::CredentialKey,
-    vault::{MemoryVault, Turn, Vault, VaultError},
+    vault::{MemoryVault, Vault, VaultError, VaultLock},
 };
 use toolway_config::{Environment, Secret, paths::Paths};
 
 use crate::{
     folder::PrivateFolder,
+    key_locks::KeyLocks,
     keychain::{KeychainProblem, KeychainVault, SystemKeychain},
-    notice::{Listener, Notice},
-    sealed::{Place, SealedVault, SealedWith},
-    turns::Turns,
+    notice::{Notice, NoticeHandler},
+    sealed::{FolderState, SealedVault, SealedWith},
 };
 
-/// Where credentials are to be kept, and what is there to keep them with.
+/// Options of the vault, and what the environment offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VaultOptions {
-    /// What the operator asked for.
-    pub wanted: WantedVault,
-    /// Seals the file in the place of a key file.
+    /// Vault that the operator chose.
+    pub choice: VaultChoice,
+    /// Encrypts the file instead of a key file.
     pub passphrase: Option<Secret>,
-    /// The state directory, where there is one.
+    /// State directory, if there is one.
     pub state: Option<PathBuf>,
-    /// The session's keychain, where there may be one.
+    /// Keychain of the session, if there may be one.
     pub keychain: Option<SystemKeychain>,
 }
 
-/// Which vault an operator asked for.
+/// Vault that the operator chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WantedVault {
-    /// The keychain where it answers, else a sealed file, else memory.
+pub enum VaultChoice {
+    /// The keychain if it is available, else an encrypted file, else memory.
     #[default]
     Auto,
-    /// The operating system's keychain.
+    /// Keychain of the operating system.
     Keychain,
-    /// A sealed file in the state directory.
+    /// Encrypted file in the state directory.
     File,
-    /// Nothing outlives the process.
+    /// Memory: credentials are lost when the process exits.
     Memory,
 }
 
-/// A word that names no vault.
+/// An unknown vault name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a vault is `auto`, `keychain`, `file` or `memory`")]
-pub struct NoSuchVault;
+#[error("the vault must be `auto`, `keychain`, `file` or `memory`")]
+pub struct UnknownVault;
 
-/// A vault that is opened when it is first used: a run that needs no credential asks no keychain.
-pub struct LateVault {
+/// A vault that is opened on first use, so that a run without credentials does not access the keychain.
+pub struct LazyVault {
     options: VaultOptions,
-    listener: Listener,
+    on_notice: NoticeHandler,
     opened: OnceCell<Arc<dyn Vault>>,
 }
 
-/// Our folder in the state directory.
+/// Folder of the vault in the state directory.
 const FOLDER: &str = "vault";
-/// In it, the files of turns.
-const TURNS: &str = "turns";
+/// Folder of the lock files in it.
+const LOCKS: &str = "turns";
 
-/// Opens the vault that is wanted; what a person should hear goes to the listener.
-pub async fn open(options: &VaultOptions, listener: &Listener) -> Result<Arc<dyn Vault>, VaultError> {
-    match options.wanted {
-        WantedVault::Auto => options.best(listener).await,
-        WantedVault::Keychain => {
+/// Opens the vault; notices for the user go to `on_notice`.
+pub async fn open(options: &VaultOptions, on_notice: &NoticeHandler) -> Result<Arc<dyn Vault>, VaultError> {
+    match options.choice {
+        VaultChoice::Auto => options.best(on_notice).await,
+        VaultChoice::Keychain => {
             let refused = |problem: KeychainProblem| failed("the keychain", format!("cannot be used: {problem}"));
-            Ok(Arc::new(options.keychain(listener).await.map_err(refused)?))
+            Ok(Arc::new(options.keychain(on_notice).await.map_err(refused)?))
         }
-        WantedVault::File => match options.file(listener).await? {
+        VaultChoice::File => match options.file(on_notice).await? {
             Ok(vault) => Ok(Arc::new(vault)),
             Err(because) => Err(failed("the state directory", format!("cannot be used: {because}"))),
         },
-        WantedVault::Memory => Ok(Arc::new(MemoryVault::default())),
+        VaultChoice::Memory => Ok(Arc::new(MemoryVault::default())),
     }
 }
 
@@ -87,77 +87,77 @@ fn failed(place: &str, problem: String) -> VaultError {
 // === impl VaultOptions ===
 
 impl VaultOptions {
-    /// What this environment offers, and no wishes.
+    /// Options with what this environment offers, and defaults for the rest.
     pub fn of(environment: &Environment) -> Self {
         let (state, keychain) = (Paths::of(environment).state, SystemKeychain::of(environment));
         Self { state, keychain, ..Self::default() }
     }
 
-    async fn best(&self, listener: &Listener) -> Result<Arc<dyn Vault>, VaultError> {
-        let unused = match self.keychain(listener).await {
+    async fn best(&self, on_notice: &NoticeHandler) -> Result<Arc<dyn Vault>, VaultError> {
+        let unused = match self.keychain(on_notice).await {
             Ok(vault) => return Ok(Arc::new(vault)),
             Err(KeychainProblem::Absent(_)) => None,
             Err(problem) => Some(problem.to_string()),
         };
-        let vault: Arc<dyn Vault> = match self.file(listener).await? {
+        let vault: Arc<dyn Vault> = match self.file(on_notice).await? {
             Ok(vault) => Arc::new(vault),
             Err(because) => {
-                listener(Notice::OnlyMemory { because });
+                on_notice(Notice::OnlyMemory { because });
                 Arc::new(MemoryVault::default())
             }
         };
         if let Some(because) = unused {
-            listener(Notice::KeychainUnused { because, instead: vault.place() });
+            on_notice(Notice::KeychainUnused { because, instead: vault.place() });
         }
         Ok(vault)
     }
 
-    async fn keychain(&self, listener: &Listener) -> Result<KeychainVault, KeychainProblem> {
+    async fn keychain(&self, on_notice: &NoticeHandler) -> Result<KeychainVault, KeychainProblem> {
         let Some(keychain) = &self.keychain else {
-            return Err(KeychainProblem::Absent("no session of a desktop leads to one".to_owned()));
+            return Err(KeychainProblem::Absent("no D-Bus session bus was found".to_owned()));
         };
         keychain.ready().await?;
-        Ok(KeychainVault::new(keychain.clone(), self.turns(listener)))
+        Ok(KeychainVault::new(keychain.clone(), self.locks(on_notice)))
     }
 
-    /// The sealed file, or why nothing can be written.
-    async fn file(&self, listener: &Listener) -> Result<Result<SealedVault, String>, VaultError> {
+    /// The encrypted file, or why nothing can be written.
+    async fn file(&self, on_notice: &NoticeHandler) -> Result<Result<SealedVault, String>, VaultError> {
         let Some(state) = &self.state else {
             return Ok(Err(NO_STATE.to_owned()));
         };
         let with = self.passphrase.clone().map_or(SealedWith::KeyFile, SealedWith::Passphrase);
-        let vault = SealedVault::new(state.join(FOLDER), with, Arc::clone(listener));
+        let vault = SealedVault::new(state.join(FOLDER), with, Arc::clone(on_notice));
         Ok(match vault.probe().await? {
-            Place::Usable => Ok(vault),
-            Place::ReadOnly(because) => Err(because),
+            FolderState::Usable => Ok(vault),
+            FolderState::ReadOnly(because) => Err(because),
         })
     }
 
-    /// Among processes where they have a folder in common.
-    fn turns(&self, listener: &Listener) -> Turns {
-        match self.folder_of_turns() {
-            Ok(folder) => Turns::in_folder(folder.path()),
+    /// Locks across processes if there is a common folder, else within this process.
+    fn locks(&self, on_notice: &NoticeHandler) -> KeyLocks {
+        match self.lock_folder() {
+            Ok(folder) => KeyLocks::in_folder(folder.path()),
             Err(because) => {
-                listener(Notice::TurnsWithinProcess { because });
-                Turns::within_process()
+                on_notice(Notice::LocksWithinProcess { because });
+                KeyLocks::within_process()
             }
         }
     }
 
-    fn folder_of_turns(&self) -> Result<PrivateFolder, String> {
+    fn lock_folder(&self) -> Result<PrivateFolder, String> {
         let outer = PrivateFolder::at(self.state.as_ref().ok_or(NO_STATE)?.join(FOLDER));
-        let inner = PrivateFolder::at(outer.file(TURNS));
-        outer.make().and_then(|()| inner.make()).map_err(|error| error.to_string())?;
+        let inner = PrivateFolder::at(outer.file(LOCKS));
+        outer.create().and_then(|()| inner.create()).map_err(|error| error.to_string())?;
         Ok(inner)
     }
 }
 
-const NO_STATE: &str = "the environment names no home, so there is no state directory";
+const NO_STATE: &str = "there is no state directory; set `HOME` or `XDG_STATE_HOME`";
 
-// === impl WantedVault ===
+// === impl VaultChoice ===
 
-impl FromStr for WantedVault {
-    type Err = NoSuchVault;
+impl FromStr for VaultChoice {
+    type Err = UnknownVault;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
@@ -165,26 +165,26 @@ impl FromStr for WantedVault {
             "keychain" => Ok(Self::Keychain),
             "file" => Ok(Self::File),
             "memory" => Ok(Self::Memory),
-            _ => Err(NoSuchVault),
+            _ => Err(UnknownVault),
         }
     }
 }
 
-// === impl LateVault ===
+// === impl LazyVault ===
 
-impl LateVault {
-    /// A vault with these options, not yet opened.
-    pub fn new(options: VaultOptions, listener: Listener) -> Self {
-        Self { options, listener, opened: OnceCell::new() }
+impl LazyVault {
+    /// A vault with these options, not opened yet.
+    pub fn new(options: VaultOptions, on_notice: NoticeHandler) -> Self {
+        Self { options, on_notice, opened: OnceCell::new() }
     }
 
-    /// The vault, opened by whoever comes first. One that could not be opened is tried again.
+    /// The vault, opened on first use. After a failure the next call tries again.
     async fn vault(&self) -> Result<&Arc<dyn Vault>, VaultError> {
-        self.opened.get_or_try_init(|| open(&self.options, &self.listener)).await
+        self.opened.get_or_try_init(|| open(&self.options, &self.on_notice)).await
     }
 }
 
-impl Vault for LateVault {
+impl Vault for LazyVault {
     fn load<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<Option<Secret>, VaultError>> {
         Box::pin(async move { self.vault().await?.load(key).await })
     }
@@ -201,12 +201,12 @@ impl Vault for LateVault {
         Box::pin(async move { self.vault().await?.all().await })
     }
 
-    fn turn<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<Turn, VaultError>> {
-        Box::pin(async move { self.vault().await?.turn(key).await })
+    fn lock<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<VaultLock, VaultError>> {
+        Box::pin(async move { self.vault().await?.lock(key).await })
     }
 
-    fn forgets(&self) -> bool {
-        self.opened.get().is_some_and(|vault| vault.forgets())
+    fn is_ephemeral(&self) -> bool {
+        self.opened.get().is_some_and(|vault| vault.is_ephemeral())
     }
 
     fn place(&self) -> String {
@@ -214,8 +214,8 @@ impl Vault for LateVault {
     }
 }
 
-impl fmt::Debug for LateVault {
+impl fmt::Debug for LazyVault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LateVault").field("options", &self.options).field("opened", &self.opened).finish()
+        f.debug_struct("LazyVault").field("options", &self.options).field("opened", &self.opened).finish()
     }
 }

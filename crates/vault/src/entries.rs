@@ -1,4 +1,4 @@
-//! The forms in which credentials are kept, within bounds: all of them in a sealed file, or one in a keychain's entry.
+//! Serialized forms of credentials, with size limits: all in an encrypted file, or one per keychain entry.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -10,25 +10,25 @@ use toolway_config::Secret;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entries(pub(crate) BTreeMap<CredentialKey, Secret>);
 
-/// A credential that is not kept, and why.
+/// Why a credential cannot be stored. The message follows the location of the vault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TooMuch {
-    #[error("is full: it keeps {MOST} credentials; sign out where you no longer need it")]
+pub(crate) enum LimitExceeded {
+    #[error("is full: it has {MAX_CREDENTIALS} credentials; run `toolway logout` for servers you no longer use")]
     Entries,
-    #[error("keeps no credential of more than {LARGEST} bytes")]
+    #[error("cannot store a credential of more than {MAX_CREDENTIAL} bytes")]
     Entry,
-    #[error("is full: it keeps {LARGEST_VAULT} bytes; sign out where you no longer need it")]
+    #[error("is full: it has {MAX_VAULT} bytes; run `toolway logout` for servers you no longer use")]
     Bytes,
 }
 
-/// More than any host has servers and users.
-pub(crate) const MOST: usize = 10_000;
-/// Tokens are of some kilobytes; with its key, a credential is smaller than this.
-pub(crate) const LARGEST: usize = 256 * 1024;
-/// What all together may take: it is read and written as a whole.
-pub(crate) const LARGEST_VAULT: usize = 16 * 1024 * 1024;
+/// Maximum number of credentials.
+pub(crate) const MAX_CREDENTIALS: usize = 10_000;
+/// Maximum size of a credential with its key, in bytes.
+pub(crate) const MAX_CREDENTIAL: usize = 256 * 1024;
+/// Maximum size of all credentials in bytes; the file is read and written as a whole.
+pub(crate) const MAX_VAULT: usize = 16 * 1024 * 1024;
 
-/// The form on the disk.
+/// On-disk form of a credential.
 #[derive(Deserialize, Serialize)]
 struct Entry<'a> {
     principal: String,
@@ -42,26 +42,26 @@ struct Entry<'a> {
 // === impl Entries ===
 
 impl Entries {
-    /// Keeps a credential in the place of what was there.
-    pub(crate) fn keep(&mut self, key: &CredentialKey, credential: Secret) -> Result<(), TooMuch> {
-        if LARGEST < size(key, &credential) {
-            return Err(TooMuch::Entry);
+    /// Stores a credential; replaces the previous one under this key.
+    pub(crate) fn keep(&mut self, key: &CredentialKey, credential: Secret) -> Result<(), LimitExceeded> {
+        if MAX_CREDENTIAL < size(key, &credential) {
+            return Err(LimitExceeded::Entry);
         }
-        if MOST <= self.0.len() && !self.0.contains_key(key) {
-            return Err(TooMuch::Entries);
+        if MAX_CREDENTIALS <= self.0.len() && !self.0.contains_key(key) {
+            return Err(LimitExceeded::Entries);
         }
         self.0.insert(key.clone(), credential);
         Ok(())
     }
 
-    /// As bytes to seal.
-    pub(crate) fn write(&self) -> Result<Vec<u8>, TooMuch> {
+    /// Serializes all credentials for encryption.
+    pub(crate) fn write(&self) -> Result<Vec<u8>, LimitExceeded> {
         let entries: Vec<_> = self.0.iter().map(|(key, credential)| Entry::of(key, credential)).collect();
-        let bytes = serde_json::to_vec(&entries).map_err(|_| TooMuch::Bytes)?;
-        if LARGEST_VAULT < bytes.len() { Err(TooMuch::Bytes) } else { Ok(bytes) }
+        let bytes = serde_json::to_vec(&entries).map_err(|_| LimitExceeded::Bytes)?;
+        if MAX_VAULT < bytes.len() { Err(LimitExceeded::Bytes) } else { Ok(bytes) }
     }
 
-    /// From bytes that were sealed. What is wrong with others is not said: it could quote them.
+    /// Parses decrypted bytes. Returns no error details, because they could quote a secret.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let entries: Vec<Entry<'_>> = serde_json::from_slice(bytes).ok()?;
         Some(Self(entries.into_iter().map(Entry::into_parts).collect()))
@@ -80,15 +80,15 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// One credential with its key, as the keychain keeps it.
-pub(crate) fn write_one(key: &CredentialKey, credential: &Secret) -> Result<Secret, TooMuch> {
-    if LARGEST < size(key, credential) {
-        return Err(TooMuch::Entry);
+/// Serializes one credential with its key for the keychain.
+pub(crate) fn write_one(key: &CredentialKey, credential: &Secret) -> Result<Secret, LimitExceeded> {
+    if MAX_CREDENTIAL < size(key, credential) {
+        return Err(LimitExceeded::Entry);
     }
-    serde_json::to_string(&Entry::of(key, credential)).map(Secret::new).map_err(|_| TooMuch::Entry)
+    serde_json::to_string(&Entry::of(key, credential)).map(Secret::new).map_err(|_| LimitExceeded::Entry)
 }
 
-/// Reads what [`write_one`] wrote.
+/// Parses the output of [`write_one`].
 pub(crate) fn read_one(bytes: &[u8]) -> Option<(CredentialKey, Secret)> {
     let entry: Entry<'_> = serde_json::from_slice(bytes).ok()?;
     Some(entry.into_parts())
@@ -104,7 +104,7 @@ mod tests {
     use toolway_auth::credential::CredentialKey;
     use toolway_config::Secret;
 
-    use super::{Entries, LARGEST, LARGEST_VAULT, TooMuch, read_one, write_one};
+    use super::{Entries, LimitExceeded, MAX_CREDENTIAL, MAX_VAULT, read_one, write_one};
 
     fn key(number: usize) -> CredentialKey {
         CredentialKey {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_credentials_can_be_read() {
         let mut entries = Entries::default();
         entries.keep(&key(1), Secret::new("to\"ken\n")).unwrap();
         entries.keep(&key(2), Secret::new("other")).unwrap();
@@ -127,15 +127,15 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_bound_on_one_and_on_all() {
+    fn size_of_one_and_of_all_credentials_is_bounded() {
         let mut entries = Entries::default();
-        let large = Secret::new("x".repeat(LARGEST));
-        assert_eq!(write_one(&key(0), &large), Err(TooMuch::Entry));
-        assert_eq!(entries.keep(&key(0), large), Err(TooMuch::Entry));
-        let almost = Secret::new("x".repeat(LARGEST - 100));
-        for number in 0..=LARGEST_VAULT / LARGEST {
+        let large = Secret::new("x".repeat(MAX_CREDENTIAL));
+        assert_eq!(write_one(&key(0), &large), Err(LimitExceeded::Entry));
+        assert_eq!(entries.keep(&key(0), large), Err(LimitExceeded::Entry));
+        let almost = Secret::new("x".repeat(MAX_CREDENTIAL - 100));
+        for number in 0..=MAX_VAULT / MAX_CREDENTIAL {
             entries.keep(&key(number), almost.clone()).unwrap();
         }
-        assert_eq!(entries.write(), Err(TooMuch::Bytes));
+        assert_eq!(entries.write(), Err(LimitExceeded::Bytes));
     }
 }

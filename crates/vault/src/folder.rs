@@ -1,8 +1,8 @@
-//! A folder of ours in the state directory, and the only way to read and write the files in it.
+//! A private folder in the state directory, and the only access to its files.
 //!
-//! Folder and files are for the user alone; that is looked at whenever one is opened. A file is written beside its
-//! place, brought to the disk and renamed, so that a process that is killed at any moment leaves the old or the new
-//! content whole. Several processes take turns with a lock that dies with its holder.
+//! Folder and files are accessible to the user only; this is checked on every access. A file is written to a temporary
+//! file, synced and renamed, so that a process killed at any moment leaves either the old or the new content. Processes
+//! exclude each other with a file lock, which the system releases when its holder dies.
 
 use std::{
     ffi::OsString,
@@ -15,38 +15,38 @@ use std::{
 
 use toolway_config::ownership;
 
-/// One folder, at a path that came in as a value.
+/// A folder at a given path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PrivateFolder {
     path: PathBuf,
 }
 
-/// The right to write in a folder; let go when it is dropped, or when its holder dies.
+/// The write lock of a folder; released when dropped, or when the process dies.
 #[derive(Debug)]
 pub(crate) struct WriteLock(#[expect(dead_code, reason = "the lock is held as long as the file is open")] File);
 
-/// Why a file is not read or written.
+/// Why a file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FolderError {
     #[error("{} cannot be {doing}: {problem}", path.display())]
     System { path: PathBuf, doing: &'static str, problem: io::Error },
-    #[error("{} is not a plain {kind}", path.display())]
+    #[error("{} is not a regular {kind}", path.display())]
     NotPlain { path: PathBuf, kind: &'static str },
     #[error("{} belongs to another user", path.display())]
     OfAnother { path: PathBuf },
-    #[error("{path} can be read or written by others; run `chmod {mode} {path}`", path = path.display())]
+    #[error("{path} is accessible to other users; run `chmod {mode} {path}`", path = path.display())]
     OpenToOthers { path: PathBuf, mode: &'static str },
     #[error("{} is larger than {most} bytes", path.display())]
     TooLarge { path: PathBuf, most: usize },
-    #[error("{} is locked by another process for longer than {PATIENCE:?}", path.display())]
+    #[error("{} has been locked by another process for more than {LOCK_TIMEOUT:?}", path.display())]
     Locked { path: PathBuf },
 }
 
-/// How long other processes may write before us; each takes a few milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The wait between attempts to get the lock.
-const ATTEMPT: Duration = Duration::from_millis(2);
-/// The file whose lock is the right to write.
+/// Maximum wait for the lock; one write takes a few milliseconds.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval between attempts to get the lock.
+const RETRY_INTERVAL: Duration = Duration::from_millis(2);
+/// Lock file of the folder.
 const LOCK: &str = "lock";
 
 // === impl PrivateFolder ===
@@ -64,20 +64,20 @@ impl PrivateFolder {
         self.path.join(name)
     }
 
-    /// Makes the folder where it is missing; one that is there must be ours alone.
-    pub(crate) fn make(&self) -> Result<(), FolderError> {
-        ownership::make_private_folder(&self.path).map_err(|problem| self.failed("made", problem))?;
+    /// Creates the folder if it is missing; an existing folder must be accessible to the user only.
+    pub(crate) fn create(&self) -> Result<(), FolderError> {
+        ownership::create_private_folder(&self.path).map_err(|problem| self.failed("created", problem))?;
         let found = fs::symlink_metadata(&self.path).map_err(|problem| self.failed("read", problem))?;
         if !found.is_dir() {
             return Err(FolderError::NotPlain { path: self.path.clone(), kind: "folder" });
         }
-        check(&self.path, &found, ownership::user(), "700")
+        check(&self.path, &found, ownership::current_user(), "700")
     }
 
-    /// What stands in a file of at most `most` bytes; `None` where there is no file.
+    /// Reads a file of at most `most` bytes; `None` if it does not exist.
     pub(crate) fn read(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, FolderError> {
         let path = self.file(name);
-        // Looked at before it is opened: to open a pipe would wait for its writer.
+        // Checked before opening: opening a pipe would wait for its writer.
         match fs::symlink_metadata(&path) {
             Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(problem) => return Err(FolderError::System { path, doing: "read", problem }),
@@ -86,59 +86,59 @@ impl PrivateFolder {
         }
         let failed = |problem| FolderError::System { path: path.clone(), doing: "read", problem };
         let file = File::open(&path).map_err(failed)?;
-        check(&path, &file.metadata().map_err(failed)?, ownership::user(), "600")?;
+        check(&path, &file.metadata().map_err(failed)?, ownership::current_user(), "600")?;
         let mut content = Vec::new();
         file.take(most as u64 + 1).read_to_end(&mut content).map_err(failed)?;
         if most < content.len() { Err(FolderError::TooLarge { path, most }) } else { Ok(Some(content)) }
     }
 
-    /// Waits for the right to write; for a thread that may wait.
+    /// Waits for the write lock. Blocks the thread for up to [`LOCK_TIMEOUT`].
     pub(crate) fn lock(&self) -> Result<WriteLock, FolderError> {
-        self.make()?;
+        self.create()?;
         let path = self.file(LOCK);
         let failed = |problem| FolderError::System { path: path.clone(), doing: "locked", problem };
-        // Never removed: whoever waits for it waits for this very file.
-        let file = ownership::to_write_privately().create(true).truncate(false).open(&path).map_err(failed)?;
+        // Never removed: other processes may be waiting for the lock of this file.
+        let file = ownership::private_write_options().create(true).truncate(false).open(&path).map_err(failed)?;
         let began = Instant::now();
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(WriteLock(file)),
                 Err(TryLockError::Error(problem)) => return Err(failed(problem)),
-                Err(TryLockError::WouldBlock) if PATIENCE < began.elapsed() => {
+                Err(TryLockError::WouldBlock) if LOCK_TIMEOUT < began.elapsed() => {
                     return Err(FolderError::Locked { path });
                 }
-                Err(TryLockError::WouldBlock) => thread::sleep(ATTEMPT),
+                Err(TryLockError::WouldBlock) => thread::sleep(RETRY_INTERVAL),
             }
         }
     }
 
-    /// Puts `content` in the place of what stood there; when this returns it is on the disk.
+    /// Replaces the content of a file; it is on disk when this returns.
     pub(crate) fn replace(&self, _lock: &WriteLock, name: &str, content: &[u8]) -> Result<(), FolderError> {
         let path = self.file(name);
         self.write(&path, content).map_err(|problem| FolderError::System { path, doing: "written", problem })
     }
 
     fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
-        let next = beside(path);
-        // What a writer left that was killed.
+        let next = temporary_path(path);
+        // A killed writer may have left one.
         match fs::remove_file(&next) {
             Err(problem) if problem.kind() != io::ErrorKind::NotFound => return Err(problem),
             _ => {}
         }
-        let mut file = ownership::to_write_privately().create_new(true).open(&next)?;
+        let mut file = ownership::private_write_options().create_new(true).open(&next)?;
         file.write_all(content)?;
         file.sync_all()?;
         fs::rename(&next, path)?;
         self.sync()
     }
 
-    /// Brings the names in the folder to the disk.
+    /// Syncs the directory entries to disk.
     #[cfg(unix)]
     fn sync(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()
     }
 
-    /// A folder cannot be opened here; the system brings names to the disk in order.
+    /// A folder cannot be opened as a file on this system, which writes directory entries in order.
     #[cfg(not(unix))]
     fn sync(&self) -> io::Result<()> {
         Ok(())
@@ -150,16 +150,16 @@ impl PrivateFolder {
 }
 
 fn check(path: &Path, found: &Metadata, user: u32, mode: &'static str) -> Result<(), FolderError> {
-    if ownership::stranger(found, user).is_some() {
+    if ownership::other_owner(found, user).is_some() {
         return Err(FolderError::OfAnother { path: path.to_owned() });
     }
-    if ownership::others_may_read(found) || ownership::others_may_write(found) {
+    if ownership::is_readable_by_others(found) || ownership::is_writable_by_others(found) {
         return Err(FolderError::OpenToOthers { path: path.to_owned(), mode });
     }
     Ok(())
 }
 
-fn beside(path: &Path) -> PathBuf {
+fn temporary_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".new");
     name.into()
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_nobody_else_can_read_it() {
+    fn written_file_can_be_read_and_is_private() {
         let home = tempfile::tempdir().unwrap();
         let folder = folder(&home);
         assert!(folder.read("file", 10).unwrap().is_none());
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_as_we_write_it_is_not_read() {
+    fn oversized_accessible_or_linked_file_is_not_read() {
         let home = tempfile::tempdir().unwrap();
         let folder = folder(&home);
         write(&folder, b"longer than ten").unwrap();
@@ -214,21 +214,21 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_user_is_not_read() {
+    fn file_of_another_user_is_not_read() {
         let home = tempfile::tempdir().unwrap();
         let folder = folder(&home);
-        folder.make().unwrap();
+        folder.create().unwrap();
         let found = folder.path().metadata().unwrap();
-        check(folder.path(), &found, ownership::user(), "700").unwrap();
-        let refusal = check(folder.path(), &found, ownership::user() + 1, "700");
+        check(folder.path(), &found, ownership::current_user(), "700").unwrap();
+        let refusal = check(folder.path(), &found, ownership::current_user() + 1, "700");
         assert!(matches!(refusal, Err(FolderError::OfAnother { .. })));
     }
 
     #[test]
-    fn a_folder_that_others_can_enter_or_that_is_a_link_is_not_used() {
+    fn accessible_or_linked_folder_is_not_used() {
         let home = tempfile::tempdir().unwrap();
         let folder = folder(&home);
-        folder.make().unwrap();
+        folder.create().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let refusal = folder.lock().unwrap_err().to_string();
         assert!(refusal.ends_with(&format!("run `chmod 700 {}`", folder.path().display())), "{refusal}");

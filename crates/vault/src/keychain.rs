@@ -1,12 +1,12 @@
-//! The operating system's keychain: a vault for credentials, and the user's own entries that a configuration names.
+//! The keychain of the operating system: a vault for credentials, and the user's own entries for references.
 //!
-//! | read | for |
+//! | type | responsibility |
 //! |---|---|
-//! | [`SystemKeychain`] | whether there is one; config's `Keychain` port |
-//! | [`KeychainVault`] | credentials in it, found by a digest of their key |
+//! | [`SystemKeychain`] | access to the keychain; implements config's `Keychain` port |
+//! | [`KeychainVault`] | credentials in the keychain, found by a digest of their key |
 //!
-//! A keychain may hang or want to ask a person. Every visit has a bound, none waits in a thread of the runtime, and none
-//! opens a prompt: a keychain that is locked says so, and whoever wants it unlocks it.
+//! A keychain may hang or want to prompt the user. Every access has a timeout, none blocks a runtime thread, and none
+//! opens a prompt: a locked keychain is reported as locked, and the user unlocks it.
 
 #[cfg(not(all(unix, not(target_os = "macos"))))]
 #[path = "keychain/none.rs"]
@@ -23,106 +23,106 @@ use tokio::{
 };
 use toolway_config::{Environment, Keychain, Secret, keychain::KeychainError};
 
-use self::secret_service::{Bus, Visit};
+use self::secret_service::{Bus, KeychainSession};
 pub use self::vault::KeychainVault;
 
-/// The keychain of a person's session. Cloning is cheap.
+/// Keychain of the desktop session. Cloning is cheap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemKeychain {
     bus: Bus,
 }
 
-/// Why the keychain does not do it.
+/// Why the keychain cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[cfg_attr(
     not(all(unix, not(target_os = "macos"))),
-    expect(dead_code, reason = "a keychain that is not there is neither locked nor broken")
+    expect(dead_code, reason = "without a keychain only `Absent` occurs")
 )]
 pub(crate) enum KeychainProblem {
-    #[error("there is no keychain: {0}")]
+    #[error("no keychain is available: {0}")]
     Absent(String),
     #[error("it is locked; unlock it and try again")]
     Locked,
-    #[error("it has no default collection; make one with the desktop's program for passwords")]
+    #[error("it has no default collection; create one with the password manager of your desktop")]
     NoCollection,
-    #[error("it does not answer within {0:?}")]
-    Silent(Duration),
-    #[error("it fails: {0}")]
+    #[error("it did not respond within {0:?}")]
+    TimedOut(Duration),
+    #[error("it failed: {0}")]
     Broken(String),
-    #[error("an entry of ours is not as we left it; remove it with the desktop's program for passwords")]
+    #[error("an entry of Toolway was modified; remove it with the password manager of your desktop")]
     Changed,
-    #[error("it holds more than {0} entries of ours")]
+    #[error("it has more than {0} entries of Toolway")]
     TooMany(usize),
 }
 
-/// A keychain that takes longer to say that it is there is not used.
-pub(crate) const PROBE: Duration = Duration::from_secs(2);
-/// What any other visit may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for detecting the keychain; a slower one is not used.
+pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Timeout for any other access.
+const ACCESS_TIMEOUT: Duration = Duration::from_secs(10);
 
 // === impl SystemKeychain ===
 
 impl SystemKeychain {
-    /// The keychain that this environment leads to, if it leads to one. Nobody is asked yet.
+    /// The keychain of this environment, if there is a session bus. Does not connect yet.
     pub fn of(environment: &Environment) -> Option<Self> {
         Bus::of(environment).map(|bus| Self { bus })
     }
 
-    /// Whether it answers and credentials can be kept in it.
+    /// Checks that the keychain responds and can store credentials.
     pub(crate) async fn ready(&self) -> Result<(), KeychainProblem> {
-        within(PROBE, async { self.bus.visit().await?.ready().await }).await
+        within(PROBE_TIMEOUT, async { self.bus.open_session().await?.ready().await }).await
     }
 
-    /// One visit, within its bound.
-    async fn visit<T>(
+    /// Runs `act` in a new session, with a timeout.
+    async fn with_session<T>(
         &self,
-        act: impl AsyncFnOnce(&Visit) -> Result<T, KeychainProblem>,
+        act: impl AsyncFnOnce(&KeychainSession) -> Result<T, KeychainProblem>,
     ) -> Result<T, KeychainProblem> {
-        within(PATIENCE, async { act(&self.bus.visit().await?).await }).await
+        within(ACCESS_TIMEOUT, async { act(&self.bus.open_session().await?).await }).await
     }
 
-    /// The entry that other programs keep under this service and user name.
+    /// Reads the entry that other programs store under this service and user name.
     async fn entry(&self, service: &str, entry: &str) -> Result<Secret, KeychainError> {
         let attributes = [("service", service), ("username", entry)].into();
-        let read = self.visit(async |visit| visit.read(&visit.find(&attributes).await?).await).await;
+        let read = self.with_session(async |session| session.read(&session.find(&attributes).await?).await).await;
         let mut found = read.map_err(|problem| closed(format!("the keychain cannot be read: {problem}")))?;
         let Some(secret) = found.pop() else {
             return Err(KeychainError::Missing);
         };
         if !found.is_empty() {
-            return Err(closed("there are several such entries; remove all but one"));
+            return Err(closed("several entries match; remove all but one"));
         }
-        String::from_utf8(secret).map(Secret::new).map_err(|_| closed("the entry is not text"))
+        String::from_utf8(secret).map(Secret::new).map_err(|_| closed("the entry is not valid UTF-8"))
     }
 }
 
 impl Keychain for SystemKeychain {
-    /// Waits in the calling thread, up to the bound of a visit; the runtime is told, where it is one that can be.
+    /// Blocks the calling thread for up to [`ACCESS_TIMEOUT`]; a multi-threaded runtime is told with `block_in_place`.
     fn get(&self, service: &str, entry: &str) -> Result<Secret, KeychainError> {
         let (keychain, service, entry) = (self.clone(), service.to_owned(), entry.to_owned());
-        let visit = move || {
+        let read = move || {
             let runtime = runtime::Builder::new_current_thread().enable_all().build();
             runtime.map(|runtime| runtime.block_on(keychain.entry(&service, &entry)))
         };
-        let visited = match Handle::try_current().map(|handle| handle.runtime_flavor()) {
-            Ok(RuntimeFlavor::MultiThread) => task::block_in_place(|| in_thread(visit)),
-            _ => in_thread(visit),
+        let result = match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+            Ok(RuntimeFlavor::MultiThread) => task::block_in_place(|| in_thread(read)),
+            _ => in_thread(read),
         };
-        visited.unwrap_or_else(|error| Err(closed(format!("the keychain cannot be asked: {error}"))))
+        result.unwrap_or_else(|error| Err(closed(format!("the keychain cannot be used: {error}"))))
     }
 }
 
 /// A runtime within a runtime needs a thread of its own.
 fn in_thread<T: Send + 'static>(act: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     let thread = thread::Builder::new().name("keychain".to_owned()).spawn(act)?;
-    thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that asks has failed")))
+    thread.join().unwrap_or_else(|_| Err(io::Error::other("the keychain thread failed")))
 }
 
 async fn within<T>(
-    bound: Duration,
-    visit: impl Future<Output = Result<T, KeychainProblem>>,
+    timeout: Duration,
+    access: impl Future<Output = Result<T, KeychainProblem>>,
 ) -> Result<T, KeychainProblem> {
-    time::timeout(bound, visit).await.unwrap_or(Err(KeychainProblem::Silent(bound)))
+    time::timeout(timeout, access).await.unwrap_or(Err(KeychainProblem::TimedOut(timeout)))
 }
 
 fn closed(problem: impl Into<String>) -> KeychainError {

@@ -1,25 +1,26 @@
-//! Where credentials are kept between runs.
+//! Storage of credentials between runs.
 //!
-//! | read | for |
+//! | module | responsibility |
 //! |---|---|
-//! | [`choice`] | which of these it is: the one place that chooses |
-//! | [`sealed`] | the vault that is a sealed file in the state directory |
-//! | [`keychain`] | the operating system's keychain: a vault, and the user's own entries |
-//! | [`turns`] | whose turn it is to change a credential, across tasks and processes |
-//! | [`notice`] | what a person should hear about all this |
+//! | [`choice`] | selects the vault |
+//! | [`sealed`] | a vault in an encrypted file in the state directory |
+//! | [`keychain`] | the keychain of the operating system: a vault, and the user's own entries |
+//! | [`key_locks`] | one lock per credential, across tasks and processes |
+//! | [`notice`] | notices for the user |
 //!
-//! Everything here can be read by whoever runs as the same user; what is kept from others is said in each room.
+//! Other programs of the same user can read everything stored here. Each module says how it protects credentials from
+//! other users.
 #![warn(missing_docs)]
 
 pub mod choice;
 mod entries;
 mod folder;
+pub mod key_locks;
 pub mod keychain;
 pub mod notice;
 pub mod sealed;
-pub mod turns;
 
-pub use choice::{LateVault, VaultOptions, WantedVault, open};
+pub use choice::{LazyVault, VaultChoice, VaultOptions, open};
 pub use keychain::{KeychainVault, SystemKeychain};
-pub use notice::{Listener, Notice};
+pub use notice::{Notice, NoticeHandler};
 pub use sealed::{SealedVault, SealedWith};

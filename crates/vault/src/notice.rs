@@ -1,58 +1,58 @@
-//! What a person should hear about the vault. Nothing is printed here: a surface is handed the value.
+//! Notices for the user about the vault. Nothing is printed here; the caller gets the values.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-/// One thing a person should hear.
+/// A notice for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A key file was made; this is said once in its life.
-    KeyMade {
-        /// Where it is.
+    /// A key file was created; sent once per key file.
+    KeyCreated {
+        /// Path of the key file.
         path: PathBuf,
     },
-    /// There is a keychain, and it is not used.
+    /// There is a keychain, but it cannot be used.
     KeychainUnused {
-        /// Why, as a lower-case fragment.
+        /// Reason, as a lower-case fragment.
         because: String,
-        /// Where credentials are kept instead.
+        /// Location where credentials are stored instead.
         instead: String,
     },
-    /// Nothing outlives this process.
+    /// Credentials are lost when the process exits.
     OnlyMemory {
-        /// Why, as a lower-case fragment.
+        /// Reason, as a lower-case fragment.
         because: String,
     },
-    /// Two processes may renew one credential at the same time.
-    TurnsWithinProcess {
-        /// Why, as a lower-case fragment.
+    /// Locks do not work across processes, so two processes may refresh one credential at the same time.
+    LocksWithinProcess {
+        /// Reason, as a lower-case fragment.
         because: String,
     },
 }
 
-/// Whoever tells a person. It is called from any thread and must not wait.
-pub type Listener = Arc<dyn Fn(Notice) + Send + Sync>;
+/// Receives notices. Called from any thread; must not block.
+pub type NoticeHandler = Arc<dyn Fn(Notice) + Send + Sync>;
 
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::KeyMade { path } => write!(
+            Self::KeyCreated { path } => write!(
                 f,
-                "Credentials are sealed with a new key, {}. Whoever has it and the vault beside it can read them; \
-                 set a passphrase if others can read this disk.",
+                "Credentials are encrypted with a new key file, {}. A copy of this file and of the vault is enough to \
+                 read them; set `TOOLWAY_VAULT_PASSPHRASE` if other users can read this disk.",
                 path.display()
             ),
             Self::KeychainUnused { because, instead } => {
-                write!(f, "The keychain is not used: {because}. Credentials are kept in {instead}.")
+                write!(f, "The keychain is not used: {because}. Credentials are stored in {instead}.")
             }
             Self::OnlyMemory { because } => write!(
                 f,
-                "CREDENTIALS ARE NOT KEPT: {because}. They are in memory only, and every sign-in is lost when this \
-                 program ends."
+                "CREDENTIALS ARE NOT STORED: {because}. They are in memory only, and every sign-in is lost when this \
+                 program exits."
             ),
-            Self::TurnsWithinProcess { because } => write!(
+            Self::LocksWithinProcess { because } => write!(
                 f,
-                "Other processes cannot be told when a credential is renewed: {because}. Two that renew one at the \
-                 same time may have to sign in again."
+                "Token refresh is not coordinated with other processes: {because}. If two processes refresh the same \
+                 token at the same time, you may have to sign in again."
             ),
         }
     }

@@ -1,8 +1,8 @@
-//! The vault that is a sealed file in the state directory.
+//! A vault in an encrypted file in the state directory.
 //!
-//! All credentials are one file, opened and sealed as a whole ([`format`](self::format) says how); the lock of the
-//! folder is held while one process reads, changes and writes it, so that two that keep different credentials lose
-//! none. A file that is not as we left it is an error and is never written over.
+//! All credentials are in one file, which is decrypted and encrypted as a whole ([`format`](self::format) has the
+//! details). A process holds the lock of the folder while it reads, changes and writes the file, so that concurrent
+//! writers lose nothing. A file that was modified or damaged is an error and is never overwritten.
 
 mod format;
 mod key;
@@ -14,55 +14,55 @@ use parking_lot::Mutex;
 use tokio::task;
 use toolway_auth::{
     credential::CredentialKey,
-    vault::{Turn, Vault, VaultError},
+    vault::{Vault, VaultError, VaultLock},
 };
 use toolway_config::Secret;
 
 use self::{
     format::{FormatError, Sealed, seal},
-    key::{KeyError, Origin, SealingKey, Stretch},
+    key::{KdfParams, KeyError, KeyOrigin, SealingKey},
 };
 use crate::{
-    entries::{Entries, LARGEST_VAULT, TooMuch},
+    entries::{Entries, LimitExceeded, MAX_VAULT},
     folder::{FolderError, PrivateFolder, WriteLock},
-    notice::{Listener, Notice},
-    turns::Turns,
+    key_locks::KeyLocks,
+    notice::{Notice, NoticeHandler},
 };
 
-/// Keeps credentials in a sealed file.
+/// Stores credentials in an encrypted file.
 #[derive(Clone)]
 pub struct SealedVault {
     file: Arc<SealedFile>,
-    turns: Turns,
+    locks: KeyLocks,
 }
 
-/// What the key of a sealed vault is made from.
+/// Source of the key of an encrypted file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SealedWith {
-    /// A key file beside it, made on first use.
+    /// A key file in the same folder, created on first use.
     KeyFile,
-    /// A passphrase.
+    /// A passphrase, stretched with Argon2id.
     Passphrase(Secret),
 }
 
 struct SealedFile {
     folder: PrivateFolder,
     with: SealedWith,
-    listener: Listener,
-    // Nothing awaits under this lock. A key takes a moment to be made from a passphrase, so the last one is kept.
-    stretched: Mutex<Option<(Stretch, Arc<SealingKey>)>>,
+    on_notice: NoticeHandler,
+    // Nothing awaits under this lock. Deriving a key from a passphrase is slow, so the last one is cached.
+    derived: Mutex<Option<(KdfParams, Arc<SealingKey>)>>,
 }
 
-/// What a folder is good for.
+/// Whether a folder can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Credentials can be kept in it, or are.
+pub(crate) enum FolderState {
+    /// It has credentials, or they can be stored.
     Usable,
-    /// Nothing is there and nothing can be written, for this reason.
+    /// It has no credentials and cannot be written, for this reason.
     ReadOnly(String),
 }
 
-/// Why it cannot be done.
+/// Why an operation failed. The message follows the location of the vault.
 #[derive(Debug, thiserror::Error)]
 enum SealedError {
     #[error("cannot be used: {0}")]
@@ -72,36 +72,37 @@ enum SealedError {
     #[error("cannot be opened: {0}")]
     Format(#[from] FormatError),
     #[error(transparent)]
-    TooMuch(#[from] TooMuch),
+    LimitExceeded(#[from] LimitExceeded),
 }
 
-/// The vault's file in its folder.
+/// File name of the vault.
 const FILE: &str = "credentials";
-/// The file with all that is around the content.
-const LARGEST_FILE: usize = LARGEST_VAULT + 1024;
+/// Maximum size of the file, with header and tag.
+const MAX_FILE: usize = MAX_VAULT + 1024;
 
 // === impl SealedVault ===
 
 impl SealedVault {
-    /// The vault in this folder, which is made where something has to be written.
-    pub fn new(folder: impl Into<PathBuf>, with: SealedWith, listener: Listener) -> Self {
+    /// The vault in this folder, which is created on the first write.
+    pub fn new(folder: impl Into<PathBuf>, with: SealedWith, on_notice: NoticeHandler) -> Self {
         let folder = PrivateFolder::at(folder);
-        let turns = Turns::in_folder(folder.file("turns"));
-        Self { file: Arc::new(SealedFile { folder, with, listener, stretched: Mutex::default() }), turns }
+        let locks = KeyLocks::in_folder(folder.file("turns"));
+        Self { file: Arc::new(SealedFile { folder, with, on_notice, derived: Mutex::default() }), locks }
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> PathBuf {
         self.file.folder.file(FILE)
     }
 
-    /// Whether something can be kept here. A place that is not ours alone is an error: it is to be mended, not avoided.
-    pub(crate) async fn probe(&self) -> Result<Place, VaultError> {
+    /// Checks whether credentials can be stored. A folder that other users can access is an error, so that the operator
+    /// fixes it.
+    pub(crate) async fn probe(&self) -> Result<FolderState, VaultError> {
         self.act(|file| match file.folder.lock() {
-            Ok(_) => Ok(Place::Usable),
-            // What was kept can still be read.
-            Err(FolderError::System { .. }) if file.folder.file(FILE).exists() => Ok(Place::Usable),
-            Err(error @ FolderError::System { .. }) => Ok(Place::ReadOnly(error.to_string())),
+            Ok(_) => Ok(FolderState::Usable),
+            // Existing credentials can still be read.
+            Err(FolderError::System { .. }) if file.folder.file(FILE).exists() => Ok(FolderState::Usable),
+            Err(error @ FolderError::System { .. }) => Ok(FolderState::ReadOnly(error.to_string())),
             Err(error) => Err(error.into()),
         })
         .await
@@ -116,7 +117,7 @@ impl SealedVault {
         let problem = match task::spawn_blocking(move || act(&file)).await {
             Ok(Ok(done)) => return Ok(done),
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "cannot be used: the program is ending".to_owned(),
+            Err(_) => "cannot be used: the program is shutting down".to_owned(),
         };
         Err(VaultError { place: self.place(), problem })
     }
@@ -146,8 +147,8 @@ impl Vault for SealedVault {
         Box::pin(self.act(|file| Ok(file.entries()?.0.into_iter().collect())))
     }
 
-    fn turn<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<Turn, VaultError>> {
-        Box::pin(self.turns.take(key))
+    fn lock<'a>(&'a self, key: &'a CredentialKey) -> BoxFuture<'a, Result<VaultLock, VaultError>> {
+        Box::pin(self.locks.take(key))
     }
 
     fn place(&self) -> String {
@@ -163,20 +164,20 @@ impl fmt::Debug for SealedVault {
 
 // === impl SealedFile ===
 
-/// Whether there is something to write.
+/// Whether the credentials changed and must be written.
 enum Changed {
     Yes,
     No,
 }
 
 impl SealedFile {
-    /// Everything that is kept; nothing where there is no file.
+    /// All credentials; empty if there is no file.
     fn entries(&self) -> Result<Entries, SealedError> {
         Ok(self.read()?.map(|(entries, _)| entries).unwrap_or_default())
     }
 
-    fn read(&self) -> Result<Option<(Entries, Origin)>, SealedError> {
-        let Some(content) = self.folder.read(FILE, LARGEST_FILE)? else {
+    fn read(&self) -> Result<Option<(Entries, KeyOrigin)>, SealedError> {
+        let Some(content) = self.folder.read(FILE, MAX_FILE)? else {
             return Ok(None);
         };
         let sealed = Sealed::read(&content)?;
@@ -185,8 +186,8 @@ impl SealedFile {
         Ok(Some((entries, sealed.origin)))
     }
 
-    /// Reads, changes and writes while nobody else does.
-    fn change(&self, change: impl FnOnce(&mut Entries) -> Result<Changed, TooMuch>) -> Result<(), SealedError> {
+    /// Reads, changes and writes the file while holding the lock.
+    fn change(&self, change: impl FnOnce(&mut Entries) -> Result<Changed, LimitExceeded>) -> Result<(), SealedError> {
         let lock = self.folder.lock()?;
         let read = self.read()?;
         let is_new = read.is_none();
@@ -198,47 +199,47 @@ impl SealedFile {
             return Ok(());
         }
         if is_new {
-            self.make_key(&origin, &lock)?;
+            self.create_key(&origin, &lock)?;
         }
         let sealed = seal(&*self.key(&origin)?, &origin, entries.write()?)?;
         Ok(self.folder.replace(&lock, FILE, &sealed)?)
     }
 
-    fn new_origin(&self) -> Result<Origin, KeyError> {
+    fn new_origin(&self) -> Result<KeyOrigin, KeyError> {
         Ok(match self.with {
-            SealedWith::KeyFile => Origin::KeyFile,
-            SealedWith::Passphrase(_) => Origin::Passphrase(Stretch::fresh()?),
+            SealedWith::KeyFile => KeyOrigin::KeyFile,
+            SealedWith::Passphrase(_) => KeyOrigin::Passphrase(KdfParams::generate()?),
         })
     }
 
-    /// A key file is made with the first vault only: to a vault that is there, a new one would be of no use.
-    fn make_key(&self, origin: &Origin, lock: &WriteLock) -> Result<(), KeyError> {
-        if *origin == Origin::KeyFile
-            && let Some(path) = SealingKey::make_file(&self.folder, lock)?
+    /// Creates the key file for a new vault; for an existing vault, a new key would be useless.
+    fn create_key(&self, origin: &KeyOrigin, lock: &WriteLock) -> Result<(), KeyError> {
+        if *origin == KeyOrigin::KeyFile
+            && let Some(path) = SealingKey::create_file(&self.folder, lock)?
         {
-            (self.listener)(Notice::KeyMade { path });
+            (self.on_notice)(Notice::KeyCreated { path });
         }
         Ok(())
     }
 
-    fn key(&self, origin: &Origin) -> Result<Arc<SealingKey>, KeyError> {
+    fn key(&self, origin: &KeyOrigin) -> Result<Arc<SealingKey>, KeyError> {
         match (&self.with, origin) {
-            (SealedWith::KeyFile, Origin::KeyFile) => SealingKey::of_file(&self.folder).map(Arc::new),
-            (SealedWith::Passphrase(passphrase), Origin::Passphrase(stretch)) => self.stretched(passphrase, stretch),
-            (SealedWith::KeyFile, Origin::Passphrase(_)) => Err(KeyError::PassphraseNeeded),
-            (SealedWith::Passphrase(_), Origin::KeyFile) => Err(KeyError::KeyFileNeeded),
+            (SealedWith::KeyFile, KeyOrigin::KeyFile) => SealingKey::of_file(&self.folder).map(Arc::new),
+            (SealedWith::Passphrase(passphrase), KeyOrigin::Passphrase(params)) => self.derived(passphrase, params),
+            (SealedWith::KeyFile, KeyOrigin::Passphrase(_)) => Err(KeyError::PassphraseNeeded),
+            (SealedWith::Passphrase(_), KeyOrigin::KeyFile) => Err(KeyError::KeyFileNeeded),
         }
     }
 
-    fn stretched(&self, passphrase: &Secret, stretch: &Stretch) -> Result<Arc<SealingKey>, KeyError> {
-        let mut stretched = self.stretched.lock();
-        if let Some((of, key)) = &*stretched
-            && of == stretch
+    fn derived(&self, passphrase: &Secret, params: &KdfParams) -> Result<Arc<SealingKey>, KeyError> {
+        let mut derived = self.derived.lock();
+        if let Some((of, key)) = &*derived
+            && of == params
         {
             return Ok(Arc::clone(key));
         }
-        let key = Arc::new(SealingKey::of_passphrase(passphrase, stretch)?);
-        *stretched = Some((stretch.clone(), Arc::clone(&key)));
+        let key = Arc::new(SealingKey::of_passphrase(passphrase, params)?);
+        *derived = Some((params.clone(), Arc::clone(&key)));
         Ok(key)
     }
 }

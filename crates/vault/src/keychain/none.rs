@@ -1,4 +1,4 @@
-//! No keychain: this system's is not spoken to yet, and credentials are kept in the sealed file.
+//! Placeholder for systems whose keychain is not supported yet; credentials are stored in the encrypted file.
 
 use std::{collections::BTreeMap, convert::Infallible};
 
@@ -6,18 +6,18 @@ use toolway_config::{Environment, Secret};
 
 use super::KeychainProblem;
 
-/// Where a keychain would be asked for; there is none.
+/// Never constructed: there is no session bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bus(Infallible);
 
-/// A visit that is never made.
-pub(crate) struct Visit(Infallible);
+/// Never constructed: there are no sessions.
+pub(crate) struct KeychainSession(Infallible);
 
-/// An entry that never was.
+/// Never constructed: there are no entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item(Infallible);
 
-/// What an entry would be found by.
+/// Attributes of an entry.
 pub(crate) type Attributes<'a> = BTreeMap<&'a str, &'a str>;
 
 impl Bus {
@@ -25,12 +25,12 @@ impl Bus {
         None
     }
 
-    pub(crate) async fn visit(&self) -> Result<Visit, KeychainProblem> {
+    pub(crate) async fn open_session(&self) -> Result<KeychainSession, KeychainProblem> {
         match self.0 {}
     }
 }
 
-impl Visit {
+impl KeychainSession {
     pub(crate) async fn ready(&self) -> Result<(), KeychainProblem> {
         match self.0 {}
     }

@@ -1,8 +1,8 @@
-//! The keychain of Linux and the BSDs: the Secret Service on the session's bus, as GNOME, KDE and others offer it.
+//! The keychain of Linux and the BSDs: the Secret Service on the session bus, as provided by GNOME, KDE and others.
 //!
-//! Each visit is a connection of its own, so a keychain that was started again, or a bus, is no matter. The bus is a
-//! socket of the user's own; over it secrets go as they are (`plain`), for whoever could listen there could ask as well.
-//! Nothing here opens a prompt: what is locked is said to be locked.
+//! Each session uses its own connection, so a restarted keychain or bus does not matter. The bus is a private socket of
+//! the user; secrets are sent unencrypted (`plain`), because a program that could listen there could read the keychain as
+//! well. Nothing here opens a prompt: a locked keychain is reported as locked.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,12 +22,12 @@ use zbus::{
 
 use super::KeychainProblem;
 
-/// Where the keychain is asked for.
+/// Address of the session bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bus(Address);
 
-/// One visit to the keychain.
-pub(crate) struct Visit {
+/// A Secret Service session on its own connection.
+pub(crate) struct KeychainSession {
     connection: Connection,
     session: OwnedObjectPath,
 }
@@ -36,11 +36,11 @@ pub(crate) struct Visit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item(OwnedObjectPath);
 
-/// What an entry is found by.
+/// Attributes of an entry.
 pub(crate) type Attributes<'a> = BTreeMap<&'a str, &'a str>;
 
-/// A secret on its way: session, parameters, value, content type.
-type Parcel = (OwnedObjectPath, Vec<u8>, Vec<u8>, String);
+/// The `Secret` struct of the Secret Service: session, parameters, value, content type.
+type SecretStruct = (OwnedObjectPath, Vec<u8>, Vec<u8>, String);
 
 const SERVICE: &str = "org.freedesktop.secrets";
 const PATH: &str = "/org/freedesktop/secrets";
@@ -48,15 +48,15 @@ const OF_SERVICE: &str = "org.freedesktop.Secret.Service";
 const OF_COLLECTION: &str = "org.freedesktop.Secret.Collection";
 const OF_ITEM: &str = "org.freedesktop.Secret.Item";
 const OF_PROPERTIES: &str = "org.freedesktop.DBus.Properties";
-/// What stands where there is no object.
-const NOTHING: &str = "/";
-/// How many secrets are asked for at once.
+/// Object path that means "no object".
+const NO_OBJECT: &str = "/";
+/// Maximum number of secrets per request.
 const BATCH: usize = 64;
 
 // === impl Bus ===
 
 impl Bus {
-    /// The session's bus in this environment, if it is a socket: an address can also name a machine or a program.
+    /// The session bus of this environment. Only Unix sockets are accepted: an address can also be a host or a program.
     pub(crate) fn of(environment: &Environment) -> Option<Self> {
         let text = |name: &str| environment.get(OsStr::new(name)).and_then(|value| value.to_str());
         if let Some(addresses) = text("DBUS_SESSION_BUS_ADDRESS") {
@@ -69,32 +69,32 @@ impl Bus {
         if is_socket { address.parse().ok().map(Self) } else { None }
     }
 
-    /// Begins a visit.
-    pub(crate) async fn visit(&self) -> Result<Visit, KeychainProblem> {
+    /// Connects and opens a session.
+    pub(crate) async fn open_session(&self) -> Result<KeychainSession, KeychainProblem> {
         let connection = Builder::address(self.0.clone()).build().await.map_err(problem)?;
         let input = ("plain", Variant::from(""));
         let reply = connection.call_method(Some(SERVICE), PATH, Some(OF_SERVICE), "OpenSession", &input).await;
         let reply = reply.map_err(problem)?.body();
         let (_, session): (OwnedVariant, OwnedObjectPath) = reply.deserialize().map_err(problem)?;
-        Ok(Visit { connection, session })
+        Ok(KeychainSession { connection, session })
     }
 }
 
-// === impl Visit ===
+// === impl KeychainSession ===
 
-impl Visit {
-    /// Whether new entries can be kept: the default collection is there and open.
+impl KeychainSession {
+    /// Checks that new entries can be stored: the default collection exists and is unlocked.
     pub(crate) async fn ready(&self) -> Result<(), KeychainProblem> {
         self.default_collection().await.map(drop)
     }
 
     async fn default_collection(&self) -> Result<OwnedObjectPath, KeychainProblem> {
-        let alias = self.ask(PATH, OF_SERVICE, "ReadAlias", &("default",)).await?;
+        let alias = self.call(PATH, OF_SERVICE, "ReadAlias", &("default",)).await?;
         let collection: OwnedObjectPath = alias.deserialize().map_err(problem)?;
-        if collection.as_str() == NOTHING {
+        if collection.as_str() == NO_OBJECT {
             return Err(KeychainProblem::NoCollection);
         }
-        let locked = self.ask(collection.as_str(), OF_PROPERTIES, "Get", &(OF_COLLECTION, "Locked")).await?;
+        let locked = self.call(collection.as_str(), OF_PROPERTIES, "Get", &(OF_COLLECTION, "Locked")).await?;
         let locked: OwnedVariant = locked.deserialize().map_err(problem)?;
         match bool::try_from(locked) {
             Ok(false) => Ok(collection),
@@ -102,32 +102,32 @@ impl Visit {
         }
     }
 
-    /// The entries with these attributes, always in the same order; a locked one among them is an error.
+    /// Entries with these attributes, in a stable order; a locked entry is an error.
     pub(crate) async fn find(&self, attributes: &Attributes<'_>) -> Result<Vec<Item>, KeychainProblem> {
-        let found = self.ask(PATH, OF_SERVICE, "SearchItems", &(attributes,)).await?;
+        let found = self.call(PATH, OF_SERVICE, "SearchItems", &(attributes,)).await?;
         let (mut open, locked): (Vec<OwnedObjectPath>, Vec<OwnedObjectPath>) = found.deserialize().map_err(problem)?;
         open.sort_by(|one, other| one.as_str().cmp(other.as_str()));
         if locked.is_empty() { Ok(open.into_iter().map(Item).collect()) } else { Err(KeychainProblem::Locked) }
     }
 
-    /// What stands in these entries.
+    /// Reads the secrets of these entries.
     pub(crate) async fn read(&self, items: &[Item]) -> Result<Vec<Vec<u8>>, KeychainProblem> {
         let mut secrets = Vec::new();
         for batch in items.chunks(BATCH) {
             let paths: Vec<&ObjectPath<'_>> = batch.iter().map(|item| &*item.0).collect();
-            let reply = self.ask(PATH, OF_SERVICE, "GetSecrets", &(paths, &self.session)).await?;
-            let parcels: HashMap<OwnedObjectPath, Parcel> = reply.deserialize().map_err(problem)?;
-            secrets.extend(parcels.into_values().map(|(_, _, value, _)| value));
+            let reply = self.call(PATH, OF_SERVICE, "GetSecrets", &(paths, &self.session)).await?;
+            let found: HashMap<OwnedObjectPath, SecretStruct> = reply.deserialize().map_err(problem)?;
+            secrets.extend(found.into_values().map(|(_, _, value, _)| value));
         }
         Ok(secrets)
     }
 
-    /// Puts a secret into an entry that is there.
+    /// Replaces the secret of an entry.
     pub(crate) async fn replace(&self, item: &Item, secret: &Secret) -> Result<(), KeychainProblem> {
-        self.ask(item.0.as_str(), OF_ITEM, "SetSecret", &(self.parcel(secret),)).await.map(drop)
+        self.call(item.0.as_str(), OF_ITEM, "SetSecret", &(self.secret_struct(secret),)).await.map(drop)
     }
 
-    /// Makes an entry in the default collection, in the place of one with the same attributes.
+    /// Creates an entry in the default collection; replaces one with the same attributes.
     pub(crate) async fn create(
         &self,
         label: &str,
@@ -140,23 +140,23 @@ impl Visit {
             ("org.freedesktop.Secret.Item.Label", Variant::from(label)),
             ("org.freedesktop.Secret.Item.Attributes", Variant::from(attributes)),
         ]);
-        let item = (properties, self.parcel(secret), true);
-        let reply = self.ask(collection.as_str(), OF_COLLECTION, "CreateItem", &item).await?;
+        let item = (properties, self.secret_struct(secret), true);
+        let reply = self.call(collection.as_str(), OF_COLLECTION, "CreateItem", &item).await?;
         let (_, prompt): (OwnedObjectPath, OwnedObjectPath) = reply.deserialize().map_err(problem)?;
-        done_without(&prompt)
+        require_no_prompt(&prompt)
     }
 
     /// Removes an entry.
     pub(crate) async fn remove(&self, item: &Item) -> Result<(), KeychainProblem> {
-        let reply = self.ask(item.0.as_str(), OF_ITEM, "Delete", &()).await?;
-        done_without(&reply.deserialize().map_err(problem)?)
+        let reply = self.call(item.0.as_str(), OF_ITEM, "Delete", &()).await?;
+        require_no_prompt(&reply.deserialize().map_err(problem)?)
     }
 
-    fn parcel(&self, secret: &Secret) -> Parcel {
+    fn secret_struct(&self, secret: &Secret) -> SecretStruct {
         (self.session.clone(), Vec::new(), secret.expose().into(), "text/plain; charset=utf8".to_owned())
     }
 
-    async fn ask<B>(&self, path: &str, interface: &str, method: &str, body: &B) -> Result<Body, KeychainProblem>
+    async fn call<B>(&self, path: &str, interface: &str, method: &str, body: &B) -> Result<Body, KeychainProblem>
     where
         B: serde::Serialize + zbus::DynamicType,
     {
@@ -165,12 +165,12 @@ impl Visit {
     }
 }
 
-/// A keychain that wants to ask a person first has not done it.
-fn done_without(prompt: &OwnedObjectPath) -> Result<(), KeychainProblem> {
-    if prompt.as_str() == NOTHING { Ok(()) } else { Err(KeychainProblem::Locked) }
+/// A keychain that wants to prompt the user first has not done the operation.
+fn require_no_prompt(prompt: &OwnedObjectPath) -> Result<(), KeychainProblem> {
+    if prompt.as_str() == NO_OBJECT { Ok(()) } else { Err(KeychainProblem::Locked) }
 }
 
-/// In our words; what the other side says could quote what it was sent.
+/// Converts an error without its message, which could quote a secret.
 fn problem(error: zbus::Error) -> KeychainProblem {
     match error {
         zbus::Error::Connection(error, _) => KeychainProblem::Absent(error.kind().to_string()),
@@ -179,11 +179,11 @@ fn problem(error: zbus::Error) -> KeychainProblem {
         zbus::Error::MethodError(name, ..) => KeychainProblem::Broken(name.to_string()),
         zbus::Error::FDO(error) => match *error {
             fdo::Error::ServiceUnknown(_) | fdo::Error::NameHasNoOwner(_) => {
-                KeychainProblem::Absent("the session's bus knows of none".to_owned())
+                KeychainProblem::Absent("the session bus has no Secret Service".to_owned())
             }
-            _ => KeychainProblem::Broken("the session's bus refuses".to_owned()),
+            _ => KeychainProblem::Broken("the session bus refused the request".to_owned()),
         },
-        _ => KeychainProblem::Broken("its answer cannot be read".to_owned()),
+        _ => KeychainProblem::Broken("its response is invalid".to_owned()),
     }
 }
 
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_socket_of_the_user_is_a_bus() {
+    fn only_a_unix_socket_is_accepted_as_session_bus() {
         let folder = tempfile::tempdir().unwrap();
         let runtime = folder.path().to_str().unwrap();
         assert_eq!(bus(&[]), None);

@@ -1,7 +1,7 @@
-//! The key of a sealed vault: from a key file that is made on first use, or from a passphrase.
+//! The key of an encrypted vault: from a key file that is created on first use, or from a passphrase.
 //!
-//! What is read from a file or typed by a person seals nothing itself: the key that seals and the word by which a vault
-//! knows its key are both derived from it.
+//! The key material of the file or the passphrase is not used directly: the encryption key and the key check value are
+//! both derived from it.
 
 use std::{fmt, path::PathBuf};
 
@@ -15,25 +15,25 @@ use toolway_config::Secret;
 
 use crate::folder::{FolderError, PrivateFolder, WriteLock};
 
-/// What seals and opens a vault.
+/// Encrypts and decrypts a vault.
 pub(crate) struct SealingKey {
     pub(crate) seal: LessSafeKey,
     pub(crate) check: Check,
 }
 
-/// Says whether a key is the one a vault was sealed with, and nothing else about it.
+/// Key check value: tells whether a key matches a vault, without revealing the key.
 pub(crate) type Check = [u8; CHECK_BYTES];
 
-/// What the key of a vault was made from, as its header says.
+/// Source of the key of a vault, as stored in its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum KeyOrigin {
     KeyFile,
-    Passphrase(Stretch),
+    Passphrase(KdfParams),
 }
 
-/// How a passphrase becomes a key: Argon2id with these numbers.
+/// Argon2id parameters of a passphrase.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct KdfParams {
     pub(crate) salt: [u8; SALT_BYTES],
     /// In blocks of 1024 bytes.
     pub(crate) memory: u32,
@@ -41,36 +41,36 @@ pub(crate) struct Stretch {
     pub(crate) lanes: u32,
 }
 
-/// Why there is no key.
+/// Why the key cannot be used. The message follows "cannot be opened".
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeyError {
     #[error(transparent)]
     Folder(#[from] FolderError),
-    #[error("its key file {} is missing; put it back, or remove the vault and sign in again", .0.display())]
+    #[error("its key file {} is missing; restore it, or remove the vault and sign in again", .0.display())]
     Missing(PathBuf),
-    #[error("{} does not hold a key", .0.display())]
+    #[error("{} is not a valid key file", .0.display())]
     NotAKey(PathBuf),
-    #[error("it is sealed with a passphrase, and none is given")]
+    #[error("it is encrypted with a passphrase; set `TOOLWAY_VAULT_PASSPHRASE`")]
     PassphraseNeeded,
-    #[error("it is sealed with its key file, and a passphrase is given; leave that out, or remove the vault")]
+    #[error("it is encrypted with its key file; unset `TOOLWAY_VAULT_PASSPHRASE`, or remove the vault")]
     KeyFileNeeded,
     #[error("the passphrase is empty")]
     Empty,
-    #[error("the passphrase cannot be made into a key")]
-    Stretching,
-    #[error("the system gave no random numbers")]
+    #[error("no key can be derived from the passphrase")]
+    Derivation,
+    #[error("the system's random number generator failed")]
     NoRandomness,
 }
 
 pub(crate) const CHECK_BYTES: usize = 16;
 pub(crate) const SALT_BYTES: usize = 16;
 const KEY_BYTES: usize = 32;
-/// The key file, beside the vault.
+/// Name of the key file, in the folder of the vault.
 const KEY_FILE: &str = "key";
-/// What one guess costs: the second choice of RFC 9106, for machines that do other things as well.
+/// Memory (KiB), iterations and lanes: the second recommended option of RFC 9106.
 const COST: (u32, u32, u32) = (64 * 1024, 3, 4);
-/// A vault that asks for more than this is not one of ours; it would only cost time and memory.
-pub(crate) const MOST_COST: (u32, u32, u32) = (256 * 1024, 16, 16);
+/// Maximum accepted parameters; a file with higher ones is not from Toolway and would only cost time and memory.
+pub(crate) const MAX_COST: (u32, u32, u32) = (256 * 1024, 16, 16);
 
 // === impl SealingKey ===
 
@@ -91,8 +91,8 @@ impl SealingKey {
         Self::new(&content.try_into().map_err(|_| KeyError::NotAKey(path))?)
     }
 
-    /// Makes a key file where there is none; `Some` with its path when that was done.
-    pub(crate) fn make_file(folder: &PrivateFolder, lock: &WriteLock) -> Result<Option<PathBuf>, KeyError> {
+    /// Creates the key file if it is missing; returns its path if it was created.
+    pub(crate) fn create_file(folder: &PrivateFolder, lock: &WriteLock) -> Result<Option<PathBuf>, KeyError> {
         if folder.read(KEY_FILE, KEY_BYTES)?.is_some() {
             return Ok(None);
         }
@@ -100,17 +100,17 @@ impl SealingKey {
         Ok(Some(folder.file(KEY_FILE)))
     }
 
-    /// The key of a passphrase; takes a moment and much memory, on purpose.
-    pub(crate) fn of_passphrase(passphrase: &Secret, stretch: &Stretch) -> Result<Self, KeyError> {
+    /// Derives the key from a passphrase; slow and memory-intensive on purpose.
+    pub(crate) fn of_passphrase(passphrase: &Secret, params: &KdfParams) -> Result<Self, KeyError> {
         if passphrase.expose().is_empty() {
             return Err(KeyError::Empty);
         }
-        let parameters = Params::new(stretch.memory, stretch.rounds, stretch.lanes, Some(KEY_BYTES));
-        let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, parameters.map_err(|_| KeyError::Stretching)?);
+        let parameters = Params::new(params.memory, params.rounds, params.lanes, Some(KEY_BYTES));
+        let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, parameters.map_err(|_| KeyError::Derivation)?);
         let mut material = [0; KEY_BYTES];
         argon2
-            .hash_password_into(passphrase.expose().as_bytes(), &stretch.salt, &mut material)
-            .map_err(|_| KeyError::Stretching)?;
+            .hash_password_into(passphrase.expose().as_bytes(), &params.salt, &mut material)
+            .map_err(|_| KeyError::Derivation)?;
         Self::new(&material)
     }
 }
@@ -121,11 +121,11 @@ impl fmt::Debug for SealingKey {
     }
 }
 
-// === impl Stretch ===
+// === impl KdfParams ===
 
-impl Stretch {
-    /// What a new vault asks for.
-    pub(crate) fn fresh() -> Result<Self, KeyError> {
+impl KdfParams {
+    /// Parameters of a new vault, with a random salt.
+    pub(crate) fn generate() -> Result<Self, KeyError> {
         let (memory, rounds, lanes) = COST;
         Ok(Self { salt: random()?, memory, rounds, lanes })
     }
@@ -136,7 +136,7 @@ fn derived(material: &[u8; KEY_BYTES], purpose: &[u8]) -> hmac::Tag {
     hmac::sign(&key, &[b"toolway vault ", purpose].concat())
 }
 
-/// Bytes that nobody can guess.
+/// Cryptographically secure random bytes.
 pub(crate) fn random<const LENGTH: usize>() -> Result<[u8; LENGTH], KeyError> {
     let mut bytes = [0; LENGTH];
     SystemRandom::new().fill(&mut bytes).map_err(|_| KeyError::NoRandomness)?;

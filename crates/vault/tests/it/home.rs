@@ -1,4 +1,4 @@
-//! What the stories tell with: a home of their own, keys, notices that were heard, other processes.
+//! Test helpers: a temporary home directory, keys, recorded notices, other processes.
 
 use std::{
     io::{BufRead, BufReader},
@@ -9,16 +9,16 @@ use std::{
 
 use toolway_auth::credential::CredentialKey;
 use toolway_config::Secret;
-use toolway_vault::{Listener, Notice, SealedVault, SealedWith};
+use toolway_vault::{Notice, NoticeHandler, SealedVault, SealedWith};
 
-/// A folder that is gone with the story, and what was said to the person in it.
+/// A temporary folder, and the notices that were sent.
 pub(crate) struct Home {
     folder: tempfile::TempDir,
-    heard: Arc<Mutex<Vec<Notice>>>,
+    notices: Arc<Mutex<Vec<Notice>>>,
 }
 
-/// Another process with a vault; killed when it is dropped.
-pub(crate) struct Other {
+/// Another process with a vault; killed when dropped.
+pub(crate) struct VaultProcess {
     pub(crate) child: Child,
     output: BufReader<ChildStdout>,
 }
@@ -36,55 +36,55 @@ pub(crate) fn key(principal: &str) -> CredentialKey {
 
 impl Home {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), heard: Arc::default() }
+        Self { folder: tempfile::tempdir().unwrap(), notices: Arc::default() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub(crate) fn listener(&self) -> Listener {
-        let heard = Arc::clone(&self.heard);
-        Arc::new(move |notice| heard.lock().unwrap().push(notice))
+    pub(crate) fn on_notice(&self) -> NoticeHandler {
+        let notices = Arc::clone(&self.notices);
+        Arc::new(move |notice| notices.lock().unwrap().push(notice))
     }
 
-    /// What was said since this was asked last.
-    pub(crate) fn heard(&self) -> Vec<Notice> {
-        std::mem::take(&mut *self.heard.lock().unwrap())
+    /// Notices since the last call.
+    pub(crate) fn notices(&self) -> Vec<Notice> {
+        std::mem::take(&mut *self.notices.lock().unwrap())
     }
 
-    /// The vault of this home, opened anew.
+    /// A new instance of the vault in this folder.
     pub(crate) fn vault(&self) -> SealedVault {
-        SealedVault::new(self.path("vault"), SealedWith::KeyFile, self.listener())
+        SealedVault::new(self.path("vault"), SealedWith::KeyFile, self.on_notice())
     }
 
     pub(crate) fn vault_with(&self, passphrase: &str) -> SealedVault {
-        SealedVault::new(self.path("vault"), SealedWith::Passphrase(Secret::new(passphrase)), self.listener())
+        SealedVault::new(self.path("vault"), SealedWith::Passphrase(Secret::new(passphrase)), self.on_notice())
     }
 
-    /// Another process in this home; see `examples/vault_process.rs` for the roles.
-    pub(crate) fn other(&self, role: &str, principal: &str, number: usize) -> Other {
-        let story = std::env::current_exe().unwrap();
-        let program = story.ancestors().nth(2).unwrap().join("examples/vault_process");
+    /// Starts another process with this folder; see `examples/vault_process.rs` for the roles.
+    pub(crate) fn start_process(&self, role: &str, principal: &str, number: usize) -> VaultProcess {
+        let test = std::env::current_exe().unwrap();
+        let program = test.ancestors().nth(2).unwrap().join("examples/vault_process");
         let mut command = Command::new(program);
         command.args([role, self.folder.path().to_str().unwrap(), principal, &number.to_string()]);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        Other { child, output }
+        VaultProcess { child, output }
     }
 }
 
-// === impl Other ===
+// === impl VaultProcess ===
 
-impl Other {
-    /// The next line it says; `None` when it has ended.
+impl VaultProcess {
+    /// Next line of its output; `None` at the end.
     pub(crate) fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         line.strip_suffix('\n').map(str::to_owned)
     }
 
-    /// Ends it in the middle of whatever it does.
+    /// Kills the process.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -95,7 +95,7 @@ impl Other {
     }
 }
 
-impl Drop for Other {
+impl Drop for VaultProcess {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());

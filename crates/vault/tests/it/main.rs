@@ -1,10 +1,10 @@
-//! Vaults from outside: real files, real processes, a real keychain.
-#![expect(clippy::unwrap_used, reason = "what a story tells with is part of the test")]
+//! Tests of the vaults with real files, processes and a real keychain.
+#![expect(clippy::unwrap_used, reason = "helpers are part of the tests")]
 
-mod choosing;
+mod choice;
 mod home;
 #[cfg(target_os = "linux")]
 mod keychain;
 #[cfg(target_os = "linux")]
-mod process_stories;
-mod sealing;
+mod processes;
+mod sealed;

@@ -1,8 +1,8 @@
-//! Whose turn it is to change a credential: one holder at a time, among tasks and among processes.
+//! One lock per credential: one holder at a time, across tasks and processes.
 //!
-//! Tasks of this process queue in front of a semaphore; the first of them waits for the lock of a file that is named by
-//! a digest of the key. The lock dies with its holder. The holder removes the file before it lets go, and whoever gets
-//! a lock looks whether the file is still the one at that name: so files of turns that are over do not pile up.
+//! Tasks of this process queue at a semaphore; the first of them waits for the lock of a file that is named by a digest
+//! of the key. The system releases the lock when its holder dies. The holder removes the file before it releases the
+//! lock, and a process that gets a lock checks that the file is still the one at that path, so lock files do not pile up.
 
 use std::{
     collections::BTreeMap,
@@ -22,28 +22,28 @@ use tokio::{
 };
 use toolway_auth::{
     credential::CredentialKey,
-    vault::{Turn, VaultError},
+    vault::{VaultError, VaultLock},
 };
 use toolway_config::ownership;
 
 use crate::folder::PrivateFolder;
 
-/// Gives turns. Cloning is cheap; every clone gives the same ones.
+/// Locks by credential key. Cloning is cheap; all clones share the same locks.
 #[derive(Clone)]
-pub struct Turns {
-    reach: Reach,
-    // Nothing awaits under this lock. What no task waits for or holds is removed by the next one that comes.
+pub struct KeyLocks {
+    scope: LockScope,
+    // Nothing awaits under this lock. Unused queues are removed when a new one is added.
     queues: Arc<Mutex<BTreeMap<String, Weak<Semaphore>>>>,
 }
 
 #[derive(Clone, Debug)]
-enum Reach {
+enum LockScope {
     Processes(PrivateFolder),
     Process,
 }
 
-/// A turn that is held. The file goes before the place in the queue.
-struct Held {
+/// A held lock. The file lock is released before the permit, in field order.
+struct HeldLock {
     _file: Option<LockedFile>,
     _permit: OwnedSemaphorePermit,
 }
@@ -53,42 +53,42 @@ struct LockedFile {
     file: File,
 }
 
-/// What became of an attempt to lock a file.
+/// Result of an attempt to lock a file.
 enum Attempt {
     Got(LockedFile),
     Taken,
 }
 
-/// The first wait between attempts; it doubles up to the longest.
-const FIRST_WAIT: Duration = Duration::from_millis(2);
-const LONGEST_WAIT: Duration = Duration::from_millis(50);
-/// A turn is as long as one renewal, whose requests have a shorter bound; who holds it longer is stuck.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Interval between attempts; doubles from the first value up to the maximum.
+const FIRST_INTERVAL: Duration = Duration::from_millis(2);
+const MAX_INTERVAL: Duration = Duration::from_millis(50);
+/// Maximum wait for a lock. One refresh takes less, so a longer holder hangs.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(120);
 
-// === impl Turns ===
+// === impl KeyLocks ===
 
-impl Turns {
-    /// Turns among all processes that use this folder.
+impl KeyLocks {
+    /// Locks across all processes that use this folder.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
-        Self { reach: Reach::Processes(PrivateFolder::at(folder)), queues: Arc::default() }
+        Self { scope: LockScope::Processes(PrivateFolder::at(folder)), queues: Arc::default() }
     }
 
-    /// Turns among the tasks of this process.
+    /// Locks across the tasks of this process.
     pub fn within_process() -> Self {
-        Self { reach: Reach::Process, queues: Arc::default() }
+        Self { scope: LockScope::Process, queues: Arc::default() }
     }
 
-    /// Waits for the turn of this key.
-    pub async fn take(&self, key: &CredentialKey) -> Result<Turn, VaultError> {
+    /// Waits for the lock of this key.
+    pub async fn take(&self, key: &CredentialKey) -> Result<VaultLock, VaultError> {
         let name = digest_of(key);
         let queue = self.queue(&name);
-        // Never closed, so never refused.
+        // The semaphore is never closed.
         let permit = queue.acquire_owned().await.map_err(|_| self.failed("is closed"))?;
-        let file = match &self.reach {
-            Reach::Processes(folder) => Some(self.lock(folder, &name).await?),
-            Reach::Process => None,
+        let file = match &self.scope {
+            LockScope::Processes(folder) => Some(self.lock(folder, &name).await?),
+            LockScope::Process => None,
         };
-        Ok(Turn::new(Held { _file: file, _permit: permit }))
+        Ok(VaultLock::new(HeldLock { _file: file, _permit: permit }))
     }
 
     fn queue(&self, name: &str) -> Arc<Semaphore> {
@@ -102,37 +102,38 @@ impl Turns {
         queue
     }
 
-    /// Tries again and again instead of waiting in a thread: a wait that is given up leaves nothing behind.
+    /// Polls instead of blocking a thread, so that a cancelled wait leaves nothing behind.
     async fn lock(&self, folder: &PrivateFolder, name: &str) -> Result<LockedFile, VaultError> {
-        folder.make().map_err(|error| self.failed(format!("cannot be used: {error}")))?;
-        let (began, mut wait) = (Instant::now(), FIRST_WAIT);
-        while began.elapsed() < PATIENCE {
+        folder.create().map_err(|error| self.failed(format!("cannot be used: {error}")))?;
+        let (began, mut wait) = (Instant::now(), FIRST_INTERVAL);
+        while began.elapsed() < LOCK_TIMEOUT {
             match attempt(&folder.file(name)) {
                 Ok(Attempt::Got(locked)) => return Ok(locked),
                 Ok(Attempt::Taken) => time::sleep(wait).await,
                 Err(error) => return Err(self.failed(format!("cannot be locked: {error}"))),
             }
-            wait = LONGEST_WAIT.min(wait * 2);
+            wait = MAX_INTERVAL.min(wait * 2);
         }
-        Err(self.failed(format!("is busy: another process is renewing this credential for more than {PATIENCE:?}")))
+        let problem = format!("is busy: another process has held the lock of this credential for {LOCK_TIMEOUT:?}");
+        Err(self.failed(problem))
     }
 
     fn failed(&self, problem: impl Into<String>) -> VaultError {
-        let place = match &self.reach {
-            Reach::Processes(folder) => folder.path().display().to_string(),
-            Reach::Process => "memory".to_owned(),
+        let place = match &self.scope {
+            LockScope::Processes(folder) => folder.path().display().to_string(),
+            LockScope::Process => "memory".to_owned(),
         };
         VaultError { place, problem: problem.into() }
     }
 }
 
-impl fmt::Debug for Turns {
+impl fmt::Debug for KeyLocks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turns").field("reach", &self.reach).finish_non_exhaustive()
+        f.debug_struct("KeyLocks").field("scope", &self.scope).finish_non_exhaustive()
     }
 }
 
-/// A name that says nothing about the key.
+/// Hex digest of a key, which does not reveal the key.
 pub(crate) fn digest_of(key: &CredentialKey) -> String {
     let mut context = digest::Context::new(&digest::SHA256);
     for field in [&key.principal, &key.issuer, &key.client, &key.resource] {
@@ -143,16 +144,16 @@ pub(crate) fn digest_of(key: &CredentialKey) -> String {
 }
 
 fn attempt(path: &Path) -> io::Result<Attempt> {
-    let file = ownership::to_write_privately().create(true).truncate(false).open(path)?;
+    let file = ownership::private_write_options().create(true).truncate(false).open(path)?;
     match file.try_lock() {
         Ok(()) if is_at(&file, path)? => Ok(Attempt::Got(LockedFile { path: path.to_owned(), file })),
-        // Its holder removed it while we opened it.
+        // The holder removed the file while we opened it.
         Ok(()) | Err(TryLockError::WouldBlock) => Ok(Attempt::Taken),
         Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
-/// Whether the file is the one at this path.
+/// Whether the open file is still the one at this path.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
@@ -164,13 +165,13 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Files of turns are not removed here, so it is; there is one for each credential that was ever renewed.
+/// Lock files are not removed on this system, so this is always true; there is one file per credential.
 #[cfg(not(unix))]
 fn is_at(_file: &File, _path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Removes the name of a file whose lock is held. Elsewhere it stays, see [`is_at`].
+/// Removes a lock file while its lock is held. On other systems it stays, see [`is_at`].
 fn remove(path: &Path) {
     if cfg!(unix) {
         drop(std::fs::remove_file(path));
@@ -179,7 +180,7 @@ fn remove(path: &Path) {
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // First the name, then the lock: whoever gets the lock sees that the name is gone.
+        // The file is removed before the lock is released, so that the next holder sees that it is gone.
         remove(&self.path);
         drop(self.file.unlock());
     }
@@ -192,7 +193,7 @@ mod tests {
     use tokio::time;
     use toolway_auth::credential::CredentialKey;
 
-    use super::{Turns, digest_of};
+    use super::{KeyLocks, digest_of};
 
     fn key(principal: &str, issuer: &str) -> CredentialKey {
         let (client, resource) = ("toolway".to_owned(), "https://example.org/mcp".to_owned());
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_has_a_name_of_its_own_that_does_not_say_it() {
+    fn each_key_has_its_own_digest() {
         let name = digest_of(&key("ada", "https://login.example"));
         assert_eq!(name, digest_of(&key("ada", "https://login.example")));
         assert_ne!(name, digest_of(&key("adah", "ttps://login.example")));
@@ -208,25 +209,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_never_gives_the_turn_back_is_not_waited_for_forever() {
+    async fn wait_for_a_lock_that_is_never_released_times_out() {
         let home = tempfile::tempdir().unwrap();
-        let (stuck, other) = (Turns::in_folder(home.path().join("turns")), Turns::in_folder(home.path().join("turns")));
+        let (stuck, other) =
+            (KeyLocks::in_folder(home.path().join("locks")), KeyLocks::in_folder(home.path().join("locks")));
         let _held = stuck.take(&key("ada", "i")).await.unwrap();
         let refusal = other.take(&key("ada", "i")).await.unwrap_err().to_string();
-        assert!(refusal.ends_with("another process is renewing this credential for more than 120s"), "{refusal}");
+        assert!(refusal.ends_with("another process has held the lock of this credential for 120s"), "{refusal}");
         other.take(&key("bob", "i")).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn within_a_process_the_turn_is_among_its_tasks_and_queues_do_not_pile_up() {
-        let turns = Turns::within_process();
+    async fn lock_within_a_process_excludes_tasks_and_queues_do_not_pile_up() {
+        let locks = KeyLocks::within_process();
         for number in 0..100 {
-            drop(turns.take(&key(&number.to_string(), "i")).await.unwrap());
+            drop(locks.take(&key(&number.to_string(), "i")).await.unwrap());
         }
-        let held = turns.take(&key("ada", "i")).await.unwrap();
-        assert_eq!(turns.queues.lock().len(), 1);
-        assert!(time::timeout(Duration::from_secs(1), turns.clone().take(&key("ada", "i"))).await.is_err());
+        let held = locks.take(&key("ada", "i")).await.unwrap();
+        assert_eq!(locks.queues.lock().len(), 1);
+        assert!(time::timeout(Duration::from_secs(1), locks.clone().take(&key("ada", "i"))).await.is_err());
         drop(held);
-        turns.take(&key("ada", "i")).await.unwrap();
+        locks.take(&key("ada", "i")).await.unwrap();
     }
 }
