@@ -150,8 +150,8 @@ impl Connection {
         &self,
         ready: &ReadyPeer,
         origin: RequestOrigin<'_>,
-        need: Interactivity,
-        patience: Duration,
+        interactivity: Interactivity,
+        max_wait: Duration,
     ) -> Result<Lease, NoLease> {
         let (pool, wanted) = (&self.shared.pool, self.wanted());
         // If it has just closed, sending fails later.
@@ -163,12 +163,12 @@ impl Connection {
             if declares == CapabilityScope::PerRequest {
                 return Ok(Lease::Shared { turn: None, account });
             }
-            let turn = pool.shared_turn(need, patience).await.map_err(NoLease::Refused)?;
+            let turn = pool.shared_turn(interactivity, max_wait).await.map_err(NoLease::Refused)?;
             return Ok(Lease::Shared { turn, account });
         };
         let listing = || self.live().listing.clone();
         let context = DialContext { wanted: &wanted, shared: &ready.peer, account: &ready.account, listing: &listing };
-        pool.lease(&key, need, patience, context, origin.task).await.map(Lease::Caller)
+        pool.lease(&key, interactivity, max_wait, context, origin.task).await.map(Lease::Caller)
     }
 
     /// The listing of this caller; `None` if it equals `base`, the listing of all callers, or is not known.
@@ -189,11 +189,11 @@ impl Connection {
     pub(crate) async fn discover_listing(
         &self,
         origin: RequestOrigin<'_>,
-        patience: Duration,
+        max_wait: Duration,
         attempt: ListingAttempt,
     ) {
         if let Ok(ready) = self.ready().await {
-            drop(self.lease(&ready, origin, Interactivity::NonInteractive, patience).await);
+            drop(self.lease(&ready, origin, Interactivity::NonInteractive, max_wait).await);
         }
         drop(attempt);
     }
@@ -260,9 +260,9 @@ impl Connection {
     /// Waits until listing has finished, at most the connect timeout; returns at once if not connected.
     pub(crate) async fn wait_for_listing(&self) {
         let mut live = self.shared.live.subscribe();
-        let patience = self.wanted().connect;
+        let max_wait = self.wanted().connect;
         let listed = live.wait_for(|live| live.listed || live.peer.is_none());
-        drop(tokio::time::timeout(patience, listed).await);
+        drop(tokio::time::timeout(max_wait, listed).await);
     }
 
     /// Waits until a dial in progress has ended.

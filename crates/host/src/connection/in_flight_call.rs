@@ -105,7 +105,7 @@ impl Connection {
     }
 }
 
-// === impl Seat ===
+// === impl Lease ===
 
 impl Lease {
     /// The peer of the leased connection.
@@ -117,7 +117,7 @@ impl Lease {
     }
 }
 
-// === impl Sent ===
+// === impl InFlightCall ===
 
 impl InFlightCall {
     /// The permit of the call.

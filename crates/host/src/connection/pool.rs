@@ -140,7 +140,7 @@ pub(crate) const IDLE: Duration = Duration::from_secs(5 * 60);
 /// Calls that may queue for one key; further ones are refused at once.
 const WAITING: usize = 256;
 
-// === impl Lines ===
+// === impl ConnectionPool ===
 
 impl ConnectionPool {
     pub(crate) fn new(server: ServerName, context: Arc<HostContext>, uses: Arc<UsageCounter>, seed: u64) -> Arc<Self> {
@@ -177,18 +177,18 @@ impl ConnectionPool {
     /// Waits for the turn on the shared connection; `None` if calls may run in parallel.
     pub(crate) async fn shared_turn(
         &self,
-        need: Interactivity,
-        patience: Duration,
+        interactivity: Interactivity,
+        max_wait: Duration,
     ) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
-        if need == Interactivity::NonInteractive
+        if interactivity == Interactivity::NonInteractive
             || self.shared_profile == CapabilityProfile::NOTHING
             || !self.one_at_a_time.load(Ordering::SeqCst)
         {
             return Ok(None);
         }
-        let turn = tokio::time::timeout(patience, Arc::clone(&self.shared_turn).acquire_owned()).await;
+        let turn = tokio::time::timeout(max_wait, Arc::clone(&self.shared_turn).acquire_owned()).await;
         // The semaphore is never closed.
-        turn.ok().and_then(Result::ok).map(Some).ok_or_else(|| busy(patience))
+        turn.ok().and_then(Result::ok).map(Some).ok_or_else(|| busy(max_wait))
     }
 
     /// Permits caller connections.
@@ -241,22 +241,24 @@ impl ConnectionPool {
     pub(crate) async fn lease(
         self: &Arc<Self>,
         key: &CallerConnectionKey,
-        need: Interactivity,
-        patience: Duration,
+        interactivity: Interactivity,
+        max_wait: Duration,
         context: DialContext<'_>,
         task: Option<&str>,
     ) -> Result<CallerLease, NoLease> {
         // A caller without capabilities receives no server requests, so it need not be alone.
-        let need = if key.profile == CapabilityProfile::NOTHING { Interactivity::NonInteractive } else { need };
-        let at_task = task.and_then(|task| self.state.lock().use_for_task(task, key, need));
+        let interactivity =
+            if key.profile == CapabilityProfile::NOTHING { Interactivity::NonInteractive } else { interactivity };
+        let at_task = task.and_then(|task| self.state.lock().use_for_task(task, key, interactivity));
         let lease = match at_task {
-            Some(connection) => self.lease_on(connection, need),
-            None => match self.select(key, need, Arrival::New)? {
+            Some(connection) => self.lease_on(connection, interactivity),
+            None => match self.select(key, interactivity, Arrival::New)? {
                 Ok(lease) => lease,
                 // Boxed, as below: few calls wait.
                 Err(queue) => {
-                    let waiting = Box::pin(tokio::time::timeout(patience, self.wait_in_queue(key, need, queue))).await;
-                    waiting.unwrap_or_else(|_| Err(NoLease::Refused(busy(patience))))?
+                    let waiting =
+                        Box::pin(tokio::time::timeout(max_wait, self.wait_in_queue(key, interactivity, queue))).await;
+                    waiting.unwrap_or_else(|_| Err(NoLease::Refused(busy(max_wait))))?
                 }
             },
         };
@@ -271,7 +273,7 @@ impl ConnectionPool {
     async fn wait_in_queue(
         self: &Arc<Self>,
         key: &CallerConnectionKey,
-        need: Interactivity,
+        interactivity: Interactivity,
         mut queue: Arc<caller_connection::Queue>,
     ) -> Result<CallerLease, NoLease> {
         let first = Arc::clone(&queue);
@@ -281,7 +283,7 @@ impl ConnectionPool {
             let here = Arc::clone(&queue);
             // Registered before the check, so that no change in between is missed.
             let moved = here.moved.notified();
-            match self.select(key, need, Arrival::Queued)? {
+            match self.select(key, interactivity, Arrival::Queued)? {
                 Ok(lease) => return Ok(lease),
                 Err(other) if !Arc::ptr_eq(&other, &here) => queue = other,
                 Err(_) => tokio::select! {
@@ -295,19 +297,19 @@ impl ConnectionPool {
     fn select(
         self: &Arc<Self>,
         key: &CallerConnectionKey,
-        need: Interactivity,
+        interactivity: Interactivity,
         arrival: Arrival,
     ) -> Result<Result<CallerLease, Arc<caller_connection::Queue>>, NoLease> {
         let concurrency =
             if self.one_at_a_time.load(Ordering::SeqCst) { Concurrency::OneAtATime } else { Concurrency::Parallel };
         let mut state = self.state.lock();
         let before = state.entries.len();
-        let selection = state.select(key, need, concurrency, arrival, Instant::now());
+        let selection = state.select(key, interactivity, concurrency, arrival, Instant::now());
         if before < state.entries.len() || !state.evicted.is_empty() {
             self.changed.notify_one();
         }
         match selection {
-            Selection::Use(connection) => Ok(Ok(self.lease_on(connection, need))),
+            Selection::Use(connection) => Ok(Ok(self.lease_on(connection, interactivity))),
             Selection::Wait(queue) => Ok(Err(queue)),
             Selection::Full(limit, whose) => {
                 Err(NoLease::Refused(Refusal::Busy { limit, whose, waited: Duration::ZERO }))
@@ -316,8 +318,8 @@ impl ConnectionPool {
         }
     }
 
-    fn lease_on(self: &Arc<Self>, connection: Arc<CallerConnection>, need: Interactivity) -> CallerLease {
-        CallerLease::new(self, connection, need)
+    fn lease_on(self: &Arc<Self>, connection: Arc<CallerConnection>, interactivity: Interactivity) -> CallerLease {
+        CallerLease::new(self, connection, interactivity)
     }
 
     /// Whether a caller has this task, or any if `None`, in progress.

@@ -316,7 +316,7 @@ impl Supervisor {
     }
 }
 
-// === impl Doing ===
+// === impl Activity ===
 
 impl Activity {
     /// Waits for the next event of this state; pending forever while resting. Cancel-safe.

@@ -84,7 +84,7 @@ async fn hidden_server_is_refused_like_an_unknown_one() {
     host.ready("ready").await;
     host.until("locked", |phase| matches!(phase, Phase::SignInRequired { .. })).await;
     let absent = all(&host, "none").await;
-    assert!(absent.iter().all(|said| said.starts_with("refused: there is no ")), "{absent:?}");
+    assert!(absent.iter().all(|said| said.starts_with("refused: unknown ")), "{absent:?}");
     for server in ["ready", "lazy", "off", "locked"] {
         assert_eq!(all(&host, server).await, absent, "{server}");
     }

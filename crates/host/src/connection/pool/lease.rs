@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct CallerLease {
     pool: Arc<ConnectionPool>,
     pub(super) connection: Arc<CallerConnection>,
-    need: Interactivity,
+    interactivity: Interactivity,
     parked: Option<Arc<ParkedCall>>,
     _hold: Hold,
 }
@@ -39,9 +39,13 @@ enum Hold {
 // === impl CallerLease ===
 
 impl CallerLease {
-    pub(super) fn new(pool: &Arc<ConnectionPool>, connection: Arc<CallerConnection>, need: Interactivity) -> Self {
+    pub(super) fn new(
+        pool: &Arc<ConnectionPool>,
+        connection: Arc<CallerConnection>,
+        interactivity: Interactivity,
+    ) -> Self {
         let hold = Hold::Call { _guard: CallGuard::new(&pool.uses) };
-        Self { pool: Arc::clone(pool), connection, need, parked: None, _hold: hold }
+        Self { pool: Arc::clone(pool), connection, interactivity, parked: None, _hold: hold }
     }
 
     /// The peer and its redactor. `None` only before the connection is established.
@@ -62,7 +66,7 @@ impl CallerLease {
 
     /// Records a server request: other calls do not wait for the answer, and may end this call if none comes.
     pub(crate) fn park(&mut self, cancel: CancelHandle) {
-        if self.need == Interactivity::NonInteractive {
+        if self.interactivity == Interactivity::NonInteractive {
             return;
         }
         match &self.parked {
@@ -108,7 +112,7 @@ impl CallerLease {
 impl Drop for CallerLease {
     fn drop(&mut self) {
         if let Some(entry) = self.pool.state.lock().entry(&self.connection) {
-            entry.release(self.need, self.parked.as_ref(), Instant::now());
+            entry.release(self.interactivity, self.parked.as_ref(), Instant::now());
         }
         self.connection.queue.moved.notify_waiters();
     }

@@ -169,7 +169,7 @@ mod tests {
 
     use super::{PREEMPT_AFTER, ParkedCall};
 
-    fn question() -> ServerRequestDetails {
+    fn server_request() -> ServerRequestDetails {
         ServerRequestDetails {
             id: ServerRequestId(1),
             key: None,
@@ -185,7 +185,7 @@ mod tests {
         let begun = Instant::now();
         let parked = ParkedCall::new(exchange.cancel_handle(), begun);
         assert_eq!(parked.preemptible_at(), None, "the server works on the call");
-        let _answer = feed.ask(question());
+        let _answer = feed.ask(server_request());
         assert_eq!(parked.preemptible_at(), Some(begun + PREEMPT_AFTER));
         assert!(parked.preempt(begun + Duration::from_secs(40)) && parked.is_released());
         assert_eq!(parked.preempted_after(), Some(Duration::from_secs(40)));
@@ -197,7 +197,7 @@ mod tests {
             let (exchange, feed) = pair(ExchangeTimeouts::unbounded(), 8);
             let begun = Instant::now();
             let parked = ParkedCall::new(exchange.cancel_handle(), begun);
-            let answer = asked.then(|| feed.ask(question()));
+            let answer = asked.then(|| feed.ask(server_request()));
             feed.end(Outcome::Answered(Raw::empty_object()));
             assert_eq!(parked.preemptible_at(), Some(begun), "asked: {asked}");
             assert!(parked.preempt(begun) && parked.is_released());

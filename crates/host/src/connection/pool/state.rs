@@ -129,13 +129,13 @@ impl PoolState {
         &mut self,
         task: &str,
         key: &CallerConnectionKey,
-        need: Interactivity,
+        interactivity: Interactivity,
     ) -> Option<Arc<CallerConnection>> {
         let kept = self.tasks.connection(task, &key.caller)?;
         if !self.open || kept.key.session != key.session || kept.is_gone() || self.entry(&kept).is_none() {
             return None;
         }
-        self.use_connection(&kept, need);
+        self.use_connection(&kept, interactivity);
         Some(kept)
     }
 
@@ -143,7 +143,7 @@ impl PoolState {
     pub(super) fn select(
         &mut self,
         key: &CallerConnectionKey,
-        need: Interactivity,
+        interactivity: Interactivity,
         concurrency: Concurrency,
         arrival: Arrival,
         now: Instant,
@@ -154,31 +154,39 @@ impl PoolState {
         self.prune(now);
         let own = self.entries.iter().filter(|entry| entry.connection.key == *key);
         let queued = own.clone().map(|entry| &entry.connection.queue).find(|queue| 0 < queue.waiting());
-        if let (Interactivity::Interactive, Arrival::New, Some(queue)) = (need, arrival, queued) {
+        if let (Interactivity::Interactive, Arrival::New, Some(queue)) = (interactivity, arrival, queued) {
             return Selection::Wait(Arc::clone(queue));
         }
-        let found =
-            own.clone().find(|entry| entry.is_free(need, concurrency)).map(|entry| Arc::clone(&entry.connection));
+        let found = own
+            .clone()
+            .find(|entry| entry.is_free(interactivity, concurrency))
+            .map(|entry| Arc::clone(&entry.connection));
         if let Some(connection) = found {
-            return self.use_connection(&connection, need);
+            return self.use_connection(&connection, interactivity);
         }
         let queue = own.clone().next().map(|entry| Arc::clone(&entry.connection.queue));
         let busy = concurrency == Concurrency::OneAtATime && own.clone().any(PoolEntry::has_running);
         match queue {
             Some(queue) if busy || PER_KEY <= own.count() => Selection::Wait(queue),
-            queue => self.create(key, queue.unwrap_or_default(), need, now),
+            queue => self.create(key, queue.unwrap_or_default(), interactivity, now),
         }
     }
 
-    fn use_connection(&mut self, connection: &Arc<CallerConnection>, need: Interactivity) -> Selection {
+    fn use_connection(&mut self, connection: &Arc<CallerConnection>, interactivity: Interactivity) -> Selection {
         if let Some(entry) = self.entry(connection) {
             entry.calls += 1;
-            entry.interactive += usize::from(need == Interactivity::Interactive);
+            entry.interactive += usize::from(interactivity == Interactivity::Interactive);
         }
         Selection::Use(Arc::clone(connection))
     }
 
-    fn create(&mut self, key: &CallerConnectionKey, queue: Arc<Queue>, need: Interactivity, now: Instant) -> Selection {
+    fn create(
+        &mut self,
+        key: &CallerConnectionKey,
+        queue: Arc<Queue>,
+        interactivity: Interactivity,
+        now: Instant,
+    ) -> Selection {
         let of_caller = |entry: &PoolEntry| entry.connection.key.caller == key.caller;
         let of_this = |caller: &Caller| *caller == key.caller;
         let own = self.entries.iter().filter(|entry| of_caller(entry)).count();
@@ -197,7 +205,7 @@ impl PoolState {
             last_use: now,
             keep_until: None,
         });
-        self.use_connection(&connection, need)
+        self.use_connection(&connection, interactivity)
     }
 
     /// Removes the connection that was idle for the longest; `false` if none is idle.
@@ -284,8 +292,8 @@ impl PoolEntry {
         self.keep_until.map_or(expiry, |until| expiry.max(until))
     }
 
-    fn is_free(&self, need: Interactivity, concurrency: Concurrency) -> bool {
-        match (need, concurrency) {
+    fn is_free(&self, interactivity: Interactivity, concurrency: Concurrency) -> bool {
+        match (interactivity, concurrency) {
             (Interactivity::NonInteractive, _) => true,
             (Interactivity::Interactive, Concurrency::OneAtATime) => self.interactive == 0,
             // The next server request could not be told from that of the waiting call.
@@ -299,15 +307,15 @@ impl PoolEntry {
     }
 
     /// A call has ended; if it was preempted, it was subtracted before.
-    pub(super) fn release(&mut self, need: Interactivity, parked: Option<&Arc<ParkedCall>>, now: Instant) {
+    pub(super) fn release(&mut self, interactivity: Interactivity, parked: Option<&Arc<ParkedCall>>, now: Instant) {
         if parked.is_none_or(|parked| !parked.is_released()) {
-            self.subtract(need, parked, now);
+            self.subtract(interactivity, parked, now);
         }
     }
 
-    pub(super) fn subtract(&mut self, need: Interactivity, parked: Option<&Arc<ParkedCall>>, now: Instant) {
+    pub(super) fn subtract(&mut self, interactivity: Interactivity, parked: Option<&Arc<ParkedCall>>, now: Instant) {
         self.calls -= 1;
-        self.interactive -= usize::from(need == Interactivity::Interactive);
+        self.interactive -= usize::from(interactivity == Interactivity::Interactive);
         self.parked.retain(|other| !parked.is_some_and(|parked| Arc::ptr_eq(other, parked)));
         self.last_use = now;
     }

@@ -59,7 +59,7 @@ pub(crate) trait CatalogSink: Send + Sync {
     fn remove(&self, server: &ServerName);
 }
 
-// === impl Turns ===
+// === impl StartLimiter ===
 
 impl StartLimiter {
     /// Lets `number` servers spawn at the same time.
@@ -87,7 +87,7 @@ impl StartLimiter {
     }
 }
 
-// === impl Surroundings ===
+// === impl HostContext ===
 
 impl HostContext {
     /// The client features offered to a server.

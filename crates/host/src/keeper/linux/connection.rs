@@ -87,7 +87,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Stack size of the reading thread.
 const STACK: usize = 128 * 1024;
 
-// === impl Link ===
+// === impl KeeperConnection ===
 
 impl KeeperConnection {
     /// Starts a keeper process. Blocks until it is ready.
@@ -181,7 +181,7 @@ fn read(socket: &UnixStream, mut buffer: FrameBuffer, children: &Children, mut k
     }
 }
 
-// === impl Wards ===
+// === impl Children ===
 
 impl Children {
     fn new() -> Self {
@@ -231,7 +231,7 @@ impl Children {
     }
 }
 
-// === impl News ===
+// === impl ChildState ===
 
 impl ChildState {
     fn lost() -> Self {
@@ -254,7 +254,7 @@ impl From<io::Error> for NotStarted {
     }
 }
 
-// === impl Ward ===
+// === impl KeeperChild ===
 
 impl KeeperChild {
     /// Waits until the program has started; returns its process id.

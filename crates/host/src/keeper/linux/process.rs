@@ -194,7 +194,7 @@ fn watch(host: Pid) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(watched, Interest::READABLE)
 }
 
-// === impl Line ===
+// === impl HostSocket ===
 
 impl HostSocket {
     /// Writes reports; what the socket does not accept now is sent later. A closed socket is noticed by `read`.
@@ -212,7 +212,7 @@ impl HostSocket {
     }
 }
 
-// === impl Askings ===
+// === impl TerminationSignals ===
 
 impl TerminationSignals {
     fn register() -> io::Result<Self> {

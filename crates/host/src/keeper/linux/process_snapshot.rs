@@ -25,7 +25,7 @@ pub(super) struct Process {
     started_at: u64,
 }
 
-// === impl Census ===
+// === impl ProcessSnapshot ===
 
 impl ProcessSnapshot {
     pub(super) fn take() -> io::Result<Self> {

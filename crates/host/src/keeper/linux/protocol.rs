@@ -78,7 +78,7 @@ pub(super) fn framed(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-// === impl Inbox ===
+// === impl FrameBuffer ===
 
 impl FrameBuffer {
     /// The next message, if it is complete.

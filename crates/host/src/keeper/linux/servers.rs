@@ -57,7 +57,7 @@ const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(10);
 /// Snapshots may take at most one part in this many of the time, because there may be many processes.
 const SNAPSHOT_SHARE: u32 = 6;
 
-// === impl Household ===
+// === impl KeptServers ===
 
 impl KeptServers {
     pub(super) fn new(now: Instant) -> Self {

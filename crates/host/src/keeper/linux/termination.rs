@@ -35,7 +35,7 @@ const UNUSUALLY_LONG: Duration = Duration::from_secs(3);
 pub(super) const AT_ONCE: ShutdownTimeouts =
     ShutdownTimeouts { after_close: Duration::ZERO, ..ShutdownTimeouts::AT_EXIT };
 
-// === impl Ending ===
+// === impl Termination ===
 
 impl Termination {
     pub(super) fn new(timeouts: ShutdownTimeouts, now: Instant) -> Self {

@@ -36,7 +36,7 @@ async fn host_with_serial_calls_and_answers(limits: CallLimits) -> (TestHost, Ar
         outcome = &mut waits => panic!("{outcome}"),
     }
     let refused = said(&host.call_of(call_of("ada", "greet", &forms())).await);
-    assert!(refused.contains("no single request can be named"), "{refused}");
+    assert!(refused.contains("cannot be attributed to one client request"), "{refused}");
     drop(waits);
     answers.0.lock().clear();
     (host, answers)
@@ -214,7 +214,10 @@ async fn unanswered_calls_use_no_slot_and_are_limited() {
     let mut second = host.host.open(call_of("ada", "greet", &forms()));
     let outcome = within("the end", async { second.next().await }).await;
     let message = format!("{outcome:?}");
-    assert!(message.contains("1 calls of this caller that wait for an answer are under way"), "{message}");
+    assert!(
+        message.contains("1 calls of this caller that wait for the answer to a server request are in flight"),
+        "{message}"
+    );
     let mut other = host.host.open(call_of("ben", "greet", &forms()));
     server_request(&mut other).await.answer(Answer::Unavailable);
     assert_eq!(outcome_of(other).await.ending(), Ending::Answered);
