@@ -81,7 +81,7 @@ pub enum WireError {
         limit: usize,
     },
     /// Client and server share no protocol revision.
-    #[error("no common protocol revision: the server speaks {theirs}, we speak {ours}")]
+    #[error("no common protocol revision: the server supports {theirs}, this client supports {ours}")]
     NoCommonRevision {
         /// Revisions of the server.
         theirs: String,

@@ -95,7 +95,7 @@ pub(super) fn bad_message(bad: &BadMessage) -> (Option<Id>, RpcError) {
 pub(super) fn neutral(envelope: &Envelope) -> Result<Request, RpcError> {
     let invalid = |problem: &dyn std::fmt::Display| RpcError::new(RpcError::INVALID_PARAMS, &problem.to_string());
     let seen = envelope.params_summary().map_err(|problem| invalid(&problem))?;
-    let request = Request::seen(envelope.owned_method(), envelope.params(), seen);
+    let request = Request::with_summary(envelope.owned_method(), envelope.params(), seen);
     let Some(meta) = envelope.meta() else { return Ok(request) };
     let kinds = envelope.meta_kinds();
     let request = request.without_hop_keys(kinds, &meta);

@@ -80,11 +80,11 @@ impl Request {
     /// Creates a request; fails if `params` has ambiguous keys.
     pub fn new(method: impl Into<Cow<'static, str>>, params: Option<Raw>) -> Result<Self, RequestProblem> {
         let seen = params.as_ref().map(refuse_ambiguity).transpose()?.unwrap_or_default();
-        Ok(Self::seen(method, params, seen))
+        Ok(Self::with_summary(method, params, seen))
     }
 
     /// Creates a request whose params were already scanned, with the result of the scan.
-    pub(crate) fn seen(method: impl Into<Cow<'static, str>>, params: Option<Raw>, seen: ParamsSummary) -> Self {
+    pub(crate) fn with_summary(method: impl Into<Cow<'static, str>>, params: Option<Raw>, seen: ParamsSummary) -> Self {
         Self { seen, ..Self::trusted(method, params) }
     }
 

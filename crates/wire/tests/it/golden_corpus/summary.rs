@@ -21,14 +21,14 @@ pub(super) fn summarise(text: &Bytes) -> String {
     match Envelope::split_batch(text, &limits) {
         Some(texts) => {
             let bad = Envelope::read(text.clone(), &limits).unwrap_err();
-            let messages: Vec<String> = texts.unwrap().iter().map(one).collect();
+            let messages: Vec<String> = texts.unwrap().iter().map(summarise_one).collect();
             format!("{bad}: {}", messages.join(" | "))
         }
-        None => one(text),
+        None => summarise_one(text),
     }
 }
 
-fn one(text: &Bytes) -> String {
+fn summarise_one(text: &Bytes) -> String {
     let message = match Envelope::read(text.clone(), &Limits::default()) {
         Ok(message) => message,
         Err(bad) => {
@@ -46,14 +46,14 @@ fn one(text: &Bytes) -> String {
                 return format!("refused request {id}: {problem}");
             }
             parts.push(format!("request {id} {}", message.method()));
-            asked(message.method(), params.as_ref(), &mut parts);
+            add_request(message.method(), params.as_ref(), &mut parts);
         }
         MessageKind::Notification => parts.push(format!("notification {}", message.method())),
         MessageKind::Result => {
             parts.push(format!("result {id}"));
-            answered(&message.result().unwrap(), &mut parts);
+            add_result(&message.result().unwrap(), &mut parts);
         }
-        MessageKind::Error => parts.push(failed(&id, &message.error().unwrap())),
+        MessageKind::Error => parts.push(describe_error(&id, &message.error().unwrap())),
     }
     let body = message.params().or(message.result());
     parts.extend(meta::of(body.as_ref()).map(|meta| meta_keys(&meta)));
@@ -61,7 +61,7 @@ fn one(text: &Bytes) -> String {
 }
 
 /// Capabilities that a server request needs, and those that a request declares.
-fn asked(method: &str, params: Option<&Raw>, parts: &mut Vec<String>) {
+fn add_request(method: &str, params: Option<&Raw>, parts: &mut Vec<String>) {
     let asks = ["elicitation/create", "roots/list", "sampling/createMessage"];
     if asks.contains(&method) {
         let needed = ClientCapabilities::none().lacks(method, params).unwrap();
@@ -82,7 +82,7 @@ fn asked(method: &str, params: Option<&Raw>, parts: &mut Vec<String>) {
     parts.push(format!("can be asked: {}", list(can.map(|(what, ..)| *what))));
 }
 
-fn answered(result: &Raw, parts: &mut Vec<String>) {
+fn add_result(result: &Raw, parts: &mut Vec<String>) {
     match ResultType::view(result) {
         ResultType::Complete => {}
         other => parts.push(format!("{other:?}")),
@@ -91,8 +91,8 @@ fn answered(result: &Raw, parts: &mut Vec<String>) {
     if result.get("ttlMs").is_some() || result.get("cacheScope").is_some() {
         parts.push(format!("keeps {:?} {:?}", hint.ttl, hint.scope));
     }
-    offers(result, parts);
-    items::<Tool>(result, parts, |tool| {
+    add_server_capabilities(result, parts);
+    add_items::<Tool>(result, parts, |tool| {
         let headers = match header::param_headers(&tool.input_schema) {
             Ok(headers) if headers.is_empty() => String::new(),
             Ok(headers) => format!(" ({})", list(headers.iter().map(|header| header.name.as_str()))),
@@ -101,17 +101,17 @@ fn answered(result: &Raw, parts: &mut Vec<String>) {
         assert_eq!(tool.output_schema, tool.raw.get("outputSchema"));
         (format!("{:?}{headers}", tool.name), tool.raw.clone())
     });
-    items::<Resource>(result, parts, |resource| (resource.uri.clone(), resource.raw.clone()));
-    items::<Template>(result, parts, |template| (template.uri_template.clone(), template.raw.clone()));
-    items::<Prompt>(result, parts, |prompt| {
+    add_items::<Resource>(result, parts, |resource| (resource.uri.clone(), resource.raw.clone()));
+    add_items::<Template>(result, parts, |template| (template.uri_template.clone(), template.raw.clone()));
+    add_items::<Prompt>(result, parts, |prompt| {
         let arguments = list(prompt.arguments.iter().map(|argument| argument.name.as_str()));
         (format!("{}({arguments})", prompt.name), prompt.raw.clone())
     });
     parts.extend(Task::view(result).map(|task| format!("task {:?} {}", task.id, task.status)));
-    content(result, parts);
+    add_content(result, parts);
 }
 
-fn offers(result: &Raw, parts: &mut Vec<String>) {
+fn add_server_capabilities(result: &Raw, parts: &mut Vec<String>) {
     let Some(capabilities) = result.get("capabilities") else { return };
     let server = ServerCapabilities(capabilities);
     let names = ["completions", "logging", "prompts", "resources", "tasks", "tools"];
@@ -126,7 +126,7 @@ fn offers(result: &Raw, parts: &mut Vec<String>) {
 }
 
 /// The items of one kind, each as text; their raw forms must be the elements of the list, byte for byte.
-fn items<T: Item>(result: &Raw, parts: &mut Vec<String>, show: impl Fn(&T) -> (String, Raw)) {
+fn add_items<T: Item>(result: &Raw, parts: &mut Vec<String>, show: impl Fn(&T) -> (String, Raw)) {
     let Ok((items, malformed)) = read_items::<T>(result) else { return };
     let elements = result.get(T::KEY).unwrap().elements();
     assert_eq!(elements.len(), items.len() + malformed.len());
@@ -140,12 +140,12 @@ fn items<T: Item>(result: &Raw, parts: &mut Vec<String>, show: impl Fn(&T) -> (S
 }
 
 /// Content blocks of a call result, of prompt messages or of a sampling result.
-fn content(result: &Raw, parts: &mut Vec<String>) {
+fn add_content(result: &Raw, parts: &mut Vec<String>) {
     let call = CallResult::view(result);
     assert_eq!(call.raw, *result);
     let messages = result.get("messages").map(|messages| messages.elements()).unwrap_or_default();
     let said = messages.iter().filter_map(|message| message.get("content")).map(|raw| Content::view(&raw));
-    let blocks: Vec<String> = call.content.into_iter().chain(said).map(|block| shown(&block)).collect();
+    let blocks: Vec<String> = call.content.into_iter().chain(said).map(|block| describe(&block)).collect();
     if result.get("content").is_some() || !blocks.is_empty() {
         parts.push(format!("content {}", list(blocks.iter().map(String::as_str))));
     }
@@ -153,7 +153,7 @@ fn content(result: &Raw, parts: &mut Vec<String>) {
     parts.extend(call.is_error.then(|| "says it failed".to_owned()));
 }
 
-fn shown(block: &Content) -> String {
+fn describe(block: &Content) -> String {
     match &block.kind {
         ContentKind::Text(text) => format!("text {}", text.len()),
         ContentKind::Image { data, mime_type } => format!("{mime_type} {}", data.len()),
@@ -167,7 +167,7 @@ fn shown(block: &Content) -> String {
     }
 }
 
-fn failed(id: &str, error: &RpcError) -> String {
+fn describe_error(id: &str, error: &RpcError) -> String {
     let data = error.data().map_or_else(String::new, |data| format!(" with {:?}", data.kind()));
     format!("error {id} {} {:?}{data}", error.code(), error.message())
 }
