@@ -40,7 +40,7 @@ const ANSWERS: [Misbehaviour; 11] = [
     misbehaviour("double", BOTH, ""),
     misbehaviour("neither", BOTH, "neither a request, a notification nor a response"),
     misbehaviour("truncated", BOTH, "JSON is truncated"),
-    misbehaviour("not-utf8", BOTH, "not UTF-8"),
+    misbehaviour("not-utf8", BOTH, "invalid UTF-8"),
     misbehaviour("deep:500", BOTH, "nested deeper than 128 levels"),
     misbehaviour("unknown-type", STATELESS, "unknown `resultType`"),
     misbehaviour("gives-up", BOTH, "no answer within 1.5s"),
@@ -68,7 +68,7 @@ const SERVER_REQUESTS: [Misbehaviour; 4] = [
 const BREAKS: [Misbehaviour; 3] = [
     misbehaviour("cut", BOTH, "the connection ended: the server exited with status 0"),
     misbehaviour("half-closed", BOTH, "the server closed stdout but is still running"),
-    misbehaviour("deaf", BOTH, "no answer within 1.5s|it no longer reads"),
+    misbehaviour("deaf", BOTH, "no answer within 1.5s|the server stopped reading"),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,7 +97,7 @@ async fn disconnected_server_is_reported_and_restarted() {
 /// Without a call no client gets the server request, and the server gets an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server_request_outside_of_a_call_reaches_no_client() {
-    let setup = HostileSetup::with("asks-unasked", EraChoice::Legacy).await;
+    let setup = HostileSetup::with("asks-outside-calls", EraChoice::Legacy).await;
     let session = setup.bob.clone().start_session().await;
     let mut standing = session.get().await;
     let listening = json!({ "notifications": { "toolsListChanged": true } });
