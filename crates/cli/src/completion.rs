@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 use toolway_config::{Config, Environment, Loaded, Paths};
 use toolway_wire::message::item::Tool;
 
-use crate::{args::Args, loading, schema::Schema, wiring};
+use crate::{args::Args, listing_cache, loading, schema::Schema};
 
 /// The command line before the word being completed.
 #[derive(Debug, Default)]
@@ -98,7 +98,7 @@ impl CompletionData<'_> {
     /// The cached tools of a server that its entry does not exclude.
     fn tools(&self, server: &str) -> Vec<Tool> {
         let Some(entry) = self.config.find(server) else { return Vec::new() };
-        let recalled = wiring::cached_listing(&self.paths, &self.config, entry);
+        let recalled = listing_cache::lookup(&self.paths, &self.config, entry);
         let tools = recalled.map(|listing| listing.tools).unwrap_or_default();
         let offered = tools.into_iter().filter(|tool| entry.filters.passes_tool(&tool.item.name));
         offered.map(|tool| Tool::clone(&tool.item)).collect()

@@ -74,7 +74,7 @@ pub(crate) fn refusal(proposal: &Proposal) -> Report {
     let name = &proposal.server.name;
     Report::new(ExitCode::Denied, "not_accepted", introduction(proposal))
         .detail(details(proposal))
-        .hint(format!("accept exactly this with `toolway servers accept {name} --digest {digest}`"))
+        .hint(format!("to accept exactly this, run: toolway servers accept {name} --digest {digest}"))
 }
 
 fn introduction(proposal: &Proposal) -> String {

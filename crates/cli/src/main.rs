@@ -5,10 +5,13 @@ mod args;
 mod arguments;
 mod commands;
 mod completion;
+mod compose;
 mod consent;
 mod exclusion;
 mod exit_code;
 mod gateway_control;
+mod lifecycle;
+mod listing_cache;
 mod loading;
 mod multi_server_host;
 mod output;
@@ -24,7 +27,6 @@ mod target;
 mod unused;
 mod verbose_call_log;
 mod wire_tap;
-mod wiring;
 
 use std::{
     ffi::{OsStr, OsString},

@@ -17,10 +17,10 @@ use toolway_host::{
 use crate::{
     app::App,
     exit_code::ExitCode,
+    lifecycle,
     output::{Output, spinner},
     report::Report,
     target::Target,
-    wiring,
 };
 
 pub(crate) use listing_age::ListingAge;
@@ -69,7 +69,7 @@ impl App {
         // `--timeout` replaces the default policy.
         let policy = self.reach.timeout.map_or(policy, WaitPolicy::Fixed);
         let began = Instant::now();
-        let (host, _taps) = self.start_host(&targets, lists).await?;
+        let (host, _taps) = self.command_host(&targets, lists).await?;
         let mut waiting = ServerWait::new(&host, &targets, policy);
         let ended = {
             let start = |(index, target)| {
@@ -82,7 +82,7 @@ impl App {
         };
         let times = waiting.times;
         if let Err(report) = ended {
-            wiring::disconnect(&host).await;
+            lifecycle::disconnect(&host).await;
             return Err(report);
         }
         let (catalog, waited) = (host.catalog(), began.elapsed());
@@ -111,7 +111,7 @@ impl App {
         if shown.is_ok() {
             show(&hosts, output);
         }
-        wiring::disconnect(&hosts.host).await;
+        lifecycle::disconnect(&hosts.host).await;
         shown.and_then(|()| hosts.check_required()).map(|()| ExitCode::Ok)
     }
 

@@ -13,7 +13,7 @@ use toolway_host::{
 };
 use url::Url;
 
-use crate::{app::App, loading, output::Output, report::Report, suggestion, unused::Unused, wiring};
+use crate::{app::App, listing_cache, loading, output::Output, report::Report, suggestion, unused::Unused};
 
 /// A selected server.
 #[derive(Clone, Debug)]
@@ -109,7 +109,7 @@ impl App {
     /// The only server with an item of this name in its cached listing, if the naming policy allows names without a server.
     fn owner(&self, config: &Config, name: &str) -> Result<Target, Report> {
         let has = |entry: &&ServerConfig| {
-            let listing = wiring::cached_listing(&self.paths, config, entry);
+            let listing = listing_cache::lookup(&self.paths, config, entry);
             let tool = |listing: &Listing| listing.tools.iter().any(|tool| tool.item.name == name);
             let prompt = |listing: &Listing| listing.prompts.iter().any(|prompt| prompt.item.name == name);
             listing.is_some_and(|listing| tool(&listing) || prompt(&listing))

@@ -9,7 +9,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use toolway_config::{Config, ServerName, server::Start};
+use toolway_config::{ServerName, server::Start};
 use toolway_host::{
     call::{CallEvent, CallOutcome, CallRequest, Caller, Target},
     catalog::{ItemKind, Origin},
@@ -17,8 +17,7 @@ use toolway_host::{
         Lists, Phase, Program, ServerAddress, WantedServer, Way as ServerWay,
         client_features::{ElicitationModes, Elicitor, IncomingServerRequest},
     },
-    host::{Host, HostOptions},
-    ports::HostPorts,
+    host::Host,
 };
 use toolway_sample::Sample;
 use toolway_wire::{
@@ -33,6 +32,7 @@ use super::{
     sample::{self, ServedEra},
 };
 use crate::{
+    compose,
     exit_code::ExitCode,
     output::{self, Output},
 };
@@ -130,11 +130,10 @@ impl DemoHost {
             ..WantedServer::new(server.clone(), ServerWay::Address(address))
         };
         let elicitor = Arc::new(TerminalElicitor { present: output::is_interactive() });
-        let ports = HostPorts { elicitor: Arc::clone(&elicitor) as Arc<dyn Elicitor>, ..HostPorts::default() };
         // The host decides which variables the child process inherits.
         let environment = std::env::vars_os().collect();
-        let options = HostOptions { servers: vec![wanted], environment, ..HostOptions::default() };
-        let host = Host::start(&Config::default(), ports, options).await.map_err(|error| error.to_string())?;
+        let answers = Arc::clone(&elicitor) as Arc<dyn Elicitor>;
+        let host = compose::demo_host(wanted, answers, environment).await.map_err(|report| report.message)?;
         Ok(Self { host, server, elicitor })
     }
 

@@ -12,13 +12,13 @@ use super::ping;
 use crate::{
     app::App,
     exit_code::ExitCode,
+    lifecycle,
     multi_server_host::{ServerOutcome, WaitPolicy},
     output::{Format, Output},
     report::Report,
     server_view,
     target::Target,
     unused::{Unused, UnusedReason},
-    wiring,
 };
 
 /// Connect to each server, diagnose problems, and say how to fix them
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: &DoctorArgs, app: &App, output: &mut Output) -> Re
     show(&findings, &unused, output);
     let broken = unused.iter().filter(|unused| unused.why == UnusedReason::Broken).count();
     let unhealthy = broken + findings.iter().filter(|finding| finding.outcome.problem().is_some()).count();
-    wiring::disconnect(&hosts.host).await;
+    lifecycle::disconnect(&hosts.host).await;
     match unhealthy {
         0 => Ok(ExitCode::Ok),
         1 => Err(Report::new(ExitCode::Unreachable, "unwell", "1 server is unhealthy")),

@@ -5,34 +5,16 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use clap::ValueEnum;
 use serde_json::json;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use toolway_config::{Config, GatewayAccess, Secret, ServerName};
+use toolway_config::{Config, GatewayAccess, Secret};
 #[cfg(unix)]
 use toolway_gateway::control::Control;
 use toolway_gateway::{
-    Gateway, GatewayOptions, SseTransport,
-    access::Access,
     gateway::GatewayError,
     records::{AccessLog, LogFormat, Records},
-    sealing::{self, SealingKeyError},
-    service::{HostService, Scope},
 };
-use toolway_host::{
-    connection::{WantedServer, Way, sign_in::Clients},
-    host::{Host, HostOptions},
-    policy::{CALLS_PER_CLIENT, CallLimits},
-    ports::HostPorts,
-};
-use toolway_sample::Sample;
-use toolway_wire::{
-    down::{self, DownstreamOptions},
-    exchange::LogLevel,
-    json::Raw,
-    limit::Limits,
-    seal::Sealer,
-    up::client::HttpClient,
-};
+use toolway_host::host::Host;
+use toolway_wire::{down, json::Raw};
 
-use super::clients;
 use crate::{
     app::App,
     exit_code::ExitCode,
@@ -77,7 +59,7 @@ pub(crate) async fn run(args: &ServeArgs, app: &App, output: &mut Output) -> Res
     refuse_other_servers(app)?;
     let config = app.config(output)?;
     let records = records(args.log)?;
-    let host = start(app, &config, Arc::clone(&records)).await?;
+    let host = app.gateway_host(&config, Arc::clone(&records)).await?;
     let served = match &app.reach.stdio {
         Some(_) => serve_stdio(app, &config, &host).await,
         None => serve_http(args, app, &config, &host, records, output).await,
@@ -109,46 +91,11 @@ fn records(log: LogArg) -> Result<Arc<Records>, Report> {
     Ok(Arc::new(Records::with_log(log)))
 }
 
-async fn start(app: &App, config: &Config, records: Arc<Records>) -> Result<Host, Report> {
-    let sample = || {
-        let name: Option<ServerName> = "sample".parse().ok();
-        name.map(|name| WantedServer::new(name, Way::InProcess(Arc::new(Sample::new()))))
-    };
-    // Over stdio the client is the user who started us.
-    let clients = if app.reach.stdio.is_some() { Clients::Ourselves } else { Clients::Others };
-    let per_client = config.settings.gateway.calls_per_client.value.map(|calls| calls as usize);
-    let options = HostOptions {
-        calls: CallLimits { per_client: per_client.unwrap_or(CALLS_PER_CLIENT), ..CallLimits::default() },
-        servers: if config.servers.is_empty() { sample().into_iter().collect() } else { Vec::new() },
-        environment: app.environment.clone(),
-        keychain: app.keychain(),
-        sign_in: app.sign_in_options(&config.settings, clients),
-        http: HttpClient::new(app.http_options(), &Limits::default()),
-        memory: app.era_memory(),
-        listing_cache: app.listing_cache(),
-        ..HostOptions::default()
-    };
-    let ports = HostPorts { calls: records, vault: app.vault(&config.settings), ..HostPorts::default() };
-    Host::start(config, ports, options).await.map_err(|error| Report::usage("config", error.to_string()))
-}
-
 /// Serves on standard input and output. The parent process is the client and needs no key.
 async fn serve_stdio(app: &App, config: &Config, host: &Host) -> Result<ExitCode, Report> {
     let mut shutdown = ShutdownSignal::register();
     let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", problem.to_string());
-    let sealer = match sealer(app)? {
-        Some(kept) => kept,
-        None => Arc::new(Sealer::with_random_key().map_err(|error| internal(&error))?),
-    };
-    let service = HostService::new(host.clone(), Arc::new(Access::Open), Scope::All, Arc::clone(&sealer));
-    let (settings, usual) = (&config.settings.gateway, DownstreamOptions::default());
-    let answer_timeout = settings.answer_within.value.unwrap_or(usual.answer_timeout);
-    let options = DownstreamOptions {
-        sealer: Some(sealer),
-        answer_timeout,
-        default_log_level: default_log_level(config),
-        ..usual
-    };
+    let (service, options) = app.stdio_service(config, host)?;
     let stop = CancellationToken::new();
     let serving = down::stdio::serve(tokio::io::stdin(), tokio::io::stdout(), Arc::new(service), options, stop.clone());
     tokio::pin!(serving);
@@ -157,11 +104,6 @@ async fn serve_stdio(app: &App, config: &Config, host: &Host) -> Result<ExitCode
         () = shutdown.wait(app) => stop.cancel(),
     }
     serving.await.map(|()| ExitCode::Ok).map_err(|error| internal(&error))
-}
-
-/// Log level for clients that did not set one; `None` if logs are off.
-fn default_log_level(config: &Config) -> Option<LogLevel> {
-    config.settings.gateway.log_level.value.as_str().parse().ok()
 }
 
 async fn serve_http(
@@ -175,19 +117,8 @@ async fn serve_http(
     // Before anything is printed, because a reader of the output may stop us at once.
     let mut shutdown = ShutdownSignal::register();
     let settings = &config.settings.gateway;
-    let (access, key) = match settings.access.value {
-        GatewayAccess::Open => (Access::Open, None),
-        GatewayAccess::Keys => Access::with_keys(clients::key_file(app).ok())?,
-    };
-    let hosts = settings.hosts.value.clone();
-    let sse = if settings.sse.value { SseTransport::Enabled } else { SseTransport::Disabled };
-    let usual = GatewayOptions::of(access);
-    let answer_within = settings.answer_within.value.unwrap_or(usual.answer_within);
-    let default_log_level = default_log_level(config);
-    let options =
-        GatewayOptions { hosts, sealer: sealer(app)?, records, sse, answer_within, default_log_level, ..usual };
+    let (gateway, key) = app.gateway(config, host, records)?;
     let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", problem.to_string());
-    let gateway = Gateway::new(host.clone(), options).map_err(|error| internal(&error))?;
     let address = args.listen.or(settings.listen.value).unwrap_or(DEFAULT_LISTEN);
     let listener = gateway.bind(address).await.map_err(|error| bind_failure(&error))?;
     let address = listener.local_addr().map_err(|error| internal(&error))?;
@@ -252,14 +183,6 @@ fn bind_failure(error: &GatewayError) -> Report {
             .hint("choose another address with --listen, e.g. `--listen 127.0.0.1:0` for any free port"),
         GatewayError::NoRandomness(_) => Report::new(ExitCode::Internal, "internal", error.to_string()),
     }
-}
-
-/// The stored sealing key, so that sealed handles survive a restart; `None` without a state directory.
-fn sealer(app: &App) -> Result<Option<Arc<Sealer>>, Report> {
-    let Some(folder) = &app.paths.state else { return Ok(None) };
-    let kept = sealing::load_or_create(&folder.join("gateway.key"));
-    let failed = |error: SealingKeyError| Report::new(ExitCode::Internal, "sealing_key", error.to_string());
-    kept.map(|sealer| Some(Arc::new(sealer))).map_err(failed)
 }
 
 /// Prints the address and the configuration for a client.

@@ -7,12 +7,12 @@ use toolway_host::connection::Lists;
 use crate::{
     app::App,
     exit_code::ExitCode,
+    lifecycle,
     multi_server_host::{MultiServerHost, ServerOutcome, WaitPolicy},
     output::{Format, Output},
     report::Report,
     server_view,
     unused::Unused,
-    wiring,
 };
 
 /// Connect to each server and report its state
@@ -48,7 +48,7 @@ pub(crate) async fn run(args: &StatusArgs, app: &App, output: &mut Output) -> Re
     let (targets, unused) = app.inspected_targets(&args.servers, output)?;
     let hosts = app.connect_all(targets, Lists::Once, WaitPolicy::Adaptive, output).await?;
     show(&hosts, &unused, app, output);
-    wiring::disconnect(&hosts.host).await;
+    lifecycle::disconnect(&hosts.host).await;
     Ok(ExitCode::Ok)
 }
 

@@ -145,6 +145,6 @@ fn warnings_about_imported_files_are_shown_only_by_check() {
     assert_eq!((said.ok(), said.talk.as_str()), ("hi\n", ""));
     let checked = home.run(&["config", "check"]).json();
     let message = checked["warnings"][0]["message"].as_str().unwrap();
-    assert!(message.starts_with("`mcpServers.k.autoApprove` is known from other hosts"), "{message}");
+    assert!(message.starts_with("`mcpServers.k.autoApprove` is a key of other MCP hosts"), "{message}");
     assert!(Path::new(checked["warnings"][0]["file"].as_str().unwrap()).ends_with(".kiro/settings/mcp.json"));
 }

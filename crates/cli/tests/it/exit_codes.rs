@@ -83,7 +83,7 @@ fn code_3_is_a_server_that_requires_credentials() {
     home.configure(&format!(r#"{{"mcpServers":{{"far":{{"url":"{url}"}}}}}}"#));
     let error = home.run(&["call", "far.x"]).failed(3, "unauthorized");
     assert!(error["hint"].is_null(), "the message has the command: {error}");
-    assert_eq!(error["message"], "Sign-in required: run `toolway login far`.");
+    assert_eq!(error["message"], "sign-in required: run `toolway login far`");
     assert_eq!(home.run(&["status", "-o", "raw"]).ok(), "far\tsign-in needed\n");
 }
 
@@ -134,7 +134,7 @@ fn code_7_is_a_project_server_that_is_not_accepted() {
     let ran = Ran::of(&ran);
     assert_eq!(ran.code, 7, "{ran:?}");
     let last = ran.talk.lines().last().unwrap();
-    assert!(last.starts_with("hint: accept exactly this with `toolway servers accept theirs --digest "), "{ran:?}");
+    assert!(last.starts_with("hint: to accept exactly this, run: toolway servers accept theirs --digest "), "{ran:?}");
 }
 
 #[test]

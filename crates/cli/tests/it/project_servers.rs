@@ -65,7 +65,7 @@ const USUAL: [&[&str]; 14] = [
 fn refused(home: &Home, folder: &str, name: &str) -> Value {
     let error = run_in(home, folder, &["ping", name]).failed(7, "not_accepted");
     assert!(
-        error["hint"].as_str().unwrap().lines().last().unwrap().starts_with("accept exactly this with `"),
+        error["hint"].as_str().unwrap().lines().last().unwrap().starts_with("to accept exactly this, run: "),
         "{error}"
     );
     error
@@ -75,7 +75,7 @@ fn refused(home: &Home, folder: &str, name: &str) -> Value {
 pub(crate) fn accept(home: &Home, folder: &str, name: &str) -> Ran {
     let error = refused(home, folder, name);
     let advice = error["hint"].as_str().unwrap().lines().last().unwrap().to_owned();
-    let command = advice.strip_prefix("accept exactly this with `toolway ").unwrap().trim_end_matches('`').to_owned();
+    let command = advice.strip_prefix("to accept exactly this, run: toolway ").unwrap().to_owned();
     run_in(home, folder, &command.split(' ').collect::<Vec<_>>())
 }
 
@@ -197,7 +197,7 @@ fn changed_server_must_be_accepted_again() {
     let good = format!(r#"{{ "mcpServers": {{ "theirs": {{ "command": "{TOOLWAY}", "args": ["sample"] }} }} }}"#);
     home.write("clone/toolway.json", &good);
     let old_error = refused(&home, "clone", "theirs");
-    let old = old_error["hint"].as_str().unwrap().rsplit(' ').next().unwrap().trim_end_matches('`').to_owned();
+    let old = old_error["hint"].as_str().unwrap().rsplit(' ').next().unwrap().to_owned();
     let said = accept(&home, "clone", "theirs");
     assert_eq!(stable(&home, &said.talk), "Accepted server `theirs` of HOME/clone/toolway.json:1.\n");
     run_in(&home, "clone", &["ping", "theirs"]).ok();

@@ -26,10 +26,10 @@ use crate::{
 fn sign_in_without_a_terminal_is_finished_by_a_second_command() {
     let fixture = SignInFixture::new();
     let error = fixture.home.run(&["tools", "api"]).failed(3, "unauthorized");
-    assert_eq!(error["message"], "Sign-in required: run `toolway login api`.");
+    assert_eq!(error["message"], "sign-in required: run `toolway login api`");
     assert!(error["hint"].is_null(), "the message is enough: {error}");
     let error = fixture.home.run(&["tools", "api", "--profile", "work"]).failed(3, "unauthorized");
-    assert_eq!(error["message"], "Sign-in required: run `toolway login api --profile work`.");
+    assert_eq!(error["message"], "sign-in required: run `toolway login api --profile work`");
     assert!(error["hint"].is_null(), "no other hint: {error}");
 
     let began = Instant::now();
@@ -181,10 +181,10 @@ fn callback_url_can_be_pasted_again() {
 fn invalid_pasted_callback_fails_the_sign_in() {
     let cut = "x".repeat(5000);
     for (keys, code, said) in [
-        ("\u{4}", 3, "The sign-in was cancelled."),
-        ("\n", 3, "The sign-in was cancelled."),
+        ("\u{4}", 3, "the sign-in was cancelled"),
+        ("\n", 3, "the sign-in was cancelled"),
         (&*format!("{cut}\n"), 3, "the URL is too long for a terminal line"),
-        ("a\nb\nc\n", 3, "This is not the URL that the browser was redirected to"),
+        ("a\nb\nc\n", 3, "this is not the URL that the browser was redirected to"),
     ] {
         let fixture = SignInFixture::new();
         let mut terminal = Terminal::start(fixture.home.command(&["login", "api", "--no-browser", "-o", "human"]));
@@ -274,7 +274,7 @@ fn client_secret_requires_a_configured_issuer() {
     assert_eq!(
         error["message"],
         format!(
-            "The client secret was not sent to {issuer}, which only the server names; if it is correct, set `oauth.issuer`."
+            "the client secret was not sent to {issuer}, which only the server names; if it is correct, set `oauth.issuer`"
         )
     );
     assert_eq!(begun.out, "", "no URL to open");
@@ -299,7 +299,7 @@ fn unavailable_authorization_server_is_not_a_refusal() {
         fixture.server.set_quirks([ServerQuirk::RejectsAllTokens]);
         if lasts == 0 {
             let error = fixture.home.run(&["call", "api.hello"]).failed(4, "no_token");
-            assert!(error["message"].as_str().unwrap().starts_with("No token for now: "), "{error}");
+            assert!(error["message"].as_str().unwrap().starts_with("no access token available: "), "{error}");
             let doctor = fixture.home.run(&["doctor", "-o", "human"]);
             assert!(!doctor.out.contains("protocol") && doctor.out.contains("Toolway retries"), "{}", doctor.out);
         } else {
@@ -390,7 +390,7 @@ fn required_sign_in_is_a_state_and_does_not_affect_other_servers() {
     assert_eq!(of("api")["reason"], "sign-in required: run `toolway login api`");
     assert_eq!(of("files")["state"], "ready");
     let doctor = fixture.home.run(&["doctor", "-o", "human"]);
-    assert!(doctor.out.contains("Sign-in required: run `toolway login api`."), "{}", doctor.out);
+    assert!(doctor.out.contains("sign-in required: run `toolway login api`"), "{}", doctor.out);
 }
 
 #[test]

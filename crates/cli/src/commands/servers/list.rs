@@ -11,11 +11,11 @@ use crate::{
     app::App,
     commands::config::place,
     exit_code::ExitCode,
+    listing_cache,
     output::{Format, Output},
     report::Report,
     server_view,
     unused::Unused,
-    wiring,
 };
 
 /// List the configured servers; same as `toolway servers`
@@ -77,7 +77,7 @@ fn rows<'a>(loaded: &'a Loaded, app: &App) -> Vec<Row<'a>> {
 
 /// Number of a server's tools in the listing cache.
 fn last_listed(server: &ServerConfig, config: &Config, app: &App) -> Option<usize> {
-    wiring::cached_listing(&app.paths, config, server).map(|listing| listing.tools.len())
+    listing_cache::lookup(&app.paths, config, server).map(|listing| listing.tools.len())
 }
 
 fn human(rows: &[Row<'_>], aside: &[Unused], output: &mut Output) {

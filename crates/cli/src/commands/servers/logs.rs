@@ -8,10 +8,11 @@ use toolway_wire::json::Raw;
 use crate::{
     app::App,
     exit_code::ExitCode,
+    lifecycle,
     multi_server_host::{LONGEST, WaitPolicy},
     output::{Format, Output},
     report::Report,
-    server_view, wiring,
+    server_view,
 };
 
 /// Show the standard error output of a stdio server
@@ -44,7 +45,7 @@ pub(crate) async fn run(args: &LogsArgs, app: &App, output: &mut Output) -> Resu
             output.notice(&format!("toolway: {}: {problem}", outcome.status.server));
         }
     }
-    wiring::disconnect(&hosts.host).await;
+    lifecycle::disconnect(&hosts.host).await;
     Ok(ExitCode::Ok)
 }
 

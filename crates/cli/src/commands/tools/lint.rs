@@ -13,10 +13,10 @@ use toolway_wire::json::Raw;
 use crate::{
     app::App,
     exit_code::ExitCode,
+    lifecycle,
     multi_server_host::WaitPolicy,
     output::{Format, Output},
     report::Report,
-    wiring,
 };
 
 /// Check tools for problems, and for what a model provider would reject
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: &LintArgs, app: &App, output: &mut Output) -> Resu
     let linted = hosts.check_any_available();
     let mut findings = catalog.findings().to_vec();
     findings.extend(args.provider.iter().flat_map(|vendor| catalog.lint(Provider::from(*vendor))));
-    wiring::disconnect(&hosts.host).await;
+    lifecycle::disconnect(&hosts.host).await;
     linted?;
     show(&findings, output);
     let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();

@@ -1,0 +1,228 @@
+//! The composition root: configuration → host → surface.
+//!
+//! Every [`Host`] of the binary is built here, for commands, `serve` and `demo`, and so are the surfaces of `serve`.
+//! `lifecycle` connects and disconnects the host of a command.
+
+use std::{collections::BTreeMap, ffi::OsStr, sync::Arc, time::Duration};
+
+use toolway_config::{
+    Config, Environment, GatewayAccess, Secret, ServerName, Settings,
+    server::{Need, Start},
+};
+use toolway_gateway::{
+    Gateway, GatewayOptions, SseTransport,
+    access::Access,
+    records::Records,
+    sealing::{self, SealingKeyError},
+    service::{HostService, Scope},
+};
+use toolway_host::{
+    connection::{
+        DiskEraMemory, Lists, TapFactory, WantedServer, Way, client_features::Elicitor, sign_in::Clients, tap::Tap,
+    },
+    host::{Host, HostOptions},
+    policy::{CALLS_PER_CLIENT, CallLimits},
+    ports::HostPorts,
+};
+use toolway_sample::Sample;
+use toolway_wire::{
+    down::DownstreamOptions,
+    exchange::{ExchangeTimeouts, LogLevel},
+    limit::Limits,
+    seal::Sealer,
+    up::{EraChoice, EraMemory, Timeouts, client::HttpClient, connector::HttpOptions},
+};
+
+use crate::{
+    app::App, args::EraArg, commands::clients, exit_code::ExitCode, listing_cache, report::Report, target::Target,
+    verbose_call_log::VerboseCallLog, wire_tap::WireTap,
+};
+
+/// Upper bound of the TCP and TLS connection setup.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The wire tap of each server.
+pub(crate) type WireTaps = BTreeMap<ServerName, Arc<WireTap>>;
+
+/// Builds the host of `demo`: one server, without configuration and state.
+pub(crate) async fn demo_host(
+    server: WantedServer,
+    elicitor: Arc<dyn Elicitor>,
+    environment: Environment,
+) -> Result<Host, Report> {
+    let ports = HostPorts { elicitor, ..HostPorts::default() };
+    let options = HostOptions { servers: vec![server], environment, ..HostOptions::default() };
+    start(&Config::default(), ports, options).await
+}
+
+impl App {
+    /// Builds the host of a command for these servers, without connecting them.
+    pub(crate) async fn command_host(&self, targets: &[Target], lists: Lists) -> Result<(Host, WireTaps), Report> {
+        let tap = |target: &Target| {
+            let tap = WireTap::new(self.show.verbose, target.secrets.clone());
+            let tap = if targets.len() == 1 { tap } else { tap.labelled(target.server.name.as_str()) };
+            (target.server.name.clone(), Arc::new(tap))
+        };
+        let taps: WireTaps = targets.iter().map(tap).collect();
+        // A server given on the command line has no name to cache its listing under.
+        let is_cached = targets.iter().any(|target| target.entry.is_some()) && lists != Lists::Ignored;
+        let settings = targets.first().map(|target| target.settings.clone()).unwrap_or_default();
+        let options = HostOptions {
+            servers: targets.iter().map(|target| self.server_options(&target.server, lists)).collect(),
+            listing_cache: listing_cache::open(&self.paths).filter(|_| is_cached),
+            tap: Some(tap_factory(taps.clone())),
+            ..self.host_options(&settings, Clients::Ourselves)
+        };
+        let calls = Arc::new(VerboseCallLog { shown: self.show.verbose });
+        let ports = HostPorts { calls, vault: self.vault(&settings), ..HostPorts::default() };
+        let host = start(&Config { settings, ..Config::default() }, ports, options).await?;
+        Ok((host, taps))
+    }
+
+    /// Builds the host of `serve`: all configured servers, or the embedded sample server if there are none.
+    pub(crate) async fn gateway_host(&self, config: &Config, records: Arc<Records>) -> Result<Host, Report> {
+        let sample = || {
+            let name: Option<ServerName> = "sample".parse().ok();
+            name.map(|name| WantedServer::new(name, Way::InProcess(Arc::new(Sample::new()))))
+        };
+        // Over stdio the client is the user who started us.
+        let clients = if self.reach.stdio.is_some() { Clients::Ourselves } else { Clients::Others };
+        let per_client = config.settings.gateway.calls_per_client.value.map(|calls| calls as usize);
+        let options = HostOptions {
+            calls: CallLimits { per_client: per_client.unwrap_or(CALLS_PER_CLIENT), ..CallLimits::default() },
+            servers: if config.servers.is_empty() { sample().into_iter().collect() } else { Vec::new() },
+            listing_cache: listing_cache::open(&self.paths),
+            ..self.host_options(&config.settings, clients)
+        };
+        let ports = HostPorts { calls: records, vault: self.vault(&config.settings), ..HostPorts::default() };
+        start(config, ports, options).await
+    }
+
+    /// Builds the HTTP surface of a host. The key is new and valid for this run; `None` if there are stored keys or access
+    /// is open.
+    pub(crate) fn gateway(
+        &self,
+        config: &Config,
+        host: &Host,
+        records: Arc<Records>,
+    ) -> Result<(Arc<Gateway>, Option<Secret>), Report> {
+        let settings = &config.settings.gateway;
+        let (access, key) = match settings.access.value {
+            GatewayAccess::Open => (Access::Open, None),
+            GatewayAccess::Keys => Access::with_keys(clients::key_file(self).ok())?,
+        };
+        let defaults = GatewayOptions::of(access);
+        let options = GatewayOptions {
+            hosts: settings.hosts.value.clone(),
+            sealer: self.sealer()?,
+            records,
+            sse: if settings.sse.value { SseTransport::Enabled } else { SseTransport::Disabled },
+            answer_within: settings.answer_within.value.unwrap_or(defaults.answer_within),
+            default_log_level: default_log_level(config),
+            ..defaults
+        };
+        Ok((Gateway::new(host.clone(), options).map_err(|error| internal(&error))?, key))
+    }
+
+    /// Builds the stdio surface of a host.
+    pub(crate) fn stdio_service(
+        &self,
+        config: &Config,
+        host: &Host,
+    ) -> Result<(HostService, DownstreamOptions), Report> {
+        let sealer = match self.sealer()? {
+            Some(stored) => stored,
+            None => Arc::new(Sealer::with_random_key().map_err(|error| internal(&error))?),
+        };
+        let service = HostService::new(host.clone(), Arc::new(Access::Open), Scope::All, Arc::clone(&sealer));
+        let defaults = DownstreamOptions::default();
+        let options = DownstreamOptions {
+            sealer: Some(sealer),
+            answer_timeout: config.settings.gateway.answer_within.value.unwrap_or(defaults.answer_timeout),
+            default_log_level: default_log_level(config),
+            ..defaults
+        };
+        Ok((service, options))
+    }
+
+    /// The HTTP options of the environment and the command line.
+    pub(crate) fn http_options(&self) -> HttpOptions {
+        let variable = |names: [&str; 2]| {
+            let set = names.iter().find_map(|name| self.environment.get(OsStr::new(name)));
+            set.and_then(|value| value.to_str()).filter(|value| !value.is_empty()).map(str::to_owned)
+        };
+        HttpOptions {
+            https_proxy: variable(["HTTPS_PROXY", "https_proxy"]),
+            no_proxy: variable(["NO_PROXY", "no_proxy"]),
+            connect_timeout: Some(self.reach.timeout.unwrap_or(CONNECT_TIMEOUT).min(CONNECT_TIMEOUT)),
+            ..HttpOptions::default()
+        }
+    }
+
+    /// The options that the hosts of commands and of `serve` share.
+    fn host_options(&self, settings: &Settings, clients: Clients) -> HostOptions {
+        HostOptions {
+            keychain: self.keychain(),
+            sign_in: self.sign_in_options(settings, clients),
+            environment: self.environment.clone(),
+            http: HttpClient::new(self.http_options(), &Limits::default()),
+            memory: self.era_memory(),
+            ..HostOptions::default()
+        }
+    }
+
+    /// A server with the options of the command: connected on demand, with the given era and timeout.
+    fn server_options(&self, server: &WantedServer, lists: Lists) -> WantedServer {
+        let era = match self.reach.era {
+            EraArg::Auto => server.era,
+            EraArg::Legacy => EraChoice::Legacy,
+            EraArg::Modern => EraChoice::Modern,
+        };
+        let (connect, clocks) = match self.reach.timeout {
+            None => (server.connect, server.clocks),
+            // `--timeout` replaces every other limit, so that a long call may exceed the default one.
+            Some(limit) => {
+                let whole = ExchangeTimeouts { idle: None, total: Some(limit) };
+                let probe = server.clocks.probe.min(limit);
+                (limit, Timeouts { probe, handshake: limit, list: whole, call: whole })
+            }
+        };
+        let (start, need, idle_stop) = (Start::WhenNeeded, Need::Optional, None);
+        WantedServer { era, connect, clocks, start, need, idle_stop, lists, ..server.clone() }
+    }
+
+    /// The cache of detected eras; not used if `--era` forces one, which says nothing about the server.
+    fn era_memory(&self) -> Option<Arc<dyn EraMemory>> {
+        let folder = self.paths.state.as_ref().filter(|_| self.reach.era == EraArg::Auto)?;
+        Some(Arc::new(DiskEraMemory::at(folder.join("eras.json"))))
+    }
+
+    /// The stored sealing key, so that sealed handles survive a restart; `None` without a state directory.
+    fn sealer(&self) -> Result<Option<Arc<Sealer>>, Report> {
+        let Some(folder) = &self.paths.state else { return Ok(None) };
+        let sealer = sealing::load_or_create(&folder.join("gateway.key"));
+        let failed = |error: SealingKeyError| Report::new(ExitCode::Internal, "sealing_key", error.to_string());
+        sealer.map(|sealer| Some(Arc::new(sealer))).map_err(failed)
+    }
+}
+
+/// Starts a host; the only call of [`Host::start`] in the binary.
+async fn start(config: &Config, ports: HostPorts, options: HostOptions) -> Result<Host, Report> {
+    Host::start(config, ports, options).await.map_err(|error| Report::usage("config", error.to_string()))
+}
+
+/// Log level for clients that did not set one; `None` if logs are off.
+fn default_log_level(config: &Config) -> Option<LogLevel> {
+    config.settings.gateway.log_level.value.as_str().parse().ok()
+}
+
+fn tap_factory(taps: WireTaps) -> TapFactory {
+    Arc::new(move |server| {
+        let tap = taps.get(server).map(Arc::clone).unwrap_or_default();
+        tap as Arc<dyn Tap>
+    })
+}
+
+fn internal(problem: &dyn std::fmt::Display) -> Report {
+    Report::new(ExitCode::Internal, "internal", problem.to_string())
+}

@@ -1,0 +1,136 @@
+//! Connects the server of a command, runs the command with it, and shuts the host down. `compose` builds the host.
+
+use std::{pin::pin, time::Duration};
+
+use toolway_host::{
+    call::{CallOutcome, CallRequest, Caller, Target as CallTarget},
+    catalog::ItemKind,
+    connection::{Lists, Phase, ServerStatus, TransportKind},
+    host::Host,
+    keeper::CleanupGuarantee,
+};
+use toolway_wire::exchange::ExchangeTimeouts;
+
+use crate::{
+    app::App,
+    exclusion::Exclusion,
+    output::{Output, spinner},
+    report::Report,
+    sign_in,
+    single_server_host::SingleServerHost,
+    target::Target,
+};
+
+/// Time to close HTTP sessions at the end of a command.
+const SESSION_CLOSE_TIMEOUT: Duration = Duration::from_millis(250);
+/// Time after `--timeout` in which the server's own error is still collected.
+const STATUS_GRACE: Duration = Duration::from_millis(100);
+/// Time to finish writing the listing cache at the end of a command.
+const CACHE_WRITE_TIMEOUT: Duration = Duration::from_millis(500);
+
+impl App {
+    /// Connects to a server, runs `work` with it, and disconnects however `work` ends.
+    pub(crate) async fn with_server<T>(
+        &self,
+        target: Target,
+        lists: Lists,
+        output: &mut Output,
+        work: impl AsyncFnOnce(&SingleServerHost, &mut Output) -> Result<T, Report>,
+    ) -> Result<T, Report> {
+        let single = self.single_server_host(target, lists).await?;
+        let done = match self.connect(&single, lists, output).await {
+            Ok(()) => work(&single, output).await,
+            Err(report) => Err(report),
+        };
+        disconnect(&single.host).await;
+        done
+    }
+
+    /// Refuses an item that the server's entry excludes, before a server is started. The refusal is made by calling the
+    /// host, so that it is decided and recorded like every other call.
+    pub(crate) async fn refuse_excluded(
+        &self,
+        target: &Target,
+        kind: ItemKind,
+        thing: CallTarget,
+    ) -> Result<(), Report> {
+        let entry = target.entry.as_ref();
+        if entry.and_then(|entry| Exclusion::of(entry, kind, thing.name())).is_none() {
+            return Ok(());
+        }
+        let single = self.single_server_host(target.clone(), Lists::Ignored).await?;
+        match single.host.call(CallRequest::new(Caller::Terminal, thing)).await {
+            outcome @ CallOutcome::Refused(_) => Err(single.report(&outcome, "")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The timeouts of a call if `--timeout` is given; they replace those of the server's entry.
+    pub(crate) fn terms(&self) -> Option<ExchangeTimeouts> {
+        self.reach.timeout.map(|limit| ExchangeTimeouts { idle: None, total: Some(limit) })
+    }
+
+    async fn single_server_host(&self, target: Target, lists: Lists) -> Result<SingleServerHost, Report> {
+        let (host, taps) = self.command_host(std::slice::from_ref(&target), lists).await?;
+        let tap = taps.into_values().next().unwrap_or_default();
+        Ok(SingleServerHost { host, target, tap })
+    }
+
+    /// Connects the server and waits for the requested lists.
+    async fn connect(&self, single: &SingleServerHost, lists: Lists, output: &mut Output) -> Result<(), Report> {
+        let name = single.name();
+        let connecting = async {
+            match lists {
+                Lists::Ignored => single.host.connect(name).await,
+                Lists::Once | Lists::Only(_) | Lists::Followed => single.host.list(name).await,
+            }
+        };
+        let line = format!("connecting to {}", single.target.server.label);
+        let mut connecting = pin!(connecting);
+        let status = match self.stop.or(spinner::while_waiting(&line, &mut connecting, output)).await {
+            Ok(status) => status,
+            Err(report) if report.code == "timed_out" => {
+                // The connection's own timeout expires at the same time and has the more precise error.
+                let _late = tokio::time::timeout(STATUS_GRACE, connecting).await;
+                return Err(single.with_stray_output(report));
+            }
+            Err(report) => return Err(report),
+        };
+        let status = status.map_err(|error| Report::usage("unknown_server", error.to_string()))?;
+        let listed = lists == Lists::Ignored || single.is_listed();
+        if status.phase == Phase::Ready && listed { Ok(()) } else { Err(single.attribute(single.unavailable(&status))) }
+    }
+}
+
+/// Shuts the host down at the end of a command: closes HTTP sessions, leaves processes to the keeper (or ends them where
+/// there is no keeper), and waits for a token refresh in progress.
+pub(crate) async fn disconnect(host: &Host) {
+    let servers = host.servers();
+    let is_ready = |status: &&ServerStatus| status.phase == Phase::Ready;
+    let weaker = |status: &ServerStatus| matches!(status.cleanup, Some(CleanupGuarantee::BestEffort { .. }));
+    if servers.iter().filter(is_ready).any(weaker) {
+        return host.shutdown().await;
+    }
+    // What exceeds the timeout is dropped; nothing depends on it.
+    let _late = if servers.iter().filter(is_ready).any(|status| status.transport == TransportKind::Http) {
+        tokio::time::timeout(SESSION_CLOSE_TIMEOUT, host.shutdown()).await
+    } else {
+        tokio::time::timeout(CACHE_WRITE_TIMEOUT, host.wait_for_listing_cache()).await
+    };
+    await_token_refresh(host).await;
+}
+
+/// Waits for a token refresh in progress. The old refresh token may already be invalid, so exiting without the new one
+/// would require a new sign-in.
+async fn await_token_refresh(host: &Host) {
+    if !host.is_refreshing() {
+        return;
+    }
+    sign_in::print_notice(
+        "toolway: waiting for a token refresh to complete; Ctrl-C skips it and may require a new sign-in",
+    );
+    tokio::select! {
+        () = host.wait_for_renewals() => {}
+        _interrupted = tokio::signal::ctrl_c() => {}
+    }
+}
