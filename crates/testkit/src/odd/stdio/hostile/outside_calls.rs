@@ -13,7 +13,7 @@ use crate::odd::{
 /// Oddity with this name.
 pub(super) fn find(name: &str) -> Option<Oddity> {
     Some(match name {
-        "asks-outside_calls" => asks_outside_a_call,
+        "asks-outside-calls" => asks_outside_a_call,
         "restless" => restless,
         "endless-task" => endless_task,
         _ => return None,
