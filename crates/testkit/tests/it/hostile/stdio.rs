@@ -77,7 +77,7 @@ async fn endless_line_closes_the_connection() {
         let peer = process("endless-line", &record, pinned(era), None).await.unwrap();
         let outcome = call(&peer, "odd").await;
         assert_eq!(outcome_code(&outcome), "ended", "{era:?}: {outcome:?}");
-        assert!(format!("{outcome:?}").contains("without ending a line"), "{era:?}: {outcome:?}");
+        assert!(format!("{outcome:?}").contains("without a line break"), "{era:?}: {outcome:?}");
         assert_eq!(outcome_code(&call(&peer, "odd").await), "ended", "{era:?}, again");
     }))
     .await;
