@@ -13,6 +13,9 @@
 //! | [`settings`] | settings that apply to all servers, each with its origin |
 //! | [`gateway`] | settings of the gateway |
 //! | [`sign_in`] | settings for signing in to servers |
+//! | [`policy`] | mode and rules, as written |
+//! | [`store`] | settings of the store |
+//! | [`models`] | models of vendors, settings of the agent |
 //! | [`interpolate`] | references in strings, in the syntax of each host |
 //! | [`endpoint`] | how a server is reached, with references resolved |
 //! | [`import`] | configuration files of other hosts |
@@ -43,8 +46,10 @@ pub mod keychain;
 pub mod layers;
 pub mod load;
 mod mask;
+pub mod models;
 pub mod ownership;
 pub mod paths;
+pub mod policy;
 pub mod project;
 pub mod schema;
 pub mod secret;
@@ -53,6 +58,7 @@ pub mod settings;
 mod shape;
 pub mod show;
 pub mod sign_in;
+pub mod store;
 pub mod warning;
 
 pub use address::is_http_url;
@@ -63,10 +69,13 @@ pub use gateway::{DefaultLogLevel, GatewayAccess, GatewaySettings};
 pub use keychain::{Keychain, NoKeychain};
 pub use load::{Loaded, Sources, load};
 pub use mask::is_secret_name;
+pub use models::{AgentSettings, ModelConfig, Vendor};
 pub use paths::{Environment, Paths};
+pub use policy::{PolicyMode, PolicySettings, Rule, RuleEffect, Trust};
 pub use secret::Secret;
 pub use server::{ServerConfig, ServerName};
 pub use settings::{Origin, Prefix, Setting, Settings};
 pub use shape::parse_duration;
 pub use sign_in::{SignInSettings, VaultKind};
+pub use store::{Bodies, StoreSettings, SyncMode};
 pub use warning::Warning;

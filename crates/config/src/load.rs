@@ -229,6 +229,7 @@ impl Loaded {
             Err(error) => return self.config.warnings.push(project::broken(&error)),
         };
         self.config.warnings.append(&mut contents.warnings);
+        self.config.settings.policy.files.append(&mut contents.settings.policy.files);
         contents.broken.iter().for_each(|(label, error)| self.set_aside(label, error));
         for entry in contents.entries {
             let label = entry.label.clone();

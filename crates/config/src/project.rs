@@ -1,6 +1,7 @@
 //! The project file: where it is searched, who must own it, and which keys it may have.
 //!
-//! It may only add servers, disable servers and narrow filters. Its servers are not started or connected before the user
+//! It may only add servers, disable servers, narrow filters and add policy rules. Its servers are not started or
+//! connected before the user
 //! accepts them ([`crate::consent`]).
 
 use std::{
@@ -172,7 +173,18 @@ fn refuse_settings(contents: &FileContents) -> Result<(), ConfigError> {
     refuse(&settings.gateway.answer_within, "gateway.answerWithin")?;
     refuse(&settings.gateway.log_level, "gateway.logLevel")?;
     refuse(&settings.sign_in.client_metadata_url, "signIn.clientMetadataUrl")?;
-    refuse(&settings.sign_in.vault, "signIn.vault")
+    refuse(&settings.sign_in.vault, "signIn.vault")?;
+    refuse(&settings.policy.mode, "policy.mode")?;
+    refuse(&settings.store.path, "store.path")?;
+    refuse(&settings.store.bodies, "store.bodies")?;
+    refuse(&settings.store.sync, "store.sync")?;
+    refuse(&settings.store.required, "store.required")?;
+    refuse(&settings.store.max_age, "store.maxAge")?;
+    refuse(&settings.store.max_bytes, "store.maxBytes")?;
+    refuse(&settings.models, "models")?;
+    refuse(&settings.default_model, "defaultModel")?;
+    refuse(&settings.agent.expose_resources, "agent.exposeResources")?;
+    refuse(&settings.agent.expose_prompts, "agent.exposePrompts")
 }
 
 fn refuse<T>(setting: &Setting<T>, key: &str) -> Result<(), ConfigError> {
@@ -191,7 +203,8 @@ fn refuse_unknown(contents: &FileContents) -> Result<(), ConfigError> {
 }
 
 pub(crate) fn not_for_projects(place: Place, key: &str) -> ConfigError {
-    let problem =
-        format!("`{key}` is not allowed: a project file may only add servers, disable servers and narrow filters");
+    let problem = format!(
+        "`{key}` is not allowed: a project file may only add servers, disable servers, narrow filters and add policy rules"
+    );
     ConfigError::Refused { place, problem }
 }

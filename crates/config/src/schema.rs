@@ -63,6 +63,12 @@ fn of_shape(shape: Shape) -> Value {
         Shape::Count => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
         Shape::Time => json!({ "$ref": "#/$defs/time" }),
         Shape::Texts => texts,
+        Shape::TextOrTexts => json!({ "anyOf": [{ "type": "string" }, texts] }),
+        Shape::ListOfMembers(members) => json!({ "type": "array", "items": of_shape(Shape::Members(members)) }),
+        Shape::NamedMembers(members) => {
+            json!({ "type": "object", "additionalProperties": of_shape(Shape::Members(members)) })
+        }
+        Shape::AnyObject => json!({ "type": "object" }),
         Shape::Pairs => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
         Shape::OneOf(values) => json!({ "enum": values }),
         Shape::OneOfOrAlias(values, aliases) => json!({ "anyOf": [{ "enum": values }, { "enum": aliases }] }),
@@ -109,8 +115,8 @@ pub fn reference() -> String {
     rows(SETTINGS, &mut page);
     page.push_str("| `mcpServers` | an object | Servers by label. The server name is derived from the label. |\n");
     page.push_str(
-        "\nAn unknown top-level key or key of a server is ignored with a warning; an unknown key of `naming`, `gateway` or\n\
-         `signIn` is an error. A server with an invalid entry (an empty `command`, a number in `env`, an unknown key of\n\
+        "\nAn unknown top-level key or key of a server is ignored with a warning; an unknown key inside one of\n\
+         them is an error. A server with an invalid entry (an empty `command`, a number in `env`, an unknown key of\n\
          `timeouts`) is not used: `toolway config check` fails and names file, line and key. All other servers work.\n",
     );
     page.push_str("\n## Keys of a server\n\n| key | type | meaning |\n|---|---|---|\n");

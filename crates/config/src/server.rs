@@ -24,7 +24,7 @@ pub(crate) use draft::{Draft, Kind, all_but, only};
 pub(crate) use keys::{FOREIGN_KEYS, KEYS, kind};
 pub(crate) use read::{read, server_name};
 
-use crate::{error::Place, interpolate::Template};
+use crate::{error::Place, interpolate::Template, policy::Trust};
 
 /// One server. [`endpoint`](Self::endpoint) resolves the references when it is started or connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub struct ServerConfig {
     pub idle_stop: Option<Duration>,
     /// Which callers share a connection.
     pub sharing: Sharing,
+    /// Trust that the user set; [`ServerConfig::trust`] applies the default.
+    pub trust: Option<Trust>,
     /// Human-readable description.
     pub description: Option<String>,
     /// Place of each key that is set, by Toolway's name of the key.
@@ -156,9 +158,16 @@ impl ServerConfig {
             start: None,
             idle_stop: None,
             sharing: Sharing::default(),
+            trust: None,
             description: None,
             origins: BTreeMap::new(),
         }
+    }
+
+    /// How far the server is trusted: as the user set it, else `read`, and `untrusted` for servers of a project.
+    pub fn trust(&self) -> Trust {
+        let default = if self.source.defined_by == DefinedBy::Project { Trust::Untrusted } else { Trust::Read };
+        self.trust.unwrap_or(default)
     }
 
     /// Whether a running connection can be kept: same program or URL, variables, headers, directory and era. All other

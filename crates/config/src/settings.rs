@@ -1,13 +1,16 @@
 //! Settings that apply to all servers, each value with its origin.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use crate::{
     error::{ConfigError, Place},
     gateway::{GATEWAY, GatewaySettings},
+    models::{AGENT, AgentSettings, DEFAULT_MODEL, MODELS, ModelConfig},
+    policy::{POLICY, PolicySettings},
     server::{Format, Start},
     shape::{Field, Key, Shape, put},
     sign_in::{SIGN_IN, SignInSettings},
+    store::{STORE, StoreSettings},
 };
 
 /// Where a value was set.
@@ -60,6 +63,16 @@ pub struct Settings {
     pub gateway: GatewaySettings,
     /// Settings for signing in to servers.
     pub sign_in: SignInSettings,
+    /// Policy of all files.
+    pub policy: PolicySettings,
+    /// Settings of the store.
+    pub store: StoreSettings,
+    /// Models by name.
+    pub models: Setting<BTreeMap<String, ModelConfig>>,
+    /// Name of the model used without `--model`.
+    pub default_model: Setting<Option<String>>,
+    /// Settings of the agent.
+    pub agent: AgentSettings,
 }
 
 /// Values of `naming.prefix`.
@@ -122,6 +135,11 @@ pub(crate) const SETTINGS: &[Key<Settings>] = &[
     },
     GATEWAY,
     SIGN_IN,
+    POLICY,
+    STORE,
+    MODELS,
+    DEFAULT_MODEL,
+    AGENT,
 ];
 
 fn naming(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
@@ -176,6 +194,11 @@ impl Settings {
             imports: self.imports.overridden_by(nearer.imports),
             gateway: self.gateway.overridden_by(nearer.gateway),
             sign_in: self.sign_in.overridden_by(nearer.sign_in),
+            policy: self.policy.overridden_by(nearer.policy),
+            store: self.store.overridden_by(nearer.store),
+            models: self.models.overridden_by(nearer.models),
+            default_model: self.default_model.overridden_by(nearer.default_model),
+            agent: self.agent.overridden_by(nearer.agent),
         }
     }
 }

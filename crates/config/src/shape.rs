@@ -34,6 +34,8 @@ pub(crate) enum Shape {
     /// A duration: seconds, or a string such as `500ms`, `30s`, `5m`, `2h`.
     Time,
     Texts,
+    /// A string, or a list of strings.
+    TextOrTexts,
     /// An object of strings.
     Pairs,
     OneOf(&'static [&'static str]),
@@ -45,6 +47,12 @@ pub(crate) enum Shape {
     Times(&'static [&'static str]),
     /// An object with these keys.
     Members(&'static [(&'static str, Self)]),
+    /// A list of objects with these keys.
+    ListOfMembers(&'static [(&'static str, Self)]),
+    /// An object of names, each with an object with these keys.
+    NamedMembers(&'static [(&'static str, Self)]),
+    /// An object that is described in the text.
+    AnyObject,
     /// One of these values, or an object whose `kind` decides which other keys it has.
     OneOfOrKind(&'static [&'static str], &'static [(&'static str, &'static [(&'static str, Self)])]),
     /// A TCP port, 1 to 65535.
@@ -72,6 +80,9 @@ impl Shape {
             Self::Count => "a whole number".to_owned(),
             Self::Time => "a duration: seconds, or a string such as `500ms`, `30s`, `5m` or `2h`".to_owned(),
             Self::Texts => "a list of strings".to_owned(),
+            Self::TextOrTexts => "a string or a list of strings".to_owned(),
+            Self::ListOfMembers(_) => "a list of objects".to_owned(),
+            Self::NamedMembers(_) | Self::AnyObject => "an object".to_owned(),
             Self::Pairs | Self::Times(_) | Self::Choices(_) | Self::Members(_) => "an object".to_owned(),
             Self::OneOf(values) | Self::OneOfOrAlias(values, _) => Self::one_of(values),
             Self::ListOf(values) => format!("a list of {}", Self::one_of(values)),
@@ -153,6 +164,18 @@ impl<'a> Field<'a> {
     pub(crate) fn fields(&self) -> Result<Vec<Self>, ConfigError> {
         let Value::List(elements) = &self.node.value else { return Err(self.wrong(Shape::Texts)) };
         Ok(elements.iter().map(|node| Self::new(self.document, self.name.clone(), node)).collect())
+    }
+
+    /// The elements of a list.
+    pub(crate) fn list(&self, shape: Shape) -> Result<Vec<Self>, ConfigError> {
+        self.fields().map_err(|_| self.wrong(shape))
+    }
+
+    pub(crate) fn text_or_texts(&self) -> Result<Vec<String>, ConfigError> {
+        match &self.node.value {
+            Value::Text(text) => Ok(vec![text.clone()]),
+            _ => self.texts().map_err(|_| self.wrong(Shape::TextOrTexts)),
+        }
     }
 
     pub(crate) fn texts(&self) -> Result<Vec<String>, ConfigError> {

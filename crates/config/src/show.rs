@@ -12,6 +12,7 @@ use crate::{
     load::Loaded,
     mask,
     paths::Environment,
+    policy::PolicyMode,
     server::{
         Era, Http, HttpKind, Need, Offered, PlainHttp, ServerConfig, Sharing, Start, Transport,
         auth::{Auth, TextKind},
@@ -75,7 +76,24 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
             &settings.sign_in.client_metadata_url,
             json!(settings.sign_in.client_metadata_url.value),
         ),
+        shown("policy.mode", &settings.policy.mode, json!(settings.policy.mode.value.map(PolicyMode::as_str))),
+        shown("store.path", &settings.store.path, json!(settings.store.path.value)),
+        shown("store.bodies", &settings.store.bodies, json!(settings.store.bodies.value.as_str())),
+        shown("store.required", &settings.store.required, json!(settings.store.required.value)),
+        shown("store.maxAge", &settings.store.max_age, json!(settings.store.max_age.value.map(seconds))),
+        shown("store.maxBytes", &settings.store.max_bytes, json!(settings.store.max_bytes.value)),
+        shown("defaultModel", &settings.default_model, json!(settings.default_model.value)),
     ];
+    values.extend(settings.policy.files.iter().flatten().enumerate().map(|(index, rule)| ShownValue {
+        key: format!("policy.rules.{index}"),
+        value: json!(rule.then.as_str()),
+        origin: Origin::File(rule.place.clone()),
+    }));
+    values.extend(settings.models.value.iter().map(|(name, model)| ShownValue {
+        key: format!("models.{name}"),
+        value: json!(format!("{} {}", model.vendor.as_str(), model.model)),
+        origin: settings.models.origin.clone(),
+    }));
     for server in config.servers.values() {
         ServerValues { server, config, values: &mut values }.all();
     }
@@ -144,6 +162,7 @@ impl ServerValues<'_> {
             Sharing::Session => "session",
         };
         self.add("sharing", "sharing", json!(sharing));
+        self.add("trust", "trust", json!(server.trust().as_str()));
         self.add_if_set("description", json!(server.description));
     }
 

@@ -168,7 +168,8 @@ fn project_cannot_relax_user_settings() {
     let home = Home::new();
     let ran = home.path("ran");
     home.configure(&trap(&ran).replace("\"command\"", "\"enabled\": false, \"excludeTools\": [\"x\"], \"command\""));
-    let not_allowed = "is not allowed: a project file may only add servers, disable servers and narrow filters";
+    let not_allowed = "is not allowed: a project file may only add servers, disable servers, narrow filters and \
+                       add policy rules";
     let of_user = "is a server of the user: a project file may only disable it and narrow its filters";
     for (text, key) in [
         (r#"{ "policy": { "default": "allow" } }"#, "policy"),

@@ -47,6 +47,11 @@ impl<'a> Section<'a> {
         self.members.iter().find(|member| member.key == key).map(|member| member.line)
     }
 
+    /// Whether a remaining key is `true` or `false`.
+    pub(crate) fn is_flag(&self, key: &str) -> bool {
+        self.members.iter().any(|member| member.key == key && matches!(member.node.value, Value::Flag(_)))
+    }
+
     /// Takes the value of a key; `null` counts as missing.
     pub(crate) fn take(&mut self, key: &str) -> Option<&'a Node> {
         let index = self.members.iter().position(|member| member.key == key)?;

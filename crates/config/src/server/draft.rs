@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    Era, Filters, Http, HttpKind, NameFilter, Need, Offered, PlainHttp, Process, ServerConfig, ServerName, Sharing,
-    Source, Standing, Start, Timeouts, Transport, VariablesFile,
+    DefinedBy, Era, Filters, Http, HttpKind, NameFilter, Need, Offered, PlainHttp, Process, ServerConfig, ServerName,
+    Sharing, Source, Standing, Start, Timeouts, Transport, VariablesFile,
     auth::{Auth, OAuth},
     transport::has_header,
 };
@@ -13,6 +13,7 @@ use crate::{
     error::{ConfigError, Place},
     header,
     interpolate::Template,
+    policy::Trust,
 };
 
 /// The keys that an entry sets.
@@ -38,6 +39,7 @@ pub(crate) struct Draft {
     pub(crate) start: Option<Start>,
     pub(crate) idle_stop: Option<Duration>,
     pub(crate) sharing: Option<Sharing>,
+    pub(crate) trust: Option<Trust>,
     pub(crate) description: Option<String>,
     /// Place of each key that is set, by Toolway's name of the key.
     pub(crate) origins: BTreeMap<&'static str, Place>,
@@ -91,7 +93,6 @@ impl Draft {
         Ok(ServerConfig {
             name,
             label: label.to_owned(),
-            source,
             transport,
             standing: Standing::when(self.enabled.unwrap_or(true)),
             need: self.need.unwrap_or_default(),
@@ -102,8 +103,11 @@ impl Draft {
             start: self.start,
             idle_stop: self.idle_stop,
             sharing: self.sharing.unwrap_or_default(),
+            // A project cannot vouch for its own servers.
+            trust: self.trust.filter(|_| source.defined_by != DefinedBy::Project),
             description: self.description,
             origins: self.origins,
+            source,
         })
     }
 
@@ -144,6 +148,7 @@ impl Draft {
             start: self.start.or(server.start),
             idle_stop: self.idle_stop.or(server.idle_stop),
             sharing: self.sharing.unwrap_or(server.sharing),
+            trust: self.trust.or(server.trust),
             description: self.description.or(server.description),
             origins: joined(server.origins, self.origins),
             ..server

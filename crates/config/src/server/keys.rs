@@ -7,6 +7,7 @@ use super::{
 use crate::{
     error::ConfigError,
     interpolate::Dialect,
+    policy,
     server::PlainHttp,
     shape::{Field, Key, Shape, put},
 };
@@ -291,6 +292,16 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
         set: |draft, field| put(&mut draft.sharing, Some(field.choice(SHARING, SHARINGS)?)),
     },
     Key {
+        name: "trust",
+        shape: Shape::OneOf(policy::TRUST_VALUES),
+        doc: "How far the server is trusted by policy: `untrusted` (its annotations are not believed), `read` (default: \
+              tools annotated read-only pass `writes`) or `full` (all its tools pass `writes`). Servers of a project \
+              file are `untrusted` unless the user's file sets another value. `true` or `false`, as other hosts write it, \
+              is ignored.",
+        example: r#""full""#,
+        set: |draft, field| put(&mut draft.trust, Some(policy::trust(field)?)),
+    },
+    Key {
         name: "description",
         shape: Shape::Text,
         doc: "Human-readable description of the server.",
@@ -344,7 +355,6 @@ pub(crate) const FOREIGN_KEYS: &[(&str, &str)] = &[
     ("startup_timeout_sec", "use `timeouts`"),
     ("timeout", "its unit differs between hosts; use `timeouts`"),
     ("tool_timeout_sec", "use `timeouts`"),
-    ("trust", "approvals are not imported"),
     ("uri", "use `url`"),
     ("version", "not used by Toolway"),
 ];

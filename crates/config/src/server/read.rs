@@ -11,6 +11,12 @@ use crate::{
 /// Reads an entry; its warnings are added to `warnings`.
 pub(crate) fn read(mut entry: Section<'_>, warnings: &mut Warnings) -> Result<Draft, ConfigError> {
     let mut draft = Draft::default();
+    if entry.is_flag("trust")
+        && let Some(node) = entry.take("trust")
+    {
+        let place = entry.document().place(node.line);
+        warnings.push(Warning::ignored(place, &entry.name("trust"), "use `untrusted`, `read` or `full`"));
+    }
     for key in KEYS {
         let name = entry.name(key.name);
         if let Some(node) = entry.take(key.name) {

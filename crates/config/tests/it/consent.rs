@@ -207,14 +207,18 @@ fn project_file_may_not_change_settings_or_loosen_restrictions() {
         OWN,
         r#"{ "mcpServers": { "files": { "command": "files", "enabled": false, "excludeTools": ["write"] } } }"#,
     );
-    let not_allowed = "is not allowed: a project file may only add servers, disable servers and narrow filters";
+    let not_allowed = "is not allowed: a project file may only add servers, disable servers, narrow filters and add \
+                       policy rules";
     let of_user = "is a server of the user: a project file may only disable it and narrow its filters";
     for (text, key) in [
         (r#"{ "autoConnect": true }"#, "autoConnect"),
         (r#"{ "imports": ["cursor"] }"#, "imports"),
         (r#"{ "requestTimeout": 5 }"#, "requestTimeout"),
         (r#"{ "naming": { "prefix": "never" } }"#, "naming.prefix"),
-        (r#"{ "policy": { "default": "allow" } }"#, "policy"),
+        (r#"{ "policy": { "mode": "full" } }"#, "policy.mode"),
+        (r#"{ "store": { "bodies": "none" } }"#, "store.bodies"),
+        (r#"{ "models": {} }"#, "models"),
+        (r#"{ "agent": { "exposePrompts": true } }"#, "agent.exposePrompts"),
         (r#"{ "mcpServers": { "files": { "enabled": true } } }"#, "mcpServers.files"),
         (r#"{ "mcpServers": { "files": { "env": { "LD_PRELOAD": "x" } } } }"#, "mcpServers.files"),
         (r#"{ "mcpServers": { "files": { "args": ["x"], "enabled": false } } }"#, "mcpServers.files"),

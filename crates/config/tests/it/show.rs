@@ -42,6 +42,13 @@ fn every_value_has_its_origin_and_secrets_are_masked() {
             "gateway.logLevel = \"info\" (default)".to_owned(),
             "signIn.vault = \"auto\" (default)".to_owned(),
             "signIn.clientMetadataUrl = null (default)".to_owned(),
+            "policy.mode = null (default)".to_owned(),
+            "store.path = null (default)".to_owned(),
+            "store.bodies = \"redacted\" (default)".to_owned(),
+            "store.required = null (default)".to_owned(),
+            "store.maxAge = null (default)".to_owned(),
+            "store.maxBytes = null (default)".to_owned(),
+            "defaultModel = null (default)".to_owned(),
             format!("mcpServers.Files.command = \"files\" ({theirs}:3)"),
             format!("mcpServers.Files.args = [\"${{TOKEN}}\",\"$TOKEN\"] ({theirs}:3)"),
             format!("mcpServers.Files.env.API_KEY = \"•••\" ({theirs}:3)"),
@@ -57,6 +64,7 @@ fn every_value_has_its_origin_and_secrets_are_masked() {
             "mcpServers.Files.prompts = true (default)".to_owned(),
             "mcpServers.Files.lazy = false (default)".to_owned(),
             "mcpServers.Files.sharing = \"caller\" (default)".to_owned(),
+            "mcpServers.Files.trust = \"read\" (default)".to_owned(),
             format!("mcpServers.Remote.url = \"https://example.org/\" ({own}:7)"),
             format!("mcpServers.Remote.headers.Authorization = \"•••\" ({own}:9)"),
             format!("mcpServers.Remote.headers.X-Key = \"${{TOKEN}}\" ({own}:10)"),
@@ -74,6 +82,7 @@ fn every_value_has_its_origin_and_secrets_are_masked() {
             "mcpServers.Remote.prompts = true (default)".to_owned(),
             "mcpServers.Remote.lazy = false (default)".to_owned(),
             "mcpServers.Remote.sharing = \"caller\" (default)".to_owned(),
+            "mcpServers.Remote.trust = \"read\" (default)".to_owned(),
         ]
     );
 }

@@ -1,0 +1,195 @@
+//! Models of vendors, by name, and what the agent does with them.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    error::ConfigError,
+    interpolate::{Dialect, Template},
+    settings::{Setting, Settings},
+    shape::{Field, Key, Shape, put},
+};
+
+/// The vendors, by their wire format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vendor {
+    /// Anthropic Messages.
+    Anthropic,
+    /// OpenAI Responses.
+    Openai,
+    /// OpenAI Chat Completions and compatible servers.
+    OpenaiChat,
+    /// Gemini.
+    Gemini,
+    /// A script; `model` is its path.
+    Scripted,
+}
+
+/// One model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelConfig {
+    /// Vendor of the model.
+    pub vendor: Vendor,
+    /// The vendor's name of the model, or the path of a script.
+    pub model: String,
+    /// Base URL; `None` means the vendor's own.
+    pub base_url: Option<Template>,
+    /// API key; `None` means the vendor's environment variable.
+    pub api_key: Option<Template>,
+    /// Additional header fields.
+    pub headers: Vec<(String, Template)>,
+    /// Limit of output tokens.
+    pub max_tokens: Option<u32>,
+    /// Tokens that a conversation may have.
+    pub context_window: Option<u32>,
+}
+
+/// Settings of the agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentSettings {
+    /// Whether the model gets a tool to read resources; `None` means yes.
+    pub expose_resources: Setting<Option<bool>>,
+    /// Whether the model gets a tool to get prompts; `None` means yes.
+    pub expose_prompts: Setting<Option<bool>>,
+}
+
+const VENDORS: &[(&str, Vendor)] = &[
+    ("anthropic", Vendor::Anthropic),
+    ("openai", Vendor::Openai),
+    ("openai-chat", Vendor::OpenaiChat),
+    ("gemini", Vendor::Gemini),
+    ("scripted", Vendor::Scripted),
+];
+const VENDOR_VALUES: &[&str] = &["anthropic", "openai", "openai-chat", "gemini", "scripted"];
+
+const MODEL: &[(&str, Shape)] = &[
+    ("vendor", Shape::OneOf(VENDOR_VALUES)),
+    ("model", Shape::Text),
+    ("baseUrl", Shape::Text),
+    ("apiKey", Shape::Text),
+    ("headers", Shape::Pairs),
+    ("maxTokens", Shape::Count),
+    ("contextWindow", Shape::Count),
+];
+const AGENT_MEMBERS: &[(&str, Shape)] = &[("exposeResources", Shape::Flag), ("exposePrompts", Shape::Flag)];
+
+/// The top-level key `models`.
+pub(crate) const MODELS: Key<Settings> = Key {
+    name: "models",
+    shape: Shape::NamedMembers(MODEL),
+    doc: "Models by name, for `chat` and `run`. `vendor`: `anthropic`, `openai` (Responses), `openai-chat` (Chat \
+          Completions: Ollama, vLLM, llama.cpp, LM Studio, OpenRouter …), `gemini` or `scripted`. `model`: the vendor's \
+          name of the model, or the path of a script. `baseUrl`: as in the vendor's own SDK. `apiKey`: a reference such \
+          as `env:OPENAI_API_KEY`; default: the vendor's usual variable. `headers`, `maxTokens`, `contextWindow` (tokens).",
+    example: r#"{"local": {"vendor": "openai-chat", "model": "qwen3", "baseUrl": "http://127.0.0.1:11434/v1"}}"#,
+    set: read_models,
+};
+
+/// The top-level key `defaultModel`.
+pub(crate) const DEFAULT_MODEL: Key<Settings> = Key {
+    name: "defaultModel",
+    shape: Shape::Text,
+    doc: "Name of the model that `chat` and `run` use without `--model`.",
+    example: r#""local""#,
+    set: |settings, field| put(&mut settings.default_model, field.setting(Some(field.text()?.to_owned()))),
+};
+
+/// The top-level key `agent`.
+pub(crate) const AGENT: Key<Settings> = Key {
+    name: "agent",
+    shape: Shape::Members(AGENT_MEMBERS),
+    doc: "Settings of `chat` and `run`. `exposeResources`, `exposePrompts`: give the model a tool to read resources and \
+          to get prompts, where a server has them; default `true`.",
+    example: r#"{"exposeResources": false}"#,
+    set: read_agent,
+};
+
+fn read_models(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
+    let mut models = BTreeMap::new();
+    for (name, field) in field.members()? {
+        models.insert(name.to_owned(), read_model(&field)?);
+    }
+    put(&mut settings.models, field.setting(models))
+}
+
+fn read_model(field: &Field<'_>) -> Result<ModelConfig, ConfigError> {
+    let (mut vendor, mut model) = (None, None);
+    let (mut base_url, mut api_key, mut headers) = (None, None, Vec::new());
+    let (mut max_tokens, mut context_window) = (None, None);
+    let positive = |field: &Field<'_>| match field.count()? {
+        0 => Err(field.expected("a whole number greater than zero")),
+        count => Ok(Some(count)),
+    };
+    for (key, field) in field.members()? {
+        match key {
+            "vendor" => vendor = Some(field.choice(VENDORS, Shape::OneOf(VENDOR_VALUES))?),
+            "model" => model = Some(field.text()?.to_owned()),
+            "baseUrl" => base_url = Some(field.template(Dialect::Toolway)?),
+            "apiKey" => api_key = Some(api_key_template(&field)?),
+            "headers" => headers = field.pairs(Dialect::ToolwayValue)?,
+            "maxTokens" => max_tokens = positive(&field)?,
+            "contextWindow" => context_window = positive(&field)?,
+            _ => return Err(field.unknown(MODEL.iter().map(|(key, _)| *key))),
+        }
+    }
+    let vendor = vendor.ok_or_else(|| field.below("vendor").wrong(Shape::OneOf(VENDOR_VALUES)))?;
+    let model = model.ok_or_else(|| field.below("model").wrong(Shape::Text))?;
+    Ok(ModelConfig { vendor, model, base_url, api_key, headers, max_tokens, context_window })
+}
+
+/// `env:NAME` is another spelling of `${NAME}`.
+fn api_key_template(field: &Field<'_>) -> Result<Template, ConfigError> {
+    match field.text()?.strip_prefix("env:") {
+        Some(name) => Ok(Template::new(format!("${{{name}}}"), Dialect::ToolwayValue, field.node.line)),
+        None => field.template(Dialect::ToolwayValue),
+    }
+}
+
+fn read_agent(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
+    for (key, field) in field.members()? {
+        match key {
+            "exposeResources" => put(&mut settings.agent.expose_resources, field.setting(Some(field.flag()?)))?,
+            "exposePrompts" => put(&mut settings.agent.expose_prompts, field.setting(Some(field.flag()?)))?,
+            _ => return Err(field.unknown(AGENT_MEMBERS.iter().map(|(key, _)| *key))),
+        }
+    }
+    Ok(())
+}
+
+impl AgentSettings {
+    /// These settings, overridden by those that the nearer layer sets.
+    #[must_use]
+    pub(crate) fn overridden_by(self, nearer: Self) -> Self {
+        Self {
+            expose_resources: self.expose_resources.overridden_by(nearer.expose_resources),
+            expose_prompts: self.expose_prompts.overridden_by(nearer.expose_prompts),
+        }
+    }
+}
+
+impl Vendor {
+    /// The value as written in configuration.
+    pub fn as_str(self) -> &'static str {
+        VENDORS.iter().find(|(_, vendor)| *vendor == self).map_or("scripted", |(word, _)| word)
+    }
+
+    /// The environment variable that holds the key, as in the vendor's own SDK.
+    pub fn key_variable(self) -> Option<&'static str> {
+        match self {
+            Self::Anthropic => Some("ANTHROPIC_API_KEY"),
+            Self::Openai => Some("OPENAI_API_KEY"),
+            Self::Gemini => Some("GEMINI_API_KEY"),
+            Self::OpenaiChat | Self::Scripted => None,
+        }
+    }
+
+    /// The vendor's own base URL.
+    pub fn default_base_url(self) -> Option<&'static str> {
+        match self {
+            Self::Anthropic => Some("https://api.anthropic.com"),
+            Self::Openai => Some("https://api.openai.com/v1"),
+            Self::OpenaiChat => Some("http://127.0.0.1:11434/v1"),
+            Self::Gemini => Some("https://generativelanguage.googleapis.com"),
+            Self::Scripted => None,
+        }
+    }
+}

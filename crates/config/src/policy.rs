@@ -1,0 +1,382 @@
+//! Policy as the operator wrote it: the mode, and rules in the order of their file. `host` decides by them.
+
+use crate::{
+    document::Value,
+    error::{ConfigError, Place},
+    settings::{Setting, Settings},
+    shape::{Field, Key, Shape, put},
+};
+
+/// Replaces the default of every surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyMode {
+    /// Ask before every call.
+    Interactive,
+    /// Ask before every call that may write.
+    Restricted,
+    /// Allow every call.
+    Full,
+}
+
+/// What a rule says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RuleEffect {
+    /// The call is sent.
+    Allow,
+    /// Asks unless the server is trusted and the tool is annotated read-only.
+    Writes,
+    /// A user is asked.
+    Ask,
+    /// The call is refused.
+    Deny,
+}
+
+/// How far a server's annotations are believed, and whether its writes pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trust {
+    /// Its annotations are not believed.
+    Untrusted,
+    /// Its annotations are believed: tools annotated read-only pass `writes`.
+    #[default]
+    Read,
+    /// All its tools pass `writes`.
+    Full,
+}
+
+/// The policy of all files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PolicySettings {
+    /// Replaces the default of every surface.
+    pub mode: Setting<Option<PolicyMode>>,
+    /// The rules of each file, in order. Within a file the first match decides; over files the strictest.
+    pub files: Vec<Vec<Rule>>,
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// File and line.
+    pub place: Place,
+    /// Conditions, all of which must hold.
+    pub matches: RuleMatch,
+    /// What it says.
+    pub then: RuleEffect,
+    /// Shown to the user and to the model.
+    pub reason: Option<String>,
+}
+
+/// Conditions of a rule. An empty list and `None` match everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleMatch {
+    /// Callers, `kind` or `kind:name`, with `*`.
+    pub caller: Vec<String>,
+    /// Surfaces: `call`, `chat`, `run`, `gateway`, `console`, `library`.
+    pub surface: Vec<String>,
+    /// Server names, with `*`.
+    pub server: Vec<String>,
+    /// The server's own names of tools, prompts, URIs or methods, with `*`.
+    pub tool: Vec<String>,
+    /// `tool`, `prompt`, `resource`, `method`.
+    pub kind: Vec<String>,
+    /// Annotation `readOnlyHint`, with the protocol's default.
+    pub read_only: Option<bool>,
+    /// Annotation `destructiveHint`, with the protocol's default.
+    pub destructive: Option<bool>,
+    /// Annotation `openWorldHint`, with the protocol's default.
+    pub open_world: Option<bool>,
+    /// Trust of the server.
+    pub trust: Option<Trust>,
+    /// Conditions on arguments, by JSON Pointer.
+    pub arguments: Vec<(String, ArgumentMatch)>,
+}
+
+/// A condition on one argument. A missing argument does not match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArgumentMatch {
+    /// A string that matches, with `*`.
+    Glob(String),
+    /// One of these values.
+    OneOf(Vec<ArgumentValue>),
+    /// A number in this range; bounds are inclusive.
+    Range {
+        /// Lower bound.
+        min: Option<Number>,
+        /// Upper bound.
+        max: Option<Number>,
+    },
+}
+
+/// A value of a list of allowed values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArgumentValue {
+    /// A string.
+    Text(String),
+    /// A number.
+    Number(Number),
+    /// A boolean.
+    Flag(bool),
+}
+
+/// A finite number, compared by its bits.
+#[derive(Clone, Copy, Debug)]
+pub struct Number(pub f64);
+
+impl PartialEq for Number {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.total_cmp(&other.0).is_eq()
+    }
+}
+
+impl Eq for Number {}
+
+const MODES: &[(&str, PolicyMode)] =
+    &[("interactive", PolicyMode::Interactive), ("restricted", PolicyMode::Restricted), ("full", PolicyMode::Full)];
+const MODE_VALUES: &[&str] = &["interactive", "restricted", "full"];
+const EFFECTS: &[(&str, RuleEffect)] = &[
+    ("allow", RuleEffect::Allow),
+    ("ask", RuleEffect::Ask),
+    ("writes", RuleEffect::Writes),
+    ("deny", RuleEffect::Deny),
+];
+const EFFECT_VALUES: &[&str] = &["allow", "ask", "writes", "deny"];
+const TRUSTS: &[(&str, Trust)] = &[("untrusted", Trust::Untrusted), ("read", Trust::Read), ("full", Trust::Full)];
+/// Values of `trust`.
+pub(crate) const TRUST_VALUES: &[&str] = &["untrusted", "read", "full"];
+const CALLER_KINDS: &[&str] = &["terminal", "agent", "client", "console", "program"];
+const SURFACES: &[&str] = &["call", "chat", "run", "gateway", "console", "library"];
+const KINDS: &[&str] = &["tool", "prompt", "resource", "method"];
+
+const MATCH: &[(&str, Shape)] = &[
+    ("caller", Shape::TextOrTexts),
+    ("surface", Shape::TextOrTexts),
+    ("server", Shape::TextOrTexts),
+    ("tool", Shape::TextOrTexts),
+    ("kind", Shape::TextOrTexts),
+    ("readOnly", Shape::Flag),
+    ("destructive", Shape::Flag),
+    ("openWorld", Shape::Flag),
+    ("trust", Shape::OneOf(TRUST_VALUES)),
+    ("arguments", Shape::AnyObject),
+];
+const RULE: &[(&str, Shape)] =
+    &[("match", Shape::Members(MATCH)), ("then", Shape::OneOf(EFFECT_VALUES)), ("reason", Shape::Text)];
+const MEMBERS: &[(&str, Shape)] = &[("mode", Shape::OneOf(MODE_VALUES)), ("rules", Shape::ListOfMembers(RULE))];
+
+/// The top-level key `policy`.
+pub(crate) const POLICY: Key<Settings> = Key {
+    name: "policy",
+    shape: Shape::Members(MEMBERS),
+    doc: "Decides which calls are sent, asked about or refused. `mode` replaces the default of every surface: \
+          `interactive` (ask before every call), `restricted` (ask before calls that may write) or `full` (allow). \
+          `rules`: the first rule of a file whose `match` holds decides: `then` is `allow`, `ask`, `writes` (ask unless \
+          the server is trusted and the tool is annotated read-only) or `deny`; `reason` is shown. `match` has `caller` \
+          (`terminal`, `agent`, `client`, `console`, `program`, or `client:NAME`), `surface` (`call`, `chat`, `run`, \
+          `gateway`, `console`, `library`), `server`, `tool`, `kind`, `readOnly`, `destructive`, `openWorld`, `trust` \
+          and `arguments`: an object of JSON Pointer to a pattern with `*`, a list of values, or `{\"min\": 0, \"max\": \
+          10}`. A project file may contain rules; the strictest result of all files counts, and a `deny` of any file \
+          cannot be lifted.",
+    example: r#"{"mode": "restricted", "rules": [{"match": {"tool": "delete_*"}, "then": "deny"}]}"#,
+    set: read,
+};
+
+fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
+    for (key, field) in field.members()? {
+        match key {
+            "mode" => {
+                let mode = field.choice(MODES, Shape::OneOf(MODE_VALUES))?;
+                put(&mut settings.policy.mode, field.setting(Some(mode)))?;
+            }
+            "rules" => {
+                let rules = field.list(Shape::ListOfMembers(RULE))?.iter().map(rule).collect::<Result<_, _>>()?;
+                settings.policy.files.push(rules);
+            }
+            _ => return Err(field.unknown(MEMBERS.iter().map(|(key, _)| *key))),
+        }
+    }
+    Ok(())
+}
+
+fn rule(field: &Field<'_>) -> Result<Rule, ConfigError> {
+    let (mut matches, mut then, mut reason) = (RuleMatch::default(), None, None);
+    for (key, field) in field.members()? {
+        match key {
+            "match" => matches = rule_match(&field)?,
+            "then" => then = Some(field.choice(EFFECTS, Shape::OneOf(EFFECT_VALUES))?),
+            "reason" => reason = Some(field.text()?.to_owned()),
+            _ => return Err(field.unknown(RULE.iter().map(|(key, _)| *key))),
+        }
+    }
+    let then = then.ok_or_else(|| field.below("then").wrong(Shape::OneOf(EFFECT_VALUES)))?;
+    Ok(Rule { place: field.document.place(field.node.line), matches, then, reason })
+}
+
+fn rule_match(field: &Field<'_>) -> Result<RuleMatch, ConfigError> {
+    let mut matches = RuleMatch::default();
+    for (key, field) in field.members()? {
+        match key {
+            "caller" => matches.caller = callers(&field)?,
+            "surface" => matches.surface = words(&field, SURFACES)?,
+            "server" => matches.server = field.text_or_texts()?,
+            "tool" => matches.tool = field.text_or_texts()?,
+            "kind" => matches.kind = words(&field, KINDS)?,
+            "readOnly" => matches.read_only = Some(field.flag()?),
+            "destructive" => matches.destructive = Some(field.flag()?),
+            "openWorld" => matches.open_world = Some(field.flag()?),
+            "trust" => matches.trust = Some(trust(&field)?),
+            "arguments" => matches.arguments = arguments(&field)?,
+            _ => return Err(field.unknown(MATCH.iter().map(|(key, _)| *key))),
+        }
+    }
+    Ok(matches)
+}
+
+/// Parses `trust`.
+pub(crate) fn trust(field: &Field<'_>) -> Result<Trust, ConfigError> {
+    field.choice(TRUSTS, Shape::OneOf(TRUST_VALUES))
+}
+
+/// A misspelt kind would match nothing, and a `deny` would be lost in silence.
+fn callers(field: &Field<'_>) -> Result<Vec<String>, ConfigError> {
+    let callers = field.text_or_texts()?;
+    let known = |caller: &String| CALLER_KINDS.contains(&caller.split(':').next().unwrap_or_default()) || caller == "*";
+    if callers.iter().all(known) {
+        return Ok(callers);
+    }
+    Err(field.expected(&format!("{}, or `client:NAME`", Shape::one_of(CALLER_KINDS))))
+}
+
+fn words(field: &Field<'_>, known: &'static [&'static str]) -> Result<Vec<String>, ConfigError> {
+    let words = field.text_or_texts()?;
+    if words.iter().all(|word| known.contains(&word.as_str())) {
+        Ok(words)
+    } else {
+        Err(field.wrong(Shape::OneOf(known)))
+    }
+}
+
+fn arguments(field: &Field<'_>) -> Result<Vec<(String, ArgumentMatch)>, ConfigError> {
+    let argument = |(pointer, field): (&str, Field<'_>)| {
+        if !pointer.starts_with('/') {
+            return Err(field.expected("below a JSON Pointer, such as `/path`"));
+        }
+        Ok((pointer.to_owned(), argument_match(&field)?))
+    };
+    field.members()?.into_iter().map(argument).collect()
+}
+
+fn argument_match(field: &Field<'_>) -> Result<ArgumentMatch, ConfigError> {
+    match &field.node.value {
+        Value::Text(glob) => Ok(ArgumentMatch::Glob(glob.clone())),
+        Value::List(_) => {
+            let values = field.list(Shape::Texts)?;
+            Ok(ArgumentMatch::OneOf(values.iter().map(argument_value).collect::<Result<_, _>>()?))
+        }
+        Value::Map(_) => {
+            let (mut min, mut max) = (None, None);
+            for (key, field) in field.members()? {
+                match key {
+                    "min" => min = Some(Number(field.number()?)),
+                    "max" => max = Some(Number(field.number()?)),
+                    _ => return Err(field.unknown(["min", "max"].into_iter())),
+                }
+            }
+            Ok(ArgumentMatch::Range { min, max })
+        }
+        _ => Err(field.expected("a pattern, a list of values, or an object with `min` and `max`")),
+    }
+}
+
+fn argument_value(field: &Field<'_>) -> Result<ArgumentValue, ConfigError> {
+    match &field.node.value {
+        Value::Text(text) => Ok(ArgumentValue::Text(text.clone())),
+        Value::Number(number) => Ok(ArgumentValue::Number(Number(*number))),
+        Value::Flag(flag) => Ok(ArgumentValue::Flag(*flag)),
+        _ => Err(field.expected("a string, a number, true or false")),
+    }
+}
+
+impl PolicySettings {
+    /// These settings with those of a nearer layer: its mode overrides, its rules are added.
+    #[must_use]
+    pub(crate) fn overridden_by(mut self, nearer: Self) -> Self {
+        self.files.extend(nearer.files);
+        Self { mode: self.mode.overridden_by(nearer.mode), files: self.files }
+    }
+}
+
+impl PolicyMode {
+    /// The value as written in configuration.
+    pub fn as_str(self) -> &'static str {
+        MODES.iter().find(|(_, mode)| *mode == self).map_or("restricted", |(word, _)| word)
+    }
+
+    /// Parses a value of `--mode`: a mode, or the name that assistants use for it.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "always-ask" => Some(Self::Interactive),
+            "trusted-only" => Some(Self::Restricted),
+            "auto" => Some(Self::Full),
+            text => MODES.iter().find(|(word, _)| *word == text).map(|(_, mode)| *mode),
+        }
+    }
+}
+
+impl RuleEffect {
+    /// The value as written in configuration.
+    pub fn as_str(self) -> &'static str {
+        EFFECTS.iter().find(|(_, effect)| *effect == self).map_or("deny", |(word, _)| word)
+    }
+}
+
+impl Trust {
+    /// The value as written in configuration.
+    pub fn as_str(self) -> &'static str {
+        TRUSTS.iter().find(|(_, trust)| *trust == self).map_or("untrusted", |(word, _)| word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, document::Document};
+
+    fn policy(rules: &str) -> Result<PolicySettings, String> {
+        let text = format!(r#"{{"policy": {{"mode": "restricted", "rules": {rules}}}}}"#);
+        let document = Document::of("/x/toolway.json".as_ref(), &text).map_err(|error| error.to_string())?;
+        Ok(Config::of(&document, None).map_err(|error| error.to_string())?.settings.policy)
+    }
+
+    #[test]
+    fn a_rule_keeps_its_conditions_effect_and_line() {
+        let policy = policy(
+            "[\n{\"match\": {\"caller\": \"agent\", \"tool\": [\"write_*\", \"move\"], \"readOnly\": false,\n\
+             \"arguments\": {\"/path\": \"/tmp/*\", \"/count\": {\"max\": 10}, \"/mode\": [\"a\", 1, true]}},\n\
+             \"then\": \"ask\", \"reason\": \"it writes\"}]",
+        );
+        let policy = policy.unwrap();
+        assert_eq!(policy.mode.value, Some(PolicyMode::Restricted));
+        let rule = &policy.files[0][0];
+        assert_eq!((rule.place.line, rule.then, rule.reason.as_deref()), (2, RuleEffect::Ask, Some("it writes")));
+        assert_eq!(rule.matches.tool, ["write_*", "move"]);
+        assert_eq!(rule.matches.read_only, Some(false));
+        assert_eq!(rule.matches.arguments[0].1, ArgumentMatch::Glob("/tmp/*".to_owned()));
+        assert_eq!(rule.matches.arguments[1].1, ArgumentMatch::Range { min: None, max: Some(Number(10.0)) });
+    }
+
+    #[test]
+    fn a_misspelt_rule_is_an_error_and_not_a_rule_that_never_matches() {
+        for (rules, expected) in [
+            (r#"[{"match": {}}]"#, "then"),
+            (r#"[{"match": {"tol": "x"}, "then": "deny"}]"#, "did you mean `tool`"),
+            (r#"[{"match": {"caller": "agnet"}, "then": "deny"}]"#, "`agent`"),
+            (r#"[{"match": {"surface": "web"}, "then": "deny"}]"#, "`console`"),
+            (r#"[{"match": {"arguments": {"path": "x"}}, "then": "deny"}]"#, "JSON Pointer"),
+            (r#"[{"match": {"arguments": {"/path": {"most": 1}}}, "then": "deny"}]"#, "most"),
+            (r#"[{"then": "refuse"}]"#, "`deny`"),
+            (r#"{"then": "deny"}"#, "rules"),
+        ] {
+            let error = policy(rules).unwrap_err();
+            assert!(error.contains(expected), "{rules}: {error}");
+        }
+    }
+}
