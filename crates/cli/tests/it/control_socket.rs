@@ -61,7 +61,7 @@ fn server_of_the_gateway_is_connected_and_disconnected() {
     assert_eq!(home.settled(&serving, "sample", "stopped")["because"], "disconnected");
     assert_eq!(home.run(&["servers", "connect", "Sample", "-o", "raw"]).ok(), "sample\tready\n");
     let error = home.run(&["servers", "connect", "nothing"]).failed(2, "unknown_server");
-    assert_eq!(error["message"], "There is no server `nothing`.");
+    assert_eq!(error["message"], "unknown server `nothing`");
 }
 
 #[test]
@@ -162,12 +162,12 @@ fn socket_is_private_and_refuses_unknown_orders() {
     // In a directory that others can enter, another process could impersonate the gateway; commands refuse to use it.
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     let error = home.run(&["servers", "status"]).failed(4, "control");
-    assert!(error["message"].as_str().unwrap().contains("can be entered by others"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("is accessible to other users"), "{error}");
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
 
     // A second gateway of the same configuration works and reports that commands reach the first.
     let other = Serving::start(&home, &[]);
-    assert!(other.stop().contains("another gateway runs with this configuration"));
+    assert!(other.stop().contains("another gateway is running with this configuration"));
     assert!(home.run(&["servers", "status"]).ok().contains("sample"));
     serving.stop();
     assert!(!socket.exists());
