@@ -41,11 +41,11 @@ fn page(root: &Path) -> io::Result<String> {
             if !texts.is_empty() {
                 let lines: String = texts.iter().map(|text| format!("{}\n", text.escape_debug())).collect();
                 let lines = lines.replace("\\\"", "\"").replace("\\'", "'");
-                let _ = write!(section, "\n### {place}\n\n```text\n{lines}```\n");
+                let _written = write!(section, "\n### {place}\n\n```text\n{lines}```\n");
             }
         }
         if !section.is_empty() {
-            let _ = write!(page, "\n## {name}\n{section}");
+            let _written = write!(page, "\n## {name}\n{section}");
         }
     }
     Ok(page)

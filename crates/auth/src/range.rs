@@ -8,7 +8,7 @@ use std::{
 /// Range of an IP address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Range {
-    /// Loopback.
+    /// Addresses of this machine.
     Loopback,
     /// Private network.
     Private,

@@ -18,7 +18,7 @@ pub enum Vendor {
     Openai,
     /// OpenAI Chat Completions and compatible servers.
     OpenaiChat,
-    /// Gemini.
+    /// Gemini `generateContent`.
     Gemini,
     /// A script; `model` is its path.
     Scripted,

@@ -28,7 +28,7 @@ pub struct StoreSettings {
 /// What is kept of arguments and results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bodies {
-    /// Everything.
+    /// Arguments and results as they are.
     Full,
     /// Everything, with known secrets replaced.
     #[default]

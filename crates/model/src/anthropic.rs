@@ -108,7 +108,7 @@ fn image_block(image: &Image) -> Value {
 }
 
 /// Decodes the stream of one answer.
-pub(crate) struct StreamDecoder {
+pub(crate) struct AnthropicDecoder {
     model: String,
     answer: AnswerBuilder,
     /// Content blocks by their index in the stream.
@@ -126,7 +126,7 @@ struct Block {
     input: String,
 }
 
-impl StreamDecoder {
+impl AnthropicDecoder {
     pub(crate) fn new(model: String) -> Self {
         let (answer, usage) = (AnswerBuilder::default(), Usage::default());
         Self { model, answer, blocks: BTreeMap::new(), usage, reason: None }
@@ -214,7 +214,7 @@ impl StreamDecoder {
     }
 }
 
-impl Decoder for StreamDecoder {
+impl Decoder for AnthropicDecoder {
     fn push(&mut self, event: &SseEvent) -> Result<Vec<ModelEvent>, ModelErrorKindWithMessage> {
         let event = wire::json(event)?;
         match text(&event, "type") {

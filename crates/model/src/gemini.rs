@@ -87,14 +87,14 @@ fn inline(image: &Image) -> Value {
 }
 
 /// Decodes the stream of one answer.
-pub(crate) struct StreamDecoder {
+pub(crate) struct GeminiDecoder {
     model: String,
     answer: AnswerBuilder,
     parts: Vec<Value>,
     reason: Option<StopReason>,
 }
 
-impl StreamDecoder {
+impl GeminiDecoder {
     pub(crate) fn new(model: String) -> Self {
         Self { model, answer: AnswerBuilder::default(), parts: Vec::new(), reason: None }
     }
@@ -126,7 +126,7 @@ impl StreamDecoder {
     }
 }
 
-impl Decoder for StreamDecoder {
+impl Decoder for GeminiDecoder {
     fn push(&mut self, event: &SseEvent) -> Result<Vec<ModelEvent>, ModelErrorKindWithMessage> {
         let event = wire::json(event)?;
         if let Some(error) = event.get("error") {

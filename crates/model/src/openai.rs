@@ -135,7 +135,7 @@ pub(crate) fn data_url(image: &Image) -> String {
 }
 
 /// Decodes the stream of one answer.
-pub(crate) struct StreamDecoder {
+pub(crate) struct ResponsesDecoder {
     model: String,
     answer: AnswerBuilder,
     /// Positions of calls by `output_index`.
@@ -145,7 +145,7 @@ pub(crate) struct StreamDecoder {
     refused: bool,
 }
 
-impl StreamDecoder {
+impl ResponsesDecoder {
     pub(crate) fn new(model: String) -> Self {
         let (calls, items) = (BTreeMap::new(), BTreeMap::new());
         Self { model, answer: AnswerBuilder::default(), calls, items, refused: false }
@@ -196,7 +196,7 @@ impl StreamDecoder {
     }
 }
 
-impl Decoder for StreamDecoder {
+impl Decoder for ResponsesDecoder {
     fn push(&mut self, event: &SseEvent) -> Result<Vec<ModelEvent>, ModelErrorKindWithMessage> {
         if event.data.as_ref() == b"[DONE]" {
             return Ok(Vec::new());

@@ -1,7 +1,7 @@
 //! The wire format OpenAI Chat Completions, also of Ollama, vLLM, llama.cpp, LM Studio, OpenRouter and others.
 //!
 //! Compatible servers disagree about tool-call deltas: the index may be missing, constant or have gaps, and the id may
-//! come with every delta, once, or never. [`StreamDecoder::call_of`] decides which call a delta belongs to.
+//! come with every delta, once, or never. [`ChatDecoder::call_of`] decides which call a delta belongs to.
 
 use serde_json::{Value, json};
 use toolway_wire::sse::SseEvent;
@@ -115,7 +115,7 @@ fn user_content(parts: &[Part]) -> Value {
 }
 
 /// Decodes the stream of one answer.
-pub(crate) struct StreamDecoder {
+pub(crate) struct ChatDecoder {
     model: String,
     answer: AnswerBuilder,
     calls: Vec<OpenCall>,
@@ -129,7 +129,7 @@ struct OpenCall {
     wire_index: Option<u64>,
 }
 
-impl StreamDecoder {
+impl ChatDecoder {
     pub(crate) fn new(model: String) -> Self {
         let (calls, reasoning_details) = (Vec::new(), Vec::new());
         Self { model, answer: AnswerBuilder::default(), calls, reasoning_details, reason: None }
@@ -226,7 +226,7 @@ impl StreamDecoder {
     }
 }
 
-impl Decoder for StreamDecoder {
+impl Decoder for ChatDecoder {
     fn push(&mut self, event: &SseEvent) -> Result<Vec<ModelEvent>, ModelErrorKindWithMessage> {
         if event.data.as_ref() == b"[DONE]" {
             return Ok(self.end().unwrap_or_default());

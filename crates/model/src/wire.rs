@@ -46,10 +46,10 @@ pub(crate) fn encode(wire: Wire, settings: &WireSettings, request: &ModelRequest
 pub(crate) fn decoder(wire: Wire, settings: &WireSettings) -> Option<Box<dyn Decoder>> {
     let model = settings.model.clone();
     match wire {
-        Wire::Anthropic => Some(Box::new(anthropic::StreamDecoder::new(model))),
-        Wire::Openai => Some(Box::new(openai::StreamDecoder::new(model))),
-        Wire::OpenaiChat => Some(Box::new(openai_chat::StreamDecoder::new(model))),
-        Wire::Gemini => Some(Box::new(gemini::StreamDecoder::new(model))),
+        Wire::Anthropic => Some(Box::new(anthropic::AnthropicDecoder::new(model))),
+        Wire::Openai => Some(Box::new(openai::ResponsesDecoder::new(model))),
+        Wire::OpenaiChat => Some(Box::new(openai_chat::ChatDecoder::new(model))),
+        Wire::Gemini => Some(Box::new(gemini::GeminiDecoder::new(model))),
         Wire::Scripted => None,
     }
 }
