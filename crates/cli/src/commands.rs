@@ -61,7 +61,7 @@ async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Res
         Command::Doctor(args) => doctor::run(args, app, output).await,
         Command::Servers(args) => servers::run(args, app, output).await,
         Command::Serve(args) => serve::run(args, app, output).await,
-        Command::Clients(args) => clients::run(args, app, output),
+        Command::Clients(args) => clients::run(args, app, output).await,
         Command::Login(args) => login::run(args, app, output).await,
         Command::Logout(args) => logout::run(args, app, output).await,
         Command::Auth(args) => auth::run(args, app, output).await,

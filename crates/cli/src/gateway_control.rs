@@ -1,6 +1,6 @@
 //! Finds the running gateway of the same configuration and sends it orders over its control socket.
 
-use std::{ffi::OsStr, path::PathBuf};
+use std::{ffi::OsStr, path::PathBuf, time::Duration};
 
 use serde_json::Value;
 #[cfg(unix)]
@@ -16,6 +16,9 @@ pub(crate) struct GatewayReply {
     /// PID of the gateway.
     pub(crate) process: u32,
 }
+
+/// Maximum time for the reply to an order that the gateway carries out at once.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl App {
     /// Location of the control socket for this configuration; `None` without a runtime or state directory.
@@ -39,6 +42,22 @@ impl App {
             Err(ControlError::NoGateway | ControlError::Unsupported) => Ok(None),
             Err(error) => Err(control_failure(&error)),
         }
+    }
+
+    /// Sends an order to the running gateways of all configurations, which share the client keys.
+    pub(crate) async fn ask_all_gateways(&self, order: &ControlRequest) -> Result<Vec<Result<GatewayReply, Report>>, Report> {
+        let places = self.control_place().map(|place| place.of_all_configurations()).unwrap_or_default();
+        let mut replies = Vec::new();
+        for place in places {
+            let answer = tokio::time::timeout(REPLY_TIMEOUT, ask(&place, order));
+            match self.stop.or(answer).await? {
+                Ok(Ok(answer)) => replies.push(answer),
+                Ok(Err(ControlError::NoGateway | ControlError::Unsupported)) => {}
+                Ok(Err(error)) => replies.push(Err(control_failure(&error))),
+                Err(_) => replies.push(Err(Report::new(ExitCode::Unreachable, "control", "the gateway does not reply"))),
+            }
+        }
+        Ok(replies)
     }
 
     /// Like [`Self::ask_gateway`], but fails if no gateway runs.

@@ -51,6 +51,8 @@ const RUNTIME_SHUTDOWN: Duration = Duration::from_millis(100);
 
 fn main() -> process::ExitCode {
     toolway_host::keeper::run_if_keeper();
+    // Without it, servers that run as the same user could read our secrets. The kernel refuses it to no process.
+    drop(toolway_host::keeper::hide_memory());
     let environment: Environment = std::env::vars_os().collect();
     let words = args::expand_at(std::env::args_os());
     let args = match Args::try_parse_from(&words) {

@@ -22,17 +22,24 @@ pub(crate) struct Report {
     pub(crate) code: &'static str,
     /// What failed and why.
     pub(crate) message: String,
-    /// Further text that belongs to the message, printed below it.
-    pub(crate) details: Vec<String>,
-    /// What to do next.
-    pub(crate) hints: Vec<String>,
+    /// What is printed below the message.
+    pub(crate) notes: Vec<Note>,
     /// The server's JSON-RPC error, unchanged.
     pub(crate) error: Option<Raw>,
 }
 
+/// Text below the message of a report.
+#[derive(Clone, Debug)]
+pub(crate) enum Note {
+    /// Further text that belongs to the message.
+    Detail(String),
+    /// What to do next.
+    Hint(String),
+}
+
 impl Report {
     pub(crate) fn new(exit: ExitCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { exit, code, message: message.into(), details: Vec::new(), hints: Vec::new(), error: None }
+        Self { exit, code, message: message.into(), notes: Vec::new(), error: None }
     }
 
     /// The command line or the configuration is invalid.
@@ -75,17 +82,18 @@ impl Report {
         }
     }
 
-    /// Adds text that is printed below the message.
+    /// Adds text that is printed below the message, before the hints.
     #[must_use]
     pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
-        self.details.push(detail.into());
+        let first_hint = self.notes.iter().position(|note| matches!(note, Note::Hint(_)));
+        self.notes.insert(first_hint.unwrap_or(self.notes.len()), Note::Detail(detail.into()));
         self
     }
 
     /// Adds a hint on what to do next.
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hints.push(hint.into());
+        self.notes.push(Note::Hint(hint.into()));
         self
     }
 
@@ -129,7 +137,7 @@ impl Report {
     pub(crate) fn from_rpc(error: &RpcError, method: &str) -> Self {
         let report = match error.code() {
             RpcError::MISSING_CAPABILITY | RpcError::URL_ELICITATION_REQUIRED => {
-                Self::input_required(method).detail(format!("server error: {error}"))
+                Self::input_required(required_request(error).unwrap_or(method)).detail(format!("server error: {error}"))
             }
             _ => {
                 let message = format!("the server answered `{method}` with an error: {error}");
@@ -164,12 +172,12 @@ impl Report {
     /// The text for a terminal: message, details, hints.
     pub(crate) fn to_human(&self) -> String {
         let mut text = format!("toolway: {}", self.message);
-        // Writing to a string cannot fail.
-        for detail in &self.details {
-            let _written = write!(text, "\n{detail}");
-        }
-        for hint in &self.hints {
-            let _written = write!(text, "\nhint: {hint}");
+        for note in &self.notes {
+            // Writing to a string cannot fail.
+            let _written = match note {
+                Note::Detail(detail) => write!(text, "\n{detail}"),
+                Note::Hint(hint) => write!(text, "\nhint: {hint}"),
+            };
         }
         text
     }
@@ -177,7 +185,10 @@ impl Report {
     /// The JSON object for programs, on one line.
     pub(crate) fn to_json(&self) -> String {
         let mut error = json!({ "code": self.code, "exit": self.exit.number(), "message": self.message });
-        let hints: Vec<&str> = self.details.iter().chain(&self.hints).map(String::as_str).collect();
+        let text = |note: &Note| match note {
+            Note::Detail(text) | Note::Hint(text) => text.clone(),
+        };
+        let hints: Vec<String> = self.notes.iter().map(text).collect();
         if !hints.is_empty() {
             error["hint"] = json!(hints.join("\n"));
         }
@@ -192,4 +203,15 @@ impl From<ConfigError> for Report {
     fn from(error: ConfigError) -> Self {
         Self::usage("config", error.to_string())
     }
+}
+
+/// The server request that a client must answer, according to an error about a missing capability.
+fn required_request(error: &RpcError) -> Option<&'static str> {
+    if error.code() == RpcError::URL_ELICITATION_REQUIRED {
+        return Some("elicitation/create");
+    }
+    let required = error.raw().get("data")?.get("requiredCapabilities")?;
+    let requests =
+        [("elicitation", "elicitation/create"), ("sampling", "sampling/createMessage"), ("roots", "roots/list")];
+    requests.into_iter().find_map(|(capability, method)| required.get(capability).map(|_| method))
 }

@@ -5,12 +5,16 @@ use std::{collections::BTreeSet, time::Duration};
 use clap::Subcommand;
 use serde_json::json;
 use toolway_config::{ServerName, parse_duration};
-use toolway_gateway::access::{KeyError, KeyFile, KnownClient};
+use toolway_gateway::{
+    access::{KeyError, KeyFile, KnownClient},
+    control::ControlRequest,
+};
 use toolway_wire::json::Raw;
 
 use crate::{
     app::App,
     exit_code::ExitCode,
+    gateway_control::GatewayReply,
     output::{Format, Output},
     report::Report,
 };
@@ -18,7 +22,7 @@ use crate::{
 /// Add, list and revoke clients of the gateway
 ///
 /// A client sends its key as `Authorization: Bearer <key>`. A key is shown once, when it is created; only its digest is
-/// stored. A running gateway accepts a new key, and refuses a revoked one, within a second.
+/// stored. A running gateway accepts a new key as soon as `add` returns; `revoke` reports that it refuses the key.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClientsArgs {
     #[command(subcommand)]
@@ -49,20 +53,12 @@ enum ClientsCommand {
     },
 }
 
-pub(crate) fn run(args: &ClientsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+pub(crate) async fn run(args: &ClientsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let file = key_file(app)?;
     match &args.command {
-        ClientsCommand::Add { name, expires, servers } => add(&file, name, *expires, servers, output),
+        ClientsCommand::Add { name, expires, servers } => add(&file, name, *expires, servers, app, output).await,
         ClientsCommand::List => list(&file, output),
-        ClientsCommand::Revoke { name } => {
-            file.revoke(name)?;
-            if output.format == Format::Human {
-                output.line(&format!("Revoked the key of client `{name}`."));
-            } else {
-                output.json(&Raw::of(&json!({ "revoked": name })));
-            }
-            Ok(ExitCode::Ok)
-        }
+        ClientsCommand::Revoke { name } => revoke(&file, name, app, output).await,
     }
 }
 
@@ -73,15 +69,17 @@ pub(crate) fn key_file(app: &App) -> Result<KeyFile, Report> {
     Ok(KeyFile::at(folder.join("clients.json")))
 }
 
-fn add(
+async fn add(
     file: &KeyFile,
     name: &str,
     expires: Option<Duration>,
     servers: &[String],
+    app: &App,
     output: &mut Output,
 ) -> Result<ExitCode, Report> {
     let servers = servers.iter().map(|name| server(name)).collect::<Result<BTreeSet<_>, _>>()?;
     let key = file.add(name, expires, (!servers.is_empty()).then_some(servers))?;
+    let gateways = GatewayKeys::ask(app, file, name).await?;
     if matches!(output.format, Format::Human | Format::Raw) {
         output.line(key.expose());
         output.notice(&format!(
@@ -90,7 +88,72 @@ fn add(
     } else {
         output.json(&Raw::of(&json!({ "name": name, "key": key.expose() })));
     }
+    for problem in &gateways.problems {
+        output.notice(&format!("toolway: a running gateway did not confirm the new key: {problem}"));
+    }
     Ok(ExitCode::Ok)
+}
+
+/// Revokes the key; fails if a running gateway does not confirm that it refuses the key.
+async fn revoke(file: &KeyFile, name: &str, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    file.revoke(name)?;
+    let gateways = GatewayKeys::ask(app, file, name).await?;
+    let accepting = gateways.accepting.iter().map(|process| format!("process {process} still accepts the client"));
+    let problems: Vec<String> = gateways.problems.iter().cloned().chain(accepting).collect();
+    if !problems.is_empty() {
+        let message = format!("revoked the key of client `{name}`, but not confirmed by a running gateway: {}", problems.join("; "));
+        let hint = "stop the gateway if the key must be refused now; a gateway that cannot read its keys refuses all of them after 10 s";
+        return Err(Report::new(ExitCode::Unreachable, "clients", message).hint(hint));
+    }
+    if output.format != Format::Human {
+        output.json(&Raw::of(&json!({ "revoked": name, "confirmed": gateways.refusing })));
+        return Ok(ExitCode::Ok);
+    }
+    output.line(&format!("Revoked the key of client `{name}`."));
+    match &gateways.refusing[..] {
+        [] => output.line("No gateway with client keys is running."),
+        confirmed => confirmed.iter().for_each(|process| {
+            output.line(&format!("The running gateway (process {process}) refuses it now."));
+        }),
+    }
+    for process in &gateways.open {
+        output.notice(&format!("toolway: the running gateway (process {process}) needs no key (`gateway.access` is `open`)"));
+    }
+    Ok(ExitCode::Ok)
+}
+
+/// What the running gateways do with one client after they have read the key file again. Process ids.
+#[derive(Debug, Default)]
+struct GatewayKeys {
+    accepting: Vec<u32>,
+    refusing: Vec<u32>,
+    /// Gateways that need no key.
+    open: Vec<u32>,
+    /// Why a gateway did not reply.
+    problems: Vec<String>,
+}
+
+impl GatewayKeys {
+    async fn ask(app: &App, file: &KeyFile, client: &str) -> Result<Self, Report> {
+        let mut found = Self::default();
+        for reply in app.ask_all_gateways(&ControlRequest::Keys { client: client.to_owned() }).await? {
+            let GatewayReply { value, process } = match reply {
+                Ok(reply) => reply,
+                Err(report) => {
+                    found.problems.push(report.message().to_owned());
+                    continue;
+                }
+            };
+            match (value["file"].as_str(), value["accepted"].as_bool()) {
+                (None, _) => found.open.push(process),
+                // It reads the keys of another state directory.
+                (Some(other), _) if std::path::Path::new(other) != file.path() => {}
+                (Some(_), Some(false)) => found.refusing.push(process),
+                (Some(_), _) => found.accepting.push(process),
+            }
+        }
+        Ok(found)
+    }
 }
 
 fn server(name: &str) -> Result<ServerName, Report> {

@@ -9,6 +9,7 @@ use toolway_config::{Config, GatewayAccess, Secret};
 #[cfg(unix)]
 use toolway_gateway::control::Control;
 use toolway_gateway::{
+    Gateway,
     gateway::GatewayError,
     records::{AccessLog, LogFormat, Records},
 };
@@ -123,7 +124,7 @@ async fn serve_http(
     let listener = gateway.bind(address).await.map_err(|error| bind_failure(&error))?;
     let address = listener.local_addr().map_err(|error| internal(&error))?;
     let stop = CancellationToken::new();
-    let _control = serve_control(app, host, &stop, output);
+    let _control = serve_control(app, &gateway, &stop, output);
     announce(address, key.as_ref(), settings.access.value, output);
     let serving = gateway.serve(listener, stop.clone());
     tokio::pin!(serving);
@@ -147,14 +148,14 @@ async fn report_unavailable(host: &Host, output: &mut Output) -> std::convert::I
 #[cfg(unix)]
 fn serve_control(
     app: &App,
-    host: &Host,
+    gateway: &Arc<Gateway>,
     stop: &CancellationToken,
     output: &mut Output,
 ) -> Option<AbortOnDropHandle<()>> {
     let place = app.control_place()?;
     match Control::bind(&place) {
         Ok(control) => {
-            let listening = control.serve(host.clone(), Arc::new(app.reload()), stop.clone());
+            let listening = control.serve(Arc::clone(gateway), Arc::new(app.reload()), stop.clone());
             Some(AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(listening)))
         }
         Err(error) => {
@@ -169,7 +170,7 @@ fn serve_control(
 #[cfg(not(unix))]
 fn serve_control(
     _app: &App,
-    _host: &Host,
+    _gateway: &Arc<Gateway>,
     _stop: &CancellationToken,
     _output: &mut Output,
 ) -> Option<AbortOnDropHandle<()>> {

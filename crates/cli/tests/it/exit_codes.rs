@@ -62,7 +62,7 @@ fn code_2_is_an_invalid_command_line_or_configuration() {
     let message = error["message"].as_str().unwrap();
     assert!(
         message.contains("toolway.json:3: `")
-            && message.ends_with("a.command` must be the program to start; for an HTTP server set `url` instead."),
+            && message.ends_with("a.command` must be the program to start; for an HTTP server set `url` instead"),
         "{message}"
     );
 

@@ -311,7 +311,7 @@ fn all_files_are_found_and_nothing_is_changed() {
     );
     let warnings: Vec<String> =
         found["files"].as_array().unwrap().iter().map(|file| file["warnings"].to_string()).collect();
-    assert!(warnings.iter().any(|all| all.contains("it belongs to an extension of that editor")), "{warnings:#?}");
+    assert!(warnings.iter().any(|all| all.contains("it belongs to a Zed extension")), "{warnings:#?}");
     assert_eq!(snapshot(&home), before);
     assert!(!home.path("started").exists());
 }

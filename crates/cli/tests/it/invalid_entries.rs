@@ -58,7 +58,7 @@ fn invalid_entry_can_be_fixed_or_removed() {
 #[test]
 fn invalid_project_file_does_not_affect_user_servers() {
     let home = Home::with_sample();
-    for text in ["{ \"autoConnect\": true }", "{ \"policy\": {} }", "{ \"mcpServers\": [,"] {
+    for text in ["{ \"autoConnect\": true }", "{ \"policy\": { \"mode\": \"full\" } }", "{ \"mcpServers\": [,"] {
         home.write("work/toolway.json", text);
         let said = run_in(&home, "work", &["call", "sample.echo", "text=hi", "-o", "raw"]);
         assert_eq!(said.ok(), "hi\n", "{text}");
