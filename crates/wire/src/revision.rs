@@ -90,6 +90,12 @@ impl Revision {
         Self::V2025_06_18 <= self
     }
 
+    /// Whether a stream of a session begins with an event without data, to resume from. Clients of older revisions parse
+    /// the data of every event.
+    pub fn has_opening_event(self) -> bool {
+        self == Self::V2025_11_25
+    }
+
     /// Whether a server may send `elicitation/create`.
     pub fn has_elicitation(self) -> bool {
         Self::V2025_06_18 <= self

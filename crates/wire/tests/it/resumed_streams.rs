@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolway_wire::down::http::HttpDownstreamOptions;
+use toolway_wire::down::{DownstreamOptions, http::HttpDownstreamOptions};
 
 use crate::{
-    raw_clients::{call, stateless},
+    raw_clients::{RawHttpClient, call, stateless},
     socket_clients::SocketServer,
     test_service::TestService,
 };
@@ -41,6 +41,19 @@ async fn stream_begins_with_an_id_and_every_event_has_its_own() {
     distinct.sort();
     distinct.dedup();
     assert_eq!(distinct.len(), seen.len(), "{seen:?}");
+}
+
+#[tokio::test]
+async fn only_the_newest_stateful_revision_gets_an_event_without_data() {
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let client = RawHttpClient::with(TestService::new(), DownstreamOptions::default());
+        let session = client.session(revision).await;
+        let reply = client.post(&[("mcp-session-id", &session)], &counting(1)).await;
+        let (events, has_opening) = (reply.events(), revision == "2025-11-25");
+        assert_eq!(events.iter().any(|event| event.data.is_empty()), has_opening, "{revision}: {}", reply.text);
+        assert!(has_opening || reply.text.starts_with(':'), "a comment opens the stream: {}", reply.text);
+        assert_eq!(reply.messages().len(), 7, "{revision}");
+    }
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ enum Kind {
         reader: StreamReader,
         alive: KeepAlive,
     },
-    /// A stream of a session; begins with an event id to resume from.
+    /// A stream of a session; begins with an event id to resume from, or a comment if the revision has no such event.
     Stream {
         session: Arc<DownstreamSession>,
         reader: StreamReader,
@@ -129,9 +129,14 @@ impl Body for ResponseBody {
                 Some(endpoint) => (Poll::Ready(Some(endpoint)), alive),
                 None => (reader.poll_next(context).map(|event| event.map(|it| sse::encode(it.message.bytes))), alive),
             },
-            Kind::Stream { reader, begun, alive, .. } if !*begun => {
+            Kind::Stream { session, reader, begun, alive } if !*begun => {
                 *begun = true;
-                (Poll::Ready(Some(sse::encode_opening(&event_id(reader, reader.position()), RETRY_MILLIS))), alive)
+                let opening = if session.caller.revision.has_opening_event() {
+                    sse::encode_opening(&event_id(reader, reader.position()), RETRY_MILLIS)
+                } else {
+                    sse::keep_alive_comment()
+                };
+                (Poll::Ready(Some(opening)), alive)
             }
             Kind::Stream { session, reader, alive, .. } => match reader.poll_next(context) {
                 Poll::Ready(Some(StreamEvent { number, message })) => {
