@@ -21,7 +21,6 @@ use crate::{
     },
     json::Raw,
     message::{Envelope, Id, RpcError, compose, meta, splice::Edit},
-    revision::Revision,
     seal,
     task::codec,
 };
@@ -198,13 +197,15 @@ impl LegacyReply {
         let details = &server_request.details;
         let caller = &self.session.caller;
         let too_old = details.method.starts_with("elicitation/") && !caller.revision.has_elicitation();
-        let undeclared = caller.capabilities.lacks(&details.method, details.params.as_ref()).is_some();
-        if too_old || (undeclared && self.session.server_requests() == AllowedServerRequests::Declared) {
+        let declared_only = too_old || self.session.server_requests() == AllowedServerRequests::Declared;
+        if declared_only && caller.capabilities.lacks(&details.method, details.params.as_ref()).is_some() {
             let message = format!("the client does not support `{}`", details.method);
             return server_request.answer(Answer::Refused(RpcError::new(RpcError::METHOD_NOT_FOUND, &message)));
         }
         let params = match details.params.as_ref() {
-            Some(params) => dialect::adapt_server_request(caller.revision, &details.method, params).map(Some),
+            Some(params) => {
+                dialect::adapt_server_request(caller.revision, &caller.capabilities, &details.method, params).map(Some)
+            }
             None => Ok(None),
         };
         let params = match params {
@@ -212,7 +213,8 @@ impl LegacyReply {
             Err(unsupported) => {
                 let log = dialect::not_forwarded_log(&unsupported);
                 self.push_notification(compose::notification("notifications/message", Some(&log), &[]));
-                return server_request.answer(Answer::dismissed());
+                let error = RpcError::new(RpcError::INVALID_PARAMS, &unsupported.to_string());
+                return server_request.answer(Answer::Refused(error));
             }
         };
         let (id, answer) = self.session.register_server_request();
@@ -298,8 +300,7 @@ impl LegacyReply {
     fn url_elicitation_required(&self, error: &RpcError) -> OutgoingMessage {
         let caller = &self.session.caller;
         let url = Raw::of(&json!({ "mode": "url" }));
-        let understood = Revision::V2025_11_25 <= caller.revision;
-        if understood && caller.capabilities.lacks("elicitation/create", Some(&url)).is_none() {
+        if caller.capabilities.lacks("elicitation/create", Some(&url)).is_none() {
             return self.refused(error);
         }
         let pages = error.data().and_then(|data| data.get("elicitations")).map(|pages| pages.elements());

@@ -92,7 +92,7 @@ impl DownstreamSession {
         let capabilities = params.get("capabilities").filter(|value| value.kind() == JsonKind::Object);
         let caller = Caller {
             revision,
-            capabilities: dialect::capabilities(revision, &capabilities.unwrap_or_else(Raw::empty_object)),
+            capabilities: dialect::capabilities(&capabilities.unwrap_or_else(Raw::empty_object)),
             info: params.get("clientInfo"),
             principal: Arc::clone(principal),
             session: seal::random_token().ok().map(Arc::from),

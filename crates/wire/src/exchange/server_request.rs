@@ -102,6 +102,15 @@ impl Answer {
         }
     }
 
+    /// Whether the client could have answered and did not, as opposed to a kind of request that it does not support.
+    pub(crate) fn is_missing(&self) -> bool {
+        match self {
+            Self::Given(_) => false,
+            Self::Refused(error) => !matches!(error.code(), RpcError::METHOD_NOT_FOUND | RpcError::INVALID_PARAMS),
+            Self::Unavailable => true,
+        }
+    }
+
     /// Returns the answer to a request that was shown to a user and not answered in time, as the method defines it.
     pub(crate) fn too_late(method: &str) -> Self {
         match method {

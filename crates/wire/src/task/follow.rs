@@ -118,14 +118,14 @@ impl TaskFollower<'_> {
         self.reported = Some((message.clone(), count));
     }
 
-    /// Passes one answer to the task. Only a refused elicitation can be expressed in the answers of a task; any other
-    /// refusal ends the exchange.
+    /// Passes one answer to the task. Only an elicitation without an answer can be expressed in the answers of a task;
+    /// any other refusal ends the exchange.
     async fn pass_on(&mut self, (key, answer): (String, Answer)) -> Result<(), Outcome> {
         // Withdrawn meanwhile.
         let Some(request) = self.forwarded.get_mut(&key) else { return Ok(()) };
         request.answered = true;
         let given = match answer {
-            Answer::Refused(_) | Answer::Unavailable if request.method == "elicitation/create" => Answer::closed_form(),
+            answer if request.method == "elicitation/create" && answer.is_missing() => Answer::closed_form(),
             answer => answer.into_result().map_err(Outcome::Refused)?,
         };
         let answers = splice::object([(key.as_str(), &given)]);

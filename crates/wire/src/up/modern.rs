@@ -290,11 +290,11 @@ pub(super) fn newest(listed: &[Raw], era: Era) -> Option<Revision> {
 }
 
 /// Builds `inputResponses` from answers by key; `requests` are pairs of key and method. `None` without requests. Only
-/// elicitation can be refused in this revision: an error answer becomes a closed form. Any other refusal, and
-/// [`Answer::Unavailable`], fails the call.
+/// elicitation can be refused in this revision: an error answer becomes a closed form, unless it says that the client does
+/// not support the request. Any other refusal, and [`Answer::Unavailable`], fails the call.
 pub(super) fn gather_answers(requests: &[(String, String)], answers: Vec<Answer>) -> Result<Option<Raw>, RpcError> {
     let given = |((_, method), answer): (&(String, String), Answer)| match answer {
-        Answer::Refused(_) if method == "elicitation/create" => Ok(Answer::closed_form()),
+        Answer::Refused(_) if method == "elicitation/create" && answer.is_missing() => Ok(Answer::closed_form()),
         answer => answer.into_result(),
     };
     let answers = requests.iter().zip(answers).map(given).collect::<Result<Vec<Raw>, RpcError>>()?;
@@ -314,6 +314,8 @@ mod tests {
         let closed =
             gather_answers(&request("elicitation/create"), vec![Answer::Refused(unavailable())]).unwrap().unwrap();
         assert_eq!(closed.to_string(), r#"{"k":{"action":"cancel"}}"#, "even with the error of an unavailable handler");
+        let unsupported = Answer::Refused(RpcError::new(RpcError::METHOD_NOT_FOUND, "not supported"));
+        assert!(gather_answers(&request("elicitation/create"), vec![unsupported]).is_err(), "no user cancelled");
         let ended = gather_answers(&request("elicitation/create"), vec![Answer::Unavailable]).unwrap_err();
         assert_eq!(ended.code(), RpcError::INTERNAL);
         assert!(gather_answers(&request("sampling/createMessage"), vec![Answer::Refused(unavailable())]).is_err());

@@ -115,15 +115,27 @@ async fn results_are_translated_for_each_revision() {
 }
 
 #[tokio::test]
-async fn unsupported_form_is_cancelled_and_the_client_gets_the_reason() {
-    let mut older = session("2025-06-18").await;
+async fn unsupported_form_is_an_error_and_the_client_gets_the_reason() {
+    let mut older = RawStdioClient::to(Arc::new(FullFeatured), DownstreamOptions::default());
+    let params = json!({ "protocolVersion": "2025-06-18", "capabilities": { "elicitation": {} } });
+    older.request(&request(0, "initialize", params)).await;
     let received = older.request(&call(1, "ask")).await;
     assert_eq!(received["method"], "notifications/message");
     assert!(received["params"]["data"].as_str().unwrap().contains("multi-select fields"), "{received}");
-    assert_eq!(older.receive().await["result"]["content"][0]["text"], r#"{"action":"cancel"}"#);
+    let answered = older.receive().await;
+    let text = answered["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("multi-select fields") && !text.contains("cancel"), "no user was asked: {text}");
+}
 
-    let mut newer = session("2025-11-25").await;
-    assert_eq!(newer.request(&call(1, "ask")).await["method"], "elicitation/create");
+#[tokio::test]
+async fn declared_elicitation_modes_outweigh_the_negotiated_revision() {
+    // As Codex does: it negotiates 2025-06-18 and declares `form` and `url`.
+    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut client = session(revision).await;
+        let asked = client.request(&call(1, "ask")).await;
+        assert_eq!(asked["method"], "elicitation/create", "{revision}");
+        assert_eq!(asked["params"]["requestedSchema"]["properties"]["several"]["type"], "array", "{revision}");
+    }
 }
 
 #[tokio::test]
@@ -154,7 +166,7 @@ async fn progress_is_monotonic_and_throttled_without_losing_the_last_step() {
 }
 
 #[tokio::test]
-async fn capabilities_are_reduced_to_those_of_the_revision() {
+async fn capabilities_of_this_hop_are_not_passed_on() {
     let parrot = TestService::new();
     let mut wire = RawStdioClient::to(parrot.clone(), DownstreamOptions::default());
     let declared = json!({ "elicitation": { "url": {} }, "roots": { "listChanged": true }, "tasks": {} });
@@ -162,5 +174,5 @@ async fn capabilities_are_reduced_to_those_of_the_revision() {
     wire.request(&request(0, "initialize", params)).await;
     wire.request(&call(1, "echo")).await;
     let received: Value = parrot.seen()[0].capabilities.as_ref().unwrap().0.read().unwrap();
-    assert_eq!(received, json!({ "elicitation": {}, "roots": {} }));
+    assert_eq!(received, json!({ "elicitation": { "url": {} }, "roots": {} }));
 }

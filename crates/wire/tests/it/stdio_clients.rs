@@ -149,8 +149,8 @@ async fn error_answer_of_the_client_is_passed_on() {
 #[tokio::test]
 async fn client_without_elicitation_gets_no_server_request() {
     let (_, mut wire) = parrot(Limits::default());
-    // Elicitation came later than this revision.
-    wire.session("2025-03-26").await;
+    let params = json!({ "protocolVersion": "2025-03-26", "capabilities": {} });
+    wire.request(&request(0, "initialize", params)).await;
     assert_eq!(refused(&wire.request(&call(1, "ask")).await), (json!(1), -32601));
 }
 

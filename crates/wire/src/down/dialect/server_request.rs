@@ -22,17 +22,18 @@ pub(in crate::down) struct UnsupportedServerRequest {
     what: &'static str,
 }
 
-/// The declared client capabilities that exist in this revision, without those that concern only this hop.
-pub(in crate::down) fn capabilities(revision: Revision, declared: &Raw) -> ClientCapabilities {
+/// The declared client capabilities, without those that concern only this hop. What a client declares counts, whatever
+/// its revision: some negotiate an older date than they implement.
+pub(in crate::down) fn capabilities(declared: &Raw) -> ClientCapabilities {
+    let members = declared.members();
     let mut edits = vec![Edit::Remove("tasks")];
-    for member in declared.members() {
+    for member in &members {
         match member.key.as_str() {
             "roots" => edits.push(Edit::Set("roots", splice::edited(&member.value, &[Edit::Remove("listChanged")]))),
-            "elicitation" if revision < Revision::V2025_06_18 => edits.push(Edit::Remove("elicitation")),
-            "elicitation" if revision < Revision::V2025_11_25 => {
-                edits.push(Edit::Set("elicitation", Raw::empty_object()));
+            key @ ("elicitation" | "sampling") if member.value.kind() != JsonKind::Object => {
+                let is_declared = member.value.as_bool() == Some(true);
+                edits.push(if is_declared { Edit::Set(key, Raw::empty_object()) } else { Edit::Remove(key) });
             }
-            "sampling" if revision < Revision::V2025_11_25 => edits.push(Edit::Set("sampling", Raw::empty_object())),
             _ => {}
         }
     }
@@ -44,13 +45,19 @@ pub(in crate::down) fn capabilities(revision: Revision, declared: &Raw) -> Clien
     ClientCapabilities(splice::edited(declared, &edits))
 }
 
-/// Params of a server request adapted to this revision; unchanged where nothing has to change.
+/// Params of a server request adapted to a client of this revision with these capabilities; unchanged where nothing has
+/// to change.
 pub(in crate::down) fn adapt_server_request(
     revision: Revision,
+    declared: &ClientCapabilities,
     method: &str,
     params: &Raw,
 ) -> Result<Raw, UnsupportedServerRequest> {
+    let declares = |capability, feature| declared.0.get(capability).is_some_and(|it| it.get(feature).is_some());
     match method {
+        // Only 2025-11-25 defines these members, so the client knows its requests.
+        "elicitation/create" if declares("elicitation", "form") || declares("elicitation", "url") => Ok(params.clone()),
+        "sampling/createMessage" if declares("sampling", "tools") => Ok(params.clone()),
         "elicitation/create" if revision < Revision::V2025_11_25 => form(revision, params),
         "sampling/createMessage" if revision < Revision::V2025_11_25 => Ok(sampling(revision, params)),
         _ => Ok(params.clone()),

@@ -153,21 +153,21 @@ fn malformed_lists_and_blocks_are_not_changed() {
 }
 
 #[test]
-fn client_capabilities_are_limited_to_the_revision() {
-    let declared = raw(
-        r#"{"roots":{"listChanged":true},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"tasks":{},"x":1}"#,
-    );
-    let table = [
-        (OLDEST, r#"{"roots":{},"sampling":{},"x":1}"#),
-        (BATCHES, r#"{"roots":{},"sampling":{},"x":1}"#),
-        (FORMS, r#"{"roots":{},"sampling":{},"elicitation":{},"x":1}"#),
-        (TASKS, r#"{"roots":{},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"x":1}"#),
-    ];
-    for (revision, expected) in table {
-        assert_eq!(capabilities(revision, &declared).0.to_string(), expected, "{revision}");
+fn declared_capabilities_outweigh_the_revision() {
+    let kept = r#"{"roots":{},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"x":1}"#;
+    for (declared, expected) in [
+        (
+            r#"{"roots":{"listChanged":true},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"tasks":{},"x":1}"#,
+            kept,
+        ),
+        (r#"{ "elicitation" : {} }"#, r#"{ "elicitation" : {} }"#),
+        (r#"{"elicitation":true,"sampling":null}"#, r#"{"elicitation":{}}"#),
+    ] {
+        assert_eq!(capabilities(&raw(declared)).0.to_string(), expected);
     }
-    let plain = raw(r#"{ "elicitation" : {} }"#);
-    assert_eq!(capabilities(FORMS, &plain).0.to_string(), plain.to_string(), "nothing to change");
+    let several = raw(r#"{"message":"m","requestedSchema":{"properties":{"many":{"type":"array"}}}}"#);
+    let adapted = adapt_server_request(FORMS, &capabilities(&raw(kept)), "elicitation/create", &several);
+    assert_eq!(adapted.unwrap().to_string(), several.to_string(), "it is the form of a newer revision");
 }
 
 #[test]
@@ -175,7 +175,9 @@ fn older_forms_use_named_choices_and_reject_multi_select() {
     let params = raw(r#"{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{
             "one":{"type":"string","oneOf":[{"const":"a","title":"A"},{"const":"b"}],"default":"a"},
             "yes":{"type":"boolean","default":true},"plain":{"type":"string"}}}}"#);
-    let form = adapt_server_request(FORMS, "elicitation/create", &params).unwrap();
+    let plain = capabilities(&raw(r#"{"elicitation":{}}"#));
+    let adapted = |revision, params| adapt_server_request(revision, &plain, "elicitation/create", params);
+    let form = adapted(FORMS, &params).unwrap();
     let form: serde_json::Value = form.read().unwrap();
     assert_eq!(
         form,
@@ -185,9 +187,9 @@ fn older_forms_use_named_choices_and_reject_multi_select() {
             "plain": { "type": "string" },
         } } })
     );
-    assert_eq!(adapt_server_request(TASKS, "elicitation/create", &params).unwrap().to_string(), params.to_string());
+    assert_eq!(adapted(TASKS, &params).unwrap().to_string(), params.to_string());
     let several = raw(r#"{"message":"m","requestedSchema":{"properties":{"many":{"type":"array"}}}}"#);
-    let refusal = adapt_server_request(FORMS, "elicitation/create", &several).unwrap_err();
+    let refusal = adapted(FORMS, &several).unwrap_err();
     assert_eq!(refusal.to_string(), "protocol revision 2025-06-18 does not support multi-select fields");
 }
 
@@ -196,7 +198,9 @@ fn older_sampling_has_one_block_per_message() {
     let params = raw(
         r#"{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"audio","data":"","mimeType":"m"}]}],"maxTokens":5}"#,
     );
-    let sampled = |revision| adapt_server_request(revision, "sampling/createMessage", &params).unwrap().to_string();
+    let declared = capabilities(&raw(r#"{"sampling":{}}"#));
+    let adapted = |revision, params| adapt_server_request(revision, &declared, "sampling/createMessage", params);
+    let sampled = |revision| adapted(revision, &params).unwrap().to_string();
     assert_eq!(sampled(TASKS), params.to_string());
     assert_eq!(
         sampled(FORMS),
@@ -204,7 +208,7 @@ fn older_sampling_has_one_block_per_message() {
     );
     assert!(sampled(OLDEST).contains("omitted"), "{}", sampled(OLDEST));
     let plain = raw(r#"{"messages":[{"role":"user","content":{"type":"text","text":"a"}}] }"#);
-    assert_eq!(adapt_server_request(OLDEST, "sampling/createMessage", &plain).unwrap().to_string(), plain.to_string());
+    assert_eq!(adapted(OLDEST, &plain).unwrap().to_string(), plain.to_string());
 }
 
 #[test]
