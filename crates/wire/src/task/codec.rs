@@ -109,7 +109,7 @@ fn read_requests(requests: &Raw) -> Vec<ServerRequestDetails> {
 fn input_requests(requests: &[ServerRequestDetails]) -> Raw {
     let encode = |details: &ServerRequestDetails| {
         let method = Raw::of(&details.method);
-        let edits = [Edit::Remove("task"), Edit::Remove("elicitationId")];
+        let edits = [Edit::Remove("task")];
         let params = details.params.as_ref().map(|it| splice::edited(&meta::without_hop_keys(it), &edits));
         splice::object([("method", &method)].into_iter().chain(params.iter().map(|it| ("params", it))))
     };

@@ -263,7 +263,7 @@ async fn url_elicitation_is_a_server_request_and_then_the_call_is_repeated() {
     assert_eq!(
         question,
         &json!({ "method": "elicitation/create",
-            "params": { "mode": "url", "message": "Sign in", "url": "https://sign.example/in" } })
+            "params": { "mode": "url", "message": "Sign in", "url": "https://sign.example/in", "elicitationId": "e1" } })
     );
     let mut again = call(2, "page");
     again["params"]["requestState"] = state.clone();

@@ -20,8 +20,7 @@ pub(super) async fn address(scenario: &Scenario) {
     assert_eq!(answer, "User response: action=accept, content={}");
     let (_, params) = only(scenario, "elicitation/create");
     assert_eq!(params["url"], "https://example.invalid/sign-in");
-    // Only a session has an id for the elicitation, to notify of its completion.
-    assert_eq!(params["elicitationId"].is_string(), scenario.column.client == Era::Legacy, "{params}");
+    assert_eq!(params["elicitationId"], "sign-in-1", "{params}");
     required_address(scenario).await;
 }
 

@@ -138,10 +138,12 @@ impl ModernReply {
     /// A URL elicitation is required first: sent as a server request whose answer repeats the call.
     pub(super) fn url_elicitation_required(&self, error: &RpcError) -> OutgoingMessage {
         let page = |entry: &Raw| {
-            let [message, url] = entry.fields(["message", "url"]);
-            let mode = Raw::of("url");
+            let [message, url, id] = entry.fields(["message", "url", "elicitationId"]);
+            let (mode, url) = (Raw::of("url"), url?);
             let message = message.unwrap_or_else(|| Raw::of(&error.message()));
-            let params = splice::object([("mode", &mode), ("message", &message), ("url", &url?)]);
+            // Not defined in this revision, but clients written for it expect it.
+            let id = id.iter().map(|id| ("elicitationId", id));
+            let params = splice::object([("mode", &mode), ("message", &message), ("url", &url)].into_iter().chain(id));
             Some(splice::object([("method", &Raw::of("elicitation/create")), ("params", &params)]))
         };
         let entries = error.data().and_then(|data| data.get("elicitations")).map(|entries| entries.elements());
@@ -205,12 +207,12 @@ fn key(server_requests: &[(String, ServerRequest)], server_request: &ServerReque
     server_request.details.key.clone().into_iter().chain(ours).find(is_free).unwrap_or_default()
 }
 
-/// `inputRequests` of these server requests, by key: without members that exist only in sessions, otherwise byte for
-/// byte.
+/// `inputRequests` of these server requests, by key: without `task`, which exists only in sessions, otherwise byte for
+/// byte. An `elicitationId` of the server stays: clients of this revision expect it.
 fn input_requests(server_requests: &[(String, ServerRequest)]) -> Raw {
     let encode = |server_request: &ServerRequest| {
         let method = Raw::of(&server_request.details.method);
-        let edits = [Edit::Remove("task"), Edit::Remove("elicitationId")];
+        let edits = [Edit::Remove("task")];
         let params =
             server_request.details.params.as_ref().map(|it| splice::edited(&meta::without_hop_keys(it), &edits));
         splice::object([("method", &method)].into_iter().chain(params.iter().map(|it| ("params", it))))
