@@ -45,7 +45,10 @@ impl App {
     }
 
     /// Sends an order to the running gateways of all configurations, which share the client keys.
-    pub(crate) async fn ask_all_gateways(&self, order: &ControlRequest) -> Result<Vec<Result<GatewayReply, Report>>, Report> {
+    pub(crate) async fn ask_all_gateways(
+        &self,
+        order: &ControlRequest,
+    ) -> Result<Vec<Result<GatewayReply, Report>>, Report> {
         let places = self.control_place().map(|place| place.of_all_configurations()).unwrap_or_default();
         let mut replies = Vec::new();
         for place in places {
@@ -54,7 +57,9 @@ impl App {
                 Ok(Ok(answer)) => replies.push(answer),
                 Ok(Err(ControlError::NoGateway | ControlError::Unsupported)) => {}
                 Ok(Err(error)) => replies.push(Err(control_failure(&error))),
-                Err(_) => replies.push(Err(Report::new(ExitCode::Unreachable, "control", "the gateway does not reply"))),
+                Err(_) => {
+                    replies.push(Err(Report::new(ExitCode::Unreachable, "control", "the gateway does not reply")))
+                }
             }
         }
         Ok(replies)

@@ -98,10 +98,14 @@ async fn add(
 async fn revoke(file: &KeyFile, name: &str, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     file.revoke(name)?;
     let gateways = GatewayKeys::ask(app, file, name).await?;
-    let accepting = gateways.accepting.iter().map(|process| format!("process {process} still accepts the client"));
+    let accepting =
+        gateways.accepting.iter().map(|process| format!("the gateway with PID {process} still accepts the client"));
     let problems: Vec<String> = gateways.problems.iter().cloned().chain(accepting).collect();
     if !problems.is_empty() {
-        let message = format!("revoked the key of client `{name}`, but not confirmed by a running gateway: {}", problems.join("; "));
+        let message = format!(
+            "revoked the key of client `{name}`, but not confirmed by a running gateway: {}",
+            problems.join("; ")
+        );
         let hint = "stop the gateway if the key must be refused now; a gateway that cannot read its keys refuses all of them after 10 s";
         return Err(Report::new(ExitCode::Unreachable, "clients", message).hint(hint));
     }
@@ -109,15 +113,15 @@ async fn revoke(file: &KeyFile, name: &str, app: &App, output: &mut Output) -> R
         output.json(&Raw::of(&json!({ "revoked": name, "confirmed": gateways.refusing })));
         return Ok(ExitCode::Ok);
     }
-    output.line(&format!("Revoked the key of client `{name}`."));
-    match &gateways.refusing[..] {
-        [] => output.line("No gateway with client keys is running."),
-        confirmed => confirmed.iter().for_each(|process| {
-            output.line(&format!("The running gateway (process {process}) refuses it now."));
-        }),
-    }
+    let confirmed = match gateways.refusing.len() {
+        0 => "no gateway with client keys is running".to_owned(),
+        1 => "the running gateway refuses it".to_owned(),
+        several => format!("the {several} running gateways refuse it"),
+    };
+    output.line(&format!("Revoked the key of client `{name}`; {confirmed}."));
     for process in &gateways.open {
-        output.notice(&format!("toolway: the running gateway (process {process}) needs no key (`gateway.access` is `open`)"));
+        output
+            .notice(&format!("toolway: the running gateway (PID {process}) needs no key (`gateway.access` is `open`)"));
     }
     Ok(ExitCode::Ok)
 }
@@ -140,7 +144,7 @@ impl GatewayKeys {
             let GatewayReply { value, process } = match reply {
                 Ok(reply) => reply,
                 Err(report) => {
-                    found.problems.push(report.message().to_owned());
+                    found.problems.push(report.message);
                     continue;
                 }
             };

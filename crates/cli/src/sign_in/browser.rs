@@ -12,6 +12,7 @@ use toolway_auth::{
     browser::{Browser, BrowserError, SignInPrompt, Visit},
     callback::{CallbackListener, ReceivedCallback},
     dialer::is_this_machine,
+    discovery::FoundBy,
 };
 use toolway_config::Secret;
 use url::Url;
@@ -113,8 +114,13 @@ fn checked_url(address: &Secret) -> Result<Url, BrowserError> {
 
 /// What the user should know before opening the URL, one sentence each.
 fn notices(invitation: &SignInPrompt) -> Vec<String> {
-    let SignInPrompt { server, issuer, before, page_origin, scopes, .. } = invitation;
+    let SignInPrompt { server, issuer, before, page_origin, found_by, scopes, .. } = invitation;
     let mut said = vec![format!("Sign in to `{server}` at {issuer}.")];
+    let is_own = matches!(found_by, FoundBy::OwnMetadata | FoundBy::DefaultEndpoints);
+    let own = || {
+        format!("Note: `{server}` names no authorization server; it is its own, as in revision 2025-03-26 of the protocol.")
+    };
+    said.extend(is_own.then(own));
     let changed = |before| {
         format!("Warning: the authorization server was {before} before. Continue only if you expect this change.")
     };
@@ -160,7 +166,7 @@ pub(crate) async fn read_line() -> Result<Secret, BrowserError> {
 
 #[cfg(test)]
 mod tests {
-    use toolway_auth::{browser::SignInPrompt, scope::Scopes};
+    use toolway_auth::{browser::SignInPrompt, discovery::FoundBy, scope::Scopes};
     use toolway_config::Secret;
 
     use super::notices;
@@ -172,6 +178,7 @@ mod tests {
             issuer: "https://login.example".to_owned(),
             before: None,
             page_origin: None,
+            found_by: FoundBy::ResourceMetadata,
             scopes: Scopes::default(),
             address: Secret::new("https://login.example/authorize"),
             state: Secret::new("state"),
@@ -180,12 +187,14 @@ mod tests {
         let odd = SignInPrompt {
             before: Some("https://old.example".to_owned()),
             page_origin: Some("https://bank.example".to_owned()),
+            found_by: FoundBy::OwnMetadata,
             scopes: Scopes::parse("read").unwrap(),
             ..usual
         };
         assert_eq!(
             notices(&odd)[1..],
             [
+                "Note: `tickets` names no authorization server; it is its own, as in revision 2025-03-26 of the protocol.",
                 "Warning: the authorization server was https://old.example before. Continue only if you expect this change.",
                 "Warning: the sign-in page is at https://bank.example, not at https://login.example. Continue only if you expect this.",
                 "Requested scopes: read",

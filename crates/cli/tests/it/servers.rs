@@ -172,7 +172,7 @@ fn files_of_other_applications_are_never_changed() {
         error["message"]
             .as_str()
             .unwrap()
-            .ends_with("`Sample` is defined in a file of cursor, which is never changed; disable the server instead."),
+            .ends_with("`Sample` is defined in a file of cursor, which is never changed; disable the server instead"),
         "{error}"
     );
     assert_eq!(std::fs::read_to_string(file).unwrap(), theirs);

@@ -2,6 +2,7 @@
 
 use std::{
     io::{Read, Write},
+    os::unix::{fs::DirBuilderExt, net::UnixListener},
     time::{Duration, Instant},
 };
 
@@ -262,10 +263,33 @@ fn revoked_key_is_refused_by_the_running_gateway() {
     let seen = serving.get("/servers", &key).json();
     assert_eq!(seen["servers"].as_array().unwrap().len(), 1, "{seen}");
     assert!(!std::fs::read_to_string(home.path(".local/state/toolway/clients.json")).unwrap().contains(&key));
-    home.run(&["clients", "revoke", "editor"]).ok();
-    let began = Instant::now();
-    while serving.get("/servers", &key).status == 200 {
-        assert!(began.elapsed() < Duration::from_secs(2));
-    }
-    assert_eq!(serving.get("/servers", &key).status, 401);
+    let revoked = home.run(&["clients", "revoke", "editor", "-o", "human"]);
+    assert_eq!(serving.get("/servers", &key).status, 401, "refused when the command returns");
+    assert_eq!(revoked.ok(), "Revoked the key of client `editor`; the running gateway refuses it.\n");
+    let key = home.run(&["clients", "add", "editor", "-o", "raw"]).ok().trim().to_owned();
+    assert_eq!(serving.get("/servers", &key).status, 200, "accepted when the command returns");
+    let revoked = home.run(&["clients", "revoke", "editor", "-o", "json"]).json();
+    assert_eq!(revoked["confirmed"], json!([serving.pid()]));
+}
+
+#[test]
+fn revoking_fails_if_a_running_gateway_does_not_confirm_it() {
+    let home = Home::with_sample();
+    home.run(&["clients", "add", "editor"]).ok();
+    let alone = home.run(&["clients", "revoke", "editor", "-o", "human"]);
+    assert_eq!(alone.ok(), "Revoked the key of client `editor`; no gateway with client keys is running.\n");
+    home.run(&["clients", "add", "editor"]).ok();
+    let folder = home.path(".local/state/toolway/run");
+    std::fs::DirBuilder::new().mode(0o700).create(&folder).unwrap();
+    let listener = UnixListener::bind(folder.join("gateway-other.sock")).unwrap();
+    let gateway = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let greeting = json!({ "toolway": "0.1.0", "control": 1, "process": 7 });
+        let failed = json!({ "failed": { "code": "keys", "message": "cannot read the client keys" } });
+        stream.write_all(format!("{greeting}\n{failed}\n").as_bytes()).unwrap();
+        stream.read_to_end(&mut Vec::new()).unwrap();
+    });
+    let error = home.run(&["clients", "revoke", "editor"]).failed(4, "clients");
+    assert!(error["message"].as_str().unwrap().ends_with(": cannot read the client keys"), "{error}");
+    gateway.join().unwrap();
 }

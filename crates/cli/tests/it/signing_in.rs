@@ -301,7 +301,11 @@ fn unavailable_authorization_server_is_not_a_refusal() {
             let error = fixture.home.run(&["call", "api.hello"]).failed(4, "no_token");
             assert!(error["message"].as_str().unwrap().starts_with("no access token available: "), "{error}");
             let doctor = fixture.home.run(&["doctor", "-o", "human"]);
-            assert!(!doctor.out.contains("protocol") && doctor.out.contains("Toolway retries"), "{}", doctor.out);
+            assert!(
+                !doctor.out.contains("violates the protocol") && doctor.out.contains("Toolway retries"),
+                "{}",
+                doctor.out
+            );
         } else {
             // The token is new, so a refresh would not help.
             fixture.home.run(&["call", "api.hello"]).failed(3, "unauthorized");
