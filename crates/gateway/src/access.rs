@@ -3,6 +3,7 @@
 //! Access is either open to every local program, if the configuration says so, or requires a key. A key is 256 random
 //! bits; only its digest is stored, and digests are compared in constant time.
 
+mod key_ring;
 pub mod keys;
 
 use std::{fmt, sync::Arc};
@@ -14,7 +15,7 @@ use toolway_host::call::VisibleServers;
 
 pub use keys::{KeyError, KeyFile, KnownClient};
 
-use self::keys::{Digest, KeyRing};
+use self::{key_ring::KeyRing, keys::Digest};
 
 /// How clients are authenticated.
 pub enum Access {
@@ -101,6 +102,22 @@ impl Access {
         match self {
             Self::Open => Vec::new(),
             Self::Keys(keys) => keys.ring.as_ref().map(|ring| ring.take_revoked_namesakes(client)).unwrap_or_default(),
+        }
+    }
+
+    /// Path of the key file; `None` if access is open or there is no file.
+    pub(crate) fn key_file(&self) -> Option<&std::path::Path> {
+        match self {
+            Self::Open => None,
+            Self::Keys(keys) => keys.ring.as_ref().map(KeyRing::path),
+        }
+    }
+
+    /// Reads the key file now, so that its current content is in force.
+    pub(crate) fn reload(&self) -> Result<(), KeyError> {
+        match self {
+            Self::Open => Ok(()),
+            Self::Keys(keys) => keys.ring.as_ref().map_or(Ok(()), KeyRing::reload),
         }
     }
 

@@ -88,6 +88,12 @@ pub enum ControlRequest {
         /// Maximum number of lines.
         lines: usize,
     },
+    /// Read the client keys again, and report the key file (`null` if access is open) and whether a client is accepted
+    /// now.
+    Keys {
+        /// Name of the client.
+        client: String,
+    },
     /// Reload the configuration.
     Reload {},
 }
@@ -105,7 +111,7 @@ pub enum ControlResponse {
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Stable code: `unknown_server`, `config` or `order`.
+    /// Stable code: `unknown_server`, `config`, `keys` or `order`.
     pub code: String,
     /// Message for the user, lower-case, without a full stop.
     pub message: String,
@@ -168,6 +174,15 @@ impl ControlSocket {
             }
         };
         Self { folder: folder.into(), name }
+    }
+
+    /// Sockets of all configurations in the same directory, whether or not a gateway listens on them.
+    pub fn of_all_configurations(&self) -> Vec<Self> {
+        let names = std::fs::read_dir(&self.folder).into_iter().flatten().filter_map(|entry| entry.ok());
+        let name = |entry: std::fs::DirEntry| entry.file_name().to_str()?.strip_suffix(".sock").map(str::to_owned);
+        let mut names: Vec<String> = names.filter_map(name).filter(|name| name.starts_with("gateway")).collect();
+        names.sort();
+        names.into_iter().map(|name| Self { folder: self.folder.clone(), name }).collect()
     }
 
     /// Path of the socket.

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use toolway_config::ServerName;
-use toolway_host::{Host, call::Caller};
+use toolway_host::{Host, call::Caller, event::StateEvent};
 use toolway_wire::{
     down::{
         self, DownstreamOptions, HostedTaskOptions, HostedTasks, SharedCapacity,
@@ -23,8 +23,8 @@ use toolway_wire::{
 };
 
 use crate::{
-    access::{Access, Client},
-    records::{Records, metrics::GatewayGauges},
+    access::{Access, Client, KeyError},
+    records::{KnownStates, Records, metrics::GatewayGauges},
     service::{HostService, Scope},
 };
 
@@ -102,9 +102,6 @@ pub enum GatewayError {
 /// How often the keys are checked without requests, so that a revoked key is refused within a second.
 const KEY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How often removed servers are looked for, to close what is open on their paths.
-const SERVER_CHECK_INTERVAL: Duration = Duration::from_millis(250);
-
 // === impl GatewayOptions ===
 
 impl GatewayOptions {
@@ -178,8 +175,7 @@ impl Gateway {
     pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
         let gateway = Arc::clone(&self);
         let checks = async move {
-            let records = gateway.records.watch_servers(&gateway.host);
-            tokio::join!(gateway.watch_keys(), gateway.watch_removed(), records)
+            tokio::join!(gateway.watch_keys(), gateway.watch_states());
         };
         let _checks = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(checks));
         down::http::serve(listener, self, stop).await
@@ -189,9 +185,35 @@ impl Gateway {
     async fn watch_keys(&self) {
         loop {
             tokio::time::sleep(KEY_CHECK_INTERVAL).await;
-            let _ending = self.ending_clients.lock();
-            self.access.take_revoked().iter().for_each(|client| self.end_client(client));
+            self.end_revoked();
         }
+    }
+
+    /// Reads the key file now: a revoked key is refused, and what its client had open has ended, when this returns.
+    pub(crate) fn reload_keys(&self) -> Result<(), KeyError> {
+        self.access.reload()?;
+        self.end_revoked();
+        Ok(())
+    }
+
+    /// Whether a client of this name has a valid key, or needs none.
+    pub(crate) fn accepts_client(&self, name: &str) -> bool {
+        self.access.client(name).is_some()
+    }
+
+    /// File of the accepted keys; `None` if no key of a file is needed.
+    pub(crate) fn key_file(&self) -> Option<&std::path::Path> {
+        self.access.key_file()
+    }
+
+    /// Host whose servers are served.
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    fn end_revoked(&self) {
+        let _ending = self.ending_clients.lock();
+        self.access.take_revoked().iter().for_each(|client| self.end_client(client));
     }
 
     /// Removes state kept under the name of `client` for a revoked key that had the same name.
@@ -209,14 +231,35 @@ impl Gateway {
         }
     }
 
-    /// Closes the downstreams of servers that were removed from the configuration.
-    async fn watch_removed(&self) {
-        loop {
-            tokio::time::sleep(SERVER_CHECK_INTERVAL).await;
-            for (server, downstream) in self.take_removed() {
-                tracing::info!(%server, "server removed from the configuration; closing its path");
-                downstream.close();
+    /// Logs the states of servers, and closes the downstreams of servers that were removed from the configuration.
+    async fn watch_states(&self) {
+        let (mut events, mut known) = (self.host.listen_states(), KnownStates::default());
+        // Changes before the first event, and after lost ones, are in the snapshot.
+        let mut event = Some(StateEvent::Missed(0));
+        while let Some(happened) = event {
+            match happened {
+                // A removed server still reports that it stops.
+                StateEvent::Server(status) if !self.host.has(&status.server) => {}
+                StateEvent::Server(status) => self.records.record_states(&mut known, [&*status]),
+                StateEvent::ServerGone(server) => {
+                    known.remove(&server);
+                    self.close_removed();
+                }
+                StateEvent::Missed(_) => {
+                    known.retain(|server| self.host.has(server));
+                    self.records.record_states(&mut known, &self.host.servers());
+                    self.close_removed();
+                }
+                StateEvent::Applied(_) | StateEvent::Catalog { .. } => {}
             }
+            event = events.next().await;
+        }
+    }
+
+    fn close_removed(&self) {
+        for (server, downstream) in self.take_removed() {
+            tracing::info!(%server, "server removed from the configuration; closing its path");
+            downstream.close();
         }
     }
 
@@ -253,7 +296,12 @@ impl Gateway {
         if self.draining.is_cancelled() {
             downstream.drain();
         }
-        single_servers.insert(server, Arc::clone(&downstream));
+        single_servers.insert(server.clone(), Arc::clone(&downstream));
+        drop(single_servers);
+        // It may have been removed before the downstream could be closed with it.
+        if !self.host.has(&server) {
+            self.close_removed();
+        }
         Ok(downstream)
     }
 

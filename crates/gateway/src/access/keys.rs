@@ -1,18 +1,15 @@
 //! The keys of named clients, in one file of the state directory.
 //!
-//! The file holds digests only, so reading it gives no access. A running gateway reads it again when it has changed, so
-//! that a revoked key is refused within [`RELOAD_INTERVAL`].
+//! The file holds digests only, so reading it gives no access. [`super::key_ring`] follows it in a running gateway.
 
 use std::{
     collections::BTreeSet,
     fmt, io,
     path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use parking_lot::Mutex;
 use ring::{
     digest,
     rand::{SecureRandom, SystemRandom},
@@ -20,12 +17,7 @@ use ring::{
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use toolway_config::{Secret, ServerName};
-use toolway_host::{
-    call::VisibleServers,
-    state_file::{StateFile, UnreadableState},
-};
-
-use super::Client;
+use toolway_host::state_file::{StateFile, UnreadableState};
 
 /// The key file.
 #[derive(Clone, Debug)]
@@ -39,7 +31,7 @@ pub struct KnownClient {
     /// Name given by the operator.
     pub name: String,
     /// SHA-256 of its key, in hex.
-    key: Digest,
+    pub(super) key: Digest,
     /// Creation time, in seconds since the Unix epoch.
     pub made: u64,
     /// Expiry time, in seconds since the Unix epoch; `None`: it does not expire.
@@ -54,6 +46,14 @@ pub struct KnownClient {
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(super) struct Digest([u8; 32]);
+
+/// What tells one version of the file from another. Each change by `toolway clients` is a new inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileStamp {
+    modified: SystemTime,
+    length: u64,
+    inode: u64,
+}
 
 /// Why a key operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -101,28 +101,10 @@ pub enum KeyError {
     TooMany,
 }
 
-/// The keys of the file as of the last check.
-pub(super) struct KeyRing {
-    file: KeyFile,
-    // Nothing awaits under this lock.
-    state: Mutex<KeySnapshot>,
-}
-
-#[derive(Default)]
-struct KeySnapshot {
-    clients: Vec<(Digest, Option<u64>, Arc<Client>)>,
-    modified: Option<SystemTime>,
-    checked: Option<Instant>,
-    /// Clients whose keys were revoked and that [`KeyRing::take_revoked`] has not returned yet.
-    revoked: Vec<Arc<Client>>,
-}
-
 /// Maximum size of the key file.
 const MAX_FILE_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum number of clients of one gateway.
 const MAX_CLIENTS: usize = 10_000;
-/// Minimum time between two checks of the file: how long a revoked key may still be accepted.
-const RELOAD_INTERVAL: Duration = Duration::from_millis(250);
 /// Prefix of every key, so that secret scanners recognise one.
 const PREFIX: &str = "tw_";
 
@@ -139,6 +121,11 @@ impl KeyFile {
     /// The file at `path`; it is created with the first key.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { file: StateFile::at(path, MAX_FILE_BYTES) }
+    }
+
+    /// Path of the file.
+    pub fn path(&self) -> &std::path::Path {
+        self.file.path()
     }
 
     /// All clients, sorted by name.
@@ -198,8 +185,12 @@ impl KeyFile {
         self.file.replace(&lock, &text).map_err(unwritable)
     }
 
-    fn modified(&self) -> Option<SystemTime> {
-        std::fs::symlink_metadata(self.file.path()).and_then(|found| found.modified()).ok()
+    /// Identity of the current content, without opening the file; `None` if there is no file.
+    pub(super) fn stamp(&self) -> io::Result<Option<FileStamp>> {
+        match std::fs::symlink_metadata(self.file.path()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            found => found.and_then(|found| FileStamp::of(&found)).map(Some),
+        }
     }
 }
 
@@ -210,110 +201,7 @@ impl KnownClient {
     }
 }
 
-// === impl KeyRing ===
-
-impl KeyRing {
-    pub(super) fn open(file: KeyFile) -> Result<Self, KeyError> {
-        let ring = Self { file, state: Mutex::default() };
-        let read = ring.read()?;
-        *ring.state.lock() = read;
-        Ok(ring)
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.state.lock().clients.is_empty()
-    }
-
-    /// The client with this key; `None` if it is unknown or expired.
-    pub(super) fn find(&self, digest: &Digest) -> Option<Arc<Client>> {
-        self.with_clients(|clients| {
-            // Compares all keys, so that the time taken reveals nothing.
-            clients.iter().fold(None, |found, (known, expires, client)| {
-                let valid = *known == *digest && is_unexpired(*expires);
-                if valid { Some(Arc::clone(client)) } else { found }
-            })
-        })
-    }
-
-    pub(super) fn named(&self, name: &str) -> Option<Arc<Client>> {
-        self.with_clients(|clients| {
-            let valid = clients.iter().filter(|(_, expires, _)| is_unexpired(*expires));
-            valid.map(|(_, _, client)| client).find(|client| &*client.name == name).cloned()
-        })
-    }
-
-    /// Whether no client is restricted to some servers.
-    pub(super) fn all_clients_see_all_servers(&self) -> bool {
-        self.with_clients(|clients| clients.iter().all(|(_, _, client)| client.servers == VisibleServers::All))
-    }
-
-    /// Takes the clients whose keys were revoked or expired since the last call, and cancels their tokens.
-    pub(super) fn take_revoked(&self) -> Vec<Arc<Client>> {
-        self.with_clients(|_| ());
-        let mut state = self.state.lock();
-        let expired = |(_, expires, client): &&(Digest, Option<u64>, Arc<Client>)| {
-            !is_unexpired(*expires) && !client.revoked.is_cancelled()
-        };
-        let expired: Vec<_> = state.clients.iter().filter(expired).map(|(_, _, client)| Arc::clone(client)).collect();
-        expired.iter().for_each(|client| client.revoked.cancel());
-        state.revoked.drain(..).chain(expired).collect()
-    }
-
-    /// Takes the revoked clients that had the name of `client`.
-    pub(super) fn take_revoked_namesakes(&self, client: &Client) -> Vec<Arc<Client>> {
-        self.state.lock().revoked.extract_if(.., |revoked| revoked.name == client.name).collect()
-    }
-
-    fn with_clients<T>(&self, look: impl FnOnce(&[(Digest, Option<u64>, Arc<Client>)]) -> T) -> T {
-        let mut state = self.state.lock();
-        if state.checked.is_none_or(|checked| RELOAD_INTERVAL <= checked.elapsed()) {
-            state.checked = Some(Instant::now());
-            if state.modified != self.file.modified() {
-                match self.read() {
-                    Ok(read) => state.replace_with(read),
-                    // The keys read before stay valid; new ones are not accepted.
-                    Err(problem) => {
-                        tracing::error!(%problem, "cannot reload the client keys; the previous keys stay valid")
-                    }
-                }
-            }
-        }
-        look(&state.clients)
-    }
-
-    fn read(&self) -> Result<KeySnapshot, KeyError> {
-        // Read first: a change during the read causes another read.
-        let modified = self.file.modified();
-        let client = |known: KnownClient| {
-            // An invalid name matches no server.
-            let visible = |servers: BTreeSet<String>| servers.iter().filter_map(|name| name.parse().ok()).collect();
-            let servers = known.servers.map_or(VisibleServers::All, visible);
-            let client = Client::with_key(&known.name, &known.key, servers);
-            (known.key, known.expires, Arc::new(client))
-        };
-        let clients = self.file.list()?.into_iter().map(client).collect();
-        Ok(KeySnapshot { clients, modified, checked: Some(Instant::now()), revoked: Vec::new() })
-    }
-}
-
-impl KeySnapshot {
-    /// Replaces the snapshot. Unchanged clients keep their `Arc`; all others are revoked.
-    fn replace_with(&mut self, mut next: Self) {
-        next.revoked.append(&mut self.revoked);
-        for (digest, _, client) in self.clients.drain(..) {
-            match next.clients.iter_mut().find(|(known, _, same)| *known == digest && *same == client) {
-                Some((_, _, same)) => *same = client,
-                None => {
-                    client.revoked.cancel();
-                    next.revoked.push(client);
-                }
-            }
-        }
-        *self = next;
-    }
-}
-
-fn is_unexpired(expires: Option<u64>) -> bool {
+pub(super) fn is_unexpired(expires: Option<u64>) -> bool {
     expires.is_none_or(|expires| unix_seconds() < expires)
 }
 
@@ -325,6 +213,18 @@ fn check_name(name: &str) -> Result<(), KeyError> {
     let fits = !name.is_empty() && name.len() <= 64;
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-');
     if fits && name.chars().all(plain) { Ok(()) } else { Err(KeyError::BadName(name.to_owned())) }
+}
+
+// === impl FileStamp ===
+
+impl FileStamp {
+    fn of(found: &std::fs::Metadata) -> io::Result<Self> {
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(found);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Ok(Self { modified: found.modified()?, length: found.len(), inode })
+    }
 }
 
 // === impl Digest ===
@@ -384,9 +284,9 @@ impl fmt::Debug for Digest {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, time::Duration};
+    use std::time::Duration;
 
-    use super::{Digest, KeyError, KeyFile, KeyRing, RELOAD_INTERVAL};
+    use super::{KeyError, KeyFile};
 
     fn folder() -> (tempfile::TempDir, KeyFile) {
         let folder = tempfile::tempdir().unwrap();
@@ -395,25 +295,9 @@ mod tests {
     }
 
     #[test]
-    fn key_is_accepted_until_it_is_revoked() {
+    fn expired_key_is_listed_as_expired() {
         let (_folder, file) = folder();
-        let servers = BTreeSet::from(["files".parse().unwrap()]);
-        let key = file.add("editor", None, Some(servers)).unwrap();
-        let ring = KeyRing::open(file.clone()).unwrap();
-        let client = ring.find(&Digest::of(key.expose())).unwrap();
-        assert!(client.sees(&"files".parse().unwrap()) && !client.sees(&"mail".parse().unwrap()));
-        assert!(ring.find(&Digest::of("tw_other")).is_none());
-        file.revoke("editor").unwrap();
-        std::thread::sleep(RELOAD_INTERVAL + Duration::from_millis(50));
-        assert!(ring.find(&Digest::of(key.expose())).is_none() && ring.named("editor").is_none());
-    }
-
-    #[test]
-    fn expired_key_is_refused() {
-        let (_folder, file) = folder();
-        let key = file.add("short", Some(Duration::ZERO), None).unwrap();
-        let ring = KeyRing::open(file.clone()).unwrap();
-        assert!(ring.find(&Digest::of(key.expose())).is_none());
+        file.add("short", Some(Duration::ZERO), None).unwrap();
         assert!(file.list().unwrap()[0].is_expired());
     }
 
@@ -434,7 +318,7 @@ mod tests {
         let (folder, file) = folder();
         for text in ["nonsense", r#"[{"name":"a","key":"00","made":1}]"#] {
             std::fs::write(folder.path().join("clients.json"), text).unwrap();
-            assert!(matches!(KeyRing::open(file.clone()), Err(KeyError::Damaged { .. })), "{text}");
+            assert!(matches!(file.list(), Err(KeyError::Damaged { .. })), "{text}");
         }
     }
 }

@@ -17,6 +17,8 @@ use toolway_host::{
     private_file,
 };
 
+use crate::Gateway;
+
 use super::{
     ControlError, ControlRequest, ControlResponse, ControlSocket, Failure, Greeting, MAX_REQUEST_BYTES, VERSION, view,
 };
@@ -35,6 +37,7 @@ pub struct Control {
 
 /// Executes control requests on the host.
 struct CommandHandler {
+    gateway: Arc<Gateway>,
     host: Host,
     reload: Arc<Reload>,
 }
@@ -66,8 +69,9 @@ impl Control {
     }
 
     /// Serves control requests until `stop` is cancelled.
-    pub async fn serve(self, host: Host, reload: Arc<Reload>, stop: CancellationToken) {
-        let (handler, tasks) = (Arc::new(CommandHandler { host, reload }), TaskTracker::new());
+    pub async fn serve(self, gateway: Arc<Gateway>, reload: Arc<Reload>, stop: CancellationToken) {
+        let host = gateway.host().clone();
+        let (handler, tasks) = (Arc::new(CommandHandler { gateway, host, reload }), TaskTracker::new());
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
             let accepted = tokio::select! {
@@ -149,6 +153,11 @@ impl CommandHandler {
                 let status = self.find_server(&server)?;
                 let lines = &status.stderr[status.stderr.len().saturating_sub(lines)..];
                 Ok(json!({ "server": status.server.as_str(), "lines": lines }))
+            }
+            ControlRequest::Keys { client } => {
+                self.gateway.reload_keys().map_err(|error| failure("keys", &error.to_string()))?;
+                let file = self.gateway.key_file();
+                Ok(json!({ "client": client, "accepted": self.gateway.accepts_client(&client), "file": file }))
             }
             ControlRequest::Reload {} => self.reload().await,
         }
