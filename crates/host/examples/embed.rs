@@ -17,7 +17,7 @@ use toolway_host::{
     Host, HostOptions, HostPorts,
     call::{CallRequest, Caller},
     connection::{WantedServer, Way},
-    event::{CallStage, EventListener, HostEvent},
+    event::{CallEvent, CallStage, EventListener, StateEvent},
     keeper,
 };
 use toolway_testkit::fixture_server::FixtureServer;
@@ -54,7 +54,7 @@ async fn run() -> Result<(), Problem> {
     write(&file, &[("notes", json!({ "command": program, "args": ["notes"] }))])?;
 
     let host = Host::start(&read(&file)?, HostPorts::default(), options()?).await?;
-    let mut events = host.events();
+    let mut events = (host.listen_states(), host.listen_calls());
     let missing = host.wait_until_listed(Duration::from_secs(20)).await;
     say(&format!("missing: {}", missing.len()))?;
     for status in host.servers() {
@@ -136,21 +136,26 @@ impl StreamOpener for Tunnel {
     }
 }
 
-/// Prints the events since the last call: states of servers and stages of calls.
-fn tell(events: &mut EventListener) -> io::Result<()> {
-    while let Some(event) = events.try_next() {
+/// Prints the events since the last call: states of servers, then stages of calls.
+fn tell((states, calls): &mut (EventListener<StateEvent>, EventListener<CallEvent>)) -> io::Result<()> {
+    while let Some(event) = states.try_next() {
         match event {
-            HostEvent::Server(status) => say(&format!("event: {} is {}", status.server, status.phase.word()))?,
-            HostEvent::ServerGone(server) => say(&format!("event: {server} is gone"))?,
-            HostEvent::Applied(applied) => say(&format!("event: applied to {} servers", applied.results.len()))?,
-            HostEvent::Catalog { diff, .. } => say(&format!("event: {} changes in the catalog", diff.changes.len()))?,
-            HostEvent::Call { stage: CallStage::Started { name, .. }, .. } => say(&format!("event: {name} started"))?,
-            HostEvent::Call { stage: CallStage::Sent { server }, .. } => say(&format!("event: sent to {server}"))?,
-            HostEvent::Call { stage: CallStage::Ended(record), .. } => {
+            StateEvent::Server(status) => say(&format!("event: {} is {}", status.server, status.phase.word()))?,
+            StateEvent::ServerGone(server) => say(&format!("event: {server} is gone"))?,
+            StateEvent::Applied(applied) => say(&format!("event: applied to {} servers", applied.results.len()))?,
+            StateEvent::Catalog { diff, .. } => say(&format!("event: {} changes in the catalog", diff.changes.len()))?,
+            StateEvent::Missed(count) => say(&format!("event: {count} missed"))?,
+        }
+    }
+    while let Some(event) = calls.try_next() {
+        match event {
+            CallEvent::Stage { stage: CallStage::Started { name, .. }, .. } => say(&format!("event: {name} started"))?,
+            CallEvent::Stage { stage: CallStage::Sent { server }, .. } => say(&format!("event: sent to {server}"))?,
+            CallEvent::Stage { stage: CallStage::Ended(record), .. } => {
                 say(&format!("event: {} {}", record.name, record.ending))?;
             }
-            HostEvent::Call { .. } | HostEvent::Log { .. } => {}
-            HostEvent::Missed(count) => say(&format!("event: {count} missed"))?,
+            CallEvent::Stage { .. } => {}
+            CallEvent::Missed(count) => say(&format!("event: {count} missed"))?,
         }
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! The events of a host, and the bounded channel over which surfaces receive them.
+//! The events of a host, and the bounded channels over which surfaces receive them: states, calls and logs are separate
+//! streams, so that a listener of states neither wakes for nor loses events to busy calls.
 
 use std::sync::Arc;
 
@@ -13,9 +14,9 @@ use crate::{
     record::CallRecord,
 };
 
-/// An event of a host.
+/// A change in the state of a host: its servers, its configuration or its catalog.
 #[derive(Clone, Debug)]
-pub enum HostEvent {
+pub enum StateEvent {
     /// The state or the details of a server changed.
     Server(Arc<ServerStatus>),
     /// A server was removed. No further event concerns it.
@@ -29,21 +30,35 @@ pub enum HostEvent {
         /// Differences from the previous snapshot.
         diff: Arc<Diff>,
     },
+    /// The listener was too slow and lost this number of events. Read the snapshots again.
+    Missed(u64),
+}
+
+/// The progress of a call.
+#[derive(Clone, Debug)]
+pub enum CallEvent {
     /// A call reached its next stage.
-    Call {
+    Stage {
         /// Id of the call.
         id: CallId,
         /// The stage reached.
         stage: CallStage,
     },
+    /// The listener was too slow and lost this number of events.
+    Missed(u64),
+}
+
+/// A log message of a server.
+#[derive(Clone, Debug)]
+pub enum LogEvent {
     /// A server logged a message outside any call.
-    Log {
+    Message {
         /// Server that sent the message.
         server: ServerName,
         /// `level`, `logger` and `data`, unchanged.
         params: Raw,
     },
-    /// The listener was too slow and lost this number of events. Read the snapshots again.
+    /// The listener was too slow and lost this number of events.
     Missed(u64),
 }
 
@@ -73,75 +88,127 @@ pub enum CallStage {
     Ended(Arc<CallRecord>),
 }
 
-/// Sends events to all listeners. Cloning is cheap.
+/// Sends events to all listeners of each stream. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub(crate) struct EventSender {
-    sender: broadcast::Sender<HostEvent>,
+    states: broadcast::Sender<StateEvent>,
+    calls: broadcast::Sender<CallEvent>,
+    logs: broadcast::Sender<LogEvent>,
 }
 
-/// Receives the events of a host, until the host is dropped.
+/// Receives one stream of events, until the host is dropped.
 #[derive(Debug)]
-pub struct EventListener {
-    receiver: broadcast::Receiver<HostEvent>,
+pub struct EventListener<E> {
+    receiver: broadcast::Receiver<E>,
 }
 
-/// Events buffered for each listener. A listener that falls further behind receives [`HostEvent::Missed`].
+/// An event that a listener can miss.
+pub trait Event: Clone {
+    /// The event that reports `count` lost events.
+    fn missed(count: u64) -> Self;
+}
+
+/// Events buffered for each listener. A listener that falls further behind receives `Missed`.
 pub const EVENT_CAPACITY: usize = 1_024;
 
 // === impl EventSender ===
 
 impl EventSender {
     pub(crate) fn new() -> Self {
-        Self { sender: broadcast::Sender::new(EVENT_CAPACITY) }
-    }
-
-    /// Sends an event to all listeners. Without listeners `event` is not called.
-    pub(crate) fn send(&self, event: impl FnOnce() -> HostEvent) {
-        if 0 < self.sender.receiver_count() {
-            // The last listener may just have left.
-            drop(self.sender.send(event()));
+        Self {
+            states: broadcast::Sender::new(EVENT_CAPACITY),
+            calls: broadcast::Sender::new(EVENT_CAPACITY),
+            logs: broadcast::Sender::new(EVENT_CAPACITY),
         }
     }
 
-    pub(crate) fn listen(&self) -> EventListener {
-        EventListener { receiver: self.sender.subscribe() }
+    /// Sends a state event. Without listeners of states `event` is not called.
+    pub(crate) fn send_state(&self, event: impl FnOnce() -> StateEvent) {
+        send(&self.states, event);
+    }
+
+    /// Sends a call event. Without listeners of calls `event` is not called.
+    pub(crate) fn send_call(&self, event: impl FnOnce() -> CallEvent) {
+        send(&self.calls, event);
+    }
+
+    /// Sends a log event. Without listeners of logs `event` is not called.
+    pub(crate) fn send_log(&self, event: impl FnOnce() -> LogEvent) {
+        send(&self.logs, event);
+    }
+
+    pub(crate) fn listen_states(&self) -> EventListener<StateEvent> {
+        EventListener { receiver: self.states.subscribe() }
+    }
+
+    pub(crate) fn listen_calls(&self) -> EventListener<CallEvent> {
+        EventListener { receiver: self.calls.subscribe() }
+    }
+
+    pub(crate) fn listen_logs(&self) -> EventListener<LogEvent> {
+        EventListener { receiver: self.logs.subscribe() }
+    }
+}
+
+fn send<E>(sender: &broadcast::Sender<E>, event: impl FnOnce() -> E) {
+    if 0 < sender.receiver_count() {
+        // The last listener may just have left.
+        drop(sender.send(event()));
     }
 }
 
 // === impl EventListener ===
 
-impl EventListener {
+impl<E: Event> EventListener<E> {
     /// Waits for the next event; `None` after the host was dropped.
-    pub async fn next(&mut self) -> Option<HostEvent> {
+    pub async fn next(&mut self) -> Option<E> {
         match self.receiver.recv().await {
             Ok(event) => Some(event),
-            Err(broadcast::error::RecvError::Lagged(missed)) => Some(HostEvent::Missed(missed)),
+            Err(broadcast::error::RecvError::Lagged(missed)) => Some(E::missed(missed)),
             Err(broadcast::error::RecvError::Closed) => None,
         }
     }
 
     /// Returns the next buffered event without waiting.
-    pub fn try_next(&mut self) -> Option<HostEvent> {
+    pub fn try_next(&mut self) -> Option<E> {
         match self.receiver.try_recv() {
             Ok(event) => Some(event),
-            Err(broadcast::error::TryRecvError::Lagged(missed)) => Some(HostEvent::Missed(missed)),
+            Err(broadcast::error::TryRecvError::Lagged(missed)) => Some(E::missed(missed)),
             Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => None,
         }
     }
 }
 
+impl Event for StateEvent {
+    fn missed(count: u64) -> Self {
+        Self::Missed(count)
+    }
+}
+
+impl Event for CallEvent {
+    fn missed(count: u64) -> Self {
+        Self::Missed(count)
+    }
+}
+
+impl Event for LogEvent {
+    fn missed(count: u64) -> Self {
+        Self::Missed(count)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{EVENT_CAPACITY, EventSender, HostEvent};
+    use super::{CallEvent, EVENT_CAPACITY, EventSender, StateEvent};
 
     #[tokio::test]
     async fn slow_listener_receives_the_number_of_missed_events_and_the_rest() {
         let events = EventSender::new();
-        let mut listener = events.listen();
-        let gone = || HostEvent::ServerGone("files".parse().unwrap());
-        (0..EVENT_CAPACITY + 5).for_each(|_| events.send(gone));
-        assert!(matches!(listener.next().await, Some(HostEvent::Missed(5))));
-        assert!(matches!(listener.next().await, Some(HostEvent::ServerGone(_))));
+        let mut listener = events.listen_states();
+        let gone = || StateEvent::ServerGone("files".parse().unwrap());
+        (0..EVENT_CAPACITY + 5).for_each(|_| events.send_state(gone));
+        assert!(matches!(listener.next().await, Some(StateEvent::Missed(5))));
+        assert!(matches!(listener.next().await, Some(StateEvent::ServerGone(_))));
         drop(events);
         let mut left = 0;
         while listener.next().await.is_some() {
@@ -151,7 +218,21 @@ mod tests {
     }
 
     #[test]
-    fn event_is_not_built_without_listeners() {
-        EventSender::new().send(|| unreachable!("there are no listeners"));
+    fn event_is_not_built_without_listeners_of_its_stream() {
+        let events = EventSender::new();
+        let _states = events.listen_states();
+        events.send_call(|| unreachable!("there are no listeners of calls"));
+        events.send_log(|| unreachable!("there are no listeners of logs"));
+    }
+
+    #[test]
+    fn many_calls_displace_no_state() {
+        let events = EventSender::new();
+        let (mut states, mut calls) = (events.listen_states(), events.listen_calls());
+        events.send_state(|| StateEvent::ServerGone("files".parse().unwrap()));
+        (0..=EVENT_CAPACITY).for_each(|_| events.send_call(|| CallEvent::Missed(0)));
+        assert!(matches!(states.try_next(), Some(StateEvent::ServerGone(_))));
+        assert!(states.try_next().is_none());
+        assert!(matches!(calls.try_next(), Some(CallEvent::Missed(1))));
     }
 }

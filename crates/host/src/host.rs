@@ -12,7 +12,7 @@ mod first_listings;
 mod options;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     fmt,
     sync::{
         Arc,
@@ -42,14 +42,15 @@ use crate::{
     call::CallId,
     catalog::{Catalog, Naming},
     connection::{
-        AppliedPlan, CallerListChange, CallerLog, Connection, Dialer, HostContext, Phase, Plan, ServerStatus,
+        AppliedPlan, CallerListChange, CallerLog, Connection, ConnectionCounters, Dialer, HostContext, Phase, Plan, ServerStatus,
         StartLimiter, SupervisorCommand, WantedServer, WantedSet,
         sign_in::{self, SignIns},
         supervise,
     },
-    event::{EventListener, EventSender, HostEvent},
-    policy::{Policy, limit::CallSlots},
+    event::{CallEvent, EventListener, EventSender, LogEvent, StateEvent},
+    policy::{ApprovalKey, Policy, Stance, limit::CallSlots},
     ports::HostPorts,
+    record::RecordPorts,
 };
 
 /// Keeps the connections to any number of servers. Cloning is cheap; all clones share one host.
@@ -62,7 +63,11 @@ pub(crate) struct Inner {
     pub(crate) context: Arc<HostContext>,
     pub(crate) catalog_publisher: Arc<CatalogPublisher>,
     pub(crate) slots: CallSlots,
-    pub(crate) policy: Policy,
+    // No await under these locks.
+    policy: Mutex<Policy>,
+    stance: Stance,
+    /// Approvals that hold until their conversation ends.
+    pub(crate) conversation_approvals: Mutex<HashSet<(Arc<str>, ApprovalKey)>>,
     caller_catalogs: CallerCatalogs,
     // Nothing awaits under this lock.
     set: Mutex<ConnectionSet>,
@@ -125,21 +130,24 @@ impl Host {
         let catalog_publisher = CatalogPublisher::new(options.listing_cache.clone(), events.clone());
         let chance = seal::random_token().ok().and_then(|word| u64::from_str_radix(word.get(..16)?, 16).ok());
         let embedded = options.servers.iter().map(|server| (server.name.clone(), Arc::new(server.clone()))).collect();
-        let (slots, policy) = (CallSlots::new(options.calls), Policy::of(options.stance));
+        let (slots, stance) = (CallSlots::new(options.calls), options.stance);
+        let policy = Policy::new(stance, &config.settings.policy);
         let seed = options.seed.or(chance).unwrap_or_default();
         let context = host_context(ports, options, events, &catalog_publisher, seed);
         let inner = Inner {
             context: Arc::new(context),
             catalog_publisher,
             slots,
-            policy,
+            policy: Mutex::new(policy),
+            stance,
+            conversation_approvals: Mutex::default(),
             caller_catalogs: CallerCatalogs::default(),
             set: Mutex::default(),
             embedded,
             tasks,
             _stop_when_dropped: stop.clone().drop_guard(),
             stop,
-            run: chance.unwrap_or_default() >> 32,
+            run: chance.unwrap_or_default(),
             calls: AtomicU64::new(0),
         };
         let host = Self { inner: Arc::new(inner) };
@@ -172,6 +180,8 @@ impl Host {
         }
         let plan = self.plan(config)?;
         self.inner.catalog_publisher.set_naming(naming(config));
+        // Rules hold before a changed server can be called.
+        *self.inner.policy.lock() = Policy::new(self.inner.stance, &config.settings.policy);
         Ok(self.apply(plan))
     }
 
@@ -195,9 +205,19 @@ impl Host {
         self.inner.context.caller_logs.subscribe()
     }
 
-    /// Subscribes to all events from now on.
-    pub fn events(&self) -> EventListener {
-        self.inner.context.events.listen()
+    /// Subscribes to changes of servers, configuration and catalog from now on.
+    pub fn listen_states(&self) -> EventListener<StateEvent> {
+        self.inner.context.events.listen_states()
+    }
+
+    /// Subscribes to the stages of all calls from now on.
+    pub fn listen_calls(&self) -> EventListener<CallEvent> {
+        self.inner.context.events.listen_calls()
+    }
+
+    /// Subscribes to log messages that servers send outside any call, from now on.
+    pub fn listen_logs(&self) -> EventListener<LogEvent> {
+        self.inner.context.events.listen_logs()
     }
 
     /// Returns the status of all servers, ordered by name.
@@ -341,9 +361,9 @@ impl Host {
         set.wanted = plan.wanted.clone();
         drop(set);
         let applied = AppliedPlan { results: plan.results(), plan };
-        self.inner.context.events.send(|| HostEvent::Applied(Arc::new(applied.clone())));
+        self.inner.context.events.send_state(|| StateEvent::Applied(Arc::new(applied.clone())));
         for name in &applied.plan.removed {
-            self.inner.context.events.send(|| HostEvent::ServerGone(name.clone()));
+            self.inner.context.events.send_state(|| StateEvent::ServerGone(name.clone()));
         }
         applied
     }
@@ -378,8 +398,27 @@ impl Host {
 // === impl Inner ===
 
 impl Inner {
+    /// The policy in effect.
+    pub(crate) fn policy(&self) -> Policy {
+        self.policy.lock().clone()
+    }
+
+    pub(crate) fn record_ports(&self) -> RecordPorts {
+        let ports = &self.context.ports;
+        RecordPorts {
+            log: Arc::clone(&ports.calls),
+            recorder: ports.recorder.clone(),
+            bodies: ports.bodies,
+            events: self.context.events.clone(),
+        }
+    }
+
     pub(crate) fn connection(&self, server: &ServerName) -> Option<Connection> {
         self.set.lock().members.get(server).map(|member| member.connection.clone())
+    }
+
+    pub(crate) fn server_names(&self) -> Vec<ServerName> {
+        self.set.lock().members.keys().cloned().collect()
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -387,7 +426,7 @@ impl Inner {
     }
 
     pub(crate) fn next_call(&self) -> CallId {
-        CallId { run: self.run, number: self.calls.fetch_add(1, Ordering::Relaxed) + 1 }
+        CallId::new(self.run, self.calls.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     /// Waits until a server was listed and its lists are in the catalog.
@@ -439,6 +478,7 @@ fn host_context(
             sign_ins: SignIns {
                 failed_sign_ins: Arc::default(),
                 refreshes: RefreshTracker::default(),
+                counters: ConnectionCounters::default(),
                 vault: Arc::clone(&ports.vault),
                 around,
                 options: options.sign_in,
@@ -452,6 +492,7 @@ fn host_context(
         ports,
         caller_list_changes: broadcast::Sender::new(CHANNEL_CAPACITY),
         caller_logs: broadcast::Sender::new(CHANNEL_CAPACITY),
+        client_sessions: Arc::default(),
         roots: options.roots.into(),
         declared: options.declared,
         events,

@@ -109,7 +109,7 @@ impl TestHost {
 
     /// Waits until a server is in one of the expected phases.
     pub async fn until(&self, server: &str, meant: impl Fn(&Phase) -> bool) -> ServerStatus {
-        let mut events = self.host.events();
+        let mut events = self.host.listen_states();
         let waiting = async {
             loop {
                 let status = self.status(server);

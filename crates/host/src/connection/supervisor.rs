@@ -35,7 +35,7 @@ use super::{
     wanted::WantedServer,
 };
 use crate::{
-    catalog::Listing, event::HostEvent, policy::limit::ServerSlots, record::redact::Redactor, whose_move::WhoseMove,
+    catalog::Listing, event::LogEvent, policy::limit::ServerSlots, record::redact::Redactor, whose_move::WhoseMove,
 };
 
 /// Owner of one connection.
@@ -312,7 +312,7 @@ impl Supervisor {
 
     fn log(&self, params: Raw) {
         let server = self.wanted.name.clone();
-        self.context.events.send(|| HostEvent::Log { server, params });
+        self.context.events.send_log(|| LogEvent::Message { server, params });
     }
 }
 

@@ -29,7 +29,7 @@ use crate::{
         throttle::{Announce, Throttle},
     },
     connection::{CatalogSink, Lists, WantedServer, WantedSet},
-    event::{EventSender, HostEvent},
+    event::{EventSender, StateEvent},
 };
 
 /// Publishes catalog snapshots. Shared by supervisors, which report listings, and readers.
@@ -152,7 +152,7 @@ impl CatalogPublisher {
             Ok((catalog, diff)) => {
                 self.snapshot.send_replace(Arc::clone(&catalog));
                 if !diff.changes.is_empty() {
-                    self.events.send(|| HostEvent::Catalog { catalog, diff });
+                    self.events.send_state(|| StateEvent::Catalog { catalog, diff });
                 }
             }
             Err(error) => tracing::error!(%error, "cannot merge the catalog; the previous one stays in use"),

@@ -6,17 +6,19 @@ use std::{
     time::SystemTime,
 };
 
+use futures_util::future::BoxFuture;
 use tokio::time::Instant;
-use toolway_config::ServerName;
+use toolway_config::{Bodies, ServerName};
+use toolway_wire::json::Raw;
 
 use super::{
-    CallLog, CallRecord,
+    AuditNote, CallBody, CallLog, CallRecord, CallRecorder, OpenState, Requirement,
     redact::{self, Redactor},
 };
 use crate::{
     call::{CallId, CallKind, CallOutcome, Caller},
-    event::{CallStage, EventSender, HostEvent},
-    policy::{Permit, Subject},
+    event::{CallEvent, CallStage, EventSender},
+    policy::{Permit, Refusal, Subject, Surface},
 };
 
 /// Properties of a call that are known at its start.
@@ -24,9 +26,21 @@ use crate::{
 pub(crate) struct Draft {
     pub(crate) id: CallId,
     pub(crate) caller: Caller,
+    pub(crate) surface: Surface,
+    pub(crate) conversation: Option<Arc<str>>,
     pub(crate) kind: CallKind,
     pub(crate) name: String,
+    pub(crate) arguments: Option<Raw>,
     pub(crate) argument_bytes: usize,
+}
+
+/// Where records go.
+#[derive(Clone)]
+pub(crate) struct RecordPorts {
+    pub(crate) log: Arc<dyn CallLog>,
+    pub(crate) recorder: Option<Arc<dyn CallRecorder>>,
+    pub(crate) bodies: Bodies,
+    pub(crate) events: EventSender,
 }
 
 /// The recording of one call. If it is dropped before the end, the call is recorded as cancelled.
@@ -35,20 +49,24 @@ pub(crate) struct Recording {
     record: Option<CallRecord>,
     began: Instant,
     redactor: Redactor,
-    log: Arc<dyn CallLog>,
-    events: EventSender,
+    /// Kept until they are written.
+    arguments: Option<Raw>,
+    ports: RecordPorts,
 }
 
 impl Recording {
-    pub(crate) fn begin(draft: Draft, log: Arc<dyn CallLog>, events: EventSender) -> Self {
-        let Draft { id, caller, kind, name, argument_bytes } = draft;
+    pub(crate) fn begin(draft: Draft, ports: RecordPorts) -> Self {
+        let Draft { id, caller, surface, conversation, kind, name, arguments, argument_bytes } = draft;
         let record = CallRecord {
             id,
             caller,
+            surface,
+            conversation,
             kind,
             name: shown(kind, name),
             server: None,
             raw_name: None,
+            tool: None,
             started_at: SystemTime::now(),
             waited: std::time::Duration::ZERO,
             took: std::time::Duration::ZERO,
@@ -56,20 +74,26 @@ impl Recording {
             tool_error: false,
             message: None,
             rule: None,
+            approved_by: None,
             argument_bytes,
             result_bytes: 0,
             asks: 0,
             progress: 0,
         };
-        let recording =
-            Self { record: Some(record), began: Instant::now(), redactor: Redactor::default(), log, events };
+        if let Some(recorder) = &ports.recorder {
+            // Not awaited: the write before sending, or the one at the end, waits for both.
+            drop(recorder.write(&record, OpenState::Pending, CallBody::default()));
+        }
+        let began = Instant::now();
+        let recording = Self { record: Some(record), began, redactor: Redactor::default(), arguments, ports };
         recording.send_stage(|record| CallStage::Started { caller: record.caller.clone(), name: record.name.clone() });
         recording
     }
 
     /// Stores the item that was found.
-    pub(crate) fn set_subject(&mut self, subject: &Subject) {
+    pub(crate) fn set_subject(&mut self, subject: &Subject, tool: Option<String>) {
         if let Some(record) = &mut self.record {
+            record.tool = tool;
             record.server = Some(subject.server.clone());
             record.raw_name = Some(shown(subject.kind, subject.raw_name.clone()));
         }
@@ -80,11 +104,38 @@ impl Recording {
         self.send_stage(|_| CallStage::Approval);
     }
 
+    /// Writes an audit note about this call.
+    pub(crate) fn note(&self, kind: &'static str, details: serde_json::Value) {
+        if let (Some(recorder), Some(record)) = (&self.ports.recorder, &self.record) {
+            let (caller, server) = (Some(record.caller.label()), record.server.clone());
+            let subject = Some(record.tool.clone().unwrap_or_else(|| record.name.clone()));
+            recorder.note(AuditNote { kind, caller, server, subject, call: Some(record.id), details });
+        }
+    }
+
+    /// Records that the call is about to be sent, and waits until that is written. A call that must be recorded and
+    /// cannot be is refused.
+    pub(crate) async fn mark_running(&mut self, permit: &Permit, redactor: Redactor) -> Result<(), Refusal> {
+        let (Some(recorder), Some(record)) = (&self.ports.recorder, &mut self.record) else { return Ok(()) };
+        (record.rule, record.approved_by) = (Some(permit.rule().clone()), permit.approved_by().cloned());
+        let arguments = self.arguments.take().and_then(|arguments| body(self.ports.bodies, &redactor, &arguments));
+        let written = recorder.write(record, OpenState::Running, CallBody { arguments, result: None });
+        match (written.await, recorder.requirement()) {
+            (Err(error), Requirement::Required) => Err(Refusal::NotRecorded(error)),
+            (Err(error), Requirement::BestEffort) => {
+                tracing::warn!(call_id = %record.id, %error, "the call is sent without a record");
+                Ok(())
+            }
+            (Ok(()), _) => Ok(()),
+        }
+    }
+
     /// Reports that the call is sent. From here on the secrets of the server are redacted.
     pub(crate) fn mark_sent(&mut self, server: &ServerName, permit: &Permit, redactor: Redactor) {
         let waited = self.began.elapsed();
         if let Some(record) = &mut self.record {
-            (record.waited, record.rule) = (waited, Some(permit.rule()));
+            record.waited = waited;
+            (record.rule, record.approved_by) = (Some(permit.rule().clone()), permit.approved_by().cloned());
         }
         self.redactor = redactor;
         self.send_stage(|_| CallStage::Sent { server: server.clone() });
@@ -105,11 +156,15 @@ impl Recording {
         }
     }
 
-    /// Writes the record. Further calls have no effect.
-    pub(crate) fn end(&mut self, outcome: &CallOutcome) {
-        let Some(mut record) = self.record.take() else { return };
+    /// Writes the record. Further calls have no effect. The future resolves when the record is durable; dropping it does
+    /// not lose the record.
+    pub(crate) fn end(&mut self, outcome: &CallOutcome) -> Option<BoxFuture<'static, ()>> {
+        let mut record = self.record.take()?;
         record.took = self.began.elapsed();
-        if record.rule.is_none() {
+        if let CallOutcome::Refused(Refusal::Denied { rule, .. } | Refusal::ApproverUnavailable { rule, .. }) = outcome {
+            record.rule = Some(rule.clone());
+        }
+        if record.waited.is_zero() {
             record.waited = record.took;
         }
         record.ending = outcome.ending();
@@ -118,28 +173,51 @@ impl Recording {
         record.result_bytes = outcome.result().map_or(0, |result| result.as_bytes().len());
         let record = Arc::new(record);
         // A panic of the log must not lose the result of the call.
-        if catch_unwind(AssertUnwindSafe(|| self.log.append(Arc::clone(&record)))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| self.ports.log.append(Arc::clone(&record)))).is_err() {
             tracing::error!(call = %record.id, "the call log panicked; this call is not recorded");
         }
-        self.events.send(|| HostEvent::Call { id: record.id, stage: CallStage::Ended(Arc::clone(&record)) });
+        let written = self.ports.recorder.as_ref().map(|recorder| {
+            let kept = |raw: &Raw| body(self.ports.bodies, &self.redactor, raw);
+            let arguments = self.arguments.take().and_then(|arguments| kept(&arguments));
+            let body = CallBody { arguments, result: outcome.result().and_then(kept) };
+            let (written, id) = (recorder.end(&record, body), record.id);
+            let logged = async move {
+                if let Err(error) = written.await {
+                    tracing::error!(call_id = %id, %error, "the end of the call is not recorded");
+                }
+            };
+            Box::pin(logged) as BoxFuture<'static, ()>
+        });
+        self.ports.events.send_call(|| CallEvent::Stage { id: record.id, stage: CallStage::Ended(Arc::clone(&record)) });
+        written
     }
 
     fn send_stage(&self, stage: impl FnOnce(&CallRecord) -> CallStage) {
         if let Some(record) = &self.record {
-            self.events.send(|| HostEvent::Call { id: record.id, stage: stage(record) });
+            self.ports.events.send_call(|| CallEvent::Stage { id: record.id, stage: stage(record) });
         }
     }
 }
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        self.end(&CallOutcome::Cancelled);
+        // The record is submitted; its commit is not awaited.
+        drop(self.end(&CallOutcome::Cancelled));
     }
 }
 
 impl std::fmt::Debug for Recording {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Recording").field("record", &self.record).finish_non_exhaustive()
+    }
+}
+
+/// A body as it is kept.
+fn body(bodies: Bodies, redactor: &Redactor, raw: &Raw) -> Option<String> {
+    match bodies {
+        Bodies::Full => Some(raw.to_string()),
+        Bodies::Redacted => Some(redactor.body(&raw.to_string())),
+        Bodies::None => None,
     }
 }
 

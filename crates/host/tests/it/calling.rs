@@ -14,7 +14,7 @@ use toolway_host::{
         client_features::{ElicitationModes, Elicitor, IncomingServerRequest},
         tap::{Passage, Tap},
     },
-    event::{CallStage, HostEvent},
+    event::{CallEvent, CallStage},
     policy::{CallLimits, RuleId},
     record::{CallLog, CallRecord, Ending},
 };
@@ -328,11 +328,11 @@ async fn completion_that_waits_for_a_connection_holds_no_slot() {
 async fn every_stage_of_a_call_is_an_event() {
     let host = TestHost::with(&files(), "files").start().await;
     host.ready("files").await;
-    let mut events = host.host.events();
+    let mut events = host.host.listen_calls();
     drop(host.call("files__read").await);
     let mut stages = Vec::new();
     while let Some(event) = events.try_next() {
-        if let HostEvent::Call { stage, .. } = event {
+        if let CallEvent::Stage { stage, .. } = event {
             stages.push(match stage {
                 CallStage::Started { name, .. } => format!("started {name}"),
                 CallStage::Sent { server } => format!("sent {server}"),

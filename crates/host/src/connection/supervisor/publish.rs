@@ -9,12 +9,13 @@ use super::{Activity, HostContext, Supervisor};
 use crate::{
     catalog::Listing,
     connection::{
+        ConnectionCounts,
         dial::DialError,
         handle::ConnectionSnapshot,
         state::{Counts, LastError, NotConnected, Phase, Profile, ServerStatus, StopReason, TransportKind},
         wanted::{WantedServer, Way},
     },
-    event::HostEvent,
+    event::StateEvent,
     record::redact,
     whose_move::WhoseMove,
 };
@@ -46,7 +47,7 @@ impl Supervisor {
             account: self.account.clone(),
         };
         self.connection.shared().live.send_replace(Arc::new(live));
-        self.context.events.send(|| HostEvent::Server(status));
+        self.context.events.send_state(|| StateEvent::Server(status));
     }
 
     /// Updates the status from the entry and the peer.
@@ -127,6 +128,7 @@ pub(super) fn first_status(wanted: &WantedServer, context: &HostContext) -> Serv
         ended: None,
         stderr: Vec::new(),
         caller_connections: Vec::new(),
+        connections: ConnectionCounts::default(),
     }
 }
 

@@ -6,7 +6,7 @@ use toolway_config::{Config, document::Document};
 use toolway_host::{
     HostError,
     connection::{Effect, Phase, Plan, ServerPlanResult, WantedServer, Way},
-    event::HostEvent,
+    event::StateEvent,
     record::Ending,
 };
 use toolway_testkit::{
@@ -57,7 +57,7 @@ async fn plan_is_applied_as_shown() {
     );
     assert!(fixtures::runs(gone), "a plan changes nothing");
 
-    let mut events = host.host.events();
+    let mut events = host.host.listen_states();
     let applied = host.host.reload(&after).unwrap();
     assert_eq!(shown(&applied.plan), shown(&plan));
     let happened: Vec<_> = applied.results.iter().map(|(server, what)| format!("{server}: {what}")).collect();
@@ -80,7 +80,7 @@ async fn plan_is_applied_as_shown() {
     assert_eq!((host.status("kept").process, host.status("trimmed").process), (Some(kept), Some(trimmed)));
     assert_eq!(host.status("off").phase, Phase::Disabled);
     assert!(host.host.status(&name("gone")).is_err());
-    assert!(matches!(events.try_next(), Some(HostEvent::Applied(_))));
+    assert!(matches!(events.try_next(), Some(StateEvent::Applied(_))));
     assert_eq!(host.call("trimmed__wait").await.ending(), Ending::Refused);
     assert_eq!(host.call("trimmed__echo").await.ending(), Ending::Answered);
     assert_eq!(host.call("later__echo").await.ending(), Ending::Answered);

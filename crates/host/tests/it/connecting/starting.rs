@@ -6,7 +6,7 @@ use serde_json::json;
 use toolway_config::server::{Need, Standing, Start};
 use toolway_host::{
     connection::{DialError, Phase, StopReason, TransportKind, WantedServer, Way},
-    event::HostEvent,
+    event::StateEvent,
     keeper::CleanupGuarantee,
     record::Ending,
     whose_move::WhoseMove,
@@ -220,12 +220,12 @@ async fn every_state_of_a_server_is_an_event() {
     let host = TestHost::new().wanted(lazy(&files)).start().await;
     // The initial state is an event too; wait until the server task has sent it.
     host.host.set_log_level(&name("files"), toolway_wire::exchange::LogLevel::Info).await.unwrap();
-    let mut events = host.host.events();
+    let mut events = host.host.listen_states();
     assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
     within("disconnecting", host.host.disconnect(&name("files"))).await.unwrap();
     let mut words: Vec<String> = Vec::new();
     while let Some(event) = events.try_next() {
-        if let HostEvent::Server(status) = event
+        if let StateEvent::Server(status) = event
             && words.last().is_none_or(|last| last != status.phase.word())
         {
             words.push(status.phase.word().to_owned());
