@@ -39,6 +39,7 @@ pub mod browser;
 pub mod callback;
 pub mod challenge;
 mod cooldown;
+pub mod counters;
 pub mod credential;
 pub mod dialer;
 pub mod discovery;

@@ -17,6 +17,7 @@ use toolway_config::Secret;
 
 use crate::{
     cooldown::AFTER_FAILURE,
+    counters::RefreshCounters,
     credential::{Credential, CredentialError, CredentialKey},
     vault::Vault,
 };
@@ -27,6 +28,7 @@ pub struct RefreshTracker {
     in_progress: TaskTracker,
     // Nothing awaits under this lock.
     unsaved: Arc<Mutex<HashMap<CredentialKey, Unsaved>>>,
+    counters: RefreshCounters,
 }
 
 /// A credential that the vault could not store.
@@ -42,6 +44,15 @@ struct Unsaved {
 pub const LAST_WAIT: Duration = Duration::from_secs(30);
 
 impl RefreshTracker {
+    /// The same tracker; refreshes of the returned clone are counted in `counters`.
+    pub fn counted_by(&self, counters: RefreshCounters) -> Self {
+        Self { counters, ..self.clone() }
+    }
+
+    pub(crate) fn counters(&self) -> &RefreshCounters {
+        &self.counters
+    }
+
     /// Whether there is something to wait for at shutdown.
     pub fn is_in_progress(&self) -> bool {
         !self.in_progress.is_empty() || !self.unsaved.lock().is_empty()

@@ -297,7 +297,9 @@ impl Shared {
         let SignIn { fetch, vault, proofs, settings, .. } = &self.options.sign_in;
         let refreshes = &self.options.refreshes;
         let refresh = TokenRefresh { fetch: &**fetch, vault: &**vault, proofs: proofs.as_deref(), settings, refreshes };
-        match refresh.run(&stale.key, &stale.tokens.access).await {
+        let refreshed = refresh.run(&stale.key, &stale.tokens.access).await;
+        refreshes.counters().record(&refreshed);
+        match refreshed {
             // Another URL of the same resource has a sign-in of its own.
             Ok(credential) if credential.server != self.options.sign_in.identity() => {
                 self.held.set(None);
@@ -311,6 +313,7 @@ impl Shared {
                 self.held.set(held).ok_or(RefreshError::Expired)
             }
             Err(error) => {
+                tracing::warn!(server = self.options.name, %error, "cannot refresh the access token");
                 match &error {
                     RefreshError::Unavailable(_) | RefreshError::Vault(_) | RefreshError::Failed(_) => {
                         self.cooldown.start(AFTER_FAILURE, error.clone());

@@ -22,6 +22,7 @@ use self::obtain::ObtainError;
 use crate::{
     challenge::TokenChallenge,
     cooldown::Cooldown,
+    counters::RefreshCounters,
     credential::{Credential, CredentialKey, now},
     discovery::Discovery,
     fetch::Fetch,
@@ -50,6 +51,7 @@ pub struct Unattended {
     /// Only one refusal is handled at a time.
     handling: Semaphore,
     needed: watch::Sender<Option<SignInRequired>>,
+    counters: RefreshCounters,
 }
 
 /// Options of [`Unattended`].
@@ -92,7 +94,13 @@ impl Unattended {
             replaced: Mutex::default(),
             handling: Semaphore::new(1),
             needed: watch::Sender::new(None),
+            counters: RefreshCounters::default(),
         }
+    }
+
+    /// Counts token requests in `counters`.
+    pub fn counted_by(self, counters: RefreshCounters) -> Self {
+        Self { counters, ..self }
     }
 
     /// Why the server has no token, if that is so, as a watch channel.
@@ -117,7 +125,11 @@ impl Unattended {
     async fn replace_before_expiry(&self, held: Arc<ActiveCredential>) -> Option<Arc<ActiveCredential>> {
         let found = self.found.lock().clone();
         let replaced = match found {
-            Some(found) => self.obtain(&found, held.tokens.requested.clone(), Some(&held)).await.ok(),
+            Some(found) => {
+                let obtained = self.obtain(&found, held.tokens.requested.clone(), Some(&held)).await;
+                let name = &self.options.name;
+                obtained.inspect_err(|error| tracing::warn!(server = name, %error, "cannot replace the token")).ok()
+            }
             None => None,
         };
         replaced.or_else(|| Some(held).filter(|held| !held.tokens.is_expired(now())))

@@ -8,6 +8,8 @@
 pub mod address;
 pub mod backoff;
 pub mod client_features;
+mod client_sessions;
+mod counters;
 mod dial;
 pub mod environment;
 pub mod era_memory;
@@ -29,11 +31,12 @@ mod wake;
 pub mod wanted;
 
 pub use address::ServerAddress;
+pub use counters::ConnectionCounts;
 pub use dial::{DialError, TapFactory};
 pub use era_memory::DiskEraMemory;
 pub use handle::Connection;
 pub use in_flight_call::InFlightCall;
-pub use pool::{CallerConnectionStatus, CallerListChange, CallerLog, CapabilityProfile};
+pub use pool::{CallerConnectionStatus, CallerListChange, CallerLog, CapabilityProfile, RootsOffer};
 pub use session_memory::SessionMemory;
 pub use set::{AppliedPlan, Effect, Plan, ServerChange, ServerPlanResult, WantedSet};
 pub use state::{NotConnected, Phase, ServerStatus, StopReason, TransportKind};
@@ -41,6 +44,7 @@ pub use stderr_tail::StderrTail;
 pub use stdio::Program;
 pub use wanted::{Lists, WantedServer, Way};
 
+pub(crate) use counters::ConnectionCounters;
 pub(crate) use dial::Dialer;
 pub(crate) use handle::{ListingLookup, SupervisorCommand};
 pub(crate) use in_flight_call::Lease;

@@ -14,11 +14,12 @@ use crate::{
         AuthMethod, Credential, CredentialError, CredentialKey, Registration, RegistrationSource, TokenKind, Tokens,
         now,
     },
-    discovery::Discovery,
+    discovery::{Discovery, FoundBy},
     grant::{Grant, GrantError, GrantRequest, google},
     metadata::{MetadataError, ServerMetadata},
     scope::{ScopeSources, Scopes},
     session::active::ActiveCredential,
+    sign_in::SignInError,
     sign_in_required::SignInReason,
     token::TokenError,
     vault::VaultError,
@@ -66,7 +67,7 @@ impl Unattended {
             let endpoint = Url::parse(google::TOKEN_ENDPOINT).map_err(|error| ObtainError::Other(error.to_string()))?;
             let (resource, issuer) =
                 (address::resource(server), ServerMetadata::bare(google::ISSUER.to_owned(), endpoint));
-            return Ok(Discovery { resource, scopes: None, server: issuer, iss: IssParameter::Unchecked });
+            return Ok(Discovery { resource, scopes: None, server: issuer, iss: IssParameter::Unchecked, found_by: FoundBy::Configuration });
         }
         let before = self.stored().await?.pop().map(|(key, _)| key.issuer);
         let found = Discovery::find(&**fetch, server, settings, demand, before.as_deref()).await;
@@ -89,9 +90,12 @@ impl Unattended {
         if let Some(adopted) = kept.as_ref().filter(|kept| self.fits(kept, &scopes, stale)) {
             return self.hold(key, adopted);
         }
-        let credential = self.request(found, scopes, kept).await?;
+        self.cooldown.check()?;
+        let requested = self.request(found, scopes, kept).await;
+        self.counters.record(&requested);
+        let credential = requested?;
         if let Err(error) = credential.store(vault, &key).await {
-            tracing::warn!(%error, "cannot store the token in the vault");
+            tracing::warn!(server = self.options.name, %error, "cannot store the token in the vault");
         }
         drop(lock);
         self.clear_transient_reason();
@@ -105,7 +109,6 @@ impl Unattended {
         kept: Option<Credential>,
     ) -> Result<Credential, ObtainError> {
         let UnattendedOptions { grant, fetch, proofs, settings, .. } = &self.options;
-        self.cooldown.check()?;
         grant.check_issuer_named(settings, &found.server.issuer).inspect_err(|error| self.start_cooldown(error))?;
         let proof_key = kept.and_then(|kept| kept.proof_key);
         let prover = proofs.as_ref().map(|proofs| proofs.prover(proof_key.as_ref())).transpose();
@@ -115,11 +118,14 @@ impl Unattended {
             GrantRequest { fetch: &**fetch, server, resource, scopes: &scopes, prover: prover.as_deref() };
         let reply = grant.request_token(grant_request).await.inspect_err(|error| self.start_cooldown(error))?;
         let tokens = Tokens::from_response(reply, scopes, now())?;
-        if (tokens.kind == TokenKind::DPoP) != prover.is_some() {
-            let issuer = &server.issuer;
-            return Err(ObtainError::Other(format!(
-                "{issuer} issued a token that is not bound to the DPoP key, although `dpop` is enabled"
-            )));
+        let issuer = || server.issuer.clone();
+        let wrongly_bound = match (tokens.kind, &prover) {
+            (TokenKind::Bearer, None) | (TokenKind::DPoP, Some(_)) => None,
+            (TokenKind::Bearer, Some(_)) => Some(SignInError::NotBound { issuer: issuer() }),
+            (TokenKind::DPoP, None) => Some(SignInError::UnexpectedlyBound { issuer: issuer() }),
+        };
+        if let Some(error) = wrongly_bound {
+            return Err(ObtainError::Other(error.to_string()));
         }
         Ok(Credential {
             server: address::identity(&self.options.server),

@@ -166,8 +166,25 @@ async fn dial(address: &ServerAddress, options: DialOptions) -> Result<Peer, Wir
 // === impl Dialer ===
 
 impl Dialer {
-    /// Connects a server, for a gateway client or for the user of this process.
+    /// Connects a server, for a gateway client or for the user of this process. Counts the attempt and its failure.
     pub(crate) async fn connect(
+        &self,
+        wanted: &WantedServer,
+        client: Option<&str>,
+        features: Arc<dyn ServerRequestHandler>,
+        observers: (StderrTail, ProcessMonitor),
+        session: SessionChoice,
+    ) -> DialOutcome {
+        let counters = self.sign_ins.counters.of(&wanted.name);
+        counters.record_attempt();
+        let outcome = self.attempt(wanted, client, features, observers, session).await;
+        if outcome.peer.is_err() {
+            counters.record_failure();
+        }
+        outcome
+    }
+
+    async fn attempt(
         &self,
         wanted: &WantedServer,
         client: Option<&str>,
@@ -234,7 +251,7 @@ impl Dialer {
             keeper: self.keeper.clone(),
             shutdown: self.shutdown,
             http: self.http.clone(),
-            credentials: Arc::clone(&presented.credentials),
+            credentials: self.sign_ins.counters.of(&wanted.name).watch(Arc::clone(&presented.credentials)),
             memory: self.memory.clone(),
             tap,
         };

@@ -20,7 +20,10 @@ use toolway_wire::{
 
 use super::{
     in_flight_call::Lease,
-    pool::{CallerConnectionKey, ConnectionPool, DialContext, Interactivity, ListingAttempt, NoLease, RequestOrigin},
+    pool::{
+        CallerConnectionKey, CapabilityProfile, ConnectionPool, DialContext, Interactivity, ListingAttempt, NoLease,
+        RequestOrigin,
+    },
     sign_in::Account,
     state::{Phase, ServerStatus, StopReason},
     stderr_tail::StderrTail,
@@ -142,7 +145,8 @@ impl Connection {
         let live = self.live();
         let stderr = self.shared.stderr_tail.lines().iter().map(|line| live.redactor.text(line)).collect();
         let (ended, caller_connections) = (self.shared.stderr_tail.ended(), self.shared.pool.status());
-        ServerStatus { stderr, ended, caller_connections, ..ServerStatus::clone(&live.status) }
+        let connections = self.shared.pool.sign_ins().counters.of(&self.shared.name).counts();
+        ServerStatus { stderr, ended, caller_connections, connections, ..ServerStatus::clone(&live.status) }
     }
 
     /// Chooses the connection for a request, and waits until the request may use it.
@@ -201,6 +205,14 @@ impl Connection {
     /// Waits until the attempt of another caller has ended.
     pub(crate) async fn wait_for_discovery(&self, key: &CallerConnectionKey) {
         self.shared.pool.wait_for_attempt(key).await;
+    }
+
+    /// Whether the server may list something else to this caller than to all: only to a client whose capabilities differ
+    /// from those of the shared connection.
+    pub(crate) fn may_list_differently(&self, origin: RequestOrigin<'_>) -> bool {
+        let profile = || origin.capabilities.map_or(CapabilityProfile::NOTHING, CapabilityProfile::of);
+        let differs = origin.caller.client().is_some() && profile() != self.shared.pool.shared_profile();
+        differs && (self.live().peer.is_none() || self.caller_key(origin).is_some())
     }
 
     /// Whether the listing of this caller is not known yet.

@@ -53,6 +53,7 @@ use self::failed_sign_ins::FailedSignIn;
 pub(super) use self::{entry_reader::EntryReader, presented::PresentedCredentials};
 
 use super::{
+    ConnectionCounters,
     dial::DialError,
     environment::Environment,
     wanted::{WantedServer, Way},
@@ -101,6 +102,8 @@ pub(crate) struct SignIns {
     pub(crate) failed_sign_ins: Arc<Mutex<HashMap<(ServerName, Principal), FailedSignIn>>>,
     /// Renewals under way, of all servers.
     pub(crate) refreshes: RefreshTracker,
+    /// Counts attempts, refusals and refreshes of all servers.
+    pub(crate) counters: ConnectionCounters,
 }
 
 impl SignIns {
@@ -158,7 +161,8 @@ impl SignIns {
             fetch: Arc::new(GuardedDialer::new(server.clone(), self.options.http.clone())),
             vault: Arc::clone(&self.vault),
             proofs: proofs(*binding),
-        });
+        })
+        .counted_by(self.counters.of(name).refreshes());
         let needed = Some(unattended.watch());
         Ok(PresentedCredentials { needed, ..PresentedCredentials::common(Arc::new(unattended)) })
     }
@@ -176,7 +180,8 @@ impl SignIns {
         let options = self.options.session(server, sign_in, principal, Arc::clone(&self.vault))?;
         let own = self.is_own(sharing);
         let token = if own { token(&options.sign_in).await? } else { None };
-        let session = Session::new(SessionOptions { refreshes: self.refreshes.clone(), ..options });
+        let refreshes = self.refreshes.counted_by(self.counters.of(server.0).refreshes());
+        let session = Session::new(SessionOptions { refreshes, ..options });
         let account = if token.is_some() { Account::Personal } else { Account::Common };
         let is_client = *principal != self.options.principal;
         if own && token.is_none() && !is_client {
@@ -281,7 +286,11 @@ impl SignInOptions {
             token_url: url("tokenUrl", &oauth.token_url)?,
             client_name: oauth.client_name.clone(),
             client_document: self.client_metadata_url.clone(),
-            old_servers: if oauth.old_server == Some(true) { OldServers::Allow } else { OldServers::Refuse },
+            old_servers: match oauth.old_server {
+                None => OldServers::Try,
+                Some(true) => OldServers::Assume,
+                Some(false) => OldServers::Refuse,
+            },
         })
     }
 }

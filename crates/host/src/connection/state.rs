@@ -13,7 +13,7 @@ use toolway_wire::{
     revision::{Era, Revision},
 };
 
-use super::{dial::DialError, pool::CallerConnectionStatus};
+use super::{ConnectionCounts, dial::DialError, pool::CallerConnectionStatus};
 use crate::{
     keeper::{CleanupGuarantee, ProcessExit},
     record::redact::Redactor,
@@ -57,6 +57,8 @@ pub struct ServerStatus {
     pub stderr: Vec<String>,
     /// Connections of callers that cannot use the shared one. Filled in when a status is requested, not in events.
     pub caller_connections: Vec<CallerConnectionStatus>,
+    /// Connection attempts, authorization failures and refreshes. Filled in when a status is requested, not in events.
+    pub connections: ConnectionCounts,
 }
 
 /// Phase of a connection.

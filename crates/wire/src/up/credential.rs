@@ -27,7 +27,7 @@ pub trait Credentials: Send + Sync + fmt::Debug {
     fn handle_challenge(&self, challenge: Challenge) -> BoxFuture<'_, ChallengeAction>;
 
     /// Error to report instead of the final refusal, if the cause is not the server but, for example, the authorization
-    /// server.
+    /// server. Called once for each final refusal.
     fn replacement_error(&self) -> Option<WireError> {
         None
     }
