@@ -1,7 +1,8 @@
 //! Acceptance of the servers of a project by the user, before they are started or connected.
 //!
 //! The summary shows what would happen. The digest covers all of it, including the values of variables and headers and
-//! the content of an `envFile`. Acceptance is bound to the digest, so the user is asked again about any change, with the
+//! the contents of an `envFile` and of every `${file:…}`. Programs are not covered by content; the summary says so for
+//! those inside the project. Acceptance is bound to the digest, so the user is asked again about any change, with the
 //! difference.
 
 mod ledger;

@@ -5,12 +5,14 @@
 
 mod dialect;
 mod expand;
+mod held;
 mod scan;
 
 use crate::secret::Secret;
 
 pub use dialect::Dialect;
 pub use expand::{INPUTS, Lookup, Unresolved};
+pub use held::HeldFile;
 pub use scan::{Piece, Reference};
 
 pub(crate) use expand::read_bounded;
@@ -22,12 +24,14 @@ pub struct Template {
     text: Secret,
     dialect: Dialect,
     line: usize,
+    /// Files of its references, if they were read already.
+    files: Option<Vec<HeldFile>>,
 }
 
-/// Equal if text and dialect are equal; the line does not matter.
+/// Equal if text, dialect and files are equal; the line does not matter.
 impl PartialEq for Template {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text && self.dialect == other.dialect
+        self.text == other.text && self.dialect == other.dialect && self.files == other.files
     }
 }
 
@@ -36,7 +40,7 @@ impl Eq for Template {}
 impl Template {
     /// A string of this dialect, on this line of its file.
     pub fn new(text: impl Into<String>, dialect: Dialect, line: usize) -> Self {
-        Self { text: Secret::new(text), dialect, line }
+        Self { text: Secret::new(text), dialect, line, files: None }
     }
 
     /// A string without references.
@@ -76,9 +80,25 @@ impl Template {
         self.pieces().iter().all(|piece| matches!(piece, Piece::Text(_)))
     }
 
+    /// Whether it has a reference to a file.
+    pub(crate) fn has_file(&self) -> bool {
+        self.references().iter().any(|reference| matches!(reference, Reference::File(_)))
+    }
+
+    /// Reads the files of its references now; [`Self::expand`] then uses what was read. `count` is the number of files of
+    /// the server so far.
+    pub(crate) fn hold_files(&mut self, lookup: &Lookup<'_>, count: &mut usize) {
+        self.files = Some(HeldFile::read_all(&self.references(), lookup, count));
+    }
+
+    /// The file of a reference, if it was read already.
+    pub(crate) fn held_file(&self, path: &str) -> Option<&HeldFile> {
+        self.files.iter().flatten().find(|file| file.path == path)
+    }
+
     /// Resolves the references.
     pub fn expand(&self, lookup: &Lookup<'_>) -> Result<Secret, Unresolved> {
-        expand::expand(&self.pieces(), lookup).map(Secret::new)
+        expand::expand(&self.pieces(), lookup, self).map(Secret::new)
     }
 }
 

@@ -259,7 +259,11 @@ impl Loaded {
         if self.proposals.iter().any(|other| other.server.name == server.name) {
             return;
         }
-        let server = server.with_variables_snapshot(sources.environment);
+        let label = server.label.clone();
+        let server = match server.with_held_files(sources.environment) {
+            Ok(server) => server,
+            Err(error) => return self.set_aside(&label, &error),
+        };
         match Proposal::of(&server, sources.accepted) {
             Some(proposal) => self.proposals.push(proposal),
             None => {

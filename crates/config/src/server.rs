@@ -3,6 +3,7 @@
 pub mod auth;
 mod draft;
 mod filters;
+mod held;
 mod keys;
 mod name;
 mod read;

@@ -150,7 +150,7 @@ fn secret_in_a_header_is_not_sent() {
             "header X-C: keychain:github/token",
             "transport: Streamable HTTP or HTTP+SSE",
             "hands over variable GITHUB_TOKEN: in `headers.X-A`",
-            "hands over file ~/secret.txt: in `headers.X-B`",
+            "hands over file ~/secret.txt: in `headers.X-B`, which is outside of the project: HOME/secret.txt",
             "hands over keychain entry github/token: in `headers.X-C`",
         ]
     );

@@ -1,11 +1,11 @@
 //! Summary of a server for the user: what would be started or connected, line by line.
 
-use std::fmt;
+use std::{fmt, path::Path};
 
 use super::{Difference, Digest};
 use crate::{
     endpoint::GOOGLE_FILE,
-    interpolate::{Reference, Template},
+    interpolate::{HeldFile, Piece, Reference, Template, Unresolved},
     mask,
     server::{
         Era, Http, HttpKind, PlainHttp, Process, ServerConfig, Transport, VariablesFile,
@@ -30,6 +30,26 @@ pub struct SummaryLine {
     pub text: String,
     /// Digest of the unmasked text, so that a change of a masked value is detected.
     pub fingerprint: String,
+}
+
+/// Role of a word of a command line.
+#[derive(Clone, Copy)]
+enum WordRole {
+    Command,
+    Argument,
+}
+
+/// Extensions of files that an interpreter runs.
+const SCRIPTS: [&str; 17] =
+    ["bash", "bat", "cjs", "cmd", "jar", "js", "jsx", "lua", "mjs", "php", "pl", "ps1", "py", "rb", "sh", "ts", "wasm"];
+
+impl WordRole {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Argument => "argument",
+        }
+    }
 }
 
 impl ConsentSummary {
@@ -89,6 +109,7 @@ impl ConsentSummary {
         for (index, argument) in process.arguments.iter().enumerate() {
             self.add(&format!("argument {}", index + 1), &written(argument), argument.written().expose());
         }
+        self.programs(process, server);
         let folder = server.source.folder.as_ref().map(|folder| folder.display().to_string()).unwrap_or_default();
         match &process.directory {
             Some(directory) => {
@@ -127,20 +148,40 @@ impl ConsentSummary {
         let mut sent: Vec<(String, String)> = Vec::new();
         for (key, template) in server.transport.texts() {
             for reference in template.references() {
-                let what = match reference {
+                let what = match &reference {
                     Reference::Variable { name, .. } => format!("variable {name}"),
                     Reference::File(path) => format!("file {path}"),
                     Reference::Keychain { service, entry } => format!("keychain entry {service}/{entry}"),
                     Reference::Input(id) => format!("input {id}"),
                     _ => continue,
                 };
-                if !sent.contains(&(what.clone(), key.clone())) {
-                    sent.push((what, key.clone()));
+                if sent.contains(&(what.clone(), key.clone())) {
+                    continue;
                 }
+                let held = match &reference {
+                    Reference::File(path) => template.held_file(path),
+                    _ => None,
+                };
+                let (text, exact) = match held {
+                    Some(file) => handed_over_file(&key, file),
+                    None => (format!("in `{key}`"), key.clone()),
+                };
+                self.add(&format!("hands over {what}"), &text, &exact);
+                sent.push((what, key.clone()));
             }
         }
-        for (what, key) in sent {
-            self.add(&format!("hands over {what}"), &format!("in `{key}`"), &key);
+    }
+
+    /// Says which files of the project are run without being covered by content.
+    fn programs(&mut self, process: &Process, server: &ServerConfig) {
+        let words = [(WordRole::Command, &process.command)];
+        let words = words.into_iter().chain(process.arguments.iter().map(|argument| (WordRole::Argument, argument)));
+        for (role, word) in words.filter(|(role, word)| names_project_file(*role, word, server)) {
+            let text = "not covered: a later change of this file of the project is used without asking again";
+            let what = format!("content of {}", written(word));
+            if self.lines.iter().all(|line| line.what != safe(&what)) {
+                self.add(&what, text, role.as_str());
+            }
         }
     }
 
@@ -176,6 +217,46 @@ impl ConsentSummary {
             differences.push(Difference { what: line.what.clone(), before: None, now: Some(line.text.clone()) });
         }
         differences
+    }
+}
+
+/// The line of a file that is handed over, and the text of its digest, which covers the content.
+fn handed_over_file(key: &str, file: &HeldFile) -> (String, String) {
+    let mut text = format!("in `{key}`");
+    let real = file.real.as_ref().map(|real| real.display().to_string()).unwrap_or_default();
+    if file.is_outside {
+        text.push_str(&format!(", which is outside of the project: {real}"));
+    }
+    let content = match &file.content {
+        Ok(content) => content.expose().to_owned(),
+        Err(reason) => {
+            // Without the path, which is shown already.
+            let problem = match reason {
+                Unresolved::File { problem, .. } => problem.clone(),
+                other => format!("it {other}"),
+            };
+            text.push_str(&format!(", which cannot be used: {problem}"));
+            String::new()
+        }
+    };
+    (text, format!("{key}\0{real}\0{content}"))
+}
+
+/// Whether a word of a command line names a file of the project. Decided by its text: a file that appears later must not
+/// change the digest.
+fn names_project_file(role: WordRole, word: &Template, server: &ServerConfig) -> bool {
+    if let Some(Piece::Reference(Reference::Folder)) = word.pieces().first() {
+        return true;
+    }
+    let (text, folder) = (word.written().expose(), server.source.folder.as_deref());
+    if Path::new(text).is_absolute() {
+        return folder.is_some_and(|folder| Path::new(text).starts_with(folder));
+    }
+    let extension = Path::new(text).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let is_script = !text.starts_with('-') && SCRIPTS.contains(&extension.to_ascii_lowercase().as_str());
+    match role {
+        WordRole::Command => text.contains('/') && !text.starts_with("~/"),
+        WordRole::Argument => text.starts_with("./") || is_script && !text.contains("://") && !text.starts_with("~/"),
     }
 }
 

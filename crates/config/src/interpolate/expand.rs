@@ -7,7 +7,10 @@ use std::{
     path::{MAIN_SEPARATOR, Path, PathBuf},
 };
 
-use super::scan::{Piece, Reference};
+use super::{
+    Template,
+    scan::{Piece, Reference},
+};
 use crate::{keychain::Keychain, paths::Environment};
 
 /// Where references are looked up.
@@ -74,22 +77,26 @@ const MAX_FILE: u64 = 64 * 1024;
 /// Keychain service of the values of `${input:…}`; the entry is `<server>/<id>`.
 pub const INPUTS: &str = "toolway-inputs";
 
-pub(super) fn expand(pieces: &[Piece], lookup: &Lookup<'_>) -> Result<String, Unresolved> {
+/// Resolves the pieces of `template`.
+pub(super) fn expand(pieces: &[Piece], lookup: &Lookup<'_>, template: &Template) -> Result<String, Unresolved> {
     let mut text = String::new();
     for piece in pieces {
         match piece {
             Piece::Text(plain) => text.push_str(plain),
-            Piece::Reference(reference) => text.push_str(&lookup.value(reference)?),
+            Piece::Reference(reference) => text.push_str(&lookup.value(reference, template)?),
         }
     }
     Ok(text)
 }
 
 impl Lookup<'_> {
-    fn value(&self, reference: &Reference) -> Result<String, Unresolved> {
+    fn value(&self, reference: &Reference, template: &Template) -> Result<String, Unresolved> {
         match reference {
-            Reference::Variable { name, default } => self.variable(name, default.as_deref()),
-            Reference::File(path) => self.file(path),
+            Reference::Variable { name, default } => self.variable(name, default.as_deref(), template),
+            Reference::File(path) => match template.held_file(path) {
+                Some(file) => file.content.clone().map(|text| text.expose().to_owned()),
+                None => file_text(&self.path(path)?),
+            },
             Reference::Keychain { service, entry } => self.secret(service, entry),
             Reference::Input(id) => {
                 let missing = |_refused| Unresolved::Input { id: id.clone(), server: self.server.to_owned() };
@@ -106,23 +113,15 @@ impl Lookup<'_> {
         }
     }
 
-    fn variable(&self, name: &str, default: Option<&[Piece]>) -> Result<String, Unresolved> {
+    fn variable(&self, name: &str, default: Option<&[Piece]>, template: &Template) -> Result<String, Unresolved> {
         let set = self.environment.get(OsStr::new(name));
         // As in a shell, `:-` also replaces an empty value.
         match (set, default) {
             (None, None) => Err(Unresolved::Variable(name.to_owned())),
-            (None, Some(default)) => expand(default, self),
-            (Some(value), Some(default)) if value.is_empty() => expand(default, self),
+            (None, Some(default)) => expand(default, self, template),
+            (Some(value), Some(default)) if value.is_empty() => expand(default, self, template),
             (Some(value), _) => value.to_str().map(str::to_owned).ok_or_else(|| Unresolved::NotText(name.to_owned())),
         }
-    }
-
-    fn file(&self, path: &str) -> Result<String, Unresolved> {
-        let file = self.path(path)?;
-        let failed = |problem: String| Unresolved::File { file: file.clone(), problem };
-        let bytes = read_bounded(&file, MAX_FILE).map_err(|error| failed(error.to_string()))?;
-        let text = String::from_utf8(bytes).map_err(|_| failed("it is not valid UTF-8".to_owned()))?;
-        Ok(text.trim_end_matches(['\n', '\r']).to_owned())
     }
 
     fn secret(&self, service: &str, entry: &str) -> Result<String, Unresolved> {
@@ -152,6 +151,14 @@ impl Lookup<'_> {
     fn folder_text(&self) -> Option<String> {
         self.folder?.to_str().map(str::to_owned)
     }
+}
+
+/// The text of a file without the last line break.
+pub(super) fn file_text(file: &Path) -> Result<String, Unresolved> {
+    let failed = |problem: String| Unresolved::File { file: file.to_owned(), problem };
+    let bytes = read_bounded(file, MAX_FILE).map_err(|error| failed(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| failed("it is not valid UTF-8".to_owned()))?;
+    Ok(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 
 /// Reads a regular file of at most `bound` bytes.

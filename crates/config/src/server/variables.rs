@@ -4,13 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::ServerConfig;
 use crate::{
     interpolate::{Lookup, Template, is_name, read_bounded},
-    keychain::NoKeychain,
-    paths::{self, Environment},
+    paths,
     secret::Secret,
-    server::Transport,
 };
 
 /// An `envFile`.
@@ -38,26 +35,6 @@ const MAX_FILE: u64 = 1024 * 1024;
 const MAX_FILE_OF_PROJECT: u64 = 64 * 1024;
 const MAX_VARIABLES_OF_PROJECT: usize = 256;
 
-impl ServerConfig {
-    /// Reads the `envFile` now, so that the content shown to the user is the content used.
-    pub(crate) fn with_variables_snapshot(mut self, environment: &Environment) -> Self {
-        let lookup = Lookup {
-            environment,
-            // The user has not accepted the server yet.
-            keychain: &NoKeychain,
-            folder: self.source.folder.as_deref(),
-            base: &self.source.base,
-            server: self.name.as_str(),
-        };
-        if let Transport::Process(process) = &mut self.transport
-            && let Some(file) = &mut process.variables_file
-        {
-            file.snapshot = Some(VariablesSnapshot::of(&file.path, &lookup));
-        }
-        self
-    }
-}
-
 impl VariablesFile {
     /// An `envFile` that is read when the server starts.
     pub fn at(path: Template) -> Self {
@@ -74,7 +51,7 @@ impl VariablesFile {
 }
 
 impl VariablesSnapshot {
-    fn of(path: &Template, lookup: &Lookup<'_>) -> Self {
+    pub(super) fn of(path: &Template, lookup: &Lookup<'_>) -> Self {
         let failed = |problem: String| Self { outside: None, variables: Err(problem) };
         let file = match path.expand(lookup).and_then(|path| lookup.path(path.expose())) {
             Ok(file) => file,
