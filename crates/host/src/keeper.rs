@@ -37,3 +37,12 @@ pub fn run_if_keeper() {
     system::run_if_keeper();
     handle::enable_own_executable();
 }
+
+/// Keeps other processes of the same user, servers among them, from reading the environment, memory and descriptors of
+/// this process in `/proc`. There is no core dump and no debugger without privileges either.
+///
+/// The keeper process always does this. A host whose environment contains secrets calls it after [`run_if_keeper`]. Only
+/// Linux supports it; elsewhere it does nothing.
+pub fn hide_memory() -> std::io::Result<()> {
+    system::hide_memory()
+}

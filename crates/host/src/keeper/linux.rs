@@ -22,7 +22,7 @@ use super::{
     handle::{KeeperExecutable, KeeperHandle},
 };
 
-pub(super) use process::run_if_keeper;
+pub(super) use process::{hide_memory, run_if_keeper};
 pub(crate) use {
     connection::{KeeperChild, KeeperConnection, NotStarted},
     protocol::ProgramSpec,

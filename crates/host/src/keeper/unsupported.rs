@@ -7,6 +7,11 @@ pub(super) struct Keepers;
 /// Does nothing: no process runs as keeper.
 pub(super) fn run_if_keeper() {}
 
+/// Does nothing: other systems do not show the memory of a process to other processes of the user in files.
+pub(super) fn hide_memory() -> std::io::Result<()> {
+    Ok(())
+}
+
 impl Keepers {
     /// Why cleanup is best effort.
     pub(super) fn limitation(&self) -> Option<String> {

@@ -18,7 +18,9 @@ use std::{
     time::Instant,
 };
 
-use rustix::process::{Pid, PidfdFlags, getpid, getppid, pidfd_open, set_child_subreaper, setsid};
+use rustix::process::{
+    DumpableBehavior, Pid, PidfdFlags, getpid, getppid, pidfd_open, set_child_subreaper, set_dumpable_behavior, setsid,
+};
 use tokio::{
     io::{Interest, unix::AsyncFd},
     net, runtime, select,
@@ -37,6 +39,8 @@ use super::{
 const NAME: &CStr = c"mcp-keeper";
 /// The argument that selects the keeper role, followed by the process id of the host.
 const ROLE_ARGUMENT: &str = "keep-the-servers-of";
+/// First descriptor after stdin, stdout and stderr.
+const FIRST_INHERITED: i32 = 3;
 
 /// The keeper's side of the socket to the host.
 struct HostSocket {
@@ -69,6 +73,8 @@ struct TerminationSignals {
 pub(super) fn keeper_command(executable: &Path, host: Pid, socket: UnixStream) -> Command {
     let mut command = Command::new(executable);
     command.arg0(&*NAME.to_string_lossy()).args([ROLE_ARGUMENT, &host.to_string()]).current_dir("/");
+    // Servers run as the same user and could read our secrets there. Their environment comes with each start command.
+    command.env_clear();
     // The keeper must not hold our stdout and stderr open.
     command.stdin(OwnedFd::from(socket)).stdout(Stdio::null()).stderr(Stdio::null());
     command
@@ -98,6 +104,9 @@ pub(in crate::keeper) fn run_if_keeper() {
 
 fn run(host: Option<Pid>) -> io::Result<()> {
     let host = host.ok_or_else(|| io::Error::other("the process id of the host is missing"))?;
+    hide_memory()?;
+    // Descriptors that the host inherited, for example from a shell, must not reach servers.
+    close_fds::set_fds_cloexec(FIRST_INHERITED, &[]);
     let socket = take_socket()?;
     setsid()?;
     set_child_subreaper(Some(getpid()))?;
@@ -105,9 +114,15 @@ fn run(host: Option<Pid>) -> io::Result<()> {
     runtime.block_on(keep(socket, host))
 }
 
+/// Keeps other processes of this user from reading the memory, environment and descriptors of this process: start
+/// commands contain the secrets of all servers.
+pub(in crate::keeper) fn hide_memory() -> io::Result<()> {
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
 /// Moves the socket from stdin to a descriptor that is not inherited.
 fn take_socket() -> io::Result<UnixStream> {
-    let socket = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
+    let socket = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), FIRST_INHERITED)?);
     // Fails if stdin is not a socket, for example if a user typed the arguments.
     socket.peer_addr()?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;

@@ -83,6 +83,29 @@ async fn large_stderr_output_does_not_block() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn environment_of_the_keeper_is_empty() {
+    let script = "cat /proc/$PPID/comm; cat /proc/$PPID/environ 2>/dev/null; echo end";
+    let program = Program { arguments: ["-c", script].map(str::to_owned).to_vec(), ..Program::new("sh") };
+    assert_eq!(output_of(&Stage::new(), program).await, "mcp-keeper\nend\n");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn inherited_descriptors_do_not_reach_servers() {
+    let stage = Stage::new();
+    let path = stage.path("inherited-secret");
+    std::fs::write(&path, "hunter2").unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+    let list = Program { arguments: vec!["-l".into(), "/proc/self/fd".into()], ..Program::new("ls") };
+    let output = output_of(&stage, list).await;
+    assert!(output.contains("0 -> pipe:"), "{output}");
+    assert!(!output.contains("inherited-secret"), "{output}");
+    drop(file);
+}
+
 /// The stdout output of a program.
 async fn output_of(stage: &Stage, program: Program) -> String {
     let mut streams = stage.launcher(program, StderrTail::default()).open().await.unwrap();
