@@ -30,7 +30,8 @@ impl WhoseMove {
             | WireError::TimedOut { .. }
             | WireError::Ended(_)
             | WireError::Status { .. }
-            | WireError::Overloaded { .. } => Self::Supervisor,
+            | WireError::Overloaded { .. }
+            | WireError::OverBudget(_) => Self::Supervisor,
             WireError::Refused(_) | WireError::Unsupported(_) => Self::Caller,
             WireError::TooLarge { .. }
             | WireError::Protocol(_)

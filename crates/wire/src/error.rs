@@ -80,6 +80,9 @@ pub enum WireError {
         /// Largest number of waiting requests.
         limit: usize,
     },
+    /// The byte budget is exhausted, so the response cannot be kept.
+    #[error(transparent)]
+    OverBudget(#[from] crate::budget::OverBudget),
     /// Client and server share no protocol revision.
     #[error("no common protocol revision: the server supports {theirs}, this client supports {ours}")]
     NoCommonRevision {
@@ -129,6 +132,7 @@ impl WireError {
             Self::Status { .. } => "http_status",
             Self::Redirect { .. } => "redirect",
             Self::Overloaded { .. } => "overloaded",
+            Self::OverBudget(_) => "over_budget",
             Self::NoCommonRevision { .. } => "no_common_revision",
             Self::Handshake(_) => "handshake",
             Self::Unsupported(_) => "unsupported",

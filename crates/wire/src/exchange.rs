@@ -44,6 +44,7 @@ pub(crate) use self::{
     timer_pool::{PooledTimer, TimerPool},
 };
 use crate::{
+    budget::MemoryBudget,
     error::{TimeoutKind, WireError},
     json::Raw,
     message::{ClientCapabilities, RpcError},
@@ -148,7 +149,32 @@ impl<O> ExchangeEvent<O> {
     }
 }
 
+impl ExchangeEvent {
+    /// Bytes of its content.
+    fn size(&self) -> usize {
+        match self {
+            Self::Progress(params) | Self::Log(params) => params.as_bytes().len(),
+            Self::ServerRequest(_) | Self::Withdrawn(_) => 0,
+            Self::Ended(outcome) => outcome.size(),
+        }
+    }
+
+    /// Whether it may be dropped while it is unread.
+    fn is_droppable(&self) -> bool {
+        matches!(self, Self::Progress(_) | Self::Log(_))
+    }
+}
+
 impl Outcome {
+    /// Bytes of its content.
+    fn size(&self) -> usize {
+        match self {
+            Self::Answered(result) => result.as_bytes().len(),
+            Self::Refused(error) => error.raw().as_bytes().len(),
+            Self::Failed(_) | Self::Cancelled | Self::TimedOut { .. } | Self::HandedOff(_) => 0,
+        }
+    }
+
     /// Outcome of an exchange whose end was already read.
     fn already_ended() -> Self {
         Self::Failed(WireError::Ended("the exchange had already ended".to_owned()))
@@ -157,12 +183,17 @@ impl Outcome {
 
 /// Creates the two ends of a new exchange; `unread` bounds the queue of unread events.
 pub fn pair(timeouts: ExchangeTimeouts, unread: usize) -> (Exchange, Feed) {
-    pair_with(timeouts, unread, None)
+    pair_with(timeouts, unread, None, MemoryBudget::default())
 }
 
-/// As [`pair`], with timers from the pool of a connection.
-pub(crate) fn pair_with(timeouts: ExchangeTimeouts, unread: usize, timers: Option<TimerPool>) -> (Exchange, Feed) {
-    let core = Arc::new(Core::new(timeouts, unread));
+/// As [`pair`], with timers from the pool of a connection. Unread events and the outcome are charged to `memory`.
+pub(crate) fn pair_with(
+    timeouts: ExchangeTimeouts,
+    unread: usize,
+    timers: Option<TimerPool>,
+    memory: MemoryBudget,
+) -> (Exchange, Feed) {
+    let core = Arc::new(Core::new(timeouts, unread, memory));
     let source =
         Source::Feed { core: Arc::clone(&core), timer: PooledTimer::new(timers), pending_io: PendingIo::none() };
     (Exchange { source, ended: false }, Feed { core })

@@ -12,12 +12,14 @@
 //! | [`notice`] | notifications outside any exchange |
 //! | [`up`] | connections to servers: accents, era probe, transports |
 //! | [`down`] | serving clients: accents, sessions, transports |
+//! | [`budget`] | the byte budget for what is kept of and for remote parties |
 //! | [`limit`] | bounds on everything a remote party controls |
 //! | [`error`] | errors, with stable codes |
 //!
 //! This crate does not know configuration files, catalogs, policies, SQL or a terminal.
 #![warn(missing_docs)]
 
+pub mod budget;
 pub mod down;
 pub mod error;
 pub mod exchange;

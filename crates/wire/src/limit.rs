@@ -3,6 +3,8 @@
 //! Each bound is a named constant, the default of a field of [`Limits`]. A request that exceeds a bound fails; the
 //! connection stays open where the protocol allows it.
 
+use crate::budget::MemoryBudget;
+
 /// Largest message in bytes. Messages are held in memory.
 pub const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 /// A line longer than this many times the message limit, still without a line break, ends the connection.
@@ -62,6 +64,15 @@ pub const SESSIONS: usize = 4_096;
 /// Legacy sessions of one caller; beyond it the caller's least recently used session is closed.
 pub const SESSIONS_PER_CALLER: usize = 1_024;
 
+/// Largest body of a request to the HTTP downstream, in bytes.
+pub const REQUEST_BODY_BYTES: usize = 4 * 1024 * 1024;
+/// Open connections of one principal, and of one peer address.
+pub const CONNECTIONS: usize = 1_024;
+/// Open connections of one peer address that have not sent a valid key; beyond it the oldest of them is closed.
+pub const CONNECTIONS_WITHOUT_KEY: usize = 64;
+/// Open connections of all peer addresses that have not sent a valid key; beyond it the oldest of them is closed.
+pub const ALL_CONNECTIONS_WITHOUT_KEY: usize = 512;
+
 /// The bounds in force for one connection or one downstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -115,6 +126,12 @@ pub struct Limits {
     pub sessions: usize,
     /// See [`SESSIONS_PER_CALLER`].
     pub sessions_per_caller: usize,
+    /// See [`REQUEST_BODY_BYTES`].
+    pub request_body_bytes: usize,
+    /// See [`CONNECTIONS`].
+    pub connections: usize,
+    /// Budget for everything that is kept of and for remote parties; unlimited by default.
+    pub memory: MemoryBudget,
 }
 
 impl Default for Limits {
@@ -145,6 +162,9 @@ impl Default for Limits {
             parked_calls_per_caller: PARKED_CALLS_PER_CALLER,
             sessions: SESSIONS,
             sessions_per_caller: SESSIONS_PER_CALLER,
+            request_body_bytes: REQUEST_BODY_BYTES,
+            connections: CONNECTIONS,
+            memory: MemoryBudget::default(),
         }
     }
 }

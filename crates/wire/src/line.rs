@@ -20,6 +20,7 @@ use tokio::{
 };
 
 use crate::{
+    budget::{Charge, MemoryBudget},
     error::WireError,
     json::{
         self,
@@ -46,6 +47,8 @@ pub(crate) struct LineReader<R> {
     /// Whether the stream ended without a line break.
     unended: bool,
     limit: usize,
+    /// Charge for a large incomplete line.
+    charge: Charge,
 }
 
 /// One line of the stream.
@@ -95,7 +98,14 @@ enum WriteOutcome {
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(crate) fn new(stream: R, limit: usize) -> Self {
-        Self { stream, buffer: Vec::new(), start: 0, searched: 0, unended: false, limit }
+        let (buffer, charge) = (Vec::new(), Charge::default());
+        Self { stream, buffer, start: 0, searched: 0, unended: false, limit, charge }
+    }
+
+    /// The same reader, whose large incomplete lines are charged to this budget. If that is exhausted, the line is skipped
+    /// like one that is too long.
+    pub(crate) fn charged_to(self, memory: MemoryBudget) -> Self {
+        Self { charge: Charge::empty(memory), ..self }
     }
 
     /// Returns the next line that is not blank; `None` at the end of the stream. [`io::ErrorKind::InvalidData`] means a
@@ -111,7 +121,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 }
                 None => {
                     self.searched = self.buffer.len();
-                    if self.limit < self.buffer.len() - self.start {
+                    let length = self.buffer.len() - self.start;
+                    let charged = if length <= KEPT_BUFFER { 0 } else { length + CHUNK };
+                    if self.limit < length || self.charge.set(charged).is_err() {
                         return self.skim().await;
                     }
                     if self.fill().await? == 0 {

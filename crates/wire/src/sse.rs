@@ -93,6 +93,11 @@ impl SseDecoder {
         Self { line, size: 0, event, limit, after_return: false, at_start: true }
     }
 
+    /// Bytes kept of an event that is not complete.
+    pub(crate) fn incomplete_bytes(&self) -> usize {
+        self.size
+    }
+
     /// Decodes the next chunk; returns the events it completes.
     pub fn push(&mut self, mut chunk: Bytes) -> Result<Vec<SseEvent>, WireError> {
         let mut events = Vec::new();

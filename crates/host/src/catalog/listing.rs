@@ -329,6 +329,7 @@ fn ends_everything(error: &WireError) -> bool {
         | WireError::Vault(_)
         | WireError::Redirect { .. }
         | WireError::Overloaded { .. }
+        | WireError::OverBudget(_)
         | WireError::NoCommonRevision { .. }
         | WireError::Handshake(_) => true,
     }

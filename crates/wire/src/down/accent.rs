@@ -1,6 +1,9 @@
 //! Shared by both accents: detects the era of a request from its metadata, never from its method.
 
-use std::panic::{self, AssertUnwindSafe};
+use std::{
+    panic::{self, AssertUnwindSafe},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -9,6 +12,7 @@ use serde_json::json;
 
 use super::Downstream;
 use crate::{
+    budget::{Charge, MemoryBudget, OverBudget},
     exchange::Request,
     json::Raw,
     message::{BadMessage, Envelope, Id, Problem, RpcError, compose, meta},
@@ -24,7 +28,12 @@ pub(super) struct OutgoingMessage {
     /// HTTP status, if this is the only message of the HTTP response.
     pub(super) status: StatusCode,
     delivery: Delivery,
+    /// Charge for its bytes, released when the last copy of the message is dropped.
+    charge: Option<Arc<Charge>>,
 }
+
+/// Bytes that a connection takes over without waiting for its client to read; their charge need not be held.
+const WRITTEN_AT_ONCE: usize = 16 * 1024;
 
 /// Whether an unread message may be dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +58,7 @@ pub(super) enum RequestKind {
 impl OutgoingMessage {
     /// A notification to the client.
     pub(super) fn notification(bytes: Bytes) -> Self {
-        Self { bytes, is_response: false, status: StatusCode::OK, delivery: Delivery::BestEffort }
+        Self { bytes, is_response: false, status: StatusCode::OK, delivery: Delivery::BestEffort, charge: None }
     }
 
     /// A server request to the client.
@@ -58,12 +67,44 @@ impl OutgoingMessage {
     }
 
     pub(super) fn response(bytes: Bytes) -> Self {
-        Self { bytes, is_response: true, status: StatusCode::OK, delivery: Delivery::Required }
+        Self { bytes, is_response: true, status: StatusCode::OK, delivery: Delivery::Required, charge: None }
     }
 
     /// Whether it may be dropped while there is no reader.
     pub(super) fn is_notification(&self) -> bool {
         self.delivery == Delivery::BestEffort
+    }
+
+    /// The message charged to this budget. If that is exhausted and `make_room` releases nothing: an error instead of a
+    /// response, `None` instead of a notification. A server request is charged where it is kept until its answer.
+    pub(super) fn charged(
+        mut self,
+        memory: &MemoryBudget,
+        id: Option<&Id>,
+        mut make_room: impl FnMut() -> bool,
+    ) -> Option<Self> {
+        if self.charge.is_some() {
+            return Some(self);
+        }
+        loop {
+            match memory.charge(self.bytes.len()) {
+                Ok(charge) => self.charge = Some(Arc::new(charge)),
+                Err(_) if make_room() => continue,
+                Err(_) if self.is_notification() => return None,
+                Err(error) if self.is_response => return Some(Self::error(id, &over_budget(&error), StatusCode::OK)),
+                Err(_) => {}
+            }
+            return Some(self);
+        }
+    }
+
+    /// Its bytes in a frame, for writing. They hold the charge until they are written.
+    pub(super) fn framed(self, frame: impl FnOnce(Bytes) -> Bytes) -> Bytes {
+        let bytes = frame(self.bytes);
+        match self.charge {
+            Some(charge) if WRITTEN_AT_ONCE < bytes.len() => charge.attach(bytes),
+            _ => bytes,
+        }
     }
 
     pub(super) fn error(id: Option<&Id>, error: &RpcError, status: StatusCode) -> Self {
@@ -125,6 +166,11 @@ pub(super) fn tool_error(text: &str) -> Raw {
 /// Progress token of the request, byte for byte.
 pub(super) fn progress_token(envelope: &Envelope) -> Option<Raw> {
     envelope.meta_value(meta::PROGRESS_TOKEN)
+}
+
+/// Refuses what does not fit into the byte budget.
+pub(super) fn over_budget(error: &OverBudget) -> RpcError {
+    RpcError::new(RpcError::INTERNAL, &error.to_string())
 }
 
 /// Refuses a request whose id is in use.

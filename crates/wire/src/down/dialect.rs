@@ -123,6 +123,16 @@ pub(super) fn result(revision: Revision, method: &str, result: &Raw) -> Vec<Edit
     edits
 }
 
+/// An item of a list, named by its member of the result, for a client of this revision; `None` if it need not change.
+pub(super) fn list_item(revision: Revision, member: &str, item: &Raw) -> Option<Raw> {
+    let missing = missing(revision);
+    match member {
+        "tools" => definition::tool(missing, item),
+        "prompts" => definition::prompt(missing, item),
+        _ => definition::item(missing, item),
+    }
+}
+
 /// Server information without the members that this revision lacks.
 pub(super) fn info(revision: Revision, info: &Raw) -> Raw {
     let missing: &[&str] = match revision {

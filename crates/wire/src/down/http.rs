@@ -218,7 +218,7 @@ impl HttpDownstream {
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (parts, text) = match self.body(request).await {
+        let (parts, text) = match self.body(request, principal).await {
             Ok(read) => read,
             Err(refusal) => return refusal,
         };
@@ -234,7 +234,11 @@ impl HttpDownstream {
     }
 
     /// Reads the whole body of a POST; refuses one that is not JSON, too large or too slow.
-    async fn body<B>(&self, request: Request<B>) -> Result<(http::request::Parts, Bytes), Response<ResponseBody>>
+    async fn body<B>(
+        &self,
+        request: Request<B>,
+        principal: &str,
+    ) -> Result<(http::request::Parts, Bytes), Response<ResponseBody>>
     where
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -247,9 +251,11 @@ impl HttpDownstream {
             ));
         }
         let (parts, body) = request.into_parts();
-        let limit = self.downstream.options.limits.message_bytes;
+        let limits = &self.downstream.options.limits;
+        let (limit, memory) =
+            (limits.request_body_bytes.min(limits.message_bytes), limits.memory.of_principal(principal));
         let body = pin!(body);
-        let mut reading = pin!(RequestBody::new(body).whole(limit));
+        let mut reading = pin!(RequestBody::new(body).whole(limit, &memory));
         // The body nearly always arrives with the headers; then no timer is needed.
         let read = match poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await {
             Poll::Ready(read) => Ok(read),
@@ -260,6 +266,10 @@ impl HttpDownstream {
             Ok(Ok(body)) => Ok((parts, body)),
             Ok(Err(BodyError::TooLarge)) => {
                 Err(responses::refusal(&responses::bad(Problem::TooLarge { limit }), StatusCode::PAYLOAD_TOO_LARGE))
+            }
+            Ok(Err(BodyError::OverBudget(error))) => {
+                let error = compose::error(None, &accent::over_budget(&error));
+                Err(responses::json(StatusCode::SERVICE_UNAVAILABLE, error))
             }
             Ok(Err(BodyError::Incomplete)) => {
                 Err(responses::plain(StatusCode::BAD_REQUEST, "the request body is incomplete"))

@@ -53,7 +53,7 @@ enum Source {
 }
 
 impl LegacyReply {
-    /// Starts to answer a request of a session.
+    /// Starts to answer a request of a session; returns the response if it is known at once.
     pub(super) fn begin(session: &Arc<DownstreamSession>, envelope: &Envelope) -> Result<Self, OutgoingMessage> {
         accent::catch_panic(|| Self::start(session, envelope))
             .unwrap_or_else(|error| Err(OutgoingMessage::error(envelope.id(), &error, StatusCode::OK)))
@@ -79,6 +79,9 @@ impl LegacyReply {
             Source::Here(Box::pin(subscribed.map_ok_or_else(Outcome::Refused, Outcome::Answered)))
         } else {
             let request = session::neutral(session, envelope).map_err(refuse)?;
+            if let Some(page) = session.prepared_page(&request) {
+                return Err(OutgoingMessage::response(page.stateful_response(&id)));
+            }
             match session.about_tasks(&request).transpose().map_err(refuse)? {
                 None => Source::Exchange(session.open(request)),
                 Some(SessionTaskReply::Once(answer)) => Source::Here(answer),
@@ -124,12 +127,17 @@ impl LegacyReply {
 
     /// The next message; `None` after the response.
     pub(super) async fn next(&mut self) -> Option<OutgoingMessage> {
-        match accent::catch_panic_async(self.poll_next()).await {
-            Ok(message) => message,
-            Err(error) => {
-                self.source = Source::Nothing;
-                self.outgoing.clear();
-                Some(self.refused(&error))
+        loop {
+            let message = match accent::catch_panic_async(self.poll_next()).await {
+                Ok(message) => message?,
+                Err(error) => {
+                    self.source = Source::Nothing;
+                    self.outgoing.clear();
+                    self.refused(&error)
+                }
+            };
+            if let Some(message) = self.session.charged(message, Some(&self.id)) {
+                return Some(message);
             }
         }
     }

@@ -127,6 +127,7 @@ impl ModernReply {
         }
         request.capabilities = Some(caller.capabilities.clone());
         request.log_level = level;
+        request.memory = downstream.options.limits.memory.of_principal(principal);
         tasks::allow(downstream, &caller, &mut request);
         let mut reply = Self {
             downstream: Arc::clone(downstream),
@@ -149,12 +150,17 @@ impl ModernReply {
 
     /// The next message; `None` after the response.
     pub(super) async fn next(&mut self) -> Option<OutgoingMessage> {
-        match accent::catch_panic_async(self.poll_next()).await {
-            Ok(message) => message,
-            Err(error) => {
-                self.source = Source::Nothing;
-                self.outgoing.clear();
-                Some(OutgoingMessage::error(Some(&self.id), &error, StatusCode::OK))
+        loop {
+            let message = match accent::catch_panic_async(self.poll_next()).await {
+                Ok(message) => message?,
+                Err(error) => {
+                    self.source = Source::Nothing;
+                    self.outgoing.clear();
+                    OutgoingMessage::error(Some(&self.id), &error, StatusCode::OK)
+                }
+            };
+            if let Some(message) = message.charged(&self.request.memory, Some(&self.id), || false) {
+                return Some(message);
             }
         }
     }
@@ -216,10 +222,17 @@ impl ModernReply {
                 self.source = Source::Here(tasks::stateless(&self.downstream, &self.caller, &self.request, responses)?);
             }
             (_, Some(state)) => self.resume_with(state, responses)?,
-            (_, None) => {
-                self.request.answers = responses.cloned();
-                self.open_exchange();
-            }
+            (_, None) => match self.downstream.service.prepared_page(&self.request, &self.caller) {
+                Some(page) => {
+                    let edits = vec![Edit::Add("resultType", Raw::of("complete")), self.server_info_in(None)];
+                    let response = page.stateless_response(&self.id, edits);
+                    self.outgoing.push_back(OutgoingMessage::response(response));
+                }
+                None => {
+                    self.request.answers = responses.cloned();
+                    self.open_exchange();
+                }
+            },
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! One session: the client of the handshake, its open server requests, requests in progress, subscriptions and streams.
 
 mod in_flight;
+mod standing_requests;
 mod streams;
 
 use std::{
@@ -25,13 +26,14 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 pub(super) use self::in_flight::InFlightRequest;
 use self::{in_flight::InFlightRequests, streams::SessionStreams};
 use super::{
-    AllowedServerRequests, Caller, Downstream,
+    AllowedServerRequests, Caller, Downstream, ListPage,
     accent::{self, OutgoingMessage},
     dialect,
     stream::{SessionStream, StreamLimits, StreamReader, StreamWriter},
     tasks::{self, SessionTaskReply},
 };
 use crate::{
+    budget::MemoryBudget,
     exchange::{Answer, LogLevel, Request},
     json::{JsonKind, Raw},
     message::{
@@ -48,6 +50,8 @@ use crate::{
 pub(super) struct DownstreamSession {
     pub(super) caller: Caller,
     downstream: Arc<Downstream>,
+    /// Budget of its principal.
+    pub(super) memory: MemoryBudget,
     next_request: AtomicU64,
     // Nothing awaits under these locks.
     level: Arc<Mutex<Option<LogLevel>>>,
@@ -117,7 +121,8 @@ impl DownstreamSession {
     fn new(downstream: &Arc<Downstream>, caller: Caller) -> Arc<Self> {
         let limits = &downstream.options.limits;
         let stream_limits = StreamLimits { events: limits.stream_events, bytes: limits.stream_bytes };
-        let (standing, writer) = SessionStream::new(0, stream_limits);
+        let memory = limits.memory.of_principal(&caller.principal);
+        let (standing, writer) = SessionStream::new(0, stream_limits, memory.clone());
         Arc::new(Self {
             caller,
             downstream: Arc::clone(downstream),
@@ -130,7 +135,8 @@ impl DownstreamSession {
             list_changes: Mutex::default(),
             standing,
             standing_writer: Mutex::new(Some(writer)),
-            streams: Mutex::new(SessionStreams::new(stream_limits)),
+            streams: Mutex::new(SessionStreams::new(stream_limits, memory.clone())),
+            memory,
             used: Mutex::new(Instant::now()),
         })
     }
@@ -176,6 +182,17 @@ impl DownstreamSession {
         self.downstream.service.open(request, &self.caller)
     }
 
+    /// The prepared page of a list request, if the service has one.
+    pub(super) fn prepared_page(&self, request: &Request) -> Option<ListPage> {
+        self.downstream.service.prepared_page(request, &self.caller)
+    }
+
+    /// A message to the client, charged to its budget; see [`OutgoingMessage::charged`]. Finished streams that are only
+    /// kept to be resumed make room first.
+    pub(super) fn charged(&self, message: OutgoingMessage, id: Option<&Id>) -> Option<OutgoingMessage> {
+        message.charged(&self.memory, id, || self.streams.lock().forget_oldest())
+    }
+
     /// Resumes the stream after this event id; `None` if it is gone.
     pub(super) fn resume(&self, last: &str) -> Option<StreamReader> {
         let (name, number) = last.split_once('-')?;
@@ -217,7 +234,11 @@ impl DownstreamSession {
     pub(super) fn take(self: &Arc<Self>, envelope: &Envelope) {
         match envelope.method() {
             "notifications/cancelled" => self.cancel(envelope.params().as_ref()),
-            "notifications/initialized" => self.subscribe_to_lists(),
+            "notifications/initialized" => {
+                self.subscribe_to_lists();
+                self.announce_to_service();
+            }
+            "notifications/roots/list_changed" => self.forward_roots_changed(),
             _ => self.take_answer(envelope),
         }
     }
@@ -377,6 +398,7 @@ pub(super) fn neutral(session: &DownstreamSession, envelope: &Envelope) -> Resul
     let mut request = accent::neutral(envelope)?;
     request.capabilities = Some(session.caller.capabilities.clone());
     request.log_level = *session.level.lock();
+    request.memory = session.memory.clone();
     request.default_log_level = session.downstream.options.default_log_level;
     tasks::allow(&session.downstream, &session.caller, &mut request);
     Ok(request)

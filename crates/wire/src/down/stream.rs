@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::accent::OutgoingMessage;
+use crate::budget::MemoryBudget;
 
 /// One event stream with at most one reader.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(super) struct SessionStream {
     /// Number of the stream, unique within its session.
     pub(super) name: u64,
     limits: StreamLimits,
+    /// Charged for notifications that are not charged yet.
+    memory: MemoryBudget,
     // Nothing awaits under this lock.
     state: Mutex<State>,
 }
@@ -72,9 +75,9 @@ pub(super) struct StreamReader {
 
 impl SessionStream {
     /// A stream and its first writer.
-    pub(super) fn new(name: u64, limits: StreamLimits) -> (Arc<Self>, StreamWriter) {
+    pub(super) fn new(name: u64, limits: StreamLimits, memory: MemoryBudget) -> (Arc<Self>, StreamWriter) {
         let state = State { writers: 1, reader_left: Some(Instant::now()), ..State::default() };
-        let stream = Arc::new(Self { name, limits, state: Mutex::new(state) });
+        let stream = Arc::new(Self { name, limits, memory, state: Mutex::new(state) });
         (Arc::clone(&stream), StreamWriter(stream))
     }
 
@@ -165,17 +168,24 @@ impl StreamWriter {
     /// Sends a message as soon as there is space.
     pub(super) async fn send(&self, message: OutgoingMessage) {
         poll_fn(|context| self.poll_space(context)).await;
+        let Some(message) = self.charged(message) else { return };
         self.0.state.lock().push(message, self.0.limits);
     }
 
     /// Sends a message if there is space now.
     pub(super) fn try_send(&self, message: OutgoingMessage) -> bool {
+        let Some(message) = self.charged(message) else { return false };
         let mut state = self.0.state.lock();
         let room = state.reader.is_none() || !state.is_full(self.0.limits, state.unread);
         if room {
             state.push(message, self.0.limits);
         }
         room
+    }
+
+    /// A message with its charge; `None` if it is a notification for which the byte budget has no space.
+    fn charged(&self, message: OutgoingMessage) -> Option<OutgoingMessage> {
+        if message.is_notification() { message.charged(&self.0.memory, None, || false) } else { Some(message) }
     }
 
     /// Resolves when there was no reader for this long.
@@ -274,7 +284,7 @@ mod tests {
 
     use bytes::Bytes;
 
-    use super::{SessionStream, StreamLimits, StreamReader};
+    use super::{MemoryBudget, SessionStream, StreamLimits, StreamReader};
     use crate::down::accent::OutgoingMessage;
 
     const LIMITS: StreamLimits = StreamLimits { events: 3, bytes: 1_000 };
@@ -293,7 +303,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn kept_events_can_be_read_again() {
-        let (stream, writer) = SessionStream::new(1, LIMITS);
+        let (stream, writer) = SessionStream::new(1, LIMITS, MemoryBudget::default());
         let reader = stream.read().unwrap();
         for text in ["a", "b", "c", "d", "e"] {
             writer.send(note(text)).await;
@@ -309,7 +319,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn without_a_reader_old_notifications_are_dropped_and_responses_are_not() {
-        let (stream, writer) = SessionStream::new(1, LIMITS);
+        let (stream, writer) = SessionStream::new(1, LIMITS, MemoryBudget::default());
         writer.send(note("a")).await;
         writer.send(OutgoingMessage::response(Bytes::from("{}"))).await;
         for text in ["b", "b", "c", "d", "e"] {
@@ -320,7 +330,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slow_reader_makes_writers_wait_until_it_leaves() {
-        let (stream, writer) = SessionStream::new(1, LIMITS);
+        let (stream, writer) = SessionStream::new(1, LIMITS, MemoryBudget::default());
         let reader = stream.read().unwrap();
         for text in ["a", "b", "c"] {
             writer.send(note(text)).await;

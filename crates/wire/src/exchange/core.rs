@@ -2,6 +2,8 @@
 //!
 //! Pushing an event never waits, so that one slow caller cannot block a connection that serves others: if the queue is
 //! full, the oldest progress or log event is dropped and counted. Server requests and the outcome are never dropped.
+//! The content of unread events is charged to the byte budget; if that is exhausted, the oldest events make room, and
+//! then a server request is left unanswered and a result is replaced by a failure.
 
 use std::{
     collections::VecDeque,
@@ -18,7 +20,10 @@ use super::{
     Answer, ExchangeEvent, ExchangeTimeouts, Outcome, ServerRequest, ServerRequestDetails, ServerRequestId,
     timeouts::ExchangeClock,
 };
-use crate::error::TimeoutKind;
+use crate::{
+    budget::{Charge, MemoryBudget, OverBudget},
+    error::TimeoutKind,
+};
 
 type OnCancel = Box<dyn FnOnce(&str) + Send>;
 
@@ -26,10 +31,13 @@ pub(super) struct Core {
     // No await and no callback under this lock.
     state: Mutex<State>,
     unread: usize,
+    memory: MemoryBudget,
 }
 
 struct State {
     queue: VecDeque<ExchangeEvent>,
+    /// Charge for the queue and the outcome.
+    charge: Charge,
     /// The outcome, delivered after everything in the queue.
     end: Option<Outcome>,
     clock: ExchangeClock,
@@ -46,9 +54,10 @@ struct State {
 }
 
 impl Core {
-    pub(super) fn new(timeouts: ExchangeTimeouts, unread: usize) -> Self {
+    pub(super) fn new(timeouts: ExchangeTimeouts, unread: usize, memory: MemoryBudget) -> Self {
         let state = State {
             queue: VecDeque::new(),
+            charge: Charge::empty(memory.clone()),
             end: None,
             clock: ExchangeClock::new(timeouts),
             caller: None,
@@ -60,7 +69,7 @@ impl Core {
             left: false,
             gone: false,
         };
-        Self { state: Mutex::new(state), unread }
+        Self { state: Mutex::new(state), unread, memory }
     }
 
     /// Returns the next event. Without one, registers the caller's waker and returns the timeout that expires first.
@@ -70,9 +79,11 @@ impl Core {
     ) -> Result<ExchangeEvent, Option<(Instant, TimeoutKind, Duration)>> {
         let mut state = self.state.lock();
         if let Some(event) = state.queue.pop_front() {
+            state.charge.shrink(event.size());
             return Ok(event);
         }
         if let Some(outcome) = state.end.take() {
+            state.charge.shrink(outcome.size());
             return Ok(ExchangeEvent::Ended(outcome));
         }
         store_waker(&mut state.caller, context);
@@ -97,12 +108,11 @@ impl Core {
         }
         state.clock.record_activity();
         if self.unread <= state.queue.len() {
-            let droppable =
-                |queued: &ExchangeEvent| matches!(queued, ExchangeEvent::Progress(_) | ExchangeEvent::Log(_));
-            if let Some(oldest) = state.queue.iter().position(droppable) {
-                state.queue.remove(oldest);
-                state.missed += 1;
-            }
+            state.drop_oldest();
+        }
+        if state.make_room(event.size()).is_err() {
+            state.missed += 1;
+            return;
         }
         state.queue.push_back(event);
         wake(state.caller.take());
@@ -110,11 +120,14 @@ impl Core {
 
     pub(super) fn ask(self: &Arc<Self>, details: ServerRequestDetails) -> oneshot::Receiver<Answer> {
         let (sender, receiver) = oneshot::channel();
-        let request = ServerRequest::new(details, Arc::clone(self), sender);
+        let size = details.params.as_ref().map_or(0, |params| params.as_bytes().len());
+        let charge = self.memory.charge(size);
+        let over_budget = charge.is_err();
+        let request = ServerRequest::new(details, Arc::clone(self), sender, charge.unwrap_or_default());
         let mut state = self.state.lock();
         state.open_server_requests.push(request.details.id);
         state.clock.pause();
-        if state.ended || state.left {
+        if state.ended || state.left || over_budget {
             drop(state);
             drop(request);
             return receiver;
@@ -142,6 +155,10 @@ impl Core {
         }
         state.ended = true;
         let on_cancel = state.on_cancel.take();
+        let outcome = match state.make_room(outcome.size()) {
+            Ok(()) => outcome,
+            Err(error) => Outcome::Failed(error.into()),
+        };
         state.end = Some(outcome);
         let caller = state.caller.take();
         drop(state);
@@ -194,6 +211,7 @@ impl Core {
             (state.left, state.ended, state.gone) = (true, true, true);
             wake(state.feeder.take());
             let unread = (std::mem::take(&mut state.queue), state.end.take());
+            state.charge = Charge::default();
             (unread, state.on_cancel.take().filter(|_| unended))
         };
         // Outside the lock: dropping an unanswered server request locks this core.
@@ -240,6 +258,27 @@ impl Core {
 
     pub(super) fn missed(&self) -> u64 {
         self.state.lock().missed
+    }
+}
+
+impl State {
+    /// Drops the oldest progress or log event; returns whether there was one.
+    fn drop_oldest(&mut self) -> bool {
+        let oldest = self.queue.iter().position(ExchangeEvent::is_droppable);
+        let Some(event) = oldest.and_then(|oldest| self.queue.remove(oldest)) else { return false };
+        self.charge.shrink(event.size());
+        self.missed += 1;
+        true
+    }
+
+    /// Charges `size` bytes; drops the oldest events if the budget is exhausted.
+    fn make_room(&mut self, size: usize) -> Result<(), OverBudget> {
+        loop {
+            match self.charge.grow(size) {
+                Err(_) if self.drop_oldest() => {}
+                charged => return charged,
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{borrow::Cow, fmt, str::FromStr, time::Duration};
 
 use crate::{
+    budget::MemoryBudget,
     json::Raw,
     message::{
         ClientCapabilities, ParamsSummary, RequestProblem, meta, refuse_ambiguity,
@@ -28,6 +29,8 @@ pub struct Request {
     pub answers: Option<Raw>,
     /// Whether the server may answer with a task.
     pub handover: Handover,
+    /// Budget of the caller, charged for unread events and the result in addition to that of the connection.
+    pub memory: MemoryBudget,
 }
 
 /// Whether a request may be answered with a task.
@@ -101,6 +104,7 @@ impl Request {
             capabilities: None,
             answers: None,
             handover,
+            memory: MemoryBudget::default(),
         }
     }
 

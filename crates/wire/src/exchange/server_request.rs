@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use tokio::sync::oneshot;
 
 use super::core::Core;
-use crate::{json::Raw, message::RpcError};
+use crate::{budget::Charge, json::Raw, message::RpcError};
 
 /// A server request that can be answered once. If dropped, it is answered with [`Answer::Unavailable`].
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub struct ServerRequest {
     /// Method, params and id of the request.
     pub details: ServerRequestDetails,
     responder: Option<Responder>,
+    /// Charge for its params, as long as it is unanswered.
+    _charge: Charge,
 }
 
 /// Content of a server request.
@@ -62,8 +64,13 @@ struct Responder {
 // === impl ServerRequest ===
 
 impl ServerRequest {
-    pub(super) fn new(details: ServerRequestDetails, core: Arc<Core>, sender: oneshot::Sender<Answer>) -> Self {
-        Self { details, responder: Some(Responder { core: Some(core), sender }) }
+    pub(super) fn new(
+        details: ServerRequestDetails,
+        core: Arc<Core>,
+        sender: oneshot::Sender<Answer>,
+        charge: Charge,
+    ) -> Self {
+        Self { details, responder: Some(Responder { core: Some(core), sender }), _charge: charge }
     }
 
     /// Answers the request; the timeouts of the exchange run again.

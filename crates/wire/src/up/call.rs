@@ -70,7 +70,9 @@ pub(crate) fn start_in_new_session(router: &Arc<Router>, request: Request, timeo
 }
 
 fn begin(router: &Arc<Router>, request: Request, timeouts: ExchangeTimeouts, used: UsedRetries) -> Exchange {
-    let (exchange, feed) = exchange::pair_with(timeouts, router.limits.unread_events, Some(router.timers.clone()));
+    let (unread, timers) = (router.limits.unread_events, router.timers.clone());
+    let memory = router.limits.memory.and(&request.memory);
+    let (exchange, feed) = exchange::pair_with(timeouts, unread, Some(timers), memory);
     let call = Arc::new_cyclic(|me: &Weak<Call>| {
         let (me, router) = (me.clone(), Arc::downgrade(router));
         feed.when_cancelled(move |reason| {

@@ -91,7 +91,8 @@ impl Transport for StdioTransport {
             let streams = self.streams.open().await?;
             let process: Option<Arc<dyn ProcessHandle>> = streams.process.map(Arc::from);
             let (writer, writing) = LineWriter::new(streams.write, self.limits.unsent_bytes);
-            let reader = LineReader::new(streams.read, self.limits.message_bytes);
+            let reader =
+                LineReader::new(streams.read, self.limits.message_bytes).charged_to(self.limits.memory.clone());
             let reading = read(reader, Arc::clone(&sink), process.clone(), self.limits.message_bytes);
             let runtime = tokio::runtime::Handle::current();
             let reading = AbortOnDropHandle::new(runtime.spawn(reading));

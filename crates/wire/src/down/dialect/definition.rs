@@ -20,7 +20,7 @@ pub(super) fn items(missing: &MissingFeatures, result: &Raw, list: &'static str)
     if !mentions(missing.item, result) {
         return None;
     }
-    let items = each(&result.get(list)?, |item| without(item, &removals(missing.item, item)))?;
+    let items = each(&result.get(list)?, |item| self::item(missing, item))?;
     Some(Edit::Set(list, items))
 }
 
@@ -29,15 +29,24 @@ pub(super) fn prompts(missing: &MissingFeatures, result: &Raw) -> Option<Edit<'s
     if !mentions(missing.item, result) {
         return None;
     }
-    let prompts = each(&result.get("prompts")?, |prompt| {
-        let mut edits = removals(missing.item, prompt);
-        edits.extend(items(missing, prompt, "arguments"));
-        without(prompt, &edits)
-    })?;
+    let prompts = each(&result.get("prompts")?, |prompt| self::prompt(missing, prompt))?;
     Some(Edit::Set("prompts", prompts))
 }
 
-fn tool(missing: &MissingFeatures, tool: &Raw) -> Option<Raw> {
+/// A listed item that is neither a tool nor a prompt; `None` if it need not change.
+pub(super) fn item(missing: &MissingFeatures, item: &Raw) -> Option<Raw> {
+    without(item, &removals(missing.item, item))
+}
+
+/// A listed prompt; `None` if it need not change.
+pub(super) fn prompt(missing: &MissingFeatures, prompt: &Raw) -> Option<Raw> {
+    let mut edits = removals(missing.item, prompt);
+    edits.extend(items(missing, prompt, "arguments"));
+    without(prompt, &edits)
+}
+
+/// A listed tool; `None` if it need not change.
+pub(super) fn tool(missing: &MissingFeatures, tool: &Raw) -> Option<Raw> {
     let mut edits = Vec::new();
     for (key, value) in present(tool, &["inputSchema", "outputSchema"], &[]) {
         match (key, missing.structure) {

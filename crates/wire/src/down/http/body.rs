@@ -120,14 +120,14 @@ impl Body for ResponseBody {
             },
             Kind::Whole(message) => return Poll::Ready(message.take().map(|message| Ok(Frame::data(message)))),
             Kind::Events { first, rest, alive } => match first.take() {
-                Some(message) => (Poll::Ready(Some(sse::encode(message.bytes))), alive),
+                Some(message) => (Poll::Ready(Some(message.framed(sse::encode))), alive),
                 None => {
-                    (rest.poll_recv(context).map(|message| message.map(|message| sse::encode(message.bytes))), alive)
+                    (rest.poll_recv(context).map(|message| message.map(|message| message.framed(sse::encode))), alive)
                 }
             },
             Kind::HttpSse { endpoint, reader, alive, .. } => match endpoint.take() {
                 Some(endpoint) => (Poll::Ready(Some(endpoint)), alive),
-                None => (reader.poll_next(context).map(|event| event.map(|it| sse::encode(it.message.bytes))), alive),
+                None => (reader.poll_next(context).map(|event| event.map(|it| it.message.framed(sse::encode))), alive),
             },
             Kind::Stream { session, reader, begun, alive } if !*begun => {
                 *begun = true;
@@ -139,9 +139,12 @@ impl Body for ResponseBody {
                 (Poll::Ready(Some(opening)), alive)
             }
             Kind::Stream { session, reader, alive, .. } => match reader.poll_next(context) {
-                Poll::Ready(Some(StreamEvent { number, message })) => {
-                    (Poll::Ready(Some(sse::encode_with_id(&event_id(reader, number + 1), message.bytes))), alive)
-                }
+                Poll::Ready(Some(StreamEvent { number, message })) => (
+                    Poll::Ready(Some(
+                        message.framed(|bytes| sse::encode_with_id(&event_id(reader, number + 1), bytes)),
+                    )),
+                    alive,
+                ),
                 Poll::Ready(None) => {
                     if reader.stream().is_finished() {
                         session.streams.lock().finished_reading(reader.stream());

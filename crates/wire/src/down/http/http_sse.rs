@@ -81,7 +81,7 @@ impl HttpDownstream {
     fn open_sse_stream(&self, principal: Arc<str>, messages: &str) -> Response<ResponseBody> {
         let limits = &self.downstream.options.limits;
         let stream_limits = StreamLimits { events: limits.stream_events, bytes: limits.stream_bytes };
-        let (stream, writer) = SessionStream::new(0, stream_limits);
+        let (stream, writer) = SessionStream::new(0, stream_limits, limits.memory.of_principal(&principal));
         let Ok(name) = seal::random_token() else { return responses::empty(StatusCode::INTERNAL_SERVER_ERROR) };
         let endpoint = sse::encode_endpoint(&format!("{messages}?session={name}"));
         let mut open = self.sse_sessions.open.lock();
@@ -112,7 +112,7 @@ impl HttpDownstream {
         let Some(sse_session) = sse_session.filter(|sse_session| sse_session.principal == *principal) else {
             return responses::plain(StatusCode::NOT_FOUND, "session not found; open a new stream");
         };
-        let (_, text) = match self.body(request).await {
+        let (_, text) = match self.body(request, principal).await {
             Ok(read) => read,
             Err(refusal) => return refusal,
         };

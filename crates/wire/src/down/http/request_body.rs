@@ -3,13 +3,21 @@
 use std::{
     future::poll_fn,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use crate::{pieces::Pieces, quiet::suppress_wakes};
+use crate::{
+    budget::{MemoryBudget, OverBudget},
+    pieces::Pieces,
+    quiet::suppress_wakes,
+};
+
+/// A complete body of at most this many bytes is not charged; the number of concurrent requests bounds these.
+const UNCHARGED: usize = 16 * 1024;
 
 /// A body that wakes its connection only while more data is to come.
 pub(super) struct RequestBody<B> {
@@ -22,6 +30,8 @@ pub(super) struct RequestBody<B> {
 pub(super) enum BodyError {
     /// Longer than the limit.
     TooLarge,
+    /// The byte budget is exhausted.
+    OverBudget(OverBudget),
     /// The connection failed, or the length is not the announced one.
     Incomplete,
 }
@@ -33,18 +43,24 @@ impl<B> RequestBody<B> {
 }
 
 impl<B: Body<Data = Bytes> + Unpin> RequestBody<B> {
-    /// Reads the whole body, within a limit. A body of one piece is not copied.
-    pub(super) async fn whole(mut self, limit: usize) -> Result<Bytes, BodyError> {
+    /// Reads the whole body, within a limit. A body of one piece is not copied. Its bytes hold their charge as long as a
+    /// part of them is in use.
+    pub(super) async fn whole(mut self, limit: usize, memory: &MemoryBudget) -> Result<Bytes, BodyError> {
         let Some(first) = self.piece(limit).await? else { return Ok(Bytes::new()) };
-        if self.is_end_stream() {
+        if self.is_end_stream() && first.len() <= UNCHARGED {
             return Ok(first);
+        }
+        let mut charge = memory.charge(first.len()).map_err(BodyError::OverBudget)?;
+        if self.is_end_stream() {
+            return Ok(Arc::new(charge).attach(first));
         }
         let mut pieces = Pieces::default();
         pieces.push(first);
         while let Some(piece) = self.piece(limit - pieces.len()).await? {
+            charge.grow(piece.len()).map_err(BodyError::OverBudget)?;
             pieces.push(piece);
         }
-        Ok(pieces.whole())
+        Ok(Arc::new(charge).attach(pieces.whole()))
     }
 
     /// Reads the next piece, at most `limit` bytes.
@@ -103,12 +119,15 @@ mod tests {
     use http_body_util::{Full, StreamBody};
     use hyper::body::Frame;
 
-    use super::{BodyError, RequestBody};
+    use super::{BodyError, MemoryBudget, RequestBody};
 
     fn pieces(sizes: &[usize], limit: usize) -> Result<Bytes, BodyError> {
         let frames: VecDeque<_> =
             sizes.iter().map(|size| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; *size])))).collect();
-        RequestBody::new(StreamBody::new(futures_util::stream::iter(frames))).whole(limit).now_or_never().unwrap()
+        RequestBody::new(StreamBody::new(futures_util::stream::iter(frames)))
+            .whole(limit, &MemoryBudget::default())
+            .now_or_never()
+            .unwrap()
     }
 
     #[test]
@@ -125,7 +144,11 @@ mod tests {
     #[test]
     fn single_piece_is_not_copied() {
         let body = Bytes::from_static(b"{}");
-        let whole = RequestBody::new(Full::new(body.clone())).whole(2).now_or_never().unwrap().unwrap();
+        let whole = RequestBody::new(Full::new(body.clone()))
+            .whole(2, &MemoryBudget::default())
+            .now_or_never()
+            .unwrap()
+            .unwrap();
         assert_eq!(whole.as_ptr(), body.as_ptr());
     }
 }

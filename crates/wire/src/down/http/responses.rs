@@ -5,7 +5,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 
 use super::ResponseBody;
 use crate::{
-    down::accent,
+    down::accent::{self, OutgoingMessage},
     message::{BadMessage, Problem, compose},
 };
 
@@ -20,6 +20,12 @@ pub(super) fn refusal(problem: &BadMessage, status: StatusCode) -> Response<Resp
 
 pub(super) fn json(status: StatusCode, message: Bytes) -> Response<ResponseBody> {
     respond(status, "application/json", ResponseBody::whole(message))
+}
+
+/// The only message of a response.
+pub(super) fn message(message: OutgoingMessage) -> Response<ResponseBody> {
+    let status = message.status;
+    json(status, message.framed(|bytes| bytes))
 }
 
 pub(super) fn plain(status: StatusCode, text: &'static str) -> Response<ResponseBody> {

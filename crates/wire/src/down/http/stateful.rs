@@ -53,13 +53,13 @@ impl HttpDownstream {
     ) -> Response<ResponseBody> {
         let pending = match PendingRequest::begin(session, envelope) {
             Ok(pending) => pending,
-            Err(message) => return responses::json(message.status, message.bytes),
+            Err(message) => return responses::message(message),
         };
         let mut waited = FirstMessageWait { downstream: self, pending: Some(pending) };
         let first = waited.first().await;
         let Some(pending) = waited.pending.take() else { return responses::empty(StatusCode::NO_CONTENT) };
         match first {
-            FirstMessage::Message(message) if message.is_response => responses::json(message.status, message.bytes),
+            FirstMessage::Message(message) if message.is_response => responses::message(message),
             // A cancelled request has no response.
             FirstMessage::Cancelled => responses::empty(StatusCode::NO_CONTENT),
             FirstMessage::Message(message) => self.stream_of(session, pending, Some(message)),
@@ -224,7 +224,8 @@ impl PendingRequest {
         let id = envelope.id().ok_or_else(|| OutgoingMessage::error(None, &missing_id(), StatusCode::BAD_REQUEST))?;
         let in_flight =
             session.begin_request(id).map_err(|error| OutgoingMessage::error(Some(id), &error, StatusCode::OK))?;
-        let answer = legacy::LegacyReply::begin(session, envelope)?;
+        let charged = |message: OutgoingMessage| session.charged(message.clone(), Some(id)).unwrap_or(message);
+        let answer = legacy::LegacyReply::begin(session, envelope).map_err(charged)?;
         Ok(Self { answer, in_flight })
     }
 }

@@ -21,11 +21,11 @@ impl HttpDownstream {
     ) -> Response<ResponseBody> {
         let mut answer = match modern::ModernReply::begin(&self.downstream, envelope, principal, Some(headers)) {
             Ok(answer) => answer,
-            Err(message) => return responses::json(message.status, message.bytes),
+            Err(message) => return responses::message(message),
         };
         // If this future is dropped here, the request is cancelled.
         let first = match self.first_message(answer.next()).await {
-            Some(Some(message)) if message.is_response => return responses::json(message.status, message.bytes),
+            Some(Some(message)) if message.is_response => return responses::message(message),
             Some(Some(message)) => Some(message),
             Some(None) => return responses::empty(StatusCode::INTERNAL_SERVER_ERROR),
             None => None,

@@ -6,6 +6,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
+    budget::MemoryBudget,
     down::stream::{SessionStream, StreamLimits, StreamWriter},
     limit,
 };
@@ -13,6 +14,7 @@ use crate::{
 #[derive(Debug)]
 pub(in crate::down) struct SessionStreams {
     limits: StreamLimits,
+    memory: MemoryBudget,
     next: u64,
     /// Resumable streams, oldest first.
     known: VecDeque<Arc<SessionStream>>,
@@ -20,15 +22,15 @@ pub(in crate::down) struct SessionStreams {
 
 impl SessionStreams {
     /// No streams except the standing one.
-    pub(super) fn new(limits: StreamLimits) -> Self {
-        Self { limits, next: 1, known: VecDeque::new() }
+    pub(super) fn new(limits: StreamLimits, memory: MemoryBudget) -> Self {
+        Self { limits, memory, next: 1, known: VecDeque::new() }
     }
 
     /// Creates a stream that cannot be resumed yet.
     pub(in crate::down) fn begin(&mut self) -> (Arc<SessionStream>, StreamWriter) {
         let name = self.next;
         self.next += 1;
-        SessionStream::new(name, self.limits)
+        SessionStream::new(name, self.limits, self.memory.clone())
     }
 
     /// Makes a stream resumable and evicts the oldest finished ones over the limit.
@@ -40,6 +42,12 @@ impl SessionStreams {
             let Some(oldest) = self.finished().next().map(|one| one.name) else { break };
             self.forget(oldest);
         }
+    }
+
+    /// Forgets the oldest finished stream without a reader; returns whether there was one.
+    pub(super) fn forget_oldest(&mut self) -> bool {
+        let oldest = self.finished().next().map(|one| one.name);
+        oldest.inspect(|oldest| self.forget(*oldest)).is_some()
     }
 
     /// The stream with this name, if it is still kept.
@@ -72,7 +80,7 @@ impl SessionStreams {
 mod tests {
     use bytes::Bytes;
 
-    use super::SessionStreams;
+    use super::{MemoryBudget, SessionStreams};
     use crate::{
         down::{accent::OutgoingMessage, stream::StreamLimits},
         limit,
@@ -80,7 +88,7 @@ mod tests {
 
     #[tokio::test]
     async fn finished_streams_are_kept_up_to_a_limit_and_open_ones_always() {
-        let mut streams = SessionStreams::new(StreamLimits { events: 8, bytes: 1_000 });
+        let mut streams = SessionStreams::new(StreamLimits { events: 8, bytes: 1_000 }, MemoryBudget::default());
         let (open, _writer) = streams.begin();
         streams.announce(&open);
         for _ in 0..2 * limit::KEPT_STREAMS {
@@ -95,7 +103,7 @@ mod tests {
 
     #[tokio::test]
     async fn large_stream_is_forgotten_once_read() {
-        let mut streams = SessionStreams::new(StreamLimits { events: 8, bytes: 1_000 });
+        let mut streams = SessionStreams::new(StreamLimits { events: 8, bytes: 1_000 }, MemoryBudget::default());
         for (size, kept) in [(10, true), (limit::TAKEN_STREAM_BYTES + 1, false)] {
             let (stream, writer) = streams.begin();
             streams.announce(&stream);

@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 use http::{StatusCode, header};
 
 use crate::{
+    budget::{Charge, MemoryBudget},
     error::WireError,
     limit::Limits,
     pieces::Pieces,
@@ -81,7 +82,7 @@ fn content_type(response: &HttpResponse) -> &str {
 /// Reads the events of a stream to its end.
 async fn read_events(sink: &dyn Sink, lane: Lane, response: &mut HttpResponse, limits: &Limits) -> LaneOutcome {
     let mut decoder = SseDecoder::new(limits.event_bytes);
-    let mut broken = BrokenStream::default();
+    let (mut broken, mut charge) = (BrokenStream::default(), Charge::empty(limits.memory.clone()));
     while let Some(chunk) = response.chunk().await {
         let chunk = match chunk {
             Ok(chunk) => chunk,
@@ -94,6 +95,9 @@ async fn read_events(sink: &dyn Sink, lane: Lane, response: &mut HttpResponse, l
             Ok(events) => events,
             Err(error) => return LaneOutcome::Lane(LaneEnd::Failed(error)),
         };
+        if let Err(error) = charge.set(decoder.incomplete_bytes()) {
+            return LaneOutcome::Lane(LaneEnd::Failed(error.into()));
+        }
         for event in events {
             broken.note(&event);
             if let Some(message) = event_message(event)
@@ -125,7 +129,7 @@ pub(super) async fn read_acknowledgement(response: &mut HttpResponse, limits: &L
 
 async fn read_json(sink: &dyn Sink, lane: Lane, response: &mut HttpResponse, limits: &Limits) -> LaneEnd {
     let status = response.status();
-    match collect(response, limits.message_bytes).await {
+    match collect(response, limits.message_bytes, &limits.memory).await {
         Ok(body) if body.is_empty() && status != StatusCode::OK => LaneEnd::Accepted,
         Ok(body) => {
             sink.message(lane, body);
@@ -138,12 +142,12 @@ async fn read_json(sink: &dyn Sink, lane: Lane, response: &mut HttpResponse, lim
 async fn status_end(response: &mut HttpResponse, limits: &Limits) -> LaneEnd {
     let status = response.status();
     // A body that is too long or truncated is ignored.
-    let body = collect(response, limits.message_bytes.min(STATUS_BODY)).await.unwrap_or_default();
+    let body = collect(response, limits.message_bytes.min(STATUS_BODY), &limits.memory).await.unwrap_or_default();
     LaneEnd::Status { status, body }
 }
 
-/// Reads the whole body, up to `limit` bytes.
-async fn collect(response: &mut HttpResponse, limit: usize) -> Result<Bytes, WireError> {
+/// Reads the whole body, up to `limit` bytes. An incomplete body is charged to `memory`.
+async fn collect(response: &mut HttpResponse, limit: usize, memory: &MemoryBudget) -> Result<Bytes, WireError> {
     let too_large = || WireError::TooLarge { what: "message", limit };
     let length = response.size();
     if length.is_some_and(|size| (limit as u64) < size) {
@@ -152,6 +156,7 @@ async fn collect(response: &mut HttpResponse, limit: usize) -> Result<Bytes, Wir
     let length = length.and_then(|size| usize::try_from(size).ok());
     // A large body is read directly into its final buffer.
     if let Some(size) = length.filter(|size| SMALL < *size) {
+        let _charge = memory.charge(size)?;
         let mut whole = BytesMut::with_capacity(size);
         response.rest(&mut whole).await?;
         return Ok(whole.freeze());
@@ -165,11 +170,14 @@ async fn collect(response: &mut HttpResponse, limit: usize) -> Result<Bytes, Wir
         // Copied, so that the read buffer can be reused.
         return Ok(Bytes::copy_from_slice(&first));
     }
-    let mut pieces = Pieces::default();
+    let (mut pieces, mut charge) = (Pieces::default(), memory.charge(first.len())?);
     pieces.push(first);
     while pieces.len() <= limit {
         match response.chunk().await.transpose()? {
-            Some(chunk) => pieces.push(chunk),
+            Some(chunk) => {
+                charge.grow(chunk.len())?;
+                pieces.push(chunk);
+            }
             None => return Ok(pieces.whole()),
         }
     }

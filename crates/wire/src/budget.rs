@@ -1,0 +1,321 @@
+//! The byte budget: what is kept for remote parties is charged to it, in total and to a share per principal and server.
+//!
+//! A [`MemoryBudget`] is a cheap handle that is passed on as a value, in [`crate::limit::Limits`] and in a request. A
+//! [`Charge`] is held by whatever keeps the bytes and is released with it. What happens when a budget is exhausted is
+//! decided where the bytes are kept: a request is refused, a notification dropped, a result replaced by an error.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+/// A budget, and the shares that are charged along with it. Clones charge the same budget. The default is unlimited.
+#[derive(Clone, Default)]
+pub struct MemoryBudget {
+    pool: Option<Arc<Pool>>,
+    principal: Option<Arc<Share>>,
+    server: Option<Arc<Share>>,
+}
+
+/// Bytes charged to a budget; released on drop.
+#[derive(Default)]
+pub struct Charge {
+    budget: MemoryBudget,
+    bytes: usize,
+}
+
+/// The budget, or a share of it, is exhausted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("memory budget exhausted (`limits.memory`): {0}; try again later")]
+pub struct OverBudget(pub Exhausted);
+
+/// Which budget is exhausted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Exhausted {
+    /// The whole budget.
+    Total,
+    /// The share of a principal.
+    Principal,
+    /// The share of a server.
+    Server,
+}
+
+struct Pool {
+    total: Share,
+    /// Limit of the share of each principal and each server.
+    share: usize,
+    refused: AtomicU64,
+    // Nothing awaits under this lock.
+    shares: Mutex<HashMap<(Exhausted, String), Weak<Share>>>,
+}
+
+struct Share {
+    limit: usize,
+    used: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+/// A principal or a server gets at most one part in this many of the whole budget.
+const SHARES: usize = 2;
+
+// === impl MemoryBudget ===
+
+impl MemoryBudget {
+    /// A budget of `total` bytes. A principal and a server may use half of it each.
+    pub fn new(total: usize) -> Self {
+        let (refused, shares) = (AtomicU64::new(0), Mutex::default());
+        let pool = Pool { total: Share::new(total), share: total / SHARES, refused, shares };
+        Self { pool: Some(Arc::new(pool)), principal: None, server: None }
+    }
+
+    /// This budget with the share of a principal.
+    #[must_use]
+    pub fn of_principal(&self, name: &str) -> Self {
+        let principal = self.pool.as_ref().map(|pool| pool.share(Exhausted::Principal, name));
+        Self { principal, ..self.clone() }
+    }
+
+    /// This budget with the share of a server.
+    #[must_use]
+    pub fn of_server(&self, name: &str) -> Self {
+        let server = self.pool.as_ref().map(|pool| pool.share(Exhausted::Server, name));
+        Self { server, ..self.clone() }
+    }
+
+    /// This budget, charged also to the shares of `other`.
+    #[must_use]
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        Self {
+            pool: self.pool.clone().or_else(|| other.pool.clone()),
+            principal: self.principal.clone().or_else(|| other.principal.clone()),
+            server: self.server.clone().or_else(|| other.server.clone()),
+        }
+    }
+
+    /// Charges `bytes`.
+    pub fn charge(&self, bytes: usize) -> Result<Charge, OverBudget> {
+        let mut charge = Charge { budget: self.clone(), bytes: 0 };
+        charge.grow(bytes)?;
+        Ok(charge)
+    }
+
+    /// Charged bytes in total.
+    pub fn used(&self) -> usize {
+        self.pool.as_ref().map_or(0, |pool| pool.total.used.load(Ordering::Relaxed))
+    }
+
+    /// Highest number of charged bytes so far.
+    pub fn peak(&self) -> usize {
+        self.pool.as_ref().map_or(0, |pool| pool.total.peak.load(Ordering::Relaxed))
+    }
+
+    /// Number of charges that were refused.
+    pub fn refused(&self) -> u64 {
+        self.pool.as_ref().map_or(0, |pool| pool.refused.load(Ordering::Relaxed))
+    }
+
+    fn shares(&self) -> impl Iterator<Item = (Exhausted, &Share)> {
+        let total = self.pool.iter().map(|pool| (Exhausted::Total, &pool.total));
+        let principal = self.principal.iter().map(|share| (Exhausted::Principal, &**share));
+        let server = self.server.iter().map(|share| (Exhausted::Server, &**share));
+        principal.chain(server).chain(total)
+    }
+}
+
+impl PartialEq for MemoryBudget {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |one: &Option<Arc<Share>>, other: &Option<Arc<Share>>| match (one, other) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        let pools = match (&self.pool, &other.pool) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        pools && same(&self.principal, &other.principal) && same(&self.server, &other.server)
+    }
+}
+
+impl Eq for MemoryBudget {}
+
+// === impl Charge ===
+
+impl Charge {
+    /// A charge of nothing that can grow.
+    pub(crate) fn empty(budget: MemoryBudget) -> Self {
+        Self { budget, bytes: 0 }
+    }
+
+    /// Charges further bytes; on failure nothing changes.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), OverBudget> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        for (index, (which, share)) in self.budget.shares().enumerate() {
+            if !share.add(bytes) {
+                self.budget.shares().take(index).for_each(|(_, share)| share.remove(bytes));
+                if let Some(pool) = &self.budget.pool {
+                    pool.refused.fetch_add(1, Ordering::Relaxed);
+                }
+                return Err(OverBudget(which));
+            }
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Releases `bytes`, or all that is charged if it is less.
+    pub fn shrink(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.budget.shares().for_each(|(_, share)| share.remove(bytes));
+    }
+
+    /// Makes this a charge of `bytes`; on failure nothing changes.
+    pub(crate) fn set(&mut self, bytes: usize) -> Result<(), OverBudget> {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.grow(more),
+            None => {
+                self.shrink(self.bytes - bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Bytes that hold this charge until the last slice of them is dropped.
+    pub(crate) fn attach(self: Arc<Self>, bytes: Bytes) -> Bytes {
+        struct Held(Bytes, #[expect(dead_code, reason = "released with the bytes")] Arc<Charge>);
+        impl AsRef<[u8]> for Held {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+        if self.bytes == 0 { bytes } else { Bytes::from_owner(Held(bytes, self)) }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.shrink(self.bytes);
+    }
+}
+
+// === impl Pool ===
+
+impl Pool {
+    fn share(&self, kind: Exhausted, name: &str) -> Arc<Share> {
+        let mut shares = self.shares.lock();
+        let key = (kind, name.to_owned());
+        if let Some(share) = shares.get(&key).and_then(Weak::upgrade) {
+            return share;
+        }
+        shares.retain(|_, share| 0 < share.strong_count());
+        let share = Arc::new(Share::new(self.share));
+        shares.insert(key, Arc::downgrade(&share));
+        share
+    }
+}
+
+impl Share {
+    fn new(limit: usize) -> Self {
+        Self { limit, used: AtomicUsize::new(0), peak: AtomicUsize::new(0) }
+    }
+
+    fn add(&self, bytes: usize) -> bool {
+        let after = self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if self.limit < after {
+            self.remove(bytes);
+            return false;
+        }
+        self.peak.fetch_max(after, Ordering::Relaxed);
+        true
+    }
+
+    fn remove(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Display for Exhausted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Total => "all clients together keep too much",
+            Self::Principal => "too much is kept for this client",
+            Self::Server => "too much is kept of this server",
+        })
+    }
+}
+
+impl fmt::Debug for MemoryBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryBudget").field("used", &self.used()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Charge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Charge").field(&self.bytes).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+
+    use super::{Exhausted, MemoryBudget, OverBudget};
+
+    #[test]
+    fn one_principal_gets_a_share_and_leaves_the_rest_to_others() {
+        let budget = MemoryBudget::new(100);
+        let (ada, bob) = (budget.of_principal("ada"), budget.of_principal("bob"));
+        let held = ada.charge(50).unwrap();
+        assert_eq!(ada.charge(1).unwrap_err(), OverBudget(Exhausted::Principal));
+        assert_eq!(budget.of_principal("ada").charge(1).unwrap_err(), OverBudget(Exhausted::Principal), "one share");
+        let more = bob.charge(50).unwrap();
+        assert_eq!(budget.charge(1).unwrap_err(), OverBudget(Exhausted::Total));
+        drop(held);
+        assert_eq!(budget.used(), 50);
+        ada.charge(50).unwrap();
+        drop(more);
+        assert_eq!((budget.used(), budget.peak(), budget.refused()), (0, 100, 3));
+    }
+
+    #[test]
+    fn refused_charge_changes_nothing() {
+        let budget = MemoryBudget::new(100);
+        let both = budget.of_principal("ada").and(&budget.of_server("files"));
+        let _files = budget.of_server("files").charge(40).unwrap();
+        let mut charge = both.charge(10).unwrap();
+        assert_eq!(charge.grow(1).unwrap_err(), OverBudget(Exhausted::Server));
+        charge.shrink(10);
+        budget.of_principal("ada").charge(50).unwrap();
+        assert_eq!(budget.used(), 40);
+    }
+
+    #[test]
+    fn attached_charge_lives_as_long_as_a_slice() {
+        let budget = MemoryBudget::new(100);
+        let bytes = Arc::new(budget.charge(4).unwrap()).attach(Bytes::from_static(b"abcd"));
+        let slice = bytes.slice(1..2);
+        drop(bytes);
+        assert_eq!(budget.used(), 4);
+        drop(slice);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn default_budget_is_unlimited() {
+        let charge = MemoryBudget::default().of_principal("ada").charge(usize::MAX).unwrap();
+        assert_eq!(MemoryBudget::default().used(), 0);
+        drop(charge);
+    }
+}
