@@ -5,6 +5,7 @@
 
 #[path = "../../crates/wire/src"]
 mod wire {
+    pub mod budget;
     pub mod error;
     pub mod header;
     pub mod json;
@@ -14,13 +15,63 @@ mod wire {
     pub mod pieces;
     pub mod revision;
     pub mod sse;
+    pub mod up {
+        pub mod client {
+            mod chunks;
+            mod connection;
+            mod head;
+
+            use std::{future::poll_fn, io};
+
+            use bytes::Bytes;
+            use http::{HeaderMap, HeaderValue, Method, StatusCode};
+
+            use self::{connection::HttpConnection, head::HeadLimits};
+            use super::connector::HttpStream;
+
+            /// A complete response.
+            #[derive(Debug)]
+            pub struct Response {
+                /// Status.
+                pub status: StatusCode,
+                /// Headers.
+                pub headers: HeaderMap,
+                /// Body.
+                pub body: Vec<u8>,
+                /// Whether the connection can be used for another request.
+                pub reusable: bool,
+            }
+
+            /// Sends a request over this stream and reads the response.
+            pub async fn request(stream: HttpStream, body: &'static [u8], headers: usize) -> io::Result<Response> {
+                let limits = HeadLimits { bytes: 64 * 1024, count: headers };
+                let mut connection = HttpConnection::new(stream, limits);
+                let host = HeaderValue::from_static("localhost");
+                connection.begin(&Method::POST, "/", &host, b"", &Bytes::from_static(body));
+                let head = poll_fn(|context| connection.poll_head(context)).await;
+                let head = head.map_err(|failure| io::Error::other(failure.error))?;
+                let mut body = Vec::new();
+                while let Some(piece) = poll_fn(|context| connection.poll_piece(context)).await {
+                    body.extend_from_slice(&piece.map_err(io::Error::other)?);
+                }
+                let reusable = connection.is_reusable();
+                Ok(Response { status: head.status, headers: head.headers, body, reusable })
+            }
+        }
+
+        /// Replaces the connector: a stream in memory.
+        pub mod connector {
+            pub use crate::memory::MemoryStream as HttpStream;
+        }
+    }
 }
 
+pub mod memory;
 pub mod private;
 
 use bytes::Bytes;
 
-pub use wire::{error, header, json, limit, message, revision, sse};
+pub use wire::{budget, error, header, json, limit, message, revision, sse, up};
 pub(crate) use wire::{line, pieces};
 
 /// One input: `text`, and after the first 0xff byte, which no text contains, the parameters of the target.
