@@ -15,7 +15,7 @@ use toolway_host::{Host, call::Caller, event::StateEvent};
 use toolway_wire::{
     down::{
         self, DownstreamOptions, HostedTaskOptions, HostedTasks, SharedCapacity,
-        http::{HostGuard, HttpDownstream, HttpDownstreamOptions, Incoming, Responder, ResponseBody},
+        http::{HostGuard, HttpDownstream, HttpDownstreamOptions, Incoming, PeerConnection, Responder, ResponseBody},
     },
     exchange::LogLevel,
     limit::Limits,
@@ -25,7 +25,7 @@ use toolway_wire::{
 use crate::{
     access::{Access, Client, KeyError},
     records::{KnownStates, Records, metrics::GatewayGauges},
-    service::{HostService, Scope},
+    service::{HostService, PAGE_ITEMS, Scope},
 };
 
 /// Options of a [`Gateway`].
@@ -47,6 +47,8 @@ pub struct GatewayOptions {
     pub answer_within: Duration,
     /// Log level for sessions whose client set none, at servers that log only on request.
     pub default_log_level: Option<LogLevel>,
+    /// Maximum number of items in one page of a list.
+    pub page_size: usize,
 }
 
 /// Whether the HTTP+SSE transport of protocol 2024-11-05 (`/sse` and `/messages`) is served.
@@ -78,6 +80,7 @@ pub struct Gateway {
     /// Cancelled when shutdown begins; downstreams created later drain at once.
     draining: CancellationToken,
     sse: SseTransport,
+    page_size: usize,
 }
 
 /// Why a gateway cannot start.
@@ -116,6 +119,7 @@ impl GatewayOptions {
             sse: SseTransport::Disabled,
             answer_within: DownstreamOptions::default().answer_timeout,
             default_log_level: DownstreamOptions::default().default_log_level,
+            page_size: PAGE_ITEMS,
         }
     }
 }
@@ -145,7 +149,8 @@ impl Gateway {
             Scope::All,
             Arc::clone(&sealer),
             hosted.new_namespace(),
-        );
+        )
+        .with_page_size(options.page_size);
         let all_servers = new_downstream(service, &downstream)?;
         Ok(Arc::new(Self {
             host,
@@ -160,6 +165,7 @@ impl Gateway {
             ending_clients: Mutex::default(),
             draining: CancellationToken::new(),
             sse: options.sse,
+            page_size: options.page_size,
         }))
     }
 
@@ -291,7 +297,8 @@ impl Gateway {
             Scope::One(server.clone()),
             Arc::clone(&self.sealer),
             self.hosted.new_namespace(),
-        );
+        )
+        .with_page_size(self.page_size);
         let downstream = new_downstream(service, &self.downstream)?;
         if self.draining.is_cancelled() {
             downstream.drain();
@@ -313,8 +320,12 @@ impl Gateway {
 }
 
 impl Responder for Gateway {
-    fn respond(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<ResponseBody>> {
-        Box::pin(self.answer(request))
+    fn respond<'a>(
+        &'a self,
+        request: Request<Incoming>,
+        connection: &'a PeerConnection,
+    ) -> BoxFuture<'a, Response<ResponseBody>> {
+        Box::pin(self.answer(request, connection))
     }
 
     fn limits(&self) -> &Limits {

@@ -4,7 +4,9 @@
 //! or a key, and neither delays a caller.
 
 pub mod access_log;
+mod logged_errors;
 pub(crate) mod metrics;
+mod timestamp;
 
 use std::{
     collections::BTreeMap,
@@ -18,23 +20,32 @@ use http::{Method, StatusCode, Uri};
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
+    call::VisibleServers,
+    connection::{Phase, ServerStatus},
     record::{CallLog, CallRecord},
 };
 
 pub use access_log::{AccessLog, LogFormat};
+pub use logged_errors::LoggedErrors;
+pub use timestamp::Timestamp;
 
 use self::{
     access_log::{RefusedRequest, ServerStateChange},
-    metrics::Metrics,
+    metrics::{GatewayGauges, Metrics},
 };
-use crate::{route::Route, view};
+use crate::{access::Client, route::Route, view};
 
 /// Metrics and access log: the call log of a host and the request log of a gateway.
 #[derive(Default)]
 pub struct Records {
     pub(crate) metrics: Metrics,
-    log: Option<AccessLog>,
+    log: Option<Arc<AccessLog>>,
+    errors: Arc<LoggedErrors>,
 }
+
+/// The last state of each server, and since when.
+#[derive(Debug, Default)]
+pub(crate) struct KnownStates(BTreeMap<ServerName, (&'static str, SystemTime)>);
 
 /// An HTTP request that was answered.
 pub(crate) struct CompletedRequest<'a> {
@@ -46,40 +57,56 @@ pub(crate) struct CompletedRequest<'a> {
     pub(crate) took: Duration,
 }
 
-/// How often the states of servers are polled for the access log.
-const SERVER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-
 // === impl Records ===
 
 impl Records {
     /// Metrics, and an access log with a line for each call, refused request and server state change.
-    pub fn with_log(log: AccessLog) -> Self {
-        Self { metrics: Metrics::default(), log: Some(log) }
+    pub fn with_log(log: Arc<AccessLog>) -> Self {
+        Self { log: Some(log), ..Self::default() }
+    }
+
+    /// Includes the errors that the program logs in the metrics.
+    pub fn with_errors(self, errors: Arc<LoggedErrors>) -> Self {
+        Self { errors, ..self }
+    }
+
+    /// Metrics for a client.
+    pub(crate) fn metrics_text(&self, host: &Host, client: &Client, gauges: GatewayGauges) -> String {
+        let mut text = self.metrics.text(host, client, gauges);
+        if client.servers == VisibleServers::All {
+            self.errors.write(&mut text);
+        }
+        text
     }
 
     /// Number of log lines dropped because the queue was full.
     pub(crate) fn lost_lines(&self) -> u64 {
-        self.log.as_ref().map_or(0, AccessLog::lost)
+        self.log.as_ref().map_or(0, |log| log.lost())
     }
 
-    /// Logs each change of a server state; the initial `connecting` is not logged. Polls, because subscribing to host
-    /// events would deliver every call as well.
-    pub(crate) async fn watch_servers(&self, host: &Host) {
+    /// Logs each change of a server state in `servers`; the initial `connecting` is not logged.
+    pub(crate) fn record_states<'a>(
+        &self,
+        known: &mut KnownStates,
+        servers: impl IntoIterator<Item = &'a ServerStatus>,
+    ) {
         let Some(log) = &self.log else { return };
-        let mut known: BTreeMap<ServerName, &'static str> = BTreeMap::new();
-        loop {
-            tokio::time::sleep(SERVER_CHECK_INTERVAL).await;
-            let servers = host.servers();
-            known.retain(|name, _| servers.iter().any(|status| status.server == *name));
-            for status in servers {
-                let state = status.phase.word();
-                let before = known.insert(status.server.clone(), state);
-                if before == Some(state) || (before.is_none() && state == "connecting") {
-                    continue;
-                }
-                let (name, because) = (status.server.to_string(), view::because(&status));
-                log.record_state(ServerStateChange { at: SystemTime::now(), name, state, because });
+        for status in servers {
+            let state = status.phase.word();
+            let before = known.0.get(&status.server).copied();
+            // An event may be older than the snapshot that was read first.
+            if before.is_some_and(|(_, since)| status.since < since) {
+                continue;
             }
+            known.0.insert(status.server.clone(), (state, status.since));
+            let before = before.map(|(state, _)| state);
+            if before == Some(state) || (before.is_none() && state == "connecting") {
+                continue;
+            }
+            // A server is ready before it has listed its tools.
+            let because = view::because(status).filter(|_| status.phase != Phase::Ready);
+            let name = status.server.to_string();
+            log.record_state(ServerStateChange { at: SystemTime::now(), name, state, because });
         }
     }
 
@@ -96,6 +123,18 @@ impl Records {
             status: request.status.as_u16(),
             took: request.took,
         });
+    }
+}
+
+impl KnownStates {
+    /// Forgets a removed server.
+    pub(crate) fn remove(&mut self, server: &ServerName) {
+        self.0.remove(server);
+    }
+
+    /// Forgets all servers for which `has` is false.
+    pub(crate) fn retain(&mut self, has: impl Fn(&ServerName) -> bool) {
+        self.0.retain(|server, _| has(server));
     }
 }
 

@@ -5,14 +5,14 @@ use std::{sync::Arc, time::Instant};
 use http::{Method, Request, Response, StatusCode};
 use toolway_config::ServerName;
 use toolway_host::catalog::Freshness;
-use toolway_wire::down::http::{Incoming, ResponseBody};
+use toolway_wire::down::http::{Incoming, PeerConnection, ResponseBody};
 
 use super::{Gateway, SseTransport};
 use crate::{
-    access::{Client, Unauthenticated},
+    access::{Access, Client, Unauthenticated},
     records::CompletedRequest,
     reply,
-    route::{Guard, Route},
+    route::{self, Guard, Route},
     view,
 };
 
@@ -25,11 +25,15 @@ struct RequestInfo {
 
 impl Gateway {
     /// Answers a request and records it.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        connection: &PeerConnection,
+    ) -> Response<ResponseBody> {
         let began = Instant::now();
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let mut info = RequestInfo::default();
-        let response = self.authorize(request, &mut info).await;
+        let response = self.authorize(request, connection, &mut info).await;
         self.records.record_request(CompletedRequest {
             caller: info.client.map(|client| Arc::clone(&client.name)),
             method: &method,
@@ -41,13 +45,21 @@ impl Gateway {
         response
     }
 
-    async fn authorize(&self, request: Request<Incoming>, info: &mut RequestInfo) -> Response<ResponseBody> {
+    async fn authorize(
+        &self,
+        request: Request<Incoming>,
+        connection: &PeerConnection,
+        info: &mut RequestInfo,
+    ) -> Response<ResponseBody> {
         // Checked first: a web page in a browser may have sent this request.
         if let Err(reason) = self.guard.admit(request.headers()) {
             return reply::text(StatusCode::FORBIDDEN, reason);
         }
         let Some(route) = Route::of(request.uri().path()) else {
-            return reply::text(StatusCode::NOT_FOUND, "not found; the MCP endpoint is `/mcp`");
+            return match &*self.access {
+                Access::Keys(_) if route::is_oauth(request.uri().path()) => reply::no_oauth(),
+                _ => reply::text(StatusCode::NOT_FOUND, "not found; the MCP endpoint is `/mcp`"),
+            };
         };
         let route = info.route.insert(route).clone();
         let client = match route.guard() {
@@ -57,6 +69,9 @@ impl Gateway {
                 Err(error) => return reply::unauthorized(error.to_string()),
             },
         };
+        if let Err(error) = connection.authenticated(&client.name) {
+            return reply::text(StatusCode::TOO_MANY_REQUESTS, error.to_string());
+        }
         self.end_revoked_namesakes(&client);
         let response = tokio::select! {
             biased;
@@ -83,7 +98,7 @@ impl Gateway {
             Route::Health => health(&route, &request),
             Route::Ready => view::ready(&self.host, client),
             Route::Servers => view::servers(&self.host, client, request.headers()),
-            Route::Metrics => reply::metrics(self.records.metrics.text(&self.host, client, self.gauges())),
+            Route::Metrics => reply::metrics(self.records.metrics_text(&self.host, client, self.gauges())),
         }
     }
 

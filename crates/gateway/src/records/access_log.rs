@@ -1,5 +1,6 @@
 //! The access log: one line for each call, each refused request and each server state change, with caller, target,
-//! outcome, duration and sizes. Never arguments, results, keys or server messages about them.
+//! outcome, duration and sizes. Never arguments, results, keys or server messages about them. The lines of the operator
+//! log go through the same queue.
 //!
 //! A thread formats and writes the lines in batches, so that a slow reader delays no caller. If the queue is full, lines
 //! are dropped and counted.
@@ -13,12 +14,14 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 
 use parking_lot::{Condvar, Mutex};
 use serde_json::json;
 use toolway_host::{call::Caller, record::CallRecord};
+
+use super::timestamp::Timestamp;
 
 /// Format of the log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +58,7 @@ enum LogEntry {
     Call(Arc<CallRecord>),
     RefusedRequest(Box<RefusedRequest>),
     Server(Box<ServerStateChange>),
+    Line(String),
 }
 
 /// A server whose state changed.
@@ -100,6 +104,11 @@ impl AccessLog {
         Ok(Self { shared, writing: Some(writing) })
     }
 
+    /// Writes a finished line of another log, in order with the lines of this one. `line` ends with a line break.
+    pub fn write_line(&self, line: String) {
+        self.shared.push(LogEntry::Line(line));
+    }
+
     pub(crate) fn record_call(&self, record: Arc<CallRecord>) {
         self.shared.push(LogEntry::Call(record));
     }
@@ -118,7 +127,7 @@ impl AccessLog {
     }
 
     /// Writes all queued lines.
-    pub(crate) fn flush(&self) {
+    pub fn flush(&self) {
         self.shared.flush();
     }
 }
@@ -179,8 +188,10 @@ impl Shared {
         if 0 < lost {
             self.format.write_lost(lost, &mut text);
         }
-        // The reader may be gone.
-        let _gone = sink.write_all(text.as_bytes()).and_then(|()| sink.flush());
+        // The reader may be gone, or the disk full; there is no other place to say so.
+        if sink.write_all(text.as_bytes()).and_then(|()| sink.flush()).is_err() {
+            self.lost.fetch_add(lines.len() as u64, Ordering::Relaxed);
+        }
     }
 }
 
@@ -195,6 +206,7 @@ impl LogFormat {
             (Self::Json, LogEntry::Server(change)) => state_json(change, text),
             (Self::Json, LogEntry::Call(record)) => call_json(record, text),
             (Self::Json, LogEntry::RefusedRequest(change)) => refused_json(change, text),
+            (_, LogEntry::Line(line)) => text.write_str(line),
         };
     }
 
@@ -355,58 +367,6 @@ fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1_000_000.0).round() / 1_000.0
 }
 
-/// Formats a time as `2026-07-28T12:00:00.000Z`.
-struct Timestamp(SystemTime);
-
-impl fmt::Display for Timestamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = String::with_capacity(24);
-        self.push_to(&mut text);
-        f.write_str(&text)
-    }
-}
-
-impl Timestamp {
-    fn push_to(&self, text: &mut String) {
-        let since = self.0.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (year, month, day) = date(since.as_secs() / 86_400);
-        let second = since.as_secs() % 86_400;
-        // Filled in from the right, digit by digit, because every line starts with a timestamp.
-        let mut written = *b"0000-00-00T00:00:00.000Z";
-        for (end, mut number) in [
-            (4, year),
-            (7, month),
-            (10, day),
-            (13, second / 3_600),
-            (16, second / 60 % 60),
-            (19, second % 60),
-            (23, u64::from(since.subsec_millis())),
-        ] {
-            let mut at = end;
-            while 0 < number {
-                at -= 1;
-                written[at] = b'0' + (number % 10) as u8;
-                number /= 10;
-            }
-        }
-        text.push_str(std::str::from_utf8(&written).unwrap_or_default());
-    }
-}
-
-/// Year, month and day of a day number since 1970. Counts years from March, so that the leap day is the last day.
-fn date(day: u64) -> (u64, u64, u64) {
-    const FOUR_CENTURIES: u64 = 146_097;
-    // Days since 1 March of the year 0.
-    let day = day + 719_468;
-    let (era, day) = (day / FOUR_CENTURIES, day % FOUR_CENTURIES);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (400 * era + year + next, month, day)
-}
-
 impl fmt::Debug for AccessLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AccessLog").field("format", &self.shared.format).finish_non_exhaustive()
@@ -448,6 +408,40 @@ mod tests {
             status: 401,
             took: Duration::from_micros(1_500),
         }
+    }
+
+    struct Broken;
+
+    impl Write for Broken {
+        fn write(&mut self, _text: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_that_cannot_be_written_are_counted_as_lost() {
+        let log = AccessLog::to(Box::new(Broken), LogFormat::Text).unwrap();
+        log.record_refused(refused("/x"));
+        log.write_line("warn\n".to_owned());
+        log.flush();
+        assert_eq!(log.lost(), 2);
+    }
+
+    #[test]
+    fn lines_of_another_log_are_written_in_order() {
+        let buffer = Buffer::default();
+        let log = AccessLog::to(Box::new(buffer.clone()), LogFormat::Text).unwrap();
+        log.write_line("first\n".to_owned());
+        log.record_refused(refused("/second"));
+        log.write_line("third\n".to_owned());
+        log.flush();
+        let written = String::from_utf8(buffer.0.lock().clone()).unwrap();
+        let lines: Vec<&str> = written.lines().collect();
+        assert!(matches!(lines[..], ["first", second, "third"] if second.contains("/second")), "{written}");
     }
 
     #[test]

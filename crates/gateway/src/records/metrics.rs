@@ -17,7 +17,7 @@ use toolway_config::ServerName;
 use toolway_host::{
     Host,
     call::{CallKind, VisibleServers},
-    connection::{Phase, ServerStatus},
+    connection::{ConnectionCounts, Phase, ServerStatus, state::Counts},
     record::{CallRecord, Ending},
 };
 
@@ -67,6 +67,17 @@ const ROUTES: usize = Route::PATHS.len() + 1;
 const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0, 300.0];
 /// States of a server connection.
 const STATES: [&str; 7] = ["connecting", "ready", "sign-in needed", "waiting", "failed", "disabled", "stopped"];
+/// Counters of each server's connections.
+const SERVER_COUNTERS: [(&str, &str, fn(&ServerStatus) -> u64); 4] = [
+    ("toolway_server_losses_total", "Established connections to a server that were lost.", |of| of.losses.into()),
+    ("toolway_connection_attempts_total", "Connection attempts, those for callers included.", |of| {
+        of.connections.attempts
+    }),
+    ("toolway_connection_failures_total", "Connection attempts that failed.", |of| of.connections.failures),
+    ("toolway_authorization_failures_total", "Requests that a server finally refused with 401 or 403.", |of| {
+        of.connections.authorization_failures
+    }),
+];
 /// Maximum number of servers with their own counters, over all reloads.
 const MAX_SERVERS: usize = 4_096;
 
@@ -225,9 +236,34 @@ fn write_servers(text: &mut String, servers: &[ServerStatus]) {
         let ready = u8::from(status.phase == Phase::Ready);
         line(text, &format!("toolway_server_ready{{server=\"{}\"}}", status.server), ready);
     }
-    head(text, "toolway_server_losses_total", "counter", "Established connections to a server that were lost.");
+    for (name, what, count) in SERVER_COUNTERS {
+        head(text, name, "counter", what);
+        for status in servers {
+            line(text, &format!("{name}{{server=\"{}\"}}", status.server), count(status));
+        }
+    }
+    let name = "toolway_token_refreshes_total";
+    head(text, name, "counter", "Token refreshes, by server and outcome.");
     for status in servers {
-        line(text, &format!("toolway_server_losses_total{{server=\"{}\"}}", status.server), status.losses);
+        let ConnectionCounts { refreshes, refresh_failures, .. } = status.connections;
+        for (outcome, count) in [("succeeded", refreshes), ("failed", refresh_failures)] {
+            let labels = format!("server=\"{}\",outcome=\"{outcome}\"", status.server);
+            line(text, &format!("{name}{{{labels}}}"), count);
+        }
+    }
+    let name = "toolway_catalog_items";
+    head(text, name, "gauge", "Listed items, by server and kind.");
+    for (status, counts) in servers.iter().filter_map(|status| Some((status, status.counts?))) {
+        let Counts { tools, resources, templates, prompts, set_aside } = counts;
+        for (kind, count) in [
+            ("tool", tools),
+            ("resource", resources),
+            ("template", templates),
+            ("prompt", prompts),
+            ("set-aside", set_aside),
+        ] {
+            line(text, &format!("{name}{{server=\"{}\",kind=\"{kind}\"}}", status.server), count);
+        }
     }
 }
 
@@ -247,12 +283,12 @@ fn write_gauges(text: &mut String, gauges: GatewayGauges) {
     line(text, name, gauges.lost_lines);
 }
 
-fn head(text: &mut String, name: &str, kind: &str, what: &str) {
+pub(super) fn head(text: &mut String, name: &str, kind: &str, what: &str) {
     // Writing to a `String` cannot fail.
     let _written = write!(text, "# HELP {name} {what}\n# TYPE {name} {kind}\n");
 }
 
-fn line(text: &mut String, series: &str, value: impl std::fmt::Display) {
+pub(super) fn line(text: &mut String, series: &str, value: impl std::fmt::Display) {
     let _written = writeln!(text, "{series} {value}");
 }
 

@@ -51,6 +51,13 @@ enum Stage {
 /// Timeout for cancelling an abandoned task.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Cancels an abandoned task.
+async fn cancel(of_server: &CallerTasks, id: &str) {
+    if let Err(error) = of_server.tasks().cancel(id).await {
+        tracing::debug!(%error, "cannot cancel an abandoned task");
+    }
+}
+
 /// Follows a call; a task that its server creates is hidden from the caller.
 pub(super) fn follow_call(host: &Host, caller_context: CallerContext, server: ServerName, call: Exchange) -> Exchange {
     let (host, stage) = (host.clone(), Stage::Call(call));
@@ -80,17 +87,17 @@ impl TaskFollower {
         }
         let stopping: BoxFuture<'static, ()> = match std::mem::replace(&mut self.stage, Stage::Ended) {
             Stage::Resolving(resolving, id) => Box::pin(async move {
-                if let Ok(of_server) = resolving.await {
-                    drop(of_server.tasks().cancel(&id).await);
+                match resolving.await {
+                    Ok(of_server) => cancel(&of_server, &id).await,
+                    Err(error) => tracing::debug!(%error, "cannot cancel an abandoned task"),
                 }
             }),
-            Stage::Task(_, of_server, id) => Box::pin(async move { drop(of_server.tasks().cancel(&id).await) }),
+            Stage::Task(_, of_server, id) => Box::pin(async move { cancel(&of_server, &id).await }),
             stage @ (Stage::Call(_) | Stage::Ended) => {
                 self.stage = stage;
                 return;
             }
         };
-        // The response does not matter: the server has the cancellation.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { drop(tokio::time::timeout(CANCEL_TIMEOUT, stopping).await) });
         }

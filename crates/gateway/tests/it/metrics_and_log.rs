@@ -1,6 +1,6 @@
 //! Metrics and access log, and what they must not contain.
 
-use std::{io::Write, sync::Arc, time::Duration};
+use std::{io::Write, path::Path, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -9,10 +9,12 @@ use toolway_gateway::{
     access::{Access, KeyFile},
     records::{AccessLog, LogFormat, Records},
 };
-use toolway_host::record::CallLog;
+use toolway_config::{Config, document::Document};
+use toolway_host::{connection::Phase, record::CallLog};
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
-    test_host::{TestHost, within},
+    odd::http::{OddHttp, Reply},
+    test_host::{TestHost, name, within},
 };
 
 use crate::{raw_client::RawClient, test_gateway::TestGateway};
@@ -114,9 +116,58 @@ async fn key_sees_only_the_metrics_of_its_servers() {
     }
 }
 
+#[tokio::test]
+async fn connections_refusals_and_catalog_sizes_are_in_the_metrics() {
+    let odd = OddHttp::start(|_| Reply::empty(401).header("WWW-Authenticate", "Bearer")).await.unwrap();
+    let text = json!({ "mcpServers": { "closed": { "url": odd.url(), "auth": { "kind": "bearer", "token": "t0ken" } } } });
+    let document = Document::of(Path::new("/etc/toolway.json"), &text.to_string()).unwrap();
+    let builder = TestHost::with(&files(), "files").config(Config::of(&document, None).unwrap());
+    let gateway = TestGateway::with(builder).await;
+    gateway.host.ready("files").await;
+    gateway.host.until("closed", |phase| matches!(phase, Phase::Failed { .. })).await;
+    let caller = gateway.raw_client("/mcp", Some(gateway.key.as_ref().unwrap().expose()));
+    let text = metrics(&caller).await;
+    says(&text, r#"toolway_connection_attempts_total{server="files"} 1"#);
+    says(&text, r#"toolway_connection_failures_total{server="files"} 0"#);
+    says(&text, r#"toolway_connection_failures_total{server="closed"} 1"#);
+    says(&text, r#"toolway_authorization_failures_total{server="files"} 0"#);
+    assert!(!text.contains(r#"toolway_authorization_failures_total{server="closed"} 0"#), "{text}");
+    says(&text, r#"toolway_token_refreshes_total{server="closed",outcome="failed"} 0"#);
+    says(&text, r#"toolway_catalog_items{server="files",kind="tool"} 5"#);
+    assert!(!text.contains(r#"toolway_catalog_items{server="closed""#), "{text}");
+}
+
+#[tokio::test]
+async fn each_state_of_a_server_is_logged() {
+    let buffer = Buffer::default();
+    let log = Arc::new(AccessLog::to(Box::new(buffer.clone()), LogFormat::Text).unwrap());
+    let records = Arc::new(Records::with_log(log));
+    let (access, key) = Access::with_keys(None).unwrap();
+    let gateway = TestGateway::recorded(TestHost::with(&files(), "files"), access, key, Arc::clone(&records)).await;
+    gateway.host.ready("files").await;
+    let states = || async {
+        records.flush().await;
+        let text = buffer.text();
+        text.lines().filter_map(|line| Some(line.split_once("server name=files state=")?.1.to_owned())).collect::<Vec<_>>()
+    };
+    let until = async |expected: &[&str]| {
+        let reached = async {
+            while states().await.iter().map(|state| state.split(' ').next().unwrap()).ne(expected.iter().copied()) {
+                tokio::task::yield_now().await;
+            }
+        };
+        within(&format!("{expected:?}"), reached).await;
+    };
+    until(&["\"ready\""]).await;
+    // A state that ends at once is seen as well.
+    gateway.host.host.disconnect(&name("files")).await.unwrap();
+    gateway.host.host.connect(&name("files")).await.unwrap();
+    until(&["\"ready\"", "\"stopped\"", "\"connecting\"", "\"ready\""]).await;
+}
+
 async fn access_log(form: LogFormat) -> String {
     let buffer = Buffer::default();
-    let records = Arc::new(Records::with_log(AccessLog::to(Box::new(buffer.clone()), form).unwrap()));
+    let records = Arc::new(Records::with_log(Arc::new(AccessLog::to(Box::new(buffer.clone()), form).unwrap())));
     let (access, key) = Access::with_keys(None).unwrap();
     let gateway = TestGateway::recorded(TestHost::with(&files(), "files"), access, key, Arc::clone(&records)).await;
     gateway.host.ready("files").await;
@@ -139,7 +190,8 @@ async fn access_log(form: LogFormat) -> String {
 #[tokio::test]
 async fn log_has_a_line_per_call_and_refused_request_without_arguments_and_keys() {
     let text = access_log(LogFormat::Text).await;
-    let lines: Vec<&str> = text.lines().map(|line| line.split_once(' ').unwrap().1).collect();
+    let lines = text.lines().map(|line| line.split_once(' ').unwrap().1);
+    let lines: Vec<&str> = lines.filter(|line| !line.starts_with("server ")).collect();
     assert_eq!(lines.len(), 4, "{text}");
     assert!(
         lines[0].starts_with(
@@ -158,7 +210,8 @@ async fn log_has_a_line_per_call_and_refused_request_without_arguments_and_keys(
 #[tokio::test]
 async fn json_log_has_one_object_per_line() {
     let text = access_log(LogFormat::Json).await;
-    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let lines: Vec<Value> = lines.filter(|line| line["event"] != "server").collect();
     assert_eq!((&lines[0]["event"], &lines[0]["caller"]), (&"call".into(), &"@first".into()));
     assert_eq!((&lines[0]["server"], &lines[0]["outcome"]), (&"files".into(), &"answered".into()));
     assert!(22 <= lines[0]["argumentBytes"].as_u64().unwrap(), "{text}");
@@ -182,7 +235,7 @@ async fn blocked_log_does_not_delay_calls() {
             Ok(())
         }
     }
-    let records = Arc::new(Records::with_log(AccessLog::to(Box::new(Stuck), LogFormat::Text).unwrap()));
+    let records = Arc::new(Records::with_log(Arc::new(AccessLog::to(Box::new(Stuck), LogFormat::Text).unwrap())));
     let (access, key) = Access::with_keys(None).unwrap();
     let gateway = TestGateway::recorded(TestHost::with(&files(), "files"), access, key, records).await;
     gateway.host.ready("files").await;
