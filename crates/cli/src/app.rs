@@ -7,6 +7,7 @@ use toolway_wire::limit::MESSAGE_BYTES;
 
 use crate::{
     args::{ReachArgs, ShowArgs},
+    logging::Log,
     report::Report,
     stop::Stop,
 };
@@ -18,14 +19,15 @@ pub(crate) struct App {
     pub(crate) paths: Paths,
     pub(crate) reach: ReachArgs,
     pub(crate) show: ShowArgs,
+    pub(crate) log: Log,
     pub(crate) stop: Stop,
 }
 
 impl App {
-    pub(crate) fn new(environment: Environment, reach: ReachArgs, show: ShowArgs) -> Self {
+    pub(crate) fn new(environment: Environment, reach: ReachArgs, show: ShowArgs, log: Log) -> Self {
         let paths = Paths::of(&environment);
         let stop = Stop::watch(reach.timeout);
-        Self { environment, paths, reach, show, stop }
+        Self { environment, paths, reach, show, log, stop }
     }
 
     /// Reads standard input to its end if `wanted`, else returns nothing. Ctrl-C and `--timeout` still stop the command.

@@ -29,6 +29,7 @@ use crate::{
         status::StatusArgs,
         tools::ToolsArgs,
     },
+    logging::{AccessLogChoice, LogArgs},
     output::Format,
 };
 
@@ -44,6 +45,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
 
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -146,13 +150,23 @@ pub(crate) struct ReachArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct ShowArgs {
-    /// Output format [env: TOOLWAY_OUTPUT] [default: human on a terminal, else json]
+    /// Output format [env: TOOLWAY_OUTPUT] [default: human]
     #[arg(long, short, global = true, value_enum, value_name = "FORMAT")]
     pub(crate) output: Option<Format>,
 
     /// Print every protocol message and a summary of each call to standard error, with secrets masked
     #[arg(long, short, global = true, action = ArgAction::SetTrue)]
     pub(crate) verbose: bool,
+}
+
+impl Command {
+    /// The access log of the command.
+    pub(crate) fn access_log(&self) -> AccessLogChoice {
+        match self {
+            Self::Serve(args) => args.access_log(),
+            _ => AccessLogChoice::None,
+        }
+    }
 }
 
 impl ReachArgs {
@@ -196,7 +210,7 @@ pub(crate) enum PrefixArg {
 }
 
 /// Options whose value is the next argument.
-const OPTIONS_WITH_VALUE: [&str; 14] = [
+const OPTIONS_WITH_VALUE: [&str; 17] = [
     "--stdio",
     "--env",
     "--cwd",
@@ -210,6 +224,9 @@ const OPTIONS_WITH_VALUE: [&str; 14] = [
     "--auto-connect",
     "--prefix",
     "--output",
+    "--log-level",
+    "--log-format",
+    "--log-file",
     "-o",
 ];
 

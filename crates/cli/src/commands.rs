@@ -28,13 +28,14 @@ use crate::{
     app::App,
     args::{Args, Command},
     exit_code::ExitCode,
+    logging::Log,
     output::Output,
     report::Report,
 };
 
 /// Runs the parsed command and prints its failure, if any.
-pub(crate) async fn run(args: Args, environment: Environment, output: &mut Output) -> ExitCode {
-    let Args { reach, show, command } = args;
+pub(crate) async fn run(args: Args, environment: Environment, log: Log, output: &mut Output) -> ExitCode {
+    let Args { reach, show, command, .. } = args;
     let ended = match &command {
         Command::Demo(args) => Ok(demo::run(args, output).await),
         Command::Sample(args) => Ok(sample::run(args, reach.era, output).await),
@@ -42,7 +43,7 @@ pub(crate) async fn run(args: Args, environment: Environment, output: &mut Outpu
         Command::Candidates(args) => Ok(completions::candidates(args, &environment, output)),
         Command::Man(args) => man::run(args, output),
         Command::Reference(args) => Ok(man::reference(args, output)),
-        of_server => run_of_server(of_server, &App::new(environment, reach, show), output).await,
+        of_server => run_of_server(of_server, &App::new(environment, reach, show, log), output).await,
     };
     ended.unwrap_or_else(|report| output.report(&report))
 }

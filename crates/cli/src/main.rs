@@ -13,6 +13,7 @@ mod gateway_control;
 mod lifecycle;
 mod listing_cache;
 mod loading;
+mod logging;
 mod multi_server_host;
 mod output;
 mod report;
@@ -34,11 +35,15 @@ use std::{
     time::Duration,
 };
 
-use clap::{Parser, ValueEnum, error::ErrorKind};
+use clap::{
+    CommandFactory, Parser, ValueEnum,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 use toolway_config::Environment;
 
 use args::Args;
 use exit_code::ExitCode;
+use logging::Log;
 use output::{Colour, Format, Output};
 use report::Report;
 
@@ -57,17 +62,22 @@ fn main() -> process::ExitCode {
     let words = args::expand_at(std::env::args_os());
     let args = match Args::try_parse_from(&words) {
         Ok(args) => args,
-        Err(error) => return report_parse_error(&error, &words, &environment).into(),
+        Err(error) => return report_parse_error(&without_internal(error), &words, &environment).into(),
     };
     let mut output = standard_output(args.show.output, &environment);
+    let log = match Log::install(&args.log, args.command.access_log(), &environment) {
+        Ok(log) => log,
+        Err(report) => return output.report(&report).into(),
+    };
     let code = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
-            let code = runtime.block_on(commands::run(args, environment, &mut output));
+            let code = runtime.block_on(commands::run(args, environment, log.clone(), &mut output));
             runtime.shutdown_timeout(RUNTIME_SHUTDOWN);
             code
         }
         Err(error) => output.fail(ExitCode::Internal, &format!("cannot start the async runtime: {error}")),
     };
+    log.flush();
     code.into()
 }
 
@@ -85,6 +95,15 @@ fn report_parse_error(error: &clap::Error, words: &[OsString], environment: &Env
         output.report(&Report::usage("usage", problem(error)));
     }
     ExitCode::Usage
+}
+
+/// Removes internal commands from the suggestions of a usage error.
+fn without_internal(mut error: clap::Error) -> clap::Error {
+    let is_internal = |name: &String| Args::command().find_subcommand(name).is_some_and(clap::Command::is_hide_set);
+    let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand).cloned() else { return error };
+    let names: Vec<String> = names.into_iter().filter(|name| !is_internal(name)).collect();
+    error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
+    error
 }
 
 /// The usage error on one line: the first paragraph of clap's text.

@@ -3,6 +3,8 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use clap::ValueEnum;
+#[cfg(unix)]
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use toolway_config::{Config, GatewayAccess, Secret};
@@ -11,14 +13,16 @@ use toolway_gateway::control::Control;
 use toolway_gateway::{
     Gateway,
     gateway::GatewayError,
-    records::{AccessLog, LogFormat, Records},
+    records::{LogFormat, Records},
 };
-use toolway_host::host::Host;
-use toolway_wire::{down, json::Raw};
+use toolway_host::{connection::Phase, host::Host};
+use toolway_wire::{down, json::Raw, limit::Limits};
 
 use crate::{
     app::App,
+    compose::gateway_limits,
     exit_code::ExitCode,
+    logging::AccessLogChoice,
     output::{Format, Output},
     report::Report,
 };
@@ -35,9 +39,21 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 
-    /// Log each call and each refused request to standard error, without arguments and keys
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogArg::Text)]
-    log: LogArg,
+    /// Log each call and each refused request, without arguments and keys [default: as --log-format]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    log: Option<LogArg>,
+}
+
+impl ServeArgs {
+    /// The chosen access log.
+    pub(crate) fn access_log(&self) -> AccessLogChoice {
+        match self.log {
+            None => AccessLogChoice::Written(None),
+            Some(LogArg::Text) => AccessLogChoice::Written(Some(LogFormat::Text)),
+            Some(LogArg::Json) => AccessLogChoice::Written(Some(LogFormat::Json)),
+            Some(LogArg::Off) => AccessLogChoice::Off,
+        }
+    }
 }
 
 /// Format of the access log.
@@ -51,6 +67,9 @@ enum LogArg {
     Off,
 }
 
+/// Wanted limit of open files.
+#[cfg(unix)]
+const OPEN_FILES: u64 = 65_536;
 /// Time after the start at which unavailable servers are reported.
 const STARTUP_GRACE: Duration = Duration::from_secs(1);
 /// Default listen address.
@@ -59,11 +78,12 @@ const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net
 pub(crate) async fn run(args: &ServeArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     refuse_other_servers(app)?;
     let config = app.config(output)?;
-    let records = records(args.log)?;
-    let host = app.gateway_host(&config, Arc::clone(&records)).await?;
+    let records = Arc::new(app.log.records());
+    let limits = gateway_limits(&config.settings);
+    let host = app.gateway_host(&config, &limits, Arc::clone(&records)).await?;
     let served = match &app.reach.stdio {
         Some(_) => serve_stdio(app, &config, &host).await,
-        None => serve_http(args, app, &config, &host, records, output).await,
+        None => serve_http(args, app, &config, &host, limits, records, output).await,
     };
     host.shutdown().await;
     served
@@ -78,18 +98,6 @@ fn refuse_other_servers(app: &App) -> Result<(), Report> {
         return Err(Report::usage("usage", "`serve` serves the configured servers and takes no server").hint(hint));
     }
     Ok(())
-}
-
-/// Metrics, and the access log on standard error unless it is off.
-fn records(log: LogArg) -> Result<Arc<Records>, Report> {
-    let form = match log {
-        LogArg::Off => return Ok(Arc::default()),
-        LogArg::Text => LogFormat::Text,
-        LogArg::Json => LogFormat::Json,
-    };
-    let failed = |error| Report::new(ExitCode::Internal, "internal", format!("cannot write the access log: {error}"));
-    let log = AccessLog::to(Box::new(std::io::stderr()), form).map_err(failed)?;
-    Ok(Arc::new(Records::with_log(log)))
 }
 
 /// Serves on standard input and output. The parent process is the client and needs no key.
@@ -112,13 +120,15 @@ async fn serve_http(
     app: &App,
     config: &Config,
     host: &Host,
+    limits: Limits,
     records: Arc<Records>,
     output: &mut Output,
 ) -> Result<ExitCode, Report> {
     // Before anything is printed, because a reader of the output may stop us at once.
     let mut shutdown = ShutdownSignal::register();
+    raise_open_files();
     let settings = &config.settings.gateway;
-    let (gateway, key) = app.gateway(config, host, records)?;
+    let (gateway, key) = app.gateway(config, host, limits, records)?;
     let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", problem.to_string());
     let address = args.listen.or(settings.listen.value).unwrap_or(DEFAULT_LISTEN);
     let listener = gateway.bind(address).await.map_err(|error| bind_failure(&error))?;
@@ -136,9 +146,26 @@ async fn serve_http(
     serving.await.map(|()| ExitCode::Ok).map_err(|error| internal(&error))
 }
 
-/// Reports the servers that are not connected shortly after the start, without delaying it.
+/// Raises the limit of open files towards the one that the system allows, because each client and server needs some.
+#[cfg(unix)]
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.unwrap_or(OPEN_FILES).min(OPEN_FILES);
+    if limit.current.is_none_or(|current| wanted <= current) {
+        return;
+    }
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit }) {
+        tracing::warn!(%error, wanted, "cannot raise the limit of open files");
+    }
+}
+
+#[cfg(not(unix))]
+fn raise_open_files() {}
+
+/// Reports the servers that are still connecting shortly after the start, without delaying it. The log says what failed.
 async fn report_unavailable(host: &Host, output: &mut Output) -> std::convert::Infallible {
-    for status in host.wait_until_listed(STARTUP_GRACE).await {
+    let missing = host.wait_until_listed(STARTUP_GRACE).await;
+    for status in missing.iter().filter(|status| matches!(status.phase, Phase::Connecting { .. } | Phase::Ready)) {
         output.notice(&format!("toolway: server `{}` is not connected yet: {}", status.server, status.phase));
     }
     std::future::pending().await

@@ -21,6 +21,7 @@ mod interop_clients;
 mod interop_keychain;
 mod invalid_entries;
 mod listing;
+mod logging;
 mod many_servers;
 mod project_servers;
 mod reading;

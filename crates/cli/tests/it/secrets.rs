@@ -27,7 +27,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// Runs a command with --verbose; it must end with this code.
     fn ends(&mut self, code: i32, words: &[&str], input: &str) -> &Ran {
-        let words = [words, &["--verbose"]].concat();
+        let words = [words, &["--verbose", "--log-level", "trace"]].concat();
         let ran = self.fixture.home.run_with(&words, &GIVEN, input);
         assert_eq!(ran.code, code, "{words:?}: {} {}", ran.out, ran.talk);
         self.said.push((words.join(" "), ran));
@@ -43,7 +43,7 @@ impl Run<'_> {
 
     /// Runs the gateway with one call, and records its log.
     fn serves(&mut self) {
-        let serving = Serving::start(&self.fixture.home, &["--log", "json", "--verbose"]);
+        let serving = Serving::start(&self.fixture.home, &["--log", "json", "--verbose", "--log-level", "trace"]);
         let called = Answer::of(serving.call("tools/call", json!({ "name": "api__hello", "arguments": {} })));
         let listed = serving.get("/servers", serving.key());
         let talk = serving.stop();
