@@ -44,7 +44,7 @@ pub use tasks::PeerTasks;
 
 use self::{
     handshake::ClientProfile,
-    probe::Probe,
+    probe::{Evidence, Probe},
     router::Router,
     transport::{LinkKind, Transport},
 };
@@ -148,7 +148,21 @@ impl ConnectOptions {
         act: impl FnOnce(&dyn EraMemory, &str) -> T + Send + 'static,
     ) -> Option<T> {
         let (memory, key) = self.memory.clone()?;
-        tokio::task::spawn_blocking(move || act(&*memory, &key)).await.ok()
+        let done = tokio::task::spawn_blocking(move || act(&*memory, &key)).await;
+        done.inspect_err(|error| tracing::warn!(%error, "cannot use the stored eras of servers")).ok()
+    }
+
+    /// Stores the protocol of a server after its handshake. An entry that still holds keeps its expiry. Only a detected era
+    /// replaces another one.
+    async fn store_protocol(&self, known: Option<DetectedProtocol>, server: &probe::ConnectedServer) {
+        let (protocol, detected) = (server.protocol, self.era == EraChoice::Auto);
+        let replaces = known.is_none_or(|known| known.era == protocol.era);
+        if known == Some(protocol) {
+        } else if detected && server.evidence == Evidence::Answer {
+            self.with_memory(move |memory, key| memory.remember(key, protocol)).await;
+        } else if replaces {
+            self.with_memory(move |memory, key| memory.suppose(key, protocol)).await;
+        }
     }
 }
 
@@ -160,7 +174,7 @@ impl Peer {
         if let Some(resumed) = Self::resume(&transport, &options).await? {
             return Ok(resumed);
         }
-        let known = options.with_memory(|memory, key| memory.recall(key)).await.flatten();
+        let mut known = options.with_memory(|memory, key| memory.recall(key)).await.flatten();
         let (server, guard) = match attempt(&*transport, &options, known).await {
             // The remembered era is wrong, because the server was replaced: detect it again. (A server remembered as
             // stateless is probed in any case.)
@@ -170,12 +184,12 @@ impl Peer {
                     && disproves(&error, transport.link_kind()) =>
             {
                 options.with_memory(|memory, key| memory.forget(key)).await;
+                known = None;
                 attempt(&*transport, &options, None).await?
             }
             other => other?,
         };
-        let protocol = server.protocol;
-        options.with_memory(move |memory, key| memory.remember(key, protocol)).await;
+        options.store_protocol(known, &server).await;
         guard.router.set_accent(server.profile.revision, transport.link_kind());
         if server.profile.revision.era() == Era::Legacy {
             handshake::confirm(&*server.link, server.profile.revision, options.timeouts.handshake).await?;
@@ -266,6 +280,15 @@ impl Peer {
             router.session_settings.lock().log_level = Some(level);
         }
         Ok(())
+    }
+
+    /// Announces that our roots changed, if they were declared and the server does not ask for them with each request.
+    pub fn announce_roots_changed(&self) -> Result<(), WireError> {
+        let router = &self.inner.guard.router;
+        match router.accent()?.roots_changed() {
+            Some(message) => router.send(transport::Outbound::plain(message, None)),
+            None => Ok(()),
+        }
     }
 
     /// Resolves with the reason when the connection has ended.

@@ -127,7 +127,7 @@ pub(crate) fn supervise(
     stop: CancellationToken,
     removed: CancellationToken,
 ) -> (Connection, impl Future<Output = ()> + Send + 'static) {
-    let span = tracing::info_span!("server", name = %wanted.name);
+    let span = tracing::error_span!("server", server = %wanted.name);
     let (connection, supervisor, orders) = Supervisor::new(wanted, slots, context);
     (connection, supervisor.run(orders, stop, removed).instrument(span))
 }
@@ -300,6 +300,7 @@ impl Supervisor {
                 self.handle_loss(&error)
             }
             AttachedEvent::NotListed(error) => {
+                tracing::warn!(error = %self.redactor.text(&error.to_string()), "cannot list what the server offers");
                 self.record_error(&format!("listing failed: {error}"), error.code(), WhoseMove::after(&error));
                 self.listed = true;
                 self.publish();

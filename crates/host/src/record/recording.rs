@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     call::{CallId, CallKind, CallOutcome, Caller},
-    event::{CallEvent, CallStage, EventSender},
+    event::{CallStage, CallStageEvent, EventSender},
     policy::{Permit, Refusal, Subject, Surface},
 };
 
@@ -161,7 +161,8 @@ impl Recording {
     pub(crate) fn end(&mut self, outcome: &CallOutcome) -> Option<BoxFuture<'static, ()>> {
         let mut record = self.record.take()?;
         record.took = self.began.elapsed();
-        if let CallOutcome::Refused(Refusal::Denied { rule, .. } | Refusal::ApproverUnavailable { rule, .. }) = outcome {
+        if let CallOutcome::Refused(Refusal::Denied { rule, .. } | Refusal::ApproverUnavailable { rule, .. }) = outcome
+        {
             record.rule = Some(rule.clone());
         }
         if record.waited.is_zero() {
@@ -174,7 +175,7 @@ impl Recording {
         let record = Arc::new(record);
         // A panic of the log must not lose the result of the call.
         if catch_unwind(AssertUnwindSafe(|| self.ports.log.append(Arc::clone(&record)))).is_err() {
-            tracing::error!(call = %record.id, "the call log panicked; this call is not recorded");
+            tracing::error!(call_id = %record.id, caller = %record.caller, "the call log panicked; this call is not recorded");
         }
         let written = self.ports.recorder.as_ref().map(|recorder| {
             let kept = |raw: &Raw| body(self.ports.bodies, &self.redactor, raw);
@@ -188,13 +189,15 @@ impl Recording {
             };
             Box::pin(logged) as BoxFuture<'static, ()>
         });
-        self.ports.events.send_call(|| CallEvent::Stage { id: record.id, stage: CallStage::Ended(Arc::clone(&record)) });
+        self.ports
+            .events
+            .send_call(|| CallStageEvent::Stage { id: record.id, stage: CallStage::Ended(Arc::clone(&record)) });
         written
     }
 
     fn send_stage(&self, stage: impl FnOnce(&CallRecord) -> CallStage) {
         if let Some(record) = &self.record {
-            self.ports.events.send_call(|| CallEvent::Stage { id: record.id, stage: stage(record) });
+            self.ports.events.send_call(|| CallStageEvent::Stage { id: record.id, stage: stage(record) });
         }
     }
 }

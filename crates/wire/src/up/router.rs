@@ -348,7 +348,7 @@ impl Router {
         match token.and_then(|token| self.call(token)) {
             Some(call) => call.feed.progress(splice::edited(&params, &[Edit::Remove("progressToken")])),
             // Progress may arrive after the response; that is not a violation.
-            None => tracing::debug!(?params, "progress of a finished request"),
+            None => tracing::debug!("progress of a finished request"),
         }
     }
 

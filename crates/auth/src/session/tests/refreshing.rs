@@ -12,6 +12,7 @@ use url::Url;
 use super::scene::{SERVER, Scene, TOKEN, UNAUTHORIZED, authorization_header, challenge, challenge_with, sending};
 use crate::{
     cooldown::AFTER_FAILURE,
+    counters::RefreshCounters,
     credential::{Credential, RegistrationSource, TokenKind, now},
     dpop::DpopKeys,
     proof::ProofKeys as _,
@@ -216,6 +217,30 @@ async fn credential_of_another_token_endpoint_than_configured_is_not_used() {
     authorization_header(&scene.session(None), SERVER).await;
     assert_eq!(scene.token_requests(), 1);
     assert!(!format!("{:?}", scene.remote.requests.lock()).contains("new-s3cret"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn refreshes_and_failed_refreshes_are_counted() {
+    let scene = Scene::new();
+    scene.store_token("t0", now() - 1, RegistrationSource::Dynamic).await;
+    scene.remote.answer(TOKEN, 503, "later");
+    let scene = scene.issue_tokens(&["t1"]);
+    let counters = RefreshCounters::default();
+    let session = Session::new(SessionOptions {
+        name: "files".to_owned(),
+        remedy: String::new(),
+        browser: None,
+        sign_in: scene.sign_in("ada"),
+        refreshes: RefreshTracker::default().counted_by(counters.clone()),
+    });
+    let url = Url::parse(SERVER).unwrap();
+    for _ in 0..2 {
+        assert!(session.headers(sending(&url)).await.is_err());
+    }
+    assert_eq!((counters.succeeded(), counters.failed()), (0, 1), "no request during the pause");
+    tokio::time::advance(AFTER_FAILURE).await;
+    assert_eq!(authorization_header(&session, SERVER).await.unwrap(), "Bearer t1");
+    assert_eq!((counters.succeeded(), counters.failed()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use super::{
     disconnected,
 };
 use crate::connection::{
-    client_features::ClientFeatures,
+    client_features::{ClientFeatures, ClientRoots},
     dial::{DialError, DialOutcome, SessionChoice},
     state::NotConnected,
     wanted::{Lists, WantedServer},
@@ -28,7 +28,8 @@ impl ConnectionPool {
     ) -> Result<Established, NotConnected> {
         loop {
             let (decision, last) = {
-                let state = self.state.lock();
+                let mut state = self.state.lock();
+                state.dial_backoff.set_delays(context.wanted.reconnect.delays());
                 (state.dial_backoff.decide(Instant::now()), state.dial_backoff.last())
             };
             match decision {
@@ -43,8 +44,14 @@ impl ConnectionPool {
         }
         let DialContext { wanted, shared, account, listing } = context;
         let wanted = WantedServer { era: era_of(shared, wanted), lists: Lists::Ignored, ..WantedServer::clone(wanted) };
-        let features =
-            ClientFeatures { declared: Some(connection.key.profile.capabilities()), ..self.shared_features() };
+        let key = &connection.key;
+        let client = ClientRoots {
+            sessions: Arc::clone(&self.context.client_sessions),
+            caller: key.caller.clone(),
+            session: key.session.clone(),
+        };
+        let declared = Some(key.profile.capabilities());
+        let features = ClientFeatures { declared, client: Some(client), ..self.shared_features() };
         let observers = (connection.stderr_tail.clone(), connection.monitor.clone());
         let dialling = self.context.dialer.connect(
             &wanted,
@@ -61,16 +68,20 @@ impl ConnectionPool {
         };
         match peer {
             Ok((peer, own)) => {
-                let following = self.follow(&peer, connection);
+                // Received from now on, so that no change during the listing is missed.
+                let notices = peer.notices();
                 // A listing obtained with a user's sign-in must not be shown to others.
-                if account.is_impersonal() && own.is_impersonal() {
-                    self.discover(&peer, connection.key.profile, listing()).await;
-                }
+                let late = match account.is_impersonal() && own.is_impersonal() {
+                    true => self.discover(&peer, connection.key.profile, listing()).await,
+                    false => None,
+                };
+                let following = self.follow(&peer, connection, notices, late);
                 Ok(Established::new(peer, redactor, following))
             }
             Err(error) => {
                 let why = NotConnected::after(&error, &redactor);
-                tracing::warn!(server = %self.server, error = %why.because, "cannot connect for a caller");
+                let caller = &connection.key.caller;
+                tracing::warn!(server = %self.server, %caller, error = %why.because, "cannot connect for a caller");
                 // A missing or useless sign-in of one caller must not delay other callers.
                 if !error.concerns_sign_in() {
                     self.state.lock().dial_backoff.fail(why.clone(), Instant::now());

@@ -144,11 +144,11 @@ impl Supervisor {
         self.fail(&why.to_string(), WhoseMove::after(why));
     }
 
-    /// Counts a failure and schedules a retry; gives up after `retries`, or where the server starts on use only.
+    /// Counts a failure and schedules a retry; gives up after `reconnect.attempts`, or where the server starts on use only.
     pub(super) fn fail(&mut self, because: &str, whose_move: WhoseMove) {
-        let pause = self.backoff.fail();
+        let pause = self.backoff.fail(self.wanted.reconnect.delays());
         let failures = self.backoff.failures();
-        if self.wanted.retries.is_some_and(|retries| retries < failures) {
+        if self.wanted.reconnect.attempts.is_some_and(|attempts| attempts < failures) {
             return self.give_up(&format!("given up after {failures} attempts: {because}"), whose_move);
         }
         if self.wanted.start == Start::WhenNeeded {
@@ -171,6 +171,7 @@ impl Supervisor {
             return Next::Wait;
         }
         self.record_error(&error.to_string(), error.code(), WhoseMove::after(error));
+        tracing::warn!(error = %self.redactor.text(&error.to_string()), "the server misbehaves; connecting again");
         self.status.losses += 1;
         if let Activity::Serving(attached) = std::mem::replace(&mut self.activity, Activity::Resting) {
             self.lingering.retain(|peer| peer.upgrade().is_some());

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::json;
 use toolway_config::server::{Need, Standing, Start};
 use toolway_host::{
-    connection::{DialError, Phase, StopReason, TransportKind, WantedServer, Way},
+    connection::{ConnectionCounts, DialError, Phase, StopReason, TransportKind, WantedServer, Way},
     event::StateEvent,
     keeper::CleanupGuarantee,
     record::Ending,
@@ -207,6 +207,9 @@ async fn server_that_requires_credentials_waits_for_a_sign_in() {
     let challenges = vec!["Bearer realm=\"files\"".to_owned()];
     assert_eq!(status.phase, Phase::SignInRequired { challenges, how: None });
     assert_eq!(status.last_error.unwrap().whose_move, WhoseMove::User);
+    let ConnectionCounts { attempts, failures, authorization_failures, .. } = host.status("files").connections;
+    assert_eq!((attempts, failures), (1, 1));
+    assert_eq!(authorization_failures, odd.seen().len() as u64, "each request was refused");
     let asked = odd.seen().len();
     let outcome = host.call("files__read").await;
     assert_eq!(outcome.ending(), Ending::Failed, "{outcome}");

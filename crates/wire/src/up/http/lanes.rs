@@ -112,7 +112,9 @@ async fn deliver_within_timeout(post: BoxFuture<'static, Option<LaneEnd>>) {
     let late = |_| Some(LaneEnd::Failed(WireError::TimedOut { kind: TimeoutKind::Idle, limit: DELIVERY_TIMEOUT }));
     match tokio::time::timeout(DELIVERY_TIMEOUT, post).await.unwrap_or_else(late) {
         None | Some(LaneEnd::Accepted) => {}
-        Some(end) => tracing::debug!(?end, "message not delivered"),
+        // Without the body, which may repeat the message.
+        Some(LaneEnd::Status { status, .. }) => tracing::debug!(error = %status, "message not delivered"),
+        Some(error) => tracing::debug!(?error, "message not delivered"),
     }
 }
 
