@@ -5,19 +5,17 @@
 //! completion is recorded for each keystroke. A subscription is recorded when it begins; reading the resource after an
 //! update is a call of its own.
 
-use std::sync::Arc;
-
 use toolway_wire::json::Raw;
 
 use super::{
     CallKind, CallOutcome, Caller, CallerContext, Target,
     find::{self, Found},
-    pipeline::{self, not_connected},
+    pipeline::{self, Asker, not_connected},
 };
 use crate::{
     connection::{Connection, ReadyPeer},
     host::Inner,
-    policy::Permit,
+    policy::{Permit, Surface},
     record::{Draft, Recording},
 };
 
@@ -36,12 +34,14 @@ pub(super) async fn reach(
     recording: &mut Recording,
 ) -> Result<Reached, CallOutcome> {
     let client_slot = host.slots.take_client_slot(&caller_context.caller)?;
-    let found = find::find(host, &caller_context.visible, target, None).await?;
-    recording.set_subject(&found.subject);
-    let grant = pipeline::obtain_grant(host, &found, &caller_context.caller, None, Some(recording)).await?;
+    let found = find::find(host, (&caller_context.visible, &|| caller_context.clone()), target, None).await?;
+    recording.set_subject(&found.subject, found.public.clone());
+    let asker = Asker::of(&caller_context.caller);
+    let grant = pipeline::obtain_grant(host, &found, asker, None, None, Some(recording)).await?;
     let Found { connection, .. } = found;
     let ready = connection.ready().await.map_err(|why| not_connected(&connection, why))?;
     let permit = pipeline::admit(host, &connection, grant, client_slot).await?;
+    recording.mark_running(&permit, ready.redactor.clone()).await?;
     recording.mark_sent(connection.name(), &permit, ready.redactor.clone());
     Ok(Reached { connection, ready, permit })
 }
@@ -51,11 +51,14 @@ impl Inner {
         let draft = Draft {
             id: self.next_call(),
             caller: caller.clone(),
+            surface: Surface::of(caller),
+            conversation: None,
             kind: CallKind::Method,
             name: method.to_owned(),
+            arguments: None,
             argument_bytes,
         };
-        Recording::begin(draft, Arc::clone(&self.context.ports.calls), self.context.events.clone())
+        Recording::begin(draft, self.record_ports())
     }
 }
 
@@ -63,8 +66,8 @@ impl Recording {
     /// Records the end of a request other than a call.
     pub(super) fn end_with(&mut self, result: Result<&Raw, &CallOutcome>) {
         match result {
-            Ok(answer) => self.end(&CallOutcome::Answered(answer.clone())),
-            Err(outcome) => self.end(outcome),
+            Ok(answer) => drop(self.end(&CallOutcome::Answered(answer.clone()))),
+            Err(outcome) => drop(self.end(outcome)),
         }
     }
 }

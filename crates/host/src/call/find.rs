@@ -9,12 +9,12 @@ use std::{borrow::Cow, sync::Arc};
 use toolway_config::ServerName;
 use toolway_wire::json::Raw;
 
-use super::{CallKind, CallerContext, Target, VisibleServers};
+use super::{CallKind, CallerContext, CompletionRef, Target, VisibleServers};
 use crate::{
     catalog::{Catalog, Fingerprint, Naming, NoOwner, Origin, PublicName, uri},
     connection::{Connection, NotConnected, Phase},
     host::{Host, Inner},
-    policy::{Refusal, Subject},
+    policy::{Annotations, Refusal, Subject},
 };
 
 /// Destination of a request.
@@ -22,6 +22,10 @@ pub(super) struct Found {
     pub(super) connection: Connection,
     pub(super) subject: Subject,
     pub(super) fingerprint: Option<Fingerprint>,
+    /// Public name of a listed tool.
+    pub(super) public: Option<String>,
+    /// Annotations that policy considers.
+    pub(super) annotations: Annotations,
     /// Set if the server requires a sign-in first. The item may not be listed then.
     pub(super) sign_in_required: Option<NotConnected>,
 }
@@ -30,6 +34,8 @@ pub(super) struct Found {
 struct Finder<'a> {
     host: &'a Inner,
     visible: &'a VisibleServers,
+    /// The whole context, made only when it is needed.
+    caller_context: &'a (dyn Fn() -> CallerContext + Sync),
 }
 
 /// Maximum number of names that are compared with an unknown name.
@@ -40,14 +46,14 @@ const MIN_SIMILARITY: f64 = 0.7;
 /// Finds the requested item. Waits for the listing of a server if the name has the prefix of that server.
 pub(super) async fn find(
     host: &Inner,
-    visible: &VisibleServers,
+    (visible, caller_context): (&VisibleServers, &(dyn Fn() -> CallerContext + Sync)),
     target: &Target,
     params: Option<&Raw>,
 ) -> Result<Found, Refusal> {
     if host.is_stopping() {
         return Err(Refusal::ShuttingDown);
     }
-    let finder = Finder { host, visible };
+    let finder = Finder { host, visible, caller_context };
     match target {
         Target::Tool(name) => finder.find_by_name(CallKind::Tool, name).await,
         Target::Prompt(name) => finder.find_by_name(CallKind::Prompt, name).await,
@@ -60,7 +66,7 @@ pub(super) async fn find(
         Target::PromptOf(origin) => finder.find_at(CallKind::Prompt, origin.clone(), None),
         Target::ResourceOf(origin) => finder.find_at(CallKind::Resource, origin.clone(), None),
         Target::Method { server, method } => {
-            let (kind, raw_name) = resolve_method(method, params);
+            let (kind, raw_name) = resolve_method(method, params)?;
             finder.find_at(kind, Origin { server: server.clone(), raw_name }, None)
         }
     }
@@ -121,31 +127,58 @@ impl Finder<'_> {
             Phase::SignInRequired { .. } => Some(status.not_connected()),
             _ => None,
         };
-        Ok(Found { connection, subject: Subject { server, kind, raw_name }, fingerprint, sign_in_required })
+        let subject = Subject { server, kind, raw_name };
+        let (public, annotations) = self.describe(&subject);
+        Ok(Found { connection, subject, fingerprint, public, annotations, sign_in_required })
+    }
+
+    /// Public name and annotations of a listed tool, else the annotations of its kind.
+    fn describe(&self, subject: &Subject) -> (Option<String>, Annotations) {
+        let Subject { server, kind, raw_name } = subject;
+        let catalog = self.host.catalog_publisher.catalog();
+        match (kind, catalog.tool_at(server, raw_name)) {
+            (CallKind::Tool, Some(tool)) => {
+                (Some(tool.public.to_string()), Annotations::of_tool(tool.item.annotations.as_ref()))
+            }
+            _ => (None, Annotations::of_kind(*kind, raw_name)),
+        }
     }
 
     async fn find_by_name(&self, kind: CallKind, name: &PublicName) -> Result<Found, Refusal> {
         if let Some((origin, fingerprint)) = self.find_listed(kind, name) {
             return self.find_at(kind, origin, Some(fingerprint));
         }
-        let origins = name.origins();
+        let origins = name.origins(&self.host.server_names());
         for connection in origins.iter().filter_map(|origin| self.connection(&origin.server)) {
             self.wait_until_listed(&connection).await?;
         }
-        match self.find_listed(kind, name) {
+        let found = match self.find_listed(kind, name) {
+            Some(found) => Some(found),
+            // Boxed: the future is large and rarely needed.
+            None => Box::pin(self.find_in_own_view(kind, name)).await,
+        };
+        match found {
             Some((origin, fingerprint)) => self.find_at(kind, origin, Some(fingerprint)),
             None => self.find_sign_in_required(kind, origins).ok_or_else(|| self.unknown(kind, name)),
         }
     }
 
+    /// Finds a name in the caller's own view, after a bounded wait for the parts of it that are not known yet.
+    async fn find_in_own_view(&self, kind: CallKind, name: &PublicName) -> Option<(Origin, Fingerprint)> {
+        // With prefixes a name determines its server.
+        let naming = self.host.catalog_publisher.catalog().naming();
+        let origins = name.origins(&self.host.server_names());
+        let may_have_it =
+            |server: &ServerName| naming != Naming::Always || origins.iter().any(|origin| origin.server == *server);
+        let caller_context = (self.caller_context)();
+        self.host.wait_for_own_view(&caller_context, |server| self.visible.covers(server) && may_have_it(server)).await;
+        let view = self.host.catalog_of(&caller_context);
+        listed_in(&view, self.visible, kind, name)
+    }
+
     /// Finds a visible name in the shared catalog.
     fn find_listed(&self, kind: CallKind, name: &PublicName) -> Option<(Origin, Fingerprint)> {
-        let catalog = self.host.catalog_publisher.catalog();
-        let (origin, fingerprint) = match kind {
-            CallKind::Tool => catalog.find_tool(name).map(|tool| (&tool.origin, tool.fingerprint))?,
-            _ => catalog.find_prompt(name).map(|prompt| (&prompt.origin, prompt.fingerprint))?,
-        };
-        self.visible.covers(&origin.server).then(|| (origin.clone(), fingerprint))
+        listed_in(&self.host.catalog_publisher.catalog(), self.visible, kind, name)
     }
 
     /// Finds an unlisted item whose server requires a sign-in, so that the call fails with that reason.
@@ -210,28 +243,40 @@ impl Finder<'_> {
     }
 }
 
+/// Finds a visible tool or prompt by its public name.
+fn listed_in(
+    catalog: &Catalog,
+    visible: &VisibleServers,
+    kind: CallKind,
+    name: &PublicName,
+) -> Option<(Origin, Fingerprint)> {
+    let (origin, fingerprint) = match kind {
+        CallKind::Tool => catalog.find_tool(name).map(|tool| (&tool.origin, tool.fingerprint))?,
+        _ => catalog.find_prompt(name).map(|prompt| (&prompt.origin, prompt.fingerprint))?,
+    };
+    visible.covers(&origin.server).then(|| (origin.clone(), fingerprint))
+}
+
 /// Determines the item that a raw method with these params is about, so that policy rules and filters apply to raw
-/// requests too.
-fn resolve_method(method: &str, params: Option<&Raw>) -> (CallKind, String) {
+/// requests too. Refuses a request that servers may read differently, and one that is not a single request and response.
+fn resolve_method(method: &str, params: Option<&Raw>) -> Result<(CallKind, String), Refusal> {
+    if method.starts_with("notifications/") || method.starts_with("subscriptions/") {
+        return Err(Refusal::Malformed(format!("`{method}` cannot be sent as a raw request")));
+    }
     let member = |key| params.and_then(|params| params.get(key));
     let text = |value: Option<Raw>| value.and_then(|value| value.as_str().map(Cow::into_owned));
     let (kind, name) = match method {
         "tools/call" => (CallKind::Tool, text(member("name"))),
         "prompts/get" => (CallKind::Prompt, text(member("name"))),
         "resources/read" | "resources/subscribe" => (CallKind::Resource, text(member("uri"))),
-        "completion/complete" => match member("ref").map(|about| about.fields(["name", "uri"])) {
-            Some([_, Some(uri)]) => (CallKind::Resource, text(Some(uri))),
-            Some([name, None]) => (CallKind::Prompt, text(name)),
+        "completion/complete" => match member("ref") {
+            Some(raw) => {
+                let about = CompletionRef::parse(&raw).map_err(Refusal::Malformed)?;
+                (about.kind(), Some(about.name().to_owned()))
+            }
             None => (CallKind::Method, None),
         },
-        "subscriptions/listen" => {
-            let wanted = member("notifications").and_then(|filter| filter.get("resourceSubscriptions"));
-            match wanted.and_then(|uris| uris.elements().into_iter().next()) {
-                Some(first) => (CallKind::Resource, text(Some(first))),
-                None => (CallKind::Method, None),
-            }
-        }
         _ => (CallKind::Method, None),
     };
-    (kind, name.unwrap_or_else(|| method.to_owned()))
+    Ok((kind, name.unwrap_or_else(|| method.to_owned())))
 }

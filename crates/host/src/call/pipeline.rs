@@ -3,6 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use futures_util::future::BoxFuture;
+use serde_json::json;
 use toolway_wire::{exchange::Request, json::Raw, message::splice};
 use tracing::Instrument;
 
@@ -17,7 +18,10 @@ use crate::{
         pool::{Interactivity, NoLease, RequestOrigin},
     },
     host::Inner,
-    policy::{Decision, Grant, Permit, Refusal, Subject, approval, limit::ClientSlot},
+    policy::{
+        ApprovalKey, ApprovalRequest, ApprovalScope, Decision, Grant, Permit, PolicyInput, Refusal, RuleId,
+        SavedEffect, Subject, Surface, approval, limit::ClientSlot,
+    },
     record::Recording,
 };
 
@@ -53,33 +57,37 @@ async fn run_stages(
     recording: &mut Recording,
 ) -> Result<Box<InFlightCall>, CallOutcome> {
     let client_slot = host.slots.take_client_slot(&request.caller)?;
-    let found = find::find(host, &request.visible, &request.target, request.content()).await?;
-    recording.set_subject(&found.subject);
+    let found =
+        find::find(host, (&request.visible, &|| request.caller_context()), &request.target, request.content()).await?;
+    recording.set_subject(&found.subject, found.public.clone());
     if found.fingerprint.zip(request.chosen).is_some_and(|(now, chosen)| now != chosen) {
         return Err(Refusal::Changed(request.target.name().to_owned()).into());
     }
     let wire_request = compose(&found.subject, request)?;
     let Found { connection, fingerprint, .. } = &found;
-    let grant = obtain_grant(host, &found, &request.caller, previous, Some(recording)).await?;
+    let asker =
+        Asker { caller: &request.caller, surface: request.surface, conversation: request.conversation.as_ref() };
+    let grant = obtain_grant(host, &found, asker, Some(wire_request), previous, Some(recording)).await?;
     let not_connected = |why| not_connected(connection, why);
     // No slot is held while the server is being connected.
     let ready = connection.ready().await.map_err(not_connected)?;
-    let task = Some(&wire_request).filter(|request| request.method().starts_with("tasks/"));
+    let task = grant.request().filter(|request| request.method().starts_with("tasks/"));
     let task = task.and_then(|request| request.param("taskId"));
     let task = task.as_ref().and_then(Raw::as_str);
     let origin = RequestOrigin {
         caller: &request.caller,
-        capabilities: wire_request.capabilities.as_ref(),
+        capabilities: grant.request().and_then(|request| request.capabilities.as_ref()),
         session: request.session.as_ref(),
         task: task.as_deref(),
     };
-    let interactivity =
-        if wire_request.is_interactive() { Interactivity::Interactive } else { Interactivity::NonInteractive };
+    let is_interactive = grant.request().is_some_and(Request::is_interactive);
+    let interactivity = if is_interactive { Interactivity::Interactive } else { Interactivity::NonInteractive };
     let lease = connection.lease(&ready, origin, interactivity, host.slots.patience()).await;
     let lease = lease.map_err(|no_lease| no_lease_outcome(connection, no_lease))?;
     let permit = admit(host, connection, grant, client_slot).await?;
+    recording.mark_running(&permit, ready.redactor.clone()).await?;
     let terms = request.terms.unwrap_or_else(|| connection.wanted().terms());
-    let sent = connection.send_over(lease, permit, wire_request, terms).await.map_err(not_connected)?;
+    let sent = connection.send_over(lease, permit, terms).await.map_err(not_connected)?;
     let mut sent = Box::new(sent);
     drop(ready);
     sent.fingerprint = *fingerprint;
@@ -99,29 +107,106 @@ pub(super) fn not_connected(connection: &Connection, why: NotConnected) -> CallO
     CallOutcome::Failed(CallError::NotConnected { server: connection.name().clone(), why })
 }
 
+/// On whose behalf and from where a request comes.
+#[derive(Clone, Copy)]
+pub(super) struct Asker<'a> {
+    pub(super) caller: &'a Caller,
+    pub(super) surface: Surface,
+    pub(super) conversation: Option<&'a Arc<str>>,
+}
+
+impl<'a> Asker<'a> {
+    /// A caller on its usual surface.
+    pub(super) fn of(caller: &'a Caller) -> Self {
+        Self { caller, surface: Surface::of(caller), conversation: None }
+    }
+}
+
 /// Decides, and requests an approval if one is required. A retry of the same call needs no second approval. A call that
 /// cannot be sent without a sign-in fails before approval is requested: its definition is not known yet.
 pub(super) async fn obtain_grant(
     host: &Inner,
     found: &Found,
-    caller: &Caller,
+    asker: Asker<'_>,
+    request: Option<Request>,
     previous: Option<PreviousAttempt>,
     recording: Option<&Recording>,
 ) -> Result<Grant, CallOutcome> {
     let same = |previous: &PreviousAttempt| {
         *previous.grant.subject() == found.subject && previous.fingerprint == found.fingerprint
     };
-    let decision = host.policy.decide(found.subject.clone(), caller, &found.connection.wanted().filter);
+    // Policy looks at the arguments that are sent, not at those that were given.
+    let arguments = request.as_ref().and_then(|request| request.param("arguments"));
+    let input = PolicyInput {
+        caller: asker.caller,
+        surface: asker.surface,
+        subject: &found.subject,
+        trust: found.connection.wanted().trust,
+        annotations: found.annotations,
+        arguments: arguments.as_ref(),
+    };
+    let decision = host.policy().decide(&input, request, &found.connection.wanted().filter);
     match (decision, &found.sign_in_required, previous.filter(same)) {
-        (Decision::Deny(refusal), ..) => Err(refusal.into()),
+        (Decision::Deny(refusal), ..) => {
+            let details = json!({ "decision": "deny", "code": refusal.code(), "reason": refusal.to_string() });
+            recording.into_iter().for_each(|recording| recording.note("decision", details.clone()));
+            Err(refusal.into())
+        }
         (_, Some(why), _) => Err(not_connected(&found.connection, why.clone())),
         (Decision::Allow(grant), ..) => Ok(grant),
-        (Decision::Ask(_), None, Some(previous)) => Ok(previous.grant),
+        (Decision::Ask(request), None, Some(previous)) => Ok(previous.grant.with_request(request.into_request())),
         (Decision::Ask(request), None, None) => {
-            recording.into_iter().for_each(Recording::mark_approval_requested);
-            Ok(approval::request_approval(request, &*host.context.ports.approver).await?)
+            let key = ApprovalKey::new(asker.caller, &found.subject, found.fingerprint);
+            approve(host, request, &key, asker, recording).await
         }
     }
+}
+
+/// Looks for a saved approval, else asks.
+async fn approve(
+    host: &Inner,
+    request: ApprovalRequest,
+    key: &ApprovalKey,
+    asker: Asker<'_>,
+    recording: Option<&Recording>,
+) -> Result<Grant, CallOutcome> {
+    let ports = &host.context.ports;
+    if let Some(saved) = ports.approvals.find(key).await {
+        return match saved.effect {
+            SavedEffect::Allow => Ok(request.into_saved_grant(saved.id)),
+            SavedEffect::Deny => Err(Refusal::Denied { rule: RuleId::Saved(saved.id), reason: None }.into()),
+        };
+    }
+    let conversation = asker.conversation.map(|conversation| (Arc::clone(conversation), key.clone()));
+    if conversation.as_ref().is_some_and(|entry| host.conversation_approvals.lock().contains(entry)) {
+        return Ok(request.into_saved_grant("of this conversation".to_owned()));
+    }
+    recording.into_iter().for_each(Recording::mark_approval_requested);
+    let rule = request.rule().to_string();
+    let (scope, answer) = approval::request_approval(request, &*ports.approver).await;
+    let (approved_by, refusal) = match &answer {
+        Ok(grant) => (grant.approved_by().map(ToString::to_string), None),
+        Err(refusal) => (None, Some(refusal.to_string())),
+    };
+    let answered = if answer.is_ok() { "approved" } else { "refused" };
+    let details = json!({
+        "answer": answered, "scope": scope.as_str(), "rule": rule, "approvedBy": approved_by, "refusal": refusal,
+    });
+    recording.into_iter().for_each(|recording| recording.note("approval", details.clone()));
+    match (scope, conversation) {
+        (ApprovalScope::Once, _) | (ApprovalScope::Conversation, None) => {}
+        (ApprovalScope::Conversation, Some(entry)) if answer.is_ok() => {
+            host.conversation_approvals.lock().insert(entry);
+        }
+        (ApprovalScope::Conversation, Some(_)) => {}
+        (ApprovalScope::Always, _) => {
+            let effect = if answer.is_ok() { SavedEffect::Allow } else { SavedEffect::Deny };
+            if let Err(error) = ports.approvals.save(key, effect).await {
+                tracing::warn!(%error, tool = key.tool, "the approval could not be saved; it holds for this call");
+            }
+        }
+    }
+    Ok(answer?)
 }
 
 /// Waits for a call slot.

@@ -1,6 +1,10 @@
 //! The request for a call: one tool, prompt, resource or method, with arguments and options.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use toolway_config::ServerName;
 use toolway_wire::{
@@ -9,8 +13,13 @@ use toolway_wire::{
     message::ClientCapabilities,
 };
 
-use super::caller::{Caller, VisibleServers};
-use crate::catalog::{Fingerprint, Origin, PublicName};
+use uuid::Uuid;
+
+use super::caller::{Caller, CallerContext, VisibleServers};
+use crate::{
+    catalog::{Fingerprint, Origin, PublicName},
+    policy::Surface,
+};
 
 /// A request on behalf of one caller.
 #[derive(Clone, Debug)]
@@ -37,6 +46,10 @@ pub struct CallRequest {
     pub terms: Option<ExchangeTimeouts>,
     /// The original request of a relayed call. It is sent with the raw name in place of the public name.
     pub whole: Option<Request>,
+    /// Surface that the call comes from.
+    pub surface: Surface,
+    /// Conversation that the call belongs to.
+    pub conversation: Option<Arc<str>>,
 }
 
 /// The requested item, and how it is named.
@@ -78,10 +91,7 @@ pub enum CallKind {
 
 /// Id of a call: unique within a host, and with high probability among all hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CallId {
-    pub(crate) run: u64,
-    pub(crate) number: u64,
-}
+pub struct CallId(Uuid);
 
 // === impl CallRequest ===
 
@@ -89,6 +99,8 @@ impl CallRequest {
     /// Creates a request for `target` without arguments.
     pub fn new(caller: Caller, target: Target) -> Self {
         Self {
+            surface: Surface::of(&caller),
+            conversation: None,
             caller,
             target,
             arguments: None,
@@ -127,6 +139,16 @@ impl CallRequest {
     /// Reads a resource.
     pub fn read(caller: Caller, uri: impl Into<String>) -> Self {
         Self::new(caller, Target::Resource(uri.into()))
+    }
+
+    /// The context of the caller.
+    pub(crate) fn caller_context(&self) -> CallerContext {
+        CallerContext {
+            caller: self.caller.clone(),
+            capabilities: self.capabilities.clone(),
+            session: self.session.clone(),
+            visible: self.visible.clone(),
+        }
     }
 
     /// Returns the arguments, or the params of a method.
@@ -179,8 +201,35 @@ impl fmt::Display for CallKind {
     }
 }
 
+impl CallId {
+    /// A new id. Ids of one run sort by the time of their calls; `run` is random, `number` counts the calls.
+    pub(crate) fn new(run: u64, number: u64) -> Self {
+        let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let mut rest = [0; 10];
+        let [.., a, b, c, d] = number.to_be_bytes();
+        rest[..4].copy_from_slice(&[a & 0x0f, b, c & 0x3f, d]);
+        rest[4..].copy_from_slice(&run.to_be_bytes()[2..]);
+        Self(uuid::Builder::from_unix_timestamp_millis(u64::try_from(millis).unwrap_or_default(), &rest).into_uuid())
+    }
+
+    /// The id of a number, for tests.
+    pub const fn from_u128(number: u128) -> Self {
+        Self(Uuid::from_u128(number))
+    }
+
+    /// The id as a number.
+    pub const fn as_u128(self) -> u128 {
+        self.0.as_u128()
+    }
+
+    /// The id as a UUIDv7.
+    pub const fn uuid(self) -> Uuid {
+        self.0
+    }
+}
+
 impl fmt::Display for CallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}-{}", self.run, self.number)
+        self.0.fmt(f)
     }
 }

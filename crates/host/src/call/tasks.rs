@@ -6,7 +6,7 @@ use toolway_wire::up::PeerTasks;
 use super::{
     CallOutcome, Caller, CallerContext, Target,
     find::{self, Found},
-    pipeline::{self, not_connected},
+    pipeline::{self, Asker, not_connected},
 };
 use crate::{
     connection::{
@@ -39,8 +39,8 @@ impl Host {
         let (caller_context, inner) = (caller_context.into(), self.inner());
         let target = Target::Method { server: server.clone(), method: "tasks/get".to_owned() };
         let client_slot = inner.slots.take_client_slot(&caller_context.caller)?;
-        let found = find::find(inner, &caller_context.visible, &target, None).await?;
-        let grant = pipeline::obtain_grant(inner, &found, &caller_context.caller, None, None).await?;
+        let found = find::find(inner, (&caller_context.visible, &|| caller_context.clone()), &target, None).await?;
+        let grant = pipeline::obtain_grant(inner, &found, Asker::of(&caller_context.caller), None, None, None).await?;
         let Found { connection, .. } = found;
         let ready = connection.ready().await.map_err(|why| not_connected(&connection, why))?;
         let origin = RequestOrigin { task, ..RequestOrigin::of(&caller_context) };

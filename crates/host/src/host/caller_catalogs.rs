@@ -40,9 +40,7 @@ const KEPT_ITEMS: usize = 200_000;
 impl Host {
     /// Returns the current catalog of this caller.
     pub fn catalog_of(&self, caller_context: &CallerContext) -> Arc<Catalog> {
-        let catalog = self.catalog();
-        let own = self.inner.caller_listings(&catalog, caller_context);
-        if own.is_empty() { catalog } else { self.inner.view(catalog, own) }
+        self.inner.catalog_of(caller_context)
     }
 
     /// Returns the listing of one server for this caller; `None` if it is the shared one.
@@ -53,6 +51,13 @@ impl Host {
 }
 
 impl Inner {
+    /// The current catalog of this caller.
+    pub(crate) fn catalog_of(&self, caller_context: &CallerContext) -> Arc<Catalog> {
+        let catalog = self.catalog_publisher.catalog();
+        let own = self.caller_listings(&catalog, caller_context);
+        if own.is_empty() { catalog } else { self.view(catalog, own) }
+    }
+
     fn caller_listings(&self, catalog: &Catalog, caller_context: &CallerContext) -> Own {
         let asker = RequestOrigin::of(caller_context);
         let own = |(server, offer): (&ServerName, &crate::catalog::Offer)| {

@@ -10,6 +10,10 @@ use crate::{
     connection::{Connection, ListingLookup, Phase, ServerStatus, pool::RequestOrigin},
 };
 
+/// How long the first list of a caller waits for what servers list to its capabilities: about as long as most programs
+/// take to start, and well below the start-up timeouts of clients.
+const OWN_VIEW_WAIT: Duration = Duration::from_secs(5);
+
 impl Host {
     /// Waits, at most for `patience`, until every server that starts at once was listed or has failed. Returns the
     /// servers that are not ready.
@@ -32,9 +36,9 @@ impl Host {
         self.connections().iter().any(lacks)
     }
 
-    /// Waits, at most for `patience`, for two kinds of listings: those of servers that are being connected for the
-    /// first time and have no stored listing, and caller-specific ones that are not known yet. First listings received
-    /// meanwhile are published without throttling. Returns `None` if there is nothing to wait for.
+    /// Waits for two kinds of listings: at most for `patience` for those of servers that are being connected for the first
+    /// time and have no stored listing, and at most [`OWN_VIEW_WAIT`] for caller-specific ones that are not known yet.
+    /// First listings received meanwhile are published without throttling. Returns `None` if there is nothing to wait for.
     pub fn wait_for_first_listings(
         &self,
         caller_context: CallerContext,
@@ -47,21 +51,51 @@ impl Host {
         };
         let mut connections = self.connections();
         connections.retain(|connection| of(connection.name()));
-        let (beginning, known): (Vec<_>, Vec<_>) = connections.into_iter().partition(unknown);
-        let asker = RequestOrigin::of(&caller_context);
-        let unheard: Vec<_> = known.into_iter().filter(|connection| connection.needs_discovery(asker)).collect();
+        let own_view = self.inner.own_view_pending(&connections, &caller_context);
+        connections.retain(unknown);
         let inner = Arc::clone(&self.inner);
-        (!beginning.is_empty() || !unheard.is_empty()).then_some(async move {
-            let own =
-                unheard.into_iter().map(|connection| inner.load_caller_listing(connection, caller_context.clone()));
-            let all = futures_util::future::join(wait_for_all(&beginning), futures_util::future::join_all(own));
-            drop(tokio::time::timeout(patience, all).await);
-            inner.publish_listings(&beginning).await;
+        (!connections.is_empty() || !own_view.is_empty()).then_some(async move {
+            let beginning = tokio::time::timeout(patience, wait_for_all(&connections));
+            // Servers that are late cause a `list_changed` notification.
+            drop(futures_util::future::join(beginning, inner.load_own_view(&own_view, &caller_context)).await);
+            connections.extend(own_view);
+            inner.publish_listings(&connections).await;
         })
     }
 }
 
 impl Inner {
+    /// Waits, at most [`OWN_VIEW_WAIT`], until what these servers list to this caller is known.
+    pub(crate) async fn wait_for_own_view(&self, caller_context: &CallerContext, of: impl Fn(&ServerName) -> bool) {
+        let mut connections: Vec<_> =
+            self.set.lock().members.values().map(|member| member.connection.clone()).collect();
+        connections.retain(|connection| of(connection.name()));
+        let pending = self.own_view_pending(&connections, caller_context);
+        if !pending.is_empty() {
+            self.load_own_view(&pending, caller_context).await;
+            self.publish_listings(&pending).await;
+        }
+    }
+
+    /// The servers that may list something else to this caller, which is not known yet: because they are being connected,
+    /// or because no caller with the same capabilities has connected so far.
+    fn own_view_pending(&self, connections: &[Connection], caller_context: &CallerContext) -> Vec<Connection> {
+        let asker = RequestOrigin::of(caller_context);
+        let pending = |connection: &&Connection| {
+            connection.may_list_differently(asker) && (connection.is_beginning() || connection.needs_discovery(asker))
+        };
+        connections.iter().filter(pending).cloned().collect()
+    }
+
+    async fn load_own_view(&self, pending: &[Connection], caller_context: &CallerContext) {
+        let each = pending.iter().map(|connection| async move {
+            wait_for_all(std::slice::from_ref(connection)).await;
+            self.load_caller_listing(connection.clone(), caller_context.clone()).await;
+        });
+        // A listing that is late is loaded in the background.
+        drop(tokio::time::timeout(OWN_VIEW_WAIT, futures_util::future::join_all(each)).await);
+    }
+
     /// Requests the lists that a server offers this caller, and continues if the waiting request is dropped. One task
     /// does so for all callers of a profile and the others wait for it, so there are no more tasks than profiles.
     async fn load_caller_listing(&self, connection: Connection, caller_context: CallerContext) {

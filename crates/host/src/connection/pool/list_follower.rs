@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
+use futures_util::future::BoxFuture;
 use tokio::{
     sync::broadcast::{self, error::RecvError},
     time::Duration,
@@ -28,6 +29,9 @@ use crate::{
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 /// Items kept for all caller connections of one server; beyond it, callers see the shared listing.
 const MAX_ITEMS: usize = 100_000;
+
+/// A listing that takes longer than a call should wait.
+pub(super) type ListingInProgress = BoxFuture<'static, Result<Listing, WireError>>;
 
 /// Follows the lists of one caller connection.
 struct ListFollower {
@@ -95,31 +99,43 @@ impl ConnectionPool {
         own.find_map(|entry| entry.connection.listing.get())
     }
 
-    /// Finds out the listing of a profile, on a connection without any call yet.
-    pub(super) async fn discover(&self, peer: &Peer, profile: CapabilityProfile, shared: Option<Arc<Listing>>) {
-        let Some(shared) =
-            shared.filter(|_| profile != self.shared_profile && !self.profile_listings.lock().knows(profile))
-        else {
-            return;
-        };
-        match tokio::time::timeout(LIST_TIMEOUT, Listing::take(peer, &Filter::default())).await {
+    /// Finds out the listing of a profile, on a connection without any call yet. Returns the work if it takes too long: its
+    /// result may depend on calls, so it belongs to this connection only.
+    pub(super) async fn discover(
+        &self,
+        peer: &Peer,
+        profile: CapabilityProfile,
+        shared: Option<Arc<Listing>>,
+    ) -> Option<ListingInProgress> {
+        let shared =
+            shared.filter(|_| profile != self.shared_profile && !self.profile_listings.lock().knows(profile))?;
+        let peer = peer.clone();
+        let mut listing: ListingInProgress = Box::pin(async move { Listing::take(&peer, &Filter::default()).await });
+        match tokio::time::timeout(LIST_TIMEOUT, &mut listing).await {
             Ok(Ok(listing)) => {
                 if self.profile_listings.lock().insert(profile, listing, &shared) {
+                    let change = CallerListChange { server: self.server.clone(), caller: None };
                     // There may be no receiver.
-                    drop(
-                        self.context
-                            .caller_list_changes
-                            .send(CallerListChange { server: self.server.clone(), caller: None }),
-                    );
+                    drop(self.context.caller_list_changes.send(change));
                 }
+                None
             }
-            Ok(Err(error)) => tracing::debug!(server = %self.server, %error, "cannot list for a caller"),
-            Err(_) => tracing::debug!(server = %self.server, "listing for a caller timed out"),
+            Ok(Err(error)) => {
+                tracing::debug!(server = %self.server, %error, "cannot list for a caller");
+                None
+            }
+            Err(_) => Some(listing),
         }
     }
 
     /// Follows list changes on a connection until the handle is dropped.
-    pub(super) fn follow(&self, peer: &Peer, connection: &CallerConnection) -> AbortOnDropHandle<()> {
+    pub(super) fn follow(
+        &self,
+        peer: &Peer,
+        connection: &CallerConnection,
+        notices: broadcast::Receiver<Notice>,
+        late: Option<ListingInProgress>,
+    ) -> AbortOnDropHandle<()> {
         let follower = ListFollower {
             server: self.server.clone(),
             caller: connection.key.caller.clone(),
@@ -129,14 +145,16 @@ impl ConnectionPool {
             session: connection.key.session.clone(),
             logs: self.context.caller_logs.clone(),
         };
-        let notices = peer.notices();
-        AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(follower.run(notices)))
+        AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(follower.run(notices, late)))
     }
 }
 
 impl ListFollower {
     /// Handles the first change at once, and those that follow within the throttle window together.
-    async fn run(self, mut notices: broadcast::Receiver<Notice>) {
+    async fn run(self, mut notices: broadcast::Receiver<Notice>, late: Option<ListingInProgress>) {
+        if let Some(late) = late {
+            self.take(late.await);
+        }
         loop {
             let mut changed = match notices.recv().await {
                 Ok(Notice::Changed(list)) => vec![list],
@@ -154,10 +172,7 @@ impl ListFollower {
                     other => self.forward(other),
                 }
             }
-            match self.list(&changed).await {
-                Ok(listing) => self.keep(listing),
-                Err(error) => tracing::debug!(server = %self.server, %error, "cannot read a changed list"),
-            }
+            self.take(self.list(&changed).await);
             tokio::time::sleep(WINDOW).await;
         }
     }
@@ -179,6 +194,13 @@ impl ListFollower {
         let (server, caller, session) = (self.server.clone(), self.caller.clone(), self.session.clone());
         // There may be no receiver.
         drop(self.logs.send(CallerLog { server, caller, session, params }));
+    }
+
+    fn take(&self, listing: Result<Listing, WireError>) {
+        match listing {
+            Ok(listing) => self.keep(listing),
+            Err(error) => tracing::debug!(server = %self.server, %error, "cannot read a list of a caller"),
+        }
     }
 
     fn keep(&self, listing: Listing) {
