@@ -6,7 +6,13 @@
 //! Concurrent writes within one process are batched: one thread writes for all, and the others continue, so that a server
 //! is not delayed by others that start with it.
 
-use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
@@ -41,6 +47,10 @@ const FILE_BYTES: usize = 4 * 1024 * 1024;
 /// At this number of entries the cache is cleared.
 const ENTRIES: usize = 4_096;
 
+/// How long an era that was concluded from silence is used before it is checked again. A server that never answers an
+/// unknown method costs one probe timeout each time.
+const SUPPOSED_FOR: Duration = Duration::from_secs(24 * 3_600);
+
 /// The key of a program: its command, arguments and directory, without variables, which may hold secrets.
 pub fn process_key(program: &Program) -> String {
     let directory = program.directory.as_ref().map(|directory| directory.as_os_str().as_encoded_bytes());
@@ -69,6 +79,14 @@ enum Entry {
     Session,
     /// Legacy era over HTTP+SSE.
     EventStream,
+    /// The same, concluded from silence: the server may only have been slow to start. Checked again after `until`, in
+    /// seconds since 1970.
+    SupposedSession {
+        until: u64,
+    },
+    SupposedEventStream {
+        until: u64,
+    },
 }
 
 // === impl DiskEraMemory ===
@@ -124,13 +142,23 @@ impl EraMemory for DiskEraMemory {
     fn recall(&self, key: &str) -> Option<DetectedProtocol> {
         let unwritten = self.unwritten.lock().of(key);
         let known = unwritten.unwrap_or_else(|| self.read().servers.get(key).copied());
-        known.map(Entry::found)
+        known.filter(|entry| entry.is_valid(now())).map(Entry::found)
     }
 
     fn remember(&self, key: &str, found: DetectedProtocol) {
         // Usually the entry exists, and no lock is needed.
         if self.recall(key) != Some(found) {
             self.change(key, Some(Entry::of(found)));
+        }
+    }
+
+    fn suppose(&self, key: &str, found: DetectedProtocol) {
+        let until = now() + SUPPOSED_FOR.as_secs();
+        match Entry::of(found) {
+            Entry::Session => self.change(key, Some(Entry::SupposedSession { until })),
+            Entry::EventStream => self.change(key, Some(Entry::SupposedEventStream { until })),
+            // A stateless server is probed in any case.
+            _ => {}
         }
     }
 
@@ -164,6 +192,14 @@ impl Known {
 // === impl Entry ===
 
 impl Entry {
+    /// Whether the entry has not expired.
+    fn is_valid(self, now: u64) -> bool {
+        match self {
+            Self::SupposedSession { until } | Self::SupposedEventStream { until } => now < until,
+            Self::Stateless | Self::Session | Self::EventStream => true,
+        }
+    }
+
     fn of(found: DetectedProtocol) -> Self {
         match (found.era, found.http_mode) {
             (Era::Modern, _) => Self::Stateless,
@@ -175,10 +211,19 @@ impl Entry {
     fn found(self) -> DetectedProtocol {
         match self {
             Self::Stateless => DetectedProtocol { era: Era::Modern, http_mode: HttpMode::Stateless },
-            Self::Session => DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session },
-            Self::EventStream => DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::EventStream },
+            Self::Session | Self::SupposedSession { .. } => {
+                DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session }
+            }
+            Self::EventStream | Self::SupposedEventStream { .. } => {
+                DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::EventStream }
+            }
         }
     }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 #[cfg(test)]
@@ -212,6 +257,22 @@ mod tests {
         memory(&folder).remember("a", STATELESS);
         memory(&folder).forget("b");
         assert_eq!(["a", "b", "c"].map(|key| memory(&folder).recall(key)), [Some(STATELESS), None, Some(STATELESS)]);
+    }
+
+    #[test]
+    fn era_concluded_from_silence_expires() {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = memory(&folder);
+        for (key, found) in [("a", SESSION), ("b", OLDEST)] {
+            memory.suppose(key, found);
+            assert_eq!(super::tests::memory(&folder).recall(key), Some(found));
+        }
+        let until = super::now();
+        memory.change("a", Some(Entry::SupposedSession { until }));
+        memory.change("b", Some(Entry::SupposedEventStream { until: until + 60 }));
+        assert_eq!(["a", "b"].map(|key| super::tests::memory(&folder).recall(key)), [None, Some(OLDEST)]);
+        memory.remember("a", SESSION);
+        assert_eq!(super::tests::memory(&folder).recall("a"), Some(SESSION));
     }
 
     #[test]

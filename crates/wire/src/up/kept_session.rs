@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{
     RouterGuard, call,
     handshake::{self, ServerProfile},
-    probe::{ConnectedServer, DetectedProtocol},
+    probe::{ConnectedServer, DetectedProtocol, Evidence},
     router::Router,
     transport::{HttpMode, LinkKind, Transport},
 };
@@ -54,7 +54,7 @@ pub(super) async fn resume(
         Outcome::Answered(_) => {
             let protocol = DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session };
             let profile = ServerProfile::of_initialize(&kept.hello, kept.revision);
-            Ok(Some(ConnectedServer { link, profile, protocol }))
+            Ok(Some(ConnectedServer { link, profile, protocol, evidence: Evidence::Answer }))
         }
         other => {
             tracing::debug!(?other, "the server no longer knows the session");

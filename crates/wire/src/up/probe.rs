@@ -69,8 +69,11 @@ impl DetectedProtocol {
 pub trait EraMemory: Send + Sync {
     /// Returns the stored protocol, if any.
     fn recall(&self, key: &str) -> Option<DetectedProtocol>;
-    /// Stores a protocol.
+    /// Stores a protocol that the server's answers showed.
     fn remember(&self, key: &str, protocol: DetectedProtocol);
+    /// Stores a protocol that works but was not shown to be the right one: the server was silent, or no era was detected.
+    /// It must expire. By default it is not stored.
+    fn suppose(&self, _key: &str, _protocol: DetectedProtocol) {}
     /// Removes a protocol that turned out wrong.
     fn forget(&self, key: &str);
 }
@@ -80,6 +83,16 @@ pub(crate) struct ConnectedServer {
     pub(crate) link: Arc<dyn Link>,
     pub(crate) profile: ServerProfile,
     pub(crate) protocol: DetectedProtocol,
+    pub(crate) evidence: Evidence,
+}
+
+/// What the detected era is concluded from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// An answer of the server.
+    Answer,
+    /// No answer within the probe timeout: the server may only have been slow.
+    Silence,
 }
 
 /// One attempt to detect the protocol and perform the handshake.
@@ -127,7 +140,14 @@ impl Probe<'_> {
         match self.discover().await {
             Discovery::Modern(profile) => Ok(modern_server(link, profile)),
             Discovery::Failed(error) => Err(error),
-            Discovery::Legacy(late) => self.initialize_on(link, late).await,
+            Discovery::Legacy(late) => {
+                let silent = late.is_some();
+                let mut server = self.initialize_on(link, late).await?;
+                if silent && server.protocol.era == Era::Legacy {
+                    server.evidence = Evidence::Silence;
+                }
+                Ok(server)
+            }
             Discovery::Ended(why) => match self.transport.link_kind() {
                 // Some stateful servers end on an unknown method: open again, without a probe.
                 LinkKind::Stream => {
@@ -160,7 +180,8 @@ impl Probe<'_> {
         let may_be_older = first == HttpMode::Session && self.may_be_older(&reply);
         match handshake::parse_initialize_response(reply) {
             Ok(profile) => {
-                Ok(ConnectedServer { link, profile, protocol: DetectedProtocol { era: Era::Legacy, http_mode: first } })
+                let protocol = DetectedProtocol { era: Era::Legacy, http_mode: first };
+                Ok(ConnectedServer { link, profile, protocol, evidence: Evidence::Answer })
             }
             Err(refusal) if may_be_older => self.connect_event_stream(refusal).await,
             Err(error) => Err(error),
@@ -186,6 +207,7 @@ impl Probe<'_> {
             link,
             profile,
             protocol: DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::EventStream },
+            evidence: Evidence::Answer,
         })
     }
 
@@ -207,6 +229,7 @@ impl Probe<'_> {
                 link,
                 profile,
                 protocol: DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session },
+                evidence: Evidence::Answer,
             }),
             Err(refusal) => match self.late_answer(late, &refusal).await {
                 // A slow stateless server: its response came after `initialize` was sent.
@@ -316,7 +339,8 @@ fn sessions_only() -> WireError {
 }
 
 fn modern_server(link: Arc<dyn Link>, profile: ServerProfile) -> ConnectedServer {
-    ConnectedServer { link, profile, protocol: DetectedProtocol { era: Era::Modern, http_mode: HttpMode::Stateless } }
+    let protocol = DetectedProtocol { era: Era::Modern, http_mode: HttpMode::Stateless };
+    ConnectedServer { link, profile, protocol, evidence: Evidence::Answer }
 }
 
 fn classify_result(result: &Raw) -> Discovery {

@@ -9,11 +9,11 @@ use toolway_testkit::odd::{
 };
 use toolway_wire::{
     revision::Era,
-    up::{DetectedProtocol, EraMemory, transport::HttpMode},
+    up::{ConnectOptions, DetectedProtocol, EraChoice, EraMemory, transport::HttpMode},
 };
 
 use super::{Probed, WITH_SESSION, WITHOUT_SESSION, over_http::event_stream};
-use crate::dialling::{Record, address, patient, process};
+use crate::dialling::{Record, SHORT, address, patient, process};
 
 const LEGACY: DetectedProtocol = DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session };
 const OLDEST: DetectedProtocol = DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::EventStream };
@@ -21,7 +21,7 @@ const MODERN: DetectedProtocol = DetectedProtocol { era: Era::Modern, http_mode:
 
 /// Era memory of one server in this process.
 #[derive(Default)]
-struct Notebook(Mutex<HashMap<String, DetectedProtocol>>);
+struct Notebook(Mutex<HashMap<String, DetectedProtocol>>, Mutex<Vec<DetectedProtocol>>);
 
 impl EraMemory for Notebook {
     fn recall(&self, key: &str) -> Option<DetectedProtocol> {
@@ -34,6 +34,10 @@ impl EraMemory for Notebook {
         self.0.lock().insert(key.to_owned(), found);
     }
 
+    fn suppose(&self, _key: &str, found: DetectedProtocol) {
+        self.1.lock().push(found);
+    }
+
     fn forget(&self, _key: &str) {
         self.0.lock().clear();
     }
@@ -41,12 +45,17 @@ impl EraMemory for Notebook {
 
 impl Notebook {
     fn saying(found: DetectedProtocol) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(HashMap::from([("any".to_owned(), found)]))))
+        Arc::new(Self(Mutex::new(HashMap::from([("any".to_owned(), found)])), Mutex::default()))
     }
 
     /// Stored era under a key other than `any`.
     fn learned(&self) -> Option<DetectedProtocol> {
         self.0.lock().iter().find(|(key, _)| *key != "any").map(|(_, found)| *found)
+    }
+
+    /// The era that the next connection would use.
+    fn known(&self) -> Option<DetectedProtocol> {
+        self.learned().or_else(|| self.0.lock().get("any").copied())
     }
 
     fn is_empty(&self) -> bool {
@@ -81,13 +90,37 @@ async fn remembered_era_of_a_process_is_used_and_corrected() {
         let (record, memory) = (Record::new(), Notebook::saying(remembered));
         let met = process(server, &record, patient(), Some(memory.clone())).await;
         assert_eq!(Probed::of(&met), expected, "{server}, said to be {remembered:?}: {:?}", met.err());
-        assert_eq!(memory.learned(), Some(learned), "{server}, said to be {remembered:?}");
+        assert_eq!(memory.known(), Some(learned), "{server}, said to be {remembered:?}");
         let peer = met.unwrap();
         peer.ping().await.unwrap();
         let mut found = record.lines();
         found.pop();
         assert_eq!(found, heard, "{server}, said to be {remembered:?}");
         peer.close().await;
+    }
+}
+
+#[tokio::test]
+async fn era_concluded_from_silence_or_configuration_is_only_supposed() {
+    let silence = |mut options: ConnectOptions| {
+        options.timeouts.probe = SHORT;
+        options
+    };
+    let memory = Arc::new(Notebook::default());
+    let met = process("silent", &Record::new(), silence(patient()), Some(memory.clone())).await;
+    assert_eq!(Probed::of(&met), WITH_SESSION, "{met:?}");
+    assert_eq!((memory.learned(), memory.1.lock().clone()), (None, vec![LEGACY]));
+    // A slow start of a server known as stateless changes nothing.
+    let memory = Notebook::saying(MODERN);
+    let met = process("silent", &Record::new(), silence(patient()), Some(memory.clone())).await;
+    assert_eq!(Probed::of(&met), WITH_SESSION, "{met:?}");
+    assert_eq!((memory.known(), memory.1.lock().clone()), (Some(MODERN), vec![]));
+    // Nor does a connection that was not to detect anything.
+    for (memory, supposed) in [(Notebook::saying(MODERN), vec![]), (Arc::new(Notebook::default()), vec![LEGACY])] {
+        let sessions = ConnectOptions { era: EraChoice::Legacy, ..patient() };
+        let met = process("both", &Record::new(), sessions, Some(memory.clone())).await;
+        assert_eq!(Probed::of(&met), WITH_SESSION, "{met:?}");
+        assert_eq!((memory.learned(), memory.1.lock().clone()), (None, supposed));
     }
 }
 
@@ -111,11 +144,11 @@ async fn remembered_era_of_a_url_is_used() {
     assert_eq!(Probed::of(&met), WITH_SESSION, "{met:?}");
     odd.until(|seen| seen.len() == 3).await;
     assert_eq!(odd.briefs(), ["POST initialize", "POST notifications/initialized", "GET"]);
-    assert_eq!(memory.learned(), Some(LEGACY));
+    assert_eq!(memory.known(), Some(LEGACY));
 
     let (odd, memory) = (OddHttp::start(event_stream("/messages")).await.unwrap(), Notebook::saying(OLDEST));
     let met = address(&odd, patient(), Some(memory.clone())).await;
-    assert_eq!(memory.learned(), Some(OLDEST), "{met:?}");
+    assert_eq!(memory.known(), Some(OLDEST), "{met:?}");
     assert_eq!(odd.briefs(), ["GET", "POST /messages initialize", "POST /messages notifications/initialized"]);
 }
 
