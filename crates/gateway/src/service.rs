@@ -21,12 +21,12 @@ use std::{fmt, sync::Arc};
 use futures_util::future::BoxFuture;
 use toolway_host::{
     Host,
-    call::{CallRequest, Caller as HostCaller, CallerContext, Target},
-    catalog::{ItemKind, Origin},
+    call::{CallRequest, Caller as HostCaller, CallerContext, CompletionRef, Target},
+    catalog::Origin,
 };
 use toolway_wire::{
-    down::{self, Caller, HostedTaskOptions, HostedTasks, Profile, Service, ServiceSubscription, Tasks},
-    exchange::{Exchange, Outcome, Request},
+    down::{self, Caller, HostedTaskOptions, HostedTasks, ListPage, Profile, Service, ServiceSubscription, Tasks},
+    exchange::{Exchange, Outcome, Request, ServerRequestHandler},
     header::{self, ParamHeader},
     json::Raw,
     message::{
@@ -37,6 +37,7 @@ use toolway_wire::{
     seal::Sealer,
 };
 
+pub(crate) use pages::PAGE_ITEMS;
 pub use scope::Scope;
 
 use self::{
@@ -77,23 +78,28 @@ impl HostService {
     ) -> Self {
         let tasks =
             Arc::new(GatewayTasks::new(host.clone(), Arc::clone(&access), scope.clone(), Arc::clone(&sealer), hosted));
-        Self { host, access, scope, pages: Arc::new(Pages::new(sealer)), tasks }
+        Self { host, access, scope, pages: Arc::new(Pages::new(sealer, PAGE_ITEMS)), tasks }
+    }
+
+    /// The same, with at most this many items in a page of a list.
+    #[must_use]
+    pub fn with_page_size(self, items: usize) -> Self {
+        Self { pages: Arc::new(self.pages.resized(items)), ..self }
     }
 
     fn answer(&self, request: Request, caller: &Caller) -> Result<Exchange, RpcError> {
         let client = self.client(caller)?;
+        if let Some(kind) = lists::kind_of(request.method()) {
+            return self.list(kind, &request, client, caller);
+        }
         let text = |key| request.param(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
         let missing = |key: &str| invalid(&format!("`{key}` is missing or not a string"));
         let target = match request.method() {
-            "tools/list" => return self.list(ItemKind::Tool, &request, client, caller),
-            "prompts/list" => return self.list(ItemKind::Prompt, &request, client, caller),
-            "resources/list" => return self.list(ItemKind::Resource, &request, client, caller),
-            "resources/templates/list" => return self.list(ItemKind::Template, &request, client, caller),
             "completion/complete" => return self.complete(request, (&client, caller)),
             "tools/call" => self.scope.tool(&text("name").ok_or_else(|| missing("name"))?)?,
             "prompts/get" => self.scope.prompt(&text("name").ok_or_else(|| missing("name"))?)?,
             "resources/read" => self.scope.resource(text("uri").ok_or_else(|| missing("uri"))?),
-            method => self.scope.method(method)?,
+            method => self.scope.method(&self.host, method)?,
         };
         let caller_context = tasks::caller_context((&client, caller));
         match self.host.locate_for(&caller_context, target) {
@@ -148,16 +154,11 @@ impl HostService {
     /// Replaces the public name by the name of the server, and relays the completion request.
     fn complete(&self, request: Request, who: Requester<'_>) -> Result<Exchange, RpcError> {
         let about = request.param("ref").ok_or_else(|| invalid("`ref` is missing"))?;
-        let (key, named) = match about.fields(["name", "uri"]) {
-            [_, Some(uri)] => ("uri", uri),
-            [Some(name), None] => ("name", name),
-            [None, None] => return Err(invalid("`ref` names neither a prompt nor a resource")),
-        };
-        let named = named.as_str().ok_or_else(|| invalid("the name in `ref` is not a string"))?;
+        let about = CompletionRef::parse(&about).map_err(|problem| invalid(&problem))?;
         let caller_context = tasks::caller_context(who);
         let view = self.host.catalog_of(&caller_context);
-        let Origin { server, raw_name } = self.scope.completion_origin(&view, who.0, key, &named)?;
-        let about = splice::edited(&about, &[Edit::Set(key, Raw::of(&raw_name))]);
+        let Origin { server, raw_name } = self.scope.completion_origin(&view, who.0, &about)?;
+        let about = about.renamed(&raw_name);
         let target = Target::Method { server, method: request.method().to_owned() };
         Ok(self.relay(target, request.with_param("ref", about), caller_context))
     }
@@ -181,6 +182,10 @@ impl Service for HostService {
         self.answer(request, caller).unwrap_or_else(|error| Exchange::ended(Outcome::Refused(error)))
     }
 
+    fn prepared_page(&self, request: &Request, caller: &Caller) -> Option<ListPage> {
+        self.page_of(lists::kind_of(request.method())?, request, caller)
+    }
+
     fn listen<'a>(&'a self, wanted: SubscriptionFilter, caller: &'a Caller) -> BoxFuture<'a, ServiceSubscription> {
         let client = self.client(caller);
         Box::pin(async move {
@@ -189,6 +194,17 @@ impl Service for HostService {
                 Err(_) => subscriptions::none(),
             }
         })
+    }
+
+    fn session_ready(&self, caller: &Caller, client: Arc<dyn ServerRequestHandler>) {
+        if let Some(session) = &caller.session {
+            self.host.begin_session(&HostCaller::Client(Arc::clone(&caller.principal)), session, client);
+        }
+    }
+
+    fn roots_changed(&self, caller: &Caller) {
+        let client = HostCaller::Client(Arc::clone(&caller.principal));
+        self.host.announce_roots_changed(&client, caller.session.as_deref());
     }
 
     fn session_ended(&self, caller: &Caller) {

@@ -42,12 +42,12 @@ use crate::{
     call::CallId,
     catalog::{Catalog, Naming},
     connection::{
-        AppliedPlan, CallerListChange, CallerLog, Connection, ConnectionCounters, Dialer, HostContext, Phase, Plan, ServerStatus,
-        StartLimiter, SupervisorCommand, WantedServer, WantedSet,
+        AppliedPlan, CallerListChange, CallerLog, Connection, ConnectionCounters, Dialer, HostContext, Phase, Plan,
+        ServerStatus, StartLimiter, SupervisorCommand, WantedServer, WantedSet,
         sign_in::{self, SignIns},
         supervise,
     },
-    event::{CallEvent, EventListener, EventSender, LogEvent, StateEvent},
+    event::{CallStageEvent, EventListener, EventSender, LogEvent, StateEvent},
     policy::{ApprovalKey, Policy, Stance, limit::CallSlots},
     ports::HostPorts,
     record::RecordPorts,
@@ -211,7 +211,7 @@ impl Host {
     }
 
     /// Subscribes to the stages of all calls from now on.
-    pub fn listen_calls(&self) -> EventListener<CallEvent> {
+    pub fn listen_calls(&self) -> EventListener<CallStageEvent> {
         self.inner.context.events.listen_calls()
     }
 
@@ -233,6 +233,11 @@ impl Host {
     /// Whether a server of this name is wanted.
     pub fn has(&self, server: &ServerName) -> bool {
         self.inner.set.lock().members.contains_key(server)
+    }
+
+    /// Whether the entry of this server lets clients of a gateway call a method that the protocol does not define.
+    pub fn admits_method(&self, server: &ServerName, method: &str) -> bool {
+        self.inner.connection(server).is_some_and(|connection| connection.wanted().filter.admits_method(method))
     }
 
     /// Connects a server and returns its status when the attempt has ended.

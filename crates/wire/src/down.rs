@@ -10,6 +10,7 @@ mod hosted_tasks;
 pub mod http;
 
 mod legacy;
+mod list_page;
 mod modern;
 mod park;
 mod progress;
@@ -26,7 +27,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    exchange::{Exchange, LogLevel, Request},
+    exchange::{Exchange, LogLevel, Request, ServerRequestHandler},
     header::ParamHeader,
     json::Raw,
     limit::Limits,
@@ -37,6 +38,7 @@ use crate::{
 };
 
 pub use hosted_tasks::{HostedTaskOptions, HostedTasks, TASKS_PER_CALLER};
+pub use list_page::{ListDialect, ListPage};
 pub use tasks::{Tasks, not_declared as tasks_not_declared};
 
 use self::park::ParkingLot;
@@ -54,6 +56,11 @@ pub trait Service: Send + Sync + 'static {
     /// Answers one request. An unknown method ends in `METHOD_NOT_FOUND`.
     fn open(&self, request: Request, caller: &Caller) -> Exchange;
 
+    /// The page of a list that is prepared for this caller; `None` if [`Service::open`] answers the request.
+    fn prepared_page(&self, _request: &Request, _caller: &Caller) -> Option<ListPage> {
+        None
+    }
+
     /// Subscribes to changes from now on. The receiver ends when the subscription does. Asynchronous, because an upstream
     /// server may decide which part of `wanted` is accepted.
     fn listen<'a>(&'a self, wanted: SubscriptionFilter, caller: &'a Caller) -> BoxFuture<'a, ServiceSubscription>;
@@ -62,6 +69,13 @@ pub trait Service: Send + Sync + 'static {
     fn tasks(&self, _caller: &Caller) -> Option<&dyn Tasks> {
         None
     }
+
+    /// Called when a client with a session has completed the handshake. `client` sends it requests outside its own
+    /// requests; it does not keep the session open.
+    fn session_ready(&self, _caller: &Caller, _client: Arc<dyn ServerRequestHandler>) {}
+
+    /// Called when a client with a session announces that its roots changed.
+    fn roots_changed(&self, _caller: &Caller) {}
 
     /// Called when a caller's session has ended.
     fn session_ended(&self, _caller: &Caller) {}

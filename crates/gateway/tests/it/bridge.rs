@@ -58,7 +58,10 @@ rows! {
     "sample": "The model of the caller is sampled during a call." "" server_requests::sample;
     "sample with tools": "The model of the caller is given a tool and requests its use." ""
         server_requests::sample_with_tools;
-    "roots": "The roots of the caller are requested; then three server requests at once, all answered." ""
+    "roots": "The roots of the caller are requested; then three server requests at once, all answered."
+        "Outside a call, a 2025 server can ask only a caller with a session; such a caller's changes \
+         (`notifications/roots/list_changed`) are passed on to the servers on its own connections. A 2026 caller is asked \
+         during its calls only; outside of them the server gets an error, never an empty list."
         server_requests::roots;
     "subscribe": "A subscriber is notified of a changed resource; a subscription to an unknown resource is refused."
         "" changes::subscribe;

@@ -127,6 +127,11 @@ impl TestGateway {
         self.connect(path, era, self.key.as_ref().map(Secret::expose), Some(asks)).await.unwrap()
     }
 
+    /// A client with a session and this key that answers `roots/list`.
+    pub(crate) async fn client_with_roots(&self, key: &str, roots: Arc<dyn ServerRequestHandler>) -> Peer {
+        self.connect("/mcp", Era::Legacy, Some(key), Some(roots)).await.unwrap()
+    }
+
     /// A client of one era at this path without capabilities.
     pub(crate) async fn client_without_user(&self, path: &str, era: Era) -> Peer {
         self.connect(path, era, self.key.as_ref().map(Secret::expose), None).await.unwrap()

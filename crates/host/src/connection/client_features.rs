@@ -21,6 +21,9 @@ use toolway_wire::{
     message::ClientCapabilities,
 };
 
+use super::client_sessions::ClientSessions;
+use crate::call::Caller;
+
 /// Answers elicitation requests: shows the form or URL of a server to a user.
 pub trait Elicitor: Send + Sync {
     /// Supported modes, as declared to servers.
@@ -96,8 +99,19 @@ pub(crate) struct ClientFeatures {
     pub(crate) roots: Arc<[Root]>,
     /// Declared instead of what the ports offer, if surfaces answer the requests of their calls.
     pub(crate) declared: Option<ClientCapabilities>,
+    /// The gateway client that the connection is reserved for: asked for its roots, instead of the configuration.
+    pub(crate) client: Option<ClientRoots>,
     /// Set when a server request could belong to several calls.
     pub(crate) ambiguous: Option<Arc<AtomicBool>>,
+}
+
+/// The sessions of a gateway client that share a connection.
+#[derive(Clone)]
+pub(crate) struct ClientRoots {
+    pub(crate) sessions: Arc<ClientSessions>,
+    pub(crate) caller: Caller,
+    /// The only session, if each has its own connections.
+    pub(crate) session: Option<Arc<str>>,
 }
 
 impl Elicitor for NoElicitor {
@@ -133,7 +147,12 @@ impl ServerRequestHandler for ClientFeatures {
             match incoming.request.method.as_str() {
                 "elicitation/create" => self.elicitor.elicit(incoming).await,
                 "sampling/createMessage" => self.sampler.sample(incoming).await,
-                "roots/list" => Answer::Given(self.listed_roots()),
+                "roots/list" => match &self.client {
+                    Some(client) => {
+                        client.sessions.roots(&client.caller, client.session.as_ref(), incoming.request).await
+                    }
+                    None => Answer::Given(self.listed_roots()),
+                },
                 _ => Answer::Unavailable,
             }
         };
@@ -147,8 +166,10 @@ impl ServerRequestHandler for ClientFeatures {
         })
     }
 
-    fn ambiguous(&self, _request: &ServerRequestDetails) {
-        if let Some(ambiguous) = &self.ambiguous {
+    fn ambiguous(&self, request: &ServerRequestDetails) {
+        // The roots of a client are the same for all its calls.
+        let matters = self.client.is_none() || request.method != "roots/list";
+        if let Some(ambiguous) = self.ambiguous.as_ref().filter(|_| matters) {
             ambiguous.store(true, Ordering::SeqCst);
         }
     }

@@ -37,7 +37,7 @@ use tokio::{
 use toolway_config::ServerName;
 use toolway_wire::{json::Raw, task::Task, up::Peer};
 
-pub use self::key::CapabilityProfile;
+pub use self::key::{CapabilityProfile, RootsOffer};
 use self::{
     caller_connection::CallerConnection,
     profile_listings::ProfileListings,
@@ -332,6 +332,20 @@ impl ConnectionPool {
         self.state.lock().tasks.keep_shared(task.id.clone(), task.ttl, caller, Instant::now());
     }
 
+    /// Announces on the connections that a caller, or one of its sessions, uses that the roots changed.
+    pub(crate) fn announce_roots_changed(&self, caller: &Caller, session: Option<&str>) {
+        let uses = |key: &CallerConnectionKey| {
+            key.caller == *caller && (key.session.is_none() || key.session.as_deref() == session)
+        };
+        let state = self.state.lock();
+        let used = state.entries.iter().filter(|entry| uses(&entry.connection.key));
+        for peer in used.filter_map(|entry| entry.connection.peer()) {
+            if let Err(error) = peer.announce_roots_changed() {
+                tracing::debug!(server = %self.server, %error, "cannot announce changed roots");
+            }
+        }
+    }
+
     /// Removes the connections of a caller, or of one of its sessions; each closes with the last of its calls. Also forgets
     /// the caller's tasks: a later caller of the same name is another one.
     pub(crate) fn remove_caller(&self, caller: &Caller, session: Option<&str>) {
@@ -356,11 +370,7 @@ fn busy(waited: Duration) -> Refusal {
 }
 
 fn disconnected() -> NotConnected {
-    NotConnected {
-        because: "the server was disconnected meanwhile".to_owned(),
-        whose_move: WhoseMove::Operator,
-        error: None,
-    }
+    NotConnected::known("the server was disconnected meanwhile", WhoseMove::Operator)
 }
 
 impl std::fmt::Debug for ConnectionPool {

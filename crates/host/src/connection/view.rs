@@ -4,7 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    CallerConnectionStatus, CapabilityProfile, Phase, ServerStatus, client_features::SamplingOffer, state::Counts,
+    CallerConnectionStatus, CapabilityProfile, Phase, RootsOffer, ServerStatus, client_features::SamplingOffer,
+    state::Counts,
 };
 use crate::keeper::ProcessExit;
 
@@ -94,7 +95,7 @@ fn caller_connection(connection: &CallerConnectionStatus) -> Value {
 /// The capabilities declared on a caller connection.
 fn capabilities(profile: CapabilityProfile) -> Vec<&'static str> {
     let capabilities = [
-        ("roots", profile.roots),
+        ("roots", profile.roots != RootsOffer::Nothing),
         ("sampling", profile.sampling != SamplingOffer::Nothing),
         ("elicitation", profile.forms || profile.addresses),
     ];
@@ -102,12 +103,12 @@ fn capabilities(profile: CapabilityProfile) -> Vec<&'static str> {
 }
 
 fn reason(status: &ServerStatus) -> Option<String> {
-    let last_error = || status.last_error.as_ref().map(|error| error.message.clone());
+    let last_error = || status.last_error.as_ref().map(|error| error.message.as_str().to_owned());
     match &status.phase {
         Phase::Ready if status.counts.is_some() => None,
         Phase::Ready => Some(last_error().unwrap_or_else(|| "its lists have not been read yet".to_owned())),
-        phase @ (Phase::Stopped(_) | Phase::Connecting { .. }) => Some(phase.to_string()),
+        phase @ (Phase::Stopped(_) | Phase::Connecting { .. }) => Some(phase.for_operator().into_string()),
         Phase::Disabled => None,
-        phase => Some(last_error().unwrap_or_else(|| phase.to_string())),
+        phase => Some(last_error().unwrap_or_else(|| phase.for_operator().into_string())),
     }
 }

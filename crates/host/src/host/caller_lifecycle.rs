@@ -1,6 +1,9 @@
 //! Lifecycle of callers: ended sessions and callers, sign-ins and sign-outs of clients, and token refreshes.
 
+use std::sync::Arc;
+
 use toolway_config::ServerName;
+use toolway_wire::exchange::ServerRequestHandler;
 
 use super::{Host, HostError};
 use crate::{
@@ -12,13 +15,27 @@ use crate::{
 };
 
 impl Host {
+    /// Records a session of a gateway client. Servers on the client's own connections ask `client` for its roots outside a
+    /// call. [`Host::end_session`] removes it.
+    pub fn begin_session(&self, caller: &Caller, session: &Arc<str>, client: Arc<dyn ServerRequestHandler>) {
+        self.inner.context.client_sessions.add(caller, session, client);
+    }
+
+    /// Passes on that the roots of a gateway client changed, to the servers on its own connections.
+    pub fn announce_roots_changed(&self, caller: &Caller, session: Option<&str>) {
+        let connections = self.connections();
+        connections.iter().for_each(|connection| connection.shared().pool.announce_roots_changed(caller, session));
+    }
+
     /// Ends a session of a caller. Connections reserved for it close when their calls in flight have ended.
     pub fn end_session(&self, caller: &Caller, session: &str) {
+        self.inner.context.client_sessions.remove(caller, Some(session));
         self.connections().iter().for_each(|connection| connection.shared().pool.remove_caller(caller, Some(session)));
     }
 
     /// Ends all sessions of a caller. Connections reserved for it close when their calls in flight have ended.
     pub fn end_caller(&self, caller: &Caller) {
+        self.inner.context.client_sessions.remove(caller, None);
         self.connections().iter().for_each(|connection| connection.shared().pool.remove_caller(caller, None));
     }
 

@@ -62,6 +62,11 @@ pub(crate) trait Accent: Send + Sync + fmt::Debug {
     /// Whether `completion/complete` accepts the values of other arguments.
     fn completes_in_context(&self) -> bool;
 
+    /// The notification that our roots changed; `None` where servers ask for them with each request.
+    fn roots_changed(&self) -> Option<Bytes> {
+        None
+    }
+
     /// Sets the lowest log level. Returns the request to send; `None` where each request carries the level.
     fn log_level_request(&self, level: LogLevel) -> Option<Request>;
 }

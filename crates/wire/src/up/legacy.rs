@@ -104,6 +104,11 @@ impl Accent for Legacy {
         Revision::V2025_06_18 <= self.revision
     }
 
+    fn roots_changed(&self) -> Option<Bytes> {
+        let declared = self.capabilities.0.get("roots").is_some();
+        declared.then(|| compose::notification("notifications/roots/list_changed", None, &[]))
+    }
+
     fn log_level_request(&self, level: LogLevel) -> Option<Request> {
         let level = Raw::of(&serde_json::json!({ "level": level.as_str() }));
         Some(Request::trusted("logging/setLevel", Some(level)))

@@ -81,7 +81,7 @@ impl ConnectionPool {
             Err(error) => {
                 let why = NotConnected::after(&error, &redactor);
                 let caller = &connection.key.caller;
-                tracing::warn!(server = %self.server, %caller, error = %why.because, "cannot connect for a caller");
+                tracing::warn!(server = %self.server, %caller, error = why.because.as_str(), "cannot connect for a caller");
                 // A missing or useless sign-in of one caller must not delay other callers.
                 if !error.concerns_sign_in() {
                     self.state.lock().dial_backoff.fail(why.clone(), Instant::now());

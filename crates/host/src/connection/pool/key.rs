@@ -23,14 +23,25 @@ pub(crate) struct CallerConnectionKey {
 /// Client capabilities in normal form: equal if they permit the same server requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CapabilityProfile {
-    /// Whether it answers `roots/list`.
-    pub roots: bool,
+    /// Whether it answers `roots/list`, and announces changes.
+    pub roots: RootsOffer,
     /// What it supports of sampling.
     pub sampling: SamplingOffer,
     /// Whether it supports elicitation by form.
     pub forms: bool,
     /// Whether it supports elicitation by URL.
     pub addresses: bool,
+}
+
+/// What a client supports of roots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RootsOffer {
+    /// It answers no `roots/list`.
+    Nothing,
+    /// It answers `roots/list`.
+    Listed,
+    /// It answers `roots/list` and announces changes.
+    Announced,
 }
 
 /// Where a request comes from.
@@ -85,7 +96,8 @@ impl CallerConnectionKey {
 
 impl CapabilityProfile {
     /// No capabilities.
-    pub const NOTHING: Self = Self { roots: false, sampling: SamplingOffer::Nothing, forms: false, addresses: false };
+    pub const NOTHING: Self =
+        Self { roots: RootsOffer::Nothing, sampling: SamplingOffer::Nothing, forms: false, addresses: false };
 
     /// Normalizes the capabilities.
     pub fn of(capabilities: &ClientCapabilities) -> Self {
@@ -99,8 +111,14 @@ impl CapabilityProfile {
             true => SamplingOffer::Messages,
             false => SamplingOffer::Nothing,
         };
+        let announces = || capabilities.0.get("roots").and_then(|roots| roots.get("listChanged"));
+        let roots = match can("roots/list", None) {
+            true if announces().is_some_and(|flag| flag.as_bytes() == b"true") => RootsOffer::Announced,
+            true => RootsOffer::Listed,
+            false => RootsOffer::Nothing,
+        };
         Self {
-            roots: can("roots/list", None),
+            roots,
             sampling,
             forms: can("elicitation/create", None),
             addresses: can("elicitation/create", Some(&BY_ADDRESS)),
@@ -110,8 +128,10 @@ impl CapabilityProfile {
     /// The capabilities as declared to a server.
     pub fn capabilities(self) -> ClientCapabilities {
         let mut declared = Map::new();
-        if self.roots {
-            declared.insert("roots".to_owned(), json!({}));
+        match self.roots {
+            RootsOffer::Nothing => {}
+            RootsOffer::Listed => drop(declared.insert("roots".to_owned(), json!({}))),
+            RootsOffer::Announced => drop(declared.insert("roots".to_owned(), json!({ "listChanged": true }))),
         }
         match self.sampling {
             SamplingOffer::Nothing => {}
@@ -151,9 +171,10 @@ mod tests {
             (json!({ "elicitation": {} }), json!({ "elicitation": { "form": {} } })),
             (json!({ "elicitation": { "url": {} } }), json!({ "elicitation": { "url": {} } })),
             (
-                json!({ "roots": { "listChanged": true }, "sampling": { "context": {} } }),
+                json!({ "roots": { "listChanged": false, "x": 1 }, "sampling": { "context": {} } }),
                 json!({ "roots": {}, "sampling": {} }),
             ),
+            (json!({ "roots": { "listChanged": true } }), json!({ "roots": { "listChanged": true } })),
             (json!({ "sampling": { "tools": {} } }), json!({ "sampling": { "tools": {} } })),
         ] {
             let profile = CapabilityProfile::of(&capabilities(&given));

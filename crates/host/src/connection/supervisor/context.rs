@@ -9,6 +9,7 @@ use crate::{
     catalog::{Filter, Listing},
     connection::{
         client_features::{ClientFeatures, Root},
+        client_sessions::ClientSessions,
         dial::Dialer,
         pool::{CallerListChange, CallerLog},
         wanted::WantedServer,
@@ -28,6 +29,8 @@ pub(crate) struct HostContext {
     pub(crate) caller_list_changes: broadcast::Sender<CallerListChange>,
     /// Log messages on the connection of one caller, outside of calls.
     pub(crate) caller_logs: broadcast::Sender<CallerLog>,
+    /// The sessions of gateway clients.
+    pub(crate) client_sessions: Arc<ClientSessions>,
     /// Limits how many servers start at the same time.
     pub(crate) starting: StartLimiter,
     pub(crate) catalog: Arc<dyn CatalogSink>,
@@ -93,6 +96,7 @@ impl HostContext {
     /// The client features offered to a server.
     pub(crate) fn features(&self, server: &ServerName) -> ClientFeatures {
         ClientFeatures {
+            client: None,
             server: server.clone(),
             elicitor: Arc::clone(&self.ports.elicitor),
             sampler: Arc::clone(&self.ports.sampler),
