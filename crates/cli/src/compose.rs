@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, ffi::OsStr, sync::Arc, time::Duration};
 
 use toolway_config::{
     Config, Environment, GatewayAccess, Secret, ServerName, Settings,
+    limits::DEFAULT_MEMORY,
     server::{Need, Start},
 };
 use toolway_gateway::{
@@ -23,9 +24,11 @@ use toolway_host::{
     host::{Host, HostOptions},
     policy::{CALLS_PER_CLIENT, CallLimits},
     ports::HostPorts,
+    record::Requirement,
 };
 use toolway_sample::Sample;
 use toolway_wire::{
+    budget::MemoryBudget,
     down::DownstreamOptions,
     exchange::{ExchangeTimeouts, LogLevel},
     limit::Limits,
@@ -75,12 +78,18 @@ impl App {
         };
         let calls = Arc::new(VerboseCallLog { shown: self.show.verbose });
         let ports = HostPorts { calls, vault: self.vault(&settings), ..HostPorts::default() };
+        let ports = self.with_recorder(ports, &settings, Requirement::BestEffort, "terminal")?;
         let host = start(&Config { settings, ..Config::default() }, ports, options).await?;
         Ok((host, taps))
     }
 
     /// Builds the host of `serve`: all configured servers, or the embedded sample server if there are none.
-    pub(crate) async fn gateway_host(&self, config: &Config, records: Arc<Records>) -> Result<Host, Report> {
+    pub(crate) async fn gateway_host(
+        &self,
+        config: &Config,
+        limits: &Limits,
+        records: Arc<Records>,
+    ) -> Result<Host, Report> {
         let sample = || {
             let name: Option<ServerName> = "sample".parse().ok();
             name.map(|name| WantedServer::new(name, Way::InProcess(Arc::new(Sample::new()))))
@@ -92,9 +101,11 @@ impl App {
             calls: CallLimits { per_client: per_client.unwrap_or(CALLS_PER_CLIENT), ..CallLimits::default() },
             servers: if config.servers.is_empty() { sample().into_iter().collect() } else { Vec::new() },
             listing_cache: listing_cache::open(&self.paths),
+            limits: limits.clone(),
             ..self.host_options(&config.settings, clients)
         };
         let ports = HostPorts { calls: records, vault: self.vault(&config.settings), ..HostPorts::default() };
+        let ports = self.with_recorder(ports, &config.settings, Requirement::Required, "gateway")?;
         start(config, ports, options).await
     }
 
@@ -104,6 +115,7 @@ impl App {
         &self,
         config: &Config,
         host: &Host,
+        limits: Limits,
         records: Arc<Records>,
     ) -> Result<(Arc<Gateway>, Option<Secret>), Report> {
         let settings = &config.settings.gateway;
@@ -115,10 +127,12 @@ impl App {
         let options = GatewayOptions {
             hosts: settings.hosts.value.clone(),
             sealer: self.sealer()?,
+            limits,
             records,
             sse: if settings.sse.value { SseTransport::Enabled } else { SseTransport::Disabled },
             answer_within: settings.answer_within.value.unwrap_or(defaults.answer_within),
             default_log_level: default_log_level(config),
+            page_size: settings.page_size.value.map_or(defaults.page_size, |items| items as usize),
             ..defaults
         };
         Ok((Gateway::new(host.clone(), options).map_err(|error| internal(&error))?, key))
@@ -134,7 +148,10 @@ impl App {
             Some(stored) => stored,
             None => Arc::new(Sealer::with_random_key().map_err(|error| internal(&error))?),
         };
-        let service = HostService::new(host.clone(), Arc::new(Access::Open), Scope::All, Arc::clone(&sealer));
+        let mut service = HostService::new(host.clone(), Arc::new(Access::Open), Scope::All, Arc::clone(&sealer));
+        if let Some(items) = config.settings.gateway.page_size.value {
+            service = service.with_page_size(items as usize);
+        }
         let defaults = DownstreamOptions::default();
         let options = DownstreamOptions {
             sealer: Some(sealer),
@@ -203,6 +220,19 @@ impl App {
         let sealer = sealing::load_or_create(&folder.join("gateway.key"));
         let failed = |error: SealingKeyError| Report::new(ExitCode::Internal, "sealing_key", error.to_string());
         sealer.map(|sealer| Some(Arc::new(sealer))).map_err(failed)
+    }
+}
+
+/// Limits of `serve`, with one byte budget for its clients and servers.
+pub(crate) fn gateway_limits(settings: &Settings) -> Limits {
+    let settings = &settings.limits;
+    let bytes = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+    let defaults = Limits::default();
+    Limits {
+        memory: MemoryBudget::new(bytes(settings.memory.value.unwrap_or(DEFAULT_MEMORY))),
+        request_body_bytes: settings.request_body.value.map_or(defaults.request_body_bytes, bytes),
+        connections: settings.connections.value.map_or(defaults.connections, |count| count as usize),
+        ..defaults
     }
 }
 

@@ -12,6 +12,7 @@
 //! | [`server`] | one server as written |
 //! | [`settings`] | settings that apply to all servers, each with its origin |
 //! | [`gateway`] | settings of the gateway |
+//! | [`limits`] | limits of the gateway on bytes and connections |
 //! | [`sign_in`] | settings for signing in to servers |
 //! | [`policy`] | mode and rules, as written |
 //! | [`store`] | settings of the store |
@@ -44,6 +45,7 @@ pub mod import;
 pub mod interpolate;
 pub mod keychain;
 pub mod layers;
+pub mod limits;
 pub mod load;
 mod mask;
 pub mod models;
@@ -67,6 +69,7 @@ pub use endpoint::Endpoint;
 pub use error::{ConfigError, Place};
 pub use gateway::{DefaultLogLevel, GatewayAccess, GatewaySettings};
 pub use keychain::{Keychain, NoKeychain};
+pub use limits::LimitSettings;
 pub use load::{Loaded, Sources, load};
 pub use mask::is_secret_name;
 pub use models::{AgentSettings, ModelConfig, Vendor};

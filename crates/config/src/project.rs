@@ -172,6 +172,10 @@ fn refuse_settings(contents: &FileContents) -> Result<(), ConfigError> {
     refuse(&settings.gateway.calls_per_client, "gateway.callsPerClient")?;
     refuse(&settings.gateway.answer_within, "gateway.answerWithin")?;
     refuse(&settings.gateway.log_level, "gateway.logLevel")?;
+    refuse(&settings.gateway.page_size, "gateway.pageSize")?;
+    refuse(&settings.limits.memory, "limits.memory")?;
+    refuse(&settings.limits.request_body, "limits.requestBody")?;
+    refuse(&settings.limits.connections, "limits.connections")?;
     refuse(&settings.sign_in.client_metadata_url, "signIn.clientMetadataUrl")?;
     refuse(&settings.sign_in.vault, "signIn.vault")?;
     refuse(&settings.policy.mode, "policy.mode")?;

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use crate::{
     error::{ConfigError, Place},
     gateway::{GATEWAY, GatewaySettings},
+    limits::{LIMITS, LimitSettings},
     models::{AGENT, AgentSettings, DEFAULT_MODEL, MODELS, ModelConfig},
     policy::{POLICY, PolicySettings},
     server::{Format, Start},
@@ -61,6 +62,8 @@ pub struct Settings {
     pub imports: Setting<Vec<Format>>,
     /// Settings of the gateway.
     pub gateway: GatewaySettings,
+    /// Limits of the gateway.
+    pub limits: LimitSettings,
     /// Settings for signing in to servers.
     pub sign_in: SignInSettings,
     /// Policy of all files.
@@ -137,6 +140,7 @@ pub(crate) const SETTINGS: &[Key<Settings>] = &[
     SIGN_IN,
     POLICY,
     STORE,
+    LIMITS,
     MODELS,
     DEFAULT_MODEL,
     AGENT,
@@ -196,6 +200,7 @@ impl Settings {
             sign_in: self.sign_in.overridden_by(nearer.sign_in),
             policy: self.policy.overridden_by(nearer.policy),
             store: self.store.overridden_by(nearer.store),
+            limits: self.limits.overridden_by(nearer.limits),
             models: self.models.overridden_by(nearer.models),
             default_model: self.default_model.overridden_by(nearer.default_model),
             agent: self.agent.overridden_by(nearer.agent),

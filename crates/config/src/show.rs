@@ -70,6 +70,10 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
             json!(settings.gateway.answer_within.value.map(seconds)),
         ),
         shown("gateway.logLevel", &settings.gateway.log_level, json!(settings.gateway.log_level.value.as_str())),
+        shown("gateway.pageSize", &settings.gateway.page_size, json!(settings.gateway.page_size.value)),
+        shown("limits.memory", &settings.limits.memory, json!(settings.limits.memory.value)),
+        shown("limits.requestBody", &settings.limits.request_body, json!(settings.limits.request_body.value)),
+        shown("limits.connections", &settings.limits.connections, json!(settings.limits.connections.value)),
         shown("signIn.vault", &settings.sign_in.vault, json!(settings.sign_in.vault.value.as_str())),
         shown(
             "signIn.clientMetadataUrl",
@@ -153,7 +157,10 @@ impl ServerValues<'_> {
         self.add("era", "era", json!(era));
         self.timeouts();
         self.filters();
-        self.add_if_set("retries", json!(server.retries));
+        self.reconnect();
+        for (key, withheld) in [("sampling", server.withheld.sampling), ("elicitation", server.withheld.elicitation)] {
+            self.add(key, key, json!(!withheld));
+        }
         self.start();
         self.add_if_set("idleStop", json!(server.idle_stop.map(seconds)));
         let sharing = match server.sharing {
@@ -162,6 +169,9 @@ impl ServerValues<'_> {
             Sharing::Session => "session",
         };
         self.add("sharing", "sharing", json!(sharing));
+        if !server.extra_methods.is_empty() {
+            self.add("extraMethods", "extraMethods", json!(server.extra_methods));
+        }
         self.add("trust", "trust", json!(server.trust().as_str()));
         self.add_if_set("description", json!(server.description));
     }
@@ -244,6 +254,19 @@ impl ServerValues<'_> {
         {
             self.add(key, key, json!(offered == Offered::Yes));
         }
+    }
+
+    /// Adds the delays that are set or the defaults, and the number of attempts if it is limited.
+    fn reconnect(&mut self) {
+        let reconnect = &self.server.reconnect;
+        let is_set = |set: bool| if set { "reconnect" } else { "" };
+        if let Some(attempts) = reconnect.attempts {
+            let set_by = if self.server.origins.contains_key("reconnect") { "reconnect" } else { "retries" };
+            self.add("reconnect.attempts", set_by, json!(attempts));
+        }
+        let (initial, max) = reconnect.delays();
+        self.add("reconnect.initialDelay", is_set(reconnect.initial_delay.is_some()), seconds(initial));
+        self.add("reconnect.maxDelay", is_set(reconnect.max_delay.is_some()), seconds(max));
     }
 
     fn start(&mut self) {

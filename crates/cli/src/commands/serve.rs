@@ -166,7 +166,7 @@ fn raise_open_files() {}
 async fn report_unavailable(host: &Host, output: &mut Output) -> std::convert::Infallible {
     let missing = host.wait_until_listed(STARTUP_GRACE).await;
     for status in missing.iter().filter(|status| matches!(status.phase, Phase::Connecting { .. } | Phase::Ready)) {
-        output.notice(&format!("toolway: server `{}` is not connected yet: {}", status.server, status.phase));
+        output.notice(&format!("toolway: server `{}` is not connected yet: {}", status.server, status.phase.for_operator().as_str()));
     }
     std::future::pending().await
 }

@@ -229,7 +229,7 @@ impl Dialer {
             request_handler: Some(features),
             era: wanted.era,
             http: wanted.way.http(),
-            limits: self.limits.clone(),
+            limits: Limits { memory: self.limits.memory.of_server(wanted.name.as_str()), ..self.limits.clone() },
             timeouts: wanted.clocks,
             resume,
             ..ConnectOptions::default()

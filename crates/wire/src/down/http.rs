@@ -5,6 +5,7 @@
 //! cancels the request; with one it does not.
 
 mod body;
+mod connections;
 mod control;
 mod guard;
 mod header_timer;
@@ -32,6 +33,7 @@ use hyper::body::Body;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use body::ResponseBody;
+pub use connections::{PeerConnection, TooManyConnections};
 pub use guard::HostGuard;
 pub use http_sse::HttpSsePaths;
 /// Body of an incoming request.
@@ -111,8 +113,16 @@ impl Default for HttpDownstreamOptions {
 }
 
 impl Responder for HttpDownstream {
-    fn respond(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<ResponseBody>> {
-        Box::pin(self.respond(request))
+    fn respond<'a>(
+        &'a self,
+        request: Request<Incoming>,
+        connection: &'a PeerConnection,
+    ) -> BoxFuture<'a, Response<ResponseBody>> {
+        // The embedding program authenticates, if at all.
+        match connection.authenticated(&Principal::of(&request)) {
+            Ok(()) => Box::pin(self.respond(request)),
+            Err(_) => Box::pin(async { responses::plain(StatusCode::TOO_MANY_REQUESTS, "too many connections") }),
+        }
     }
 
     fn limits(&self) -> &Limits {

@@ -9,13 +9,22 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{ResponseBody, header_timer::HeaderTimer, write_timeout::WriteTimeout};
+use super::{
+    ResponseBody,
+    connections::{Connections, PeerConnection},
+    header_timer::HeaderTimer,
+    write_timeout::WriteTimeout,
+};
 use crate::{limit::Limits, quiet::QuietWaker};
 
 /// Answers the HTTP requests of a listener: one downstream, or a server with several of them.
 pub trait Responder: Send + Sync + 'static {
     /// Answers one request. Dropping the future cancels it.
-    fn respond(&self, request: Request<Incoming>) -> BoxFuture<'_, Response<ResponseBody>>;
+    fn respond<'a>(
+        &'a self,
+        request: Request<Incoming>,
+        connection: &'a PeerConnection,
+    ) -> BoxFuture<'a, Response<ResponseBody>>;
 
     /// Limits for incoming requests.
     fn limits(&self) -> &Limits;
@@ -49,14 +58,17 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Serves until `stop` is cancelled; requests in progress may then finish within the responder's drain timeout.
 pub async fn serve<R: Responder>(listener: TcpListener, responder: Arc<R>, stop: CancellationToken) -> io::Result<()> {
-    let tasks = TaskTracker::new();
+    let (tasks, connections) = (TaskTracker::new(), Connections::new(responder.limits().connections));
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => drop(tasks.spawn(serve_connection(stream, Arc::clone(&responder), stop.clone()))),
+            Ok((stream, peer)) => {
+                let connection = connections.accept(peer);
+                tasks.spawn(serve_connection(stream, connection, Arc::clone(&responder), stop.clone()));
+            }
             // Most likely out of file descriptors: the next connection may succeed.
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -72,13 +84,21 @@ pub async fn serve<R: Responder>(listener: TcpListener, responder: Arc<R>, stop:
     Ok(())
 }
 
-async fn serve_connection<R: Responder>(stream: TcpStream, responder: Arc<R>, stop: CancellationToken) {
+async fn serve_connection<R: Responder>(
+    stream: TcpStream,
+    connection: Arc<PeerConnection>,
+    responder: Arc<R>,
+    stop: CancellationToken,
+) {
     if let Err(error) = stream.set_nodelay(true) {
         return tracing::debug!(%error, "a new connection was already closed");
     }
     let answer = service_fn(|request| {
-        let responder = Arc::clone(&responder);
-        async move { Ok::<_, std::convert::Infallible>(responder.respond(request).await) }
+        let (responder, connection) = (Arc::clone(&responder), Arc::clone(&connection));
+        async move {
+            connection.begin();
+            Ok::<_, std::convert::Infallible>(responder.respond(request, &connection).await)
+        }
     });
     let limits = responder.limits();
     let serving = http1::Builder::new()
@@ -90,6 +110,7 @@ async fn serve_connection<R: Responder>(stream: TcpStream, responder: Arc<R>, st
     let (mut serving, mut quiet) = (pin!(serving), QuietWaker::default());
     let served = tokio::select! {
         served = poll_fn(|context| serving.as_mut().poll(&mut Context::from_waker(quiet.waker(context)))) => served,
+        () = connection.closing() => return tracing::debug!(peer = %connection.peer(), "closed a connection without a key"),
         () = stop.cancelled() => {
             serving.as_mut().graceful_shutdown();
             tokio::time::timeout(responder.drain_timeout(), serving).await.unwrap_or(Ok(()))
