@@ -208,8 +208,13 @@ pub(crate) mod tests {
         assert_eq!(request_token(&grant, &remote, &login()).await.unwrap().token.expose(), "t0ken");
         assert_eq!(
             remote.form(0),
-            [("grant_type", "client_credentials"), ("resource", "https://example.org/mcp"), ("scope", "read")]
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            [
+                ("grant_type", "client_credentials"),
+                ("resource", "https://example.org/mcp"),
+                ("scope", "read"),
+                ("client_id", "me")
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
         );
         assert_eq!(remote.requests.lock()[0].headers()["authorization"], "Basic bWU6czNjcmV0LXdvcmQ=");
         assert!(!format!("{grant:?}").contains("s3cret"));

@@ -166,8 +166,10 @@ impl TokenRequest<'_> {
         let params = self.params.iter().map(|(name, value)| (*name, value.expose()));
         form.extend_pairs(params.filter(|(_, value)| !value.is_empty()));
         match self.client {
-            ClientAuth::Anonymous | ClientAuth::Basic { .. } => {}
-            ClientAuth::Public { id } => {
+            ClientAuth::Anonymous => {}
+            // With `client_secret_basic` the body may name the client too (RFC 6749, 3.2.1), and the authorization
+            // servers of the Python SDK and FastMCP require it.
+            ClientAuth::Public { id } | ClientAuth::Basic { id, .. } => {
                 form.append_pair("client_id", id);
             }
             ClientAuth::Post { id, secret } => {
