@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use toolway_config::Secret;
 use url::Url;
 
-use crate::{callback::ReceivedCallback, scope::Scopes};
+use crate::{callback::ReceivedCallback, discovery::FoundBy, scope::Scopes};
 
 /// Opens browsers for interactive sign-ins.
 pub trait Browser: Send + Sync + fmt::Debug {
@@ -36,6 +36,8 @@ pub struct SignInPrompt {
     /// Origin of the authorization endpoint, if it is neither the issuer's nor configured by the operator. Its codes
     /// could be meant for another client, so the user must be warned.
     pub page_origin: Option<String>,
+    /// How the authorization server was found. If the server did not name it, the user must be told.
+    pub found_by: FoundBy,
     /// Requested scopes.
     pub scopes: Scopes,
     /// URL to open: https, or on this machine. Show it unchanged and never pass it to a shell.

@@ -1,10 +1,14 @@
 //! HTTP listener for the OAuth redirect of an interactive sign-in.
 //!
-//! Listens on 127.0.0.1 and accepts one callback: a GET of one path, for one host, with one state. All other requests
+//! Listens on loopback and accepts one callback: a GET of one path, for one host, with one state. All other requests
 //! are refused, within limits on size, time and number. [`crate::authorize`] validates the callback; the browser waits
 //! for the result and shows it.
 
-use std::{io, net::Ipv4Addr, time::Duration};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
 
 use subtle::ConstantTimeEq;
 use tokio::{
@@ -14,7 +18,9 @@ use tokio::{
     time::{sleep, timeout},
 };
 use toolway_config::Secret;
-use url::Url;
+use url::{Host, Url};
+
+use crate::dialer::is_this_machine;
 
 /// A listener for one callback.
 #[derive(Debug)]
@@ -41,7 +47,7 @@ pub enum CallbackOutcome {
     NotSignedIn,
 }
 
-/// Path of the redirect URL.
+/// Path of the redirect URL, unless the operator configures another one.
 pub const PATH: &str = "/callback";
 /// Maximum length of a request head in bytes.
 const MAX_HEAD: usize = 16 * 1024;
@@ -70,6 +76,21 @@ impl CallbackListener {
             },
             None => Self::bind(None).await,
         }
+    }
+
+    /// Listens at this redirect URL. It is http on this machine, see [`is_local`].
+    pub async fn bind_at(redirect: &Url) -> io::Result<Self> {
+        let host = match redirect.host() {
+            Some(Host::Ipv4(address)) => IpAddr::V4(address),
+            Some(Host::Ipv6(address)) => IpAddr::V6(address),
+            // `localhost`; a browser tries both addresses.
+            _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        };
+        if !is_local(redirect) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the redirect URI is not on this machine"));
+        }
+        let listener = TcpListener::bind((host, redirect.port_or_known_default().unwrap_or_default())).await?;
+        Ok(Self { listener, redirect: redirect.clone() })
     }
 
     /// Redirect URL of this listener.
@@ -115,6 +136,11 @@ impl ReceivedCallback {
             let _answered = timeout(IO_TIMEOUT, send(&mut browser, page)).await;
         }
     }
+}
+
+/// Whether a callback to this redirect URL arrives on this machine, over http.
+pub fn is_local(redirect: &Url) -> bool {
+    redirect.scheme() == "http" && is_this_machine(redirect)
 }
 
 /// Answers one connection, unless it carries the callback.
@@ -167,7 +193,7 @@ fn check_request(head: &str, redirect: &Url, state: &Secret) -> Result<Secret, P
     if method != "GET" {
         return Err(OTHER_METHOD);
     }
-    if target.split('?').next() != Some(PATH) {
+    if target.split('?').next() != Some(redirect.path()) {
         return Err(OTHER_PATH);
     }
     let callback = redirect.join(target).map_err(|_| UNREADABLE)?;
@@ -290,6 +316,27 @@ mod tests {
         let answered = tokio::time::timeout(2 * IO_TIMEOUT, status_line(&redirect, &good)).await.unwrap();
         assert_eq!(answered, "HTTP/1.1 400 Bad Request");
         assert!(IO_TIMEOUT <= began.elapsed(), "all connection slots were taken");
+    }
+
+    #[tokio::test]
+    async fn configured_redirect_uri_is_the_only_host_and_path() {
+        let free = CallbackListener::bind(None).await.unwrap().redirect().port().unwrap();
+        let redirect = Url::parse(&format!("http://localhost:{free}/oauth/back")).unwrap();
+        let listener = CallbackListener::bind_at(&redirect).await.unwrap();
+        assert_eq!(listener.redirect(), &redirect);
+        let at = Url::parse(&format!("http://127.0.0.1:{free}")).unwrap();
+        let mut waiting = JoinSet::new();
+        waiting.spawn(async move { listener.callback(&Secret::new("s")).await.address });
+        for (target, host, answer) in [("/callback", "localhost", "404"), ("/oauth/back", "127.0.0.1", "421")] {
+            let request = format!("GET {target}?state=s&code=c HTTP/1.1\r\nHost: {host}:{free}\r\n\r\n");
+            assert!(status_line(&at, &request).await.starts_with(&format!("HTTP/1.1 {answer}")), "{request}");
+        }
+        let good = format!("GET /oauth/back?state=s&code=c HTTP/1.1\r\nHost: localhost:{free}\r\n\r\n");
+        exchange(&at, &good).await;
+        assert_eq!(waiting.join_next().await.unwrap().unwrap().expose(), format!("{redirect}?state=s&code=c"));
+        for elsewhere in ["https://localhost:1/x", "http://192.0.2.1:1/x", "https://example.org/x"] {
+            assert!(CallbackListener::bind_at(&Url::parse(elsewhere).unwrap()).await.is_err(), "{elsewhere}");
+        }
     }
 
     #[tokio::test]

@@ -18,12 +18,28 @@ use crate::{
 pub struct Discovery {
     /// Value of the `resource` parameter of all requests.
     pub resource: String,
-    /// Scopes that the protected resource metadata lists.
+    /// Scopes that the server lists in its protected resource metadata, or as its own authorization server.
     pub scopes: Option<Scopes>,
     /// Metadata of the authorization server.
     pub server: ServerMetadata,
     /// Whether its callbacks carry `iss`.
     pub iss: IssParameter,
+    /// How the authorization server was found.
+    pub found_by: FoundBy,
+}
+
+/// How the authorization server of a server was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundBy {
+    /// The operator configured it.
+    Configuration,
+    /// The protected resource metadata of the server names it.
+    ResourceMetadata,
+    /// The server names none; there is metadata of one at its own origin, as in 2025-03-26.
+    OwnMetadata,
+    /// The server names none, and there is no metadata: the default endpoints of 2025-03-26 at its own origin. They may
+    /// not exist.
+    DefaultEndpoints,
 }
 
 impl Discovery {
@@ -41,27 +57,37 @@ impl Discovery {
         let told = demand.resource_metadata.as_deref();
         let found = match ResourceMetadata::find(fetch, server, told).await {
             Ok(found) => Some(found),
-            Err(MetadataError::NoResource { .. } | MetadataError::Fetch(FetchError::Unavailable { .. }))
-                if told.is_none() && settings.allows_missing_resource_metadata() =>
-            {
-                None
-            }
+            Err(error) if told.is_none() && settings.tolerates(&error) => None,
             Err(error) => return Err(error),
         };
         // The protected resource metadata is checked before any authorization server is contacted.
-        let issued = match (&settings.metadata_url, &settings.issuer, &found) {
-            (Some(place), issuer, _) => ServerMetadata::at(fetch, place, issuer.as_deref()).await?,
-            (None, Some(issuer), _) => ServerMetadata::find(fetch, issuer).await?,
-            (None, None, Some(found)) => ServerMetadata::find(fetch, found.choose(before)).await?,
-            (None, None, None) => ServerMetadata::legacy(fetch, server).await?,
+        let (issued, found_by) = match (&settings.metadata_url, &settings.issuer, &found) {
+            (Some(place), issuer, _) => {
+                (ServerMetadata::at(fetch, place, issuer.as_deref()).await?, FoundBy::Configuration)
+            }
+            (None, Some(issuer), _) => (ServerMetadata::find(fetch, issuer).await?, FoundBy::Configuration),
+            (None, None, Some(found)) => {
+                (ServerMetadata::find(fetch, found.choose(before)).await?, FoundBy::ResourceMetadata)
+            }
+            (None, None, None) => match ServerMetadata::at_own_origin(fetch, server).await? {
+                Some(own) => (own, FoundBy::OwnMetadata),
+                None => (ServerMetadata::default_endpoints(server), FoundBy::DefaultEndpoints),
+            },
         };
         let resource = found.as_ref().map_or_else(|| address::resource(server), |found| found.resource.clone());
+        let scopes = match found {
+            Some(found) => found.scopes,
+            // The authorization server is the server itself, so that the scopes are those of the server.
+            None if found_by == FoundBy::OwnMetadata => issued.scopes.clone(),
+            None => None,
+        };
         let iss = if issued.sends_iss { IssParameter::Required } else { IssParameter::Optional };
         Ok(Self {
             resource,
-            scopes: found.and_then(|found| found.scopes),
+            scopes,
             server: settings.override_endpoints(issued),
             iss,
+            found_by,
         })
     }
 
@@ -79,7 +105,8 @@ impl Discovery {
         };
         let bare = ServerMetadata::bare(name, token.clone());
         let server_metadata = ServerMetadata { authorization_endpoint: Some(page.clone()), ..bare };
-        Some(Self { resource: address::resource(server), scopes: None, server: server_metadata, iss })
+        let (resource, found_by) = (address::resource(server), FoundBy::Configuration);
+        Some(Self { resource, scopes: None, server: server_metadata, iss, found_by })
     }
 }
 
@@ -91,9 +118,17 @@ impl ResourceMetadata {
 }
 
 impl Settings {
-    /// Whether sign-in is possible without protected resource metadata.
-    fn allows_missing_resource_metadata(&self) -> bool {
-        self.issuer.is_some() || self.metadata_url.is_some() || self.old_servers == OldServers::Allow
+    /// Whether sign-in is possible although protected resource metadata could not be read.
+    fn tolerates(&self, error: &MetadataError) -> bool {
+        let is_configured = self.issuer.is_some() || self.metadata_url.is_some();
+        match error {
+            MetadataError::NoResource { .. } => is_configured || self.old_servers != OldServers::Refuse,
+            // The metadata may be there a moment later, and may name another authorization server.
+            MetadataError::Fetch(FetchError::Unavailable { .. }) => {
+                is_configured || self.old_servers == OldServers::Assume
+            }
+            _ => false,
+        }
     }
 
     /// The discovered metadata with the endpoints that the operator configured.
@@ -112,7 +147,7 @@ mod tests {
 
     use url::Url;
 
-    use super::Discovery;
+    use super::{Discovery, FoundBy};
     use crate::{
         authorize::IssParameter,
         challenge::TokenChallenge,
@@ -218,21 +253,35 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn server_without_metadata_is_legacy_only_if_the_operator_allows_it() {
+    async fn server_without_metadata_is_its_own_authorization_server_unless_refused() {
         let nothing = Arc::<ScriptedFetch>::default();
-        let refused = discover(&nothing, &Settings::default(), None).await.unwrap_err();
+        let refusing = Settings { old_servers: OldServers::Refuse, ..Settings::default() };
+        let refused = discover(&nothing, &refusing, None).await.unwrap_err();
         assert!(matches!(refused, MetadataError::NoResource { .. }), "{refused}");
-        let settings = Settings { old_servers: OldServers::Allow, ..Settings::default() };
+        let settings = Settings::default();
         let old = discover(&nothing, &settings, None).await.unwrap();
         assert_eq!(
-            (old.server.issuer.as_str(), old.resource.as_str()),
-            ("https://example.org", "https://example.org/mcp")
+            (old.server.issuer.as_str(), old.resource.as_str(), old.found_by),
+            ("https://example.org", "https://example.org/mcp", FoundBy::DefaultEndpoints)
         );
+        let own = r#"{"issuer":"https://example.org/","token_endpoint":"https://example.org/t"}"#;
+        let place = "https://example.org/.well-known/oauth-authorization-server";
+        let found = discover(&Arc::<ScriptedFetch>::default().answer(place, 200, own), &settings, None).await.unwrap();
+        assert_eq!((found.server.issuer.as_str(), found.found_by), ("https://example.org/", FoundBy::OwnMetadata));
         let told = TokenChallenge {
             resource_metadata: Some("https://example.org/none".to_owned()),
             ..TokenChallenge::default()
         };
         let told = Discovery::find(&*nothing, &url("https://example.org/mcp"), &settings, &told, None).await;
         assert!(told.is_err(), "it named a metadata URL, and that was wrong");
+    }
+
+    #[tokio::test]
+    async fn server_is_not_its_own_authorization_server_while_its_metadata_is_unavailable() {
+        let busy = Arc::<ScriptedFetch>::default().answer(RESOURCE, 503, "busy");
+        let refused = discover(&busy, &Settings::default(), None).await.unwrap_err();
+        assert!(matches!(refused, MetadataError::Fetch(_)), "{refused}");
+        let assumed = Settings { old_servers: OldServers::Assume, ..Settings::default() };
+        assert_eq!(discover(&busy, &assumed, None).await.unwrap().server.issuer, "https://example.org");
     }
 }

@@ -57,8 +57,11 @@ impl Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OldServers {
     /// Sign-in is refused.
-    #[default]
     Refuse,
-    /// The server is its own authorization server, and PKCE support is unknown.
-    Allow,
+    /// If the server has no protected resource metadata, it is its own authorization server, and PKCE support is
+    /// unknown. The user is told before the browser opens.
+    #[default]
+    Try,
+    /// The same, even if it answers a request for the metadata with a temporary error.
+    Assume,
 }

@@ -14,7 +14,7 @@ use crate::{
     credential::{
         Credential, CredentialError, CredentialKey, Registration, RegistrationSource, TokenKind, Tokens, now,
     },
-    discovery::Discovery,
+    discovery::{Discovery, FoundBy},
     fetch::{Fetch, FetchError},
     metadata::MetadataError,
     proof::{ProofError, ProofKeys},
@@ -90,6 +90,15 @@ pub enum SignInError {
         /// Issuer that the server names.
         now: String,
     },
+    /// The server names no authorization server, and there is none at its own origin.
+    #[error(
+        "{server} requires authentication, but names no authorization server and has none at its own origin; if it takes a \
+         key or a token, set `auth` or `headers` in its entry"
+    )]
+    NoAuthorizationServer {
+        /// URL of the server.
+        server: String,
+    },
     /// Only the server names this issuer; nothing was sent.
     #[error(
         "the client secret was not sent to {issuer}, which only the server names; if it is correct, set `oauth.issuer`"
@@ -101,6 +110,12 @@ pub enum SignInError {
     /// The token must be bound to a DPoP key, but is not.
     #[error("{issuer} issued a token that is not bound to the DPoP key, although `dpop` is enabled")]
     NotBound {
+        /// Issuer identifier.
+        issuer: String,
+    },
+    /// The token is bound to a DPoP key, but must not be.
+    #[error("{issuer} issued a token that is bound to a DPoP key, although `dpop` is not enabled; set `dpop` in `auth`")]
+    UnexpectedlyBound {
         /// Issuer identifier.
         issuer: String,
     },
@@ -140,7 +155,7 @@ impl SignIn {
     /// Obtains a client registration and creates the pending sign-in with this redirect URL.
     pub async fn begin(&self, plan: Plan, redirect: Url) -> Result<PendingSignIn, SignInError> {
         let page = plan.discovery.server.sign_in_page()?.clone();
-        let client = self.client(&plan, &redirect).await?;
+        let client = self.client(&plan, &redirect).await.map_err(|error| self.explain(&plan, error))?;
         let params = SignInParams {
             principal: self.principal.clone(),
             server: self.identity(),
@@ -170,8 +185,11 @@ impl SignIn {
             prover: prover.as_deref(),
         };
         let tokens = Tokens::from_response(request.send(&*self.fetch).await?, pending.scopes.clone(), now())?;
-        if (tokens.kind == TokenKind::DPoP) != prover.is_some() {
-            return Err(SignInError::NotBound { issuer: pending.issuer.name.clone() });
+        let issuer = || pending.issuer.name.clone();
+        match (tokens.kind, &prover) {
+            (TokenKind::Bearer, None) | (TokenKind::DPoP, Some(_)) => {}
+            (TokenKind::Bearer, Some(_)) => return Err(SignInError::NotBound { issuer: issuer() }),
+            (TokenKind::DPoP, None) => return Err(SignInError::UnexpectedlyBound { issuer: issuer() }),
         }
         let credential = Credential {
             server: pending.server.clone(),
@@ -266,6 +284,18 @@ impl SignIn {
                 self.remember(plan, &client).await?;
                 Ok(client)
             }
+        }
+    }
+
+    /// A refused registration at default endpoints means that there is no authorization server.
+    fn explain(&self, plan: &Plan, error: SignInError) -> SignInError {
+        match error {
+            SignInError::Registration(RegistrationError::Refused { .. })
+                if plan.discovery.found_by == FoundBy::DefaultEndpoints =>
+            {
+                SignInError::NoAuthorizationServer { server: address::redacted(&self.server) }
+            }
+            other => other,
         }
     }
 

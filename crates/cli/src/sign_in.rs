@@ -23,6 +23,8 @@ const PASSPHRASE: &str = "TOOLWAY_VAULT_PASSPHRASE";
 pub(crate) struct Account {
     pub(crate) options: SessionOptions,
     pub(crate) callback_port: Option<u16>,
+    /// Redirect URI of the entry, if it has one.
+    pub(crate) redirect: Option<Url>,
     kind: Kind,
 }
 
@@ -136,7 +138,9 @@ impl App {
         let vault = self.vault(&config.settings);
         let options = options.session((name, &url), &sign_in, principal, vault);
         let options = options.map_err(|error| Report::usage("config", error.to_string()))?;
-        Ok(Account { options, callback_port: sign_in.oauth.callback_port, kind })
+        let redirect = sign_in.oauth.redirect_uri.as_ref().map(|redirect| Url::parse(redirect.expose())).transpose();
+        let redirect = redirect.map_err(|_| Report::usage("config", "`oauth.redirectUri` is invalid"))?;
+        Ok(Account { options, callback_port: sign_in.oauth.callback_port, redirect, kind })
     }
 }
 

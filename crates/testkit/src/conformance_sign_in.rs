@@ -18,13 +18,13 @@ use toolway_auth::{
     proof::ProofKeys,
     refresh_tracker::RefreshTracker,
     session::{Session, SessionOptions},
-    settings::{OldServers, Settings},
+    settings::Settings,
     sign_in::SignIn,
     sign_in_required::SignInRequired,
     vault::MemoryVault,
 };
 use toolway_config::Secret;
-use toolway_wire::{revision::Revision, up::connector::HttpOptions};
+use toolway_wire::up::connector::HttpOptions;
 use url::Url;
 
 /// URL of the client metadata document that the suite knows.
@@ -35,12 +35,7 @@ const REDIRECTS: usize = 4;
 const MAX_REPLY: u64 = 64 * 1024;
 
 /// Creates the session of a scenario.
-pub async fn session(
-    server: &Url,
-    scenario: &str,
-    revision: Revision,
-    context: &Value,
-) -> Result<Session, Box<dyn Error>> {
+pub async fn session(server: &Url, scenario: &str, context: &Value) -> Result<Session, Box<dyn Error>> {
     let context_text = |name: &str| context[name].as_str().map(str::to_owned);
     let fetch = Arc::new(GuardedDialer::new(server.clone(), HttpOptions::default()));
     let client_secret = context_text("client_secret").map(Secret::new);
@@ -56,7 +51,6 @@ pub async fn session(
         client_secret,
         issuer: issuer.map(|found| found.server.issuer),
         client_document: Url::parse(CLIENT_DOCUMENT).ok(),
-        old_servers: if revision == Revision::V2025_03_26 { OldServers::Allow } else { OldServers::Refuse },
         ..Settings::default()
     };
     let proofs = scenario.starts_with("auth/dpop").then(|| Arc::new(DpopKeys) as Arc<dyn ProofKeys>);

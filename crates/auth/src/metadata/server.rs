@@ -46,7 +46,8 @@ pub enum Pkce {
     Supported,
     /// The metadata does not list it.
     NotAdvertised,
-    /// The operator configured the endpoints or allowed a 2025-03-26 server, and accepts the risk.
+    /// The operator configured the endpoints, or it is a 2025-03-26 server, whose revision requires PKCE without
+    /// metadata.
     Waived,
 }
 
@@ -87,22 +88,29 @@ impl ServerMetadata {
         }
     }
 
-    /// Metadata of a 2025-03-26 server, which is its own authorization server at its origin.
+    /// Metadata of a 2025-03-26 server, which is its own authorization server at its origin; `None` without a document.
     ///
-    /// Without a metadata document, the default endpoints of that revision are used. PKCE support is unknown, so the
-    /// operator must have allowed this.
-    pub async fn legacy(fetch: &dyn Fetch, server: &Url) -> Result<Self, MetadataError> {
+    /// It need not list PKCE, which that revision requires of every authorization server.
+    pub async fn at_own_origin(fetch: &dyn Fetch, server: &Url) -> Result<Option<Self>, MetadataError> {
         let origin = server.origin().ascii_serialization();
         let place = at_origin(server, OAUTH);
-        let found = match any_document(fetch, &place).await? {
-            Some(document) => Self::checked(&place, &document, Some(&origin))?,
-            None => Self {
-                authorization_endpoint: Some(at_origin(server, "/authorize")),
-                registration_endpoint: Some(at_origin(server, "/register")),
-                ..Self::bare(origin, at_origin(server, "/token"))
-            },
-        };
-        Ok(Self { pkce: Pkce::Waived, ..found })
+        let Some(document) = any_document(fetch, &place).await? else { return Ok(None) };
+        let found = Self::checked(&place, &document, None)?;
+        // The SDKs write an issuer without a path with a slash or without one.
+        if found.issuer.strip_suffix('/').unwrap_or(&found.issuer) != origin {
+            let (place, found) = (redacted(&place), quoted(&found.issuer));
+            return Err(MetadataError::WrongIssuer { place, found, issuer: origin });
+        }
+        Ok(Some(Self { pkce: Pkce::Waived, ..found }))
+    }
+
+    /// The default endpoints of 2025-03-26 at the origin of a server without any metadata.
+    pub fn default_endpoints(server: &Url) -> Self {
+        Self {
+            authorization_endpoint: Some(at_origin(server, "/authorize")),
+            registration_endpoint: Some(at_origin(server, "/register")),
+            ..Self::bare(server.origin().ascii_serialization(), at_origin(server, "/token"))
+        }
     }
 
     /// Metadata with only an issuer and a token endpoint.

@@ -13,6 +13,7 @@ use crate::{
     callback::CallbackOutcome,
     challenge::TokenChallenge,
     credential::now,
+    discovery::FoundBy,
     sign_in::{Plan, SignInError},
     sign_in_required::{SignInReason, SignInRequired},
 };
@@ -45,9 +46,9 @@ impl Shared {
 
         let visit = browser.prepare(kept_redirect(&plan).as_ref()).await;
         let visit = visit.map_err(|declined| self.requirement(SignInReason::Failed(declined.to_string()), None))?;
-        let before = plan.before.clone();
+        let (before, found_by) = (plan.before.clone(), plan.discovery.found_by);
         let pending = sign_in.begin(plan, visit.redirect()).await.map_err(|error| self.failed(error))?;
-        let callback = visit.begin(self.prompt(&pending, before)).await;
+        let callback = visit.begin(self.prompt(&pending, before, found_by)).await;
         let callback = match callback {
             Ok(callback) => callback,
             Err(declined) => return Err(self.on_browser_error(&pending, declined).await),
@@ -62,13 +63,14 @@ impl Shared {
         Ok(())
     }
 
-    fn prompt(&self, pending: &PendingSignIn, before: Option<String>) -> SignInPrompt {
+    fn prompt(&self, pending: &PendingSignIn, before: Option<String>, found_by: FoundBy) -> SignInPrompt {
         let settings = &self.options.sign_in.settings;
         SignInPrompt {
             server: self.options.name.clone(),
             issuer: pending.issuer.name.clone(),
             before,
             page_origin: settings.authorization_url.is_none().then(|| pending.foreign_page_origin()).flatten(),
+            found_by,
             scopes: pending.scopes.clone(),
             address: Secret::new(pending.address()),
             state: pending.state().clone(),

@@ -120,15 +120,15 @@ fn input_failure(declined: &BrowserError) -> Report {
 }
 
 async fn start_login(args: &LoginArgs, app: &App, account: Account) -> Result<StoredCredential, Box<LoginFailure>> {
-    let Account { mut options, callback_port, .. } = account;
+    let Account { mut options, callback_port, redirect, .. } = account;
     let method = match (is_interactive(), args.no_browser, args.wait) {
         (true, true, _) => SignInMethod::PasteCallback,
         (true, false, _) => SignInMethod::OpenBrowser,
         (false, _, true) => SignInMethod::ShowUrl,
         (false, _, false) => SignInMethod::Deferred,
     };
-    options.browser =
-        Some(Arc::new(UserBrowser { method, port: callback_port, openers: Openers::of(&app.environment) }));
+    let openers = Openers::of(&app.environment);
+    options.browser = Some(Arc::new(UserBrowser { method, port: callback_port, redirect, openers }));
     let sign_in = options.sign_in.clone();
     let challenge = probe_challenge(&*sign_in.fetch, &sign_in.server).await;
     // A server without a challenge may still publish its metadata.

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use toolway_auth::{
     authorize::PENDING_TIMEOUT,
     browser::{Browser, BrowserError, SignInPrompt, Visit},
-    callback::{CallbackListener, ReceivedCallback},
+    callback::{self, CallbackListener, ReceivedCallback},
     dialer::is_this_machine,
     discovery::FoundBy,
 };
@@ -38,6 +38,8 @@ pub(crate) struct UserBrowser {
     pub(crate) method: SignInMethod,
     /// Fixed loopback port of the callback, if the entry has one.
     pub(crate) port: Option<u16>,
+    /// Redirect URI, if the entry has one; the port is not used then.
+    pub(crate) redirect: Option<Url>,
     /// Programs that open URLs.
     pub(crate) openers: Openers,
 }
@@ -62,18 +64,37 @@ const TRIES: usize = 3;
 impl Browser for UserBrowser {
     fn prepare<'a>(&'a self, before: Option<&'a Url>) -> BoxFuture<'a, Result<Box<dyn Visit>, BrowserError>> {
         Box::pin(async move {
-            let bound = match self.port {
-                Some(port) => CallbackListener::bind(Some(port)).await,
-                None => CallbackListener::bind_again(before).await,
+            let openers = self.openers.clone();
+            if let Some(redirect) = self.redirect.clone().filter(|redirect| !callback::is_local(redirect)) {
+                let method = self.method_without_listener(&redirect)?;
+                return Ok(Box::new(PendingVisit { method, openers, redirect, listener: None }) as Box<dyn Visit>);
+            }
+            let bound = match (&self.redirect, self.port) {
+                (Some(redirect), _) => CallbackListener::bind_at(redirect).await,
+                (None, Some(port)) => CallbackListener::bind(Some(port)).await,
+                (None, None) => CallbackListener::bind_again(before).await,
             };
             let failed = |error| BrowserError::Failed(format!("cannot listen for the callback: {error}"));
             let listener = bound.map_err(failed)?;
             let redirect = listener.redirect().clone();
             let listener =
                 Some(listener).filter(|_| matches!(self.method, SignInMethod::OpenBrowser | SignInMethod::ShowUrl));
-            Ok(Box::new(PendingVisit { method: self.method, openers: self.openers.clone(), redirect, listener })
-                as Box<dyn Visit>)
+            Ok(Box::new(PendingVisit { method: self.method, openers, redirect, listener }) as Box<dyn Visit>)
         })
+    }
+}
+
+impl UserBrowser {
+    /// The method if the callback arrives at another machine: it is pasted, or passed to a later command.
+    fn method_without_listener(&self, redirect: &Url) -> Result<SignInMethod, BrowserError> {
+        match self.method {
+            SignInMethod::OpenBrowser | SignInMethod::PasteCallback => Ok(SignInMethod::PasteCallback),
+            SignInMethod::Deferred => Ok(SignInMethod::Deferred),
+            SignInMethod::ShowUrl => Err(BrowserError::Failed(format!(
+                "the redirect URI {redirect} is not on this machine, so that `--wait` cannot receive the callback; use \
+                 `--callback`"
+            ))),
+        }
     }
 }
 

@@ -70,7 +70,7 @@ impl Task {
             let (needed, played) = (unattended.watch(), self.run_with(Arc::new(unattended)).await);
             return conformance_sign_in::check_result(&self.scenario, needed.borrow().clone(), played);
         }
-        let session = conformance_sign_in::session(&self.server, &self.scenario, self.revision, &context).await?;
+        let session = conformance_sign_in::session(&self.server, &self.scenario, &context).await?;
         let played = self.run_with(Arc::new(session.clone())).await;
         conformance_sign_in::check_result(&self.scenario, session.required(), played)
     }

@@ -98,17 +98,23 @@ async fn legacy_server_is_its_own_authorization_server() {
     let place = "https://example.org/.well-known/oauth-authorization-server";
     let server = Url::parse("https://example.org/deep/mcp").unwrap();
     let bare = remote();
-    let old = ServerMetadata::legacy(&*bare, &server).await.unwrap();
+    assert!(ServerMetadata::at_own_origin(&*bare, &server).await.unwrap().is_none());
     assert_eq!(bare.urls(), [place]);
+    let old = ServerMetadata::default_endpoints(&server);
     assert_eq!((old.issuer.as_str(), old.pkce), ("https://example.org", Pkce::Waived));
     assert_eq!(old.token_endpoint.as_str(), "https://example.org/token");
     assert_eq!(old.registration_endpoint.unwrap().as_str(), "https://example.org/register");
 
-    let told = remote().answer(place, 200, document("https://example.org", ""));
-    let old = ServerMetadata::legacy(&*told, &server).await.unwrap();
-    assert_eq!(old.sign_in_page().unwrap().as_str(), "https://login.example/authorize");
-    let foreign = remote().answer(place, 200, document("https://evil.example", ""));
-    assert!(ServerMetadata::legacy(&*foreign, &server).await.is_err());
+    for issuer in ["https://example.org", "https://example.org/"] {
+        let told = remote().answer(place, 200, document(issuer, ""));
+        let old = ServerMetadata::at_own_origin(&*told, &server).await.unwrap().unwrap();
+        assert_eq!(old.sign_in_page().unwrap().as_str(), "https://login.example/authorize");
+        assert_eq!(old.issuer, issuer);
+    }
+    for issuer in ["https://evil.example", "https://example.org//", "https://example.org/mcp"] {
+        let foreign = remote().answer(place, 200, document(issuer, ""));
+        assert!(ServerMetadata::at_own_origin(&*foreign, &server).await.is_err(), "{issuer}");
+    }
 }
 
 #[tokio::test]
