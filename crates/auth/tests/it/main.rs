@@ -8,6 +8,7 @@ mod limits;
 mod principals;
 mod redirects;
 mod refreshing;
+mod sdk_servers;
 mod signing_in;
 mod stage;
 mod stepping_up;

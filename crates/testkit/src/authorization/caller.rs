@@ -29,6 +29,7 @@ pub struct Caller {
     /// Credentials of this caller.
     pub session: Session,
     url: Url,
+    era: EraChoice,
 }
 
 impl Caller {
@@ -56,7 +57,13 @@ impl Caller {
             sign_in: sign_in.clone(),
             refreshes: RefreshTracker::default(),
         });
-        Ok(Self { sign_in, session, url })
+        Ok(Self { sign_in, session, url, era: EraChoice::Modern })
+    }
+
+    /// The same caller, who speaks what the server speaks.
+    #[must_use]
+    pub fn detecting_the_era(self) -> Self {
+        Self { era: EraChoice::Auto, ..self }
     }
 
     /// Connects and calls a tool. Returns its text, or the error and the state of the sign-in.
@@ -65,7 +72,7 @@ impl Caller {
         let client = HttpClient::new(HttpOptions::default(), &limits);
         let credentials = Arc::new(self.session.clone());
         let transport = HttpTransport::new(client, self.url.clone(), HeaderMap::new(), credentials, limits);
-        let options = ConnectOptions { era: EraChoice::Modern, ..ConnectOptions::default() };
+        let options = ConnectOptions { era: self.era, ..ConnectOptions::default() };
         let peer = Peer::connect(Arc::new(transport), options).await.map_err(|error| self.problem(&error))?;
         let called = peer.call_tool(tool, None).map_err(|error| self.problem(&error))?;
         let outcome = called.outcome().await;

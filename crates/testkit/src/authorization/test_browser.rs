@@ -22,7 +22,8 @@ pub async fn visit(address: &str, who: &str) -> io::Result<String> {
     let back = back.ok_or_else(|| io::Error::other("the URL has no redirect_uri"))?;
     for _ in 0..MAX_REDIRECTS {
         let head = head_at(&place, who).await?;
-        let location = head.lines().find_map(|line| line.strip_prefix("Location: "));
+        let mut headers = head.lines().filter_map(|line| line.split_once(": "));
+        let location = headers.find(|(name, _)| name.eq_ignore_ascii_case("location")).map(|(_, value)| value);
         let location = location.ok_or_else(|| io::Error::other(first_line(&head)))?;
         if location.starts_with(&back) {
             return Ok(location.to_owned());
