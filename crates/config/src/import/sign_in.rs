@@ -13,12 +13,13 @@ use crate::{
 
 /// Key of an `oauth` object; the hosts differ only in case and underscores.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Member {
+pub(super) enum Member {
     Enabled,
     ClientId,
     ClientSecret,
     Scopes,
     CallbackPort,
+    RedirectUri,
     MetadataUrl,
     AuthorizationUrl,
     TokenUrl,
@@ -26,14 +27,15 @@ enum Member {
 }
 
 impl Member {
-    fn of(key: &str) -> Option<Self> {
+    pub(super) fn of(key: &str) -> Option<Self> {
         let letters = key.chars().filter(|letter| *letter != '_').map(|letter| letter.to_ascii_lowercase());
         Some(match letters.collect::<String>().as_str() {
             "enabled" => Self::Enabled,
             "clientid" => Self::ClientId,
             "clientsecret" => Self::ClientSecret,
             "scope" | "scopes" => Self::Scopes,
-            "callbackport" => Self::CallbackPort,
+            "callbackport" | "redirectport" => Self::CallbackPort,
+            "redirecturi" => Self::RedirectUri,
             "metadataurl" | "authservermetadataurl" => Self::MetadataUrl,
             "authorizationurl" => Self::AuthorizationUrl,
             "tokenurl" => Self::TokenUrl,
@@ -49,22 +51,26 @@ pub(super) fn oauth(draft: &mut Draft, field: &Field<'_>, dialect: Dialect) -> R
         draft.auth = if on { draft.auth.take() } else { Some(Auth::None) };
         return Ok(());
     }
-    for (key, field) in field.members()? {
-        let text = |field: &Field<'_>| -> Result<Option<Template>, ConfigError> {
-            field.template(dialect).map(|text| Some(text).filter(|text| !text.written().expose().is_empty()))
-        };
-        match Member::of(key) {
-            Some(Member::Enabled) if !field.flag()? => draft.auth = Some(Auth::None),
-            Some(Member::ClientId) => draft.oauth.client_id = text(&field)?,
-            Some(Member::ClientSecret) => draft.oauth.client_secret = text(&field)?,
-            Some(Member::Scopes) => scopes(draft, &field)?,
-            Some(Member::CallbackPort) => draft.oauth.callback_port = Some(field.port()?),
-            Some(Member::MetadataUrl) => draft.oauth.metadata_url = text(&field)?,
-            Some(Member::AuthorizationUrl) => draft.oauth.authorization_url = text(&field)?,
-            Some(Member::TokenUrl) => draft.oauth.token_url = text(&field)?,
-            Some(Member::ClientName) => draft.oauth.client_name = Some(field.text()?.to_owned()),
-            Some(Member::Enabled) | None => {}
-        }
+    field.members()?.iter().try_for_each(|(key, field)| member(draft, key, field, dialect))
+}
+
+/// One OAuth setting; unknown ones are skipped.
+pub(super) fn member(draft: &mut Draft, key: &str, field: &Field<'_>, dialect: Dialect) -> Result<(), ConfigError> {
+    let text = |field: &Field<'_>| -> Result<Option<Template>, ConfigError> {
+        field.template(dialect).map(|text| Some(text).filter(|text| !text.written().expose().is_empty()))
+    };
+    match Member::of(key) {
+        Some(Member::Enabled) if !field.flag()? => draft.auth = Some(Auth::None),
+        Some(Member::ClientId) => draft.oauth.client_id = text(field)?,
+        Some(Member::ClientSecret) => draft.oauth.client_secret = text(field)?,
+        Some(Member::Scopes) => scopes(draft, field)?,
+        Some(Member::CallbackPort) => draft.oauth.callback_port = Some(field.port()?),
+        Some(Member::RedirectUri) => draft.oauth.redirect_uri = text(field)?,
+        Some(Member::MetadataUrl) => draft.oauth.metadata_url = text(field)?,
+        Some(Member::AuthorizationUrl) => draft.oauth.authorization_url = text(field)?,
+        Some(Member::TokenUrl) => draft.oauth.token_url = text(field)?,
+        Some(Member::ClientName) => draft.oauth.client_name = Some(field.text()?.to_owned()),
+        Some(Member::Enabled) | None => {}
     }
     Ok(())
 }

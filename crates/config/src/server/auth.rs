@@ -5,7 +5,7 @@
 mod facts;
 mod keys;
 
-pub(crate) use keys::{AUTH, OAUTH, auth, oauth};
+pub(crate) use keys::{AUTH, KEY_HEADER, OAUTH, auth, oauth};
 
 /// Authentication of requests to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,6 +151,8 @@ pub struct OAuth<T> {
     pub scopes: Option<Vec<String>>,
     /// Port of the callback URL; `None` means any free port.
     pub callback_port: Option<u16>,
+    /// Redirect URI with which the client is registered, instead of `http://127.0.0.1:<port>/callback`.
+    pub redirect_uri: Option<T>,
     /// Issuer of the authorization server, instead of the one that the server names.
     pub issuer: Option<T>,
     /// URL of the authorization server metadata.
@@ -161,7 +163,8 @@ pub struct OAuth<T> {
     pub token_url: Option<T>,
     /// Client name shown to the user by the authorization server.
     pub client_name: Option<String>,
-    /// Whether a server without protected resource metadata may be its own authorization server (2025-03-26).
+    /// Whether a server without protected resource metadata may be its own authorization server (2025-03-26). `None`:
+    /// tried if the metadata does not exist. `true`: also if it is temporarily unavailable.
     pub old_server: Option<bool>,
 }
 
@@ -200,6 +203,7 @@ impl<T> Default for OAuth<T> {
             client_secret: None,
             scopes: None,
             callback_port: None,
+            redirect_uri: None,
             issuer: None,
             metadata_url: None,
             authorization_url: None,

@@ -116,6 +116,7 @@ impl<T> OAuth<T> {
             client_secret: optional(&self.client_secret, |text| each("oauth.clientSecret", TextKind::Secret, text))?,
             scopes: self.scopes.clone(),
             callback_port: self.callback_port,
+            redirect_uri: optional(&self.redirect_uri, |text| each("oauth.redirectUri", TextKind::Address, text))?,
             issuer: optional(&self.issuer, |text| each("oauth.issuer", TextKind::Address, text))?,
             metadata_url: optional(&self.metadata_url, |text| each("oauth.metadataUrl", TextKind::Address, text))?,
             authorization_url: optional(&self.authorization_url, |text| {
@@ -150,6 +151,7 @@ impl<T> OAuth<T> {
             client_secret: nearer.client_secret.or(self.client_secret),
             scopes: nearer.scopes.or(self.scopes),
             callback_port: nearer.callback_port.or(self.callback_port),
+            redirect_uri: nearer.redirect_uri.or(self.redirect_uri),
             issuer: nearer.issuer.or(self.issuer),
             metadata_url: nearer.metadata_url.or(self.metadata_url),
             authorization_url: nearer.authorization_url.or(self.authorization_url),

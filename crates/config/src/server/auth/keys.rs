@@ -14,7 +14,7 @@ use crate::{
 const ALGORITHMS: &[&str] = &["RS256", "RS384", "RS512", "ES256", "ES384", "ES512"];
 
 /// Default header of an API key.
-const KEY_HEADER: &str = "x-api-key";
+pub(crate) const KEY_HEADER: &str = "x-api-key";
 
 /// Keys besides `kind`, by kind.
 const KINDS: &[(&str, &[(&str, Shape)])] = &[
@@ -69,6 +69,7 @@ const OAUTH_KEYS: &[(&str, Shape)] = &[
     ("clientSecret", Shape::Text),
     ("scopes", Shape::Texts),
     ("callbackPort", Shape::Port),
+    ("redirectUri", Shape::Text),
     ("issuer", Shape::Text),
     ("metadataUrl", Shape::Text),
     ("authorizationUrl", Shape::Text),
@@ -132,6 +133,7 @@ pub(crate) fn oauth(field: &Field<'_>) -> Result<OAuth<Template>, ConfigError> {
         client_secret: members.get("clientSecret", Dialect::ToolwayValue)?,
         scopes: members.texts("scopes")?,
         callback_port: members.find("callbackPort").map(Field::port).transpose()?,
+        redirect_uri: members.url("redirectUri")?,
         issuer: members.url("issuer")?,
         metadata_url: members.url("metadataUrl")?,
         authorization_url: members.url("authorizationUrl")?,
