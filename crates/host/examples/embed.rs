@@ -17,7 +17,7 @@ use toolway_host::{
     Host, HostOptions, HostPorts,
     call::{CallRequest, Caller},
     connection::{WantedServer, Way},
-    event::{CallEvent, CallStage, EventListener, StateEvent},
+    event::{CallStage, CallStageEvent, EventListener, StateEvent},
     keeper,
 };
 use toolway_testkit::fixture_server::FixtureServer;
@@ -58,7 +58,7 @@ async fn run() -> Result<(), Problem> {
     let missing = host.wait_until_listed(Duration::from_secs(20)).await;
     say(&format!("missing: {}", missing.len()))?;
     for status in host.servers() {
-        say(&format!("{}: {} ({})", status.server, status.phase, status.transport.word()))?;
+        say(&format!("{}: {} ({})", status.server, status.phase.for_operator().as_str(), status.transport.word()))?;
     }
     say(&format!("tools: {}", host.catalog().tools().len()))?;
     host.reconnect(&"here".parse()?).await?;
@@ -137,7 +137,7 @@ impl StreamOpener for Tunnel {
 }
 
 /// Prints the events since the last call: states of servers, then stages of calls.
-fn tell((states, calls): &mut (EventListener<StateEvent>, EventListener<CallEvent>)) -> io::Result<()> {
+fn tell((states, calls): &mut (EventListener<StateEvent>, EventListener<CallStageEvent>)) -> io::Result<()> {
     while let Some(event) = states.try_next() {
         match event {
             StateEvent::Server(status) => say(&format!("event: {} is {}", status.server, status.phase.word()))?,
@@ -149,13 +149,17 @@ fn tell((states, calls): &mut (EventListener<StateEvent>, EventListener<CallEven
     }
     while let Some(event) = calls.try_next() {
         match event {
-            CallEvent::Stage { stage: CallStage::Started { name, .. }, .. } => say(&format!("event: {name} started"))?,
-            CallEvent::Stage { stage: CallStage::Sent { server }, .. } => say(&format!("event: sent to {server}"))?,
-            CallEvent::Stage { stage: CallStage::Ended(record), .. } => {
+            CallStageEvent::Stage { stage: CallStage::Started { name, .. }, .. } => {
+                say(&format!("event: {name} started"))?
+            }
+            CallStageEvent::Stage { stage: CallStage::Sent { server }, .. } => {
+                say(&format!("event: sent to {server}"))?
+            }
+            CallStageEvent::Stage { stage: CallStage::Ended(record), .. } => {
                 say(&format!("event: {} {}", record.name, record.ending))?;
             }
-            CallEvent::Stage { .. } => {}
-            CallEvent::Missed(count) => say(&format!("event: {count} missed"))?,
+            CallStageEvent::Stage { .. } => {}
+            CallStageEvent::Missed(count) => say(&format!("event: {count} missed"))?,
         }
     }
     Ok(())

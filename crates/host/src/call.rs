@@ -7,6 +7,7 @@
 mod auxiliary;
 pub mod caller;
 pub mod completion;
+mod completion_ref;
 mod find;
 pub mod outcome;
 mod ping;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 pub use caller::{Caller, CallerContext, VisibleServers};
 pub use completion::{Completion, CompletionOf};
+pub use completion_ref::CompletionRef;
 pub use outcome::{CallError, CallOutcome};
 pub use relay::{CallEvent, Relay};
 pub use request::{CallId, CallKind, CallRequest, Target};
@@ -38,12 +40,15 @@ impl Host {
         let draft = Draft {
             id: inner.next_call(),
             caller: request.caller.clone(),
+            surface: request.surface,
+            conversation: request.conversation.clone(),
             kind: request.target.kind(),
             name: request.target.name().to_owned(),
+            arguments: request.content().filter(|_| inner.context.ports.recorder.is_some()).cloned(),
             argument_bytes: request.content().map_or(0, |content| content.as_bytes().len()),
         };
         let id = draft.id;
-        let recording = Recording::begin(draft, Arc::clone(&inner.context.ports.calls), inner.context.events.clone());
+        let recording = Recording::begin(draft, inner.record_ports());
         Relay::new(Arc::clone(inner), request, id, Box::new(recording))
     }
 

@@ -1,17 +1,36 @@
-//! Decides whether a call may be sent: one decision for each request, as a value.
+//! Whether a call may be sent: one decision for each request, as a value.
 //!
-//! Holds no connection and awaits nothing but an approval. There is one rule: items of configured servers may be used
-//! unless a filter of the server excludes them. An embedding program can require an approval for each call instead.
+//! | part | file |
+//! |---|---|
+//! | what is decided on | `input.rs`, `surface.rs` |
+//! | which rule matches | `rules.rs` |
+//! | decision, grant, approval request, refusal | `decision.rs` |
+//! | asking a user; saved approvals | `approval.rs`, `saved.rs` |
+//! | slots: a grant becomes a permit | `limit.rs`, `caller_counter.rs` |
+//!
+//! Within one file the first rule that matches decides; over files the strictest. Without a rule the default of the
+//! surface decides, or the mode. A saved approval lifts `ask`, never `deny`.
 
 pub mod approval;
 mod caller_counter;
 pub mod decision;
+pub mod input;
 pub mod limit;
+mod rules;
+pub mod saved;
+pub mod surface;
 pub mod trust;
 
-pub use approval::{ApprovalAnswer, Approver, NoApprover};
+use std::sync::Arc;
+
+pub use approval::{ApprovalAnswer, ApprovalScope, Approver, NoApprover};
 pub use decision::{ApprovalRequest, Decision, Grant, Refusal, RuleId, Subject};
+pub use input::{Annotations, PolicyInput};
 pub use limit::{CALLS_PER_CLIENT, CallLimits, Permit};
+pub use saved::{ApprovalKey, MemorySavedApprovals, SavedApprovals, SavedDecision, SavedEffect};
+pub use surface::Surface;
+use toolway_config::{PolicyMode, PolicySettings, RuleEffect, Trust, policy::Rule};
+use toolway_wire::exchange::Request;
 pub use trust::{MemoryTrust, TrustLedger};
 
 use crate::{
@@ -19,11 +38,13 @@ use crate::{
     catalog::{Filter, ItemKind},
 };
 
-/// Default decision, if no rule applies.
+/// The decision where no rule matches, as the embedding program sets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stance {
-    /// Allow the use of configured servers.
+    /// The default of each surface.
     #[default]
+    BySurface,
+    /// Allow every call.
     Allow,
     /// Require an approval for each call.
     Ask,
@@ -31,29 +52,95 @@ pub enum Stance {
     Deny,
 }
 
-/// The policy in force.
-#[derive(Clone, Copy, Debug, Default)]
+/// The policy in effect. Cloning is cheap.
+#[derive(Clone, Debug, Default)]
 pub struct Policy {
     stance: Stance,
+    mode: Option<PolicyMode>,
+    files: Arc<[Vec<Rule>]>,
+}
+
+/// The result for one request, before saved approvals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// `Allow`, `Ask` or `Deny`.
+    pub effect: RuleEffect,
+    /// The rule or default that decided.
+    pub rule: RuleId,
+    /// Reason in the rule.
+    pub reason: Option<String>,
 }
 
 impl Policy {
     /// Creates a policy that consists of a default decision only.
     pub fn of(stance: Stance) -> Self {
-        Self { stance }
+        Self { stance, ..Self::default() }
     }
 
-    /// Decides about one request. `filter` is the filter of the server's entry; it applies to calls as it does to
-    /// listings.
-    pub fn decide(&self, subject: Subject, caller: &Caller, filter: &Filter) -> Decision {
+    /// Creates the policy of a configuration; `stance` is the default of the embedding program.
+    pub fn new(stance: Stance, settings: &PolicySettings) -> Self {
+        Self { stance, mode: settings.mode.value, files: settings.files.clone().into() }
+    }
+
+    /// Decides about one request, which is in the grant: only what was decided on is sent. `filter` is the filter of the
+    /// server's entry; it applies to calls as it does to listings.
+    pub fn decide(&self, input: &PolicyInput<'_>, request: Option<Request>, filter: &Filter) -> Decision {
+        let subject = input.subject.clone();
         if let Some(key) = left_out_by(&subject, filter) {
             return Decision::Deny(Refusal::FilteredOut { subject, key });
         }
-        match self.stance {
-            Stance::Allow => Decision::Allow(Grant::new(subject, RuleId::CONFIGURED)),
-            Stance::Ask => Decision::Ask(ApprovalRequest::new(Grant::new(subject, RuleId::ASK), caller.clone())),
-            Stance::Deny => Decision::Deny(Refusal::Denied { rule: RuleId::DENY }),
+        let Verdict { effect, rule, reason } = self.evaluate(input);
+        match effect {
+            RuleEffect::Allow => Decision::Allow(Grant::new(subject, rule, request)),
+            RuleEffect::Ask | RuleEffect::Writes => {
+                Decision::Ask(ApprovalRequest::new(Grant::new(subject, rule, request), input, reason))
+            }
+            RuleEffect::Deny => Decision::Deny(Refusal::Denied { rule, reason }),
         }
+    }
+
+    /// Evaluates rules and defaults.
+    pub fn evaluate(&self, input: &PolicyInput<'_>) -> Verdict {
+        let matching = self.files.iter().filter_map(|file| rules::first_match(file, input));
+        let strictest = matching.max_by(|one, other| {
+            // Of equal ones the first file counts.
+            one.then.cmp(&other.then).then(std::cmp::Ordering::Greater)
+        });
+        let (written, rule, reason) = match strictest {
+            Some(rule) => (rule.then, RuleId::Rule(rule.place.clone()), rule.reason.clone()),
+            None => self.default_of(input),
+        };
+        let passes = input.trust == Trust::Full || (input.trust >= Trust::Read && input.annotations.read_only);
+        let effect = match written {
+            RuleEffect::Writes if passes => RuleEffect::Allow,
+            RuleEffect::Writes => RuleEffect::Ask,
+            other => other,
+        };
+        Verdict { effect, rule, reason }
+    }
+
+    fn default_of(&self, input: &PolicyInput<'_>) -> (RuleEffect, RuleId, Option<String>) {
+        let stance = match self.stance {
+            Stance::BySurface => None,
+            Stance::Allow => Some(RuleEffect::Allow),
+            Stance::Ask => Some(RuleEffect::Ask),
+            Stance::Deny => Some(RuleEffect::Deny),
+        };
+        if let Some(effect) = stance {
+            return (effect, RuleId::Stance(effect), None);
+        }
+        let effect = match (self.mode, input.surface, input.caller) {
+            (Some(PolicyMode::Interactive), ..) => RuleEffect::Ask,
+            (Some(PolicyMode::Restricted), ..) => RuleEffect::Writes,
+            (Some(PolicyMode::Full), ..) => RuleEffect::Allow,
+            (None, Surface::Chat | Surface::Run, _) | (None, Surface::Console, Caller::Agent(_)) => RuleEffect::Writes,
+            (None, ..) => RuleEffect::Allow,
+        };
+        let rule = match self.mode {
+            Some(mode) => RuleId::Mode(mode),
+            None => RuleId::Default(input.surface, effect),
+        };
+        (effect, rule, None)
     }
 }
 
@@ -68,41 +155,4 @@ fn left_out_by(subject: &Subject, filter: &Filter) -> Option<&'static str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Decision, Policy, RuleId, Stance, Subject};
-    use crate::{
-        call::{CallKind, Caller},
-        catalog::{Filter, filter::Switch},
-    };
-
-    fn subject(kind: CallKind, raw_name: &str) -> Subject {
-        Subject { server: "files".parse().unwrap(), kind, raw_name: raw_name.to_owned() }
-    }
-
-    #[test]
-    fn configured_servers_are_allowed_and_filters_apply() {
-        let filter = Filter { exclude_tools: vec!["write*".into()], resources: Switch::Off, ..Filter::default() };
-        let decide = |kind, name| Policy::default().decide(subject(kind, name), &Caller::Terminal, &filter);
-        let Decision::Allow(grant) = decide(CallKind::Tool, "read") else { panic!("allowed") };
-        assert_eq!(grant.rule(), RuleId::CONFIGURED);
-        for (kind, name, key) in
-            [(CallKind::Tool, "write_all", "excludeTools"), (CallKind::Resource, "file:///x", "resources: false")]
-        {
-            let Decision::Deny(refusal) = decide(kind, name) else { panic!("refused") };
-            assert_eq!(refusal.code(), "filtered_out");
-            let said = refusal.to_string();
-            assert!(said.ends_with(&format!("of `files` is excluded by `{key}` of its entry")), "{said}");
-        }
-    }
-
-    #[test]
-    fn stance_asks_or_denies_after_filters() {
-        let filter = Filter { exclude_tools: vec!["write".into()], ..Filter::default() };
-        let decide =
-            |stance, name| Policy::of(stance).decide(subject(CallKind::Tool, name), &Caller::Terminal, &filter);
-        let Decision::Ask(request) = decide(Stance::Ask, "read") else { panic!("approval expected") };
-        assert_eq!(request.to_string(), "may terminal use the tool `read` of `files`?");
-        assert!(matches!(decide(Stance::Deny, "read"), Decision::Deny(refusal) if refusal.code() == "denied"));
-        assert!(matches!(decide(Stance::Ask, "write"), Decision::Deny(refusal) if refusal.code() == "filtered_out"));
-    }
-}
+mod tests;

@@ -1,23 +1,30 @@
-//! The ports of a host: six traits that the embedding program can implement. Each is defined next to its concept and
+//! The ports of a host: traits that the embedding program can implement. Each is defined next to its concept and
 //! has a safe default, which stores in memory, refuses, or offers nothing.
 
 use std::{fmt, sync::Arc};
 
 use toolway_auth::vault::{MemoryVault, Vault};
+use toolway_config::Bodies;
 
 use crate::{
     connection::client_features::{Elicitor, NoElicitor, NoSampler, Sampler},
-    policy::{Approver, MemoryTrust, NoApprover, TrustLedger},
-    record::{CallLog, MemoryCallLog},
+    policy::{Approver, MemorySavedApprovals, MemoryTrust, NoApprover, SavedApprovals, TrustLedger},
+    record::{CallLog, CallRecorder, MemoryCallLog},
 };
 
-/// The six ports. A panic in a port is caught: the call is refused, or the server request stays unanswered.
+/// The ports. A panic in a port is caught: the call is refused, or the server request stays unanswered.
 #[derive(Clone)]
 pub struct HostPorts {
     /// Log of finished calls. Default: in memory, the last 1000 calls or 4 MiB.
     pub calls: Arc<dyn CallLog>,
     /// Answers approval requests before a call is sent. Default: none, so such calls are refused.
     pub approver: Arc<dyn Approver>,
+    /// Durable records of calls. Default: none.
+    pub recorder: Option<Arc<dyn CallRecorder>>,
+    /// What of arguments and results reaches the recorder. Default: everything, with secrets of servers replaced.
+    pub bodies: Bodies,
+    /// Approvals that hold beyond a call. Default: in memory.
+    pub approvals: Arc<dyn SavedApprovals>,
     /// Accepted tool definitions. Default: in memory.
     pub trust: Arc<dyn TrustLedger>,
     /// Store of credentials. Default: in memory.
@@ -33,6 +40,9 @@ impl Default for HostPorts {
         Self {
             calls: Arc::new(MemoryCallLog::default()),
             approver: Arc::new(NoApprover),
+            recorder: None,
+            bodies: Bodies::default(),
+            approvals: Arc::new(MemorySavedApprovals::default()),
             trust: Arc::new(MemoryTrust::default()),
             vault: Arc::new(MemoryVault::default()),
             sampler: Arc::new(NoSampler),

@@ -2,9 +2,10 @@
 //!
 //! A record has the caller, the requested item, the server, the outcome and the durations of a call. It holds no
 //! arguments and no results, only their sizes, and error messages are redacted ([`redact`]). `Recording` ensures that
-//! there is exactly one record for each call.
+//! there is exactly one record for each call. Arguments and results go to a [`recorder`] only.
 
 mod memory;
+pub mod recorder;
 mod recording;
 pub mod redact;
 
@@ -18,11 +19,12 @@ use futures_util::future::BoxFuture;
 use toolway_config::ServerName;
 
 pub use memory::{KEPT_BYTES, KEPT_RECORDS, MemoryCallLog};
-pub(crate) use recording::{Draft, Recording};
+pub use recorder::{AuditNote, CallBody, CallRecorder, OpenState, Requirement};
+pub(crate) use recording::{Draft, RecordPorts, Recording};
 
 use crate::{
     call::{CallId, CallKind, Caller},
-    policy::RuleId,
+    policy::{RuleId, Surface},
 };
 
 /// Record of a finished call.
@@ -32,6 +34,10 @@ pub struct CallRecord {
     pub id: CallId,
     /// Identity on whose behalf the call was made.
     pub caller: Caller,
+    /// Surface that the call came from.
+    pub surface: Surface,
+    /// Conversation that the call belongs to.
+    pub conversation: Option<Arc<str>>,
     /// Kind of the requested item.
     pub kind: CallKind,
     /// Name as requested; a URI without query, fragment and user information.
@@ -40,6 +46,8 @@ pub struct CallRecord {
     pub server: Option<ServerName>,
     /// Name of the item at its server; a URI without query, fragment and user information.
     pub raw_name: Option<String>,
+    /// Public name of the tool; `None` for other kinds.
+    pub tool: Option<String>,
     /// Time at which the host accepted the request.
     pub started_at: SystemTime,
     /// Time until the call was sent: lookup, approval, connecting, queueing. Equals `took` if it was never sent.
@@ -52,8 +60,10 @@ pub struct CallRecord {
     pub tool_error: bool,
     /// Redacted error message; `None` if the call succeeded.
     pub message: Option<String>,
-    /// Rule that granted the call.
+    /// Rule that granted or refused the call.
     pub rule: Option<RuleId>,
+    /// Who approved it, where policy asked.
+    pub approved_by: Option<Arc<str>>,
     /// Size of the arguments in bytes.
     pub argument_bytes: usize,
     /// Size of the result in bytes.

@@ -75,6 +75,19 @@ impl Caller {
     }
 }
 
+impl Caller {
+    /// `kind[:name]`, as rules, records and scripts write it.
+    pub fn label(&self) -> String {
+        match self {
+            Self::Terminal => "terminal".to_owned(),
+            Self::Program => "program".to_owned(),
+            Self::Agent(_) => "agent".to_owned(),
+            Self::Client(principal) => format!("client:{principal}"),
+            Self::Console => "console".to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -11,7 +11,13 @@ use toolway_wire::{
     task::Task,
 };
 
-use crate::{connection::NotConnected, policy::Refusal, record::Ending, whose_move::WhoseMove};
+use crate::{
+    audience::{ClientText, OperatorText},
+    connection::NotConnected,
+    policy::Refusal,
+    record::Ending,
+    whose_move::WhoseMove,
+};
 
 /// The outcome of a call. Each call has exactly one.
 #[must_use]
@@ -37,10 +43,9 @@ pub enum CallOutcome {
 }
 
 /// Why a call failed.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug)]
 pub enum CallError {
     /// The server is not connected; nothing was sent.
-    #[error("`{server}` is not connected: {why}")]
     NotConnected {
         /// Server name.
         server: ServerName,
@@ -48,7 +53,6 @@ pub enum CallError {
         why: NotConnected,
     },
     /// The server requires the caller to sign in.
-    #[error("`{server}` requires a sign-in: {how}")]
     SignInRequired {
         /// Server name.
         server: ServerName,
@@ -57,9 +61,6 @@ pub enum CallError {
     },
     /// The call waited for the answer to a server request, and was cancelled because another call needed its
     /// connection.
-    #[error(
-        "a request of `{server}` was not answered for {waited:?}, and another call needed its connection; call again"
-    )]
     Preempted {
         /// Server name.
         server: ServerName,
@@ -67,11 +68,9 @@ pub enum CallError {
         waited: Duration,
     },
     /// The server answered with an error.
-    #[error("{0}")]
     Server(RpcError),
     /// The transport or the protocol failed.
-    #[error("{0}")]
-    Wire(#[from] WireError),
+    Wire(WireError),
 }
 
 impl CallOutcome {
@@ -101,14 +100,23 @@ impl CallOutcome {
         flag.and_then(|flag| flag.as_bool()).unwrap_or_default()
     }
 
-    /// Returns the error message; `None` if the call succeeded.
-    pub fn message(&self) -> Option<String> {
+    /// Returns the error message for the operator; `None` if the call succeeded.
+    pub fn message(&self) -> Option<OperatorText> {
+        match self {
+            Self::Refused(refusal) => Some(OperatorText::new(refusal.to_string())),
+            Self::Failed(error) => Some(error.for_operator()),
+            _ => self.for_client().map(OperatorText::from),
+        }
+    }
+
+    /// Returns the error message for a client or a model; `None` if the call succeeded.
+    pub fn for_client(&self) -> Option<ClientText> {
         match self {
             Self::Answered(_) | Self::HandedOff(_) => None,
-            Self::Refused(refusal) => Some(refusal.to_string()),
-            Self::Failed(error) => Some(error.to_string()),
-            Self::Cancelled => Some("cancelled".to_owned()),
-            Self::TimedOut { kind, limit } => Some(format!("no answer within {limit:?} ({kind})")),
+            Self::Refused(refusal) => Some(refusal.into()),
+            Self::Failed(error) => Some(error.for_client()),
+            Self::Cancelled => Some(ClientText::complete("cancelled")),
+            Self::TimedOut { kind, limit } => Some(ClientText::complete(format!("no answer within {limit:?} ({kind})"))),
         }
     }
 }
@@ -132,10 +140,10 @@ impl From<Refusal> for CallOutcome {
     }
 }
 
-/// One line for logs and tests.
+/// One line without details that are withheld from clients.
 impl fmt::Display for CallOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.message() {
+        match self.for_client() {
             Some(message) => write!(f, "{}: {message}", self.ending()),
             None => write!(f, "{}", self.ending()),
         }
@@ -144,7 +152,45 @@ impl fmt::Display for CallOutcome {
 
 // === impl CallError ===
 
+impl From<WireError> for CallError {
+    fn from(error: WireError) -> Self {
+        Self::Wire(error)
+    }
+}
+
 impl CallError {
+    /// The message for the operator.
+    pub fn for_operator(&self) -> OperatorText {
+        match self {
+            Self::NotConnected { server, why } => {
+                OperatorText::new(format!("`{server}` is not connected: {}", why.because.as_str()))
+            }
+            Self::Server(error) => OperatorText::new(error.to_string()),
+            Self::Wire(error) => OperatorText::new(error.to_string()),
+            Self::SignInRequired { .. } | Self::Preempted { .. } => self.for_client().into(),
+        }
+    }
+
+    /// The message for a client or a model.
+    pub fn for_client(&self) -> ClientText {
+        match self {
+            Self::NotConnected { server, why } => {
+                why.for_client.clone().map(|why| format!("`{server}` is not connected: {why}"))
+            }
+            // The hint has only names.
+            Self::SignInRequired { server, how } => {
+                ClientText::complete(format!("`{server}` requires a sign-in: {how}"))
+            }
+            Self::Preempted { server, waited } => ClientText::complete(format!(
+                "a request of `{server}` was not answered for {waited:?}, and another call needed its connection; call \
+                 again"
+            )),
+            // The server addressed it to the client.
+            Self::Server(error) => ClientText::complete(error.to_string()),
+            Self::Wire(error) => error.into(),
+        }
+    }
+
     /// Stable error code for programs.
     pub fn code(&self) -> &'static str {
         match self {

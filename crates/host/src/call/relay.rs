@@ -13,7 +13,7 @@ use std::{
 
 use futures_util::{
     StreamExt,
-    future::{AbortHandle, Abortable},
+    future::{AbortHandle, Abortable, BoxFuture},
     stream::FuturesUnordered,
 };
 use toolway_config::ServerName;
@@ -35,7 +35,7 @@ use crate::{
 
 /// Whether the server requires a sign-in or more scopes.
 fn is_sign_in_required(outcome: &Outcome) -> bool {
-    let Outcome::Failed(WireError::Unauthorized { status, challenges }) = outcome else { return false };
+    let Outcome::Failed(WireError::Unauthorized { status, challenges, .. }) = outcome else { return false };
     status.as_u16() == 401 || challenges.iter().any(|challenge| challenge.contains("insufficient_scope"))
 }
 
@@ -60,6 +60,8 @@ enum Stage {
     Preparing(Preparing),
     /// Sent to the server.
     InFlight(Box<InFlightCall>, Box<Recording>),
+    /// Ended; the outcome is returned when its record is durable.
+    Recording(BoxFuture<'static, ()>, Option<CallOutcome>),
     /// Cancelled before it was sent; the outcome was not returned yet.
     Cancelled,
     Ended,
@@ -97,15 +99,13 @@ impl Relay {
                         self.server = Some(sent.connection.name().clone());
                         self.stage = Stage::InFlight(sent, recording);
                     }
-                    Poll::Ready((recording, Err(outcome))) => return self.end(recording, outcome),
+                    Poll::Ready((recording, Err(outcome))) => self.end(recording, outcome),
                 },
                 Stage::InFlight(sent, recording) => {
                     let Poll::Ready(event) = sent.exchange.poll_next(context) else { return Poll::Pending };
                     match event.unwrap_or_else(already_ended) {
                         ExchangeEvent::Ended(outcome) => {
-                            if let Some(ended) = self.finish(outcome) {
-                                return ended;
-                            }
+                            self.finish(outcome);
                         }
                         ExchangeEvent::ServerRequest(request) => {
                             match sent.park(&self.host.slots, &self.request.caller) {
@@ -127,6 +127,14 @@ impl Relay {
                         }
                     }
                 }
+                Stage::Recording(written, outcome) => {
+                    if written.as_mut().poll(context).is_pending() {
+                        return Poll::Pending;
+                    }
+                    let outcome = outcome.take();
+                    self.stage = Stage::Ended;
+                    return Poll::Ready(outcome.map(CallEvent::Ended));
+                }
                 Stage::Cancelled => {
                     self.stage = Stage::Ended;
                     return Poll::Ready(Some(CallEvent::Ended(CallOutcome::Cancelled)));
@@ -140,7 +148,7 @@ impl Relay {
     pub fn missed(&self) -> u64 {
         match &self.stage {
             Stage::InFlight(sent, _) => sent.exchange.missed(),
-            Stage::Preparing(_) | Stage::Cancelled | Stage::Ended => 0,
+            Stage::Preparing(_) | Stage::Recording(..) | Stage::Cancelled | Stage::Ended => 0,
         }
     }
 
@@ -150,7 +158,7 @@ impl Relay {
             // Nothing was sent. Dropping the recording records the cancellation.
             Stage::Preparing(_) => self.stage = Stage::Cancelled,
             Stage::InFlight(sent, _) => sent.exchange.cancel(reason),
-            Stage::Cancelled | Stage::Ended => {}
+            Stage::Recording(..) | Stage::Cancelled | Stage::Ended => {}
         }
     }
 
@@ -190,13 +198,13 @@ impl Relay {
     fn client_features(&self) -> Option<ClientFeatures> {
         match &self.stage {
             Stage::InFlight(sent, _) => Some(self.host.context.features(sent.connection.name())),
-            Stage::Preparing(_) | Stage::Cancelled | Stage::Ended => None,
+            Stage::Preparing(_) | Stage::Recording(..) | Stage::Cancelled | Stage::Ended => None,
         }
     }
 
-    /// Ends the call; returns `None` if it did not reach the server and is sent once more.
-    fn finish(&mut self, outcome: Outcome) -> Option<Poll<Option<CallEvent>>> {
-        let Stage::InFlight(sent, recording) = std::mem::replace(&mut self.stage, Stage::Ended) else { return None };
+    /// Ends the call, or sends it once more if it did not reach the server.
+    fn finish(&mut self, outcome: Outcome) {
+        let Stage::InFlight(sent, recording) = std::mem::replace(&mut self.stage, Stage::Ended) else { return };
         if let Outcome::Failed(error) = &outcome
             && is_suspicious(error)
         {
@@ -208,10 +216,11 @@ impl Relay {
             let previous = PreviousAttempt { fingerprint: sent.fingerprint, grant: sent.into_permit().into_grant() };
             let (host, request) = (Arc::clone(&self.host), Arc::clone(&self.request));
             self.stage = Stage::Preparing(pipeline::prepare(host, request, Some(previous), recording));
-            return None;
+            return;
         }
         if let (Outcome::Cancelled, Some(preempted)) = (&outcome, preempted(&sent)) {
-            return Some(self.end(recording, preempted));
+            self.end(recording, preempted);
+            return;
         }
         sent.check_session();
         if let Outcome::HandedOff(task) = &outcome {
@@ -219,13 +228,12 @@ impl Relay {
         }
         let needed = is_sign_in_required(&outcome).then(|| sent.sign_in_required(&self.request.caller)).flatten();
         let outcome = needed.map_or_else(|| outcome.into(), CallOutcome::Failed);
-        Some(self.end(recording, outcome))
+        self.end(recording, outcome);
     }
 
-    fn end(&mut self, mut recording: Box<Recording>, outcome: CallOutcome) -> Poll<Option<CallEvent>> {
-        self.stage = Stage::Ended;
-        recording.end(&outcome);
-        Poll::Ready(Some(CallEvent::Ended(outcome)))
+    fn end(&mut self, mut recording: Box<Recording>, outcome: CallOutcome) {
+        let written = recording.end(&outcome).unwrap_or_else(|| Box::pin(std::future::ready(())));
+        self.stage = Stage::Recording(written, Some(outcome));
     }
 }
 
@@ -246,7 +254,7 @@ impl Drop for Relay {
         if let Stage::InFlight(sent, recording) = &mut self.stage
             && let Some(preempted) = preempted(sent)
         {
-            recording.end(&preempted);
+            drop(recording.end(&preempted));
         }
     }
 }

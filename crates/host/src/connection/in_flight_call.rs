@@ -3,12 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::OwnedSemaphorePermit;
-use toolway_wire::{
-    error::WireError,
-    exchange::{Exchange, Request},
-    task::Task,
-    up::Peer,
-};
+use toolway_wire::{error::WireError, exchange::Exchange, task::Task, up::Peer};
 
 use super::{
     handle::{Connection, SupervisorCommand},
@@ -67,28 +62,30 @@ enum Via {
 // === impl Connection ===
 
 impl Connection {
-    /// Sends a request, which requires a permit. Waits until the server is connected.
-    pub async fn send(&self, permit: Permit, request: Request) -> Result<InFlightCall, NotConnected> {
+    /// Sends the request of a permit. Waits until the server is connected.
+    pub async fn send(&self, permit: Permit) -> Result<InFlightCall, NotConnected> {
         let terms = self.wanted().terms();
-        self.send_over(Lease::Shared { turn: None, account: None }, permit, request, terms).await
+        self.send_over(Lease::Shared { turn: None, account: None }, permit, terms).await
     }
 
     /// Sends a request over the connection of its lease.
     pub(crate) async fn send_over(
         &self,
         lease: Lease,
-        permit: Permit,
-        request: Request,
+        mut permit: Permit,
         terms: toolway_wire::exchange::ExchangeTimeouts,
     ) -> Result<InFlightCall, NotConnected> {
+        // A permit is made for one request; without one there is nothing to send.
+        let Some(request) = permit.take_request() else {
+            return Err(NotConnected::known("the permit has no request", WhoseMove::Caller));
+        };
         let (peer, redactor, process, via) = match lease {
             Lease::Shared { turn, account: chosen } => {
                 let ReadyPeer { peer, generation, redactor, use_of, account, .. } = self.ready().await?;
                 // A sign-in or sign-out in between changed the account: the chosen connection no longer exists.
                 if chosen.is_some_and(|chosen| chosen.is_impersonal() != account.is_impersonal()) {
-                    let because =
-                        "the server was reconnected with another account while the call waited; call again".to_owned();
-                    return Err(NotConnected { because, whose_move: WhoseMove::Supervisor, error: None });
+                    let because = "the server was reconnected with another account while the call waited; call again";
+                    return Err(NotConnected::known(because, WhoseMove::Supervisor));
                 }
                 let via = Via::Shared { generation, session: peer.session(), _turn: turn, _use: use_of };
                 (peer, redactor, self.shared().monitor.current(), via)

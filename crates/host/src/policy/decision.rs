@@ -3,10 +3,13 @@
 //! Only this module creates a [`Grant`]. It cannot be copied, and is consumed to get a
 //! [`Permit`](super::limit::Permit), which sending a request requires.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use toolway_config::ServerName;
+use serde_json::json;
+use toolway_config::{Place, PolicyMode, RuleEffect, ServerName, Trust};
+use toolway_wire::{exchange::Request, json::Raw};
 
+use super::{Annotations, PolicyInput, Surface};
 use crate::call::{CallKind, Caller};
 
 /// Decision of the policy about one request.
@@ -25,8 +28,8 @@ pub enum Decision {
 ///
 /// ```compile_fail
 /// # use toolway_host::policy::{Grant, RuleId, Subject};
-/// fn forge(subject: Subject) -> Grant {
-///     Grant { subject, rule: RuleId::CONFIGURED } // the fields are private
+/// fn forge(subject: Subject, rule: RuleId) -> Grant {
+///     Grant { subject, rule, request: None, approved_by: None } // the fields are private
 /// }
 /// ```
 #[must_use]
@@ -34,6 +37,9 @@ pub enum Decision {
 pub struct Grant {
     subject: Subject,
     rule: RuleId,
+    /// The request that was decided on; `None` for requests that `host` composes later from the subject alone.
+    request: Option<Request>,
+    approved_by: Option<Arc<str>>,
 }
 
 /// What a request is about, as far as rules consider it.
@@ -48,14 +54,30 @@ pub struct Subject {
 }
 
 /// Identifier of the rule that decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RuleId(&'static str);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RuleId {
+    /// The default of a surface.
+    Default(Surface, RuleEffect),
+    /// The configured mode.
+    Mode(PolicyMode),
+    /// The default of the embedding program.
+    Stance(RuleEffect),
+    /// A rule, by file and line.
+    Rule(Place),
+    /// A saved approval, by id.
+    Saved(String),
+}
 
 /// Asks a user to approve a call before it is sent. Without an approval the call is refused.
 #[derive(Debug)]
 pub struct ApprovalRequest {
     grant: Grant,
     caller: Caller,
+    surface: Surface,
+    trust: Trust,
+    annotations: Annotations,
+    arguments: Option<Raw>,
+    reason: Option<String>,
 }
 
 /// Why a call was refused before anything was sent.
@@ -86,10 +108,12 @@ pub enum Refusal {
         key: &'static str,
     },
     /// A rule denies the request.
-    #[error("denied by rule `{rule}`")]
+    #[error("denied by policy ({rule}){}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
     Denied {
         /// Rule that decided.
         rule: RuleId,
+        /// Reason in the rule.
+        reason: Option<String>,
     },
     /// A user declined the approval request.
     #[error("approval declined{}", why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
@@ -98,8 +122,18 @@ pub enum Refusal {
         why: Option<String>,
     },
     /// The call requires approval, and no approver answered.
-    #[error("`{0}` requires approval, and no approver is available")]
-    ApproverUnavailable(String),
+    #[error("`{name}` requires approval ({rule}), and no approver is available; this rule would allow it: {remedy}")]
+    ApproverUnavailable {
+        /// Name of the item.
+        name: String,
+        /// Rule that asks.
+        rule: RuleId,
+        /// The rule that would allow the call, as JSON for `policy.rules`.
+        remedy: String,
+    },
+    /// The call cannot be recorded, and recording is required.
+    #[error("the call was not sent because it cannot be recorded: {0}")]
+    NotRecorded(String),
     /// No slot became free in time.
     #[error("no free call slot within {waited:?}: {limit} calls {whose} are in flight; try again later")]
     Busy {
@@ -132,8 +166,28 @@ pub enum Refusal {
 // === impl Grant ===
 
 impl Grant {
-    pub(super) fn new(subject: Subject, rule: RuleId) -> Self {
-        Self { subject, rule }
+    pub(super) fn new(subject: Subject, rule: RuleId, request: Option<Request>) -> Self {
+        Self { subject, rule, request, approved_by: None }
+    }
+
+    /// The request that was decided on.
+    pub(crate) fn request(&self) -> Option<&Request> {
+        self.request.as_ref()
+    }
+
+    /// This grant for a repetition of the same request.
+    pub(crate) fn with_request(self, request: Option<Request>) -> Self {
+        Self { request, ..self }
+    }
+
+    /// Takes the request that was decided on. It is sent once.
+    pub(crate) fn take_request(&mut self) -> Option<Request> {
+        self.request.take()
+    }
+
+    /// Who approved it, where policy asked.
+    pub fn approved_by(&self) -> Option<&Arc<str>> {
+        self.approved_by.as_ref()
     }
 
     /// The granted item.
@@ -142,16 +196,64 @@ impl Grant {
     }
 
     /// Rule that granted it.
-    pub fn rule(&self) -> RuleId {
-        self.rule
+    pub fn rule(&self) -> &RuleId {
+        &self.rule
     }
 }
 
 // === impl ApprovalRequest ===
 
 impl ApprovalRequest {
-    pub(super) fn new(grant: Grant, caller: Caller) -> Self {
-        Self { grant, caller }
+    pub(super) fn new(grant: Grant, input: &PolicyInput<'_>, reason: Option<String>) -> Self {
+        let PolicyInput { surface, trust, annotations, .. } = *input;
+        let (caller, arguments) = (input.caller.clone(), input.arguments.cloned());
+        Self { grant, caller, surface, trust, annotations, arguments, reason }
+    }
+
+    /// Surface that the call comes from.
+    pub fn surface(&self) -> Surface {
+        self.surface
+    }
+
+    /// Trust of the server.
+    pub fn trust(&self) -> Trust {
+        self.trust
+    }
+
+    /// Annotations of the tool.
+    pub fn annotations(&self) -> Annotations {
+        self.annotations
+    }
+
+    /// Arguments as they will be sent.
+    pub fn arguments(&self) -> Option<&Raw> {
+        self.arguments.as_ref()
+    }
+
+    /// Rule that asks.
+    pub fn rule(&self) -> &RuleId {
+        self.grant.rule()
+    }
+
+    /// Reason in the rule.
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    /// The rule that would allow this call without asking, as JSON for `policy.rules`.
+    pub fn remedy(&self) -> String {
+        let Subject { server, raw_name, .. } = self.subject();
+        let label = self.caller.label();
+        let caller = label.split(':').next().unwrap_or_default();
+        let caller = if caller == "client" { label.as_str() } else { caller };
+        let matches = json!({ "caller": caller, "server": server.as_str(), "tool": raw_name });
+        json!({ "match": matches, "then": "allow" }).to_string()
+    }
+
+    /// The refusal of a call that no user was asked about.
+    pub(super) fn unavailable(&self) -> Refusal {
+        let (name, rule) = (self.subject().raw_name.clone(), self.rule().clone());
+        Refusal::ApproverUnavailable { name, rule, remedy: self.remedy() }
     }
 
     /// The item to be used.
@@ -164,9 +266,20 @@ impl ApprovalRequest {
         &self.caller
     }
 
+    /// The grant that an approval would give.
+    pub(crate) fn into_request(self) -> Option<Request> {
+        self.grant.request
+    }
+
     /// Turns an approved request into its grant.
-    pub(super) fn into_grant(self) -> Grant {
-        self.grant
+    pub(super) fn into_grant(self, approved_by: &str) -> Grant {
+        Grant { approved_by: Some(approved_by.into()), ..self.grant }
+    }
+
+    /// Turns a request that a saved approval covers into its grant.
+    pub(crate) fn into_saved_grant(self, saved: String) -> Grant {
+        let approved_by = Some(format!("saved approval {saved}").into());
+        Grant { rule: RuleId::Saved(saved), approved_by, ..self.grant }
     }
 }
 
@@ -181,22 +294,24 @@ impl fmt::Display for ApprovalRequest {
 // === impl RuleId ===
 
 impl RuleId {
-    /// The server is configured and no filter excludes the item.
-    pub const CONFIGURED: Self = Self("configured");
-    /// Each call requires an approval.
-    pub const ASK: Self = Self("ask");
-    /// All calls are denied.
-    pub const DENY: Self = Self("deny");
-
-    /// Stable identifier, as used in records.
-    pub fn as_str(self) -> &'static str {
-        self.0
+    /// File and line of the rule; `None` for defaults and saved approvals.
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Rule(place) => Some(place),
+            _ => None,
+        }
     }
 }
 
 impl fmt::Display for RuleId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
+        match self {
+            Self::Default(surface, effect) => write!(f, "default of `{surface}`: {}", effect.as_str()),
+            Self::Mode(mode) => write!(f, "mode `{}`", mode.as_str()),
+            Self::Stance(effect) => write!(f, "default of the program: {}", effect.as_str()),
+            Self::Rule(place) => write!(f, "rule at {place}"),
+            Self::Saved(id) => write!(f, "saved approval {id}"),
+        }
     }
 }
 
@@ -212,7 +327,8 @@ impl Refusal {
             Self::FilteredOut { .. } => "filtered_out",
             Self::Denied { .. } => "denied",
             Self::Declined { .. } => "declined",
-            Self::ApproverUnavailable(_) => "no_approver",
+            Self::ApproverUnavailable { .. } => "no_approver",
+            Self::NotRecorded(_) => "not_recorded",
             Self::Busy { .. } => "busy",
             Self::TooMany { .. } => "too_many_calls",
             Self::Changed(_) => "changed",

@@ -18,6 +18,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
+use toolway_wire::exchange::Request;
 
 use super::{
     caller_counter::{CallerCounter, CountedCall},
@@ -32,7 +33,7 @@ use crate::call::Caller;
 /// ```compile_fail
 /// # use toolway_host::{connection::Connection, policy::Permit};
 /// fn around_the_policy(connection: &Connection, request: toolway_wire::exchange::Request) {
-///     connection.send(request); // no permit
+///     connection.send(request); // a request is not a permit
 /// }
 /// ```
 ///
@@ -53,8 +54,8 @@ use crate::call::Caller;
 ///
 /// ```
 /// # use toolway_host::{connection::Connection, policy::Permit};
-/// async fn with_a_permit(connection: &Connection, permit: Permit, request: toolway_wire::exchange::Request) {
-///     let sent = connection.send(permit, request).await;
+/// async fn with_a_permit(connection: &Connection, permit: Permit) {
+///     let sent = connection.send(permit).await;
 /// }
 /// ```
 #[must_use]
@@ -286,8 +287,18 @@ impl Permit {
     }
 
     /// Rule that granted it.
-    pub fn rule(&self) -> RuleId {
+    pub fn rule(&self) -> &RuleId {
         self.grant.rule()
+    }
+
+    /// Who approved it, where policy asked.
+    pub fn approved_by(&self) -> Option<&Arc<str>> {
+        self.grant.approved_by()
+    }
+
+    /// Takes the request that was decided on.
+    pub(crate) fn take_request(&mut self) -> Option<Request> {
+        self.grant.take_request()
     }
 
     /// Frees the slots of a call that waits for the answer to a server request. Such calls have a limit of their own.
@@ -308,12 +319,14 @@ impl Permit {
 mod tests {
     use std::time::Duration;
 
+    use toolway_config::RuleEffect;
+
     use super::{CallLimits, CallSlots, Caller, ClientSlot, Grant, IDLE_SHARES, Refusal, RuleId, Subject};
     use crate::call::CallKind;
 
     fn grant() -> Grant {
         let subject = Subject { server: "files".parse().unwrap(), kind: CallKind::Tool, raw_name: "read".to_owned() };
-        Grant::new(subject, RuleId::CONFIGURED)
+        Grant::new(subject, RuleId::Stance(RuleEffect::Allow), None)
     }
 
     fn limits(in_all: usize, per_server: usize) -> CallLimits {

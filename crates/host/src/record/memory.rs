@@ -83,17 +83,21 @@ mod tests {
     use super::{CallLog, CallRecord, KEPT_RECORDS, MemoryCallLog, weight};
     use crate::{
         call::{CallId, CallKind, Caller},
+        policy::Surface,
         record::Ending,
     };
 
     fn record(number: u64, name: &str) -> Arc<CallRecord> {
         Arc::new(CallRecord {
-            id: CallId { run: 1, number },
+            id: CallId::from_u128(u128::from(number)),
             caller: Caller::Terminal,
+            surface: Surface::Call,
+            conversation: None,
             kind: CallKind::Tool,
             name: name.to_owned(),
             server: None,
             raw_name: None,
+            tool: None,
             started_at: SystemTime::UNIX_EPOCH,
             waited: std::time::Duration::ZERO,
             took: std::time::Duration::ZERO,
@@ -101,6 +105,7 @@ mod tests {
             tool_error: false,
             message: None,
             rule: None,
+            approved_by: None,
             argument_bytes: 0,
             result_bytes: 0,
             asks: 0,
@@ -117,7 +122,7 @@ mod tests {
         let long = "x".repeat(10_000);
         let log = MemoryCallLog::keeping(KEPT_RECORDS).of_bytes(3 * weight(&record(0, &long)));
         (0..5).for_each(|number| log.append(record(number, &long)));
-        let kept: Vec<u64> = log.records().iter().map(|record| record.id.number).collect();
+        let kept: Vec<u64> = log.records().iter().map(|record| record.id.as_u128() as u64).collect();
         assert_eq!((kept, log.forgotten()), (vec![2, 3, 4], 2));
         log.append(record(5, "short"));
         assert_eq!(log.records().len(), 3);

@@ -54,6 +54,15 @@ pub(crate) struct Recording {
     ports: RecordPorts,
 }
 
+/// Logs the details of a failure that a client is not shown, under the id that it is shown.
+fn log_withheld(record: &CallRecord, outcome: &CallOutcome) {
+    let Caller::Client(client) = &record.caller else { return };
+    if outcome.for_client().is_some_and(|shown| shown.class().is_some()) {
+        let (server, error) = (record.server.as_ref().map(ServerName::as_str), record.message.as_deref());
+        tracing::warn!(call_id = %record.id, caller = %client, server, error, "a call of a client failed");
+    }
+}
+
 impl Recording {
     pub(crate) fn begin(draft: Draft, ports: RecordPorts) -> Self {
         let Draft { id, caller, surface, conversation, kind, name, arguments, argument_bytes } = draft;
@@ -170,7 +179,8 @@ impl Recording {
         }
         record.ending = outcome.ending();
         record.tool_error = outcome.is_tool_error();
-        record.message = outcome.message().map(|message| self.redactor.text(&message));
+        record.message = outcome.message().map(|message| self.redactor.text(message.as_str()));
+        log_withheld(&record, outcome);
         record.result_bytes = outcome.result().map_or(0, |result| result.as_bytes().len());
         let record = Arc::new(record);
         // A panic of the log must not lose the result of the call.

@@ -23,6 +23,8 @@ const LETTERS: usize = 600;
 const ERROR_BYTES: usize = 16 * 1024;
 /// Replacement of a secret.
 const HIDDEN: &str = "[hidden]";
+/// Bytes of a body that are kept.
+const MAX_BODY: usize = 1024 * 1024;
 
 impl Redactor {
     /// Creates a redactor for these secrets.
@@ -44,6 +46,21 @@ impl Redactor {
             kept.push('…');
         }
         kept
+    }
+
+    /// A JSON text with secrets replaced, cut to a bound. A secret is also found as it is spelt in JSON.
+    pub fn body(&self, text: &str) -> String {
+        let mut clean = Cow::Borrowed(text);
+        for secret in self.secrets.iter() {
+            let spelt = Raw::of(secret.expose()).to_string();
+            for form in [spelt.trim_matches('"'), secret.expose()] {
+                if clean.contains(form) {
+                    clean = Cow::Owned(clean.replace(form, HIDDEN));
+                }
+            }
+        }
+        let end = clean.floor_char_boundary(MAX_BODY.min(clean.len()));
+        clean[..end].to_owned()
     }
 
     /// Returns the error unchanged, or only its code and redacted message if it is too long or contains a secret.

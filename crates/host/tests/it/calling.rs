@@ -14,7 +14,7 @@ use toolway_host::{
         client_features::{ElicitationModes, Elicitor, IncomingServerRequest},
         tap::{Passage, Tap},
     },
-    event::{CallEvent, CallStage},
+    event::{CallStage, CallStageEvent},
     policy::{CallLimits, RuleId},
     record::{CallLog, CallRecord, Ending},
 };
@@ -54,7 +54,8 @@ async fn call_uses_the_raw_name_and_is_recorded_without_arguments() {
     let records = host.records();
     assert_eq!(records.len(), 1);
     let record = &records[0];
-    assert_eq!((record.ending, record.kind, record.rule), (Ending::Answered, CallKind::Tool, Some(RuleId::CONFIGURED)));
+    let allowed = RuleId::Default(record.surface, toolway_config::RuleEffect::Allow);
+    assert_eq!((record.ending, record.kind, record.rule.clone()), (Ending::Answered, CallKind::Tool, Some(allowed)));
     assert_eq!((record.name.as_str(), record.raw_name.as_deref()), ("files__read", Some("read")));
     assert_eq!(record.argument_bytes, r#"{"path":"/etc/s3cret"}"#.len());
     assert_eq!(record.result_bytes, outcome.result().unwrap().as_bytes().len());
@@ -332,7 +333,7 @@ async fn every_stage_of_a_call_is_an_event() {
     drop(host.call("files__read").await);
     let mut stages = Vec::new();
     while let Some(event) = events.try_next() {
-        if let CallEvent::Stage { stage, .. } = event {
+        if let CallStageEvent::Stage { stage, .. } = event {
             stages.push(match stage {
                 CallStage::Started { name, .. } => format!("started {name}"),
                 CallStage::Sent { server } => format!("sent {server}"),

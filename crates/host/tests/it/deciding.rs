@@ -7,7 +7,7 @@ use toolway_host::{
     call::{CallRequest, Caller, Target},
     catalog::{Filter, Origin, filter::Switch},
     connection::{Phase, WantedServer, Way},
-    policy::{ApprovalAnswer, ApprovalRequest, Approver, CallLimits, Stance},
+    policy::{ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver, CallLimits, Stance, Surface},
     record::Ending,
 };
 use toolway_testkit::{
@@ -53,11 +53,9 @@ async fn filter_applies_to_raw_methods() {
     host.ready("files").await;
     let prompt = json!({ "ref": { "type": "ref/prompt", "name": "greet" }, "argument": { "name": "a", "value": "" } });
     let template = json!({ "ref": { "type": "ref/resource", "uri": "memo://{day}" }, "argument": {} });
-    let listen = json!({ "notifications": { "resourceSubscriptions": ["memo://today"] } });
     for (method, params) in [
         ("completion/complete", prompt),
         ("completion/complete", template),
-        ("subscriptions/listen", listen),
         ("resources/subscribe", json!({ "uri": "memo://today" })),
         ("prompts/get", json!({ "name": "greet" })),
     ] {
@@ -70,6 +68,26 @@ async fn filter_applies_to_raw_methods() {
             keys.iter().any(|key| said.ends_with(&format!("excluded by `{key}` of its entry"))),
             "{method}: {said}"
         );
+    }
+}
+
+#[tokio::test]
+async fn ambiguous_or_unending_raw_requests_are_not_sent() {
+    let files = files();
+    let host = TestHost::with(&files, "files").start().await;
+    host.ready("files").await;
+    let both = json!({ "ref": { "type": "ref/prompt", "name": "greet", "uri": "memo://today" }, "argument": {} });
+    let listen = json!({ "notifications": { "resourceSubscriptions": ["memo://today"] } });
+    for (method, params) in [
+        ("completion/complete", both),
+        ("subscriptions/listen", listen),
+        ("notifications/cancelled", json!({ "requestId": 1 })),
+    ] {
+        let target = Target::Method { server: name("files"), method: method.to_owned() };
+        let request = CallRequest { arguments: Some(Raw::of(&params)), ..CallRequest::new(Caller::Terminal, target) };
+        let outcome = host.call_of(request).await;
+        assert_eq!(outcome.ending(), Ending::Refused, "{method}: {outcome}");
+        assert!(files.seen(method).is_empty(), "{method}");
     }
 }
 
@@ -92,20 +110,62 @@ async fn call_to_a_hanging_server_holds_no_slot() {
 #[tokio::test]
 async fn call_is_sent_only_after_approval() {
     let files = files();
-    let host = TestHost::with(&files, "files").asking(ApprovalAnswer::Approved).start().await;
+    let host = TestHost::with(&files, "files").asking(ApprovalAnswer::approved("test")).start().await;
     host.ready("files").await;
     assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
     assert_eq!(host.asked(), ["may terminal use the tool `read` of `files`?"]);
-    assert_eq!(host.records()[0].rule.map(|rule| rule.as_str()), Some("ask"));
+    assert_eq!(
+        host.records()[0].rule.as_ref().map(ToString::to_string).as_deref(),
+        Some("default of the program: ask")
+    );
+    assert_eq!(host.records()[0].approved_by.as_deref(), Some("test"));
 
-    host.answering(ApprovalAnswer::Declined { why: Some("not today".to_owned()) });
+    host.answering(ApprovalAnswer::declined(Some("not today".to_owned())));
     assert_eq!(host.call("files__read").await.to_string(), "refused: approval declined: not today");
     host.answering(ApprovalAnswer::Unavailable);
     assert_eq!(
         host.call("files__read").await.to_string(),
-        "refused: `read` requires approval, and no approver is available"
+        "refused: `read` requires approval (default of the program: ask), and no approver is available; this rule would \
+         allow it: {\"match\":{\"caller\":\"terminal\",\"server\":\"files\",\"tool\":\"read\"},\"then\":\"allow\"}"
     );
     assert_eq!(files.seen("tools/call").len(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_for_always_is_not_asked_again_and_never_refuses() {
+    let files = files();
+    let always = ApprovalAnswer::Approved { scope: ApprovalScope::Always, by: "test".to_owned() };
+    let host = TestHost::with(&files, "files").asking(always).start().await;
+    host.ready("files").await;
+    for _ in 0..2 {
+        assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+    }
+    assert_eq!(host.asked().len(), 1);
+    assert!(host.records()[1].approved_by.as_deref().unwrap().starts_with("saved approval"));
+
+    let never = ApprovalAnswer::Declined { why: None, scope: ApprovalScope::Always };
+    let host = TestHost::with(&files, "files").asking(never).start().await;
+    host.ready("files").await;
+    for _ in 0..2 {
+        assert_eq!(host.call("files__read").await.ending(), Ending::Refused);
+    }
+    assert_eq!(host.asked().len(), 1, "the second one is refused by the saved answer");
+}
+
+#[tokio::test]
+async fn an_answer_for_a_conversation_holds_in_that_conversation_alone() {
+    let files = files();
+    let answer = ApprovalAnswer::Approved { scope: ApprovalScope::Conversation, by: "test".to_owned() };
+    let host = TestHost::with(&files, "files").asking(answer).start().await;
+    host.ready("files").await;
+    let call = |conversation: &str| {
+        let request = CallRequest::tool(Caller::Agent("a".into()), "files__read".parse().unwrap(), None);
+        CallRequest { conversation: Some(conversation.into()), surface: Surface::Chat, ..request }
+    };
+    for conversation in ["one", "one", "two"] {
+        assert_eq!(host.host.call(call(conversation)).await.ending(), Ending::Answered);
+    }
+    assert_eq!(host.asked().len(), 2);
 }
 
 struct PanickingApprover;
@@ -119,7 +179,7 @@ impl Approver for PanickingApprover {
 #[tokio::test]
 async fn panic_of_the_approver_refuses_the_call() {
     let files = files();
-    let mut builder = TestHost::with(&files, "files").asking(ApprovalAnswer::Approved);
+    let mut builder = TestHost::with(&files, "files").asking(ApprovalAnswer::approved("test"));
     builder.ports.approver = Arc::new(PanickingApprover);
     let host = builder.start().await;
     host.ready("files").await;
@@ -134,7 +194,7 @@ async fn deny_stance_refuses_all_calls() {
     builder.options.stance = Stance::Deny;
     let host = builder.start().await;
     host.ready("files").await;
-    assert_eq!(host.call("files__read").await.to_string(), "refused: denied by rule `deny`");
+    assert_eq!(host.call("files__read").await.to_string(), "refused: denied by policy (default of the program: deny)");
     assert!(files.seen("tools/call").is_empty());
 }
 

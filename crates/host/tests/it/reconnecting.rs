@@ -11,6 +11,7 @@ use std::{
 
 use serde_json::json;
 use tokio::sync::mpsc;
+use toolway_config::server::Reconnect;
 use toolway_host::{
     call::{CallError, CallOutcome, CallRequest, Caller, Target},
     catalog::Catalog,
@@ -74,7 +75,7 @@ async fn killed_program_is_restarted_and_the_next_call_succeeds() {
         let second = host.ready("files").await;
         assert_ne!(second.process, Some(pid));
         assert_eq!(second.losses, 1);
-        assert!(second.last_error.unwrap().message.contains("signal"), "{era:?}");
+        assert!(second.last_error.unwrap().message.as_str().contains("signal"), "{era:?}");
         within("the shutdown", host.host.shutdown()).await;
     }
 }
@@ -290,7 +291,7 @@ async fn cut_connection_ends_its_calls_and_is_reopened() {
         assert_eq!(outcome.to_string(), "failed: the connection ended: the cable was cut", "{era:?}");
         assert_eq!(host.call("files__read").await.ending(), Ending::Answered, "{era:?}");
         assert!(opened < fragile.opened.load(Ordering::Relaxed));
-        assert_eq!(host.status("files").last_error.unwrap().message, "the connection ended: the cable was cut");
+        assert_eq!(host.status("files").last_error.unwrap().message.as_str(), "the connection ended: the cable was cut");
     }
 }
 
@@ -301,7 +302,7 @@ async fn crash_looping_server_is_reported_and_does_not_delay_others() {
     let host = TestHost::with(&files, "files").wanted(server).start().await;
     let in_a_loop = |phase: &Phase| matches!(phase, Phase::Waiting { crash_loop: true, .. });
     let status = host.until("broken", in_a_loop).await;
-    let said = status.phase.to_string();
+    let said = status.phase.for_operator().as_str();
     assert!(said.contains("failed 3 times in a row"), "{said}");
     assert!(said.contains("no licence"), "{said}");
     assert!(status.stderr.iter().any(|line| line == "no licence"), "{:?}", status.stderr);
@@ -410,7 +411,7 @@ async fn approval_is_requested_once_for_a_call_that_is_sent_twice() {
     let mut fixture = files.over_http(Some(Era::Modern)).await.unwrap();
     let starter = Arc::new(Starter { fixture: parking_lot::Mutex::default(), dials: AtomicUsize::new(0) });
     let wanted = WantedServer { era: EraChoice::Modern, ..fixtures::address("files", &fixture.url()) };
-    let mut builder = TestHost::new().wanted(wanted).asking(ApprovalAnswer::Approved);
+    let mut builder = TestHost::new().wanted(wanted).asking(ApprovalAnswer::approved("test"));
     let tap = Arc::clone(&starter);
     builder.options.tap = Some(Arc::new(move |_| tap.clone()));
     let host = builder.start().await;
@@ -448,12 +449,25 @@ async fn call_reports_the_error_of_a_refused_handshake() {
 
 #[tokio::test]
 async fn retries_end_after_their_limit_and_a_call_tries_again() {
-    let server = WantedServer { retries: Some(0), ..fixtures::process("broken", &["--crash"]) };
+    let reconnect = Reconnect { attempts: Some(0), ..Reconnect::default() };
+    let server = WantedServer { reconnect, ..fixtures::process("broken", &["--crash"]) };
     let host = TestHost::new().wanted(server).start().await;
     let status = host.until("broken", |phase| matches!(phase, Phase::Failed { .. })).await;
-    assert!(status.phase.to_string().contains("given up after 1 attempts"), "{}", status.phase);
+    assert!(status.phase.for_operator().as_str().contains("given up after 1 attempts"), "{:?}", status.phase);
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     let before = status.since;
     drop(host.call("broken__anything").await);
     assert!(before < host.status("broken").since, "it was tried again");
+}
+
+#[tokio::test]
+async fn configured_delays_are_used_between_retries() {
+    let delay = Duration::from_millis(20);
+    let reconnect = Reconnect { attempts: Some(5), initial_delay: Some(delay), max_delay: Some(delay) };
+    let server = WantedServer { reconnect, ..fixtures::process("broken", &["--crash"]) };
+    let host = TestHost::new().wanted(server).start().await;
+    let given_up = host.until("broken", |phase| matches!(phase, Phase::Failed { .. }));
+    // With the default delays, six attempts take more than 15 seconds.
+    let status = tokio::time::timeout(Duration::from_secs(10), given_up).await.expect("given up early");
+    assert!(status.phase.for_operator().as_str().contains("given up after 6 attempts"), "{:?}", status.phase);
 }

@@ -102,8 +102,11 @@ async fn hidden_server_is_refused_like_an_unknown_one() {
 #[tokio::test]
 async fn approval_is_not_requested_before_sign_in() {
     let locked = locked().await;
-    let host =
-        TestHost::new().wanted(fixtures::address("seen", &locked.url())).asking(ApprovalAnswer::Approved).start().await;
+    let host = TestHost::new()
+        .wanted(fixtures::address("seen", &locked.url()))
+        .asking(ApprovalAnswer::approved("test"))
+        .start()
+        .await;
     host.until("seen", |phase| matches!(phase, Phase::SignInRequired { .. })).await;
     let said = all(&host, "seen").await;
     for said in &said {

@@ -1,0 +1,83 @@
+//! Everything that policy looks at when it decides about one request.
+
+use toolway_config::Trust;
+use toolway_wire::json::Raw;
+
+use super::{Subject, Surface};
+use crate::call::{CallKind, Caller};
+
+/// One request, as policy sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyInput<'a> {
+    /// Identity on whose behalf the call is made.
+    pub caller: &'a Caller,
+    /// Surface that the call comes from.
+    pub surface: Surface,
+    /// Server and item.
+    pub subject: &'a Subject,
+    /// Trust of the server.
+    pub trust: Trust,
+    /// Annotations of the item, with the protocol's defaults.
+    pub annotations: Annotations,
+    /// Arguments as they will be sent.
+    pub arguments: Option<&'a Raw>,
+}
+
+/// Annotations of a tool. Servers set them, so they count only as far as the server is trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Annotations {
+    /// `readOnlyHint`, default `false`.
+    pub read_only: bool,
+    /// `destructiveHint`, default `true`; `false` for a read-only tool.
+    pub destructive: bool,
+    /// `openWorldHint`, default `true`.
+    pub open_world: bool,
+}
+
+/// Methods that change nothing at a server.
+const READING_METHODS: &[&str] = &["ping", "completion/complete", "logging/setLevel", "tasks/get", "tasks/list"];
+
+impl Annotations {
+    /// Annotations of a tool's definition.
+    pub fn of_tool(annotations: Option<&Raw>) -> Self {
+        let hint = |key| annotations.and_then(|annotations| annotations.get(key)).and_then(|hint| hint.as_bool());
+        let read_only = hint("readOnlyHint").unwrap_or(false);
+        Self {
+            read_only,
+            destructive: !read_only && hint("destructiveHint").unwrap_or(true),
+            open_world: hint("openWorldHint").unwrap_or(true),
+        }
+    }
+
+    /// Annotations of an item that has no definition: prompts, resources and most methods only read.
+    pub fn of_kind(kind: CallKind, raw_name: &str) -> Self {
+        let read_only = match kind {
+            CallKind::Prompt | CallKind::Resource => true,
+            CallKind::Tool => false,
+            CallKind::Method => {
+                let is_listed = READING_METHODS.contains(&raw_name) || raw_name.ends_with("/list");
+                is_listed || raw_name.starts_with("resources/") || raw_name.starts_with("prompts/")
+            }
+        };
+        Self { read_only, destructive: !read_only, open_world: true }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolway_wire::json::Raw;
+
+    use super::Annotations;
+
+    #[test]
+    fn missing_hints_have_the_defaults_of_the_protocol() {
+        let of = |text: &'static str| Annotations::of_tool(Some(&Raw::parse(text).unwrap()));
+        let unknown = Annotations { read_only: false, destructive: true, open_world: true };
+        assert_eq!(Annotations::of_tool(None), unknown);
+        assert_eq!(of(r#"{"title":"x"}"#), unknown);
+        assert_eq!(of(r#"{"readOnlyHint":"yes"}"#), unknown);
+        let reading = of(r#"{"readOnlyHint":true,"destructiveHint":true}"#);
+        assert_eq!((reading.read_only, reading.destructive), (true, false));
+        assert!(!of(r#"{"destructiveHint":false}"#).destructive);
+    }
+}
