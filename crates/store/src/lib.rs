@@ -10,6 +10,7 @@
 //! | saved approvals, inbox items, conversations | `approvals.rs`, `inbox.rs`, `conversations.rs` |
 //! | processes that may still end a call | `runs.rs` |
 //! | retention | `retention.rs` |
+//! | the ports of `host` that the store implements | `recorder.rs` |
 //!
 //! Every write goes through the writer thread of the process; several processes may write to one file. Rows record what
 //! was decided and never decide anything themselves, except saved approvals, which policy reads.
@@ -26,6 +27,7 @@ mod migration;
 pub mod reader;
 pub mod retention;
 pub mod rollup;
+pub mod recorder;
 mod runs;
 mod store;
 pub mod time;
@@ -35,5 +37,6 @@ mod writer;
 pub use database::OpenNotice;
 pub use error::StoreError;
 pub use reader::Reader;
+pub use recorder::StoreRecorder;
 pub use store::{Store, StoreOptions, Sync};
 pub use uuid::Uuid;

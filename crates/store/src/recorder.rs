@@ -1,0 +1,166 @@
+//! The store as the host's recorder and as its saved approvals.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use toolway_host::{
+    policy::{ApprovalKey, SavedApprovals, SavedDecision, SavedEffect as HostEffect},
+    record::{AuditNote, CallBody as HostBody, CallRecord, CallRecorder, Ending, OpenState, Requirement},
+};
+use uuid::Uuid;
+
+use crate::{
+    Store, StoreError,
+    approvals::{SavedApproval, SavedEffect},
+    audit::AuditEvent,
+    calls::{CallBody, CallRow, CallState},
+    time,
+};
+
+/// Writes the host's records to a store.
+#[derive(Clone, Debug)]
+pub struct StoreRecorder {
+    store: Store,
+    requirement: Requirement,
+    /// The surface on which approvals of this process are saved.
+    surface: &'static str,
+    unrecorded: Arc<AtomicU64>,
+}
+
+impl StoreRecorder {
+    /// A recorder for one host.
+    pub fn new(store: Store, requirement: Requirement, surface: &'static str) -> Self {
+        Self { store, requirement, surface, unrecorded: Arc::default() }
+    }
+
+    /// Writes of this host that could not be committed.
+    pub fn unrecorded(&self) -> u64 {
+        self.unrecorded.load(Ordering::Relaxed)
+    }
+
+    fn counted(
+        &self,
+        written: impl Future<Output = Result<(), StoreError>> + Send + 'static,
+    ) -> BoxFuture<'static, Result<(), String>> {
+        let unrecorded = Arc::clone(&self.unrecorded);
+        Box::pin(async move {
+            written.await.map_err(|error| {
+                unrecorded.fetch_add(1, Ordering::Relaxed);
+                error.to_string()
+            })
+        })
+    }
+}
+
+impl CallRecorder for StoreRecorder {
+    fn requirement(&self) -> Requirement {
+        self.requirement
+    }
+
+    fn write(&self, call: &CallRecord, state: OpenState, body: HostBody) -> BoxFuture<'static, Result<(), String>> {
+        let state = match state {
+            OpenState::Pending => CallState::Pending,
+            OpenState::Running => CallState::Running,
+        };
+        self.counted(self.store.write_call(row(call, state, None), self::body(body)))
+    }
+
+    fn end(&self, call: &CallRecord, body: HostBody) -> BoxFuture<'static, Result<(), String>> {
+        let row = row(call, end_state(call), Some(call.took));
+        self.counted(self.store.end_call(row, self::body(body)))
+    }
+
+    fn note(&self, note: AuditNote) {
+        let event = AuditEvent {
+            at: time::now(),
+            kind: note.kind,
+            caller: note.caller,
+            server: note.server.map(|server| server.to_string()),
+            subject: note.subject,
+            call: note.call.map(|call| call.uuid()),
+            details: note.details.to_string(),
+        };
+        // The writer counts and logs what it cannot write.
+        drop(self.store.append_audit(event));
+    }
+}
+
+impl SavedApprovals for StoreRecorder {
+    fn find<'a>(&'a self, key: &'a ApprovalKey) -> BoxFuture<'a, Option<SavedDecision>> {
+        Box::pin(async move {
+            let found = self.store.reader().and_then(|reader| reader.approvals_of(key.server.as_str(), &key.tool));
+            let found = found.inspect_err(|error| tracing::error!(%error, "saved approvals cannot be read")).ok()?;
+            let matching = |saved: &&SavedApproval| saved.caller == key.caller && saved.digest == key.digest;
+            let saved = found.iter().find(matching)?;
+            let effect = match saved.effect {
+                SavedEffect::Allow => HostEffect::Allow,
+                SavedEffect::Deny => HostEffect::Deny,
+            };
+            Some(SavedDecision { id: saved.id.to_string(), effect })
+        })
+    }
+
+    fn save<'a>(&'a self, key: &'a ApprovalKey, effect: HostEffect) -> BoxFuture<'a, Result<SavedDecision, String>> {
+        let approval = SavedApproval {
+            id: Uuid::now_v7(),
+            created_at: time::now(),
+            caller: key.caller.clone(),
+            server: key.server.to_string(),
+            tool: key.tool.clone(),
+            arguments: None,
+            digest: key.digest.clone(),
+            effect: match effect {
+                HostEffect::Allow => SavedEffect::Allow,
+                HostEffect::Deny => SavedEffect::Deny,
+            },
+            created_by: self.surface.to_owned(),
+        };
+        let decision = SavedDecision { id: approval.id.to_string(), effect };
+        let saved = self.store.save_approval(approval);
+        Box::pin(async move { saved.await.map(|()| decision).map_err(|error| error.to_string()) })
+    }
+}
+
+fn row(call: &CallRecord, state: CallState, took: Option<Duration>) -> CallRow {
+    let size = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
+    CallRow {
+        id: call.id.uuid(),
+        started_at: time::micros(call.started_at),
+        duration: took.map(time::duration),
+        caller: call.caller.label(),
+        surface: call.surface.as_str().to_owned(),
+        kind: call.kind.as_str().to_owned(),
+        name: call.name.clone(),
+        server: call.server.as_ref().map(ToString::to_string),
+        tool: call.tool.clone(),
+        state,
+        rule: call.rule.as_ref().map(ToString::to_string),
+        approved_by: call.approved_by.as_deref().map(str::to_owned),
+        error: call.message.clone(),
+        conversation: call.conversation.as_deref().map(str::to_owned),
+        argument_bytes: size(call.argument_bytes),
+        result_bytes: size(call.result_bytes),
+        server_requests: i64::from(call.asks),
+    }
+}
+
+fn end_state(call: &CallRecord) -> CallState {
+    match call.ending {
+        Ending::Answered if call.tool_error => CallState::ToolError,
+        Ending::Answered | Ending::HandedOff => CallState::Succeeded,
+        Ending::Refused => CallState::Refused,
+        Ending::Failed => CallState::Failed,
+        Ending::Cancelled => CallState::Cancelled,
+        Ending::TimedOut => CallState::TimedOut,
+    }
+}
+
+fn body(body: HostBody) -> CallBody {
+    CallBody { arguments: body.arguments, result: body.result }
+}
