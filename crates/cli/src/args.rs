@@ -7,8 +7,10 @@ use toolway_config::{Prefix, Secret, layers::Flags, server::Start};
 
 use crate::{
     commands::{
+        audit::AuditArgs,
         auth::AuthArgs,
         call::CallArgs,
+        calls::CallsArgs,
         clients::ClientsArgs,
         complete::CompleteArgs,
         completions::{CandidatesArgs, CompletionsArgs},
@@ -20,6 +22,7 @@ use crate::{
         logout::LogoutArgs,
         man::{ManArgs, ReferenceArgs},
         ping::PingArgs,
+        policy::PolicyArgs,
         prompts::PromptsArgs,
         resources::ResourcesArgs,
         rpc::RpcArgs,
@@ -27,7 +30,9 @@ use crate::{
         serve::ServeArgs,
         servers::ServersArgs,
         status::StatusArgs,
+        store::StoreArgs,
         tools::ToolsArgs,
+        trust::TrustArgs,
     },
     logging::{AccessLogChoice, LogArgs},
     output::Format,
@@ -84,6 +89,11 @@ pub(crate) enum Command {
     Auth(AuthArgs),
     Import(ImportArgs),
     Config(ConfigArgs),
+    Calls(CallsArgs),
+    Audit(AuditArgs),
+    Policy(PolicyArgs),
+    Trust(TrustArgs),
+    Store(StoreArgs),
     Sample(SampleArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -144,6 +154,10 @@ pub(crate) struct ReachArgs {
     /// When to prefix public names with the server name [env: TOOLWAY_NAMING_PREFIX]
     #[arg(long, global = true, value_enum, value_name = "WHEN")]
     pub(crate) prefix: Option<PrefixArg>,
+
+    /// Record nothing on disk; records are kept in memory until the command ends
+    #[arg(long, global = true)]
+    pub(crate) no_store: bool,
 }
 
 /// Options that control the output.

@@ -1,7 +1,9 @@
 //! The list of commands.
 
+pub(crate) mod audit;
 pub(crate) mod auth;
 pub(crate) mod call;
+pub(crate) mod calls;
 pub(crate) mod clients;
 pub(crate) mod complete;
 pub(crate) mod completions;
@@ -13,6 +15,7 @@ pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod man;
 pub(crate) mod ping;
+pub(crate) mod policy;
 pub(crate) mod prompts;
 pub(crate) mod resources;
 pub(crate) mod rpc;
@@ -20,7 +23,9 @@ pub(crate) mod sample;
 pub(crate) mod serve;
 pub(crate) mod servers;
 pub(crate) mod status;
+pub(crate) mod store;
 pub(crate) mod tools;
+pub(crate) mod trust;
 
 use toolway_config::Environment;
 
@@ -68,6 +73,11 @@ async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Res
         Command::Auth(args) => auth::run(args, app, output).await,
         Command::Import(args) => import::run(args, app, output),
         Command::Config(args) => config::run(args, app, output).await,
+        Command::Calls(args) => calls::run(args, app, output).await,
+        Command::Audit(args) => audit::run(args, app, output),
+        Command::Policy(args) => policy::run(args, app, output).await,
+        Command::Trust(args) => trust::run(args, app, output).await,
+        Command::Store(args) => store::run(args, app, output).await,
         Command::Demo(_)
         | Command::Sample(_)
         | Command::Completions(_)

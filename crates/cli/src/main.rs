@@ -23,6 +23,7 @@ mod server_view;
 mod sign_in;
 mod single_server_host;
 mod stop;
+mod storage;
 mod suggestion;
 mod target;
 mod unused;

@@ -1,0 +1,152 @@
+//! `toolway audit`: the hash-chained audit log.
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+use toolway_store::{
+    Reader,
+    audit::{AuditEntry, AuditFilter, Verified},
+    time::{self, Micros},
+};
+use toolway_wire::json::Raw;
+
+use super::calls::parse_since;
+use crate::{
+    app::App,
+    exit_code::ExitCode,
+    output::{Format, Output},
+    report::Report,
+    storage,
+};
+
+/// Query, verify and export the audit log
+///
+/// The log contains calls, decisions, approvals and changes. Each entry contains the hash of the entry before it, so that
+/// a changed, removed or inserted entry is found.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct AuditArgs {
+    #[command(subcommand)]
+    command: AuditCommand,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  toolway audit query --kind approval --since 24h
+  toolway audit verify
+  toolway audit export > audit.ndjson";
+
+#[derive(Debug, Subcommand)]
+enum AuditCommand {
+    /// List entries, newest first
+    Query {
+        /// Only entries of this kind, e.g. `call`, `decision`, `approval`
+        #[arg(long)]
+        kind: Option<String>,
+
+        /// Only entries of this caller: `KIND` or `KIND:NAME`
+        #[arg(long)]
+        caller: Option<String>,
+
+        /// Only entries about this server
+        #[arg(long)]
+        server: Option<String>,
+
+        /// Only entries since then: a time (RFC 3339) or a duration such as `2h`
+        #[arg(long, value_name = "TIME", value_parser = parse_since)]
+        since: Option<Micros>,
+
+        /// At most this many entries
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+    },
+    /// Check that no entry was changed, removed or inserted
+    Verify,
+    /// Print all entries as JSON, one per line, oldest first
+    Export,
+}
+
+/// Entries that are read at once by `export`.
+const PAGE: usize = 1_000;
+
+pub(crate) fn run(args: &AuditArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let reader = app.open_reader()?;
+    match &args.command {
+        AuditCommand::Query { kind, caller, server, since, limit } => {
+            let (kind, caller, server) = (kind.clone(), caller.clone(), server.clone());
+            let filter = AuditFilter { kind, caller, server, since: *since, limit: *limit, ..AuditFilter::default() };
+            query(reader.as_ref(), &filter, output)
+        }
+        AuditCommand::Verify => verify(reader.as_ref(), output),
+        AuditCommand::Export => export(reader.as_ref(), output),
+    }
+}
+
+fn query(reader: Option<&Reader>, filter: &AuditFilter, output: &mut Output) -> Result<ExitCode, Report> {
+    let entries = reader.map_or(Ok(Vec::new()), |reader| reader.audit(filter));
+    let entries = entries.map_err(|error| storage::failed(&error))?;
+    match output.format {
+        Format::Human if entries.is_empty() => output.notice("toolway: no audit entries"),
+        Format::Human => {
+            let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
+            let row = |entry: &AuditEntry| {
+                let (seq, at) = (entry.seq.to_string(), time::rfc3339(entry.at));
+                let subject = text(&entry.subject);
+                [seq, at, entry.kind.clone(), text(&entry.caller), subject, entry.details.clone()]
+            };
+            let rows: Vec<_> = entries.iter().map(row).collect();
+            output.table(["ENTRY", "TIME", "KIND", "CALLER", "SUBJECT", "DETAILS"], &rows);
+        }
+        Format::Json => output.json(&Raw::of(&entries.iter().map(view).collect::<Vec<_>>())),
+        Format::Raw | Format::Ndjson => entries.iter().for_each(|entry| output.json(&Raw::of(&view(entry)))),
+    }
+    Ok(ExitCode::Ok)
+}
+
+fn verify(reader: Option<&Reader>, output: &mut Output) -> Result<ExitCode, Report> {
+    let empty = Verified::Intact { entries: 0, checkpoint: 0 };
+    let verified = reader.map_or(Ok(empty), Reader::verify_audit).map_err(|error| storage::failed(&error))?;
+    match verified {
+        Verified::Intact { entries, checkpoint } => {
+            if output.format == Format::Human {
+                let after = if checkpoint > 0 { format!(" after entry {checkpoint}") } else { String::new() };
+                output.line(&format!("{entries} entries{after} are intact"));
+            } else {
+                output.json(&Raw::of(&json!({ "entries": entries, "checkpoint": checkpoint, "intact": true })));
+            }
+            Ok(ExitCode::Ok)
+        }
+        Verified::Broken { seq } => {
+            let message = format!("the audit log was changed: entry {seq} does not fit the one before it");
+            Err(Report::new(ExitCode::Protocol, "audit_broken", message))
+        }
+    }
+}
+
+fn export(reader: Option<&Reader>, output: &mut Output) -> Result<ExitCode, Report> {
+    let mut after = 0;
+    while let Some(reader) = reader {
+        let filter = AuditFilter { after: Some(after), limit: PAGE, ..AuditFilter::default() };
+        let entries = reader.audit(&filter).map_err(|error| storage::failed(&error))?;
+        let Some(last) = entries.last() else { break };
+        after = last.seq;
+        for entry in &entries {
+            output.content(format!("{}\n", view(entry)).as_bytes());
+        }
+    }
+    Ok(ExitCode::Ok)
+}
+
+fn view(entry: &AuditEntry) -> Value {
+    let hash: String = entry.hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    json!({
+        "entry": entry.seq,
+        "at": time::rfc3339(entry.at),
+        "kind": entry.kind,
+        "caller": entry.caller,
+        "server": entry.server,
+        "subject": entry.subject,
+        "call": entry.call.map(|call| call.to_string()),
+        "details": serde_json::from_str::<Value>(&entry.details).unwrap_or(Value::Null),
+        "hash": hash,
+    })
+}

@@ -1,0 +1,85 @@
+//! `toolway trust`: saved approvals.
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+use toolway_store::{approvals::SavedApproval, time};
+use toolway_wire::json::Raw;
+
+use crate::{
+    app::App,
+    exit_code::ExitCode,
+    output::{Format, Output},
+    report::Report,
+    storage,
+};
+
+/// List and remove saved approvals
+///
+/// An answer of "always" or "never" to an approval request is saved for one caller, tool and definition. It lifts `ask`,
+/// never `deny`. A tool whose definition changes is asked about again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TrustArgs {
+    #[command(subcommand)]
+    command: TrustCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum TrustCommand {
+    /// List saved approvals, newest first
+    List,
+    /// Remove a saved approval
+    Remove {
+        /// Id of the saved approval, or the beginning of it
+        id: String,
+    },
+}
+
+pub(crate) async fn run(args: &TrustArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let failed = |error| storage::failed(&error);
+    let reader = app.open_reader()?;
+    let saved = reader.map_or(Ok(Vec::new()), |reader| reader.approvals()).map_err(failed)?;
+    match &args.command {
+        TrustCommand::List => Ok(list(&saved, output)),
+        TrustCommand::Remove { id } => {
+            let mut matching = saved.iter().filter(|approval| approval.id.to_string().starts_with(id.as_str()));
+            let (Some(approval), None) = (matching.next(), matching.next()) else {
+                let message = format!("`{id}` is not the id of one saved approval");
+                return Err(Report::usage("unknown_approval", message).hint("list them with `toolway trust list`"));
+            };
+            let store = app.open_store(&app.load()?.config.settings)?;
+            store.remove_approval(approval.id).await.map_err(failed)?;
+            output.line(&format!("Removed the saved approval of `{}` of `{}`.", approval.tool, approval.server));
+            Ok(ExitCode::Ok)
+        }
+    }
+}
+
+fn list(saved: &[SavedApproval], output: &mut Output) -> ExitCode {
+    match output.format {
+        Format::Human if saved.is_empty() => output.notice("toolway: no saved approvals"),
+        Format::Human => {
+            let row = |approval: &SavedApproval| {
+                let (id, effect) = (approval.id.to_string(), approval.effect.as_str().to_owned());
+                let (caller, server, tool) = (approval.caller.clone(), approval.server.clone(), approval.tool.clone());
+                [id, effect, caller, server, tool, time::rfc3339(approval.created_at)]
+            };
+            let rows: Vec<_> = saved.iter().map(row).collect();
+            output.table(["ID", "EFFECT", "CALLER", "SERVER", "TOOL", "SAVED"], &rows);
+        }
+        _ => output.json(&Raw::of(&saved.iter().map(view).collect::<Vec<_>>())),
+    }
+    ExitCode::Ok
+}
+
+fn view(approval: &SavedApproval) -> Value {
+    json!({
+        "id": approval.id.to_string(),
+        "effect": approval.effect.as_str(),
+        "caller": approval.caller,
+        "server": approval.server,
+        "tool": approval.tool,
+        "digest": approval.digest,
+        "createdAt": time::rfc3339(approval.created_at),
+        "createdBy": approval.created_by,
+    })
+}
