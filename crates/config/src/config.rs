@@ -8,10 +8,11 @@ use std::{
 use crate::{
     document::{Document, Section},
     error::{ConfigError, Place},
+    import::{self, Imported, Input},
     server::{self, DefinedBy, Draft, EffectiveTimeouts, Format, ServerConfig, ServerName, Source, Start},
     settings::{SETTINGS, Settings},
     shape::Field,
-    warning::{Warning, Warnings},
+    warning::{Strictness, Warning, Warnings},
 };
 
 /// Configuration of the operator.
@@ -28,6 +29,10 @@ pub struct Config {
 /// Content of one Toolway configuration file.
 #[derive(Debug, Default)]
 pub(crate) struct FileContents {
+    /// Servers of a file of another format.
+    pub(crate) servers: Vec<ServerConfig>,
+    /// Inputs of a file of another format.
+    pub(crate) inputs: Vec<Input>,
     pub(crate) entries: Vec<Entry>,
     /// Invalid entries, each with its label.
     pub(crate) broken: Vec<(String, ConfigError)>,
@@ -59,11 +64,15 @@ impl Config {
 
     /// Reads one document; any invalid entry is an error.
     pub fn of(document: &Document, folder: Option<&PathBuf>) -> Result<Self, ConfigError> {
-        let contents = FileContents::of(document, DefinedBy::User, folder)?;
+        let contents = FileContents::of_user(document, folder)?;
+        if let Some(error) = contents.warnings.iter().find_map(|warning| warning.as_error(Strictness::Usual)) {
+            return Err(error);
+        }
         if let Some((_, error)) = contents.broken.into_iter().next() {
             return Err(error);
         }
         let mut config = Self { settings: contents.settings, warnings: contents.warnings, ..Self::default() };
+        config.servers.extend(contents.servers.into_iter().map(|server| (server.name.clone(), server)));
         for entry in contents.entries {
             config.servers.insert(entry.name.clone(), entry.finish()?);
         }
@@ -96,13 +105,25 @@ impl Config {
 // === impl FileContents ===
 
 impl FileContents {
+    /// Reads a file of the user: Toolway's own format, or another one that is recognised by its shape.
+    pub(crate) fn of_user(document: &Document, folder: Option<&PathBuf>) -> Result<Self, ConfigError> {
+        let Some(format) = import::recognise(document) else { return Self::of(document, DefinedBy::User, folder) };
+        let Imported { servers, inputs, warnings, settings } = import::read_as_own(document, format, folder)?;
+        Ok(Self { servers, inputs, warnings, settings, ..Self::default() })
+    }
+
+    /// Reads a file in Toolway's own format. A file without any known key is an error, unless it is empty.
     pub(crate) fn of(
         document: &Document,
         defined_by: DefinedBy,
         folder: Option<&PathBuf>,
     ) -> Result<Self, ConfigError> {
         let mut contents = Self::default();
+        if let Some(format) = import::recognise(document) {
+            return Err(of_other_format(document, format));
+        }
         let mut root = document.root()?;
+        refuse_other_containers(&root)?;
         for key in SETTINGS {
             if let Some(node) = root.take(key.name) {
                 (key.set)(&mut contents.settings, &Field::new(document, key.name.to_owned(), node))?;
@@ -154,6 +175,30 @@ impl FileContents {
         self.entries.push(Entry { name, label: label.to_owned(), source, draft });
         Ok(())
     }
+}
+
+/// The error for a file of another format where Toolway's own is required.
+fn of_other_format(document: &Document, format: Format) -> ConfigError {
+    let file = document.file().display();
+    let problem = format!(
+        "the file has the format `{format}`, which is read but not changed; copy its servers to your own file with \
+         `toolway import {file} --copy`"
+    );
+    ConfigError::Refused { place: document.place(0), problem }
+}
+
+/// A file with servers under an unknown key, or without any known key, is not understood.
+fn refuse_other_containers(root: &Section<'_>) -> Result<(), ConfigError> {
+    let keys: Vec<(&str, usize)> = root.keys().filter(|(key, _)| !SILENTLY_IGNORED.contains(key)).collect();
+    if keys.iter().any(|(key, _)| *key == "mcpServers") {
+        return Ok(());
+    }
+    let is_setting = |key: &str| SETTINGS.iter().any(|known| known.name == key);
+    let container = keys.iter().find(|(key, _)| import::OTHER_CONTAINERS.contains(key));
+    let first = keys.first().filter(|_| !keys.iter().any(|(key, _)| is_setting(key)));
+    let Some((key, line)) = container.or(first) else { return Ok(()) };
+    let problem = format!("the file is not understood: unknown key `{key}`; servers are expected under `mcpServers`");
+    Err(ConfigError::Refused { place: root.document().place(*line), problem })
 }
 
 // === impl Entry ===

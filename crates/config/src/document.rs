@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::{
     error::{ConfigError, Place},
     interpolate::read_bounded,
+    shape::Field,
 };
 
 pub(crate) use jsonc::ACCEPTED;
@@ -124,6 +125,15 @@ impl Document {
 
     pub(crate) fn root(&self) -> Result<Section<'_>, ConfigError> {
         Section::of(self, String::new(), &self.root)
+    }
+
+    pub(crate) fn root_value(&self) -> &Value {
+        &self.root.value
+    }
+
+    /// The value of the whole document, named `name` in errors.
+    pub(crate) fn root_field(&self, name: &str) -> Field<'_> {
+        Field::new(self, name.to_owned(), &self.root)
     }
 
     pub(crate) fn place(&self, line: usize) -> Place {

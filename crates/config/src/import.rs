@@ -3,6 +3,7 @@
 //! Each format is a table of the meaning of its keys (`import/<format>.rs`). An unusable entry is skipped with a warning;
 //! the other entries of its file are used.
 
+mod authentication;
 mod claude_code;
 mod claude_desktop;
 mod cline;
@@ -16,26 +17,36 @@ mod gemini;
 mod goose;
 mod inspector;
 mod kiro;
+mod mcp_section;
 mod mcporter;
 mod opencode;
+mod recognise;
 mod rules;
+mod server_list;
+mod server_map;
 mod sign_in;
 mod vscode;
 mod windsurf;
 mod zed;
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
 
 use crate::{
     document::Document,
     error::ConfigError,
     interpolate::Reference,
-    server::{DefinedBy, Format, ServerConfig},
+    server::{DefinedBy, Format, ServerConfig, ServerName},
+    settings::{Origin, Settings},
     warning::{Warning, WarningKind},
 };
 
 pub use copy::{CopiedEntry, copy};
 pub use find::{FoundFile, SearchRoots, find};
+
+pub(crate) use recognise::{OTHER_CONTAINERS, recognise};
 
 use entry::FileReader;
 use find::Location;
@@ -49,6 +60,8 @@ pub struct Imported {
     pub inputs: Vec<Input>,
     /// Warnings about skipped entries and ignored keys.
     pub warnings: Vec<Warning>,
+    /// Settings of the file for all its servers. [`read`] applies them to the servers.
+    pub(crate) settings: Settings,
 }
 
 /// An input that the user enters once, as VS Code files define it.
@@ -98,6 +111,9 @@ fn host(format: Format) -> Option<&'static Host> {
         Format::Cline => &cline::HOST,
         Format::Inspector => &inspector::HOST,
         Format::Mcporter => &mcporter::HOST,
+        Format::McpSection => &mcp_section::HOST,
+        Format::ServerMap => &server_map::HOST,
+        Format::ServerList => &server_list::HOST,
     };
     Some(host)
 }
@@ -112,7 +128,60 @@ pub fn read(found: &FoundFile, search: &SearchRoots<'_>) -> Result<Imported, Con
     };
     let mut reader = FileReader::new(found, search, &document, &mut imported);
     (host.read)(&mut reader)?;
+    imported.apply_settings();
     Ok(imported)
+}
+
+/// Reads a file that the user names, by its shape.
+pub fn read_named(file: &Path, search: &SearchRoots<'_>) -> Result<(FoundFile, Imported), ConfigError> {
+    let document = Document::read(file)?;
+    let format = recognise(&document).ok_or_else(|| recognise::not_understood(&document))?;
+    let found = FoundFile { format, file: file.to_owned(), defined_by: DefinedBy::User };
+    let imported = read(&found, search)?;
+    refuse_duplicates(&imported.servers)?;
+    Ok((found, imported))
+}
+
+/// Reads a document of another format as the configuration file of the user: its settings are kept, and an invalid entry
+/// is a problem of the user's own file. `folder` is the default working directory of its programs.
+pub(crate) fn read_as_own(
+    document: &Document,
+    format: Format,
+    folder: Option<&PathBuf>,
+) -> Result<Imported, ConfigError> {
+    let mut imported = Imported::default();
+    let found = FoundFile { format, file: document.file().to_owned(), defined_by: DefinedBy::User };
+    let environment = crate::paths::Environment::new();
+    let search =
+        SearchRoots { home: folder.map(PathBuf::as_path), config: None, project: None, environment: &environment };
+    let mut reader = FileReader::new(&found, &search, document, &mut imported);
+    if let Some(base) = found.file.parent() {
+        reader.set_base(base);
+    }
+    if let Some(host) = host(format) {
+        (host.read)(&mut reader)?;
+    }
+    refuse_duplicates(&imported.servers)?;
+    for warning in imported.warnings.iter_mut().filter(|warning| warning.kind == WarningKind::SetAside) {
+        warning.kind = WarningKind::Broken;
+    }
+    Ok(imported)
+}
+
+/// Two labels must not give the same server name.
+fn refuse_duplicates(servers: &[ServerConfig]) -> Result<(), ConfigError> {
+    let mut seen: BTreeMap<&ServerName, &ServerConfig> = BTreeMap::new();
+    for server in servers {
+        if let Some(other) = seen.insert(&server.name, server) {
+            return Err(ConfigError::DuplicateName {
+                place: server.source.place.clone(),
+                label: server.label.clone(),
+                other: other.label.clone(),
+                name: server.name.to_string(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Reads all files of these formats. A file that cannot be read gives a warning; the others are read.
@@ -139,6 +208,25 @@ impl Imported {
         self.servers.extend(other.servers.into_iter().filter(new));
         self.inputs.extend(other.inputs);
         self.warnings.extend(other.warnings);
+    }
+
+    /// Applies the settings of the file to its servers, which are used beside those of other files.
+    fn apply_settings(&mut self) {
+        let Settings { start, request_timeout, agent, .. } = &self.settings;
+        for server in &mut self.servers {
+            server.timeouts.total = server.timeouts.total.or(request_timeout.value);
+            if start.origin != Origin::Default {
+                server.start = server.start.or(Some(start.value));
+            }
+        }
+        for (name, setting) in [("exposeResources", &agent.expose_resources), ("exposePrompts", &agent.expose_prompts)]
+        {
+            if let (Some(true), Origin::File(place)) = (setting.value, &setting.origin) {
+                let message = format!("a setting for all servers is not imported; set `agent.{name}` in your own file");
+                let kind = WarningKind::IgnoredKey;
+                self.warnings.push(Warning { place: place.clone(), message, kind, unused: None });
+            }
+        }
     }
 
     /// Inputs of a server.

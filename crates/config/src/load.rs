@@ -71,6 +71,8 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
     let environment = layers::from_environment(sources.environment)?;
     loaded.config.settings = user.settings.overridden_by(environment).overridden_by(sources.flags.settings());
     let imported = loaded.import(sources, search.folder.as_deref());
+    // The user's own servers take precedence over imported ones.
+    loaded.add_servers(user.servers.into_iter());
     loaded.add_servers(imported.iter().filter(|server| server.source.defined_by == DefinedBy::User).cloned());
     let over_projects = loaded.add_user_entries(user.entries, &user.broken);
     if let Some(project) = &search.project {
@@ -97,8 +99,9 @@ impl Loaded {
         let Some(file) = found else { return Ok(FileContents::default()) };
         // Programs of a file given by the user run in the current directory.
         let folder = sources.paths.home.as_ref().filter(|_| sources.named.is_none());
-        let mut contents = FileContents::of(&Document::read(&file)?, DefinedBy::User, folder)?;
+        let mut contents = FileContents::of_user(&Document::read(&file)?, folder)?;
         self.config.warnings.append(&mut contents.warnings);
+        self.inputs.append(&mut contents.inputs);
         self.files.push(file);
         Ok(contents)
     }
@@ -113,7 +116,7 @@ impl Loaded {
         };
         let imported = import::read_all(formats, &search);
         self.config.warnings.extend(imported.warnings);
-        self.inputs = imported.inputs;
+        self.inputs.extend(imported.inputs);
         let user = sources.project.map(|from| from.user);
         self.without_untrusted(imported.servers, project, user)
     }

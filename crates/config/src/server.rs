@@ -7,6 +7,7 @@ mod held;
 mod keys;
 mod name;
 mod read;
+pub mod reconnect;
 mod source;
 pub mod timeouts;
 mod transport;
@@ -16,6 +17,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 pub use filters::{Filters, NameFilter, Offered};
 pub use name::{InvalidServerName, ServerName};
+pub use reconnect::Reconnect;
 pub use source::{DefinedBy, Format, Source};
 pub use timeouts::{EffectiveTimeouts, Timeouts};
 pub use transport::{Http, HttpKind, PlainHttp, Process, Transport};
@@ -48,14 +50,18 @@ pub struct ServerConfig {
     pub timeouts: Timeouts,
     /// Which tools, prompts and resources are offered.
     pub filters: Filters,
-    /// Maximum number of consecutive connection retries; `None` means unlimited.
-    pub retries: Option<u32>,
+    /// How it is connected again after a failure.
+    pub reconnect: Reconnect,
+    /// Server requests that are not offered to the server and not answered.
+    pub withheld: Withheld,
     /// When the server is connected; `None` means the default of [`Config::start`](crate::Config::start).
     pub start: Option<Start>,
     /// Time without use after which the server is disconnected; `None` means never.
     pub idle_stop: Option<Duration>,
     /// Which callers share a connection.
     pub sharing: Sharing,
+    /// Patterns of methods outside the protocol that clients of the gateway may call at `/servers/<id>/mcp`.
+    pub extra_methods: Vec<String>,
     /// Trust that the user set; [`ServerConfig::trust`] applies the default.
     pub trust: Option<Trust>,
     /// Human-readable description.
@@ -108,6 +114,15 @@ pub enum Sharing {
     Session,
 }
 
+/// Server requests that are withheld from one server: it is not told that they can be answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Withheld {
+    /// `"sampling": false`
+    pub sampling: bool,
+    /// `"elicitation": false`
+    pub elicitation: bool,
+}
+
 /// When a server is connected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {
@@ -155,10 +170,12 @@ impl ServerConfig {
             era: Era::default(),
             timeouts: Timeouts::default(),
             filters: Filters::default(),
-            retries: None,
+            reconnect: Reconnect::default(),
+            withheld: Withheld::default(),
             start: None,
             idle_stop: None,
             sharing: Sharing::default(),
+            extra_methods: Vec::new(),
             trust: None,
             description: None,
             origins: BTreeMap::new(),
@@ -178,6 +195,7 @@ impl ServerConfig {
     pub fn same_connection(&self, other: &Self) -> bool {
         self.transport == other.transport
             && self.era == other.era
+            && self.withheld == other.withheld
             && self.source.folder == other.source.folder
             && self.source.base == other.source.base
     }

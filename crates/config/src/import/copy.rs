@@ -7,7 +7,10 @@ use crate::{
     error::ConfigError,
     interpolate::{INPUTS, Piece, Reference, Template},
     mask::{self, REFERENCE, Role, is_secret_default, secrets},
-    server::{Era, Http, HttpKind, NameFilter, PlainHttp, Process, ServerConfig, Source, Transport, auth::TextKind},
+    server::{
+        Era, Filters, Http, HttpKind, NameFilter, Offered, PlainHttp, Process, Reconnect, ServerConfig, Source, Start,
+        Transport, auth::TextKind,
+    },
 };
 
 /// An entry to write into a Toolway file.
@@ -133,15 +136,48 @@ impl Copier<'_> {
         if !times.is_empty() {
             self.put("timeouts", NewValue::Object(times));
         }
-        let NameFilter { include, exclude } = &server.filters.tool_names;
-        let texts = |names: &[String]| names.iter().map(|name| NewValue::Text(name.clone())).collect::<Vec<_>>();
-        if let Some(include) = include {
-            self.put("includeTools", NewValue::List(texts(include)));
+        self.names("includeTools", "excludeTools", &server.filters.tool_names);
+        self.names("includePrompts", "excludePrompts", &server.filters.prompt_names);
+        let Filters { tools, resources, prompts, .. } = &server.filters;
+        let is_off = |offered: &Offered| *offered == Offered::No;
+        for (key, off) in [
+            ("tools", is_off(tools)),
+            ("resources", is_off(resources)),
+            ("prompts", is_off(prompts)),
+            ("sampling", server.withheld.sampling),
+            ("elicitation", server.withheld.elicitation),
+        ] {
+            if off {
+                self.put(key, NewValue::Flag(false));
+            }
         }
-        self.put_unless_empty("excludeTools", texts(exclude));
+        self.reconnect();
+        if let Some(start) = server.start {
+            self.put("lazy", NewValue::Flag(start == Start::WhenNeeded));
+        }
         if let Some(description) = &server.description {
             self.put("description", NewValue::Text(description.clone()));
         }
+    }
+
+    fn names(&mut self, included: &str, excluded: &str, filter: &NameFilter) {
+        let texts = |names: &[String]| names.iter().map(|name| NewValue::Text(name.clone())).collect::<Vec<_>>();
+        if let Some(include) = &filter.include {
+            self.put(included, NewValue::List(texts(include)));
+        }
+        self.put_unless_empty(excluded, texts(&filter.exclude));
+    }
+
+    fn reconnect(&mut self) {
+        let Reconnect { attempts, initial_delay, max_delay } = self.server.reconnect;
+        let members = [
+            ("attempts", attempts.map(f64::from)),
+            ("initialDelay", initial_delay.map(|time| time.as_secs_f64())),
+            ("maxDelay", max_delay.map(|time| time.as_secs_f64())),
+        ];
+        let members = members.into_iter().filter_map(|(key, value)| Some((key.to_owned(), NewValue::Number(value?))));
+        let members: Vec<_> = members.collect();
+        self.put_pairs("reconnect", members);
     }
 
     fn pairs<'b>(

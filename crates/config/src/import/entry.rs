@@ -8,6 +8,7 @@ use crate::{
     error::ConfigError,
     interpolate::Dialect,
     server::{DefinedBy, Draft, ServerConfig, ServerName, Source, Standing},
+    settings::{SETTINGS, Settings},
     shape::Field,
     warning::{Warning, WarningKind},
 };
@@ -30,12 +31,6 @@ pub(super) struct Entries {
     pub(super) rules: &'static [&'static [(&'static str, Rule)]],
     /// Why an entry is not used; `None` if it is usable.
     pub(super) unusable: fn(&Draft, &Section<'_>) -> Option<String>,
-}
-
-impl Entries {
-    fn rules(&self) -> impl Iterator<Item = &'static (&'static str, Rule)> {
-        self.rules.iter().copied().flatten()
-    }
 }
 
 /// For formats in which every entry is usable.
@@ -95,8 +90,13 @@ impl<'a> FileReader<'a> {
 
     /// Reads one entry, or skips it with a warning.
     pub(super) fn entry(&mut self, label: &str, entry: Section<'_>, how: &Entries) {
+        self.entry_with(label, entry, how, Draft::default());
+    }
+
+    /// Reads one entry; `defaults` has the values of keys that it does not set.
+    pub(super) fn entry_with(&mut self, label: &str, entry: Section<'_>, how: &Entries, defaults: Draft) {
         let place = entry.place();
-        match self.server(label, entry, how) {
+        match self.server(label, entry, how, defaults) {
             Ok(Ok(server)) => self.imported.servers.push(server),
             Ok(Err(reason)) => self.skip(place, label, &reason),
             Err(error) => self.skip_invalid(label, &error),
@@ -108,37 +108,86 @@ impl<'a> FileReader<'a> {
         label: &str,
         mut entry: Section<'_>,
         how: &Entries,
+        mut draft: Draft,
     ) -> Result<Result<ServerConfig, String>, ConfigError> {
         let place = entry.place();
         let whole = entry.clone();
-        let mut draft = Draft::default();
-        for (key, rule) in how.rules() {
+        self.apply(&mut draft, &mut entry, how.rules, how.dialect)?;
+        if let Some(reason) = (how.unusable)(&draft, &whole) {
+            return Ok(Err(reason));
+        }
+        if let Some(header) = draft.duplicate_auth_header() {
+            return Ok(Err(format!("its authentication and its headers both set `{header}`")));
+        }
+        let Ok(name) = ServerName::from_label(label) else {
+            return Ok(Err("its label gives no valid server name of 1 to 64 characters".to_owned()));
+        };
+        let (folder, base) = (self.folder.clone(), self.base.clone());
+        let source = Source { place, format: self.found.format, defined_by: self.found.defined_by, folder, base };
+        draft.finish(name, label, source).map(Ok)
+    }
+
+    /// Applies the rules to the keys of an object, and warns about the other keys.
+    fn apply(
+        &mut self,
+        draft: &mut Draft,
+        entry: &mut Section<'_>,
+        rules: &[&'static [(&'static str, Rule)]],
+        dialect: Dialect,
+    ) -> Result<(), ConfigError> {
+        let place = entry.place();
+        for (key, rule) in rules.iter().copied().flatten() {
+            if let Rule::Inside(rules) = rule {
+                if let Some(mut inside) = entry.take_section(key)? {
+                    self.apply(draft, &mut inside, &[*rules], dialect)?;
+                }
+                continue;
+            }
             let name = entry.name(key);
             let Some(node) = entry.take(key) else { continue };
             if let Some(own_key) = rule.own_key() {
                 draft.origins.insert(own_key, place.at(node.line));
             }
             let field = Field::new(self.document, name, node);
-            rule.apply(&mut draft, &field, how.dialect)?;
+            rule.apply(draft, &field, dialect)?;
             for (name, line, why) in rule.ignored(&field) {
                 self.imported.warnings.push(Warning::ignored(place.at(line), &name, why));
             }
         }
-        for (key, line) in entry.keys() {
-            let known = how.rules().map(|(key, _)| *key);
-            let warning = Warning::unknown(place.at(line), &entry.name(key), key, known);
-            // Unknown keys in files of other hosts are never errors.
+        let known = rules.iter().copied().flatten().map(|(key, _)| *key);
+        self.warn_about_unknown(entry, known);
+        Ok(())
+    }
+
+    /// Warns about the remaining keys of an object. Unknown keys in files of other hosts are never errors.
+    pub(super) fn warn_about_unknown<'k>(
+        &mut self,
+        section: &Section<'_>,
+        known: impl Iterator<Item = &'k str> + Clone,
+    ) {
+        for (key, line) in section.keys() {
+            let warning = Warning::unknown(section.place().at(line), &section.name(key), key, known.clone());
             self.imported.warnings.push(Warning { kind: WarningKind::IgnoredKey, ..warning });
         }
-        if let Some(reason) = (how.unusable)(&draft, &whole) {
-            return Ok(Err(reason));
+    }
+
+    /// Warns about settings of Toolway in a file of another format, where they have no effect.
+    pub(super) fn warn_about_own_settings(&mut self, root: &Section<'_>) {
+        for (key, line) in root.keys().filter(|(key, _)| SETTINGS.iter().any(|own| own.name == *key)) {
+            let message = format!("`{key}` has no effect in a file of this format; set it in your own file");
+            let place = root.place().at(line);
+            self.imported.warnings.push(Warning { place, message, kind: WarningKind::IgnoredKey, unused: None });
         }
-        let Ok(name) = ServerName::from_label(label) else {
-            return Ok(Err("its label gives no valid server name".to_owned()));
-        };
-        let (folder, base) = (self.folder.clone(), self.base.clone());
-        let source = Source { place, format: self.found.format, defined_by: self.found.defined_by, folder, base };
-        draft.finish(name, label, source).map(Ok)
+    }
+
+    /// Warns about a key that is ignored.
+    pub(super) fn warn_ignored(&mut self, place: crate::error::Place, name: &str, why: &str) {
+        self.imported.warnings.push(Warning::ignored(place, name, why));
+    }
+
+    /// Settings of the file for all its servers.
+    pub(super) fn settings_mut(&mut self) -> &mut Settings {
+        &mut self.imported.settings
     }
 
     fn skip(&mut self, place: crate::error::Place, label: &str, reason: &str) {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::sign_in;
+use super::{authentication, sign_in};
 use crate::{
     document::Value,
     error::ConfigError,
     interpolate::{Dialect, Template},
-    server::{self, Draft, Era, HttpKind, Kind, Need, all_but, only},
+    server::{self, Draft, Era, HttpKind, Kind, Need, Offered, all_but, only},
     shape::Field,
 };
 
@@ -63,10 +63,34 @@ pub(super) enum Rule {
     /// A protocol revision.
     Revision,
     Description,
+    /// An object inside the entry, with rules of its own.
+    Inside(&'static [(&'static str, Rule)]),
+    /// The program with its arguments: a command line, or a list.
+    CommandLine,
+    /// Whether something is offered at all.
+    Switch(Switch),
+    /// Included prompts.
+    OnlyPrompts,
+    /// Excluded prompts.
+    WithoutPrompts,
+    /// Authentication by `type`, one of these.
+    Authentication(&'static [&'static str]),
+    /// Maximum number of consecutive retries.
+    Attempts,
     /// Ignored without a warning.
     Nothing,
     /// Ignored with a warning, which has this reason.
     Ignored(&'static str),
+}
+
+/// What a boolean key turns on or off.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Switch {
+    Tools,
+    Resources,
+    Prompts,
+    Sampling,
+    Elicitation,
 }
 
 /// Keys that most hosts have in common.
@@ -98,7 +122,7 @@ impl Rule {
     /// Toolway's name of the key; `None` if the key is ignored.
     pub(super) fn own_key(self) -> Option<&'static str> {
         match self {
-            Self::Command | Self::CommandList | Self::CommandOrObject => Some("command"),
+            Self::Command | Self::CommandList | Self::CommandOrObject | Self::CommandLine => Some("command"),
             Self::Arguments => Some("args"),
             Self::Environment | Self::EnvironmentNames | Self::KeychainNames(_) => Some("env"),
             Self::EnvironmentFile => Some("envFile"),
@@ -106,16 +130,24 @@ impl Rule {
             Self::Url | Self::UrlOf(_) => Some("url"),
             Self::Headers | Self::HeaderNames | Self::BearerName | Self::Bearer => Some("headers"),
             Self::OAuth | Self::Scopes => Some("oauth"),
-            Self::Provider => Some("auth"),
+            Self::Provider | Self::Authentication(_) => Some("auth"),
             Self::Kind => Some("type"),
             Self::Enabled | Self::Disabled => Some("enabled"),
             Self::Required => Some("required"),
             Self::Only | Self::OnlyIfAny => Some("includeTools"),
             Self::Without => Some("excludeTools"),
+            Self::OnlyPrompts => Some("includePrompts"),
+            Self::WithoutPrompts => Some("excludePrompts"),
+            Self::Attempts => Some("reconnect"),
+            Self::Switch(Switch::Tools) => Some("tools"),
+            Self::Switch(Switch::Resources) => Some("resources"),
+            Self::Switch(Switch::Prompts) => Some("prompts"),
+            Self::Switch(Switch::Sampling) => Some("sampling"),
+            Self::Switch(Switch::Elicitation) => Some("elicitation"),
             Self::Time(..) | Self::LongTime(..) | Self::Times(..) => Some("timeouts"),
             Self::Era | Self::Revision => Some("era"),
             Self::Description => Some("description"),
-            Self::Nothing | Self::SignInMethod(_) | Self::Ignored(_) => None,
+            Self::Nothing | Self::SignInMethod(_) | Self::Ignored(_) | Self::Inside(_) => None,
         }
     }
 
@@ -125,6 +157,7 @@ impl Rule {
             Self::Command => draft.command = Some(field.template(dialect)?),
             Self::CommandList => command_list(draft, field, dialect)?,
             Self::CommandOrObject => command_or_object(draft, field, dialect)?,
+            Self::CommandLine => command_line(draft, field, dialect)?,
             Self::Arguments => draft.arguments.get_or_insert_default().extend(field.templates(dialect)?),
             Self::Environment => draft.variables.extend(field.pairs(dialect)?),
             Self::EnvironmentNames => draft.variables.extend(names(field)?),
@@ -138,6 +171,7 @@ impl Rule {
             Self::OAuth => sign_in::oauth(draft, field, dialect)?,
             Self::Scopes => sign_in::scopes(draft, field)?,
             Self::Provider => sign_in::provider(draft, field)?,
+            Self::Authentication(types) => authentication::apply(draft, field, dialect, types)?,
             Self::Nothing | Self::SignInMethod(_) | Self::Ignored(_) => {}
             _ => self.apply_to_rest(draft, field, dialect)?,
         }
@@ -151,6 +185,10 @@ impl Rule {
             Self::Ignored(why) => whole(why),
             Self::Provider if field.text().is_ok_and(|name| !PROVIDERS.contains(&name)) => whole(OTHER_SIGN_IN),
             Self::SignInMethod(default) if field.text().is_ok_and(|name| name != default) => whole(OTHER_SIGN_IN),
+            Self::Authentication(_) => {
+                let members = authentication::ignored(field).into_iter();
+                members.map(|(name, line)| (name, line, OTHER_SIGN_IN)).collect()
+            }
             Self::OAuth => {
                 let members = sign_in::ignored(field).into_iter();
                 members.map(|(name, line)| (name, line, OTHER_SIGN_IN)).collect()
@@ -178,6 +216,10 @@ impl Rule {
                 }
             }
             Self::Without => filter(draft, all_but(field.texts()?)),
+            Self::OnlyPrompts => filter_prompts(draft, only(field.texts()?)),
+            Self::WithoutPrompts => filter_prompts(draft, all_but(field.texts()?)),
+            Self::Attempts => draft.reconnect.attempts = Some(field.count()?),
+            Self::Switch(switch) => switch.set(draft, field.flag()?),
             Self::Time(clock, unit) => clock.set(draft, field.time_in(unit)?),
             Self::LongTime(clock, unit) => {
                 let time = field.time_in(unit)?;
@@ -208,6 +250,35 @@ impl Clock {
             Self::Total => draft.timeouts.total = Some(time),
         }
     }
+}
+
+impl Switch {
+    fn set(self, draft: &mut Draft, on: bool) {
+        match self {
+            Self::Tools => draft.filters.tools = Offered::when(on),
+            Self::Resources => draft.filters.resources = Offered::when(on),
+            Self::Prompts => draft.filters.prompts = Offered::when(on),
+            Self::Sampling => draft.sampling = Some(on),
+            Self::Elicitation => draft.elicitation = Some(on),
+        }
+    }
+}
+
+fn filter_prompts(draft: &mut Draft, filter: server::NameFilter) {
+    draft.filters.prompt_names = std::mem::take(&mut draft.filters.prompt_names).and(filter);
+}
+
+/// Splits a command line as a shell would, unless the arguments are given separately.
+fn command_line(draft: &mut Draft, field: &Field<'_>, dialect: Dialect) -> Result<(), ConfigError> {
+    let Ok(line) = field.text() else { return command_list(draft, field, dialect) };
+    if draft.arguments.is_some() || !line.contains(char::is_whitespace) {
+        return Rule::Command.apply(draft, field, dialect);
+    }
+    let words = shlex::split(line).ok_or_else(|| field.expected("a command line with matching quotes"))?;
+    let mut words = words.into_iter().map(|word| Template::new(word, dialect, field.node.line));
+    draft.command = words.next();
+    draft.arguments = Some(words.collect());
+    Ok(())
 }
 
 fn filter(draft: &mut Draft, filter: server::NameFilter) {

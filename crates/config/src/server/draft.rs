@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    DefinedBy, Era, Filters, Http, HttpKind, NameFilter, Need, Offered, PlainHttp, Process, ServerConfig, ServerName,
-    Sharing, Source, Standing, Start, Timeouts, Transport, VariablesFile,
+    DefinedBy, Era, Filters, Http, HttpKind, NameFilter, Need, Offered, PlainHttp, Process, Reconnect, ServerConfig,
+    ServerName, Sharing, Source, Standing, Start, Timeouts, Transport, VariablesFile, Withheld,
     auth::{Auth, OAuth},
     transport::has_header,
 };
@@ -35,10 +35,13 @@ pub(crate) struct Draft {
     pub(crate) era: Option<Era>,
     pub(crate) timeouts: Timeouts,
     pub(crate) filters: Filters,
-    pub(crate) retries: Option<u32>,
+    pub(crate) reconnect: Reconnect,
+    pub(crate) sampling: Option<bool>,
+    pub(crate) elicitation: Option<bool>,
     pub(crate) start: Option<Start>,
     pub(crate) idle_stop: Option<Duration>,
     pub(crate) sharing: Option<Sharing>,
+    pub(crate) extra_methods: Option<Vec<String>>,
     pub(crate) trust: Option<Trust>,
     pub(crate) description: Option<String>,
     /// Place of each key that is set, by Toolway's name of the key.
@@ -99,10 +102,12 @@ impl Draft {
             era: self.era.unwrap_or_default(),
             timeouts: self.timeouts,
             filters: self.filters,
-            retries: self.retries,
+            reconnect: self.reconnect,
+            withheld: Withheld { sampling: self.sampling == Some(false), elicitation: self.elicitation == Some(false) },
             start: self.start,
             idle_stop: self.idle_stop,
             sharing: self.sharing.unwrap_or_default(),
+            extra_methods: self.extra_methods.unwrap_or_default(),
             // A project cannot vouch for its own servers.
             trust: self.trust.filter(|_| source.defined_by != DefinedBy::Project),
             description: self.description,
@@ -144,10 +149,15 @@ impl Draft {
                 total: self.timeouts.total.or(server.timeouts.total),
             },
             filters: server.filters.and(self.filters),
-            retries: self.retries.or(server.retries),
+            reconnect: server.reconnect.overridden_by(self.reconnect),
+            withheld: Withheld {
+                sampling: self.sampling.map_or(server.withheld.sampling, |on| !on),
+                elicitation: self.elicitation.map_or(server.withheld.elicitation, |on| !on),
+            },
             start: self.start.or(server.start),
             idle_stop: self.idle_stop.or(server.idle_stop),
             sharing: self.sharing.unwrap_or(server.sharing),
+            extra_methods: self.extra_methods.unwrap_or(server.extra_methods),
             trust: self.trust.or(server.trust),
             description: self.description.or(server.description),
             origins: joined(server.origins, self.origins),
@@ -161,6 +171,10 @@ impl Draft {
         ServerConfig {
             standing: if off { Standing::Disabled } else { server.standing },
             filters: server.filters.and(self.filters),
+            withheld: Withheld {
+                sampling: server.withheld.sampling || self.sampling == Some(false),
+                elicitation: server.withheld.elicitation || self.elicitation == Some(false),
+            },
             origins: joined(server.origins, self.origins),
             ..server
         }
@@ -169,7 +183,9 @@ impl Draft {
     /// The entry without its restrictions; equal to the default if it has only restrictions.
     pub(crate) fn without_restrictions(&self) -> Self {
         let enabled = self.enabled.filter(|enabled| *enabled);
-        Self { enabled, filters: Filters::default(), origins: BTreeMap::new(), ..self.clone() }
+        let (sampling, elicitation) = (self.sampling.filter(|on| *on), self.elicitation.filter(|on| *on));
+        let (filters, origins) = (Filters::default(), BTreeMap::new());
+        Self { enabled, sampling, elicitation, filters, origins, ..self.clone() }
     }
 
     fn transport(&self, source: &Source, label: &str) -> Result<Transport, ConfigError> {

@@ -3,6 +3,7 @@
 use super::{
     Era, HttpKind, Need, Sharing, Start, Timeouts, auth,
     draft::{Draft, Kind, all_but, offered, only},
+    reconnect,
 };
 use crate::{
     error::ConfigError,
@@ -149,8 +150,10 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
         name: "oauth",
         shape: auth::OAUTH,
         doc: "OAuth settings that override discovery and client registration: `clientId`, `clientSecret`, `scopes`, \
-              `callbackPort`, `issuer`, `metadataUrl`, `authorizationUrl`, `tokenUrl`, `clientName`. `oldServer`: a server \
-              without protected resource metadata may act as its own authorization server, as in revision 2025-03-26. \
+              `callbackPort`, `redirectUri`, `issuer`, `metadataUrl`, `authorizationUrl`, `tokenUrl`, `clientName`. \
+              `oldServer`: `false` refuses sign-in to a server without protected resource metadata, which is otherwise tried as its \
+              own authorization server, as in revision 2025-03-26; `true` does so even if the metadata is temporarily \
+              unavailable. \
               A client secret or an assertion that is sent without user interaction requires `issuer`, `metadataUrl` or \
               `tokenUrl`.",
         example: r#"{"clientId": "toolway", "callbackPort": 6276}"#,
@@ -261,12 +264,39 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
         set: |draft, field| put(&mut draft.filters.prompts, offered(field.flag()?)),
     },
     Key {
+        name: "sampling",
+        shape: Shape::Flag,
+        doc: "Whether sampling requests of the server are answered. If `false`, it is not told that they can be. Default: \
+              `true`.",
+        example: "false",
+        set: |draft, field| put(&mut draft.sampling, Some(field.flag()?)),
+    },
+    Key {
+        name: "elicitation",
+        shape: Shape::Flag,
+        doc: "Whether elicitation requests of the server are answered. If `false`, it is not told that they can be. \
+              Default: `true`.",
+        example: "false",
+        set: |draft, field| put(&mut draft.elicitation, Some(field.flag()?)),
+    },
+    Key {
         name: "retries",
         shape: Shape::Count,
-        doc: "Maximum number of consecutive connection retries before the server is reported as failed. Default: \
-              unlimited, at most one retry every 30 seconds.",
+        doc: "Same as `reconnect.attempts`.",
         example: "3",
-        set: |draft, field| put(&mut draft.retries, Some(field.count()?)),
+        set: |draft, field| put(&mut draft.reconnect.attempts, Some(field.count()?)),
+    },
+    Key {
+        name: "reconnect",
+        shape: reconnect::RECONNECT,
+        doc: "How the server is connected again after a failure: `attempts`, the maximum number of consecutive retries \
+              before it is reported as failed (default: unlimited); `initialDelay`, the delay before the first retry \
+              (default 1 s), which doubles with each failure; `maxDelay`, the longest delay (default 30 s).",
+        example: r#"{"attempts": 5, "initialDelay": "500ms", "maxDelay": "1m"}"#,
+        set: |draft, field| {
+            let reconnect = reconnect::reconnect(field, draft.reconnect)?;
+            put(&mut draft.reconnect, reconnect)
+        },
     },
     Key {
         name: "lazy",
@@ -281,6 +311,14 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
         doc: "Disconnects the server after this time without use; the next call connects it again. Default: never.",
         example: r#""10m""#,
         set: |draft, field| put(&mut draft.idle_stop, Some(field.time()?)),
+    },
+    Key {
+        name: "extraMethods",
+        shape: Shape::Texts,
+        doc: "Methods outside the protocol that clients of the gateway may call at `/servers/<id>/mcp`; `*` matches any \
+              text. Default: none. `notifications/*` and `subscriptions/*` are never forwarded.",
+        example: r#"["acme/search"]"#,
+        set: |draft, field| put(&mut draft.extra_methods, Some(field.texts()?)),
     },
     Key {
         name: "sharing",

@@ -45,7 +45,7 @@ pub(crate) fn server_name(label: &str, entry: &Section<'_>) -> Result<ServerName
     ServerName::from_label(label).map_err(|_| ConfigError::Expected {
         place: entry.place(),
         key: label.to_owned(),
-        expected: "1 to 32 letters, digits, `_` or `-`".to_owned(),
+        expected: "1 to 64 letters, digits, `_` or `-`".to_owned(),
     })
 }
 

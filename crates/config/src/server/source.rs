@@ -41,6 +41,12 @@ pub enum Format {
     Inspector,
     /// `mcporter.json`.
     Mcporter,
+    /// A file with `mcp.servers` as a list, usually YAML; it has no fixed location.
+    McpSection,
+    /// A file with `servers` and `globalSettings`; it has no fixed location.
+    ServerMap,
+    /// A file with a list of servers; it has no fixed location.
+    ServerList,
 }
 
 /// Who defined an entry; decides whether it needs acceptance.
@@ -95,7 +101,7 @@ impl Source {
 // === impl Format ===
 
 impl Format {
-    /// The sixteen formats of other hosts.
+    /// The sixteen formats of other hosts whose files have fixed locations.
     pub const OTHERS: [Self; 16] = [
         Self::ClaudeCode,
         Self::ClaudeDesktop,
@@ -135,6 +141,9 @@ impl Format {
             Self::Cline => "cline",
             Self::Inspector => "inspector",
             Self::Mcporter => "mcporter",
+            Self::McpSection => "mcp-section",
+            Self::ServerMap => "server-map",
+            Self::ServerList => "server-list",
         }
     }
 

@@ -9,6 +9,7 @@ mod invalid_entries;
 mod load;
 mod robustness;
 mod schema;
+mod shapes;
 mod show;
 mod sign_in;
 mod world;

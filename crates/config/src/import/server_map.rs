@@ -1,0 +1,68 @@
+//! A file with `servers` by name and `globalSettings`. Times are in milliseconds.
+
+use super::{
+    Host,
+    entry::{Entries, FileReader, usable},
+    rules::{Clock, MILLISECONDS, Rule},
+};
+use crate::{document::Section, error::ConfigError, interpolate::Dialect, server::Format, shape::Field};
+
+pub(super) const HOST: Host = Host { format: Format::ServerMap, locations: &[], read };
+
+const TYPES: &[&str] = &["oauth", "api-key", "google-credentials"];
+
+const ENTRIES: Entries = Entries {
+    dialect: Dialect::Toolway,
+    rules: &[&[
+        ("transport", Rule::Kind),
+        ("type", Rule::Kind),
+        // Before `command`, which is a command line only without them.
+        ("args", Rule::Arguments),
+        ("command", Rule::CommandLine),
+        ("env", Rule::Environment),
+        ("cwd", Rule::Directory),
+        ("url", Rule::Url),
+        ("headers", Rule::Headers),
+        ("trust", Rule::Ignored("use `untrusted`, `read` or `full` in your own file")),
+        ("disabled", Rule::Disabled),
+        ("auth", Rule::Authentication(TYPES)),
+        ("includeTools", Rule::Only),
+        ("excludeTools", Rule::Without),
+        ("includePrompts", Rule::OnlyPrompts),
+        ("excludePrompts", Rule::WithoutPrompts),
+        ("timeout", Rule::Time(Clock::Total, MILLISECONDS)),
+        ("description", Rule::Description),
+    ]],
+    unusable: usable,
+};
+
+const SETTINGS: [&str; 3] = ["defaultTimeout", "debugMode", "trustedFolders"];
+
+fn read(reader: &mut FileReader<'_>) -> Result<(), ConfigError> {
+    let mut root = reader.document.root()?;
+    if let Some(mut settings) = root.take_section("globalSettings")? {
+        read_settings(reader, &mut settings)?;
+    }
+    if let Some(entries) = root.take_section("servers")? {
+        reader.entries(entries, &ENTRIES);
+    }
+    reader.warn_about_own_settings(&root);
+    Ok(())
+}
+
+fn read_settings(reader: &mut FileReader<'_>, settings: &mut Section<'_>) -> Result<(), ConfigError> {
+    if let Some(node) = settings.take("defaultTimeout") {
+        let field = Field::new(reader.document, settings.name("defaultTimeout"), node);
+        reader.settings_mut().request_timeout = field.setting(Some(field.time_in(MILLISECONDS)?));
+    }
+    for (key, why) in
+        [("debugMode", "use `--verbose`"), ("trustedFolders", "servers of a project are accepted one by one")]
+    {
+        let name = settings.name(key);
+        if let Some(node) = settings.take(key) {
+            reader.warn_ignored(reader.document.place(node.line), &name, why);
+        }
+    }
+    reader.warn_about_unknown(settings, SETTINGS.into_iter());
+    Ok(())
+}
