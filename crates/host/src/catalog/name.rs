@@ -3,9 +3,12 @@
 //! A public name is `<server>__<tool>` if every model vendor accepts that. If its characters or its length forbid it,
 //! the name is a readable beginning with a tag: `_` and twelve hexadecimal digits of a digest of server and raw name. A
 //! name that merely looks tagged also gets a tag, so that a server cannot choose a name that collides with another one.
+//! A server name of more than 32 characters is shortened in the prefix, so that the name of the tool stays readable: a
+//! beginning, `_` and twelve hexadecimal digits of a digest of the server name.
 //! A prefixed name depends on its own origin only. `assign` resolves conflicts of names without prefix.
 
 use std::{
+    borrow::Cow,
     collections::{HashMap, HashSet},
     fmt,
     str::FromStr,
@@ -51,6 +54,8 @@ pub enum Naming {
 pub const LONGEST: usize = 64;
 /// Number of hexadecimal digits of a tag.
 const TAG_DIGITS: usize = 12;
+/// Maximum length of a server name in a public name; a longer one is shortened.
+const SERVER_ROOM: usize = 32;
 /// Separator of server and name.
 const SEPARATOR: &str = "__";
 
@@ -138,16 +143,36 @@ impl Stage {
 
 /// `<server>__<name>`. One vendor requires a letter or `_` at the beginning.
 fn prefixed(origin: &Origin) -> String {
-    let server = origin.server.as_str();
-    let before = if begins_well(server) { "" } else { "_" };
+    let server = shortened(&origin.server);
+    let before = if begins_well(&server) { "" } else { "_" };
     format!("{before}{server}{SEPARATOR}{}", origin.raw_name)
 }
 
+/// The server in a public name: its name, or a readable beginning with a tag if the name is long.
+fn shortened(server: &ServerName) -> Cow<'_, str> {
+    let name = server.as_str();
+    if name.len() <= SERVER_ROOM {
+        return Cow::Borrowed(name);
+    }
+    // Server names are ASCII. Without the last `_`, the separator cannot occur in the result.
+    let beginning = name[..SERVER_ROOM - TAG_DIGITS - 1].trim_end_matches('_');
+    Cow::Owned(format!("{beginning}_{}", digest([name])))
+}
+
+/// Whether a server name could be the shortened form of another one.
+fn looks_shortened(server: &str) -> bool {
+    (SERVER_ROOM - 1..=SERVER_ROOM).contains(&server.len()) && looks_tagged(server)
+}
+
 /// Whether the prefix of this server is unambiguous: `a_` and `a` can both lead to `a___b`, and `7` gets the prefix
-/// `_7`.
+/// `_7`; a name can equal the shortened form of another one.
 fn is_clear(server: &ServerName) -> bool {
-    let inner = server.as_str().strip_prefix('_');
-    !server.as_str().ends_with('_') && inner.is_none_or(begins_well)
+    let name = server.as_str();
+    if SERVER_ROOM < name.len() {
+        return true;
+    }
+    let inner = name.strip_prefix('_');
+    !name.ends_with('_') && inner.is_none_or(begins_well) && !looks_shortened(name)
 }
 
 /// Whether every vendor accepts the text and it does not look tagged.
@@ -198,11 +223,14 @@ fn untagged(server: ServerName, name: &str) -> Origin {
 }
 
 fn tag(origin: &Origin) -> String {
+    // Server names do not contain a line break, so different origins have different texts.
+    digest([origin.server.as_str(), "\n", &origin.raw_name])
+}
+
+/// Twelve hexadecimal digits of a digest.
+fn digest<const N: usize>(parts: [&str; N]) -> String {
     let mut context = Context::new(&SHA256);
-    context.update(origin.server.as_str().as_bytes());
-    // Server names do not contain this byte, so different origins have different texts.
-    context.update(b"\n");
-    context.update(origin.raw_name.as_bytes());
+    parts.iter().for_each(|part| context.update(part.as_bytes()));
     let digest = context.finish();
     digest.as_ref().iter().take(TAG_DIGITS / 2).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -220,7 +248,8 @@ impl PublicName {
     }
 
     /// Possible origins of a name that is not listed: all servers whose prefix matches. Usually there is at most one.
-    pub(crate) fn origins(&self) -> Vec<Origin> {
+    /// A shortened server name is looked up in `servers`.
+    pub(crate) fn origins(&self, servers: &[ServerName]) -> Vec<Origin> {
         let text = self.as_str();
         let Some(first) = text.find(SEPARATOR) else { return Vec::new() };
         // A server name can end with `_`.
@@ -228,8 +257,15 @@ impl PublicName {
         let read = |end: usize| {
             let (front, raw_name) = (&text[..end], &text[end + SEPARATOR.len()..]);
             let added = front.strip_prefix('_').filter(|server| !begins_well(server));
-            let servers = [Some(front).filter(|server| begins_well(server)), added].into_iter().flatten();
-            servers.filter_map(|server| Some(untagged(server.parse().ok()?, raw_name))).collect::<Vec<_>>()
+            let prefixes = [Some(front).filter(|server| begins_well(server)), added].into_iter().flatten();
+            let long = |prefix: &str| {
+                let is_it = |server: &&ServerName| SERVER_ROOM < server.as_str().len() && shortened(server) == prefix;
+                servers.iter().find(is_it).cloned()
+            };
+            let short =
+                |prefix: &str| prefix.parse().ok().filter(|name: &ServerName| name.as_str().len() <= SERVER_ROOM);
+            let named = prefixes.flat_map(|prefix| [long(prefix), short(prefix)].into_iter().flatten());
+            named.map(|server| untagged(server, raw_name)).collect::<Vec<_>>()
         };
         let named_so = |origin: &Origin| is_clear(&origin.server) || looks_tagged(text);
         ends.flat_map(read).filter(named_so).collect()

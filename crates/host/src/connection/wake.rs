@@ -25,7 +25,7 @@ pub(crate) struct ReadyPeer {
 /// How long after the connect timeout the dial error may take to arrive.
 const ERROR_DELAY: Duration = Duration::from_secs(2);
 /// The shortest time between two dials caused by calls.
-const BETWEEN_WAKES: Duration = super::backoff::SHORTEST;
+const BETWEEN_WAKES: Duration = toolway_config::server::reconnect::INITIAL_DELAY;
 
 // === impl Connection ===
 
@@ -51,7 +51,7 @@ impl Connection {
         let patience = self.wanted().connect + ERROR_DELAY;
         let live = tokio::time::timeout(patience, self.wake()).await.unwrap_or_else(|_| {
             let because = format!("not connected within {patience:?} (connect timeout)");
-            Err(NotConnected { because, whose_move: WhoseMove::Supervisor, error: None })
+            Err(NotConnected::known(because, WhoseMove::Supervisor))
         })?;
         let open = self.open_peer(&live).ok_or_else(|| live.status.not_connected())?;
         Ok((live, open))

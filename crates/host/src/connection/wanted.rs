@@ -4,8 +4,10 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use toolway_config::{
-    Config, ServerConfig, ServerName, is_secret_name,
-    server::{Era, Http, HttpKind, Need, Offered, Sharing, Standing, Start, Transport, auth::Auth},
+    Config, ServerConfig, ServerName, Trust, is_secret_name,
+    server::{
+        Era, Http, HttpKind, Need, Offered, Reconnect, Sharing, Standing, Start, Transport, Withheld, auth::Auth,
+    },
 };
 use toolway_wire::{
     down::Service,
@@ -14,7 +16,10 @@ use toolway_wire::{
     up::{EraChoice, HttpTransportChoice, Timeouts, transport},
 };
 
-use super::address::ServerAddress;
+use super::{
+    address::ServerAddress,
+    installer::{INSTALL, installer_of},
+};
 use crate::catalog::{
     Filter, ItemKind,
     filter::{Pattern, Switch},
@@ -41,8 +46,12 @@ pub struct WantedServer {
     pub idle_stop: Option<Duration>,
     /// Which callers share a connection, if the server has sessions.
     pub sharing: Sharing,
-    /// Number of retries after a failure; `None` for no limit.
-    pub retries: Option<u32>,
+    /// How far policy trusts it.
+    pub trust: Trust,
+    /// How it is connected again after a failure.
+    pub reconnect: Reconnect,
+    /// Server requests that it is not offered.
+    pub withheld: Withheld,
     /// Protocol era to use.
     pub era: EraChoice,
     /// Connect timeout: from the start to the end of the handshake.
@@ -111,7 +120,9 @@ impl WantedServer {
             need: Need::Optional,
             idle_stop: None,
             sharing: Sharing::default(),
-            retries: None,
+            trust: Trust::default(),
+            reconnect: Reconnect::default(),
+            withheld: Withheld::default(),
             era: EraChoice::Auto,
             connect: CONNECT,
             clocks: Timeouts::default(),
@@ -150,6 +161,7 @@ impl WantedServer {
     /// A server as its entry and the common settings of the configuration say.
     pub fn configured(config: &Config, server: &ServerConfig) -> Self {
         let clocks = config.timeouts(server);
+        let installs = server.timeouts.connect.is_none() && installer_of_entry(server).is_some();
         Self {
             label: server.label.clone(),
             description: server.description.clone(),
@@ -159,21 +171,34 @@ impl WantedServer {
             need: server.need,
             idle_stop: server.idle_stop,
             sharing: server.sharing,
-            retries: server.retries,
+            trust: server.trust(),
+            reconnect: server.reconnect,
+            withheld: server.withheld,
             era: match server.era {
                 Era::Auto => EraChoice::Auto,
                 Era::Legacy => EraChoice::Legacy,
                 Era::Modern => EraChoice::Modern,
             },
-            connect: clocks.connect,
+            connect: if installs { INSTALL } else { clocks.connect },
             clocks: Timeouts {
                 probe: clocks.probe,
-                handshake: clocks.list,
+                handshake: if installs { INSTALL } else { clocks.list },
                 list: ExchangeTimeouts { idle: Some(clocks.list), ..ExchangeTimeouts::list() },
                 call: ExchangeTimeouts { idle: clocks.idle, total: Some(clocks.total) },
             },
             filter: Arc::new(filter(server)),
             ..Self::new(server.name.clone(), Way::Configured(Arc::new(server.clone())))
+        }
+    }
+
+    /// The installer that starts it, such as `npx`; `None` if its command is the server itself.
+    pub fn installer(&self) -> Option<&'static str> {
+        match &self.way {
+            Way::Configured(server) => installer_of_entry(server),
+            Way::Address(ServerAddress::Process(program)) => {
+                installer_of(&program.command, program.arguments.iter().map(String::as_str))
+            }
+            Way::Address(_) | Way::InProcess(_) | Way::Custom(_) => None,
         }
     }
 
@@ -202,6 +227,12 @@ impl WantedServer {
         if self.era != other.era {
             keys.push("era");
         }
+        if self.withheld.sampling != other.withheld.sampling {
+            keys.push("sampling");
+        }
+        if self.withheld.elicitation != other.withheld.elicitation {
+            keys.push("elicitation");
+        }
         let restart = !keys.is_empty();
         let adjusted = [
             ("enabled", self.standing == other.standing),
@@ -212,7 +243,8 @@ impl WantedServer {
             ("required", self.need == other.need),
             ("idleStop", self.idle_stop == other.idle_stop),
             ("sharing", self.sharing == other.sharing),
-            ("retries", self.retries == other.retries),
+            ("trust", self.trust == other.trust),
+            ("reconnect", self.reconnect == other.reconnect),
         ];
         keys.extend(adjusted.into_iter().filter(|(_, same)| !same).map(|(key, _)| key));
         (!keys.is_empty()).then_some(Difference { keys, restart })
@@ -300,6 +332,12 @@ fn named_or<const N: usize>(parts: [(&'static str, bool); N], otherwise: &'stati
     if different.is_empty() { vec![otherwise] } else { different }
 }
 
+/// The installer that starts the program of an entry.
+fn installer_of_entry(server: &ServerConfig) -> Option<&'static str> {
+    let Transport::Process(process) = &server.transport else { return None };
+    installer_of(process.command.written().expose(), process.arguments.iter().map(|word| word.written().expose()))
+}
+
 /// The filter of an entry.
 fn filter(server: &ServerConfig) -> Filter {
     let filters = &server.filters;
@@ -313,6 +351,7 @@ fn filter(server: &ServerConfig) -> Filter {
         tools: switch(filters.tools),
         resources: switch(filters.resources),
         prompts: switch(filters.prompts),
+        extra_methods: patterns(&server.extra_methods),
     }
 }
 

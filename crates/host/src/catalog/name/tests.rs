@@ -92,7 +92,7 @@ fn parsing_accepts_valid_names_only() {
 
 /// Possible origins of a name, each as `server name`.
 fn read(name: &str) -> Vec<String> {
-    let origins = name.parse::<PublicName>().unwrap().origins();
+    let origins = name.parse::<PublicName>().unwrap().origins(&[]);
     origins.into_iter().map(|origin| format!("{} {}", origin.server, origin.raw_name)).collect()
 }
 
@@ -116,6 +116,23 @@ fn prefixed_name_has_one_origin() {
     assert_eq!(read(&tagged[2]), [tagged[2].replacen("__", " ", 1)], "what was put in the place of `.` is not known");
 }
 
+#[test]
+fn long_server_name_is_shortened_by_digest_and_the_tool_stays_readable() {
+    let long = "s".repeat(64);
+    let name = names(Naming::Always, &[(&long, "read_file")]).remove(0);
+    assert_eq!(name, format!("{}_{}__read_file", "s".repeat(19), digest([&long])));
+    let other = names(Naming::Always, &[(&long[1..], "read_file")]).remove(0);
+    assert_ne!(name, other, "the digest is that of the whole name");
+    let servers = [long.parse().unwrap(), long[1..].parse().unwrap()];
+    let origins = name.parse::<PublicName>().unwrap().origins(&servers);
+    assert_eq!(origins.first(), Some(&origin(&long, "read_file")));
+
+    let forged = name.strip_suffix("__read_file").unwrap();
+    assert_ne!(names(Naming::Always, &[(forged, "read_file")]), [name], "a server cannot take the name of another one");
+    let filled = names(Naming::Always, &[(&long, &"t".repeat(200))]).remove(0);
+    assert!(filled.len() == LONGEST && filled.contains("__ttt"), "{filled}");
+}
+
 fn any_origin() -> impl Strategy<Value = Origin> {
     let raw_name = prop_oneof![
         "[ab_]{0,4}",
@@ -125,7 +142,9 @@ fn any_origin() -> impl Strategy<Value = Origin> {
         ".{0,20}",
         "[7_-][a-b]{0,2}",
     ];
-    ("[ab7-](_?[ab7-]){0,3}_?", raw_name)
+    let server =
+        prop_oneof![9 => "[ab7-](_?[ab7-]){0,3}_?", 1 => "_?[ab7](_?[ab7-]){33,40}", 1 => "[ab]{18,19}_[0-9a-f]{12}"];
+    (server, raw_name)
         .prop_filter_map("a server name", |(server, raw_name)| Some(Origin { server: server.parse().ok()?, raw_name }))
 }
 
@@ -162,7 +181,7 @@ proptest! {
     #[test]
     fn origin_is_found_from_every_prefixed_name(origin in any_origin()) {
         let name = assign(std::slice::from_ref(&origin), Naming::Always).remove(0).unwrap();
-        let read = name.origins();
+        let read = name.origins(std::slice::from_ref(&origin.server));
         prop_assert!(read.iter().any(|read| read.server == origin.server), "{} {:?}", name, read);
         let fits = is_safe(&format!("_{}__{}_{}", origin.server, origin.raw_name, "0".repeat(TAG_DIGITS)));
         prop_assert!(!fits || read.contains(&origin), "{} {:?}", name, read);

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use toolway_wire::up::{EraChoice, Peer};
 
 use super::{
-    ConnectionPool, DialContext,
+    ConnectionPool, DialContext, Reach,
     caller_connection::{CallerConnection, Established},
     dial_backoff::DialDecision,
     disconnected,
@@ -26,6 +26,9 @@ impl ConnectionPool {
         connection: &Arc<CallerConnection>,
         context: &DialContext<'_>,
     ) -> Result<Established, NotConnected> {
+        if let Some(taken_over) = self.take_over(connection, context) {
+            return Ok(taken_over);
+        }
         loop {
             let (decision, last) = {
                 let mut state = self.state.lock();
@@ -42,16 +45,18 @@ impl ConnectionPool {
                 DialDecision::Refuse(why) => return self.fail(connection, why),
             }
         }
-        let DialContext { wanted, shared, account, listing } = context;
-        let wanted = WantedServer { era: era_of(shared, wanted), lists: Lists::Ignored, ..WantedServer::clone(wanted) };
+        let DialContext { wanted, shared, account, listing, .. } = context;
+        let era = era_of(shared, wanted, connection.key.reach);
+        let wanted = WantedServer { era, lists: Lists::Ignored, ..WantedServer::clone(wanted) };
         let key = &connection.key;
-        let client = ClientRoots {
+        // The roots of a local caller are configured.
+        let client = key.caller.client().map(|_| ClientRoots {
             sessions: Arc::clone(&self.context.client_sessions),
             caller: key.caller.clone(),
             session: key.session.clone(),
-        };
+        });
         let declared = Some(key.profile.capabilities());
-        let features = ClientFeatures { declared, client: Some(client), ..self.shared_features() };
+        let features = ClientFeatures { declared, client, ..self.shared_features() };
         let observers = (connection.stderr_tail.clone(), connection.monitor.clone());
         let dialling = self.context.dialer.connect(
             &wanted,
@@ -100,6 +105,10 @@ impl ConnectionPool {
     }
 }
 
-fn era_of(shared: &Peer, wanted: &WantedServer) -> EraChoice {
-    if wanted.era == EraChoice::Auto { shared.protocol().choice() } else { wanted.era }
+fn era_of(shared: &Peer, wanted: &WantedServer, reach: Reach) -> EraChoice {
+    match (wanted.era, reach) {
+        (EraChoice::Auto, Reach::WithSession) => EraChoice::Legacy,
+        (EraChoice::Auto, Reach::AsShared) => shared.protocol().choice(),
+        (chosen, _) => chosen,
+    }
 }

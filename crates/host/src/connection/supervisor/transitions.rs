@@ -69,7 +69,6 @@ impl Supervisor {
 
     pub(super) fn handle_dial_error(&mut self, error: &DialError) {
         self.record_dial_error(error);
-        tracing::warn!(server = %self.wanted.name, error = %self.redactor.text(&error.to_string()), "cannot connect");
         match error {
             DialError::SignInRequired { challenges, how } => {
                 self.rest(Phase::SignInRequired { challenges: challenges.clone(), how: how.clone() });
@@ -93,12 +92,12 @@ impl Supervisor {
         }
         let how = self.context.dialer.sign_ins.hint(&self.wanted, None);
         let error = DialError::of(error, self.wanted.credential(), how);
-        self.record_error(&error.to_string(), error.code(), error.whose_move());
+        self.record_error("sign-in required, or the credential is refused", &error.to_string(), error.code(), error.whose_move());
         let phase = match &error {
             DialError::SignInRequired { challenges, how } => {
                 Phase::SignInRequired { challenges: challenges.clone(), how: how.clone() }
             }
-            other => Phase::Failed { because: self.redactor.text(&other.to_string()), whose_move: other.whose_move() },
+            other => Phase::Failed { because: self.operator_text(&other.to_string()), whose_move: other.whose_move() },
         };
         self.close_then(Goal::Rest(phase), Grace::None)
     }
@@ -107,8 +106,8 @@ impl Supervisor {
     /// After HTTP 403 it does not retry: another token would have the same rights.
     fn handle_refused_token(&mut self, error: &WireError) -> Next {
         if matches!(error, WireError::Unauthorized { status, .. } if status.as_u16() == 403) {
-            self.record_error(&error.to_string(), error.code(), WhoseMove::Operator);
-            let because = self.redactor.text(&format!("the server refused the token: {error}"));
+            self.record_error("token refused", &error.to_string(), error.code(), WhoseMove::Operator);
+            let because = self.operator_text(&format!("the server refused the token: {error}"));
             return self
                 .close_then(Goal::Rest(Phase::Failed { because, whose_move: WhoseMove::Operator }), Grace::None);
         }
@@ -131,8 +130,7 @@ impl Supervisor {
             _ => return,
         };
         self.status.losses += 1;
-        self.record_error(&why.to_string(), why.code(), WhoseMove::after(why));
-        tracing::warn!(server = %self.wanted.name, error = %self.redactor.text(&why.to_string()), "connection lost");
+        self.record_error("connection lost", &why.to_string(), why.code(), WhoseMove::after(why));
         self.activity = Activity::Resting;
         if self.wanted.start == Start::WhenNeeded && self.connection.shared().uses().is_idle() {
             return self.rest(Phase::Stopped(StopReason::Idle));
@@ -156,12 +154,12 @@ impl Supervisor {
         }
         self.activity = Activity::Waiting(Instant::now() + pause);
         let crash_loop = backoff::LOOP <= failures;
-        let because = self.redactor.text(because);
+        let because = self.operator_text(because);
         self.enter(Phase::Waiting { until: SystemTime::now() + pause, because, failures, crash_loop });
     }
 
     pub(super) fn give_up(&mut self, because: &str, whose_move: WhoseMove) {
-        self.rest(Phase::Failed { because: self.redactor.text(because), whose_move });
+        self.rest(Phase::Failed { because: self.operator_text(because), whose_move });
     }
 
     /// A call reports that the peer misbehaves: redials. Other calls in flight may be fine, so the old connection stays
@@ -170,8 +168,7 @@ impl Supervisor {
         if generation != self.generation || !matches!(self.activity, Activity::Serving(_)) {
             return Next::Wait;
         }
-        self.record_error(&error.to_string(), error.code(), WhoseMove::after(error));
-        tracing::warn!(error = %self.redactor.text(&error.to_string()), "the server misbehaves; connecting again");
+        self.record_error("the server misbehaves; connecting again", &error.to_string(), error.code(), WhoseMove::after(error));
         self.status.losses += 1;
         if let Activity::Serving(attached) = std::mem::replace(&mut self.activity, Activity::Resting) {
             self.lingering.retain(|peer| peer.upgrade().is_some());
