@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use toolway_host::connection::{
-    Phase,
+    Phase, stderr_tail,
     view::{self, ServerAssessment},
 };
 use toolway_wire::json::Raw;
@@ -66,10 +66,9 @@ pub(crate) fn counted(outcome: &ServerOutcome) -> Option<String> {
     Some(if parts.is_empty() { format!("nothing{aside}") } else { format!("{}{aside}", parts.join(", ")) })
 }
 
-/// The last `lines` lines of the server's standard error.
-pub(crate) fn tail(outcome: &ServerOutcome, lines: usize) -> &[String] {
-    let all = &outcome.status.stderr;
-    &all[all.len().saturating_sub(lines)..]
+/// At most `lines` lines of the server's standard error: those with the cause, and the last ones.
+pub(crate) fn tail(outcome: &ServerOutcome, lines: usize) -> Vec<String> {
+    stderr_tail::essential(&outcome.status.stderr, lines)
 }
 
 /// Milliseconds, rounded to two decimals.

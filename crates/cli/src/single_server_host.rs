@@ -6,7 +6,7 @@ use toolway_config::ServerName;
 use toolway_host::{
     call::{CallError, CallEvent, CallOutcome, CallRequest, Caller, Target as CallTarget},
     catalog::{Catalog, Freshness, ItemKind, Origin},
-    connection::{Phase, ServerStatus, TransportKind},
+    connection::{Phase, ServerStatus, TransportKind, stderr_tail},
     host::Host,
     policy::Refusal,
 };
@@ -37,8 +37,6 @@ pub(crate) struct SingleServerHost {
 
 /// Time to send a cancellation before the command exits.
 const LAST_MESSAGE: Duration = Duration::from_millis(500);
-/// Lines of the server's standard error that a report quotes.
-const QUOTED: usize = 5;
 
 impl SingleServerHost {
     /// Name of the server.
@@ -134,7 +132,7 @@ impl SingleServerHost {
             CallOutcome::Refused(refusal) => self.report_refusal(refusal),
             CallOutcome::Failed(CallError::NotConnected { why, .. }) => match self.host.status(self.name()) {
                 Ok(status) => self.unavailable(&status),
-                Err(_) => Report::from_code("ended", &why.because),
+                Err(_) => Report::from_code("ended", why.because.as_str()),
             },
             other => self.with_credential_hint(Report::from_outcome(other, method)),
         };
@@ -157,10 +155,10 @@ impl SingleServerHost {
         let report = match (&status.last_error, &status.phase) {
             (Some(error), _) => {
                 let refused = error.error.as_ref().map(|refused| refused.raw().clone());
-                Report { error: refused, ..Report::from_code(error.code, &error.message) }
+                Report { error: refused, ..Report::from_code(error.code, error.message.as_str()) }
             }
             (None, Phase::Ready) => Report::from_code("timed_out", UNLISTED),
-            (None, phase) => Report::from_code("ended", &phase.to_string()),
+            (None, phase) => Report::from_code("ended", phase.for_operator().as_str()),
         };
         match report.exit {
             ExitCode::Unreachable if status.transport == TransportKind::Stdio => with_stderr_tail(report, status),
@@ -171,7 +169,7 @@ impl SingleServerHost {
     /// Adds what the server printed to standard output instead of protocol messages, if it did.
     pub(crate) fn with_stray_output(&self, report: Report) -> Report {
         let error = self.host.status(self.name()).ok().and_then(|status| status.last_error);
-        let stray = error.map(|error| error.message).filter(|message| message.contains("non-MCP text on stdout"));
+        let stray = error.map(|error| error.message.into_string()).filter(|message| message.contains("non-MCP text on stdout"));
         match stray {
             Some(message) => report.detail(message),
             None => report,
@@ -206,14 +204,11 @@ impl SingleServerHost {
     }
 }
 
-/// Adds the last lines of the server's standard error, which often contain the cause.
+/// Adds the cause and the last lines from the server's standard error.
 fn with_stderr_tail(report: Report, status: &ServerStatus) -> Report {
-    let lines: Vec<&str> = status.stderr.iter().map(|line| line.trim()).filter(|line| !line.is_empty()).collect();
-    let quoted = lines[lines.len().saturating_sub(QUOTED)..].join(" / ");
-    if quoted.is_empty() || report.message.contains(&quoted) {
-        report
-    } else {
-        report.detail(format!("last stderr output: {quoted}"))
+    match stderr_tail::quote(&status.stderr) {
+        Some(quoted) if !report.message.contains(&quoted) => report.detail(format!("last stderr output: {quoted}")),
+        _ => report,
     }
 }
 

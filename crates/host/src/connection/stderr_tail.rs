@@ -1,6 +1,7 @@
-//! The end of the stderr output of a server process, in bounded memory.
+//! The end of the stderr output of a server process, in bounded memory, with the lines that name the cause of a failure.
 //!
 //! The stream is read as fast as it comes, so that a server never blocks on stderr; old lines make room for new ones.
+//! The first lines and lines that begin with an error word stay: a stack trace or usage text often follows the cause.
 //! [`super::stdio`] owns the stream.
 
 use std::{collections::VecDeque, fmt, sync::Arc};
@@ -19,9 +20,13 @@ pub struct StderrTail {
 
 #[derive(Default)]
 struct Ring {
+    /// First lines and error lines that made room in `lines`, at most [`PINNED_LINES`].
+    pinned: Vec<String>,
     lines: VecDeque<String>,
     /// Bytes in `lines`.
     kept: usize,
+    /// Number of lines that made room.
+    dropped: usize,
     /// The incomplete last line, up to [`LINE_BYTES`].
     unfinished: Vec<u8>,
     /// Non-MCP text on stdout before the first message, escaped.
@@ -34,6 +39,16 @@ struct Ring {
 pub const KEPT_BYTES: usize = 64 * 1024;
 /// Bytes kept per line.
 pub const LINE_BYTES: usize = 4 * 1024;
+/// Most lines that stay although newer ones need their room.
+const PINNED_LINES: usize = 8;
+/// Bytes kept of such a line.
+const PINNED_BYTES: usize = 512;
+/// Lines at the start of a process that stay.
+const FIRST_LINES: usize = 2;
+/// Lines with the cause that [`essential`] keeps before the end.
+const CAUSE_LINES: usize = 2;
+/// Marks omitted lines.
+const GAP: &str = "…";
 /// Lines quoted in an error message.
 const QUOTED_LINES: usize = 5;
 /// Characters quoted in an error message.
@@ -44,26 +59,17 @@ const CHUNK: usize = 8 * 1024;
 // === impl StderrTail ===
 
 impl StderrTail {
-    /// All kept lines, oldest first, without control characters.
+    /// All kept lines, oldest first, without control characters; `…` marks omitted ones.
     pub fn lines(&self) -> Vec<String> {
         let ring = self.ring.lock();
         let unfinished = (!ring.unfinished.is_empty()).then(|| readable(&ring.unfinished));
-        ring.lines.iter().cloned().chain(unfinished).collect()
+        let gap = (ring.pinned.len() < ring.dropped && !ring.pinned.is_empty()).then(|| GAP.to_owned());
+        ring.pinned.iter().cloned().chain(gap).chain(ring.lines.iter().cloned()).chain(unfinished).collect()
     }
 
-    /// The last few lines in one, for an error message; `None` if there is no output.
+    /// The line with the cause and the last few lines in one, for an error message; `None` if there is no output.
     pub fn quote(&self) -> Option<String> {
-        let lines = self.lines();
-        let filled: Vec<&str> = lines.iter().map(|line| line.trim()).filter(|line| !line.is_empty()).collect();
-        let quoted = filled[filled.len().saturating_sub(QUOTED_LINES)..].join(" / ");
-        // The error is usually at the end.
-        let surplus = quoted.chars().count().saturating_sub(QUOTED_CHARS);
-        let end: String = quoted.chars().skip(surplus).collect();
-        match (end.is_empty(), surplus) {
-            (true, _) => None,
-            (false, 0) => Some(end),
-            (false, _) => Some(format!("…{end}")),
-        }
+        quote(&self.lines())
     }
 
     /// The first non-MCP text on stdout, escaped; `None` without one.
@@ -132,9 +138,79 @@ impl Ring {
         }
         self.kept += line.len();
         self.lines.push_back(line);
-        while KEPT_BYTES < self.kept {
-            self.kept -= self.lines.pop_front().map_or(self.kept, |line| line.len());
+        while KEPT_BYTES - PINNED_LINES * PINNED_BYTES < self.kept {
+            let Some(oldest) = self.lines.pop_front() else { break };
+            self.kept -= oldest.len();
+            let stays = self.dropped < FIRST_LINES || names_cause(&oldest);
+            if stays && self.pinned.len() < PINNED_LINES {
+                self.pinned.push(oldest[..oldest.floor_char_boundary(PINNED_BYTES)].to_owned());
+            }
+            self.dropped += 1;
         }
+    }
+}
+
+/// At most `most` of the lines: the first that name the cause, or the very first if none does, and the last ones. `…`
+/// marks omitted lines between them and is not counted.
+pub fn essential(lines: &[String], most: usize) -> Vec<String> {
+    let filled: Vec<&str> = lines.iter().map(|line| line.trim_end()).filter(|line| !line.trim().is_empty()).collect();
+    let end = filled.len().saturating_sub(most);
+    let causes: Vec<usize> = (0..filled.len()).filter(|index| names_cause(filled[*index])).take(CAUSE_LINES).collect();
+    let causes = if causes.is_empty() { vec![0] } else { causes };
+    let early: Vec<usize> = causes.into_iter().filter(|index| *index < end).take(most.saturating_sub(1)).collect();
+    let late = (end + early.len()).min(filled.len())..filled.len();
+    let (mut chosen, mut next) = (Vec::new(), 0);
+    for index in early.into_iter().chain(late) {
+        if 0 < next && next < index && filled[index] != GAP && chosen.last().is_none_or(|line: &String| line != GAP) {
+            chosen.push(GAP.to_owned());
+        }
+        chosen.push(filled[index].to_owned());
+        next = index + 1;
+    }
+    chosen
+}
+
+/// The essential lines in one, for an error message; `None` without any.
+pub fn quote(lines: &[String]) -> Option<String> {
+    let chosen = essential(lines, QUOTED_LINES);
+    let words: Vec<&str> = chosen.iter().map(|line| line.trim()).collect();
+    let quoted = words.join(" / ");
+    if quoted.chars().count() <= QUOTED_CHARS {
+        return (!quoted.is_empty()).then_some(quoted);
+    }
+    let last = |text: &str, most: usize| {
+        let surplus = text.chars().count().saturating_sub(most);
+        text.chars().skip(surplus).collect::<String>()
+    };
+    let Some(cause) = words.iter().position(|line| names_cause(line)) else {
+        return Some(format!("{GAP}{}", last(&quoted, QUOTED_CHARS)));
+    };
+    // The beginning of the cause, and the end of what follows.
+    let begin: String = words[cause].chars().take(QUOTED_CHARS / 2).collect();
+    Some(match &words[cause + 1..] {
+        [] => format!("{begin}{GAP}"),
+        rest => format!("{begin} / {GAP}{}", last(&rest.join(" / "), QUOTED_CHARS / 2)),
+    })
+}
+
+/// Whether a line begins with an error word, such as `Error:`, `TypeError:`, `error[E0308]`, `npm ERR!` or `fatal:`.
+fn names_cause(line: &str) -> bool {
+    const WORDS: [&str; 9] =
+        ["abort", "critical", "err", "failed", "fatal", "panic", "panicked", "uncaught", "unhandled"];
+    let mut words = line.split_whitespace();
+    let is_error = |word: &str| {
+        let word = word.trim_start_matches(['[', '(', '*', '✖', '❌']);
+        let word = word.split([':', ']', '[', ')', '!', ',']).next().unwrap_or_default().to_ascii_lowercase();
+        word.ends_with("error") || word.ends_with("exception") || WORDS.contains(&word.as_str())
+    };
+    match words.next() {
+        // The word after the name of the program, a date or a time.
+        Some(word) if !is_error(word) => {
+            let is_prefix = word.ends_with(':') || matches!(word, "npm" | "uv" | "thread") || word.starts_with(|letter: char| letter.is_ascii_digit());
+            is_prefix && words.take(2).any(is_error)
+        }
+        Some(_) => true,
+        None => false,
     }
 }
 
@@ -145,7 +221,7 @@ fn readable(line: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{KEPT_BYTES, LINE_BYTES, StderrTail};
+    use super::{KEPT_BYTES, LINE_BYTES, StderrTail, essential, names_cause};
 
     async fn tail_of(output: &[u8]) -> StderrTail {
         let tail = StderrTail::default();
@@ -167,9 +243,39 @@ mod tests {
         let tail = tail_of(flood.as_bytes()).await;
         let lines = tail.lines();
         assert!(lines.iter().map(String::len).sum::<usize>() <= KEPT_BYTES);
+        assert_eq!(lines[..3], ["line 0", "line 1", "…"]);
         assert_eq!(lines.last().unwrap(), "line 99999");
         assert!(1_000 < lines.len());
-        assert_eq!(tail.quote().unwrap(), "line 99995 / line 99996 / line 99997 / line 99998 / line 99999");
+        assert_eq!(tail.quote().unwrap(), "line 0 / … / line 99996 / line 99997 / line 99998 / line 99999");
+    }
+
+    #[tokio::test]
+    async fn line_with_the_cause_is_kept_before_a_stack_trace() {
+        let trace = |count: usize| (0..count).map(|number| format!("    at f{number} (x.js:1)\n")).collect::<String>();
+        let said = format!("node:internal:1\n  throw err;\nError: Cannot find module 'y'\n{}Node.js v22\n", trace(20));
+        let tail = tail_of(said.as_bytes()).await;
+        assert_eq!(
+            tail.quote().unwrap(),
+            "Error: Cannot find module 'y' / … / at f17 (x.js:1) / at f18 (x.js:1) / at f19 (x.js:1) / Node.js v22"
+        );
+        assert_eq!(essential(&tail.lines(), 10)[..2], ["Error: Cannot find module 'y'", "…"]);
+        // Also if the output is larger than what is kept.
+        let tail = tail_of(format!("starting\nfatal: no licence\n{}", trace(10_000)).as_bytes()).await;
+        assert!(tail.quote().unwrap().contains("fatal: no licence / …"), "{:?}", tail.quote());
+    }
+
+    #[test]
+    fn error_words_are_recognised_at_the_beginning() {
+        for line in [
+            "Error: x", "TypeError: x", "error[E0308]: x", "npm ERR! code E404", "npm error 404", "fatal: x", "[ERROR] x",
+            "java.lang.IllegalStateException: x", "thread 'main' panicked at x", "12:00:01 ERROR x", "server: error: x",
+            "Uncaught x",
+        ] {
+            assert!(names_cause(line), "{line}");
+        }
+        for line in ["    at f (error.js:1)", "starting without error", "listening", "", "errors: none yet"] {
+            assert!(!names_cause(line), "{line}");
+        }
     }
 
     #[tokio::test]

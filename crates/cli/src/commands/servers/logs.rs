@@ -39,7 +39,8 @@ pub(crate) async fn run(args: &LogsArgs, app: &App, output: &mut Output) -> Resu
     let targets = app.targets(std::slice::from_ref(&args.server), output)?;
     let hosts = app.connect_all(targets, Lists::Once, WaitPolicy::Fixed(LONGEST), output).await?;
     for outcome in &hosts.outcomes {
-        let lines = server_view::tail(outcome, args.lines);
+        let lines = &outcome.status.stderr;
+        let lines = &lines[lines.len().saturating_sub(args.lines)..];
         print(&json!(outcome.status.server.as_str()), lines, output);
         if let Some(problem) = outcome.problem() {
             output.notice(&format!("toolway: {}: {problem}", outcome.status.server));
