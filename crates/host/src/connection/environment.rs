@@ -1,6 +1,7 @@
 //! The environment of a server process: an allow list of the user's variables, and those of its entry.
 //!
-//! Server programs must not see the tokens in the user's shell. The environment is passed in as a value; nothing here
+//! Server programs must not see the tokens in the user's shell. They do get the variables that a network needs: the
+//! files of certificate authorities, and proxies without credentials. The environment is passed in as a value; nothing here
 //! reads that of this process.
 
 use std::{
@@ -11,11 +12,17 @@ use std::{
 /// Variables by name.
 pub type Environment = BTreeMap<OsString, OsString>;
 
-/// Variables passed to every server, besides those that begin with [`LOCALE`].
+/// Variables passed to every server, besides those that begin with [`LOCALE`], certificates and proxies.
 pub const PASSED_ON: &[&str] = if cfg!(windows) { &WINDOWS } else { &UNIX };
 
 /// Prefix of the locale variables.
 pub const LOCALE: &str = "LC_";
+
+/// Files of certificate authorities, which a network with its own needs.
+const CERTIFICATES: [&str; 4] = ["NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"];
+
+/// Proxy variables, in upper or lower case; passed unless the value contains credentials.
+const PROXIES: [&str; 4] = ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"];
 
 const UNIX: [&str; 9] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
@@ -62,8 +69,28 @@ fn merged(ours: &Environment, named: &Environment, list: &[&str], case: CaseRule
     let is_named = |name: &OsStr| named.keys().any(|other| case.are_same(name, other));
     let is_listed = |name: &OsStr| list.iter().any(|listed| case.are_same(name, OsStr::new(listed)));
     let is_locale = |name: &OsStr| name.as_encoded_bytes().starts_with(LOCALE.as_bytes());
-    let passed_on = ours.iter().filter(|(name, _)| (is_listed(name) || is_locale(name)) && !is_named(name));
+    let passed_on = ours.iter().filter(|(name, value)| {
+        (is_listed(name) || is_locale(name) || is_for_network(name, value)) && !is_named(name)
+    });
     passed_on.chain(named).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// The names of the user's variables that a server with this environment does not get, proxies with credentials first.
+pub fn withheld(ours: &Environment, of_server: &Environment) -> Vec<OsString> {
+    let mut names: Vec<OsString> = ours.keys().filter(|name| !of_server.contains_key(*name)).cloned().collect();
+    names.sort_by_key(|name| !is_proxy(name));
+    names
+}
+
+/// Whether a variable names certificate authorities, or a proxy without credentials.
+fn is_for_network(name: &OsStr, value: &OsStr) -> bool {
+    let is_certificate = CERTIFICATES.iter().any(|known| name == OsStr::new(known));
+    // `@` separates the credentials of a URL from its host.
+    is_certificate || is_proxy(name) && !value.as_encoded_bytes().contains(&b'@')
+}
+
+fn is_proxy(name: &OsStr) -> bool {
+    PROXIES.iter().any(|known| name == OsStr::new(known) || name == OsStr::new(&known.to_ascii_lowercase()))
 }
 
 impl CaseRule {
@@ -77,7 +104,7 @@ impl CaseRule {
 
 #[cfg(test)]
 mod tests {
-    use super::{CaseRule, Environment, UNIX, WINDOWS, merged};
+    use super::{CaseRule, Environment, UNIX, WINDOWS, merged, withheld};
 
     fn environment(pairs: &[(&str, &str)]) -> Environment {
         pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
@@ -101,6 +128,24 @@ mod tests {
             ("PATH", "/opt/bin"),
         ]);
         assert_eq!(merged(&ours, &named, &UNIX, CaseRule::Sensitive), expected);
+    }
+
+    #[test]
+    fn certificates_and_proxies_without_credentials_are_passed() {
+        let passed = [
+            ("HTTP_PROXY", "http://proxy:3128"),
+            ("NODE_EXTRA_CA_CERTS", "/etc/ca.pem"),
+            ("REQUESTS_CA_BUNDLE", "/etc/ca.pem"),
+            ("SSL_CERT_DIR", "/etc/ssl"),
+            ("SSL_CERT_FILE", "/etc/ca.pem"),
+            ("https_proxy", "proxy:3128"),
+            ("no_proxy", "localhost,.corp"),
+        ];
+        let mut ours = environment(&passed);
+        ours.extend(environment(&[("ALL_PROXY", "socks5://ada:s3cret@proxy"), ("AAA_TOKEN", "s3cret")]));
+        let given = merged(&ours, &Environment::new(), &UNIX, CaseRule::Sensitive);
+        assert_eq!(given, environment(&passed));
+        assert_eq!(withheld(&ours, &given), ["ALL_PROXY", "AAA_TOKEN"]);
     }
 
     #[test]
