@@ -136,6 +136,9 @@ impl Launcher {
     fn start_error(&self, error: &io::Error) -> String {
         let is_path = self.program.command.contains(['/', std::path::MAIN_SEPARATOR]);
         match (error.kind(), is_path) {
+            (io::ErrorKind::NotFound, _) if self.program.command.contains(char::is_whitespace) => {
+                "program not found; `command` is the program alone, its arguments belong in `args`".to_owned()
+            }
             (io::ErrorKind::NotFound, true) => {
                 "program not found, or the interpreter in its `#!` line not found".to_owned()
             }
