@@ -21,6 +21,8 @@ use crate::{
     target::Target,
 };
 
+/// Time after which the user is told that a server may be installing.
+pub(crate) const INSTALL_DELAY: Duration = Duration::from_secs(2);
 /// Time to close HTTP sessions at the end of a command.
 const SESSION_CLOSE_TIMEOUT: Duration = Duration::from_millis(250);
 /// Time after `--timeout` in which the server's own error is still collected.
@@ -87,7 +89,17 @@ impl App {
         };
         let line = format!("connecting to {}", single.target.server.label);
         let mut connecting = pin!(connecting);
-        let status = match self.stop.or(spinner::while_waiting(&line, &mut connecting, output)).await {
+        let waiting = async {
+            if let Some(note) = single.target.install_note() {
+                let early = spinner::while_waiting(&line, &mut connecting, output);
+                if let Ok(status) = tokio::time::timeout(INSTALL_DELAY, early).await {
+                    return status;
+                }
+                output.notice(&note);
+            }
+            spinner::while_waiting(&line, &mut connecting, output).await
+        };
+        let status = match self.stop.or(waiting).await {
             Ok(status) => status,
             Err(report) if report.code == "timed_out" => {
                 // The connection's own timeout expires at the same time and has the more precise error.

@@ -130,6 +130,7 @@ impl App {
                         Some((index, taken)) => waiting.record(index, taken),
                         None => return Ok(()),
                     },
+                    () = sleep_until(waiting.next_note()) => waiting.say_installing(output),
                     _ = beat.tick() => {
                         output.progress(&format!("{frame} {}", waiting.progress_text()));
                         drawn = true;
@@ -151,12 +152,14 @@ struct ServerWait<'a> {
     policy: WaitPolicy,
     began: Instant,
     last_answer: Option<Instant>,
+    /// Whether the user was told about installations.
+    installing_said: bool,
 }
 
 impl<'a> ServerWait<'a> {
     fn new(host: &'a Host, targets: &'a [Target], policy: WaitPolicy) -> Self {
         let times = vec![(None, None); targets.len()];
-        Self { host, targets, times, policy, began: Instant::now(), last_answer: None }
+        Self { host, targets, times, policy, began: Instant::now(), last_answer: None, installing_said: false }
     }
 
     fn record(&mut self, index: usize, taken: Times) {
@@ -177,8 +180,23 @@ impl<'a> ServerWait<'a> {
         let is_known = |target: &Target| catalog.freshness_of(&target.server.name).is_some();
         let any_known = self.targets.iter().any(is_known);
         let progress = WaitProgress { began: self.began, last_answer: self.last_answer, any_known };
-        let to_pending = |target: &Target| PendingServer { known: is_known(target), required: target.is_required() };
+        let to_pending = |target: &Target| {
+            let install = target.server.installer().map(|_| target.server.connect);
+            PendingServer { known: is_known(target), required: target.is_required(), install }
+        };
         self.policy.deadline(progress, self.pending().map(to_pending))
+    }
+
+    /// When the user is told about installations; in a year if that is done.
+    fn next_note(&self) -> Instant {
+        let delay = if self.installing_said { Duration::from_secs(365 * 24 * 60 * 60) } else { lifecycle::INSTALL_DELAY };
+        self.began + delay
+    }
+
+    /// Says which pending servers may be installing, once.
+    fn say_installing(&mut self, output: &mut Output) {
+        self.installing_said = true;
+        self.pending().filter_map(Target::install_note).for_each(|note| output.notice(&note));
     }
 
     /// The names of pending servers for the progress line.
@@ -272,7 +290,7 @@ impl ServerOutcome {
             Phase::Connecting { .. } if self.connect_time.is_none() => {
                 Some(format!("still connecting after {:.1} s", self.waited.as_secs_f64()))
             }
-            phase => Some(self.last_error().unwrap_or_else(|| phase.to_string())),
+            phase => Some(self.last_error().unwrap_or_else(|| phase.for_operator().into_string())),
         }
     }
 
@@ -283,6 +301,6 @@ impl ServerOutcome {
     }
 
     fn last_error(&self) -> Option<String> {
-        self.status.last_error.as_ref().map(|error| error.message.clone())
+        self.status.last_error.as_ref().map(|error| error.message.as_str().to_owned())
     }
 }

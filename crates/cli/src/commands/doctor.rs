@@ -1,9 +1,11 @@
 //! `toolway doctor`: connects to each server, diagnoses problems, and gives advice.
 
+use std::ffi::OsString;
+
 use serde_json::{Value, json};
 use toolway_config::{Config, Environment, server::Transport, show::show as show_config};
 use toolway_host::{
-    connection::{Lists, Phase, ServerStatus, environment},
+    connection::{Lists, Phase, ServerStatus, environment, wanted::CONNECT},
     keeper::CleanupGuarantee,
     whose_move::WhoseMove,
 };
@@ -25,7 +27,7 @@ use crate::{
 ///
 /// Shows for each server: the command with the names of its variables, or the URL; the protocol revision; the time to connect
 /// and to list its items; how its process ended, and its last standard error output. Waits as long as the entry's `timeouts`
-/// (30 seconds by default) or --timeout. Also shows invalid and unused configuration with the reason. The exit code is 0 if
+/// (30 seconds by default, 5 minutes for a server that `npx` or `uvx` installs) or --timeout. Also shows invalid and unused configuration with the reason. The exit code is 0 if
 /// all servers are healthy, and 4 if one is not or an entry or file is invalid.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -34,6 +36,8 @@ pub(crate) struct DoctorArgs {
     servers: Vec<String>,
 }
 
+/// Names of variables to show.
+const WITHHELD: usize = 20;
 /// Lines of standard error to show.
 const TAIL: usize = 10;
 
@@ -46,9 +50,10 @@ Examples:
 
 pub(crate) async fn run(args: &DoctorArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let (targets, unused) = app.inspected_targets(&args.servers, output)?;
-    // One connect timeout for connecting, and the same time again for listing.
-    let slowest = targets.iter().map(|target| target.server.connect).max().unwrap_or_default();
-    let hosts = app.connect_all(targets, Lists::Once, WaitPolicy::Fixed(2 * slowest), output).await?;
+    // One connect timeout for connecting, and the same time again for listing, except that installing takes longer.
+    let patience = |target: &Target| target.server.connect + target.server.connect.min(CONNECT);
+    let slowest = targets.iter().map(patience).max().unwrap_or_default();
+    let hosts = app.connect_all(targets, Lists::Once, WaitPolicy::Fixed(slowest), output).await?;
     let findings: Vec<Finding<'_>> = hosts.outcomes.iter().map(|outcome| Finding::of(outcome, app)).collect();
     show(&findings, &unused, output);
     let broken = unused.iter().filter(|unused| unused.why == UnusedReason::Broken).count();
@@ -68,19 +73,28 @@ struct Finding<'a> {
     reached: String,
     /// Names of the environment variables of its process.
     environment: Vec<String>,
+    /// Names of the user's variables that its process does not get.
+    withheld: Vec<String>,
     advice: String,
 }
 
 impl<'a> Finding<'a> {
     fn of(outcome: &'a ServerOutcome, app: &App) -> Self {
-        let environment = names_of_environment(&outcome.target, &app.environment);
-        Self { outcome, reached: reached(&outcome.target, &outcome.status), environment, advice: advice(outcome) }
+        let given = environment_of(&outcome.target, &app.environment);
+        let names = |names: &mut dyn Iterator<Item = &OsString>| -> Vec<String> {
+            names.map(|name| name.to_string_lossy().into_owned()).collect()
+        };
+        let environment = given.as_ref().map(|given| names(&mut given.keys())).unwrap_or_default();
+        let withheld = given.map(|given| environment::withheld(&app.environment, &given)).unwrap_or_default();
+        let (reached, withheld) = (reached(&outcome.target, &outcome.status), names(&mut withheld.iter()));
+        Self { outcome, reached, environment, withheld, advice: advice(outcome) }
     }
 
     fn object(&self) -> Value {
         let mut object = server_view::object(self.outcome);
         object.insert("command".to_owned(), json!(self.reached));
         object.insert("environment".to_owned(), json!(self.environment));
+        object.insert("withheld".to_owned(), json!(self.withheld));
         match &self.outcome.status.cleanup {
             Some(CleanupGuarantee::Full) => drop(object.insert("custody".to_owned(), json!("kept"))),
             Some(CleanupGuarantee::BestEffort { reason }) => {
@@ -126,10 +140,28 @@ impl<'a> Finding<'a> {
             output.line(&format!("    processes      {}", ping::custody_text(custody)));
         }
         if outcome.problem().is_some() {
-            let tail = server_view::tail(outcome, TAIL).iter();
-            tail.for_each(|line| output.line(&format!("    standard error {line}")));
+            let tail = server_view::tail(outcome, TAIL);
+            tail.iter().for_each(|line| output.line(&format!("    standard error {line}")));
+            if !self.withheld.is_empty() {
+                output.line(&format!("    not passed     {}", self.withheld_text()));
+            }
         }
         output.line(&format!("    advice         {}", self.advice));
+    }
+}
+
+impl Finding<'_> {
+    /// The variables that the server does not get, and the option that passes one.
+    fn withheld_text(&self) -> String {
+        let names = self.withheld[..self.withheld.len().min(WITHHELD)].join(", ");
+        let more = self.withheld.len().saturating_sub(WITHHELD);
+        let more = if 0 < more { format!(" and {more} more") } else { String::new() };
+        let first = &self.withheld[0];
+        let pass = match &self.outcome.target.entry {
+            Some(entry) => format!("toolway servers update {} --env {first}", entry.name),
+            None => format!("--env {first}"),
+        };
+        format!("{names}{more}; your shell has them, the server does not; `{pass}` passes one")
     }
 }
 
@@ -174,16 +206,19 @@ fn reached(target: &Target, status: &ServerStatus) -> String {
     if words.is_empty() { status.target.clone() } else { words.join(" ") }
 }
 
-fn names_of_environment(target: &Target, ours: &Environment) -> Vec<String> {
+/// The environment of a stdio server, with empty values for the variables of its entry; `None` for an HTTP server.
+fn environment_of(target: &Target, ours: &Environment) -> Option<Environment> {
     let named: Environment = match target.entry.as_ref().map(|entry| &entry.transport) {
         Some(Transport::Process(process)) => {
             process.variables.iter().map(|(name, _)| (name.into(), "".into())).collect()
         }
-        Some(Transport::Http(_)) => return Vec::new(),
-        None if target.is_program() => Environment::new(),
-        None => return Vec::new(),
+        Some(Transport::Http(_)) => return None,
+        None => match &target.server.way {
+            Way::Address(ServerAddress::Process(program)) => program.variables.clone(),
+            _ => return None,
+        },
     };
-    environment::of_server(ours, &named).keys().map(|name| name.to_string_lossy().into_owned()).collect()
+    Some(environment::of_server(ours, &named))
 }
 
 /// What the user should do about the server.
@@ -201,7 +236,7 @@ fn advice(outcome: &ServerOutcome) -> String {
     };
     match (error.code, error.whose_move) {
         ("config", _) => format!("fix its entry in {place}"),
-        ("unauthorized", _) if outcome.target.uses_sign_in() => error.message.clone(),
+        ("unauthorized", _) if outcome.target.uses_sign_in() => error.message.as_str().to_owned(),
         ("unauthorized", _) => outcome.target.credential_hint(),
         ("unreachable", _) if outcome.target.is_program() => {
             format!("install the program, or fix `command` in {place}; an absolute path is safest")

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use toolway_gateway::control::ControlRequest;
-use toolway_host::connection::Lists;
+use toolway_host::connection::{Lists, stderr_tail};
 
 use crate::{
     app::App,
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &StatusArgs, app: &App, output: &mut Output) -> Re
         return Ok(ExitCode::Ok);
     }
     let (targets, unused) = app.inspected_targets(&args.servers, output)?;
-    let hosts = app.connect_all(targets, Lists::Once, WaitPolicy::Adaptive, output).await?;
+    let hosts = app.connect_all(targets, Lists::Once, WaitPolicy::Status, output).await?;
     show(&hosts, &unused, app, output);
     lifecycle::disconnect(&hosts.host).await;
     Ok(ExitCode::Ok)
@@ -79,7 +79,7 @@ fn rows(outcome: &[ServerOutcome], unused: &[Unused]) -> Vec<Row> {
         name: outcome.status.server.to_string(),
         state: server_view::state(outcome).to_owned(),
         remark: remark(outcome),
-        tail: server_view::tail(outcome, TAIL).to_vec(),
+        tail: server_view::tail(outcome, TAIL),
     });
     asked.chain(unused.iter().map(Row::unused)).collect()
 }
@@ -122,7 +122,7 @@ impl Row {
             1 => Some("1 client connection".to_owned()),
             many => Some(format!("{many} client connections")),
         };
-        let tail = connections.into_iter().chain(tail[tail.len().saturating_sub(TAIL)..].iter().cloned()).collect();
+        let tail = connections.into_iter().chain(stderr_tail::essential(&tail, TAIL)).collect();
         let remark = match view["reason"].as_str() {
             Some(reason) => reason.to_owned(),
             None => {
