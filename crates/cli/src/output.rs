@@ -17,9 +17,10 @@ use crate::{exit_code::ExitCode, report::Report};
 /// Output format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// Readable text; the default on a terminal
+    /// Readable text, the default; also `text`
+    #[value(alias = "text")]
     Human,
-    /// The protocol objects, byte for byte; the default elsewhere
+    /// The protocol objects, byte for byte
     Json,
     /// One object per line: each item of a list, each event of a call, then the result
     Ndjson,
@@ -47,15 +48,14 @@ pub(crate) enum Colour {
 }
 
 impl Output {
-    /// Output to the process's standard streams; `None` selects the default for the terminal.
+    /// Output to the process's standard streams; without a `format` as text, without a `colour` for the terminal.
     pub(crate) fn standard(format: Option<Format>, colour: Option<Colour>) -> Self {
         let stdout_is_terminal = io::stdout().is_terminal();
-        let usual = if stdout_is_terminal { Format::Human } else { Format::Json };
         let colour = colour.unwrap_or(if stdout_is_terminal { Colour::Yes } else { Colour::No });
         Self {
             stdout: Box::new(io::stdout()),
             stderr: Box::new(io::stderr()),
-            format: format.unwrap_or(usual),
+            format: format.unwrap_or(Format::Human),
             stdout_is_terminal,
             stderr_is_terminal: io::stderr().is_terminal(),
             colour,

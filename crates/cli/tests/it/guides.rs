@@ -1,10 +1,13 @@
 //! Runs the guides: every `sh` block, compared with the `text` block after it.
 
-use std::{path::PathBuf, process::Command};
+use std::{path::PathBuf, process::Command, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::home::{Home, root};
+use crate::{
+    home::{Home, root},
+    terminal::Terminal,
+};
 
 /// Home directory in the guides.
 const ADA: &str = "/home/ada";
@@ -38,8 +41,20 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// Runs all blocks of a page in one home; `output` is the reader's TOOLWAY_OUTPUT.
-fn follow(page: &str, output: Option<&str>) {
+/// Where a reader pastes the commands.
+#[derive(Clone, Copy)]
+enum Shell {
+    /// Both streams in one pipe; the output is compared with the page.
+    Pipe,
+    /// A terminal, whose output has colours and progress lines.
+    Terminal,
+}
+
+/// Longest time of one block.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs all blocks of a page in one home.
+fn follow(page: &str, at: Shell) {
     let home = Home::new();
     let _gateway = Background(home.path("gateway.pid"));
     let port = free_port();
@@ -47,19 +62,26 @@ fn follow(page: &str, output: Option<&str>) {
     let blocks = blocks(&std::fs::read_to_string(&path).unwrap());
     assert!(blocks.iter().any(|block| block.language == "sh"), "{page} has no commands");
     for (index, block) in blocks.iter().enumerate().filter(|(_, block)| block.language == "sh") {
-        let mut shell = Command::new("sh");
         // The environment of the other tests, and both streams in one, as a reader sees them.
-        shell.args(["-euc", &format!("exec 2>&1\n{}", block.text.replace(PORT, &port))]).env_clear();
+        let script = format!("exec 2>&1\n{}", block.text.replace(PORT, &port));
+        let mut shell = Command::new("timeout");
+        shell.args(["--foreground", &PATIENCE.as_secs().to_string(), "sh", "-euc", &script]).env_clear();
         for (name, value) in home.command(&[]).get_envs() {
             shell.env(name, value.unwrap());
         }
-        shell.envs(output.map(|output| ("TOOLWAY_OUTPUT", output))).current_dir(home.path(""));
-        let ran = shell.output().unwrap();
-        let said = String::from_utf8(ran.stdout)
-            .unwrap()
-            .replace(home.path("").to_str().unwrap().trim_end_matches('/'), ADA)
-            .replace(&port, PORT);
-        assert!(ran.status.success(), "{page}:{}: {said}", block.line);
+        shell.env_remove("TOOLWAY_OUTPUT").current_dir(home.path(""));
+        let (status, said) = match at {
+            Shell::Terminal => Terminal::start(shell).end(2 * PATIENCE),
+            Shell::Pipe => {
+                let ran = shell.output().unwrap();
+                (ran.status, String::from_utf8(ran.stdout).unwrap())
+            }
+        };
+        let said = said.replace(home.path("").to_str().unwrap().trim_end_matches('/'), ADA).replace(&port, PORT);
+        assert!(status.success(), "{page}:{}: {said}", block.line);
+        if matches!(at, Shell::Terminal) {
+            continue;
+        }
         if let Some(expected) = blocks.get(index + 1).filter(|next| next.language == "text") {
             assert_eq!(without_chance(&said), without_chance(&expected.text), "{page}:{}", expected.line);
         }
@@ -99,25 +121,26 @@ impl Drop for Background {
 
 #[test]
 fn servers_guide_works() {
-    follow("servers.md", Some("human"));
+    follow("servers.md", Shell::Pipe);
 }
 
 #[test]
 fn migration_guide_works() {
-    follow("migrating.md", Some("human"));
+    follow("migrating.md", Shell::Pipe);
 }
 
 #[test]
 fn first_steps_guide_works() {
-    follow("first-steps.md", Some("human"));
+    follow("first-steps.md", Shell::Pipe);
 }
 
 #[test]
 fn scripting_guide_works() {
-    follow("scripting.md", None);
+    follow("scripting.md", Shell::Pipe);
 }
 
 #[test]
-fn gateway_guide_works() {
-    follow("gateway.md", Some("human"));
+fn gateway_guide_works_in_a_pipe_and_at_a_terminal() {
+    follow("gateway.md", Shell::Pipe);
+    follow("gateway.md", Shell::Terminal);
 }

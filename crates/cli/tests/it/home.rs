@@ -90,6 +90,7 @@ impl Home {
         path
     }
 
+    /// A command as a program runs it, with JSON output; at a terminal the output is text.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let bin = root().join(".interop/node_modules/.bin");
         let beside = Path::new(TOOLWAY).parent().unwrap();
@@ -102,6 +103,7 @@ impl Home {
             .env("HOME", self.folder.path())
             .env("PATH", std::env::join_paths(paths).unwrap())
             .env("LANG", "C.UTF-8")
+            .env("TOOLWAY_OUTPUT", "json")
             .stdin(Stdio::null());
         command
     }

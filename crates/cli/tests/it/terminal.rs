@@ -35,6 +35,7 @@ impl Terminal {
         let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
         let side = || File::options().read(true).write(true).open(&name).unwrap();
         command.stdin(side()).stdout(side()).stderr(side());
+        command.env_remove("TOOLWAY_OUTPUT");
         let child = command.spawn().unwrap();
         drop(command);
         let keyboard = File::from(terminal);

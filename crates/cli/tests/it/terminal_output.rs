@@ -24,11 +24,20 @@ fn names_are_bold_on_a_terminal_unless_no_color_is_set() {
 }
 
 #[test]
-fn output_format_can_be_set_by_variable() {
+fn piped_output_is_text_unless_json_is_asked_for() {
     let home = Home::with_sample();
-    let mut command = home.command(&["call", "sample.echo", "hi"]);
-    let ran = crate::home::Ran::of(&command.env("TOOLWAY_OUTPUT", "human").output().unwrap());
-    assert_eq!(ran.ok(), "hi\n");
+    let ran = |words: &[&str], format: Option<&str>| {
+        let mut command = home.command(words);
+        command.env_remove("TOOLWAY_OUTPUT").envs(format.map(|format| ("TOOLWAY_OUTPUT", format)));
+        crate::home::Ran::of(&command.output().unwrap())
+    };
+    let words = ["call", "sample.echo", "hi"];
+    assert_eq!(ran(&words, None).ok(), "hi\n");
+    assert_eq!(ran(&words, Some("text")).ok(), "hi\n");
+    assert_eq!(ran(&words, Some("json")).json()["content"][0]["text"], "hi");
+    let failed = ran(&["call", "sample.echo", "txt=hi"], None);
+    assert_eq!((failed.code, failed.talk.lines().next()), (2, Some("toolway: tool `echo`: unknown argument `txt`; did you mean `text`?")));
+    ran(&["call", "sample.echo", "txt=hi"], Some("json")).failed(2, "arguments");
 }
 
 #[test]
