@@ -95,6 +95,11 @@ impl CompletionData<'_> {
         self.config.servers.keys().map(ToString::to_string).collect()
     }
 
+    /// Whether a positional argument names a server; not if an option does.
+    fn is_server(&self, word: &str) -> bool {
+        self.line.server.is_none() && !self.line.ad_hoc && self.config.find(word).is_some()
+    }
+
     /// The cached tools of a server that its entry does not exclude.
     fn tools(&self, server: &str) -> Vec<Tool> {
         let Some(entry) = self.config.find(server) else { return Vec::new() };
@@ -125,6 +130,10 @@ fn words_of(command: &Command, current: &str, known: &CompletionData<'_>) -> Vec
     let mut found = if line.positionals.is_empty() { subcommands(command) } else { Vec::new() };
     match (line.commands[0].as_str(), line.positionals.first()) {
         ("call", None) => found.extend(selectors(current, known)),
+        ("call", Some(server)) if known.is_server(server) => match line.positionals.get(1) {
+            None => found.extend(known.tools(server).iter().filter_map(|tool| safe(&tool.name))),
+            Some(tool) => found.extend(known.selected(&format!("{server}.{tool}")).iter().flat_map(arguments)),
+        },
         ("call", Some(selector)) => found.extend(known.selected(selector).iter().flat_map(arguments)),
         ("tools", _) if line.commands.get(1).is_some_and(|inner| inner == "lint") => found.extend(known.servers()),
         ("tools", tool_of) if line.position() == 1 => {

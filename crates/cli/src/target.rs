@@ -8,8 +8,8 @@ use toolway_config::{
     server::{Need, Standing, Timeouts, Transport, auth::Auth},
 };
 use toolway_host::{
-    catalog::{Listing, Origin},
-    connection::{Program, ServerAddress, WantedServer, Way},
+    catalog::{ItemKind, Listing, Origin},
+    connection::{Program, ServerAddress, WantedServer, Way, installer::INSTALL},
 };
 use url::Url;
 
@@ -92,22 +92,59 @@ impl App {
         Ok((config.servers.values().map(|server| self.configured(config, server)).collect(), unused))
     }
 
-    /// The server and the thing that `<server>.<thing>` or `<server>__<thing>` means, or only `<thing>` where an
-    /// option names the server.
-    pub(crate) fn selected(&self, selector: &str, output: &mut Output) -> Result<SelectedItem, Report> {
+    /// Joins `<server> <item>` at the beginning of the arguments to `<server>.<item>`, so that a command accepts both.
+    /// An argument such as `name=value` is not an item.
+    pub(crate) fn join_address(&self, words: &mut Vec<String>) {
+        let [server, item, ..] = words.as_slice() else { return };
+        if !self.reach.names_no_server() || split(server).is_some() || !is_item(item) {
+            return;
+        }
+        if let Some(name) = self.known_server(server) {
+            words.splice(..2, [format!("{name}.{item}")]);
+        }
+    }
+
+    /// Splits `<server>.<item>` or `<server>__<item>` at the beginning of the arguments into two, so that a command
+    /// accepts both. Other words, such as a URI or the label of a server, stay as they are.
+    pub(crate) fn split_address(&self, words: &mut Vec<String>) {
+        let Some((server, item)) = words.first().and_then(|word| split(word)) else { return };
+        if !self.reach.names_no_server() || self.known_server(&words[0]).is_some() {
+            return;
+        }
+        if let Some(name) = self.known_server(server) {
+            words.splice(..1, [name.to_string(), item.to_owned()]);
+        }
+    }
+
+    /// The name of a server of the configuration, accepted or not.
+    fn known_server(&self, word: &str) -> Option<ServerName> {
+        let loaded = self.load().ok()?;
+        let proposed = || loading::proposal_of(&loaded, word).map(|proposal| &proposal.server);
+        loaded.config.find(word).or_else(proposed).map(|server| server.name.clone())
+    }
+
+    /// The server and the item that `<server>.<item>` or `<server>__<item>` means, or only `<item>` where an option
+    /// names the server.
+    pub(crate) fn selected(
+        &self,
+        selector: &str,
+        kind: ItemKind,
+        output: &mut Output,
+    ) -> Result<SelectedItem, Report> {
         let whole = selector.to_owned();
         if let Some(target) = self.target_by_option(output)? {
             return Ok(SelectedItem { target, name: whole.clone(), selector: whole });
         }
         let config = self.config_for(split(selector).map(|(server, _)| server), output)?;
         let Some((server, name)) = split(selector) else {
-            return Ok(SelectedItem { target: self.owner(&config, selector)?, name: whole.clone(), selector: whole });
+            let target = self.owner(&config, selector, kind)?;
+            return Ok(SelectedItem { target, name: whole.clone(), selector: whole });
         };
         Ok(SelectedItem { target: self.named(&config, server)?, name: name.to_owned(), selector: whole })
     }
 
     /// The only server with an item of this name in its cached listing, if the naming policy allows names without a server.
-    fn owner(&self, config: &Config, name: &str) -> Result<Target, Report> {
+    fn owner(&self, config: &Config, name: &str, kind: ItemKind) -> Result<Target, Report> {
         let has = |entry: &&ServerConfig| {
             let listing = listing_cache::lookup(&self.paths, config, entry);
             let tool = |listing: &Listing| listing.tools.iter().any(|tool| tool.item.name == name);
@@ -119,9 +156,10 @@ impl App {
         match owners.as_slice() {
             [owner] if config.settings.prefix.value != Prefix::Always => Ok(self.configured(config, owner)),
             [] if config.find(name).is_some() => {
-                let message = format!("`{name}` is a server, not a tool; use `{name}.<tool>`");
-                let hint = format!("list its tools with `toolway tools {name}`");
-                Err(Report::usage("unknown_tool", message).hint(hint))
+                let message = format!("`{name}` is a server, not a {kind}; use `{name}.<{kind}>` or `{name} <{kind}>`");
+                let hint = format!("list its {kind}s with `toolway {kind}s {name}`");
+                let code = if kind == ItemKind::Prompt { "unknown_prompt" } else { "unknown_tool" };
+                Err(Report::usage(code, message).hint(hint))
             }
             [] => {
                 let message = format!("`{name}` does not name a server; use `<server>.{name}`");
@@ -211,6 +249,9 @@ impl App {
         let name =
             ServerName::from_label(AD_HOC_NAME).map_err(|error| Report::usage("arguments", error.to_string()))?;
         let mut server = WantedServer::new(name, Way::Address(address));
+        if server.installer().is_some() {
+            (server.connect, server.clocks.handshake) = (INSTALL, INSTALL);
+        }
         let clocks = Timeouts::default().effective(settings.request_timeout.value);
         server.clocks.call = toolway_wire::exchange::ExchangeTimeouts { idle: clocks.idle, total: Some(clocks.total) };
         "the command line".clone_into(&mut server.source);
@@ -271,6 +312,17 @@ impl Target {
         }
     }
 
+    /// What is said while the server may be installing; `None` if its command is the server itself.
+    pub(crate) fn install_note(&self) -> Option<String> {
+        let installer = self.server.installer()?;
+        let minutes = self.server.connect.as_secs().div_ceil(60);
+        Some(format!(
+            "toolway: waiting for server `{}`: `{installer}` may install it on the first start; waiting up to {minutes} min, \
+             Ctrl-C stops",
+            self.server.label
+        ))
+    }
+
     /// Whether its entry makes it required.
     pub(crate) fn is_required(&self) -> bool {
         self.server.need == Need::Required
@@ -301,6 +353,13 @@ pub(crate) fn split(selector: &str) -> Option<(&str, &str)> {
     (!server.is_empty() && !thing.is_empty()).then_some((server, thing))
 }
 
+/// Whether a word after the name of a server can name an item; `name=value`, `name:=json`, a JSON object and `-` are
+/// arguments.
+fn is_item(word: &str) -> bool {
+    let name = word.split('(').next().unwrap_or_default();
+    !word.starts_with(['{', '-']) && !name.contains('=')
+}
+
 /// Whether a server uses a sign-in on demand.
 fn signs_in(entry: &ServerConfig) -> bool {
     match &entry.transport {
@@ -321,13 +380,21 @@ pub(crate) fn entry<'a>(config: &'a Config, name: &str) -> Result<&'a ServerConf
 }
 
 fn no_server(config: &Config) -> Report {
-    known_servers(Report::usage("unknown_server", "no server given; name one, or use --stdio or --url"), config)
+    let message = if config.servers.is_empty() {
+        "no server is configured"
+    } else {
+        "no server given; name one, or use --stdio or --url"
+    };
+    known_servers(Report::usage("unknown_server", message), config)
 }
 
 fn known_servers(report: Report, config: &Config) -> Report {
     let names: Vec<&str> = config.servers.keys().map(|name| name.as_str()).collect();
     if names.is_empty() {
-        return report.hint("no server is configured; add one with `toolway servers add`, or use --stdio or --url");
+        return report.hint(
+            "add a server with `toolway servers add`, copy those of another application with `toolway import`, or use \
+             --stdio or --url",
+        );
     }
     report.hint(format!("configured servers: {}", names.join(", ")))
 }

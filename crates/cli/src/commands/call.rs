@@ -29,7 +29,6 @@ use crate::{
     save,
     schema::{self, Schema},
     single_server_host::SingleServerHost,
-    target::SelectedItem,
 };
 
 /// Call one tool and print its result
@@ -39,7 +38,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CallArgs {
-    /// `<server>.<tool>` or `<server>__<tool>`, or `<tool>` if an option gives the server
+    /// `<server>.<tool>`, `<server>__<tool>` or `<server> <tool>`, or `<tool>` if an option gives the server
     ///
     /// The arguments can follow in parentheses, as in code: `'files.read_file(path: "notes.txt")'`. Values are then JSON;
     /// strings may also be in single quotes.
@@ -52,6 +51,10 @@ pub(crate) struct CallArgs {
     /// assigned to the arguments in schema order. A repeated name makes a list. `-` reads one JSON object from standard input.
     #[arg(value_name = "ARGUMENT", allow_negative_numbers = true)]
     arguments: Vec<String>,
+
+    /// All arguments as one JSON object, like `{…}` after the tool
+    #[arg(long, value_name = "JSON", conflicts_with = "arguments")]
+    args: Option<String>,
 
     /// Print the exact request instead of sending it
     ///
@@ -70,6 +73,7 @@ const CHECK: Duration = Duration::from_secs(2);
 const EXAMPLES: &str = "\
 Examples:
   toolway call files.read_file path=notes.txt
+  toolway call files read_file --args '{\"path\":\"notes.txt\"}'
   toolway call files.edit_file path=notes.txt edits:='[{\"oldText\":\"a\",\"newText\":\"b\"}]' --dry-run
   toolway call --stdio 'toolway sample' add 2 3
   toolway call --stdio 'toolway sample' 'add(a: 2, b: 3)'
@@ -77,21 +81,25 @@ Examples:
   echo '{\"a\":2,\"b\":3}' | toolway call --stdio 'toolway sample' add -";
 
 pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let form = CallForm::of(&args.tool);
-    if form.is_some() && !args.arguments.is_empty() {
+    let mut words: Vec<String> = std::iter::once(&args.tool).chain(&args.arguments).cloned().collect();
+    app.join_address(&mut words);
+    let tool = words.remove(0);
+    words.extend(args.args.clone());
+    let form = CallForm::of(&tool);
+    if form.is_some() && !words.is_empty() {
         let message = "give arguments in parentheses or after the tool, not both";
         return Err(Report::usage("arguments", message));
     }
-    let selected = app.selected(form.map_or(args.tool.as_str(), |form| form.tool), output)?;
+    let selected = app.selected(form.map_or(tool.as_str(), |form| form.tool), ItemKind::Tool, output)?;
     let meant = Target::ToolOf(selected.target.origin(&selected.name));
     app.refuse_excluded(&selected.target, ItemKind::Tool, meant).await?;
-    let stdin = app.stdin(arguments::uses_stdin(&args.arguments)).await?;
+    let stdin = app.stdin(arguments::uses_stdin(&words)).await?;
     app.with_server(selected.target.clone(), Lists::Only(ItemKind::Tool), output, async |single, output| {
         let catalog = single.catalog(ItemKind::Tool, output)?;
-        let entry = find(&catalog, single, &selected)?;
+        let entry = find(&catalog, single, &selected.name, &selected.selector)?;
         let read = |schema: &Schema| match &form {
             Some(form) => arguments::read_form(form, schema),
-            None => arguments::read(&args.arguments, schema, &stdin),
+            None => arguments::read(&words, schema, &stdin),
         };
         let arguments = arguments_of(&entry.item, read, app, output).await?;
         let request = CallRequest {
@@ -109,13 +117,18 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
 }
 
 /// Finds the selected tool by the server's own name or by its public name.
-fn find<'a>(catalog: &'a Catalog, single: &SingleServerHost, selected: &SelectedItem) -> Result<&'a ToolEntry, Report> {
-    let public = selected.selector.parse().ok();
+pub(super) fn find<'a>(
+    catalog: &'a Catalog,
+    single: &SingleServerHost,
+    name: &str,
+    selector: &str,
+) -> Result<&'a ToolEntry, Report> {
+    let public = selector.parse().ok();
     let is_ours = |entry: &&ToolEntry| entry.origin.server == *single.name();
     let by_public = || public.as_ref().and_then(|name| catalog.find_tool(name)).filter(is_ours);
-    match catalog.tool_at(single.name(), &selected.name).or_else(by_public) {
+    match catalog.tool_at(single.name(), name).or_else(by_public) {
         Some(entry) => Ok(entry),
-        None => Err(tools::unknown(catalog.tools_of(single.name()), &selected.name)),
+        None => Err(tools::unknown(catalog.tools_of(single.name()), name)),
     }
 }
 

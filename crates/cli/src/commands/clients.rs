@@ -1,16 +1,20 @@
 //! `toolway clients`: manages the keys of gateway clients.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, SystemTime},
+};
 
 use clap::Subcommand;
 use serde_json::json;
-use toolway_config::{ServerName, parse_duration};
+use toolway_config::{Loaded, ServerName, parse_duration};
 use toolway_gateway::{
     access::{KeyError, KeyFile, KnownClient},
     control::ControlRequest,
 };
 use toolway_wire::json::Raw;
 
+use super::servers;
 use crate::{
     app::App,
     exit_code::ExitCode,
@@ -28,6 +32,11 @@ pub(crate) struct ClientsArgs {
     #[command(subcommand)]
     command: ClientsCommand,
 }
+
+/// Name of the embedded server.
+const SAMPLE: &str = "sample";
+/// Seconds in an hour.
+const HOUR: u64 = 60 * 60;
 
 #[derive(Debug, Subcommand)]
 enum ClientsCommand {
@@ -77,7 +86,8 @@ async fn add(
     app: &App,
     output: &mut Output,
 ) -> Result<ExitCode, Report> {
-    let servers = servers.iter().map(|name| server(name)).collect::<Result<BTreeSet<_>, _>>()?;
+    let loaded = app.load()?;
+    let servers = servers.iter().map(|name| server(name, &loaded)).collect::<Result<BTreeSet<_>, _>>()?;
     let key = file.add(name, expires, (!servers.is_empty()).then_some(servers))?;
     let gateways = GatewayKeys::ask(app, file, name).await?;
     if matches!(output.format, Format::Human | Format::Raw) {
@@ -160,8 +170,12 @@ impl GatewayKeys {
     }
 }
 
-fn server(name: &str) -> Result<ServerName, Report> {
-    ServerName::from_label(name).map_err(|error| Report::usage("unknown_server", error.to_string()))
+/// A server that the gateway serves; without any configured one it serves the embedded sample server.
+fn server(name: &str, loaded: &Loaded) -> Result<ServerName, Report> {
+    if loaded.config.servers.is_empty() && name == SAMPLE {
+        return name.parse().map_err(|_| Report::usage("unknown_server", "invalid server name"));
+    }
+    servers::find(loaded, name).map(|server| server.name.clone())
 }
 
 fn list(file: &KeyFile, output: &mut Output) -> Result<ExitCode, Report> {
@@ -184,10 +198,26 @@ fn list(file: &KeyFile, output: &mut Output) -> Result<ExitCode, Report> {
     }
     for client in &clients {
         let servers = client.servers.as_ref().map(|servers| servers.iter().cloned().collect::<Vec<_>>().join(", "));
-        let over = if client.is_expired() { "  (expired)" } else { "" };
-        output.line(&format!("{:<24} {}{over}", client.name, servers.as_deref().unwrap_or("all servers")));
+        output.line(&format!(
+            "{:<24} {}{}",
+            client.name,
+            servers.as_deref().unwrap_or("all servers"),
+            expiry(client, SystemTime::now())
+        ));
     }
     Ok(ExitCode::Ok)
+}
+
+/// When the key expires, rounded up; empty if it does not.
+fn expiry(client: &KnownClient, now: SystemTime) -> String {
+    let Some(expires) = client.expires else { return String::new() };
+    let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    match expires.saturating_sub(now) {
+        0 => "  (expired)".to_owned(),
+        left if left <= 2 * HOUR => format!("  (expires in {} min)", left.div_ceil(60)),
+        left if left <= 48 * HOUR => format!("  (expires in {} h)", left.div_ceil(HOUR)),
+        left => format!("  (expires in {} days)", left.div_ceil(24 * HOUR)),
+    }
 }
 
 /// Parses days (`30d`) or a duration as in the configuration.

@@ -17,6 +17,7 @@ use crate::{
 /// Ask a server to complete an argument of a prompt or a resource template
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[command(override_usage = "toolway complete [OPTIONS] [SERVER] --prompt <NAME> <NAME=PREFIX> [NAME=VALUE]...\n       toolway complete [OPTIONS] [SERVER] --template <URI> <NAME=PREFIX> [NAME=VALUE]...")]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["prompt", "template"]))]
 pub(crate) struct CompleteArgs {
     /// The prompt whose argument to complete
@@ -28,7 +29,7 @@ pub(crate) struct CompleteArgs {
     template: Option<String>,
 
     /// The server (omit with --stdio or --url), then `name=prefix`, and values of other arguments
-    #[arg(value_name = "SERVER] <NAME=PREFIX", num_args = 1.., required = true)]
+    #[arg(value_name = "SERVER_AND_ARGUMENTS", num_args = 1.., required = true)]
     words: Vec<String>,
 }
 

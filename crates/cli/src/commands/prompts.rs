@@ -24,7 +24,6 @@ use crate::{
     schema,
     single_server_host::SingleServerHost,
     suggestion,
-    target::SelectedItem,
 };
 
 /// List and get prompts of one server or of all
@@ -32,7 +31,7 @@ use crate::{
 /// Without a server, lists the prompts of all configured servers by their public names, `<server>__<prompt>`, which `get`
 /// accepts.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, override_usage = USAGE)]
 pub(crate) struct PromptsArgs {
     #[command(subcommand)]
     command: Option<PromptsCommand>,
@@ -44,6 +43,7 @@ pub(crate) struct PromptsArgs {
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum PromptsCommand {
     /// List the prompts
+    #[command(override_usage = "toolway prompts list [OPTIONS] [SERVER] [PROMPT]")]
     List(PromptListArgs),
     /// Get one prompt with its arguments filled in
     Get(GetArgs),
@@ -51,13 +51,14 @@ pub(crate) enum PromptsCommand {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PromptListArgs {
-    /// The server [default: all configured servers]; omit with --stdio or --url
-    server: Option<String>,
+    /// The server [default: all configured servers] and a prompt to show alone; omit the server with --stdio or --url
+    #[arg(value_name = "SERVER] [PROMPT", num_args = 0..=2)]
+    words: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GetArgs {
-    /// `<server>.<prompt>`, or `<prompt>` if an option gives the server
+    /// `<server>.<prompt>`, `<server>__<prompt>` or `<server> <prompt>`, or `<prompt>` if an option gives the server
     prompt: String,
 
     /// `name=value`, `name=@file`, or a value for the next argument
@@ -65,10 +66,13 @@ pub(crate) struct GetArgs {
     arguments: Vec<String>,
 }
 
+const USAGE: &str = "toolway prompts [OPTIONS] [SERVER] [PROMPT]\n       toolway prompts <COMMAND>";
+
 const EXAMPLES: &str = "\
 Examples:
   toolway prompts                              Prompts of all servers
   toolway prompts files
+  toolway prompts get files.review path=src/lib.rs
   toolway prompts get --stdio 'toolway sample' introduce name=Ada";
 
 pub(crate) async fn run(args: &PromptsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
@@ -80,7 +84,9 @@ pub(crate) async fn run(args: &PromptsArgs, app: &App, output: &mut Output) -> R
 }
 
 async fn list(args: &PromptListArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let mut words: Vec<String> = args.server.iter().cloned().collect();
+    let mut words = args.words.clone();
+    app.split_address(&mut words);
+    let selector = args.words.first().cloned().unwrap_or_default();
     if words.is_empty() && app.reach.names_no_server() {
         return app
             .list_all(ItemKind::Prompt, output, |hosts, output| {
@@ -93,12 +99,16 @@ async fn list(args: &PromptListArgs, app: &App, output: &mut Output) -> Result<E
             .await;
     }
     let target = app.target(&mut words, output)?;
-    if !words.is_empty() {
-        return Err(Report::usage("arguments", "the server is given twice; use `prompts get` to get a prompt"));
+    if 1 < words.len() {
+        return Err(Report::usage("arguments", "too many arguments; use `prompts get` to fill in a prompt"));
     }
     app.with_server(target, Lists::Only(ItemKind::Prompt), output, async |single, output| {
         let catalog = single.catalog(ItemKind::Prompt, output)?;
-        show_list(&catalog.prompts_of(single.name()).iter().map(ListedPrompt::own).collect::<Vec<_>>(), output);
+        let shown = match words.first() {
+            Some(name) => std::slice::from_ref(find(&catalog, single, name, &selector)?),
+            None => catalog.prompts_of(single.name()),
+        };
+        show_list(&shown.iter().map(ListedPrompt::own).collect::<Vec<_>>(), output);
         Ok(ExitCode::Ok)
     })
     .await
@@ -142,14 +152,16 @@ fn show_list(prompts: &[ListedPrompt<'_>], output: &mut Output) {
 }
 
 async fn get(args: &GetArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let selected = app.selected(&args.prompt, output)?;
+    let mut words: Vec<String> = std::iter::once(&args.prompt).chain(&args.arguments).cloned().collect();
+    app.join_address(&mut words);
+    let selected = app.selected(&words.remove(0), ItemKind::Prompt, output)?;
     let meant = Target::PromptOf(selected.target.origin(&selected.name));
     app.refuse_excluded(&selected.target, ItemKind::Prompt, meant).await?;
-    let stdin = app.stdin(arguments::uses_stdin(&args.arguments)).await?;
+    let stdin = app.stdin(arguments::uses_stdin(&words)).await?;
     app.with_server(selected.target.clone(), Lists::Only(ItemKind::Prompt), output, async |single, output| {
         let catalog = single.catalog(ItemKind::Prompt, output)?;
-        let entry = find(&catalog, single, &selected)?;
-        let arguments = arguments_of(&entry.item, &args.arguments, &stdin)?;
+        let entry = find(&catalog, single, &selected.name, &selected.selector)?;
+        let arguments = arguments_of(&entry.item, &words, &stdin)?;
         let request = single.request(app, Target::PromptOf(entry.origin.clone()), Some(arguments));
         show(&single.call(app, request, "prompts/get", output).await?, output);
         Ok(ExitCode::Ok)
@@ -161,10 +173,10 @@ async fn get(args: &GetArgs, app: &App, output: &mut Output) -> Result<ExitCode,
 fn find<'a>(
     catalog: &'a Catalog,
     single: &SingleServerHost,
-    selected: &SelectedItem,
+    name: &str,
+    selector: &str,
 ) -> Result<&'a PromptEntry, Report> {
-    let name = &selected.name;
-    let public = selected.selector.parse().ok();
+    let public = selector.parse().ok();
     let is_ours = |entry: &&PromptEntry| entry.origin.server == *single.name();
     let by_public = || public.as_ref().and_then(|name| catalog.find_prompt(name)).filter(is_ours);
     catalog.prompt_at(single.name(), name).or_else(by_public).ok_or_else(|| {

@@ -47,6 +47,7 @@ pub(crate) enum ResourcesCommand {
     /// List the resource templates
     Templates(ResourceListArgs),
     /// Read one resource
+    #[command(override_usage = "toolway resources read [OPTIONS] [SERVER] <URI>")]
     Read(ReadArgs),
 }
 
@@ -58,8 +59,8 @@ pub(crate) struct ResourceListArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReadArgs {
-    /// The server (omit with --stdio or --url) and the resource's URI
-    #[arg(value_name = "SERVER] <URI", num_args = 1..=2, required = true)]
+    /// `<server> <URI>` or `<server>.<URI>`, or `<URI>` if an option gives the server
+    #[arg(value_name = "SERVER_AND_URI", num_args = 1..=2, required = true)]
     words: Vec<String>,
 
     /// Write the content to this directory or file
@@ -154,6 +155,7 @@ fn show_all<T: ListedResource>(hosts: &MultiServerHost, output: &mut Output) {
 
 async fn read(args: &ReadArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let mut words = args.words.clone();
+    app.split_address(&mut words);
     let target = app.target(&mut words, output)?;
     let [uri] = words.as_slice() else {
         return Err(Report::usage("arguments", "give the server and one URI"));

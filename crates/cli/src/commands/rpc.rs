@@ -15,10 +15,10 @@ use crate::{
 ///
 /// The parameters are sent as given. Protocol version, capabilities and progress tokens are added where the protocol needs them.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "toolway rpc [OPTIONS] [SERVER] <METHOD> [PARAMS]")]
 pub(crate) struct RpcArgs {
     /// The server (omit with --stdio or --url), the method, and its parameters as JSON or `-` for standard input
-    #[arg(value_name = "SERVER] <METHOD> [PARAMS", num_args = 1..=3, required = true)]
+    #[arg(value_name = "SERVER_METHOD_PARAMS", num_args = 1..=3, required = true)]
     words: Vec<String>,
 
     /// Print the exact request instead of sending it

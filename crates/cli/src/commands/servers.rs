@@ -75,7 +75,7 @@ pub(crate) async fn run(args: &ServersArgs, app: &App, output: &mut Output) -> R
 }
 
 /// The server of this name, including those not accepted.
-fn find<'a>(loaded: &'a Loaded, wanted: &str) -> Result<&'a ServerConfig, Report> {
+pub(crate) fn find<'a>(loaded: &'a Loaded, wanted: &str) -> Result<&'a ServerConfig, Report> {
     let waiting = || loading::proposal_of(loaded, wanted).map(|proposal| &proposal.server);
     loaded.config.find(wanted).or_else(waiting).ok_or_else(|| {
         if let Some(gap) = loading::gap(&loaded.config, wanted) {

@@ -9,6 +9,7 @@ use toolway_host::{
 };
 use toolway_wire::{json::Raw, message::item::Tool};
 
+use super::call;
 use crate::{
     app::App,
     exit_code::ExitCode,
@@ -26,7 +27,7 @@ use crate::{
 /// are reported on standard error; their cached listing, if any, is shown and marked. --timeout waits that long for all.
 /// Tools of several servers have public names, `<server>__<tool>`, which `call` accepts.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, override_usage = USAGE)]
 pub(crate) struct ToolsArgs {
     #[command(subcommand)]
     command: Option<ToolsCommand>,
@@ -51,6 +52,8 @@ pub(crate) struct ListArgs {
     search: Option<String>,
 }
 
+const USAGE: &str = "toolway tools [OPTIONS] [SERVER] [TOOL]\n       toolway tools <COMMAND>";
+
 /// Most results of a search.
 const FOUND: usize = 20;
 
@@ -59,7 +62,7 @@ Examples:
   toolway tools                                All tools of all servers
   toolway tools --search 'read a file'         Matching tools, best match first
   toolway tools files                          Signatures, one per line
-  toolway tools files read_file                One tool in full, with its schema
+  toolway tools files read_file                One tool in full, with its schema; also `files.read_file`
   toolway tools --stdio 'toolway sample'       A server that is not configured
   toolway tools lint --provider openai         What a model provider would reject
   toolway tools files -o json | jq '.tools[].name'";
@@ -68,17 +71,19 @@ pub(crate) async fn run(args: &ToolsArgs, app: &App, output: &mut Output) -> Res
     if let Some(ToolsCommand::Lint(args)) = &args.command {
         return lint::run(args, app, output).await;
     }
-    let mut words = args.list.words.clone();
+    let (mut words, selector) = (args.list.words.clone(), args.list.words.first().cloned().unwrap_or_default());
+    app.split_address(&mut words);
     if words.is_empty() && app.reach.names_no_server() {
         return all(args.list.search.as_deref(), app, output).await;
     }
     let target = app.target(&mut words, output)?;
-    of_server(target, &words, args.list.search.as_deref(), app, output).await
+    of_server(target, &words, &selector, args.list.search.as_deref(), app, output).await
 }
 
 async fn of_server(
     target: Target,
     words: &[String],
+    selector: &str,
     search: Option<&str>,
     app: &App,
     output: &mut Output,
@@ -95,7 +100,7 @@ async fn of_server(
                 let found = found(&catalog, search);
                 list(&found.into_iter().map(ListedTool::own).collect::<Vec<_>>(), output);
             }
-            ([name], None) => one(find(entries, name)?, output),
+            ([name], None) => one(&call::find(&catalog, single, name, selector)?.item, output),
             _ => return Err(Report::usage("arguments", "a tool name and --search cannot be combined")),
         }
         Ok(ExitCode::Ok)
@@ -147,11 +152,6 @@ impl<'a> ListedTool<'a> {
             None => self.tool.raw.clone(),
         }
     }
-}
-
-/// The tool of this name; an unknown name fails with a suggestion.
-fn find<'a>(tools: &'a [ToolEntry], name: &str) -> Result<&'a Tool, Report> {
-    tools.iter().find(|tool| tool.item.name == name).map(|tool| &*tool.item).ok_or_else(|| unknown(tools, name))
 }
 
 /// The report of an unknown tool.

@@ -314,3 +314,43 @@ fn session_is_closed_after_a_usage_error_too() {
     let requests = requests.lock().unwrap();
     assert_eq!(requests.last().map(String::as_str), Some("DELETE /mcp HTTP/1.1"), "{requests:?}");
 }
+
+#[test]
+fn item_is_addressed_in_one_word_or_two_by_every_command() {
+    let home = Home::with_sample();
+    let says = |words: &[&str], text: &str| {
+        let ran = home.run(&[words, &["-o", "human"]].concat());
+        assert!(ran.ok().contains(text), "{words:?}: {ran:?}");
+    };
+    says(&["call", "sample", "echo", "text=hello"], "hello");
+    says(&["call", "Old Sample", "echo", "hello"], "hello");
+    says(&["call", "sample", "echo(text: \"hello\")"], "hello");
+    says(&["call", "sample", "echo", "--args", r#"{"text":"hello"}"#], "hello");
+    says(&["call", "sample.echo", "--args", r#"{"text":"hello"}"#], "hello");
+    for words in [&["tools", "sample", "echo"][..], &["tools", "sample.echo"], &["tools", "sample__echo"]] {
+        says(words, "echo(text: string)");
+    }
+    for words in [&["prompts", "sample", "introduce"][..], &["prompts", "sample.introduce"]] {
+        says(words, "introduce(name)");
+    }
+    for words in [&["prompts", "get", "sample", "introduce", "name=Ada"][..], &["prompts", "get", "sample.introduce", "Ada"]]
+    {
+        says(words, "Introduce Ada");
+    }
+    for words in [&["resources", "read", "sample", "memo://today"][..], &["resources", "read", "sample.memo://today"]] {
+        says(words, "Buy bread.");
+    }
+    let error = home.run(&["prompts", "get", "sample"]).failed(2, "unknown_prompt");
+    assert_eq!(error["message"], "`sample` is a server, not a prompt; use `sample.<prompt>` or `sample <prompt>`");
+    assert_eq!(error["hint"], "list its prompts with `toolway prompts sample`");
+    home.run(&["call", "sample", "text=hello"]).failed(2, "unknown_tool");
+}
+
+#[test]
+fn program_with_arguments_in_command_is_explained() {
+    let home = Home::new();
+    home.configure(r#"{"mcpServers":{"it":{"command":"toolway sample"}}}"#);
+    let error = home.run(&["tools", "it"]).failed(4, "unreachable");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.ends_with("`command` is the program alone, its arguments belong in `args`"), "{message}");
+}

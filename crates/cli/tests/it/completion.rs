@@ -33,6 +33,8 @@ fn tools_and_arguments_are_completed_from_the_cache() {
     assert_eq!(candidates(&home, "call sample.count "), ["pause=", "to="]);
     assert_eq!(candidates(&home, "call sample.add a=1 b"), ["b="]);
     assert_eq!(candidates(&home, "tools sample w"), ["write_memo"]);
+    assert_eq!(candidates(&home, "call sample e"), ["echo"]);
+    assert_eq!(candidates(&home, "call sample count "), ["pause=", "to="]);
 }
 
 #[test]

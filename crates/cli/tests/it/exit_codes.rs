@@ -189,3 +189,22 @@ fn interrupt_cancels_the_call_at_the_server() {
         thread::sleep(Duration::from_millis(5));
     }
 }
+
+#[test]
+fn internal_commands_are_not_suggested() {
+    let home = Home::new();
+    let ran = home.run(&["compl"]);
+    assert!(ran.talk.contains("'completions'") && !ran.talk.contains("__complete"), "{ran:?}");
+    let help = home.run(&["rpc", "--help"]);
+    assert!(help.ok().contains("Usage: toolway rpc [OPTIONS] [SERVER] <METHOD> [PARAMS]\n"), "{help:?}");
+}
+
+#[test]
+fn commands_about_all_servers_say_that_none_is_configured() {
+    let home = Home::new();
+    for words in [&["doctor"][..], &["status"], &["tools"]] {
+        let error = home.run(words).failed(2, "unknown_server");
+        assert_eq!(error["message"], "no server is configured", "{words:?}");
+        assert!(error["hint"].as_str().unwrap().contains("toolway servers add"), "{error}");
+    }
+}

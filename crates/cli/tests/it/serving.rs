@@ -293,3 +293,15 @@ fn revoking_fails_if_a_running_gateway_does_not_confirm_it() {
     assert!(error["message"].as_str().unwrap().ends_with(": cannot read the client keys"), "{error}");
     gateway.join().unwrap();
 }
+
+#[test]
+fn keys_are_listed_with_their_expiry_and_only_for_known_servers() {
+    let home = Home::with_sample();
+    let error = home.run(&["clients", "add", "guest", "--servers", "samplee"]).failed(2, "unknown_server");
+    assert_eq!(error["message"], "unknown server `samplee`; did you mean `sample`?");
+    home.run(&["clients", "add", "guest", "--servers", "sample", "--expires", "12h"]).ok();
+    home.run(&["clients", "add", "month", "--expires", "30d"]).ok();
+    let listed = home.run(&["clients", "list", "-o", "human"]);
+    let expected = "guest                    sample  (expires in 12 h)\nmonth                    all servers  (expires in 30 days)\n";
+    assert_eq!(listed.ok(), expected);
+}
