@@ -246,3 +246,23 @@ fn names_are_completed() {
     assert_eq!(complete("config s"), ["show", "schema"]);
     assert_eq!(complete("servers add x --pro"), ["--project", "--profile"]);
 }
+
+#[test]
+fn current_folder_is_stored_for_a_relative_path() {
+    let home = Home::new();
+    let folder = home.folder("work").canonicalize().unwrap();
+    let add = |name: &str, words: &[&str]| {
+        let ran = run_in(&home, "work", &[&["servers", "add", name, "-o", "human", "--"], words].concat());
+        ran.ok();
+        ran
+    };
+    let ran = add("here", &["sh", "-c", "echo \"runs in $(pwd)\" >&2; exit 3", "."]);
+    assert!(ran.out.contains(&format!("  cwd = {:?}\n", folder.display().to_string())), "{ran:?}");
+    assert!(ran.talk.starts_with("toolway: `.` is relative to the current folder, so the server will run in "), "{ran:?}");
+    let error = home.run(&["ping", "here"]).failed(4, "ended")["message"].to_string();
+    assert!(error.contains(&format!("runs in {}", folder.display())), "{error}");
+    let ran = add("memory", &["npx", "-y", "server-memory"]);
+    assert!(!ran.out.contains("cwd") && ran.talk.is_empty(), "{ran:?}");
+    let ran = run_in(&home, "work", &["servers", "add", "notes", "-o", "human", "--cwd", "/tmp", "--", "server", "."]);
+    assert!(ran.ok().contains("  cwd = \"/tmp\"\n") && ran.talk.is_empty(), "{ran:?}");
+}

@@ -10,14 +10,15 @@ use toolway_config::{
 
 use super::{
     apply_edit::{PendingEdit, lock, own_file, project_file},
-    entry::{self, KeyArgs, wrong},
+    entry::{self, KeyArgs, Members, wrong},
     find,
 };
 use crate::{app::App, exit_code::ExitCode, loading, output::Output, report::Report};
 
 /// Add a server
 ///
-/// Writes to your user file, or with --project to the project file. Values are written as given, so `${NAME}` stays a
+/// Writes to your user file, or with --project to the project file. If the command has a path relative to the current
+/// folder, such as `.`, the folder is stored as `cwd`. Values are written as given, so `${NAME}` stays a
 /// reference and keeps a secret out of the file; `--env NAME` alone means `NAME=${NAME}`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = ADD_EXAMPLES)]
@@ -107,7 +108,11 @@ enum Destination {
 }
 
 pub(super) fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let members = entry::members(&args.keys, app)?;
+    let mut members = entry::members(&args.keys, app)?;
+    // A server of a project file runs in the folder of the project.
+    if !args.project {
+        store_folder(&mut members, &args.keys, app, output)?;
+    }
     if !members.iter().any(|(key, _)| key == "command" || key == "url") {
         return Err(wrong("no transport given; use --stdio, --url, or a command after `--`"));
     }
@@ -130,7 +135,8 @@ pub(super) fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result<Exit
 }
 
 pub(super) fn update(args: &UpdateArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let given = entry::members(&args.keys, app)?;
+    let mut given = entry::members(&args.keys, app)?;
+    store_folder(&mut given, &args.keys, app, output)?;
     let mut changes = entry::replaced(&given);
     changes.extend(given);
     for key in &args.unset {
@@ -141,6 +147,20 @@ pub(super) fn update(args: &UpdateArgs, app: &App, output: &mut Output) -> Resul
         return Err(wrong("nothing to change; use --stdio, --url, --env, --header, --cwd, --era, --set or --unset"));
     }
     edit_existing(&args.name, "Changed", |name| Edit::Update { name, changes }, app, output)
+}
+
+/// Adds the current directory as `cwd` if the command has a path that is relative to it, and says so.
+fn store_folder(members: &mut Members, keys: &KeyArgs, app: &App, output: &mut Output) -> Result<(), Report> {
+    let Some(path) = entry::relative_path(keys, app).filter(|_| !members.iter().any(|(key, _)| key == "cwd")) else {
+        return Ok(());
+    };
+    let folder = entry::current_folder()?;
+    output.notice(&format!(
+        "toolway: `{path}` is relative to the current folder, so the server will run in {folder} (`cwd`); choose another with \
+         --cwd"
+    ));
+    members.push(("cwd".to_owned(), Some(NewValue::Text(folder))));
+    Ok(())
 }
 
 pub(super) fn remove(args: &RemoveArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {

@@ -1,6 +1,6 @@
 //! Converts the options of `add` and `update` to members of an entry.
 
-use std::path::Path;
+use std::path::{Component, Path};
 
 use serde_json::Value;
 use toolway_config::{Secret, edit::NewValue, schema};
@@ -59,6 +59,25 @@ pub(super) fn members(args: &KeyArgs, app: &App) -> Result<Members, Report> {
     Ok(members)
 }
 
+/// A word of the command that is a path relative to the current directory. The server would look for it in its own.
+pub(super) fn relative_path(args: &KeyArgs, app: &App) -> Option<String> {
+    let words = command_words(args, app).ok()?;
+    let is_relative = |word: &&String| {
+        let path = Path::new(word.as_str());
+        let named = matches!(path.components().next(), Some(Component::CurDir | Component::ParentDir));
+        named || path.is_relative() && !word.is_empty() && path.exists()
+    };
+    // The program itself is found in `PATH`, unless it is a path.
+    let (program, arguments) = words.split_first()?;
+    let program = Some(program).filter(|program| program.contains('/'));
+    program.into_iter().chain(arguments).find(is_relative).cloned()
+}
+
+/// The current directory as a value of `cwd`.
+pub(super) fn current_folder() -> Result<String, Report> {
+    absolute(Path::new(""))
+}
+
 /// The members that a new transport removes.
 pub(super) fn replaced(members: &Members) -> Members {
     let says = |key: &str| members.iter().any(|(known, value)| known == key && value.is_some());
@@ -86,12 +105,7 @@ pub(super) fn known_key(key: &str) -> Result<Value, Report> {
 }
 
 fn transport(args: &KeyArgs, app: &App) -> Result<Members, Report> {
-    let words = match (&app.reach.stdio, args.command.as_slice()) {
-        (None, []) => Vec::new(),
-        (None, words) => words.to_vec(),
-        (Some(command), []) => split(command)?,
-        (Some(_), _) => return Err(wrong("the command is given twice, with --stdio and after `--`")),
-    };
+    let words = command_words(args, app)?;
     match (words.split_first(), &app.reach.url) {
         (None, None) => Ok(Vec::new()),
         (None, Some(url)) => Ok(vec![("url".to_owned(), Some(NewValue::Text(url.expose().to_owned())))]),
@@ -101,6 +115,16 @@ fn transport(args: &KeyArgs, app: &App) -> Result<Members, Report> {
             let command = Some(NewValue::Text(program.clone()));
             Ok(vec![("command".to_owned(), command), ("args".to_owned(), arguments)])
         }
+    }
+}
+
+/// The command given with --stdio or after `--`.
+fn command_words(args: &KeyArgs, app: &App) -> Result<Vec<String>, Report> {
+    match (&app.reach.stdio, args.command.as_slice()) {
+        (None, []) => Ok(Vec::new()),
+        (None, words) => Ok(words.to_vec()),
+        (Some(command), []) => split(command),
+        (Some(_), _) => Err(wrong("the command is given twice, with --stdio and after `--`")),
     }
 }
 
@@ -121,7 +145,8 @@ fn set(setting: &str) -> Result<(String, Option<NewValue>), Report> {
 
 /// An absolute path, because the configuration file may be in another directory.
 fn absolute(folder: &Path) -> Result<String, Report> {
-    let path = std::path::absolute(folder).map_err(|error| wrong(format!("--cwd: {error}")))?;
+    let path = if folder.as_os_str().is_empty() { std::env::current_dir() } else { std::path::absolute(folder) };
+    let path = path.map_err(|error| wrong(format!("--cwd: {error}")))?;
     path.into_os_string().into_string().map_err(|_| wrong("--cwd: the path is not valid UTF-8"))
 }
 
