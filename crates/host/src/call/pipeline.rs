@@ -16,6 +16,7 @@ use crate::{
     connection::{
         Connection, InFlightCall, NotConnected,
         pool::{Interactivity, NoLease, RequestOrigin},
+        withheld,
     },
     host::Inner,
     policy::{
@@ -63,8 +64,10 @@ async fn run_stages(
     if found.fingerprint.zip(request.chosen).is_some_and(|(now, chosen)| now != chosen) {
         return Err(Refusal::Changed(request.target.name().to_owned()).into());
     }
-    let wire_request = compose(&found.subject, request)?;
+    let mut wire_request = compose(&found.subject, request)?;
     let Found { connection, fingerprint, .. } = &found;
+    let withheld = connection.wanted().withheld;
+    wire_request.capabilities = wire_request.capabilities.map(|declared| withheld::remaining(&declared, withheld));
     let asker =
         Asker { caller: &request.caller, surface: request.surface, conversation: request.conversation.as_ref() };
     let grant = obtain_grant(host, &found, asker, Some(wire_request), previous, Some(recording)).await?;

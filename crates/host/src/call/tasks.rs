@@ -12,6 +12,7 @@ use crate::{
     connection::{
         Connection, Lease, ReadyPeer,
         pool::{Interactivity, RequestOrigin},
+        withheld,
     },
     host::Host,
     policy::Permit,
@@ -47,7 +48,9 @@ impl Host {
         let lease = connection.lease(&ready, origin, Interactivity::NonInteractive, inner.slots.patience()).await;
         let lease = lease.map_err(|no_lease| pipeline::no_lease_outcome(&connection, no_lease))?;
         let permit = pipeline::admit(inner, &connection, grant, client_slot).await?;
-        let tasks = lease.peer(&ready).tasks(caller_context.capabilities);
+        let withheld = connection.wanted().withheld;
+        let declared = caller_context.capabilities.map(|declared| withheld::remaining(&declared, withheld));
+        let tasks = lease.peer(&ready).tasks(declared);
         let held = Box::new((permit, ready, lease));
         Ok(CallerTasks { tasks, connection, caller: caller_context.caller, _held: held })
     }

@@ -17,13 +17,14 @@ use toolway_wire::{
 use super::{
     address::ServerAddress,
     environment::Environment,
-    in_process,
+    in_process, response_text,
     session_memory::SessionMemory,
     sign_in::{Account, EntryReader, PresentedCredentials, SignIns},
     stderr_tail::StderrTail,
     stdio::{Launcher, ProcessMonitor},
     tap::{Tap, Tapped},
     wanted::{WantedServer, Way},
+    withheld,
 };
 use crate::{
     keeper::{KeeperHandle, ShutdownTimeouts},
@@ -75,6 +76,12 @@ pub enum DialError {
         /// Beginning of the text, escaped.
         stray: String,
     },
+    /// The URL is reachable, but is not an MCP endpoint.
+    #[error("not an MCP endpoint ({answer}); check the path of the URL (often `/mcp`)")]
+    NotAnEndpoint {
+        /// What it answers: an HTTP status or a page.
+        answer: String,
+    },
     /// The server refused the configured credential.
     #[error("the server refused the configured `{header}` header (HTTP {status})")]
     CredentialRefused {
@@ -82,6 +89,8 @@ pub enum DialError {
         header: String,
         /// HTTP status: 401 or 403.
         status: u16,
+        /// Start of the response body, for the operator.
+        said: String,
     },
     /// The server requires sign-in.
     #[error("sign-in required{}", how.as_ref().map(|how| format!(": {how}")).unwrap_or_default())]
@@ -90,6 +99,8 @@ pub enum DialError {
         challenges: Vec<String>,
         /// What to do, if known.
         how: Option<String>,
+        /// Start of the response body, for the operator.
+        said: String,
     },
     /// The authorization server issues no access token for a grant without a user.
     #[error("cannot get an access token: {0}")]
@@ -175,6 +186,7 @@ impl Dialer {
         observers: (StderrTail, ProcessMonitor),
         session: SessionChoice,
     ) -> DialOutcome {
+        let features = withheld::restricted(features, wanted.withheld);
         let counters = self.sign_ins.counters.of(&wanted.name);
         counters.record_attempt();
         let outcome = self.attempt(wanted, client, features, observers, session).await;
@@ -255,7 +267,10 @@ impl Dialer {
             memory: self.memory.clone(),
             tap,
         };
-        let dialled = dial(&address, options).await.map_err(|error| presented.error(error, wanted));
+        let dialled = match dial(&address, options).await {
+            Ok(peer) => Ok(peer),
+            Err(error) => Err(presented.explain(presented.error(error, wanted), &wanted.name).await),
+        };
         dialled.inspect_err(|error| self.sign_ins.record_failure(&wanted.name, &presented, error))
     }
 
@@ -360,11 +375,27 @@ impl DialError {
     /// Converts an error of the connection: `credential` is the header with the configured credential, `how` the sign-in hint.
     pub(super) fn of(error: WireError, credential: Option<String>, how: Option<String>) -> Self {
         match (error, credential) {
-            (WireError::Unauthorized { status, .. }, Some(header)) => {
-                Self::CredentialRefused { header, status: status.as_u16() }
+            (WireError::Unauthorized { status, body, .. }, Some(header)) => {
+                Self::CredentialRefused { header, status: status.as_u16(), said: body }
             }
-            (WireError::Unauthorized { challenges, .. }, None) => Self::SignInRequired { challenges, how },
-            (other, _) => Self::Wire(other),
+            (WireError::Unauthorized { challenges, body, .. }, None) => {
+                Self::SignInRequired { challenges, how, said: body }
+            }
+            (other, _) => match response_text::not_of_an_endpoint(&other) {
+                Some(answer) => Self::NotAnEndpoint { answer },
+                None => Self::Wire(other),
+            },
+        }
+    }
+
+    /// The message for the operator, with the start of a response that refused a credential.
+    pub fn for_operator(&self) -> String {
+        match self {
+            Self::SignInRequired { said, .. } | Self::CredentialRefused { said, .. } => match response_text::one_line(said) {
+                line if line.is_empty() => self.to_string(),
+                line => format!("{self}; the server said: {line}"),
+            },
+            other => other.to_string(),
         }
     }
 
@@ -382,6 +413,7 @@ impl DialError {
         match self {
             Self::Configuration(_) => "config",
             Self::Timeout(_) | Self::NonMcpOutput { .. } => "timed_out",
+            Self::NotAnEndpoint { .. } => "http_status",
             Self::CredentialRefused { .. } | Self::SignInRequired { .. } | Self::NoToken(_) => "unauthorized",
             Self::Wire(error) => error.code(),
         }
@@ -390,7 +422,10 @@ impl DialError {
     /// Which party can resolve it.
     pub fn whose_move(&self) -> WhoseMove {
         match self {
-            Self::Configuration(_) | Self::CredentialRefused { .. } | Self::NoToken(_) => WhoseMove::Operator,
+            Self::Configuration(_)
+            | Self::CredentialRefused { .. }
+            | Self::NotAnEndpoint { .. }
+            | Self::NoToken(_) => WhoseMove::Operator,
             Self::Timeout(_) | Self::NonMcpOutput { .. } => WhoseMove::Supervisor,
             Self::SignInRequired { .. } => WhoseMove::User,
             Self::Wire(error) => WhoseMove::after(error),
