@@ -5,16 +5,18 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use toolway_config::ServerName;
+use toolway_config::{Secret, ServerName};
 use toolway_wire::{
     error::WireError,
     json::Raw,
     message::{RpcError, ServerCapabilities},
     revision::{Era, Revision},
 };
+use uuid::Uuid;
 
 use super::{ConnectionCounts, dial::DialError, pool::CallerConnectionStatus};
 use crate::{
+    audience::{ClientText, OperatorText},
     keeper::{CleanupGuarantee, ProcessExit},
     record::redact::Redactor,
     whose_move::WhoseMove,
@@ -39,6 +41,8 @@ pub struct ServerStatus {
     pub phase: Phase,
     /// When the phase began.
     pub since: SystemTime,
+    /// When the last connection was established; `None` before the first one.
+    pub last_connected: Option<SystemTime>,
     /// What the server declared, in this connection or the last one.
     pub profile: Option<Profile>,
     /// Number of listed items; `None` before the first listing.
@@ -83,7 +87,7 @@ pub enum Phase {
         /// When it is dialled again.
         until: SystemTime,
         /// The last error.
-        because: String,
+        because: OperatorText,
         /// Number of failures in a row.
         failures: u32,
         /// Whether it failed so often in a row that calls fail at once.
@@ -92,7 +96,7 @@ pub enum Phase {
     /// Not connected, and not retried automatically.
     Failed {
         /// The last error.
-        because: String,
+        because: OperatorText,
         /// Which party can resolve it.
         whose_move: WhoseMove,
     },
@@ -137,6 +141,8 @@ pub struct Profile {
     pub revision: Revision,
     /// First characters of the session id: enough to tell two apart, not enough to use it.
     pub session: Option<String>,
+    /// The whole session id, for the operator only.
+    pub session_id: Option<Secret>,
     /// `{name, version, …}`
     pub info: Raw,
     /// Instructions for clients.
@@ -165,8 +171,10 @@ pub struct Counts {
 pub struct LastError {
     /// When it occurred.
     pub at: SystemTime,
+    /// Id under which the operator log has the error.
+    pub id: ErrorId,
     /// The message, with secrets redacted.
-    pub message: String,
+    pub message: OperatorText,
     /// Stable error code for programs.
     pub code: &'static str,
     /// Which party can resolve it.
@@ -175,11 +183,17 @@ pub struct LastError {
     pub error: Option<RpcError>,
 }
 
+/// Id of an error of a server, in the operator log and in what clients are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ErrorId(Uuid);
+
 /// Why a server is not connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotConnected {
     /// The reason, as a message without a final full stop.
-    pub because: String,
+    pub because: OperatorText,
+    /// The reason for clients.
+    pub for_client: ClientText,
     /// Which party can resolve it.
     pub whose_move: WhoseMove,
     /// The JSON-RPC error with which the server refused the handshake.
@@ -196,11 +210,33 @@ impl ServerStatus {
 
     /// The error for a call that needs this server now.
     pub(crate) fn not_connected(&self) -> NotConnected {
-        let (because, whose_move) = self.phase.reason();
+        let (because, whose_move) = (self.phase.for_operator(), self.phase.whose_move());
         // Earlier errors do not explain why a disabled or stopped server is not connected.
         let failed = matches!(self.phase, Phase::Waiting { .. } | Phase::Failed { .. });
         let error = self.last_error.as_ref().filter(|_| failed).and_then(|last| last.error.clone());
-        NotConnected { because, whose_move, error }
+        let for_client = self.for_client().unwrap_or_else(|| ClientText::complete(self.phase.word()));
+        NotConnected { because, for_client, whose_move, error }
+    }
+
+    /// Why the server is not usable, for clients; `None` if it is usable.
+    pub fn for_client(&self) -> Option<ClientText> {
+        let class = self.last_error.as_ref().map_or("unavailable", |last| last.code);
+        Some(match &self.phase {
+            Phase::Ready if self.counts.is_some() => return None,
+            Phase::Ready => ClientText::complete("it has not listed its tools yet"),
+            Phase::Waiting { failures, crash_loop, until, .. } => ClientText::of_code(class).map(|text| {
+                let often = if *crash_loop { format!("failed {failures} times in a row: ") } else { String::new() };
+                format!("{often}{text}; retrying in {:.0} s", seconds_until(*until))
+            }),
+            Phase::Failed { .. } => ClientText::of_code(class),
+            // The hint has only names.
+            Phase::SignInRequired { how: Some(how), .. } => ClientText::complete(format!("sign-in required: {how}")),
+            Phase::SignInRequired { how: None, .. } => ClientText::complete("sign-in required"),
+            // Fixed texts.
+            Phase::Connecting { .. } | Phase::Disabled | Phase::Stopped(_) => {
+                ClientText::complete(self.phase.for_operator().into_string())
+            }
+        })
     }
 }
 
@@ -225,41 +261,40 @@ impl Phase {
         !matches!(self, Self::Connecting { .. })
     }
 
-    fn reason(&self) -> (String, WhoseMove) {
-        let whose_move = match self {
+    fn whose_move(&self) -> WhoseMove {
+        match self {
             Self::Connecting { .. } | Self::Ready | Self::Waiting { .. } => WhoseMove::Supervisor,
             Self::SignInRequired { .. } => WhoseMove::User,
             Self::Failed { whose_move, .. } => *whose_move,
             Self::Disabled | Self::Stopped(_) => WhoseMove::Operator,
-        };
-        (self.to_string(), whose_move)
+        }
+    }
+
+    /// One line for the operator. [`ServerStatus::for_client`] is the line for clients.
+    pub fn for_operator(&self) -> OperatorText {
+        OperatorText::new(match self {
+            Self::Connecting { attempt: 0 | 1 } => "connecting".to_owned(),
+            Self::Connecting { attempt } => format!("connecting, attempt {attempt}"),
+            Self::Ready => "ready".to_owned(),
+            Self::SignInRequired { how: Some(how), .. } => format!("sign-in required: {how}"),
+            Self::SignInRequired { how: None, .. } => "sign-in required".to_owned(),
+            Self::Waiting { because, failures, crash_loop, until } => {
+                let often = if *crash_loop { format!("failed {failures} times in a row: ") } else { String::new() };
+                format!("{often}{}; retrying in {:.0} s", because.as_str(), seconds_until(*until))
+            }
+            Self::Failed { because, .. } => return because.clone(),
+            Self::Disabled => "disabled".to_owned(),
+            Self::Stopped(StopReason::NotNeededYet) => "not started yet; starts on first use".to_owned(),
+            Self::Stopped(StopReason::Idle) => "stopped after idle time; starts on next use".to_owned(),
+            Self::Stopped(StopReason::Disconnected) => "disconnected".to_owned(),
+            Self::Stopped(StopReason::Closed) => "closed".to_owned(),
+        })
     }
 }
 
-/// One line for users.
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Connecting { attempt: 0 | 1 } => f.write_str("connecting"),
-            Self::Connecting { attempt } => write!(f, "connecting, attempt {attempt}"),
-            Self::Ready => f.write_str("ready"),
-            Self::SignInRequired { how: Some(how), .. } => write!(f, "sign-in required: {how}"),
-            Self::SignInRequired { how: None, .. } => f.write_str("sign-in required"),
-            Self::Waiting { because, failures, crash_loop, until } => {
-                let seconds = until.duration_since(SystemTime::now()).unwrap_or_default().as_secs_f32().ceil();
-                if *crash_loop {
-                    write!(f, "failed {failures} times in a row: ")?;
-                }
-                write!(f, "{because}; retrying in {seconds:.0} s")
-            }
-            Self::Failed { because, .. } => f.write_str(because),
-            Self::Disabled => f.write_str("disabled"),
-            Self::Stopped(StopReason::NotNeededYet) => f.write_str("not started yet; starts on first use"),
-            Self::Stopped(StopReason::Idle) => f.write_str("stopped after idle time; starts on next use"),
-            Self::Stopped(StopReason::Disconnected) => f.write_str("disconnected"),
-            Self::Stopped(StopReason::Closed) => f.write_str("closed"),
-        }
-    }
+/// Whole seconds from now.
+fn seconds_until(time: SystemTime) -> f32 {
+    time.duration_since(SystemTime::now()).unwrap_or_default().as_secs_f32().ceil()
 }
 
 impl TransportKind {
@@ -275,18 +310,34 @@ impl TransportKind {
 }
 
 impl NotConnected {
+    /// A reason in words of ours, for operators and clients.
+    pub(crate) fn known(because: impl Into<String>, whose_move: WhoseMove) -> Self {
+        let for_client = ClientText::complete(because);
+        Self { because: for_client.clone().into(), for_client, whose_move, error: None }
+    }
+
     /// The error for a call after a failed dial.
     pub(crate) fn after(error: &DialError, redactor: &Redactor) -> Self {
         let refused = match error {
             DialError::Wire(WireError::Handshake(refused)) => Some(redactor.error(refused)),
             _ => None,
         };
-        Self { because: redactor.text(&error.to_string()), whose_move: error.whose_move(), error: refused }
+        let because = OperatorText::new(redactor.text(&error.to_string()));
+        Self { because, for_client: error.into(), whose_move: error.whose_move(), error: refused }
     }
 }
 
-impl fmt::Display for NotConnected {
+// === impl ErrorId ===
+
+impl ErrorId {
+    /// A new id.
+    pub(crate) fn new() -> Self {
+        Self(Uuid::now_v7())
+    }
+}
+
+impl fmt::Display for ErrorId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.because)
+        self.0.fmt(f)
     }
 }

@@ -2,6 +2,8 @@
 //! are left out.
 
 use serde_json::{Map, Value, json};
+use toolway_config::Secret;
+use toolway_wire::task::timestamp;
 
 use super::{
     CallerConnectionStatus, CapabilityProfile, Phase, RootsOffer, ServerStatus, client_features::SamplingOffer,
@@ -51,6 +53,7 @@ pub fn object(status: &ServerStatus, judged: &ServerAssessment) -> Map<String, V
         put("code", json!(error.code));
         put("whoseMove", json!(error.whose_move.as_str()));
     }
+    put("lastConnectedAt", json!(status.last_connected.map(timestamp::of)));
     if let Some(profile) = &status.profile {
         put("era", json!(profile.era.to_string()));
         put("protocolVersion", json!(profile.revision.as_str()));
@@ -58,6 +61,7 @@ pub fn object(status: &ServerStatus, judged: &ServerAssessment) -> Map<String, V
         put("capabilities", profile.capabilities.0.read().unwrap_or_default());
         put("instructions", json!(profile.instructions));
         put("session", json!(profile.session));
+        put("sessionId", json!(profile.session_id.as_ref().map(Secret::expose)));
     }
     if let Some(counts) = judged.counts {
         put("tools", json!(counts.tools));

@@ -4,7 +4,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The current time.
 pub fn now() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    of(SystemTime::now())
+}
+
+/// A time; one before 1970 counts as 1970.
+pub fn of(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     format_time(since.as_secs(), since.subsec_millis())
 }
 

@@ -2,17 +2,21 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use toolway_config::server::{Standing, Start, Transport};
+use toolway_config::{
+    Secret,
+    server::{Standing, Start, Transport},
+};
 use toolway_wire::up::Peer;
 
 use super::{Activity, HostContext, Supervisor};
 use crate::{
+    audience::OperatorText,
     catalog::Listing,
     connection::{
         ConnectionCounts,
         dial::DialError,
         handle::ConnectionSnapshot,
-        state::{Counts, LastError, NotConnected, Phase, Profile, ServerStatus, StopReason, TransportKind},
+        state::{Counts, ErrorId, LastError, NotConnected, Phase, Profile, ServerStatus, StopReason, TransportKind},
         wanted::{WantedServer, Way},
     },
     event::StateEvent,
@@ -67,14 +71,27 @@ impl Supervisor {
         self.publish();
     }
 
-    pub(super) fn record_error(&mut self, message: &str, code: &'static str, whose_move: WhoseMove) {
-        let message = self.redactor.text(message);
-        self.status.last_error = Some(LastError { at: SystemTime::now(), message, code, whose_move, error: None });
+    /// Keeps an error for the status and logs it. `event`: what happened, in the log.
+    pub(super) fn record_error(
+        &mut self,
+        event: &'static str,
+        message: &str,
+        code: &'static str,
+        whose_move: WhoseMove,
+    ) {
+        let (id, message) = (ErrorId::new(), self.operator_text(message));
+        tracing::warn!(server = %self.wanted.name, error_id = %id, code, error = message.as_str(), "{event}");
+        self.status.last_error = Some(LastError { id, at: SystemTime::now(), message, code, whose_move, error: None });
+    }
+
+    /// A text with the secrets of the server redacted.
+    pub(super) fn operator_text(&self, text: &str) -> OperatorText {
+        OperatorText::new(self.redactor.text(text))
     }
 
     /// As [`Self::record_error`], for a failed dial.
     pub(super) fn record_dial_error(&mut self, error: &DialError) {
-        self.record_error(&error.to_string(), error.code(), error.whose_move());
+        self.record_error("cannot connect", &error.for_operator(), error.code(), error.whose_move());
         if let Some(last) = &mut self.status.last_error {
             last.error = NotConnected::after(error, &self.redactor).error;
         }
@@ -89,6 +106,7 @@ impl Profile {
             era: profile.revision.era(),
             revision: profile.revision,
             session: peer.session().map(beginning),
+            session_id: peer.session().map(Secret::new),
             info: profile.info.clone(),
             instructions: profile.instructions.clone(),
             capabilities: profile.capabilities.clone(),
@@ -119,6 +137,7 @@ pub(super) fn first_status(wanted: &WantedServer, context: &HostContext) -> Serv
         target,
         phase: first_phase(wanted),
         since: SystemTime::now(),
+        last_connected: None,
         profile: None,
         counts: None,
         last_error: None,

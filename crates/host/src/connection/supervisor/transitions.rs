@@ -62,6 +62,7 @@ impl Supervisor {
         }
         self.activity = Activity::Serving(Box::new(attached));
         self.connection.shared().pool.open();
+        self.status.last_connected = Some(SystemTime::now());
         self.describe();
         self.enter(Phase::Ready);
         tracing::info!(server = %self.wanted.name, "connected");
@@ -70,7 +71,7 @@ impl Supervisor {
     pub(super) fn handle_dial_error(&mut self, error: &DialError) {
         self.record_dial_error(error);
         match error {
-            DialError::SignInRequired { challenges, how } => {
+            DialError::SignInRequired { challenges, how, .. } => {
                 self.rest(Phase::SignInRequired { challenges: challenges.clone(), how: how.clone() });
             }
             DialError::Configuration(_)
@@ -79,7 +80,10 @@ impl Supervisor {
             | DialError::Wire(WireError::NoCommonRevision { .. } | WireError::Redirect { .. }) => {
                 self.give_up(&error.to_string(), error.whose_move());
             }
-            DialError::Timeout(_) | DialError::NonMcpOutput { .. } | DialError::Wire(_) => {
+            DialError::Timeout(_)
+            | DialError::NonMcpOutput { .. }
+            | DialError::NotAnEndpoint { .. }
+            | DialError::Wire(_) => {
                 self.fail(&error.to_string(), error.whose_move())
             }
         }
@@ -94,7 +98,7 @@ impl Supervisor {
         let error = DialError::of(error, self.wanted.credential(), how);
         self.record_error("sign-in required, or the credential is refused", &error.to_string(), error.code(), error.whose_move());
         let phase = match &error {
-            DialError::SignInRequired { challenges, how } => {
+            DialError::SignInRequired { challenges, how, .. } => {
                 Phase::SignInRequired { challenges: challenges.clone(), how: how.clone() }
             }
             other => Phase::Failed { because: self.operator_text(&other.to_string()), whose_move: other.whose_move() },
