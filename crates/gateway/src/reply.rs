@@ -30,6 +30,13 @@ pub(crate) fn not_allowed(allowed: &'static str) -> Response<ResponseBody> {
     response
 }
 
+/// `404` for an OAuth path, in the error format of OAuth, so that a client without a key shows the user what to do.
+pub(crate) fn no_oauth() -> Response<ResponseBody> {
+    let description = "this gateway has no sign-in: create a key with `toolway clients add <name>` and configure the \
+                       client to send it as `Authorization: Bearer <key>`";
+    json(StatusCode::NOT_FOUND, &serde_json::json!({ "error": "invalid_request", "error_description": description }))
+}
+
 /// `401` with a bearer challenge.
 pub(crate) fn unauthorized(message: String) -> Response<ResponseBody> {
     let mut response = text(StatusCode::UNAUTHORIZED, message);

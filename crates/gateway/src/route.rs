@@ -120,6 +120,13 @@ impl Route {
     }
 }
 
+/// Whether clients request this path to sign in with OAuth. The gateway has no such routes.
+pub(crate) fn is_oauth(path: &str) -> bool {
+    matches!(path, "/register" | "/authorize" | "/token")
+        || path.starts_with("/.well-known/oauth-")
+        || path.contains("/.well-known/openid-configuration")
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Guard, Route};

@@ -68,6 +68,23 @@ async fn every_route_is_guarded() {
 }
 
 #[tokio::test]
+async fn client_that_tries_oauth_without_a_key_learns_how_to_get_one() {
+    let gateway = gateway().await;
+    for (method, path) in [
+        ("POST", "/register"),
+        ("GET", "/.well-known/oauth-protected-resource"),
+        ("GET", "/.well-known/oauth-protected-resource/mcp"),
+        ("GET", "/.well-known/oauth-authorization-server"),
+        ("GET", "/.well-known/openid-configuration"),
+    ] {
+        let refused = gateway.raw_client(path, None).send(method, &[], "{}").await;
+        assert_eq!(refused.status, 404, "{path}");
+        let error: Value = serde_json::from_str(&refused.text().await).unwrap();
+        assert!(error["error_description"].as_str().unwrap().contains("`toolway clients add <name>`"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn key_is_accepted_only_in_the_authorization_header() {
     let gateway = gateway().await;
     let key = gateway.key.as_ref().unwrap().expose();
@@ -105,7 +122,9 @@ async fn unavailable_server_is_shown_with_its_reason() {
         (&"files".into(), &"ready".into(), &1.into())
     );
     assert_eq!((&gone["name"], &files["because"]), (&"gone".into(), &Value::Null));
-    assert!(gone["because"].as_str().unwrap().contains("127.0.0.1:9"), "{gone}");
+    let because = gone["because"].as_str().unwrap();
+    assert!(because.starts_with("the server cannot be reached") && because.contains("(`unreachable`, id "), "{gone}");
+    assert!(!because.contains("127.0.0.1:9"), "the address is for the operator: {gone}");
 
     let table = raw_client.send("GET", &[("accept", "text/html,*/*")], "").await;
     assert_eq!(table.headers["content-type"], "text/plain; charset=utf-8");
