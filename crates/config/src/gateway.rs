@@ -59,6 +59,8 @@ pub struct GatewaySettings {
     pub answer_within: Setting<Option<Duration>>,
     /// Default log level for session clients that never set one.
     pub log_level: Setting<DefaultLogLevel>,
+    /// Maximum number of items in one page of a list; `None` means the default of the gateway.
+    pub page_size: Setting<Option<u32>>,
 }
 
 const ACCESS: &[(&str, GatewayAccess)] = &[("keys", GatewayAccess::Keys), ("open", GatewayAccess::Open)];
@@ -86,6 +88,7 @@ const MEMBERS: &[(&str, Shape)] = &[
     ("callsPerClient", Shape::Count),
     ("answerWithin", Shape::Time),
     ("logLevel", Shape::OneOf(LOG_VALUES)),
+    ("pageSize", Shape::Count),
 ];
 
 /// The top-level key `gateway`.
@@ -98,7 +101,8 @@ pub(crate) const GATEWAY: Key<Settings> = Key {
           `false`. `callsPerClient`: maximum number of concurrent calls of one client, default 256. `answerWithin`: \
           timeout for the answer to a server request during a call, default `10m`. `logLevel`: default log level \
           forwarded to clients (2025-11-25 or older) that never set one, for servers of revision 2026-07-28; default \
-          `info`, `off` forwards nothing.",
+          `info`, `off` forwards nothing. `pageSize`: maximum number of items in one page of a list, default 10000; a page \
+          is never larger than 8 MiB. Some clients read only the first page.",
     example: r#"{"access": "keys", "listen": "127.0.0.1:7717"}"#,
     set: read,
 };
@@ -120,11 +124,8 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
             }
             "hosts" => put(&mut gateway.hosts, field.setting(field.texts()?))?,
             "sse" => put(&mut gateway.sse, field.setting(field.flag()?))?,
-            "callsPerClient" => {
-                let calls = Some(field.count()?).filter(|calls| 0 < *calls);
-                let calls = calls.ok_or_else(|| field.expected("a whole number greater than zero"))?;
-                put(&mut gateway.calls_per_client, field.setting(Some(calls)))?;
-            }
+            "callsPerClient" => put(&mut gateway.calls_per_client, field.setting(Some(positive(&field)?)))?,
+            "pageSize" => put(&mut gateway.page_size, field.setting(Some(positive(&field)?)))?,
             "answerWithin" => {
                 let time = Some(field.time()?).filter(|time| !time.is_zero());
                 let time = time.ok_or_else(|| field.expected("a duration greater than zero, such as `10m`"))?;
@@ -140,6 +141,11 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
     Ok(())
 }
 
+fn positive(field: &Field<'_>) -> Result<u32, ConfigError> {
+    let count = Some(field.count()?).filter(|count| 0 < *count);
+    count.ok_or_else(|| field.expected("a whole number greater than zero"))
+}
+
 impl GatewaySettings {
     /// These settings, overridden by those that the nearer layer sets.
     #[must_use]
@@ -152,6 +158,7 @@ impl GatewaySettings {
             calls_per_client: self.calls_per_client.overridden_by(nearer.calls_per_client),
             answer_within: self.answer_within.overridden_by(nearer.answer_within),
             log_level: self.log_level.overridden_by(nearer.log_level),
+            page_size: self.page_size.overridden_by(nearer.page_size),
         }
     }
 }

@@ -50,12 +50,15 @@ fn invalid_environment_variable_is_named() {
 #[test]
 fn gateway_settings_are_read_and_validated() {
     let world = World::empty();
-    world.write(OWN, r#"{ "gateway": { "callsPerClient": 7, "answerWithin": "2m", "logLevel": "off" } }"#);
+    world.write(
+        OWN,
+        r#"{ "gateway": { "callsPerClient": 7, "answerWithin": "2m", "logLevel": "off", "pageSize": 50 } }"#,
+    );
     let gateway = world.load().unwrap().config.settings.gateway;
-    assert_eq!(gateway.calls_per_client.value, Some(7));
+    assert_eq!((gateway.calls_per_client.value, gateway.page_size.value), (Some(7), Some(50)));
     assert_eq!(gateway.answer_within.value, Some(Duration::from_secs(120)));
     assert_eq!(gateway.log_level.value, DefaultLogLevel::Off);
-    for (wrong, key) in [("\"logLevel\": \"loud\"", "logLevel"), ("\"callsPerClient\": 0", "callsPerClient")] {
+    for (wrong, key) in [("\"logLevel\": \"loud\"", "logLevel"), ("\"pageSize\": 0", "pageSize")] {
         world.write(OWN, &format!("{{ \"gateway\": {{ {wrong} }} }}"));
         assert!(world.problem().contains(&format!("`gateway.{key}` must be")), "{}", world.problem());
     }

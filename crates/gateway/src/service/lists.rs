@@ -15,15 +15,16 @@ use toolway_host::{
     catalog::{Catalog, ItemKind},
 };
 use toolway_wire::{
-    down::Caller,
+    down::{Caller, ListDialect, ListPage},
     exchange::{Exchange, ExchangeEvent, ExchangeInterceptor, Outcome, Request},
+    json::Raw,
     message::{
         RpcError,
         result::{CacheHint, CacheScope},
     },
 };
 
-use super::{HostService, Scope, tasks, unknown_method};
+use super::{HostService, Scope, pages::Pages, tasks, unknown_method};
 use crate::access::{Access, Client};
 
 /// How long a list waits for servers that have not listed yet, because many clients list only once. A slower server
@@ -45,24 +46,10 @@ impl HostService {
         if !self.scope.offers(&self.host, kind) {
             return Err(unknown_method(request.method()));
         }
-        let cursor = request.param("cursor");
-        let caller_context = tasks::caller_context((&client, caller));
-        let list = ListRequest { kind, client, caller_context, scope: self.scope.clone() };
-        let waiting = match &cursor {
-            // A following page belongs to a snapshot that was already read.
-            Some(_) => None,
-            None => self.host.wait_for_first_listings(
-                list.caller_context.clone(),
-                |server| list.shows(server),
-                list.scope.first_listing_wait(),
-            ),
-        };
+        let list = self.list_request(kind, request, client, caller);
+        let waiting = self.first_listings(&list);
         let (host, access, pages) = (self.host.clone(), Arc::clone(&self.access), Arc::clone(&self.pages));
-        let page = move || {
-            let catalog = host.catalog_of(&list.caller_context);
-            let hint = list.cache_hint(&host, &catalog, &access);
-            pages.page(&catalog, &list, hint, cursor.as_ref())
-        };
+        let page = move || list.page(&host, &access, &pages).map(ListPage::into_result);
         Ok(match waiting {
             None => Exchange::ended(Outcome::Answered(page()?)),
             Some(listed) => Exchange::through(DeferredOutcome::new(async move {
@@ -71,17 +58,63 @@ impl HostService {
             })),
         })
     }
+
+    /// The page of a `*/list` request; `None` if it must wait for servers or is refused.
+    pub(super) fn page_of(&self, kind: ItemKind, request: &Request, caller: &Caller) -> Option<ListPage> {
+        let client = self.client(caller).ok().filter(|_| self.scope.offers(&self.host, kind))?;
+        let list = self.list_request(kind, request, client, caller);
+        match self.first_listings(&list) {
+            None => list.page(&self.host, &self.access, &self.pages).ok(),
+            Some(_) => None,
+        }
+    }
+
+    fn list_request(&self, kind: ItemKind, request: &Request, client: Arc<Client>, caller: &Caller) -> ListRequest {
+        let caller_context = tasks::caller_context((&client, caller));
+        let (scope, dialect) = (self.scope.clone(), caller.list_dialect());
+        ListRequest { kind, cursor: request.param("cursor"), client, caller_context, scope, dialect }
+    }
+
+    /// Waits for servers that have not listed yet; `None` if there are none.
+    fn first_listings(&self, list: &ListRequest) -> Option<impl Future<Output = ()> + Send + 'static> {
+        // A following page belongs to a snapshot that was already read.
+        if list.cursor.is_some() {
+            return None;
+        }
+        let (caller_context, patience) = (list.caller_context.clone(), list.scope.first_listing_wait());
+        self.host.wait_for_first_listings(caller_context, |server| list.shows(server), patience)
+    }
+}
+
+/// The list that a method requests.
+pub(super) fn kind_of(method: &str) -> Option<ItemKind> {
+    match method {
+        "tools/list" => Some(ItemKind::Tool),
+        "prompts/list" => Some(ItemKind::Prompt),
+        "resources/list" => Some(ItemKind::Resource),
+        "resources/templates/list" => Some(ItemKind::Template),
+        _ => None,
+    }
 }
 
 /// A list requested by one caller.
 pub(super) struct ListRequest {
     pub(super) kind: ItemKind,
+    /// Cursor of the page; `None` for the first.
+    pub(super) cursor: Option<Raw>,
     pub(super) client: Arc<Client>,
     pub(super) caller_context: CallerContext,
     pub(super) scope: Scope,
+    pub(super) dialect: ListDialect,
 }
 
 impl ListRequest {
+    fn page(&self, host: &Host, access: &Access, pages: &Pages) -> Result<ListPage, RpcError> {
+        let catalog = host.catalog_of(&self.caller_context);
+        let hint = self.cache_hint(host, &catalog, access);
+        pages.page(&catalog, self, hint)
+    }
+
     /// Whether the list contains the items of this server.
     pub(super) fn shows(&self, server: &ServerName) -> bool {
         self.scope.covers(server) && self.client.sees(server)

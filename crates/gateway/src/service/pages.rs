@@ -21,6 +21,7 @@ use toolway_host::{
     },
 };
 use toolway_wire::{
+    down::{ListDialect, ListPage},
     json::Raw,
     message::{
         RpcError,
@@ -39,8 +40,10 @@ use super::{
 };
 use crate::access::Client;
 
-/// Number of items per page.
-pub(super) const PAGE_ITEMS: usize = 500;
+/// Default maximum number of items per page. Many clients read only the first page.
+pub(crate) const PAGE_ITEMS: usize = 10_000;
+/// Maximum size of a page; a page has at least one item.
+const PAGE_BYTES: usize = 8 * 1024 * 1024;
 /// Maximum number of cached lists, over all snapshots and callers.
 const MAX_CACHED_LISTS: usize = 64;
 /// Maximum size of the cached lists, because a server may change a long list all the time.
@@ -49,6 +52,7 @@ const MAX_CACHED_BYTES: usize = 32 * 1024 * 1024;
 /// Page cache of one service.
 pub(super) struct Pages {
     sealer: Arc<Sealer>,
+    page_items: usize,
     // Nothing awaits under this lock.
     cache: Mutex<VecDeque<Arc<PreparedList>>>,
 }
@@ -64,6 +68,7 @@ struct PreparedList {
 struct Key {
     revision: u64,
     kind: u8,
+    dialect: ListDialect,
     servers: VisibleServers,
 }
 
@@ -73,32 +78,38 @@ struct Cursor {
     caller: String,
     revision: u64,
     kind: u8,
+    dialect: usize,
     page: usize,
 }
 
 impl Pages {
-    pub(super) fn new(sealer: Arc<Sealer>) -> Self {
-        Self { sealer, cache: Mutex::default() }
+    /// Pages with at most `page_items` items.
+    pub(super) fn new(sealer: Arc<Sealer>, page_items: usize) -> Self {
+        Self { sealer, page_items: page_items.max(1), cache: Mutex::default() }
     }
 
-    /// The page at `cursor`, or the first. `hint` applies to the current snapshot.
+    /// An empty cache of pages with at most `page_items` items.
+    pub(super) fn resized(&self, page_items: usize) -> Self {
+        Self::new(Arc::clone(&self.sealer), page_items)
+    }
+
+    /// The page at the cursor, or the first. `hint` applies to the current snapshot.
     pub(super) fn page(
         &self,
         catalog: &Arc<Catalog>,
         wanted: &ListRequest,
         hint: CacheHint,
-        cursor: Option<&Raw>,
-    ) -> Result<Raw, RpcError> {
+    ) -> Result<ListPage, RpcError> {
         let (kind, client) = (wanted.kind, &*wanted.client);
-        let (revision, page) = match cursor {
+        let (revision, page) = match &wanted.cursor {
             None => (catalog.revision(), 0),
-            Some(cursor) => self.open_cursor(cursor, client, kind)?,
+            Some(cursor) => self.open_cursor(cursor, wanted)?,
         };
         let current = revision == catalog.revision();
-        let key = Key { revision, kind: kind_number(kind), servers: client.servers.clone() };
-        let list = self
-            .cached(&key)
-            .or_else(|| current.then(|| self.insert(PreparedList { pages: prepare_pages(catalog, wanted), key })));
+        let servers = client.servers.clone();
+        let key = Key { revision, kind: kind_number(kind), dialect: wanted.dialect, servers };
+        let prepare = || self.insert(PreparedList { pages: prepare_pages(catalog, wanted, self.page_items), key: key.clone() });
+        let list = self.cached(&key).or_else(|| current.then(prepare));
         let list = list.ok_or_else(|| invalid("the list has changed; start again without a cursor"))?;
         let items = list.pages.get(page).ok_or_else(|| invalid("the cursor is past the end of the list"))?;
         let next = (page + 1 < list.pages.len()).then(|| self.cursor(client, &list.key, page + 1)).transpose()?;
@@ -108,20 +119,21 @@ impl Pages {
             // A cursor belongs to one caller, so only a list of one page can be shared.
             scope: if list.pages.len() == 1 { hint.scope } else { CacheScope::Private },
         };
-        Ok(page_result(kind, items, next.as_deref(), hint))
+        Ok(ListPage { member: member(kind), items: items.clone(), next_cursor: next, hint })
     }
 
-    fn open_cursor(&self, cursor: &Raw, client: &Client, kind: ItemKind) -> Result<(u64, usize), RpcError> {
+    fn open_cursor(&self, cursor: &Raw, wanted: &ListRequest) -> Result<(u64, usize), RpcError> {
         let unknown = || invalid("invalid cursor for this list");
         let text = cursor.as_str().ok_or_else(unknown)?;
         let content = self.sealer.open(Purpose::Cursor, &text).ok_or_else(unknown)?;
         let cursor: Cursor = serde_json::from_slice(&content).map_err(|_| unknown())?;
-        let valid = *cursor.caller == *client.identity && cursor.kind == kind_number(kind);
-        if valid { Ok((cursor.revision, cursor.page)) } else { Err(unknown()) }
+        let same_list = cursor.kind == kind_number(wanted.kind) && cursor.dialect == wanted.dialect.index();
+        if same_list && *cursor.caller == *wanted.client.identity { Ok((cursor.revision, cursor.page)) } else { Err(unknown()) }
     }
 
     fn cursor(&self, client: &Client, key: &Key, page: usize) -> Result<String, RpcError> {
-        let cursor = Cursor { caller: client.identity.to_string(), revision: key.revision, kind: key.kind, page };
+        let (caller, dialect) = (client.identity.to_string(), key.dialect.index());
+        let cursor = Cursor { caller, revision: key.revision, kind: key.kind, dialect, page };
         let internal = |problem: &dyn fmt::Display| RpcError::new(RpcError::INTERNAL, &problem.to_string());
         let text = serde_json::to_vec(&cursor).map_err(|error| internal(&error))?;
         self.sealer.seal(Purpose::Cursor, &text).map_err(|error| internal(&error))
@@ -170,40 +182,50 @@ fn member(kind: ItemKind) -> &'static str {
     }
 }
 
-fn page_result(kind: ItemKind, items: &Raw, next: Option<&str>, hint: CacheHint) -> Raw {
-    let next = next.map(Raw::of);
-    let (hint, next) = (hint.members(), next.iter().map(|next| ("nextCursor", next)));
-    let hint = hint.iter().map(|(name, value)| (*name, value));
-    splice::object([(member(kind), items)].into_iter().chain(next).chain(hint))
+/// Splits a list into pages, at least one. Each page is a JSON array of items.
+fn prepare_pages(catalog: &Arc<Catalog>, wanted: &ListRequest, page_items: usize) -> Vec<Raw> {
+    let unchanged = |_: &ServerName, raw: &Raw| raw.clone();
+    let items = match wanted.kind {
+        ItemKind::Tool => tools(catalog, wanted),
+        ItemKind::Prompt => visible(catalog.prompts(), wanted, "name", unchanged),
+        ItemKind::Resource => visible(catalog.resources(), wanted, "uri", unchanged),
+        ItemKind::Template => visible(catalog.templates(), wanted, "uriTemplate", unchanged),
+    };
+    cut(&items, page_items, PAGE_BYTES)
 }
 
-fn prepare_pages(catalog: &Arc<Catalog>, wanted: &ListRequest) -> Vec<Raw> {
-    let unchanged = |_: &ServerName, raw: &Raw| raw.clone();
-    match wanted.kind {
-        ItemKind::Tool => tools(catalog, wanted),
-        ItemKind::Prompt => cut(catalog.prompts(), wanted, "name", unchanged),
-        ItemKind::Resource => cut(catalog.resources(), wanted, "uri", unchanged),
-        ItemKind::Template => cut(catalog.templates(), wanted, "uriTemplate", unchanged),
+fn cut(mut items: &[Raw], page_items: usize, page_bytes: usize) -> Vec<Raw> {
+    let mut pages = Vec::new();
+    while !items.is_empty() || pages.is_empty() {
+        let mut bytes = 0;
+        let fits = |item: &&Raw| {
+            bytes += item.as_bytes().len() + 1;
+            bytes <= page_bytes
+        };
+        let length = items.iter().take(page_items).take_while(fits).count().max(1).min(items.len());
+        let (page, rest) = items.split_at(length);
+        pages.push(splice::array(page));
+        items = rest;
     }
+    pages
 }
 
 fn tools(catalog: &Arc<Catalog>, wanted: &ListRequest) -> Vec<Raw> {
     if wanted.scope != Scope::All {
-        return cut(catalog.tools(), wanted, "name", |_, raw| {
+        return visible(catalog.tools(), wanted, "name", |_, raw| {
             annotation::filter_headers(raw, HeaderAnnotations::KeepValid)
         });
     }
     let uris = |(server, _): (&ServerName, _)| Some((server.clone(), UriMap::of(catalog, server)?));
     let uris: BTreeMap<ServerName, UriMap> = catalog.servers().filter_map(uris).collect();
-    cut(catalog.tools(), wanted, "name", |server, raw| {
+    visible(catalog.tools(), wanted, "name", |server, raw| {
         let tool = annotation::filter_headers(raw, HeaderAnnotations::Remove);
         uris.get(server).map_or_else(|| tool.clone(), |uris| uris.tool(&tool))
     })
 }
 
-/// Splits the visible entries into pages, at least one. Each page is a JSON array of items under their public names,
-/// otherwise unchanged.
-fn cut<T: CatalogItem, K: AsRef<str>>(
+/// The visible items under their public names and in the dialect of the client, otherwise unchanged.
+fn visible<T: CatalogItem, K: AsRef<str>>(
     entries: &[Entry<T, K>],
     wanted: &ListRequest,
     key: &'static str,
@@ -213,10 +235,10 @@ fn cut<T: CatalogItem, K: AsRef<str>>(
         let (item, public) = (fit(&entry.origin.server, entry.item.raw()), entry.public.as_ref());
         let item = icons::keep_embedded(&item);
         let renamed = wanted.scope == Scope::All && public != entry.origin.raw_name;
-        if renamed { splice::edited(&item, &[Edit::Set(key, Raw::of(public))]) } else { item }
+        let item = if renamed { splice::edited(&item, &[Edit::Set(key, Raw::of(public))]) } else { item };
+        wanted.dialect.adapt(member(wanted.kind), &item)
     };
-    let items: Vec<Raw> = entries.iter().filter(|entry| wanted.shows(&entry.origin.server)).map(shown).collect();
-    if items.is_empty() { vec![splice::array([])] } else { items.chunks(PAGE_ITEMS).map(splice::array).collect() }
+    entries.iter().filter(|entry| wanted.shows(&entry.origin.server)).map(shown).collect()
 }
 
 impl fmt::Debug for Pages {
@@ -229,19 +251,36 @@ impl fmt::Debug for Pages {
 mod tests {
     use std::sync::Arc;
 
-    use toolway_wire::{json::Raw, seal::Sealer};
+    use toolway_wire::{
+        down::Caller, json::Raw, message::ClientCapabilities, revision::Revision, seal::Sealer,
+    };
 
-    use super::{Key, MAX_CACHED_BYTES, MAX_CACHED_LISTS, Pages, PreparedList, VisibleServers};
+    use super::{Key, MAX_CACHED_BYTES, MAX_CACHED_LISTS, Pages, PreparedList, VisibleServers, cut};
 
     /// Bytes of one page.
     const PAGE_BYTES: usize = 1024;
+
+    fn caller() -> Caller {
+        let (revision, capabilities) = (Revision::NEWEST_MODERN, ClientCapabilities::none());
+        Caller { revision, capabilities, info: None, principal: Arc::from("a"), session: None }
+    }
+
+    #[test]
+    fn pages_are_cut_by_items_and_by_bytes() {
+        let items = |count: usize| vec![Raw::of("12345678"); count];
+        let lengths = |pages: Vec<Raw>| pages.iter().map(|page| page.elements().len()).collect::<Vec<_>>();
+        assert_eq!(lengths(cut(&items(5), 2, 1_000)), [2, 2, 1]);
+        assert_eq!(lengths(cut(&items(5), 10, 33)), [3, 2], "eleven bytes each, with a comma");
+        assert_eq!(lengths(cut(&items(2), 10, 1)), [1, 1], "a larger item is alone");
+        assert_eq!(lengths(cut(&[], 10, 1)), [0]);
+    }
 
     fn cached_after(pages: &Pages, lists: u64, length: usize) -> usize {
         let page = Raw::of(&"x".repeat(PAGE_BYTES - 2));
         for revision in 0..lists {
             let pages_of_it = vec![page.clone(); length];
             pages.insert(PreparedList {
-                key: Key { revision, kind: 0, servers: VisibleServers::All },
+                key: Key { revision, kind: 0, dialect: caller().list_dialect(), servers: VisibleServers::All },
                 pages: pages_of_it,
             });
         }
@@ -250,7 +289,7 @@ mod tests {
 
     #[test]
     fn cache_is_bounded_by_number_and_size() {
-        let pages = || Pages::new(Arc::new(Sealer::with_random_key().unwrap()));
+        let pages = || Pages::new(Arc::new(Sealer::with_random_key().unwrap()), 10);
         assert_eq!(cached_after(&pages(), 100, 1), MAX_CACHED_LISTS);
         assert_eq!(cached_after(&pages(), 10, MAX_CACHED_BYTES / PAGE_BYTES / 4 + 1), 3);
         assert_eq!(cached_after(&pages(), 3, MAX_CACHED_BYTES / PAGE_BYTES + 1), 1, "the newest stays");

@@ -8,7 +8,10 @@ use std::{
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use toolway_gateway::access::{Access, KeyFile};
+use toolway_gateway::{
+    GatewayOptions,
+    access::{Access, KeyFile},
+};
 use toolway_host::connection::{WantedServer, Way};
 use toolway_testkit::{
     fixture_server::FixtureServer,
@@ -178,11 +181,43 @@ async fn incomplete_list_is_not_cached_and_caller_specific_list_is_private() {
         let (time, scope) = kept(&gateway, "/mcp", Some(key)).await;
         assert!(0 < time && scope == "private", "{time} {scope}");
     }
-    let many = (0..501).fold(public(), |server, number| server.tool(&format!("tool{number}"), "One of many"));
-    let gateway = TestGateway::open_to(TestHost::with(&many, "files"), Access::Open, None).await;
-    gateway.host.ready("files").await;
+    let many = (0..3).fold(public(), |server, number| server.tool(&format!("tool{number}"), "One of many"));
+    let gateway = with_page_size(&many, 2).await;
     let (time, scope) = kept(&gateway, "/mcp", None).await;
     assert!(0 < time && scope == "private", "{time} {scope}");
+}
+
+async fn with_page_size(server: &FixtureServer, page_size: usize) -> TestGateway {
+    let options = GatewayOptions { page_size, ..GatewayOptions::of(Access::Open) };
+    let gateway = TestGateway::behind(TestHost::with(server, "files"), options, None).await;
+    gateway.host.ready("files").await;
+    gateway
+}
+
+#[tokio::test]
+async fn long_list_is_one_page_unless_the_page_size_is_smaller() {
+    let many = (0..1_200).fold(files(), |server, number| server.tool(&format!("tool{number}"), "One of many"));
+    for (page_size, expected) in [(GatewayOptions::of(Access::Open).page_size, vec![1_201]), (500, vec![500, 500, 201])] {
+        let gateway = with_page_size(&many, page_size).await;
+        for in_session in [false, true] {
+            let client = gateway.raw_client("/mcp", None);
+            let client = if in_session { client.start_session().await } else { client };
+            let (mut lengths, mut params) = (Vec::new(), json!({}));
+            loop {
+                let page = match in_session {
+                    true => client.post(&request(1, "tools/list", params)).await.answer().await,
+                    false => client.ask("tools/list", params).await,
+                };
+                assert_eq!(page["result"].get("ttlMs").is_none(), in_session, "each era has its members");
+                lengths.push(page["result"]["tools"].as_array().unwrap().len());
+                match page["result"].get("nextCursor") {
+                    Some(next) => params = json!({ "cursor": next }),
+                    None => break,
+                }
+            }
+            assert_eq!(lengths, expected, "session: {in_session}");
+        }
+    }
 }
 
 /// A server whose prompt has an embedded icon and one at a URL.
