@@ -29,10 +29,7 @@ use toolway_wire::{
     exchange::{Exchange, Outcome, Request, ServerRequestHandler},
     header::{self, ParamHeader},
     json::Raw,
-    message::{
-        RpcError,
-        splice::{self, Edit},
-    },
+    message::RpcError,
     notice::SubscriptionFilter,
     seal::Sealer,
 };

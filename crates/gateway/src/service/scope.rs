@@ -3,7 +3,7 @@
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
-    call::Target,
+    call::{CallKind, CompletionRef, Target},
     catalog::{Catalog, ItemKind, Origin},
 };
 use toolway_wire::message::RpcError;
@@ -45,11 +45,14 @@ impl Scope {
         }
     }
 
-    /// Target of an unknown method: forwarded to a single server, refused otherwise.
-    pub(super) fn method(&self, method: &str) -> Result<Target, RpcError> {
+    /// Target of a method that the protocol does not define: forwarded to a single server whose entry admits it, refused
+    /// otherwise.
+    pub(super) fn method(&self, host: &Host, method: &str) -> Result<Target, RpcError> {
         match self {
-            Self::All => Err(unknown_method(method)),
-            Self::One(server) => Ok(Target::Method { server: server.clone(), method: method.to_owned() }),
+            Self::One(server) if !is_of_protocol(method) && host.admits_method(server, method) => {
+                Ok(Target::Method { server: server.clone(), method: method.to_owned() })
+            }
+            Self::All | Self::One(_) => Err(unknown_method(method)),
         }
     }
 
@@ -58,14 +61,14 @@ impl Scope {
         &self,
         catalog: &Catalog,
         client: &Client,
-        key: &str,
-        named: &str,
+        about: &CompletionRef,
     ) -> Result<Origin, RpcError> {
+        let named = about.name();
         if let Self::One(server) = self {
             return Ok(origin(server, named));
         }
         let owner = |uri| catalog.owner_among(uri, |server| client.sees(server)).ok();
-        let found = if key == "name" {
+        let found = if about.kind() == CallKind::Prompt {
             let prompts = named.parse().ok().and_then(|name| catalog.find_prompt(&name));
             prompts.map(|prompt| prompt.origin.clone())
         } else {
@@ -101,6 +104,31 @@ impl Scope {
             }
         }
     }
+}
+
+/// Whether the method is part of the protocol: the downstream or this service answers it, or it does not exist for the
+/// client. It is never forwarded unread.
+fn is_of_protocol(method: &str) -> bool {
+    const METHODS: [&str; 16] = [
+        "completion/complete",
+        "elicitation/create",
+        "initialize",
+        "logging/setLevel",
+        "ping",
+        "prompts/get",
+        "prompts/list",
+        "resources/list",
+        "resources/read",
+        "resources/subscribe",
+        "resources/templates/list",
+        "resources/unsubscribe",
+        "roots/list",
+        "sampling/createMessage",
+        "tools/call",
+        "tools/list",
+    ];
+    let in_area = |area: &str| method.starts_with(area);
+    METHODS.contains(&method) || ["notifications/", "server/", "subscriptions/", "tasks/"].into_iter().any(in_area)
 }
 
 fn origin(server: &ServerName, name: &str) -> Origin {

@@ -2,11 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "test setup may panic")]
 
 mod bridge;
+mod budget;
 mod caller_lists;
 mod caller_views;
 mod callers;
 mod cleanup;
 mod client_roots;
+mod closed_methods;
 mod default_log_level;
 mod differential;
 mod eras;
@@ -21,6 +23,7 @@ mod over_http;
 mod raw_client;
 mod scripted;
 mod scripted_user;
+mod session_callers;
 mod tap;
 mod task_list;
 mod test_gateway;

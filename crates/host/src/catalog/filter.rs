@@ -21,6 +21,8 @@ pub struct Filter {
     pub resources: Switch,
     /// Whether prompts are offered at all.
     pub prompts: Switch,
+    /// Patterns of methods outside the protocol that clients of a gateway may call.
+    pub extra_methods: Vec<Pattern>,
 }
 
 /// Whether one kind is offered.
@@ -55,6 +57,11 @@ impl Filter {
             ItemKind::Resource | ItemKind::Template => self.resources,
             ItemKind::Prompt => self.prompts,
         }
+    }
+
+    /// Returns whether clients of a gateway may call this method, which the protocol does not define.
+    pub fn admits_method(&self, method: &str) -> bool {
+        self.extra_methods.iter().any(|pattern| pattern.matches(method))
     }
 
     /// Returns the key of the server's entry that excludes an item; `None` if it is offered.
