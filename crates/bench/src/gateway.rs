@@ -47,8 +47,23 @@ pub(crate) fn run(size: Size) -> io::Result<ExitCode> {
             Bench::start(&program).await?.peak(way, &mut table).await?;
         }
         resources::list(&program, &mut table).await?;
+        resources::whole_lists(&program, &mut table).await?;
         resources::memory(&program, &mut table).await?;
         resources::startup(&program, &mut table).await?;
+        io::Result::Ok(table.verdict())
+    });
+    runtime.block_on(measuring).map_err(io::Error::other)?
+}
+
+/// Measures only lists.
+pub(crate) fn run_lists() -> io::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let measuring = runtime.spawn(async move {
+        let program = processes::program().await?;
+        let _awake = keep_awake::start()?;
+        let mut table = Table::default();
+        resources::list(&program, &mut table).await?;
+        resources::whole_lists(&program, &mut table).await?;
         io::Result::Ok(table.verdict())
     });
     runtime.block_on(measuring).map_err(io::Error::other)?

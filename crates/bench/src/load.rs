@@ -95,6 +95,25 @@ impl Load {
         Ok((waited, reply))
     }
 
+    /// Reads a whole list, page by page, on one connection; returns the seconds, and the number of tools.
+    pub(crate) async fn list_all(&mut self) -> io::Result<(f64, usize)> {
+        let mut socket = self.take().await?;
+        let (mut took, mut tools, mut cursor) = (0.0, 0, None);
+        loop {
+            let body = with_cursor(message(self.target.era, "list"), cursor.as_deref());
+            let begun = Instant::now();
+            socket.round_trip(&self.target.post(self.session.as_deref(), &body, "tools/list", "")).await?;
+            took += begun.elapsed().as_secs_f64();
+            socket.check_result()?;
+            tools += memchr::memmem::find_iter(&socket.buffer, b"\"inputSchema\"").count();
+            cursor = next_cursor(&socket.buffer);
+            if cursor.is_none() {
+                self.sockets.push(socket);
+                return Ok((took, tools));
+            }
+        }
+    }
+
     /// A request. Ids in flight must be unique in a session, so each connection has its own.
     fn request(&self, what: &str, number: usize) -> Vec<u8> {
         let (method, name) = match what {
@@ -182,6 +201,22 @@ impl LoadSocket {
         }
         Err(io::Error::other(format!("expected a result, got: {}", String::from_utf8_lossy(begin))))
     }
+}
+
+/// A list request for the page at this cursor, a JSON string.
+fn with_cursor(body: String, cursor: Option<&str>) -> String {
+    const PARAMS: &str = "\"params\":{";
+    let Some(cursor) = cursor else { return body };
+    let comma = if body.contains("\"params\":{}") { "" } else { "," };
+    body.replacen(PARAMS, &format!("{PARAMS}\"cursor\":{cursor}{comma}"), 1)
+}
+
+/// The cursor of the next page, a JSON string.
+fn next_cursor(response: &[u8]) -> Option<String> {
+    const NAME: &[u8] = b"\"nextCursor\":";
+    let value = &response[memchr::memmem::rfind(response, NAME)? + NAME.len()..];
+    let end = memchr::memchr(b'"', value.get(1..)?)?;
+    String::from_utf8(value[..end + 2].to_vec()).ok()
 }
 
 /// Where a response ends.

@@ -10,8 +10,9 @@
 //! Loops and servers share one core ([`affinity`]), so that CPU work is compared. `spread` leaves the placement to the
 //! system.
 //!
-//! The argument `gateway` compares `toolway serve` with a raw relay instead ([`gateway`], [`relay`]); `gateway load <way>
-//! <legacy|modern> <small|big|list> <width> <seconds> [relay]` puts one load on it, or on the relay, for a profiler.
+//! The argument `gateway` compares `toolway serve` with a raw relay instead ([`gateway`], [`relay`]); `gateway lists`
+//! measures only lists; `gateway load <way> <legacy|modern> <small|big|list> <width> <seconds> [relay]` puts one load on it,
+//! or on the relay, for a profiler.
 
 mod affinity;
 mod allocation;
@@ -45,6 +46,7 @@ fn main() -> io::Result<ExitCode> {
         ["relay", "stdio", era] => relay::run(relay::RelayUpstream::stdio(era.parse()?)),
         ["nginx", folder] => nginx::keep(folder.as_ref()),
         ["gateway"] => gateway::run(measure::Size::Full),
+        ["gateway", "lists"] => gateway::run_lists(),
         ["gateway", "quick"] => gateway::run(measure::Size::Quick),
         ["gateway", "load", way, era, what, width, seconds, ref target @ ..] => {
             let what = ["small", "big", "list"].into_iter().find(|known| *known == what).unwrap_or("small");
@@ -60,7 +62,7 @@ fn main() -> io::Result<ExitCode> {
             alone(way.parse()?, whose == "raw", what, width, count)
         }
         _ => {
-            eprintln!("usage: toolway-bench [quick | spread | gateway [quick]]");
+            eprintln!("usage: toolway-bench [quick | spread | gateway [quick | lists]]");
             Ok(ExitCode::from(2))
         }
     }

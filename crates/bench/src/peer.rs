@@ -13,6 +13,8 @@ use tokio::{
     process::{Child, ChildStdin, ChildStdout, Command},
 };
 
+use crate::load::{Load, Target};
+
 /// Bytes of text in the large result.
 pub(crate) const BIG: usize = 1_000_000;
 /// Tools in the long list.
@@ -124,6 +126,12 @@ impl PeerProcess {
 }
 
 impl PeerProcess {
+    /// A load on the server itself.
+    pub(crate) async fn load(&self) -> io::Result<Load> {
+        let (address, era) = (self.address.clone(), self.way.era());
+        Load::new(Target { address, era, prefix: String::new(), key: None }).await
+    }
+
     /// Stops the process with `SIGSTOP`.
     pub(crate) fn suspend(&self) -> io::Result<()> {
         let process = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);

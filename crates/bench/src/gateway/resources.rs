@@ -14,6 +14,37 @@ use crate::{measure::quartiles, peer::Era};
 
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 
+/// Rounds of the comparison.
+const LIST_ROUNDS: usize = 40;
+
+/// Whole lists, over all pages, against what answers from memory: the server itself, whose response is prepared.
+pub(super) async fn whole_lists(program: &Path, table: &mut Table) -> io::Result<()> {
+    for tools in [1_000, TOOLS] {
+        for (era, way) in [(Era::Legacy, Way::HttpLegacy), (Era::Modern, Way::HttpModern)] {
+            let server = PeerProcess::with_tools(way, tools).await?;
+            let entries = json!({ "many": processes::entry(way, Some(&server), tools)? });
+            let gateway = GatewayProcess::start(program, entries).await?;
+            gateway.wait_for_tools(&["many__small".to_owned()]).await?;
+            let (mut ours, mut theirs) = (gateway.load(era, "many").await?, server.load().await?);
+            let (mut waits, mut prepared, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+            for _ in 0..LIST_ROUNDS {
+                let ((wait, listed), (baseline, expected)) = (ours.list_all().await?, theirs.list_all().await?);
+                if listed != expected {
+                    return Err(io::Error::other(format!("{listed} of {expected} tools were listed")));
+                }
+                waits.push(wait * 1e3);
+                prepared.push(baseline * 1e3);
+                ratios.push(wait / baseline);
+            }
+            let name = |what: &str| format!("{what} {tools} tools, all pages, {} client", era.word());
+            table.add(TableRow::without_budget(&name("from memory:"), quartiles(prepared)[1], "ms"));
+            table.add(TableRow::without_budget(&name("gateway:"), quartiles(waits)[1], "ms"));
+            table.add(TableRow::at_most(&name("gateway against memory:"), quartiles(ratios)[1], 1.5, "times"));
+        }
+    }
+    Ok(())
+}
+
 /// A list of 10,000 tools while their server is suspended.
 pub(super) async fn list(program: &Path, table: &mut Table) -> io::Result<()> {
     let server = PeerProcess::with_tools(Way::HttpModern, TOOLS).await?;
@@ -23,15 +54,12 @@ pub(super) async fn list(program: &Path, table: &mut Table) -> io::Result<()> {
     server.suspend()?;
     for era in [Era::Legacy, Era::Modern] {
         let mut load = gateway.load(era, "many").await?;
-        let (mut waits, mut page) = (Vec::new(), 0);
+        let mut waits = Vec::new();
         for _ in 0..50 {
-            let (wait, reply) = load.first_byte("list").await?;
-            waits.push(wait * 1e3);
-            page = memchr::memmem::find_iter(&reply, b"\"inputSchema\"").count();
+            waits.push(load.first_byte("list").await?.0 * 1e3);
         }
         let name = format!("first byte of a list of {TOOLS} tools, {} client, server asleep", era.word());
         table.add(TableRow::at_most(&name, quartiles(waits)[1], 3.0, "ms"));
-        table.add(TableRow::at_most(&format!("tools in a page, {} client", era.word()), page as f64, 500.0, "tools"));
     }
     Ok(())
 }
