@@ -71,7 +71,7 @@ pub fn redacted(url: &Url) -> String {
 }
 
 /// Makes remote text safe to show: at most `most` characters, without control characters.
-pub(crate) fn sanitize(text: &str, most: usize) -> String {
+pub fn sanitize(text: &str, most: usize) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(most).collect()
 }
 

@@ -92,8 +92,8 @@ pub enum SignInError {
     },
     /// The server names no authorization server, and there is none at its own origin.
     #[error(
-        "{server} requires authentication, but names no authorization server and has none at its own origin; if it takes a \
-         key or a token, set `auth` or `headers` in its entry"
+        "{server} requires authentication, but names no authorization server and has none at its own origin; it may \
+         take a key or a token"
     )]
     NoAuthorizationServer {
         /// URL of the server.
@@ -350,6 +350,7 @@ impl SignInError {
             Self::Credential(error @ (CredentialError::Vault(_) | CredentialError::Unreadable { .. })) => {
                 SignInReason::Vault(error.to_string())
             }
+            error @ Self::NoAuthorizationServer { .. } => SignInReason::NoAuthorizationServer(error.to_string()),
             other => SignInReason::Failed(other.to_string()),
         }
     }

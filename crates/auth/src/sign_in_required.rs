@@ -54,6 +54,9 @@ pub enum SignInReason {
     /// The vault cannot be read or written.
     #[error("{0}")]
     Vault(String),
+    /// The server names no authorization server, and there is none at its own origin.
+    #[error("{0}")]
+    NoAuthorizationServer(String),
     /// The sign-in failed.
     #[error("{0}")]
     Failed(String),

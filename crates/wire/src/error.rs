@@ -51,6 +51,8 @@ pub enum WireError {
         status: StatusCode,
         /// Each `WWW-Authenticate` header.
         challenges: Vec<String>,
+        /// Start of the body, for the operator only; not part of the message.
+        body: String,
     },
     /// The authorization server does not respond, so there is no access token yet; retrying later may succeed.
     #[error("no access token available: {0}")]

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{Request, header};
 use serde_json::json;
 use toolway_auth::{
+    address,
     browser::BrowserError,
     challenge::TokenChallenge,
     credential::{Credential, CredentialKey},
@@ -16,7 +17,7 @@ use toolway_auth::{
 };
 use toolway_config::{Secret, ServerName};
 use toolway_gateway::control::ControlRequest;
-use toolway_host::connection::sign_in::{Principal, SignInChange};
+use toolway_host::connection::sign_in::{Principal, SignInChange, key_command};
 use toolway_wire::json::Raw;
 use url::Url;
 
@@ -130,10 +131,11 @@ async fn start_login(args: &LoginArgs, app: &App, account: Account) -> Result<St
     let openers = Openers::of(&app.environment);
     options.browser = Some(Arc::new(UserBrowser { method, port: callback_port, redirect, openers }));
     let sign_in = options.sign_in.clone();
-    let challenge = probe_challenge(&*sign_in.fetch, &sign_in.server).await;
+    let probed = probe(&*sign_in.fetch, &sign_in.server).await;
     // A server without a challenge may still publish its metadata.
-    let signed_in = Session::new(options).sign_in(challenge.as_ref().unwrap_or(&TokenChallenge::default())).await;
-    signed_in.map_err(|needed| Box::new(LoginFailure::of(needed, challenge.err(), &*sign_in.vault)))?;
+    let challenge = probed.as_ref().map(|refusal| refusal.challenge.clone()).unwrap_or_default();
+    let signed_in = Session::new(options).sign_in(&challenge).await;
+    signed_in.map_err(|needed| Box::new(LoginFailure::of(needed, probed, &*sign_in.vault)))?;
     let kept = sign_in.find().await;
     let failed = |problem: String| Box::new(LoginFailure::Failed(problem));
     let kept = kept.map_err(|error| Box::new(LoginFailure::Vault(error.to_string())))?;
@@ -143,26 +145,37 @@ async fn start_login(args: &LoginArgs, app: &App, account: Account) -> Result<St
 
 /// Why the sign-in did not complete.
 enum LoginFailure {
-    Needed(SignInRequired),
+    /// With the start of the response that requires authentication.
+    Needed(SignInRequired, String),
     Failed(String),
     Vault(String),
     Unreachable(FetchError),
 }
 
 impl LoginFailure {
-    fn of(needed: SignInRequired, probe_error: Option<FetchError>, vault: &dyn Vault) -> Self {
-        match (&needed.reason, probe_error) {
-            (SignInReason::Failed(_), Some(error @ FetchError::Unreachable { .. })) => Self::Unreachable(error),
-            (SignInReason::Unavailable(_), Some(error)) if error.may_pass() => Self::Unreachable(error),
+    fn of(needed: SignInRequired, probed: Result<ProbedServer, FetchError>, vault: &dyn Vault) -> Self {
+        match (&needed.reason, probed) {
+            (SignInReason::Failed(_), Err(error @ FetchError::Unreachable { .. })) => Self::Unreachable(error),
+            (SignInReason::Unavailable(_), Err(error)) if error.may_pass() => Self::Unreachable(error),
             // A vault that stores nothing loses the pending sign-in with this process.
             (SignInReason::Pending, _) if vault.is_ephemeral() => Self::Failed(NOT_STORED.to_owned()),
-            _ => Self::Needed(needed),
+            (_, probed) => Self::Needed(needed, probed.map(|refusal| refusal.said).unwrap_or_default()),
         }
     }
 }
 
-/// The authentication challenge that the server sends to an unauthenticated client.
-async fn probe_challenge(fetch: &dyn Fetch, server: &Url) -> Result<TokenChallenge, FetchError> {
+/// How the server answers an unauthenticated client.
+#[derive(Default)]
+struct ProbedServer {
+    challenge: TokenChallenge,
+    /// Start of the body of a refusal.
+    said: String,
+}
+
+/// Remote text is truncated to this many characters.
+const MAX_SAID: usize = 300;
+
+async fn probe(fetch: &dyn Fetch, server: &Url) -> Result<ProbedServer, FetchError> {
     let initialize = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {},
         "clientInfo": { "name": "toolway", "version": env!("CARGO_PKG_VERSION") } } });
@@ -170,16 +183,20 @@ async fn probe_challenge(fetch: &dyn Fetch, server: &Url) -> Result<TokenChallen
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::ACCEPT, "application/json, text/event-stream")
         .body(Bytes::from(initialize.to_string()));
-    let Ok(request) = request else { return Ok(TokenChallenge::default()) };
+    let Ok(request) = request else { return Ok(ProbedServer::default()) };
     let reply = fetch.fetch(request).await?;
     let challenges = reply.headers().get_all(header::WWW_AUTHENTICATE).iter();
-    Ok(TokenChallenge::parse(challenges.filter_map(|value| value.to_str().ok())))
+    let challenge = TokenChallenge::parse(challenges.filter_map(|value| value.to_str().ok()));
+    let is_refusal = matches!(reply.status().as_u16(), 401 | 403);
+    let body = String::from_utf8_lossy(reply.body());
+    let said = if is_refusal { address::sanitize(&body, MAX_SAID) } else { String::new() };
+    Ok(ProbedServer { challenge, said })
 }
 
 /// The report of a sign-in that is pending or failed; prints a pending one as JSON if that is the format.
 fn login_report(failure: &LoginFailure, finish: &str, output: &mut Output) -> Report {
-    let needed = match failure {
-        LoginFailure::Needed(needed) => needed,
+    let (needed, said) = match failure {
+        LoginFailure::Needed(needed, said) => (needed, said),
         LoginFailure::Failed(problem) => return unauthorized(problem),
         LoginFailure::Vault(problem) => return Report::vault(problem),
         LoginFailure::Unreachable(error) => {
@@ -187,7 +204,11 @@ fn login_report(failure: &LoginFailure, finish: &str, output: &mut Output) -> Re
         }
     };
     let (SignInReason::Pending, Some(address)) = (&needed.reason, &needed.address) else {
-        return sign_in_failure(&needed.reason);
+        let mut report = sign_in_failure(&needed.reason);
+        if let SignInReason::NoAuthorizationServer(_) = &needed.reason {
+            report = report.hint(format!("if it takes a key or a token, run `{}`", key_command(&needed.server)));
+        }
+        return if said.is_empty() { report } else { report.detail(format!("the server said: {said}")) };
     };
     if output.format != Format::Human {
         let pending = json!({ "server": needed.server, "address": address.expose(), "finish": finish });

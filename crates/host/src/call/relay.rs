@@ -222,6 +222,7 @@ impl Relay {
             self.end(recording, preempted);
             return;
         }
+        sent.learn_session_preference(&outcome, &self.request);
         sent.check_session();
         if let Outcome::HandedOff(task) = &outcome {
             sent.keep_task(task, &self.request.caller);

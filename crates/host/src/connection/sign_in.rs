@@ -179,6 +179,7 @@ impl SignIns {
     ) -> Result<PresentedCredentials, DialError> {
         let options = self.options.session(server, sign_in, principal, Arc::clone(&self.vault))?;
         let own = self.is_own(sharing);
+        let sign_in = Some(Box::new(options.sign_in.clone()));
         let token = if own { token(&options.sign_in).await? } else { None };
         let refreshes = self.refreshes.counted_by(self.counters.of(server.0).refreshes());
         let session = Session::new(SessionOptions { refreshes, ..options });
@@ -187,7 +188,7 @@ impl SignIns {
         if own && token.is_none() && !is_client {
             let account = Account::Anonymous(Arc::new(self.clients_at(server.1).await?.into()));
             let principal = Some(principal.clone());
-            return Ok(PresentedCredentials { account, principal, ..PresentedCredentials::nothing() });
+            return Ok(PresentedCredentials { account, principal, sign_in, ..PresentedCredentials::nothing() });
         }
         let client = (own && is_client).then(|| (principal.clone(), token));
         if let Some(client) = &client {
@@ -199,6 +200,7 @@ impl SignIns {
             account,
             principal,
             client,
+            sign_in,
             session: kept,
             needed,
             ..PresentedCredentials::common(Arc::new(session))
@@ -295,6 +297,11 @@ impl SignInOptions {
     }
 }
 
+/// The command that sets the key or token of a server.
+pub fn key_command(server: &str) -> String {
+    format!("toolway servers update {server} --header 'Authorization: Bearer ${{TOKEN}}'")
+}
+
 /// The stored access token of a sign-in.
 async fn token(sign_in: &sign_in::SignIn) -> Result<Option<Secret>, DialError> {
     let kept = sign_in.find().await.map_err(|error| unusable(&error))?;
@@ -328,6 +335,21 @@ impl Principal {
             Some(("client", client)) => format!("ask the operator to run `toolway login {server} --client {client}`"),
             Some((_, profile)) => format!("run `toolway login {server} --profile {profile}`"),
             None => format!("run `toolway login {server}`"),
+        }
+    }
+
+    /// What to do about a server that requires authentication and names no authorization server.
+    fn key_hint(&self, server: &ServerName) -> String {
+        match self.0.split_once('/') {
+            Some(("client", _)) => format!(
+                "it names no authorization server; ask the operator to set the key or token of `{server}`, or: {}",
+                self.sign_in_hint(server)
+            ),
+            _ => format!(
+                "it names no authorization server; if it takes a key or a token, run `{}`, else {}",
+                key_command(server.as_str()),
+                self.sign_in_hint(server)
+            ),
         }
     }
 

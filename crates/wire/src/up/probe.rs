@@ -65,6 +65,15 @@ impl DetectedProtocol {
     }
 }
 
+/// How callers with a session are reached at a server that is known as stateless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionPreference {
+    /// Like all others.
+    Stateless,
+    /// With a session, because the server sends requests of its own, which only a session carries.
+    Session,
+}
+
 /// Port: stores detected protocols, by a digest of the command or URL.
 pub trait EraMemory: Send + Sync {
     /// Returns the stored protocol, if any.
@@ -74,6 +83,12 @@ pub trait EraMemory: Send + Sync {
     /// Stores a protocol that works but was not shown to be the right one: the server was silent, or no era was detected.
     /// It must expire. By default it is not stored.
     fn suppose(&self, _key: &str, _protocol: DetectedProtocol) {}
+    /// Whether callers with a session are to be reached with a session although the server is known as stateless.
+    fn prefers_sessions(&self, _key: &str) -> bool {
+        false
+    }
+    /// Stores that preference for a server known as stateless.
+    fn prefer_sessions(&self, _key: &str, _preference: SessionPreference) {}
     /// Removes a protocol that turned out wrong.
     fn forget(&self, key: &str);
 }
@@ -374,6 +389,7 @@ fn classify_error(error: RpcError) -> Discovery {
 fn classify_lane_end(end: LaneEnd) -> Discovery {
     match end {
         LaneEnd::Accepted | LaneEnd::SessionGone | LaneEnd::Over => Discovery::Legacy(None),
+        LaneEnd::Status { status, .. } if status.is_success() => Discovery::Legacy(None),
         LaneEnd::Status { status, body } => match handshake::json_rpc_error(&body) {
             Some(error) if status.is_client_error() && status_indicates_era(status) => classify_error(error),
             _ if status_indicates_era(status) => Discovery::Legacy(None),

@@ -1,10 +1,13 @@
 //! The credentials that a connection presents, and the error if the server refuses them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 use toolway_auth::{
+    challenge::TokenChallenge,
+    discovery::{Discovery, FoundBy},
     session::Session,
+    sign_in::SignIn,
     sign_in_required::{SignInReason, SignInRequired},
     static_credential::{InvalidHeader, StaticCredential},
 };
@@ -28,11 +31,16 @@ pub(in crate::connection) struct PresentedCredentials {
     pub(in crate::connection) principal: Option<Principal>,
     /// The client it is opened for, and its access token at that time.
     pub(super) client: Option<(Principal, Option<Secret>)>,
+    /// How a user signs in, if one can.
+    pub(super) sign_in: Option<Box<SignIn>>,
     /// Session of a user's sign-in.
     pub(super) session: Option<Session>,
     /// Set while the server waits for a sign-in.
     pub(super) needed: Option<watch::Receiver<Option<SignInRequired>>>,
 }
+
+/// Time limit for the search of an authorization server after a refusal.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl PresentedCredentials {
     pub(in crate::connection) fn nothing() -> Self {
@@ -46,6 +54,7 @@ impl PresentedCredentials {
             secrets: Vec::new(),
             principal: None,
             client: None,
+            sign_in: None,
             session: None,
             needed: None,
         }
@@ -64,6 +73,29 @@ impl PresentedCredentials {
             }
             _ => DialError::of(error, wanted.credential(), self.hint(&wanted.name)),
         }
+    }
+
+    /// If the server requires sign-in without metadata of an authorization server, names the other ways to authenticate.
+    /// Such a server mostly takes a key.
+    pub(in crate::connection) async fn explain(&self, error: DialError, server: &ServerName) -> DialError {
+        let DialError::SignInRequired { challenges, said, .. } = &error else { return error };
+        let (Some(sign_in), Some(principal)) = (&self.sign_in, &self.principal) else { return error };
+        let demand = TokenChallenge::parse(challenges.iter().map(String::as_str));
+        if demand.resource_metadata.is_some() || !matches!(self.waiting_reason(), None | Some(SignInReason::NotSignedIn)) {
+            return error;
+        }
+        let found = timeout(PROBE_TIMEOUT, Discovery::find(&*sign_in.fetch, &sign_in.server, &sign_in.settings, &demand, None));
+        match found.await {
+            Ok(Ok(found)) if found.found_by == FoundBy::DefaultEndpoints => {
+                let (challenges, said, how) = (challenges.clone(), said.clone(), Some(principal.key_hint(server)));
+                DialError::SignInRequired { challenges, how, said }
+            }
+            _ => error,
+        }
+    }
+
+    fn waiting_reason(&self) -> Option<SignInReason> {
+        self.waiting_for().map(|needed| needed.reason)
     }
 
     fn waiting_for(&self) -> Option<SignInRequired> {

@@ -19,6 +19,10 @@ use crate::{
 
 /// Largest error body in bytes.
 const STATUS_BODY: usize = 256 * 1024;
+/// Largest part of the body of a refusal that is kept, in bytes.
+const REFUSAL_BODY: usize = 1024;
+/// Time limit for the body of a refusal.
+const REFUSAL_TIMEOUT: Duration = Duration::from_millis(500);
 /// Bodies up to this size, in bytes, are copied, so that the read buffer can be reused.
 const SMALL: usize = 4 * 1024;
 /// How long to wait for the end of a stream after its response.
@@ -61,6 +65,10 @@ pub(super) async fn read(sink: &dyn Sink, lane: Lane, response: &mut HttpRespons
             Box::pin(read_events(sink, lane, response, limits)).await
         }
         _ if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => LaneOutcome::Lane(LaneEnd::Accepted),
+        // A page for people: not an MCP endpoint.
+        kind if kind.eq_ignore_ascii_case("text/html") => {
+            LaneOutcome::Lane(Box::pin(status_end(response, limits)).await)
+        }
         kind => LaneOutcome::Lane(LaneEnd::Failed(WireError::protocol(format!("unexpected content type `{kind}`")))),
     }
 }
@@ -137,6 +145,13 @@ async fn read_json(sink: &dyn Sink, lane: Lane, response: &mut HttpResponse, lim
         }
         Err(error) => LaneEnd::Failed(error),
     }
+}
+
+/// Start of the body of a refusal; empty if it does not arrive soon.
+pub(super) async fn start_of_body(response: &mut HttpResponse) -> String {
+    let piece = tokio::time::timeout(REFUSAL_TIMEOUT, response.chunk()).await;
+    let piece = piece.ok().flatten().and_then(Result::ok).unwrap_or_default();
+    String::from_utf8_lossy(&piece[..piece.len().min(REFUSAL_BODY)]).into_owned()
 }
 
 async fn status_end(response: &mut HttpResponse, limits: &Limits) -> LaneEnd {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use url::Url;
 
-use super::Endpoint;
+use super::{Endpoint, lane};
 use crate::{
     error::WireError,
     header as mcp,
@@ -153,7 +153,8 @@ impl Endpoint {
                     if mem::replace(used.flag_for(&challenge), true)
                         || self.credentials.handle_challenge(challenge).await == ChallengeAction::GiveUp
                     {
-                        let refused = WireError::Unauthorized { status, challenges };
+                        let body = lane::start_of_body(&mut response).await;
+                        let refused = WireError::Unauthorized { status, challenges, body };
                         return Err(self.credentials.replacement_error().unwrap_or(refused));
                     }
                 }
