@@ -15,8 +15,15 @@ use crate::{
     unused::Unused,
 };
 
-/// The JSON object; unknown values are omitted.
+/// The JSON object; unknown values are omitted, and the session id is cut.
 pub(crate) fn object(outcome: &ServerOutcome) -> Map<String, Value> {
+    let mut object = object_with_session(outcome);
+    object.remove("sessionId");
+    object
+}
+
+/// The JSON object with the whole session id.
+pub(crate) fn object_with_session(outcome: &ServerOutcome) -> Map<String, Value> {
     let judged = ServerAssessment { state: state(outcome), reason: outcome.problem(), counts: outcome.counts };
     let mut object = view::object(&outcome.status, &judged);
     for (key, time) in [("connectMilliseconds", outcome.connect_time), ("listMilliseconds", outcome.list_time)] {
@@ -29,6 +36,8 @@ pub(crate) fn object(outcome: &ServerOutcome) -> Map<String, Value> {
 
 /// Prints JSON: the servers, with those not accepted, and the entries that were set aside.
 pub(crate) fn print(mut servers: Vec<Value>, unused: &[Unused], output: &mut Output) {
+    // Only `servers show` shows it.
+    servers.iter_mut().filter_map(Value::as_object_mut).for_each(|server| drop(server.remove("sessionId")));
     let (waiting, aside): (Vec<&Unused>, Vec<&Unused>) = unused.iter().partition(|unused| unused.is_server());
     servers.extend(waiting.into_iter().map(Unused::object));
     let aside: Vec<Value> = aside.into_iter().map(Unused::object).collect();

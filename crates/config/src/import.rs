@@ -35,6 +35,7 @@ use std::{
 };
 
 use crate::{
+    config::Config,
     document::Document,
     error::ConfigError,
     interpolate::Reference,
@@ -132,11 +133,16 @@ pub fn read(found: &FoundFile, search: &SearchRoots<'_>) -> Result<Imported, Con
     Ok(imported)
 }
 
-/// Reads a file that the user names, by its shape.
+/// Reads a file that the user names, by its shape: one of another host, or Toolway's own.
 pub fn read_named(file: &Path, search: &SearchRoots<'_>) -> Result<(FoundFile, Imported), ConfigError> {
     let document = Document::read(file)?;
-    let format = recognise(&document).ok_or_else(|| recognise::not_understood(&document))?;
-    let found = FoundFile { format, file: file.to_owned(), defined_by: DefinedBy::User };
+    let found = |format| FoundFile { format, file: file.to_owned(), defined_by: DefinedBy::User };
+    let Some(format) = recognise(&document) else {
+        let Config { servers, warnings, .. } = Config::of(&document, search.home.map(Path::to_owned).as_ref())?;
+        let servers = servers.into_values().collect();
+        return Ok((found(Format::Toolway), Imported { servers, warnings, ..Imported::default() }));
+    };
+    let found = found(format);
     let imported = read(&found, search)?;
     refuse_duplicates(&imported.servers)?;
     Ok((found, imported))

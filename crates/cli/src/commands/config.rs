@@ -1,6 +1,7 @@
-//! `toolway config`: shows and checks the configuration.
+//! `toolway config`: writes, shows and checks the configuration.
 
 mod check;
+mod init;
 mod path;
 mod reload;
 mod show;
@@ -12,7 +13,7 @@ use toolway_wire::json::Raw;
 
 use crate::{app::App, exit_code::ExitCode, output::Output, report::Report};
 
-/// Show and check the configuration
+/// Write, show and check the configuration
 ///
 /// It is merged from defaults, your user file, the project file, the environment (TOOLWAY_*) and command-line options; later
 /// ones override earlier ones. These commands do not connect to servers.
@@ -25,6 +26,7 @@ pub(crate) struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
+    Init(init::InitArgs),
     Show(show::ShowConfigArgs),
     Check(check::CheckArgs),
     Path(path::PathArgs),
@@ -39,6 +41,7 @@ struct SchemaArgs {}
 
 const EXAMPLES: &str = "\
 Examples:
+  toolway config init                   Write a commented example
   toolway config show                   Every value with its file and line
   toolway config check                  Errors and warnings with file and line
   toolway config path                   Which files are used
@@ -50,6 +53,7 @@ Examples:
 
 pub(crate) async fn run(args: &ConfigArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.action {
+        Action::Init(args) => init::run(args, app, output),
         Action::Show(args) => show::run(args, app, output),
         Action::Check(args) => check::run(args, app, output),
         Action::Path(args) => path::run(args, app, output),

@@ -1,11 +1,11 @@
 //! `toolway doctor`: connects to each server, diagnoses problems, and gives advice.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
 use serde_json::{Value, json};
-use toolway_config::{Config, Environment, server::Transport, show::show as show_config};
+use toolway_config::{Config, Endpoint, Environment, server::Transport, show::show as show_config};
 use toolway_host::{
-    connection::{Lists, Phase, ServerStatus, environment, wanted::CONNECT},
+    connection::{Lists, Phase, ServerAddress, ServerStatus, Way, environment, wanted::CONNECT},
     keeper::CleanupGuarantee,
     whose_move::WhoseMove,
 };
@@ -16,7 +16,7 @@ use crate::{
     exit_code::ExitCode,
     lifecycle,
     multi_server_host::{ServerOutcome, WaitPolicy},
-    output::{Format, Output},
+    output::{Format, Output, state},
     report::Report,
     server_view,
     target::Target,
@@ -26,7 +26,7 @@ use crate::{
 /// Connect to each server, diagnose problems, and say how to fix them
 ///
 /// Shows for each server: the command with the names of its variables, or the URL; the protocol revision; the time to connect
-/// and to list its items; how its process ended, and its last standard error output. Waits as long as the entry's `timeouts`
+/// and to list its items; what it could reach; how its process ended, and its last standard error output. Waits as long as the entry's `timeouts`
 /// (30 seconds by default, 5 minutes for a server that `npx` or `uvx` installs) or --timeout. Also shows invalid and unused configuration with the reason. The exit code is 0 if
 /// all servers are healthy, and 4 if one is not or an entry or file is invalid.
 #[derive(Debug, clap::Args)]
@@ -73,6 +73,8 @@ struct Finding<'a> {
     reached: String,
     /// Names of the environment variables of its process.
     environment: Vec<String>,
+    /// Working directory of its process; `None` for a URL, or if it is not known.
+    folder: Option<PathBuf>,
     /// Names of the user's variables that its process does not get.
     withheld: Vec<String>,
     advice: String,
@@ -87,7 +89,21 @@ impl<'a> Finding<'a> {
         let environment = given.as_ref().map(|given| names(&mut given.keys())).unwrap_or_default();
         let withheld = given.map(|given| environment::withheld(&app.environment, &given)).unwrap_or_default();
         let (reached, withheld) = (reached(&outcome.target, &outcome.status), names(&mut withheld.iter()));
-        Self { outcome, reached, environment, withheld, advice: advice(outcome) }
+        let folder = folder(&outcome.target, app);
+        Self { outcome, reached, environment, folder, withheld, advice: advice(outcome) }
+    }
+
+    /// What the server could reach on this machine.
+    fn reach(&self) -> Value {
+        if !self.outcome.target.is_program() {
+            return json!({ "received": "requests and configured headers only" });
+        }
+        json!({
+            "environment": self.environment,
+            "folder": self.folder,
+            "files": "all files of your account",
+            "network": "not restricted",
+        })
     }
 
     fn object(&self) -> Value {
@@ -95,6 +111,7 @@ impl<'a> Finding<'a> {
         object.insert("command".to_owned(), json!(self.reached));
         object.insert("environment".to_owned(), json!(self.environment));
         object.insert("withheld".to_owned(), json!(self.withheld));
+        object.insert("reach".to_owned(), self.reach());
         match &self.outcome.status.cleanup {
             Some(CleanupGuarantee::Full) => drop(object.insert("custody".to_owned(), json!("kept"))),
             Some(CleanupGuarantee::BestEffort { reason }) => {
@@ -109,11 +126,20 @@ impl<'a> Finding<'a> {
 
     fn print(&self, output: &mut Output) {
         let (outcome, status) = (self.outcome, &self.outcome.status);
-        output.entry(status.server.as_str(), &format!("  {}", server_view::state(outcome)));
+        output.state_entry(status.server.as_str(), server_view::state(outcome), 0, "");
         output.line(&format!("    transport      {}", self.reached));
         output.line(&format!("    defined in     {}", status.source));
         if !self.environment.is_empty() {
             output.line(&format!("    environment    {}", self.environment.join(", ")));
+        }
+        if outcome.target.is_program() {
+            let folder = self.folder.as_ref().map(|folder| format!(" (starts in {})", folder.display()));
+            let folder = folder.unwrap_or_default();
+            output.line(&format!(
+                "    could reach    its environment, all files of your account{folder}, network not restricted"
+            ));
+        } else {
+            output.line("    could reach    nothing on this machine; it receives requests and configured headers");
         }
         if let Some(profile) = &status.profile {
             output.line(&format!("    protocol       {} ({})", profile.revision, profile.era));
@@ -178,14 +204,30 @@ fn show(findings: &[Finding<'_>], unused: &[Unused], output: &mut Output) {
             lines.for_each(|line| output.content(line.as_bytes()));
         }
         Format::Human => {
-            findings.iter().for_each(|finding| finding.print(output));
+            let mut sorted: Vec<&Finding<'_>> = findings.iter().collect();
+            sorted.sort_by_key(|finding| state::rank(server_view::state(finding.outcome)));
+            sorted.iter().for_each(|finding| finding.print(output));
             unused.iter().for_each(|unused| print_unused(unused, output));
+            let states = findings.iter().map(|finding| server_view::state(finding.outcome));
+            if let Some(summary) = state::summary(states.chain(unused.iter().map(Unused::state))) {
+                output.line(&summary);
+            }
         }
     }
 }
 
+/// The working directory of a program.
+fn folder(target: &Target, app: &App) -> Option<PathBuf> {
+    let current = || std::env::current_dir().ok();
+    let Some(entry) = &target.entry else { return current().filter(|_| target.is_program()) };
+    match entry.endpoint(&app.environment, &*app.keychain()) {
+        Ok(Endpoint::Process { directory, .. }) => directory.or_else(current),
+        Ok(Endpoint::Http { .. }) | Err(_) => None,
+    }
+}
+
 fn print_unused(unused: &Unused, output: &mut Output) {
-    output.entry(&unused.title(), &format!("  {}", unused.state()));
+    output.state_entry(&unused.title(), unused.state(), 0, "");
     output.line(&format!("    defined in     {}", unused.place()));
     output.line(&format!("    problem        {}", unused.reason));
     output.line(&format!("    advice         {}", unused.advice()));

@@ -3,14 +3,16 @@
 mod copy;
 mod report;
 
-use clap::builder::PossibleValuesParser;
+use std::path::Path;
+
+use clap::ValueHint;
 use toolway_config::{
     Loaded,
-    import::{FoundFile, Imported, SearchRoots, find, read},
+    import::{FoundFile, Imported, SearchRoots, find, read, read_named},
     server::Format,
 };
 
-use crate::{app::App, exit_code::ExitCode, output::Output, report::Report};
+use crate::{app::App, exit_code::ExitCode, output::Output, report::Report, suggestion};
 
 /// Find servers configured in other applications, and optionally copy them
 ///
@@ -21,8 +23,12 @@ use crate::{app::App, exit_code::ExitCode, output::Output, report::Report};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ImportArgs {
-    /// The application, or `all`
-    #[arg(default_value = ALL, value_parser = PossibleValuesParser::new(hosts()))]
+    /// The application, a file, or `all`
+    ///
+    /// Applications: claude-code, claude-desktop, cursor, vscode, copilot, codex, gemini, opencode, opencode-v2, zed,
+    /// windsurf, goose, kiro, cline, inspector, mcporter. A file is recognised by its content: `mcp.servers` as a list,
+    /// `servers` with or without `globalSettings`, or a list of servers.
+    #[arg(default_value = ALL, value_name = "SOURCE", value_hint = ValueHint::FilePath)]
     host: String,
 
     /// Copy the servers to your own file
@@ -38,6 +44,7 @@ const EXAMPLES: &str = "\
 Examples:
   toolway import                        Servers of all applications
   toolway import cursor                 Only those of Cursor
+  toolway import ./servers.yaml         Those of a file
   toolway import claude-code --copy     Copy to your own toolway.json, without secrets";
 
 const ALL: &str = "all";
@@ -66,19 +73,36 @@ pub(crate) fn run(args: &ImportArgs, app: &App, output: &mut Output) -> Result<E
 }
 
 fn read_files(args: &ImportArgs, app: &App) -> Result<Vec<SourceFile>, Report> {
-    let formats: Vec<Format> = Format::from_name(&args.host).map_or_else(|| Format::OTHERS.to_vec(), |one| vec![one]);
     let project = app.project()?.folder;
     let search = SearchRoots {
         home: app.paths.home.as_deref(),
-        config: app.paths.config.as_deref().and_then(std::path::Path::parent),
+        config: app.paths.config.as_deref().and_then(Path::parent),
         project: project.as_deref(),
         environment: &app.environment,
+    };
+    let formats = match Format::from_name(&args.host) {
+        Some(format) => vec![format],
+        None if args.host == ALL => Format::OTHERS.to_vec(),
+        None => {
+            let file = Path::new(&args.host);
+            if !file.exists() {
+                return Err(unknown_source(&args.host));
+            }
+            let (found, imported) = read_named(file, &search)?;
+            return Ok(vec![SourceFile { found, imported: Ok(imported) }]);
+        }
     };
     let read_one = |found: FoundFile| {
         let imported = read(&found, &search).map_err(|error| error.to_string());
         SourceFile { found, imported }
     };
     Ok(find(&formats, &search).into_iter().map(read_one).collect())
+}
+
+fn unknown_source(source: &str) -> Report {
+    let near = suggestion::did_you_mean(source, hosts().into_iter());
+    Report::usage("unknown_source", format!("`{source}` is neither an application nor a file{near}"))
+        .hint("list the applications with `toolway import --help`")
 }
 
 /// Whether the user's configuration imports the files of this application.

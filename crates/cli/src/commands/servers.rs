@@ -7,6 +7,7 @@ mod entry;
 pub(crate) mod list;
 mod logs;
 mod order;
+mod show;
 
 use clap::Subcommand;
 use toolway_config::{Loaded, ServerConfig};
@@ -29,6 +30,7 @@ pub(crate) struct ServersArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     List(list::ListArgs),
+    Show(show::ShowServerArgs),
     Status(StatusArgs),
     Logs(logs::LogsArgs),
     Connect(order::ConnectArgs),
@@ -56,8 +58,9 @@ Examples:
 
 pub(crate) async fn run(args: &ServersArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.action {
-        None => list::run(&list::ListArgs {}, app, output),
-        Some(Action::List(args)) => list::run(args, app, output),
+        None => list::run(&list::ListArgs {}, app, output).await,
+        Some(Action::List(args)) => list::run(args, app, output).await,
+        Some(Action::Show(args)) => show::run(args, app, output).await,
         Some(Action::Status(args)) => status::run(args, app, output).await,
         Some(Action::Logs(args)) => logs::run(args, app, output).await,
         Some(Action::Connect(args)) => order::run(args.into(), app, output).await,

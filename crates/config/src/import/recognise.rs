@@ -2,7 +2,6 @@
 
 use crate::{
     document::{Document, Value},
-    error::ConfigError,
     server::Format,
     settings::SETTINGS,
 };
@@ -39,11 +38,4 @@ pub(crate) fn recognise(document: &Document) -> Option<Format> {
         (Some(Value::Map(_)), None) => Some(Format::VsCode),
         _ => None,
     }
-}
-
-/// The error for a file of an unknown shape.
-pub(crate) fn not_understood(document: &Document) -> ConfigError {
-    let problem = "the file is not understood: servers are expected under `mcpServers`, `servers` or `mcp.servers`, or as \
-                   a list";
-    ConfigError::Refused { place: document.place(0), problem: problem.to_owned() }
 }
