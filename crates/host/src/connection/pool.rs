@@ -19,6 +19,7 @@ mod list_follower;
 mod parked;
 mod profile_listings;
 mod state;
+mod takeover;
 mod tasks;
 
 use std::{
@@ -42,12 +43,14 @@ use self::{
     caller_connection::CallerConnection,
     profile_listings::ProfileListings,
     state::{Arrival, Concurrency, PoolState, Selection},
+    takeover::Takeover,
 };
 pub(crate) use self::{
-    key::{CallerConnectionKey, RequestOrigin},
+    key::{CallerConnectionKey, Reach, RequestOrigin},
     lease::CallerLease,
     list_follower::ListingAttempt,
     state::Interactivity,
+    takeover::SharedProcess,
 };
 use super::{
     client_features::ClientFeatures,
@@ -78,6 +81,8 @@ pub(crate) struct ConnectionPool {
     profile_listings: Mutex<ProfileListings>,
     /// Notified when an attempt to find out a profile's listing has ended.
     discovered: Notify,
+    /// Whether a client may take over the shared connection. Nothing awaits under this lock.
+    takeover: Mutex<Takeover>,
 }
 
 /// What a caller connection is dialled with: the entry of the server, the shared connection, and its listing.
@@ -87,6 +92,8 @@ pub(crate) struct DialContext<'a> {
     /// The callers that may use the shared connection.
     pub(crate) account: &'a Account,
     pub(crate) listing: &'a (dyn Fn() -> Option<Arc<Listing>> + Sync),
+    /// The process of the shared connection, if a client may take it over.
+    pub(crate) process: Option<SharedProcess<'a>>,
 }
 
 /// Why a request got no lease.
@@ -156,6 +163,7 @@ impl ConnectionPool {
             uses,
             profile_listings: Mutex::default(),
             discovered: Notify::new(),
+            takeover: Mutex::default(),
         })
     }
 
@@ -232,7 +240,7 @@ impl ConnectionPool {
             profile: entry.connection.key.profile,
             calls: entry.calls,
             parked: entry.parked.len(),
-            process: entry.connection.monitor.process().filter(|_| entry.connection.peer().is_some()),
+            process: entry.connection.monitor().process().filter(|_| entry.connection.peer().is_some()),
         };
         state.entries.iter().map(shown).collect()
     }
@@ -353,6 +361,7 @@ impl ConnectionPool {
         if session.is_none() {
             state.tasks.forget(caller);
         }
+        self.takeover.lock().forget(caller, session);
         let theirs = |key: &CallerConnectionKey| {
             key.caller == *caller && session.is_none_or(|session| key.session.as_deref() == Some(session))
         };

@@ -3,6 +3,7 @@
 
 mod ending;
 mod first_listing;
+mod processes;
 mod queueing;
 mod subscriptions_and_tasks;
 

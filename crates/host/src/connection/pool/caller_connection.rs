@@ -16,6 +16,7 @@ use toolway_wire::{exchange::LogLevel, up::Peer};
 
 use super::key::CallerConnectionKey;
 use crate::{
+    audience::{ClientText, OperatorText},
     catalog::Listing,
     connection::{state::NotConnected, stderr_tail::StderrTail, stdio::ProcessMonitor},
     record::redact::Redactor,
@@ -47,6 +48,8 @@ pub(super) struct Established {
     pub(super) peer: Peer,
     pub(super) redactor: Redactor,
     since: Instant,
+    /// The process, if it was taken over.
+    monitor: Option<ProcessMonitor>,
     _follower: AbortOnDropHandle<()>,
 }
 
@@ -91,6 +94,12 @@ impl CallerConnection {
         self.established.get().map(|established| &established.peer)
     }
 
+    /// The monitor of its process.
+    pub(super) fn monitor(&self) -> &ProcessMonitor {
+        let taken_over = self.established.get().and_then(|established| established.monitor.as_ref());
+        taken_over.unwrap_or(&self.monitor)
+    }
+
     /// Whether it was established and is lost.
     pub(super) fn is_gone(&self) -> bool {
         self.peer().is_some_and(Peer::is_closed)
@@ -104,10 +113,11 @@ impl CallerConnection {
     pub(super) fn loss_reason(&self) -> NotConnected {
         let why = self.peer().and_then(|peer| peer.closed().now_or_never());
         let whose_move = why.as_ref().map_or(WhoseMove::Supervisor, WhoseMove::after);
+        let for_client = why.as_ref().map_or_else(|| ClientText::of_code("ended"), ClientText::from);
         let because = why.map(|why| why.to_string()).unwrap_or_default();
         let because =
             self.established.get().map_or_else(String::new, |established| established.redactor.text(&because));
-        NotConnected { because, whose_move, error: None }
+        NotConnected { because: OperatorText::new(because), for_client, whose_move, error: None }
     }
 
     /// Makes the server log from this level on; never lowers the verbosity.
@@ -128,7 +138,12 @@ impl CallerConnection {
 
 impl Established {
     pub(super) fn new(peer: Peer, redactor: Redactor, follower: AbortOnDropHandle<()>) -> Self {
-        Self { peer, redactor, since: Instant::now(), _follower: follower }
+        Self { peer, redactor, since: Instant::now(), monitor: None, _follower: follower }
+    }
+
+    /// With the monitor of a process that was taken over.
+    pub(super) fn with_monitor(self, monitor: ProcessMonitor) -> Self {
+        Self { monitor: Some(monitor), ..self }
     }
 }
 

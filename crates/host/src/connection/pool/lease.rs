@@ -61,7 +61,14 @@ impl CallerLease {
     }
 
     pub(crate) fn process(&self) -> Arc<ProcessInstance> {
-        self.connection.monitor.current()
+        self.connection.monitor().current()
+    }
+
+    /// Notes that a request is sent: a connection that only listed is closed sooner.
+    pub(crate) fn mark_called(&self) {
+        if let Some(entry) = self.pool.state.lock().entry(&self.connection) {
+            entry.called = true;
+        }
     }
 
     /// Records a server request: other calls do not wait for the answer, and may end this call if none comes.

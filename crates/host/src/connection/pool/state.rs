@@ -24,6 +24,8 @@ const PER_SERVER: usize = 64;
 const TASK_KEPT: Duration = Duration::from_secs(3_600);
 /// How long the connection of a removed caller stays open, so that cancellations reach the server.
 const CANCEL_DELAY: Duration = Duration::from_millis(250);
+/// How long a connection is kept that only listed: a client that lists everything at its start calls few servers.
+const ONLY_LISTED_IDLE: Duration = Duration::from_secs(60);
 /// After being connected this long, a loss does not count as a failure.
 const STABLE: Duration = Duration::from_secs(10);
 
@@ -57,6 +59,8 @@ pub(super) struct PoolEntry {
     pub(super) last_use: Instant,
     /// Kept at least until then, because of a task.
     keep_until: Option<Instant>,
+    /// Whether it served a request, and not only a listing.
+    pub(super) called: bool,
 }
 
 /// Whether the server may send requests during a call.
@@ -204,6 +208,7 @@ impl PoolState {
             parked: Vec::new(),
             last_use: now,
             keep_until: None,
+            called: false,
         });
         self.use_connection(&connection, interactivity)
     }
@@ -288,6 +293,7 @@ impl PoolState {
 impl PoolEntry {
     /// When it expires, if it is not used again.
     fn expires_at(&self, idle: Duration, now: Instant) -> Instant {
+        let idle = if self.called { idle } else { idle.min(ONLY_LISTED_IDLE) };
         let expiry = if self.calls == 0 { self.last_use + idle } else { now + idle };
         self.keep_until.map_or(expiry, |until| expiry.max(until))
     }

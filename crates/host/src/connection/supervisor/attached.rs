@@ -114,6 +114,12 @@ impl Attached {
         self.schedule_request();
     }
 
+    /// Keeps the listing as it is: the connection belongs to a client now, and its changes concern that client only.
+    pub(super) fn stop_following(&mut self) {
+        (self.subscription, self.notices) = (ChangeSubscription::None, None);
+        (self.stale, self.request_at, self.fresh_until) = (Stale::default(), None, None);
+    }
+
     /// Applies a changed filter: a kind of item may be offered now that was not requested before.
     pub(super) fn refilter(&mut self, filter: Arc<Filter>) {
         self.filter = filter;

@@ -26,6 +26,14 @@ impl Supervisor {
                 Next::Wait
             }
             SupervisorCommand::Suspect { generation, error } => self.suspect(generation, &error),
+            SupervisorCommand::HandedOver { generation } => {
+                if let Activity::Serving(attached) = &mut self.activity
+                    && generation == self.generation
+                {
+                    attached.stop_following();
+                }
+                Next::Wait
+            }
             SupervisorCommand::SessionChanged { generation } => {
                 if let Activity::Serving(attached) = &mut self.activity
                     && generation == self.generation
