@@ -27,7 +27,10 @@ pub mod transport;
 
 use std::{
     fmt,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -39,7 +42,7 @@ pub use handshake::ServerProfile;
 pub use kept_session::KeptSession;
 pub use listen::UpstreamSubscription;
 pub use methods::{CompletionTarget, Listing};
-pub use probe::{DetectedProtocol, EraChoice, EraMemory, HttpTransportChoice};
+pub use probe::{DetectedProtocol, EraChoice, EraMemory, HttpTransportChoice, SessionPreference};
 pub use tasks::PeerTasks;
 
 use self::{
@@ -77,6 +80,9 @@ struct Inner {
     protocol: DetectedProtocol,
     timeouts: Timeouts,
     followed: Arc<tasks::FollowedTasks>,
+    /// How callers with a session are reached, and where that is stored.
+    session_callers: AtomicBool,
+    memory: Option<(Arc<dyn EraMemory>, String)>,
 }
 
 /// Options of [`Peer::connect`].
@@ -190,13 +196,20 @@ impl Peer {
             other => other?,
         };
         options.store_protocol(known, &server).await;
+        let stateless = server.protocol.era == Era::Modern;
+        let sessions = match stateless {
+            true => options.with_memory(|memory, key| memory.prefers_sessions(key)).await.unwrap_or_default(),
+            false => false,
+        };
         guard.router.set_accent(server.profile.revision, transport.link_kind());
         if server.profile.revision.era() == Era::Legacy {
             handshake::confirm(&*server.link, server.profile.revision, options.timeouts.handshake).await?;
         } else {
             server.link.set_revision(server.profile.revision);
         }
-        Ok(Self::new(transport, server, guard, options.timeouts))
+        let peer = Self::new(transport, server, guard, &options);
+        peer.inner.session_callers.store(sessions, Ordering::Relaxed);
+        Ok(peer)
     }
 
     /// Resumes the session of an earlier connection, if there is one.
@@ -204,14 +217,14 @@ impl Peer {
         let Some(kept) = options.resume.as_ref().filter(|_| options.era != EraChoice::Modern) else { return Ok(None) };
         let guard = RouterGuard::new(options);
         let server = kept_session::resume(&**transport, &guard, kept).await?;
-        Ok(server.map(|server| Self::new(Arc::clone(transport), server, guard, options.timeouts)))
+        Ok(server.map(|server| Self::new(Arc::clone(transport), server, guard, options)))
     }
 
     fn new(
         transport: Arc<dyn Transport>,
         server: probe::ConnectedServer,
         guard: RouterGuard,
-        timeouts: Timeouts,
+        options: &ConnectOptions,
     ) -> Self {
         let followed = Arc::default();
         Self {
@@ -220,8 +233,10 @@ impl Peer {
                 transport,
                 profile: server.profile,
                 protocol: server.protocol,
-                timeouts,
+                timeouts: options.timeouts,
                 followed,
+                session_callers: AtomicBool::new(false),
+                memory: options.memory.clone(),
             }),
         }
     }
@@ -244,6 +259,31 @@ impl Peer {
     /// Whether client capabilities are declared per request or per connection.
     pub fn capability_scope(&self) -> Result<CapabilityScope, WireError> {
         Ok(self.inner.guard.router.accent()?.capability_scope())
+    }
+
+    /// How callers with a session are reached at this server. Always [`SessionPreference::Stateless`] on a connection with
+    /// a session, where the question does not arise.
+    pub fn session_preference(&self) -> SessionPreference {
+        match self.inner.session_callers.load(Ordering::Relaxed) {
+            true => SessionPreference::Session,
+            false => SessionPreference::Stateless,
+        }
+    }
+
+    /// Sets how callers with a session are reached at this server, here and for later connections.
+    pub fn prefer_sessions(&self, preference: SessionPreference) {
+        let wanted = preference == SessionPreference::Session;
+        if self.inner.session_callers.swap(wanted, Ordering::Relaxed) != wanted
+            && let Some((memory, key)) = self.inner.memory.clone()
+        {
+            // Nothing waits for it: the next connection may learn it again.
+            drop(tokio::task::spawn_blocking(move || memory.prefer_sessions(&key, preference)));
+        }
+    }
+
+    /// Whether the server has sent a request although its revision does not allow it.
+    pub fn has_sent_disallowed_requests(&self) -> bool {
+        self.inner.guard.router.disallowed_requests.load(Ordering::Relaxed)
     }
 
     /// URL or command of the server.

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use toolway_wire::{
     revision::Era,
     seal::fingerprint,
-    up::{DetectedProtocol, EraMemory, transport::HttpMode},
+    up::{DetectedProtocol, EraMemory, SessionPreference, transport::HttpMode},
 };
 use url::Url;
 
@@ -75,6 +75,8 @@ struct Known {
 enum Entry {
     /// Modern era, without sessions.
     Stateless,
+    /// The same, but callers with a session are reached with a session: the server sends requests of its own.
+    StatelessPushing,
     /// Legacy era with sessions; over HTTP, streamable HTTP.
     Session,
     /// Legacy era over HTTP+SSE.
@@ -95,6 +97,13 @@ impl DiskEraMemory {
     /// The cache at `path`; the file and its folder are created on first use.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { file: StateFile::at(path, FILE_BYTES), unwritten: Arc::default() }
+    }
+
+    /// The entry of a key, unless it has expired.
+    fn entry(&self, key: &str) -> Option<Entry> {
+        let unwritten = self.unwritten.lock().of(key);
+        let known = unwritten.unwrap_or_else(|| self.read().servers.get(key).copied());
+        known.filter(|entry| entry.is_valid(now()))
     }
 
     fn read(&self) -> Known {
@@ -140,9 +149,19 @@ impl DiskEraMemory {
 
 impl EraMemory for DiskEraMemory {
     fn recall(&self, key: &str) -> Option<DetectedProtocol> {
-        let unwritten = self.unwritten.lock().of(key);
-        let known = unwritten.unwrap_or_else(|| self.read().servers.get(key).copied());
-        known.filter(|entry| entry.is_valid(now())).map(Entry::found)
+        self.entry(key).map(Entry::found)
+    }
+
+    fn prefers_sessions(&self, key: &str) -> bool {
+        self.entry(key) == Some(Entry::StatelessPushing)
+    }
+
+    fn prefer_sessions(&self, key: &str, preference: SessionPreference) {
+        let entry = match preference {
+            SessionPreference::Session => Entry::StatelessPushing,
+            SessionPreference::Stateless => Entry::Stateless,
+        };
+        self.change(key, Some(entry));
     }
 
     fn remember(&self, key: &str, found: DetectedProtocol) {
@@ -196,7 +215,7 @@ impl Entry {
     fn is_valid(self, now: u64) -> bool {
         match self {
             Self::SupposedSession { until } | Self::SupposedEventStream { until } => now < until,
-            Self::Stateless | Self::Session | Self::EventStream => true,
+            Self::Stateless | Self::StatelessPushing | Self::Session | Self::EventStream => true,
         }
     }
 
@@ -210,7 +229,7 @@ impl Entry {
 
     fn found(self) -> DetectedProtocol {
         match self {
-            Self::Stateless => DetectedProtocol { era: Era::Modern, http_mode: HttpMode::Stateless },
+            Self::Stateless | Self::StatelessPushing => DetectedProtocol { era: Era::Modern, http_mode: HttpMode::Stateless },
             Self::Session | Self::SupposedSession { .. } => {
                 DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session }
             }
@@ -232,7 +251,7 @@ mod tests {
 
     use toolway_wire::{
         revision::Era,
-        up::{DetectedProtocol, EraMemory, transport::HttpMode},
+        up::{DetectedProtocol, EraMemory, SessionPreference, transport::HttpMode},
     };
 
     use super::{DiskEraMemory, ENTRIES, Entry, address_key, process_key};
@@ -273,6 +292,22 @@ mod tests {
         assert_eq!(["a", "b"].map(|key| super::tests::memory(&folder).recall(key)), [None, Some(OLDEST)]);
         memory.remember("a", SESSION);
         assert_eq!(super::tests::memory(&folder).recall("a"), Some(SESSION));
+    }
+
+    #[test]
+    fn preference_for_sessions_is_kept_with_the_era() {
+        let folder = tempfile::tempdir().unwrap();
+        memory(&folder).remember("a", STATELESS);
+        assert!(!memory(&folder).prefers_sessions("a"));
+        memory(&folder).prefer_sessions("a", SessionPreference::Session);
+        memory(&folder).remember("a", STATELESS);
+        assert!(memory(&folder).prefers_sessions("a"));
+        assert_eq!(memory(&folder).recall("a"), Some(STATELESS));
+        memory(&folder).prefer_sessions("a", SessionPreference::Stateless);
+        assert!(!memory(&folder).prefers_sessions("a"));
+        memory(&folder).prefer_sessions("a", SessionPreference::Session);
+        memory(&folder).remember("a", SESSION);
+        assert!(!memory(&folder).prefers_sessions("a"), "the server was replaced");
     }
 
     #[test]

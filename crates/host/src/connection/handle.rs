@@ -11,18 +11,18 @@ use std::{
 };
 
 use tokio::sync::{mpsc, oneshot, watch};
-use toolway_config::ServerName;
+use toolway_config::{ServerName, server::Sharing};
 use toolway_wire::{
     error::WireError,
     exchange::LogLevel,
-    up::{CapabilityScope, Peer},
+    up::{CapabilityScope, EraChoice, Peer, SessionPreference},
 };
 
 use super::{
     in_flight_call::Lease,
     pool::{
         CallerConnectionKey, CapabilityProfile, ConnectionPool, DialContext, Interactivity, ListingAttempt, NoLease,
-        RequestOrigin,
+        Reach, RequestOrigin, SharedProcess,
     },
     sign_in::Account,
     state::{Phase, ServerStatus, StopReason},
@@ -80,6 +80,8 @@ pub(crate) enum SupervisorCommand {
     Wake,
     /// A peer misbehaves.
     Suspect { generation: u64, error: WireError },
+    /// A client took over the connection: its lists are no longer those of all callers.
+    HandedOver { generation: u64 },
     /// A call found that the server began a new session.
     SessionChanged { generation: u64 },
     /// Connect, whatever the current state.
@@ -160,19 +162,54 @@ impl Connection {
         let (pool, wanted) = (&self.shared.pool, self.wanted());
         // If it has just closed, sending fails later.
         let declares = ready.peer.capability_scope().unwrap_or(CapabilityScope::PerRequest);
-        let Some(key) =
-            CallerConnectionKey::of(origin, declares, wanted.sharing, (pool.shared_profile(), &ready.account))
-        else {
-            let account = origin.caller.client().map(|_| ready.account.clone());
-            if declares == CapabilityScope::PerRequest {
-                return Ok(Lease::Shared { turn: None, account });
+        let key = match self.key_of(origin, declares, (&ready.peer, &ready.account)) {
+            Some(key) => key,
+            None if declares == CapabilityScope::PerRequest || pool.use_shared(ready.generation) => {
+                let account = origin.caller.client().map(|_| ready.account.clone());
+                if declares == CapabilityScope::PerRequest {
+                    return Ok(Lease::Shared { turn: None, account });
+                }
+                let turn = pool.shared_turn(interactivity, max_wait).await.map_err(NoLease::Refused)?;
+                return Ok(Lease::Shared { turn, account });
             }
-            let turn = pool.shared_turn(interactivity, max_wait).await.map_err(NoLease::Refused)?;
-            return Ok(Lease::Shared { turn, account });
+            None => CallerConnectionKey::local(origin.caller, pool.shared_profile()),
         };
         let listing = || self.live().listing.clone();
-        let context = DialContext { wanted: &wanted, shared: &ready.peer, account: &ready.account, listing: &listing };
-        pool.lease(&key, interactivity, max_wait, context, origin.task).await.map(Lease::Caller)
+        let hand_over =
+            || self.send_command(SupervisorCommand::HandedOver { generation: ready.generation });
+        // Other connections have no process, or sessions that a later start may resume.
+        let process = self.shared.monitor.process().filter(|_| wanted.sharing != Sharing::Shared).map(|_| SharedProcess {
+            generation: ready.generation,
+            monitor: &self.shared.monitor,
+            redactor: &ready.redactor,
+            hand_over: &hand_over,
+        });
+        let context =
+            DialContext { wanted: &wanted, shared: &ready.peer, account: &ready.account, listing: &listing, process };
+        let lease = pool.lease(&key, interactivity, max_wait, context, origin.task).await;
+        if key.reach == Reach::WithSession && matches!(lease, Err(NoLease::NotConnected(_))) {
+            // The server has no sessions, or not now. Nothing was sent yet.
+            ready.peer.prefer_sessions(SessionPreference::Stateless);
+            return Box::pin(self.lease(ready, origin, interactivity, max_wait)).await;
+        }
+        lease.map(Lease::Caller)
+    }
+
+    /// The key of the connection a request needs; `None` if it uses the shared one.
+    fn key_of(
+        &self,
+        origin: RequestOrigin<'_>,
+        declares: CapabilityScope,
+        (shared, account): (&Peer, &Account),
+    ) -> Option<CallerConnectionKey> {
+        let wanted = self.wanted();
+        if declares == CapabilityScope::PerRequest
+            && wanted.era == EraChoice::Auto
+            && let Some(key) = CallerConnectionKey::with_session(origin, shared, wanted.sharing)
+        {
+            return Some(key);
+        }
+        CallerConnectionKey::of(origin, declares, wanted.sharing, (self.shared.pool.shared_profile(), account))
     }
 
     /// The listing of this caller; `None` if it equals `base`, the listing of all callers, or is not known.
@@ -223,13 +260,8 @@ impl Connection {
     /// The key of this caller's connection; `None` if it uses the shared one.
     fn caller_key(&self, origin: RequestOrigin<'_>) -> Option<CallerConnectionKey> {
         let live = self.live();
-        let declares = live.peer.as_ref()?.1.capability_scope().ok()?;
-        CallerConnectionKey::of(
-            origin,
-            declares,
-            self.wanted().sharing,
-            (self.shared.pool.shared_profile(), &live.account),
-        )
+        let (_, shared) = live.peer.as_ref()?;
+        self.key_of(origin, shared.capability_scope().ok()?, (shared, &live.account))
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

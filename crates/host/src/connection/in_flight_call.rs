@@ -3,11 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::OwnedSemaphorePermit;
-use toolway_wire::{error::WireError, exchange::Exchange, task::Task, up::Peer};
+use toolway_wire::{
+    error::WireError,
+    exchange::{Exchange, Outcome},
+    task::Task,
+    up::{CapabilityScope, Peer, SessionPreference},
+};
 
 use super::{
     handle::{Connection, SupervisorCommand},
     pool::CallerLease,
+    server_requests,
     sign_in::Account,
     state::NotConnected,
     stdio::ProcessInstance,
@@ -15,7 +21,7 @@ use super::{
     wake::ReadyPeer,
 };
 use crate::{
-    call::{CallError, Caller},
+    call::{CallError, CallRequest, Caller},
     catalog::Fingerprint,
     policy::{Permit, Refusal, limit::CallSlots},
     record::redact::Redactor,
@@ -91,6 +97,7 @@ impl Connection {
                 (peer, redactor, self.shared().monitor.current(), via)
             }
             Lease::Caller(lease) => {
+                lease.mark_called();
                 lease.raise_log_level(request.log_level).await;
                 let (peer, redactor) = lease.peer().ok_or_else(|| self.live().status.not_connected())?;
                 (peer.clone(), redactor.clone(), lease.process(), Via::Caller(lease))
@@ -174,6 +181,20 @@ impl InFlightCall {
     pub(crate) fn sign_in_required(&self, caller: &Caller) -> Option<CallError> {
         let how = self.connection.shared().pool.sign_ins().hint(&self.connection.wanted(), caller.client())?;
         Some(CallError::SignInRequired { server: self.connection.name().clone(), how })
+    }
+
+    /// After the end: if the server tried to send a request of its own to a caller with a session, which only a session
+    /// carries, later calls of such callers are sent with a session. This call is not repeated.
+    pub(crate) fn learn_session_preference(&self, outcome: &Outcome, request: &CallRequest) {
+        let Some(capabilities) = request.capabilities.as_ref().filter(|_| request.session.is_some()) else { return };
+        let stateless = self.peer.capability_scope().is_ok_and(|scope| scope == CapabilityScope::PerRequest);
+        if !stateless || request.caller.client().is_none() {
+            return;
+        }
+        let tried = self.peer.has_sent_disallowed_requests() || server_requests::is_refused_push(outcome, capabilities);
+        if tried {
+            self.peer.prefer_sessions(SessionPreference::Session);
+        }
     }
 
     /// After the end: if the server began a new session, its lists may have changed.

@@ -4,7 +4,11 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value, json};
 use toolway_config::server::Sharing;
-use toolway_wire::{json::Raw, message::ClientCapabilities, up::CapabilityScope};
+use toolway_wire::{
+    json::Raw,
+    message::ClientCapabilities,
+    up::{CapabilityScope, Peer, SessionPreference},
+};
 
 use crate::{
     call::{Caller, CallerContext},
@@ -18,6 +22,17 @@ pub(crate) struct CallerConnectionKey {
     pub(crate) profile: CapabilityProfile,
     /// The caller's session, if each has its own connections.
     pub(crate) session: Option<Arc<str>>,
+    /// How the server is reached.
+    pub(crate) reach: Reach,
+}
+
+/// How a caller connection reaches its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Reach {
+    /// In the way of the shared connection.
+    AsShared,
+    /// With a session, although the shared connection has none: the server sends requests of its own to such callers.
+    WithSession,
 }
 
 /// Client capabilities in normal form: equal if they permit the same server requests.
@@ -90,7 +105,28 @@ impl CallerConnectionKey {
             return None;
         }
         let session = origin.session.filter(|_| sharing == Sharing::Session).cloned();
-        Some(Self { caller: origin.caller.clone(), profile, session })
+        Some(Self { caller: origin.caller.clone(), profile, session, reach: Reach::AsShared })
+    }
+
+    /// The key of a connection with a session to a server whose shared connection has none; `None` unless the caller has a
+    /// session and capabilities, and the server prefers it ([`Peer::session_preference`]).
+    pub(crate) fn with_session(origin: RequestOrigin<'_>, shared: &Peer, sharing: Sharing) -> Option<Self> {
+        let (session, capabilities) = (origin.session?, origin.capabilities?);
+        if shared.session_preference() == SessionPreference::Stateless || origin.caller.client().is_none() {
+            return None;
+        }
+        let profile = CapabilityProfile::of(capabilities);
+        (profile != CapabilityProfile::NOTHING).then(|| Self {
+            caller: origin.caller.clone(),
+            profile,
+            session: (sharing == Sharing::Session).then(|| Arc::clone(session)),
+            reach: Reach::WithSession,
+        })
+    }
+
+    /// The key of a local caller that must not use the shared connection, because a client took it over.
+    pub(crate) fn local(caller: &Caller, profile: CapabilityProfile) -> Self {
+        Self { caller: caller.clone(), profile, session: None, reach: Reach::AsShared }
     }
 }
 

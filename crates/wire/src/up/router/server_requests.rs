@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering},
 };
 
 use super::Router;
@@ -39,9 +39,12 @@ impl Router {
         match accent.classify_request(&method, params.as_ref()) {
             ServerRequestKind::Ping => self.reply(&id, Answer::Given(Raw::empty_object())),
             ServerRequestKind::Unknown(error) => self.reply(&id, Answer::Refused(error)),
-            ServerRequestKind::Violation => self.fault(WireError::protocol(format!(
-                "the server sent a request (`{method}`), which its revision does not allow"
-            ))),
+            ServerRequestKind::Violation => {
+                self.disallowed_requests.store(true, Ordering::Relaxed);
+                self.fault(WireError::protocol(format!(
+                    "the server sent a request (`{method}`), which its revision does not allow"
+                )));
+            }
             // A relayed caller answers it itself; otherwise it is refused here.
             ServerRequestKind::Undeclared(error) => {
                 match self.owner(lane, params.as_ref()).filter(|call| call.is_relayed()) {

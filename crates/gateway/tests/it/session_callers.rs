@@ -1,0 +1,82 @@
+//! Servers of both eras that send requests of their own: callers with a session are reached with a session, after the
+//! first such request failed.
+
+use std::{path::Path, sync::Arc};
+
+use serde_json::{Value, json};
+use toolway_host::connection::{DiskEraMemory, Program, ServerAddress, WantedServer, Way};
+use toolway_testkit::{
+    fixture_server::FixtureServer,
+    test_host::{TestHost, TestHostBuilder, name, within},
+};
+use toolway_wire::{
+    exchange::{ExchangeTimeouts, Outcome, Request},
+    json::Raw,
+    revision::Era,
+    up::Peer,
+};
+
+use crate::test_gateway::{Ada, TestGateway, behind};
+
+/// The server on the TypeScript SDK 2.
+fn dual() -> WantedServer {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let node = root.join(".interop/node_modules/.bin/node");
+    let script = root.join("tests/interop/servers/dual_typescript.mjs");
+    let arguments = vec![script.to_str().unwrap().to_owned()];
+    let program = Program { arguments, ..Program::new(node.to_str().unwrap()) };
+    WantedServer::new(name("dual"), Way::Address(ServerAddress::Process(program)))
+}
+
+fn remembering(mut builder: TestHostBuilder, folder: &tempfile::TempDir) -> TestHostBuilder {
+    builder.options.memory = Some(Arc::new(DiskEraMemory::at(folder.path().join("eras.json"))));
+    builder
+}
+
+async fn call(client: &Peer, tool: &str, arguments: Value) -> String {
+    let params = Raw::of(&json!({ "name": tool, "arguments": arguments }));
+    let request = Request::new("tools/call", Some(params)).unwrap();
+    let exchange = client.open(request, ExchangeTimeouts::call());
+    match within("a call", exchange.outcome_with(Some(&Ada), |_| {})).await {
+        Outcome::Answered(result) => result.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn typescript_server_of_both_eras_gets_sessions_for_callers_with_a_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = TestGateway::with(remembering(TestHost::new().wanted(dual()), &folder)).await;
+    gateway.host.ready("dual").await;
+    let (with, without) = (gateway.client("/mcp", Era::Legacy).await, gateway.client("/mcp", Era::Modern).await);
+    let first = call(&with, "dual__greet", json!({})).await;
+    assert!(first.contains("elicitation/create"), "{first}");
+    assert!(call(&with, "dual__greet", json!({})).await.contains("hello Ada"));
+    assert_eq!(gateway.host.status("dual").caller_connections.len(), 1);
+    // A caller without a session is still reached without one.
+    let stateless = call(&without, "dual__greet", json!({})).await;
+    assert!(stateless.contains("elicitation/create"), "{stateless}");
+    within("the shutdown", gateway.host.host.shutdown()).await;
+
+    // Another start knows it.
+    let gateway = TestGateway::with(remembering(TestHost::new().wanted(dual()), &folder)).await;
+    gateway.host.ready("dual").await;
+    let with = gateway.client("/mcp", Era::Legacy).await;
+    assert!(call(&with, "dual__greet", json!({})).await.contains("hello Ada"));
+}
+
+#[tokio::test]
+async fn server_without_sessions_is_reached_as_before() {
+    let files = FixtureServer::new("files").tool("echo", "Give it back");
+    let (_fixture, wanted) = behind(&files, Era::Modern).await;
+    let gateway = TestGateway::with(TestHost::new().wanted(wanted)).await;
+    gateway.host.ready("files").await;
+    let client = gateway.client("/mcp", Era::Legacy).await;
+    for _ in 0..3 {
+        // The text looks like the error of a server that cannot send its request.
+        let said = call(&client, "files__echo", json!({ "text": "elicitation/create" })).await;
+        assert!(said.contains("elicitation/create"), "{said}");
+    }
+    assert_eq!(files.seen("tools/call").len(), 3, "each call is sent once");
+    assert!(gateway.host.status("files").caller_connections.is_empty());
+}
