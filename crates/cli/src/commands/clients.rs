@@ -14,9 +14,10 @@ use toolway_gateway::{
 };
 use toolway_wire::json::Raw;
 
-use super::servers;
+use super::{serve::DEFAULT_LISTEN, servers};
 use crate::{
     app::App,
+    client_setup,
     exit_code::ExitCode,
     gateway_control::GatewayReply,
     output::{Format, Output},
@@ -95,6 +96,11 @@ async fn add(
         output.notice(&format!(
             "toolway: this key of client `{name}` is shown only once; send it as `Authorization: Bearer <key>`"
         ));
+        if output.format == Format::Human {
+            let address = loaded.config.settings.gateway.listen.value.unwrap_or(DEFAULT_LISTEN);
+            let text = client_setup::text(&format!("http://{address}/mcp"), Some(key.expose()));
+            output.notice(&format!("\nSet up a client of the gateway at {address}:\n\n{text}"));
+        }
     } else {
         output.json(&Raw::of(&json!({ "name": name, "key": key.expose() })));
     }

@@ -20,6 +20,7 @@ use toolway_wire::{down, json::Raw, limit::Limits};
 
 use crate::{
     app::App,
+    client_setup,
     compose::gateway_limits,
     exit_code::ExitCode,
     logging::AccessLogChoice,
@@ -73,7 +74,7 @@ const OPEN_FILES: u64 = 65_536;
 /// Time after the start at which unavailable servers are reported.
 const STARTUP_GRACE: Duration = Duration::from_secs(1);
 /// Default listen address.
-const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7717);
+pub(crate) const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7717);
 
 pub(crate) async fn run(args: &ServeArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     refuse_other_servers(app)?;
@@ -230,6 +231,12 @@ fn announce(address: SocketAddr, key: Option<&Secret>, access: GatewayAccess, ou
     output.line(&format!("listening on {url}\n"));
     output.line("Add this to a client's configuration:\n");
     output.line(&serde_json::to_string_pretty(&snippet).unwrap_or_default());
+    let shown = match (key, access) {
+        (Some(key), _) => Some(key.expose()),
+        (None, GatewayAccess::Keys) => Some("<key>"),
+        (None, GatewayAccess::Open) => None,
+    };
+    output.line(&format!("\nOr set up one of these clients:\n\n{}", client_setup::text(&url, shown)));
     output.line(match (key, access) {
         (Some(_), _) => "\nThe key is valid for this run; `toolway clients add <name>` creates a permanent one.",
         (None, GatewayAccess::Keys) => "\nCreate a key with `toolway clients add <name>`.",

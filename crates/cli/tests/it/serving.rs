@@ -242,9 +242,13 @@ fn client_configuration_is_printed_with_a_key() {
             break;
         }
     }
-    let snippet = &said[said.find('{').unwrap()..=said.rfind('}').unwrap()];
+    let snippet = &said[said.find('{').unwrap()..];
+    let snippet = &snippet[..snippet.find("\n}\n").unwrap() + 2];
     let snippet: Value = serde_json::from_str(snippet).unwrap();
     let entry = &snippet["mcpServers"]["toolway"];
+    for client in ["claude mcp add ", "[mcp_servers.toolway]", "~/.cursor/mcp.json", "code --add-mcp ", "gemini mcp add "] {
+        assert!(said.contains(client), "{client}: {said}");
+    }
     // The printed configuration works in a client.
     let client = Home::new();
     client.configure(&snippet.to_string());
