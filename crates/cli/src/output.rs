@@ -6,6 +6,7 @@ pub(crate) mod clean;
 pub(crate) mod content;
 pub(crate) mod progress;
 pub(crate) mod spinner;
+pub(crate) mod state;
 mod table;
 
 use std::io::{self, IsTerminal, Write};
@@ -36,11 +37,13 @@ pub(crate) struct Output {
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
     colour: Colour,
+    /// Columns of the terminal; `None` if standard output is not one.
+    width: Option<usize>,
     /// Whether an unterminated progress line is on standard error.
     progress_shown: bool,
 }
 
-/// Whether to use bold text.
+/// Whether to use bold text and colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Colour {
     Yes,
@@ -59,6 +62,7 @@ impl Output {
             stdout_is_terminal,
             stderr_is_terminal: io::stderr().is_terminal(),
             colour,
+            width: stdout_is_terminal.then(terminal_width),
             progress_shown: false,
         }
     }
@@ -75,6 +79,35 @@ impl Output {
         let name = if self.colour == Colour::Yes { format!("\u{1b}[1m{name}\u{1b}[0m") } else { name };
         self.clear_progress();
         let _gone = writeln!(self.stdout, "{name}{rest}").and_then(|()| self.stdout.flush());
+    }
+
+    /// Like [`Self::entry`], with a state between name and rest that is coloured by its meaning. `columns` is the width of
+    /// the state.
+    pub(crate) fn state_entry(&mut self, name: &str, state: &str, columns: usize, rest: &str) {
+        let (name, state, rest) = (clean::flat(name), clean::flat(state), clean::flat(rest));
+        let padding = " ".repeat(columns.saturating_sub(state.chars().count()));
+        let line = match self.colour {
+            Colour::Yes => format!("\u{1b}[1m{name}\u{1b}[0m  {}{padding}  {rest}", state::painted(&state)),
+            Colour::No => format!("{name}  {state}{padding}  {rest}"),
+        };
+        self.clear_progress();
+        let _gone = writeln!(self.stdout, "{}", line.trim_end()).and_then(|()| self.stdout.flush());
+    }
+
+    /// Prints a row of a table: name, text, state, rest; all are clean.
+    fn table_row(&mut self, [name, text, state, rest]: [&str; 4]) {
+        let line = match self.colour {
+            Colour::Yes => format!("\u{1b}[1m{name}\u{1b}[0m{text}{}{rest}", state::painted(state)),
+            Colour::No => format!("{name}{text}{state}{rest}"),
+        };
+        self.clear_progress();
+        let _gone = writeln!(self.stdout, "{line}").and_then(|()| self.stdout.flush());
+    }
+
+    /// The first line of a text, cut to what a line of the terminal has left after `used` columns.
+    pub(crate) fn fit(&self, used: usize, text: &str) -> String {
+        let room = self.width.map_or(LONGEST_LINE, |width| width.saturating_sub(used).max(SHORTEST_LINE));
+        clean::line(text.trim().lines().next().unwrap_or_default(), room)
     }
 
     /// Prints one JSON value byte for byte; on a terminal, control characters are escaped.
@@ -137,6 +170,22 @@ impl Output {
             let _gone = write!(self.stderr, "\r\u{1b}[K").and_then(|()| self.stderr.flush());
         }
     }
+}
+
+/// Longest line of a description if the output is not a terminal.
+const LONGEST_LINE: usize = 400;
+/// Columns of a description on a narrow terminal.
+const SHORTEST_LINE: usize = 20;
+/// Columns of a terminal that does not tell its width.
+const USUAL_WIDTH: usize = 80;
+
+/// Columns of the terminal at standard output.
+fn terminal_width() -> usize {
+    #[cfg(unix)]
+    let columns = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+    #[cfg(not(unix))]
+    let columns = 0;
+    if columns == 0 { USUAL_WIDTH } else { columns }
 }
 
 /// Whether a user can answer prompts: standard input and standard error are terminals.

@@ -213,14 +213,10 @@ fn human(result: &CallResult, pieces: &[Piece], saved: bool, output: &mut Output
     for piece in pieces.iter().filter(|piece| !saved || !matches!(piece, Piece::Bytes { .. })) {
         output.line(&piece.described());
     }
-    // Most servers repeat the structured content as text.
-    let meant = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
-    if let Some(structured) = &result.structured {
-        let value = meant(&structured.text());
-        let is_said = |piece: &Piece| matches!(piece, Piece::Text(text) if value.is_some() && meant(text) == value);
-        if !pieces.iter().any(is_said) {
-            output.line(&content::indented(structured));
-        }
+    if let Some(structured) = &result.structured
+        && !content::repeats(structured, pieces)
+    {
+        output.line(&content::indented(structured));
     }
     if pieces.is_empty() && result.structured.is_none() {
         output.notice("(no content)");

@@ -144,7 +144,8 @@ fn show_list(prompts: &[ListedPrompt<'_>], output: &mut Output) {
         Format::Human => {
             for ListedPrompt { name, prompt, age, .. } in prompts {
                 let signature = schema::prompt_signature("", &prompt.arguments);
-                let about = prompt.description.as_ref().map(|text| format!("  {}", tools::first_line(text)));
+                let used = name.chars().count() + signature.chars().count() + 2;
+                let about = prompt.description.as_ref().map(|text| format!("  {}", output.fit(used, text)));
                 output.entry(name, &format!("{signature}{}{}", about.unwrap_or_default(), age.remark()));
             }
         }

@@ -13,7 +13,7 @@ use toolway_wire::{
     message::item::{Resource, Template},
 };
 
-use super::{call, tools};
+use super::call;
 use crate::{
     app::App,
     exit_code::ExitCode,
@@ -121,7 +121,8 @@ fn show_list<T: ListedResource>(items: &[&T], output: &mut Output) {
         Format::Raw => items.iter().for_each(|item| output.content(format!("{}\n", item.address()).as_bytes())),
         Format::Human => {
             for item in items {
-                output.entry(item.address(), &format!("  {}", item.about()));
+                let about = output.fit(item.address().chars().count() + 2, &item.about());
+                output.entry(item.address(), &format!("  {about}"));
             }
         }
     }
@@ -147,7 +148,9 @@ fn show_all<T: ListedResource>(hosts: &MultiServerHost, output: &mut Output) {
             for entry in entries {
                 let (server, item) = (&entry.origin.server, &entry.item);
                 let remark = hosts.listing_age(&entry.origin).remark();
-                output.entry(&format!("{server} {}", item.address()), &format!("  {}{remark}", item.about()));
+                let name = format!("{server} {}", item.address());
+                let about = output.fit(name.chars().count() + 2, &item.about());
+                output.entry(&name, &format!("  {about}{remark}"));
             }
         }
     }
@@ -255,6 +258,7 @@ impl ListedResource for Template {
 
 fn about(name: &str, mime_type: Option<&String>, description: Option<&String>) -> String {
     let mime_type = mime_type.map(|mime_type| format!(" ({mime_type})")).unwrap_or_default();
-    let description = description.map(|text| format!(": {}", tools::first_line(text))).unwrap_or_default();
+    let line = |text: &String| text.trim().lines().next().unwrap_or_default().to_owned();
+    let description = description.map(|text| format!(": {}", line(text))).unwrap_or_default();
     format!("{name}{mime_type}{description}")
 }

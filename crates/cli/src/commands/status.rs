@@ -9,7 +9,7 @@ use crate::{
     exit_code::ExitCode,
     lifecycle,
     multi_server_host::{MultiServerHost, ServerOutcome, WaitPolicy},
-    output::{Format, Output},
+    output::{Format, Output, state},
     report::Report,
     server_view,
     unused::Unused,
@@ -128,7 +128,7 @@ impl Row {
             None => {
                 let tools = view["tools"].as_u64().map(|tools| format!("{tools} tools"));
                 let revision = view["protocolVersion"].as_str().map(str::to_owned);
-                [tools, revision, kept].into_iter().flatten().collect::<Vec<_>>().join("; ")
+                [tools, view["transport"].as_str().map(str::to_owned), revision, kept].into_iter().flatten().collect::<Vec<_>>().join("; ")
             }
         };
         Self { name: text("name"), state: text("state"), remark, tail }
@@ -150,21 +150,27 @@ fn connection(view: &Value) -> String {
 fn table(rows: &[Row], app: &App, output: &mut Output) {
     let names = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or_default();
     let states = rows.iter().map(|row| row.state.len()).max().unwrap_or_default();
-    for Row { name, state, remark, tail } in rows {
-        output.entry(&format!("{name:<names$}"), &format!("  {state:<states$}  {remark}"));
+    let mut sorted: Vec<&Row> = rows.iter().collect();
+    sorted.sort_by_key(|row| state::rank(&row.state));
+    for Row { name, state, remark, tail } in sorted {
+        output.state_entry(&format!("{name:<names$}"), state, states, remark);
         if app.show.verbose {
             tail.iter().for_each(|line| output.line(&format!("    {line}")));
         }
     }
+    if let Some(summary) = state::summary(rows.iter().map(|row| row.state.as_str())) {
+        output.line(&summary);
+    }
 }
 
-/// Items, protocol revision and connect time of an available server, else its problem.
+/// Items, transport, protocol revision and connect time of an available server, else its problem.
 fn remark(outcome: &ServerOutcome) -> String {
     if let Some(problem) = outcome.problem() {
         return problem;
     }
     let revision = outcome.status.profile.as_ref().map(|profile| profile.revision.to_string());
     let time = outcome.connect_time.map(|time| format!("connected in {:.0} ms", time.as_secs_f64() * 1_000.0));
-    let parts = [server_view::counted(outcome), revision, time].into_iter().flatten();
+    let transport = Some(outcome.status.transport.word().to_owned());
+    let parts = [server_view::counted(outcome), transport, revision, time].into_iter().flatten();
     parts.collect::<Vec<_>>().join("; ")
 }

@@ -12,6 +12,7 @@ use toolway_wire::{json::Raw, message::item::Tool};
 use super::call;
 use crate::{
     app::App,
+    example_call,
     exit_code::ExitCode,
     multi_server_host::{ListingAge, MultiServerHost},
     output::{Format, Output, content},
@@ -100,7 +101,7 @@ async fn of_server(
                 let found = found(&catalog, search);
                 list(&found.into_iter().map(ListedTool::own).collect::<Vec<_>>(), output);
             }
-            ([name], None) => one(&call::find(&catalog, single, name, selector)?.item, output),
+            ([name], None) => one(&call::find(&catalog, single, name, selector)?.item, &single.target, output),
             _ => return Err(Report::usage("arguments", "a tool name and --search cannot be combined")),
         }
         Ok(ExitCode::Ok)
@@ -115,9 +116,38 @@ async fn all(search: Option<&str>, app: &App, output: &mut Output) -> Result<Exi
             Some(search) => found(&catalog, search),
             None => catalog.tools().iter().collect(),
         };
-        list(&entries.into_iter().map(|entry| ListedTool::public(entry, hosts)).collect::<Vec<_>>(), output);
+        let listed: Vec<ListedTool<'_>> =
+            entries.into_iter().map(|entry| ListedTool::public(entry, hosts)).collect();
+        match (output.format, search) {
+            (Format::Human, None) => by_server(&listed, hosts, output),
+            _ => list(&listed, output),
+        }
     })
     .await
+}
+
+/// Prints the tools of each server under its name, and a summary.
+fn by_server(tools: &[ListedTool<'_>], hosts: &MultiServerHost, output: &mut Output) {
+    let server_of = |tool: &ListedTool<'_>| tool.origin.map(|origin| origin.server.clone());
+    for group in tools.chunk_by(|one, other| server_of(one) == server_of(other)) {
+        let Some(server) = server_of(&group[0]) else { continue };
+        let outcome = hosts.outcomes.iter().find(|outcome| outcome.status.server == server);
+        let transport = outcome.map(|outcome| format!(", {}", outcome.status.transport.word())).unwrap_or_default();
+        output.entry(server.as_str(), &format!("  {}{transport}", counted(group.len(), "tool")));
+        group.iter().for_each(|tool| brief(tool, output));
+        output.line("");
+    }
+    let missing = hosts.outcomes.iter().filter(|outcome| outcome.problem().is_some()).count();
+    let missing = match missing {
+        0 => String::new(),
+        some => format!("; {} unavailable, see above", counted(some, "server")),
+    };
+    let servers = counted(hosts.outcomes.len(), "server");
+    output.notice(&format!("toolway: {} of {servers}{missing}", counted(tools.len(), "tool")));
+}
+
+fn counted(count: usize, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 
 fn found<'a>(catalog: &'a Catalog, search: &str) -> Vec<&'a ToolEntry> {
@@ -179,11 +209,11 @@ fn brief(shown: &ListedTool<'_>, output: &mut Output) {
     let rest = signature.strip_prefix(&tool.name).unwrap_or_default();
     output.entry(name, &format!("{rest}{}{}", tags(tool), age.remark()));
     if let Some(description) = &tool.description {
-        output.line(&format!("    {}", first_line(description)));
+        output.line(&format!("    {}", output.fit(4, description)));
     }
 }
 
-fn one(tool: &Tool, output: &mut Output) {
+fn one(tool: &Tool, target: &Target, output: &mut Output) {
     match output.format {
         Format::Json | Format::Ndjson => output.json(&tool.raw),
         Format::Raw => output.content(format!("{}\n", tool.raw).as_bytes()),
@@ -193,9 +223,13 @@ fn one(tool: &Tool, output: &mut Output) {
                 &tool.name,
                 &format!("{}{}", signature.strip_prefix(&tool.name).unwrap_or_default(), tags(tool)),
             );
+            if let Some(title) = title(tool) {
+                output.line(&format!("  title: {title}"));
+            }
             if let Some(description) = &tool.description {
                 output.line(&indent(description));
             }
+            output.line(&format!("  example:\n    {}", example_call::command(target, tool)));
             let schema = Schema::new(tool.input_schema.clone());
             for property in schema.properties() {
                 let description = property.schema.get("description");
@@ -214,7 +248,13 @@ fn one(tool: &Tool, output: &mut Output) {
     }
 }
 
-/// The tool's annotations, as claimed by the server.
+/// The title, if it says more than the name.
+fn title(tool: &Tool) -> Option<String> {
+    let annotated = || tool.annotations.as_ref()?.get("title")?.as_str().map(std::borrow::Cow::into_owned);
+    tool.title.clone().or_else(annotated).filter(|title| *title != tool.name)
+}
+
+/// The tool's annotations and task support, as claimed by the server.
 fn tags(tool: &Tool) -> String {
     let says = |hint: &str| tool.annotations.as_ref().and_then(|all| all.get(hint)).and_then(|flag| flag.as_bool());
     let mut tags = Vec::new();
@@ -226,13 +266,16 @@ fn tags(tool: &Tool) -> String {
     if says("idempotentHint") == Some(true) {
         tags.push("idempotent");
     }
+    if says("openWorldHint") == Some(true) {
+        tags.push("open world");
+    }
+    let tasks = tool.raw.get("execution").and_then(|execution| execution.get("taskSupport"));
+    match tasks.as_ref().and_then(Raw::as_str).as_deref() {
+        Some("required") => tags.push("runs as a task"),
+        Some("optional") => tags.push("can run as a task"),
+        _ => {}
+    }
     if tags.is_empty() { String::new() } else { format!("  [{}]", tags.join(", ")) }
-}
-
-pub(crate) fn first_line(text: &str) -> String {
-    const SHOWN: usize = 110;
-    let line = text.trim().lines().next().unwrap_or_default();
-    crate::output::clean::line(line, SHOWN)
 }
 
 pub(crate) fn indent(text: &str) -> String {

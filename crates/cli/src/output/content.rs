@@ -1,6 +1,7 @@
 //! Content blocks as text: text unchanged, images and audio described, resources by URI.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD, engine::general_purpose::STANDARD_NO_PAD};
+use serde_json::Value;
 use toolway_wire::{
     json::Raw,
     message::{
@@ -78,6 +79,40 @@ impl Piece {
     }
 }
 
+/// Whether the text of a result says the same as its structured content: the same JSON, or the plain value that a server
+/// wrapped in `{"result": …}`, or its elements one by one.
+pub(crate) fn repeats(structured: &Raw, pieces: &[Piece]) -> bool {
+    let Ok(value) = serde_json::from_str::<Value>(&structured.text()) else { return false };
+    let texts: Vec<&str> = pieces.iter().filter_map(|piece| match piece { Piece::Text(text) => Some(text.as_str()), _ => None }).collect();
+    let inner = value.as_object().filter(|object| object.len() == 1).and_then(|object| object.get("result"));
+    let elements = |list: &Value| {
+        let list = list.as_array().filter(|list| !list.is_empty() && list.len() == texts.len());
+        list.is_some_and(|list| list.iter().zip(&texts).all(|(element, text)| is_said(element, text)))
+    };
+    let says = |value: &Value| texts.iter().any(|text| is_said(value, text)) || elements(value);
+    says(&value) || inner.is_some_and(says)
+}
+
+/// Whether a text is this value, as JSON or as plain text.
+fn is_said(value: &Value, text: &str) -> bool {
+    value.as_str() == Some(text) || serde_json::from_str::<Value>(text).is_ok_and(|said| same(&said, value))
+}
+
+/// Equality of JSON in which `5` and `5.0` are the same number.
+fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one.iter().all(|(key, value)| other.get(key).is_some_and(|other| same(value, other)))
+        }
+        (one, other) => one == other,
+    }
+}
+
 /// Indents JSON without changing numbers and strings.
 pub(crate) fn indented(value: &Raw) -> String {
     let (mut out, mut depth, mut in_string, mut escaped) = (String::new(), 0_usize, false, false);
@@ -129,7 +164,21 @@ fn new_line(out: &mut String, depth: usize) {
 mod tests {
     use toolway_wire::json::Raw;
 
-    use super::indented;
+    use super::{Piece, indented, repeats};
+
+    #[test]
+    fn structured_content_that_repeats_the_text_is_recognised() {
+        let repeated = |structured: &str, texts: &[&str]| {
+            let pieces: Vec<Piece> = texts.iter().map(|text| Piece::Text((*text).to_owned())).collect();
+            repeats(&Raw::parse(structured.to_owned()).unwrap(), &pieces)
+        };
+        assert!(repeated(r#"{"sum":5.0}"#, &["{ \"sum\": 5 }"]));
+        assert!(repeated(r#"{"result":"hello"}"#, &["hello"]));
+        assert!(repeated(r#"{"result":5}"#, &["5"]));
+        assert!(repeated(r#"{"result":["a",{"b":1}]}"#, &["a", "{\"b\":1}"]));
+        assert!(!repeated(r#"{"result":"hello"}"#, &["hello there"]));
+        assert!(!repeated(r#"{"width":8}"#, &[]));
+    }
 
     #[test]
     fn json_is_indented_and_values_are_unchanged() {

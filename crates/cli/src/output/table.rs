@@ -3,8 +3,9 @@
 use super::{Output, clean};
 
 impl Output {
-    /// Prints rows with headings; prints nothing without rows.
+    /// Prints rows with headings; prints nothing without rows. A column with the heading `STATE` is coloured.
     pub(crate) fn table<const N: usize>(&mut self, headings: [&str; N], rows: &[[String; N]]) {
+        let state_column = headings.iter().position(|heading| *heading == "STATE");
         if rows.is_empty() {
             return;
         }
@@ -17,9 +18,22 @@ impl Output {
         for row in &rows {
             let line = padded(row, widths);
             let first = row[0].len();
-            self.entry(&line[..first], &line[first..]);
+            match state_column.filter(|column| line.len() > column_start(row, widths, *column)) {
+                Some(column) => {
+                    let start = column_start(row, widths, column);
+                    let end = start + row[column].len();
+                    self.table_row([&line[..first], &line[first..start], &line[start..end], &line[end..]]);
+                }
+                None => self.entry(&line[..first], &line[first..]),
+            }
         }
     }
+}
+
+/// Byte at which a column of a padded row begins.
+fn column_start<const N: usize>(row: &[String; N], widths: [usize; N], column: usize) -> usize {
+    let cell = |(cell, width): (&String, usize)| cell.len() + width - cell.chars().count() + 2;
+    row.iter().zip(widths).take(column).map(cell).sum()
 }
 
 fn padded<const N: usize>(row: &[String; N], widths: [usize; N]) -> String {

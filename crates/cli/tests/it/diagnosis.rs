@@ -34,11 +34,12 @@ fn status_is_a_row_for_each_server() {
         rows[0],
         "broken  failed    the connection ended: the server exited with status 7; last stderr output: cannot read [hidden]"
     );
-    assert_eq!(rows[1].trim_end(), "off     disabled");
-    let healthy = "sample  ready     6 tools, 1 resource, 1 template, 1 prompt (1 ignored); 2026-07-28; connected in ";
-    assert!(rows[2].starts_with(healthy), "{}", rows[2]);
     let place = home.path(".config/toolway/toolway.json");
-    assert!(rows[3].starts_with(&format!("unset   failed    {}:4: ", place.display())), "{}", rows[3]);
+    assert!(rows[1].starts_with(&format!("unset   failed    {}:4: ", place.display())), "{}", rows[1]);
+    let healthy =
+        "sample  ready     6 tools, 1 resource, 1 template, 1 prompt (1 ignored); stdio; 2026-07-28; connected in ";
+    assert!(rows[2].starts_with(healthy), "{}", rows[2]);
+    assert_eq!(rows[3..], ["off     disabled", "4 servers: 2 failed, 1 ready, 1 disabled"], "failures first");
     assert_eq!(home.run(&["status", "sample", "off", "-o", "raw"]).ok(), "sample\tready\noff\tdisabled\n");
     home.run(&["status", "missing"]).failed(2, "unknown_server");
 }
@@ -344,4 +345,43 @@ fn tools_are_linted_for_a_provider() {
     home.run(&["tools", "lint", "missing"]).failed(2, "unknown_server");
     home.run(&["tools", "lint", "--provider", "acme"]).failed(2, "usage");
     assert!(painted.talk.contains("errors found"), "{}", painted.talk);
+}
+
+#[test]
+fn states_have_colours_on_a_terminal_unless_no_color_is_set() {
+    let home = home();
+    let (_, shown) = home.run_at_terminal(home.command(&["status"]), "");
+    assert!(shown.contains("\u{1b}[1mbroken\u{1b}[0m  \u{1b}[31mfailed\u{1b}[0m    "), "{shown:?}");
+    assert!(shown.contains("\u{1b}[32mready\u{1b}[0m"), "{shown:?}");
+    let (_, shown) = home.run_at_terminal(home.command(&["servers"]), "");
+    assert!(shown.contains("\u{1b}[32menabled\u{1b}[0m"), "{shown:?}");
+    let mut command = home.command(&["status"]);
+    command.env("NO_COLOR", "1");
+    let (_, shown) = home.run_at_terminal(command, "");
+    assert!(!shown.contains("[31m") && shown.contains("broken  failed    "), "{shown:?}");
+}
+
+#[test]
+fn certificates_are_passed_and_withheld_variables_are_named() {
+    let home = Home::new();
+    home.configure(r#"{"mcpServers":{"it":{"command":"sh","args":["-c","echo \"ca $SSL_CERT_FILE\" >&2; exit 7"]}}}"#);
+    let mut command = home.command(&["doctor", "it", "-o", "human"]);
+    command.env("SSL_CERT_FILE", "/etc/ca.pem").env("HTTPS_PROXY", "http://ada:hunter2@proxy").env("TICKETS", "x");
+    let ran = crate::home::Ran::of(&command.output().unwrap());
+    assert!(ran.out.contains("    standard error ca /etc/ca.pem\n"), "{}", ran.out);
+    let withheld = "    not passed     HTTPS_PROXY, TICKETS, TOOLWAY_OUTPUT; your shell has them, the server does not; \
+                    `toolway servers update it --env HTTPS_PROXY` passes one\n";
+    assert!(ran.out.contains(withheld), "{}", ran.out);
+    assert!(!ran.out.contains("hunter2"), "{}", ran.out);
+}
+
+#[test]
+fn cause_of_a_failure_is_kept_before_a_long_stack_trace() {
+    let home = Home::new();
+    let script = "echo 'Error: Cannot find module y' >&2; seq 1 40 | sed 's/^/    at f/' >&2; exit 1";
+    home.configure(&serde_json::json!({ "mcpServers": { "it": { "command": "sh", "args": ["-c", script] } } }).to_string());
+    let shown = home.run(&["doctor", "it", "-o", "human"]);
+    assert!(shown.out.contains("    standard error Error: Cannot find module y\n    standard error …\n"), "{}", shown.out);
+    let error = home.run(&["tools", "it"]).failed(4, "ended")["message"].to_string();
+    assert!(error.contains("Error: Cannot find module y / … / at f37"), "{error}");
 }

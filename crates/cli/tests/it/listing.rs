@@ -31,6 +31,8 @@ fn one_tool_is_shown_in_full() {
     let home = Home::with_sample();
     let expected = r#"echo(text: string)  [read-only]
     Return a text
+  example:
+    toolway call sample.echo text=example
   text (string) Text to return
   input schema:
     {
@@ -111,4 +113,37 @@ fn options_override_naming_and_auto_connect() {
     let shown = home.run(&["config", "show", "naming.prefix", "--prefix", "never"]).json();
     assert_eq!(shown["values"][0]["origin"], serde_json::json!({ "from": "option", "name": "--prefix" }));
     home.run(&["tools", "--prefix", "sometimes"]).failed(2, "usage");
+}
+
+#[test]
+fn tools_of_all_servers_are_grouped_by_server() {
+    let home = Home::with_sample();
+    let ran = home.run(&["tools", "-o", "human"]);
+    let groups: Vec<&str> = ran.ok().split("\n\n").collect();
+    assert!(groups[0].starts_with("old-sample  7 tools, stdio\nold-sample__echo(text: string)  [read-only]\n"), "{ran:?}");
+    assert!(groups[1].starts_with("sample  7 tools, stdio\nsample__echo("), "{ran:?}");
+    assert_eq!(ran.talk, "toolway: 14 tools of 2 servers\n");
+}
+
+#[test]
+fn example_of_a_tool_can_be_run() {
+    let home = Home::with_sample();
+    for tool in ["echo", "add", "count"] {
+        let shown = home.run(&["tools", "sample", tool, "-o", "human"]);
+        let example = shown.ok().lines().find_map(|line| line.trim().strip_prefix("toolway ")).unwrap().to_owned();
+        home.run(&example.split(' ').collect::<Vec<_>>()).ok();
+    }
+}
+
+#[test]
+fn descriptions_fit_the_terminal() {
+    let home = Home::with_sample();
+    let around = home.command(&[]);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &format!("stty cols 40; exec {TOOLWAY} tools sample")]).env_clear().env("NO_COLOR", "1");
+    command.envs(around.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let (_, shown) = home.run_at_terminal(command, "");
+    assert!(shown.contains("    Count up to a number and report pro…\r\n"), "{shown:?}");
+    let piped = home.run(&["tools", "sample", "-o", "human"]);
+    assert!(piped.ok().contains("    Count up to a number and report progress at each step\n"), "{piped:?}");
 }

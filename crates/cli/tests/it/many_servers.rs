@@ -11,7 +11,7 @@ use crate::home::{Home, TOOLWAY, odd};
 
 const GOOD: usize = 15;
 /// Much less than the longest wait for a server, and more than a busy machine needs.
-const SOON: Duration = Duration::from_secs(8);
+const SOON: Duration = Duration::from_secs(9);
 /// The timeout of the hanging servers, plus the time of twenty processes on a busy machine.
 const BOUND: Duration = Duration::from_secs(20);
 
@@ -202,4 +202,22 @@ fn listing_fails_if_no_server_is_available() {
     assert_eq!(ran.out, "");
     home.configure(r#"{"mcpServers":{"b":{"command":"x","disabled":true}}}"#);
     home.run(&["tools"]).failed(2, "disabled");
+}
+
+/// An installer that takes longer than a server that hangs is waited for.
+#[test]
+fn first_time_installation_is_waited_for_and_not_ended() {
+    let home = Home::new();
+    let npx = home.write("bin/npx", &format!("#!/bin/sh\ntrap 'echo ended > {0}; exit 1' TERM INT HUP\nsleep 7 & wait $!\nexec {TOOLWAY} sample\n", home.path("ended").display()));
+    std::fs::set_permissions(&npx, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    home.configure(&format!(
+        r#"{{"mcpServers":{{"memory":{{"command":"{}","args":["-y","server-memory"]}},
+            "sample":{{"command":"{TOOLWAY}","args":["sample"]}}}}}}"#,
+        npx.display()
+    ));
+    let ran = home.run(&["tools", "-o", "human"]);
+    assert!(ran.ok().contains("memory__echo") && ran.out.contains("sample__echo"), "{ran:?}");
+    let said = "toolway: waiting for server `memory`: `npx` may install it on the first start; waiting up to 5 min, Ctrl-C stops\n";
+    assert!(ran.talk.starts_with(said), "{}", ran.talk);
+    assert!(!home.path("ended").exists());
 }

@@ -6,6 +6,7 @@ use toolway_config::{
     consent::{Proposal, ProposalStatus},
     server::{DefinedBy, HttpKind, Transport},
 };
+use toolway_gateway::control::ControlRequest;
 
 use crate::{
     app::App,
@@ -20,7 +21,8 @@ use crate::{
 
 /// List the configured servers; same as `toolway servers`
 ///
-/// Does not connect to servers; the number of tools comes from the listing cache. Invalid entries and files are shown with
+/// Does not connect to servers. State and number of tools come from the running gateway, or else from the configuration and
+/// the listing cache. Invalid entries and files are shown with
 /// the reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -37,6 +39,8 @@ struct Row<'a> {
     state: EntryState,
     /// Number of tools in the listing cache; `None` if not cached.
     tools: Option<usize>,
+    /// State in the running gateway; `None` if none runs or it does not have the server.
+    live: Option<String>,
 }
 
 /// State of a configured server.
@@ -48,9 +52,10 @@ pub(crate) enum EntryState {
     Changed,
 }
 
-pub(super) fn run(ListArgs {}: &ListArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+pub(super) async fn run(ListArgs {}: &ListArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let loaded = app.load()?;
-    let rows = rows(&loaded, app);
+    let mut rows = rows(&loaded, app);
+    add_live_state(&mut rows, app).await;
     let aside = Unused::set_aside(&loaded);
     match output.format {
         Format::Json | Format::Ndjson => server_view::print(rows.iter().map(Row::view).collect(), &aside, output),
@@ -61,11 +66,17 @@ pub(super) fn run(ListArgs {}: &ListArgs, app: &App, output: &mut Output) -> Res
 }
 
 fn rows<'a>(loaded: &'a Loaded, app: &App) -> Vec<Row<'a>> {
-    let known = loaded.config.servers.values().map(|server| Row { server, state: EntryState::of(server), tools: None });
+    let known = loaded.config.servers.values().map(|server| Row {
+        server,
+        state: EntryState::of(server),
+        tools: None,
+        live: None,
+    });
     let waiting = loaded.proposals.iter().map(|proposal| Row {
         server: &proposal.server,
         state: EntryState::of_proposal(proposal),
         tools: None,
+        live: None,
     });
     let mut rows: Vec<Row<'_>> = known.chain(waiting).collect();
     rows.sort_by(|one, other| one.server.name.cmp(&other.server.name));
@@ -73,6 +84,17 @@ fn rows<'a>(loaded: &'a Loaded, app: &App) -> Vec<Row<'a>> {
         row.tools = last_listed(row.server, &loaded.config, app);
     }
     rows
+}
+
+/// Adds the state and the number of tools in the running gateway. A gateway that does not reply is left out.
+async fn add_live_state(rows: &mut [Row<'_>], app: &App) {
+    let Ok(Some(answer)) = app.ask_gateway(&ControlRequest::Status { servers: Vec::new() }).await else { return };
+    let servers = answer.value["servers"].as_array().cloned().unwrap_or_default();
+    for row in rows {
+        let Some(view) = servers.iter().find(|view| view["name"] == row.server.name.as_str()) else { continue };
+        row.live = view["state"].as_str().map(str::to_owned);
+        row.tools = view["tools"].as_u64().and_then(|tools| tools.try_into().ok()).or(row.tools);
+    }
 }
 
 /// Number of a server's tools in the listing cache.
@@ -90,7 +112,8 @@ fn human(rows: &[Row<'_>], aside: &[Unused], output: &mut Output) {
         let tools = row.tools.map_or_else(|| "-".to_owned(), |tools| tools.to_string());
         let (name, label) = (server.name.to_string(), server.label.clone());
         let transport = transport(server).to_owned();
-        [name, label, transport, row.state.words().to_owned(), tools, server.source.place.to_string()]
+        let state = row.live.clone().unwrap_or_else(|| row.state.words().to_owned());
+        [name, label, transport, state, tools, server.source.place.to_string()]
     };
     let none = || "-".to_owned();
     let unused = |unused: &Unused| {
@@ -109,6 +132,9 @@ impl Row<'_> {
         let mut view = view(self.server, self.state);
         if let Some(tools) = self.tools {
             view["tools"] = tools.into();
+        }
+        if let Some(live) = &self.live {
+            view["live"] = live.as_str().into();
         }
         view
     }

@@ -12,7 +12,6 @@ use crate::{
     multi_server_host::{LONGEST, WaitPolicy},
     output::{Format, Output},
     report::Report,
-    server_view,
 };
 
 /// Show the standard error output of a stdio server
