@@ -42,6 +42,11 @@ pub(crate) fn check(text: &str, plain: PlainHttp) -> Result<(), UrlProblem> {
     if is_safe || plain == PlainHttp::Anywhere { Ok(()) } else { Err(UrlProblem::PlainHttp) }
 }
 
+/// Whether requests to this URL leave the machine without encryption.
+pub fn is_insecure_http_url(text: &str) -> bool {
+    check(text, PlainHttp::Loopback) == Err(UrlProblem::PlainHttp)
+}
+
 fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),

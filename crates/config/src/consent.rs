@@ -7,6 +7,7 @@
 
 mod ledger;
 mod summary;
+mod visible;
 
 use std::{
     fmt,

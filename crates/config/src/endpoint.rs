@@ -56,6 +56,7 @@ impl ServerConfig {
             folder: self.source.folder.as_deref(),
             base: &self.source.base,
             server: self.name.as_str(),
+            file: &self.source.place.file,
         };
         let resolver = Resolver { server: self, lookup };
         match &self.transport {

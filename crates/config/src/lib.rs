@@ -63,7 +63,7 @@ pub mod sign_in;
 pub mod store;
 pub mod warning;
 
-pub use address::is_http_url;
+pub use address::{is_http_url, is_insecure_http_url};
 pub use config::Config;
 pub use endpoint::Endpoint;
 pub use error::{ConfigError, Place};

@@ -2,7 +2,10 @@
 
 use std::{fmt, path::Path};
 
-use super::{Difference, Digest};
+use super::{
+    Difference, Digest,
+    visible::{Escaped, address, visible},
+};
 use crate::{
     endpoint::GOOGLE_FILE,
     interpolate::{HeldFile, Piece, Reference, Template, Unresolved},
@@ -59,7 +62,7 @@ impl ConsentSummary {
         match &server.transport {
             Transport::Process(process) => shown.process(process, server),
             Transport::Http(http) => {
-                shown.add("address", &written(&http.url), http.url.written().expose());
+                shown.add("address", &address(&written(&http.url)), http.url.written().expose());
                 for (name, value) in &http.headers {
                     let text = mask::header(name, value);
                     shown.add(&format!("header {name}"), &text, value.written().expose());
@@ -105,7 +108,7 @@ impl ConsentSummary {
     }
 
     fn process(&mut self, process: &Process, server: &ServerConfig) {
-        self.add("command", &written(&process.command), process.command.written().expose());
+        self.add("command", &visible(&written(&process.command), Escaped::AllButAscii), process.command.written().expose());
         for (index, argument) in process.arguments.iter().enumerate() {
             self.add(&format!("argument {}", index + 1), &written(argument), argument.written().expose());
         }
@@ -276,17 +279,7 @@ fn written(template: &Template) -> String {
     template.written().expose().to_owned()
 }
 
-/// Escapes control and bidirectional characters: the text is untrusted and is printed on a terminal.
+/// The text is untrusted and is printed on a terminal.
 fn safe(text: &str) -> String {
-    let mut safe = String::new();
-    for letter in text.chars() {
-        let hidden =
-            matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-        if letter.is_control() || hidden {
-            safe.extend(letter.escape_unicode());
-        } else {
-            safe.push(letter);
-        }
-    }
-    safe
+    visible(text, Escaped::Deceptive)
 }

@@ -26,6 +26,9 @@ pub struct Lookup<'a> {
     pub base: &'a Path,
     /// Name of the server, part of the keychain entry of `${input:…}`.
     pub server: &'a str,
+    /// File that defines the server, part of the keychain entry of `${input:…}`: files of other projects have other
+    /// inputs.
+    pub file: &'a Path,
 }
 
 /// Why a reference cannot be resolved. The message follows the name of the key.
@@ -56,12 +59,12 @@ pub enum Unresolved {
         problem: String,
     },
     /// The value of the input is not in the keychain yet.
-    #[error("needs the input `{id}`; store its value in the keychain, service `{INPUTS}`, entry `{server}/{id}`")]
+    #[error("needs the input `{id}`; store its value in the keychain, service `{INPUTS}`, entry `{entry}`")]
     Input {
         /// Id of the input.
         id: String,
-        /// Name of the server.
-        server: String,
+        /// Name of the keychain entry.
+        entry: String,
     },
     /// The folder is unknown.
     #[error("needs {0}, which is unknown")]
@@ -74,8 +77,13 @@ pub enum Unresolved {
 /// Maximum size of a `${file:…}`, in bytes.
 const MAX_FILE: u64 = 64 * 1024;
 
-/// Keychain service of the values of `${input:…}`; the entry is `<server>/<id>`.
+/// Keychain service of the values of `${input:…}`.
 pub const INPUTS: &str = "toolway-inputs";
+
+/// Keychain entry of an input: `<file>#<server>/<id>`. Two files do not share an input.
+pub(crate) fn input_entry(file: &Path, server: &str, id: &str) -> String {
+    format!("{}#{server}/{id}", file.display())
+}
 
 /// Resolves the pieces of `template`.
 pub(super) fn expand(pieces: &[Piece], lookup: &Lookup<'_>, template: &Template) -> Result<String, Unresolved> {
@@ -99,8 +107,8 @@ impl Lookup<'_> {
             },
             Reference::Keychain { service, entry } => self.secret(service, entry),
             Reference::Input(id) => {
-                let missing = |_refused| Unresolved::Input { id: id.clone(), server: self.server.to_owned() };
-                self.secret(INPUTS, &format!("{}/{id}", self.server)).map_err(missing)
+                let entry = input_entry(self.file, self.server, id);
+                self.secret(INPUTS, &entry).map_err(|_refused| Unresolved::Input { id: id.clone(), entry })
             }
             Reference::Home => self.home().map(|home| home.to_owned()).ok_or(Unresolved::Folder("the home directory")),
             Reference::Folder => self.folder_text().ok_or(Unresolved::Folder("the project folder")),

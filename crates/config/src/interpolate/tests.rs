@@ -6,7 +6,7 @@ use super::{Dialect, Lookup, Template};
 use crate::{Environment, NoKeychain};
 
 const INPUT: &str =
-    "needs the input `tok`; store its value in the keychain, service `toolway-inputs`, entry `files/tok`";
+    "needs the input `tok`; store its value in the keychain, service `toolway-inputs`, entry `/work/mcp.json#files/tok`";
 
 fn environment() -> Environment {
     let set = [("TOKEN", "t0k"), ("EMPTY", ""), ("A", "${TOKEN}"), ("HOME", "/home/ada")];
@@ -21,6 +21,7 @@ fn expand(text: &str, dialect: Dialect) -> Result<String, String> {
         folder: Some(Path::new("/work/project")),
         base: Path::new("/work"),
         server: "files",
+        file: Path::new("/work/mcp.json"),
     };
     let expanded = Template::new(text, dialect, 1).expand(&lookup);
     expanded.map(|secret| secret.expose().to_owned()).map_err(|reason| reason.to_string())

@@ -18,6 +18,7 @@ impl ServerConfig {
     /// URLs, where the content of a file would be run, or sent to a server without a key that says so.
     pub(crate) fn with_held_files(mut self, environment: &Environment) -> Result<Self, ConfigError> {
         self.refuse_files()?;
+        self.refuse_user_part()?;
         let lookup = Lookup {
             environment,
             // The user has not accepted the server yet.
@@ -25,6 +26,7 @@ impl ServerConfig {
             folder: self.source.folder.as_deref(),
             base: &self.source.base,
             server: self.name.as_str(),
+            file: &self.source.place.file,
         };
         let mut count = 0;
         self.transport.hold_files(&lookup, &mut count);
@@ -34,6 +36,24 @@ impl ServerConfig {
             file.snapshot = Some(VariablesSnapshot::of(&file.path, &lookup));
         }
         Ok(self)
+    }
+
+    /// A user name in front of the host would pass for the host.
+    fn refuse_user_part(&self) -> Result<(), ConfigError> {
+        let Transport::Http(http) = &self.transport else { return Ok(()) };
+        let written = http.url.written().expose();
+        let rest = written.split_once("://").map_or(written, |(_, rest)| rest);
+        let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+        if !authority.contains('@') {
+            return Ok(());
+        }
+        Err(ConfigError::Refused {
+            place: self.source.place.at(http.url.line()),
+            problem: format!(
+                "`{}.url`: a user name or password is not allowed in the URL of a project's server; use `headers`",
+                self.label
+            ),
+        })
     }
 
     fn refuse_files(&self) -> Result<(), ConfigError> {

@@ -85,7 +85,7 @@ fn error_about_a_missing_input_names_it() {
     assert_eq!(
         world.stable(&refused),
         "PROJECT/.vscode/mcp.json:11: `Files.env.KEY` needs the input `tok`; store its value in the keychain, service \
-         `toolway-inputs`, entry `files/tok`"
+         `toolway-inputs`, entry `PROJECT/.vscode/mcp.json#files/tok`"
     );
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Chain;
 impl Keychain for Chain {
     fn get(&self, service: &str, entry: &str) -> Result<Secret, KeychainError> {
         match (service, entry) {
-            ("toolway-inputs", "files/tok") => Ok(Secret::new("typed")),
+            ("toolway-inputs", entry) if entry.ends_with("mcp.json#files/tok") => Ok(Secret::new("typed")),
             ("goose", "STORED") => Ok(Secret::new("stored")),
             _ => Err(KeychainError::Missing),
         }
