@@ -283,6 +283,8 @@ impl Gateway {
             tasks: self.hosted.count(),
             under_way: self.host.calls_under_way(),
             lost_lines: self.records.lost_lines(),
+            memory: self.downstream.limits.memory.used(),
+            memory_refusals: self.downstream.limits.memory.refused(),
         }
     }
 

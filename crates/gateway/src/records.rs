@@ -6,11 +6,13 @@
 pub mod access_log;
 mod logged_errors;
 pub(crate) mod metrics;
+mod refusal_rate;
 mod timestamp;
 
 use std::{
     collections::BTreeMap,
     fmt,
+    net::IpAddr,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -55,6 +57,7 @@ pub(crate) struct CompletedRequest<'a> {
     pub(crate) route: Option<&'a Route>,
     pub(crate) status: StatusCode,
     pub(crate) took: Duration,
+    pub(crate) peer: IpAddr,
 }
 
 // === impl Records ===
@@ -122,6 +125,7 @@ impl Records {
             path: access_log::cut(request.uri.path()),
             status: request.status.as_u16(),
             took: request.took,
+            peer: request.peer,
         });
     }
 }

@@ -2,32 +2,43 @@
 
 use http::{HeaderMap, Response, StatusCode, header};
 use serde_json::{Value, json};
-use toolway_host::{
-    Host,
-    connection::{Phase, ServerStatus},
-};
+use toolway_host::{Host, catalog::Catalog, connection::ServerStatus};
 use toolway_wire::down::http::ResponseBody;
 
 use crate::{access::Client, reply};
 
-/// Whether all required servers are ready; names the missing ones that this client may see.
+/// Whether all required servers that this client may see are ready; names the missing ones.
 pub(crate) fn ready(host: &Host, client: &Client) -> Response<ResponseBody> {
     let missing = host.missing_required();
-    let status = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let seen = missing.iter().filter(|status| client.sees(&status.server));
     let named: Vec<Value> =
         seen.map(|status| json!({ "name": status.server.as_str(), "because": because(status) })).collect();
-    reply::json(status, &json!({ "ready": missing.is_empty(), "missing": named }))
+    let status = if named.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    reply::json(status, &json!({ "ready": named.is_empty(), "missing": named }))
 }
 
 /// State of each server that the client may see: JSON, or a table if the client prefers text.
 pub(crate) fn servers(host: &Host, client: &Client, headers: &HeaderMap) -> Response<ResponseBody> {
-    let seen: Vec<_> = host.servers().into_iter().filter(|status| client.sees(&status.server)).collect();
+    let catalog = host.catalog();
+    let seen = host.servers().into_iter().filter(|status| client.sees(&status.server));
+    let seen: Vec<_> = seen.map(|status| with_visible_counts(status, &catalog)).collect();
     if wants_text(headers) {
         return reply::text(StatusCode::OK, table(&seen));
     }
     let servers: Vec<Value> = seen.iter().map(server).collect();
     reply::json(StatusCode::OK, &json!({ "servers": servers }))
+}
+
+/// The status with the number of items that clients can see, after the filters of the server.
+pub(crate) fn with_visible_counts(mut status: ServerStatus, catalog: &Catalog) -> ServerStatus {
+    let server = &status.server;
+    if let Some(counts) = &mut status.counts {
+        counts.tools = catalog.tools_of(server).len();
+        counts.resources = catalog.resources_of(server).len();
+        counts.templates = catalog.templates_of(server).len();
+        counts.prompts = catalog.prompts_of(server).len();
+    }
+    status
 }
 
 /// Whether the first type in `Accept` is text, as in requests of browsers.
@@ -87,14 +98,14 @@ fn table(servers: &[ServerStatus]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Why a server is not usable; `None` if it is. Control characters are replaced, so that it stays on one line.
+/// Why a server is not usable, for clients and the access log: a class, and the id under which the operator log has the
+/// details. `None` if it is usable.
 pub(crate) fn because(status: &ServerStatus) -> Option<String> {
-    let reason = match &status.phase {
-        Phase::Ready if status.counts.is_none() => "it has not listed its tools yet".to_owned(),
-        Phase::Ready => return None,
-        other => other.to_string(),
-    };
-    Some(reason.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect())
+    let text = status.for_client()?;
+    Some(match &status.last_error {
+        Some(last) => text.with_id(last.id),
+        None => text.to_string(),
+    })
 }
 
 #[cfg(test)]

@@ -41,6 +41,7 @@ impl Gateway {
             route: info.route.as_ref(),
             status: response.status(),
             took: began.elapsed(),
+            peer: connection.peer().ip(),
         });
         response
     }
@@ -52,8 +53,8 @@ impl Gateway {
         info: &mut RequestInfo,
     ) -> Response<ResponseBody> {
         // Checked first: a web page in a browser may have sent this request.
-        if let Err(reason) = self.guard.admit(request.headers()) {
-            return reply::text(StatusCode::FORBIDDEN, reason);
+        if let Err(refusal) = self.guard.admit(request.headers()) {
+            return reply::text(refusal.status, refusal.reason);
         }
         let Some(route) = Route::of(request.uri().path()) else {
             return match &*self.access {

@@ -9,19 +9,20 @@ use std::{
     collections::VecDeque,
     fmt::{self, Write as _},
     io::Write,
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use parking_lot::{Condvar, Mutex};
 use serde_json::json;
 use toolway_host::{call::Caller, record::CallRecord};
 
-use super::timestamp::Timestamp;
+use super::{refusal_rate::RefusalRate, timestamp::Timestamp};
 
 /// Format of the log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub enum LogFormat {
 pub struct AccessLog {
     shared: Arc<Shared>,
     writing: Option<JoinHandle<()>>,
+    // Nothing awaits under this lock.
+    refusals: Mutex<RefusalRate>,
 }
 
 struct Shared {
@@ -57,6 +60,8 @@ struct Queue {
 enum LogEntry {
     Call(Arc<CallRecord>),
     RefusedRequest(Box<RefusedRequest>),
+    /// Time, and number of refused requests without a line.
+    Suppressed(Box<(SystemTime, u64)>),
     Server(Box<ServerStateChange>),
     Line(String),
 }
@@ -78,6 +83,7 @@ pub(crate) struct RefusedRequest {
     pub(crate) path: String,
     pub(crate) status: u16,
     pub(crate) took: Duration,
+    pub(crate) peer: IpAddr,
 }
 
 /// Maximum number of queued lines; more are dropped.
@@ -101,7 +107,7 @@ impl AccessLog {
         });
         let writer = Arc::clone(&shared);
         let writing = std::thread::Builder::new().name("access-log".to_owned()).spawn(move || writer.run())?;
-        Ok(Self { shared, writing: Some(writing) })
+        Ok(Self { shared, writing: Some(writing), refusals: Mutex::default() })
     }
 
     /// Writes a finished line of another log, in order with the lines of this one. `line` ends with a line break.
@@ -113,7 +119,15 @@ impl AccessLog {
         self.shared.push(LogEntry::Call(record));
     }
 
+    /// Records a refused request, unless its peer address has too many lines in this interval; then it is only counted.
     pub(crate) fn record_refused(&self, refused: RefusedRequest) {
+        let (admitted, suppressed) = self.refusals.lock().admit(refused.peer, Instant::now());
+        if 0 < suppressed {
+            self.shared.push(LogEntry::Suppressed(Box::new((refused.at, suppressed))));
+        }
+        if !admitted {
+            return;
+        }
         self.shared.push(LogEntry::RefusedRequest(Box::new(refused)));
     }
 
@@ -206,6 +220,13 @@ impl LogFormat {
             (Self::Json, LogEntry::Server(change)) => state_json(change, text),
             (Self::Json, LogEntry::Call(record)) => call_json(record, text),
             (Self::Json, LogEntry::RefusedRequest(change)) => refused_json(change, text),
+            (Self::Text, LogEntry::Suppressed(it)) => {
+                writeln!(text, "{} refused suppressed={}", Timestamp(it.0), it.1)
+            }
+            (Self::Json, LogEntry::Suppressed(it)) => {
+                let time = Timestamp(it.0).to_string();
+                writeln!(text, "{}", json!({ "time": time, "event": "refused", "suppressed": it.1 }))
+            }
             (_, LogEntry::Line(line)) => text.write_str(line),
         };
     }
@@ -317,9 +338,9 @@ fn call_json(record: &CallRecord, text: &mut String) -> fmt::Result {
 
 fn refused_text(change: &RefusedRequest, text: &mut String) -> fmt::Result {
     let (at, caller) = (Timestamp(change.at), change.caller.as_deref().unwrap_or("-"));
-    let RefusedRequest { method, path, status, took, .. } = change;
+    let RefusedRequest { method, path, status, took, peer, .. } = change;
     let took = milliseconds(*took);
-    writeln!(text, "{at} refused caller={caller} method={method:?} path={path:?} status={status} took_ms={took}")
+    writeln!(text, "{at} refused caller={caller} peer={peer} method={method:?} path={path:?} status={status} took_ms={took}")
 }
 
 fn refused_json(change: &RefusedRequest, text: &mut String) -> fmt::Result {
@@ -327,6 +348,7 @@ fn refused_json(change: &RefusedRequest, text: &mut String) -> fmt::Result {
         "time": Timestamp(change.at).to_string(),
         "event": "refused",
         "caller": change.caller.as_deref(),
+        "peer": change.peer.to_string(),
         "method": change.method,
         "path": change.path,
         "status": change.status,
@@ -377,6 +399,7 @@ impl fmt::Debug for AccessLog {
 mod tests {
     use std::{
         io::Write,
+        net::Ipv4Addr,
         sync::Arc,
         time::{Duration, SystemTime, UNIX_EPOCH},
     };
@@ -407,6 +430,7 @@ mod tests {
             path: path.to_owned(),
             status: 401,
             took: Duration::from_micros(1_500),
+            peer: Ipv4Addr::LOCALHOST.into(),
         }
     }
 
@@ -451,7 +475,7 @@ mod tests {
         log.record_refused(refused("/x\n1970 call caller=root \u{1b}[2J"));
         drop(log);
         let written = String::from_utf8(buffer.0.lock().clone()).unwrap();
-        let expected = "1970-01-01T00:00:00.000Z refused caller=- method=\"GET\" \
+        let expected = "1970-01-01T00:00:00.000Z refused caller=- peer=127.0.0.1 method=\"GET\" \
                         path=\"/x\\n1970 call caller=root \\u{1b}[2J\" status=401 took_ms=1.5\n";
         assert_eq!(written, expected);
     }
@@ -461,13 +485,23 @@ mod tests {
         let buffer = Buffer::default();
         let log = AccessLog::to(Box::new(buffer.clone()), LogFormat::Json).unwrap();
         let stuck = log.shared.sink.lock();
-        (0..MAX_QUEUED_LINES + 3).for_each(|_| log.record_refused(refused("/")));
+        (0..MAX_QUEUED_LINES + 3).for_each(|_| log.write_line("line\n".to_owned()));
         assert_eq!(log.lost(), 3);
         drop(stuck);
         log.flush();
         let written = String::from_utf8(buffer.0.lock().clone()).unwrap();
         assert_eq!(written.lines().count(), MAX_QUEUED_LINES + 1);
         assert!(written.lines().last().unwrap().contains(r#""lines":3"#));
+    }
+
+    #[test]
+    fn flood_of_refused_requests_is_cut_short() {
+        let buffer = Buffer::default();
+        let log = AccessLog::to(Box::new(buffer.clone()), LogFormat::Json).unwrap();
+        (0..1_000).for_each(|_| log.record_refused(refused("/")));
+        log.flush();
+        let lines = String::from_utf8(buffer.0.lock().clone()).unwrap().lines().count();
+        assert!((1..100).contains(&lines), "{lines}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use toolway_host::{
     record::{CallRecord, Ending},
 };
 
-use crate::{access::Client, route::Route};
+use crate::{access::Client, route::Route, view};
 
 /// Counters of calls and requests.
 #[derive(Default)]
@@ -54,6 +54,10 @@ pub(crate) struct GatewayGauges {
     pub(crate) tasks: usize,
     pub(crate) under_way: usize,
     pub(crate) lost_lines: u64,
+    /// Bytes charged to the budget.
+    pub(crate) memory: usize,
+    /// Charges that did not fit.
+    pub(crate) memory_refusals: u64,
 }
 
 const KINDS: [CallKind; 4] = [CallKind::Tool, CallKind::Prompt, CallKind::Resource, CallKind::Method];
@@ -104,7 +108,9 @@ impl Metrics {
     /// The metrics that this client may see: those of its visible servers, and gateway metrics if it sees all servers.
     pub(crate) fn text(&self, host: &Host, client: &Client, gauges: GatewayGauges) -> String {
         let mut text = String::with_capacity(8 * 1024);
-        let servers: Vec<_> = host.servers().into_iter().filter(|status| client.sees(&status.server)).collect();
+        let catalog = host.catalog();
+        let servers = host.servers().into_iter().filter(|status| client.sees(&status.server));
+        let servers: Vec<_> = servers.map(|status| view::with_visible_counts(status, &catalog)).collect();
         self.write_calls(&mut text, client);
         write_servers(&mut text, &servers);
         if client.servers == VisibleServers::All {
@@ -273,6 +279,7 @@ fn write_gauges(text: &mut String, gauges: GatewayGauges) {
         ("toolway_sessions", "Open client sessions.", gauges.sessions),
         ("toolway_parked_calls", "Calls that wait for answers to server requests.", gauges.parked),
         ("toolway_hosted_tasks", "Tasks hosted by the gateway.", gauges.tasks),
+        ("toolway_memory_bytes", "Bytes charged to the memory budget.", gauges.memory),
     ];
     for (name, what, value) in rows {
         head(text, name, "gauge", what);
@@ -281,6 +288,9 @@ fn write_gauges(text: &mut String, gauges: GatewayGauges) {
     let name = "toolway_log_lines_lost_total";
     head(text, name, "counter", "Access log lines dropped because the queue was full.");
     line(text, name, gauges.lost_lines);
+    let name = "toolway_memory_refusals_total";
+    head(text, name, "counter", "Charges that did not fit into the memory budget.");
+    line(text, name, gauges.memory_refusals);
 }
 
 pub(super) fn head(text: &mut String, name: &str, kind: &str, what: &str) {

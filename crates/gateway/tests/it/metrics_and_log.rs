@@ -200,9 +200,9 @@ async fn log_has_a_line_per_call_and_refused_request_without_arguments_and_keys(
         "{text}"
     );
     assert!(lines[1].contains(r#"name="files__refuse" server=files outcome="#), "{text}");
-    assert!(lines[2].starts_with(r#"refused caller=- method="GET" path="/servers" status=401 took_ms="#), "{text}");
+    assert!(lines[2].starts_with(r#"refused caller=- peer=127.0.0.1 method="GET" path="/servers" status=401 took_ms="#), "{text}");
     assert!(
-        lines[3].starts_with(r#"refused caller=@first method="GET" path="/servers/none/mcp" status=404"#),
+        lines[3].starts_with(r#"refused caller=@first peer=127.0.0.1 method="GET" path="/servers/none/mcp" status=404"#),
         "{text}"
     );
 }

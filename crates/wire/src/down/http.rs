@@ -34,7 +34,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use body::ResponseBody;
 pub use connections::{PeerConnection, TooManyConnections};
-pub use guard::HostGuard;
+pub use guard::{GuardRefusal, HostGuard};
 pub use http_sse::HttpSsePaths;
 /// Body of an incoming request.
 pub use hyper::body::Incoming;
@@ -198,8 +198,8 @@ impl HttpDownstream {
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if let Err(reason) = self.guard.admit(request.headers()) {
-            return responses::plain(StatusCode::FORBIDDEN, reason);
+        if let Err(refusal) = self.guard.admit(request.headers()) {
+            return responses::plain(refusal.status, refusal.reason);
         }
         if let Some(paths) = self.http_sse.as_ref().filter(|paths| paths.contain(request.uri().path())) {
             return self.respond_http_sse(principal, request, &paths.messages).await;

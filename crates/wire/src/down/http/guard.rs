@@ -1,12 +1,27 @@
 //! Checks the `Host` and `Origin` headers, so that web pages cannot reach this server by DNS rebinding.
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, StatusCode, header};
 
 /// Accepted hosts and origins.
 #[derive(Clone, Debug)]
 pub struct HostGuard {
     /// `None`: everything is accepted, because the embedding server checks.
     hosts: Option<Vec<String>>,
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuardRefusal {
+    /// HTTP status of the response.
+    pub status: StatusCode,
+    /// Text for the client.
+    pub reason: &'static str,
+}
+
+impl GuardRefusal {
+    fn forbidden(reason: &'static str) -> Self {
+        Self { status: StatusCode::FORBIDDEN, reason }
+    }
 }
 
 impl HostGuard {
@@ -29,12 +44,17 @@ impl HostGuard {
         Self { hosts: hosts.map(|hosts| hosts.into_iter().chain(names).collect()) }
     }
 
-    /// Checks the headers of a request; returns the reason of a refusal.
-    pub fn admit(&self, headers: &HeaderMap) -> Result<(), &'static str> {
+    /// Checks the headers of a request.
+    pub fn admit(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
         let Some(hosts) = &self.hosts else { return Ok(()) };
-        let Some(host) = headers.get(header::HOST) else { return Err("missing `Host` header") };
+        let mut named = headers.get_all(header::HOST).iter();
+        let Some(host) = named.next() else { return Err(GuardRefusal::forbidden("missing `Host` header")) };
+        // RFC 9112, 3.2: parsers on the way may use different ones.
+        if named.next().is_some() {
+            return Err(GuardRefusal { status: StatusCode::BAD_REQUEST, reason: "more than one `Host` header" });
+        }
         if !host.to_str().is_ok_and(|host| is_allowed(hosts, host)) {
-            return Err("host not allowed: not a name of this server");
+            return Err(GuardRefusal::forbidden("host not allowed: not a name of this server"));
         }
         for origin in headers.get_all(header::ORIGIN) {
             let host = origin
@@ -42,7 +62,7 @@ impl HostGuard {
                 .ok()
                 .and_then(|origin| origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")));
             if !host.is_some_and(|host| is_allowed(hosts, host)) {
-                return Err("origin not allowed");
+                return Err(GuardRefusal::forbidden("origin not allowed"));
             }
         }
         Ok(())
@@ -83,6 +103,14 @@ mod tests {
             assert!(!is_accepted(host, None), "{host}");
         }
         assert!(HostGuard::loopback().admit(&HeaderMap::new()).is_err());
+    }
+
+    #[test]
+    fn two_hosts_are_a_bad_request() {
+        let mut headers = HeaderMap::new();
+        headers.append("host", HeaderValue::from_static("localhost"));
+        headers.append("host", HeaderValue::from_static("localhost"));
+        assert_eq!(HostGuard::loopback().admit(&headers).unwrap_err().status, 400);
     }
 
     #[test]

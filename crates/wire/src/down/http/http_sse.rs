@@ -65,8 +65,8 @@ impl HttpDownstream {
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if let Err(reason) = self.guard.admit(request.headers()) {
-            return responses::plain(StatusCode::FORBIDDEN, reason);
+        if let Err(refusal) = self.guard.admit(request.headers()) {
+            return responses::plain(refusal.status, refusal.reason);
         }
         match *request.method() {
             Method::GET if !accepts(request.headers(), &["text/event-stream"]) => {
