@@ -26,6 +26,7 @@ use crate::{
         prompts::PromptsArgs,
         resources::ResourcesArgs,
         rpc::RpcArgs,
+        run::RunArgs,
         sample::SampleArgs,
         serve::ServeArgs,
         servers::ServersArgs,
@@ -89,6 +90,7 @@ pub(crate) enum Command {
     Auth(AuthArgs),
     Import(ImportArgs),
     Config(ConfigArgs),
+    Run(RunArgs),
     Calls(CallsArgs),
     Audit(AuditArgs),
     Policy(PolicyArgs),
@@ -122,6 +124,10 @@ pub(crate) struct ReachArgs {
     /// Connect to the HTTP server at this URL
     #[arg(long, global = true, value_name = "URL", value_parser = secret)]
     pub(crate) url: Option<Secret>,
+
+    /// Allow an http URL of another machine in --url; it is not encrypted
+    #[arg(long, global = true)]
+    pub(crate) allow_insecure_http: bool,
 
     /// Send this header to the --url server; repeatable
     #[arg(long, global = true, value_name = "NAME: VALUE", value_parser = secret)]

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use toolway_config::{
-    Config, Environment, Prefix, Secret, ServerConfig, ServerName, Settings,
+    Config, Environment, Prefix, Secret, ServerConfig, ServerName, Settings, is_insecure_http_url,
     server::{Need, Standing, Timeouts, Transport, auth::Auth},
 };
 use toolway_host::{
@@ -262,6 +262,10 @@ impl App {
     fn address(&self, url: &Secret) -> Result<Target, Report> {
         let parsed = Url::parse(url.expose()).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let url = parsed.ok_or_else(|| Report::usage("arguments", "--url needs an http or https URL"))?;
+        if is_insecure_http_url(url.as_str()) && !self.reach.allow_insecure_http {
+            let message = "--url needs an https URL, because http to another machine is not encrypted";
+            return Err(Report::usage("arguments", message).hint("pass --allow-insecure-http to allow it"));
+        }
         let (mut headers, mut secrets) = (HeaderMap::new(), Vec::new());
         for header in &self.reach.header {
             let wrong = || Report::usage("arguments", "--header needs the form `Name: value`");
