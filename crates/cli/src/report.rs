@@ -123,7 +123,8 @@ impl Report {
             Refusal::FilteredOut { .. }
             | Refusal::Denied { .. }
             | Refusal::Declined { .. }
-            | Refusal::ApproverUnavailable(_) => ExitCode::Denied,
+            | Refusal::ApproverUnavailable { .. }
+            | Refusal::NotRecorded(_) => ExitCode::Denied,
             Refusal::Busy { .. } | Refusal::TooMany { .. } | Refusal::Changed(_) => ExitCode::Unreachable,
             Refusal::ShuttingDown => ExitCode::Internal,
             Refusal::Unknown { .. } | Refusal::UnknownServer(_) | Refusal::Disabled(_) | Refusal::Malformed(_) => {
@@ -152,7 +153,7 @@ impl Report {
         match outcome {
             CallOutcome::Refused(refusal) => Self::from_refusal(refusal),
             CallOutcome::Failed(CallError::Server(error)) => Self::from_rpc(error, method),
-            CallOutcome::Failed(error) => Self::from_code(error.code(), &error.to_string()),
+            CallOutcome::Failed(error) => Self::from_code(error.code(), error.for_operator().as_str()),
             CallOutcome::TimedOut { kind, limit } => {
                 let error = WireError::TimedOut { kind: *kind, limit: *limit };
                 Self::from_code(error.code(), &error.to_string())

@@ -7,6 +7,7 @@
 //! | [`connection`] | the connection to one server, from its address to the final close |
 //! | [`catalog`] | immutable snapshots of what all servers offer |
 //! | [`policy`] | decides whether a call may be sent, and limits concurrency |
+//! | [`audience`] | text for operators and text for clients |
 //! | [`call`] | the stages of a call: find, decide, admit, send, record |
 //! | [`record`] | the record of each finished call |
 //! | [`event`] | the events of a host |
@@ -19,9 +20,11 @@
 //! reads neither the environment nor a home directory: values from either are passed in.
 #![warn(missing_docs)]
 
+pub mod audience;
 pub mod call;
 pub mod catalog;
 pub mod connection;
+pub mod conversation;
 pub mod event;
 pub mod host;
 pub mod keeper;

@@ -44,7 +44,7 @@ fn failing_server_is_a_warning_on_standard_error_and_in_the_metrics() {
     let count = metrics.lines().find_map(|line| line.strip_prefix(failures)).unwrap();
     assert!(1 <= count.parse::<u64>().unwrap(), "{metrics}");
     assert!(metrics.contains("toolway_connection_attempts_total{server=\"sample\"} 1\n"), "{metrics}");
-    let logged = "toolway_errors_total{module=\"host::connection::supervisor::transitions\",level=\"warn\"} ";
+    let logged = "toolway_errors_total{module=\"host::connection::supervisor::publish\",level=\"warn\"} ";
     assert!(metrics.contains(logged), "{metrics}");
 }
 

@@ -153,3 +153,60 @@ fn server_cannot_read_the_environment_or_memory_of_toolway_and_its_keeper() {
     assert_eq!((lines[0], lines[3], lines[6]), ("mcp-keeper", "toolway", "own memory is readable"), "{found}");
     assert_eq!(found.matches("Permission denied").count(), 4, "{found}");
 }
+
+/// Answers the handshake and lists a tool; writes secrets to stderr and exits when the tool is called.
+const LEAKY: &str = r#"while read -r line; do
+    id=${line#*\"id\":}; id=${id%%[,\}]*}
+    answer() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }
+    case $line in
+    *'"initialize"'*) answer '"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}' ;;
+    *'"tools/list"'*) answer '"result":{"tools":[{"name":"die","inputSchema":{"type":"object"}}]}' ;;
+    *'"tools/call"'*) echo 'password=hunter2 DATABASE_URL=postgres://db' >&2; exit 3 ;;
+    *'"id":'*) answer '"error":{"code":-32601,"message":"unknown"}' ;;
+    esac
+done"#;
+
+#[test]
+fn clients_get_a_class_and_an_id_and_the_operator_log_the_details() {
+    let home = Home::new();
+    let entry = json!({ "mcpServers": {
+        "leaky": { "command": "sh", "args": ["-c", LEAKY] },
+        "dead": { "command": "sh", "args": ["-c", "echo password=hunter2 >&2; exit 3"], "required": true },
+        "unset": { "url": "http://127.0.0.1:9/", "headers": { "X": "${SECRET_NAME}" }, "required": true },
+    } });
+    home.configure(&entry.to_string());
+    let serving = Serving::start(&home, &[]);
+    for (server, state) in [("leaky", "ready"), ("dead", "waiting"), ("unset", "failed")] {
+        home.settled(&serving, server, state);
+    }
+    let call = |tool: &str| Answer::of(serving.call("tools/call", json!({ "name": tool, "arguments": {} }))).body;
+    let shown = [
+        call("leaky__die"),
+        call("dead__x"),
+        call("unset__x"),
+        serving.get("/servers", serving.key()).body,
+        serving.get("/ready", serving.key()).body,
+    ];
+    let talk = serving.stop();
+    let folder = home.path("");
+    let secrets = ["hunter2", "DATABASE_URL", "SECRET_NAME", "127.0.0.1:9", folder.to_str().unwrap()];
+    for text in &shown {
+        assert!(secrets.iter().all(|secret| !text.contains(secret)), "{text}");
+    }
+    let access_log = |line: &&str| line.contains("Z call ") || line.contains("Z server ");
+    for line in talk.lines().filter(access_log) {
+        assert!(secrets.iter().all(|secret| !line.contains(secret)), "{line}");
+    }
+    assert!(talk.lines().any(|line| access_log(&line) && line.contains("(`config`, id ")), "{talk}");
+
+    // The id leads to the details.
+    for (text, class, detail) in [
+        (&shown[0], "`ended`", "DATABASE_URL"),
+        (&shown[3], "`ended`", "hunter2"),
+        (&shown[3], "`config`", "SECRET_NAME"),
+    ] {
+        let (_, id) = text.split_once(&format!("({class}, id ")).unwrap_or_else(|| panic!("{class}: {text}"));
+        let (id, _) = id.split_once(')').unwrap();
+        assert!(talk.lines().any(|line| line.contains(id) && line.contains(detail)), "{id} {detail}: {talk}");
+    }
+}

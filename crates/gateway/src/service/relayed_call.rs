@@ -9,7 +9,8 @@ use std::{
 use serde_json::json;
 use toolway_config::ServerName;
 use toolway_host::{
-    call::{CallError, CallKind, CallOutcome, Relay},
+    audience::ClientText,
+    call::{CallError, CallId, CallKind, CallOutcome, Relay},
     policy::Refusal,
 };
 use toolway_wire::{
@@ -48,9 +49,10 @@ impl RelayedCall {
 
 impl ExchangeInterceptor for RelayedCall {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
-        self.relay
-            .poll_next(context)
-            .map(|event| Some(event?.map_outcome(|outcome| self.with_public_uris(wire_outcome(outcome, self.kind)))))
+        self.relay.poll_next(context).map(|event| {
+            let converted = |outcome| self.with_public_uris(wire_outcome(outcome, self.kind, self.relay.id()));
+            Some(event?.map_outcome(converted))
+        })
     }
 
     fn cancel(&mut self, reason: &str) {
@@ -101,25 +103,23 @@ impl ExchangeInterceptor for TaskRenamer {
     }
 }
 
-/// Converts the outcome of a call.
-fn wire_outcome(outcome: CallOutcome, kind: CallKind) -> Outcome {
-    match outcome {
-        CallOutcome::Answered(result) => Outcome::Answered(result),
-        CallOutcome::HandedOff(task) => Outcome::HandedOff(task),
-        CallOutcome::Cancelled => Outcome::Cancelled,
-        CallOutcome::Refused(refusal) => refused(&refusal, kind),
-        CallOutcome::Failed(CallError::Server(error)) => Outcome::Refused(error),
-        CallOutcome::Failed(error) => failed(&error.to_string(), kind),
-        CallOutcome::TimedOut { kind: timeout, limit } => {
-            failed(&format!("no answer within {limit:?} ({timeout})"), kind)
-        }
+/// Converts the outcome of a call. Details that the client may not see are in the operator log, under the id of the call.
+fn wire_outcome(outcome: CallOutcome, kind: CallKind, id: CallId) -> Outcome {
+    let shown = outcome.for_client();
+    match (outcome, shown) {
+        (CallOutcome::Answered(result), _) => Outcome::Answered(result),
+        (CallOutcome::HandedOff(task), _) => Outcome::HandedOff(task),
+        (CallOutcome::Failed(CallError::Server(error)), _) => Outcome::Refused(error),
+        (CallOutcome::Cancelled, _) | (_, None) => Outcome::Cancelled,
+        (CallOutcome::Refused(refusal), Some(text)) => refused(&refusal, &text, kind, id),
+        (CallOutcome::Failed(_) | CallOutcome::TimedOut { .. }, Some(text)) => failed(&text, kind, id),
     }
 }
 
 /// A call that was not sent. An invalid request is a JSON-RPC error; any other reason becomes a tool
 /// result that a model can read.
-fn refused(refusal: &Refusal, kind: CallKind) -> Outcome {
-    let error = |code| Outcome::Refused(RpcError::new(code, &refusal.to_string()));
+fn refused(refusal: &Refusal, text: &ClientText, kind: CallKind, id: CallId) -> Outcome {
+    let error = |code| Outcome::Refused(RpcError::new(code, &text.with_id(id)));
     match refusal {
         Refusal::Unknown { kind: CallKind::Resource, .. } => error(RpcError::RESOURCE_NOT_FOUND),
         Refusal::Unknown { .. } | Refusal::UnknownServer(_) | Refusal::Malformed(_) | Refusal::FilteredOut { .. } => {
@@ -128,23 +128,25 @@ fn refused(refusal: &Refusal, kind: CallKind) -> Outcome {
         Refusal::Disabled(_)
         | Refusal::Denied { .. }
         | Refusal::Declined { .. }
-        | Refusal::ApproverUnavailable(_)
+        | Refusal::ApproverUnavailable { .. }
+        | Refusal::NotRecorded(_)
         | Refusal::Busy { .. }
         | Refusal::TooMany { .. }
         | Refusal::Changed(_)
-        | Refusal::ShuttingDown => failed(&refusal.to_string(), kind),
+        | Refusal::ShuttingDown => failed(text, kind, id),
     }
 }
 
 /// A failed call: for a tool, a result with `isError`, so that a model can react.
-fn failed(message: &str, kind: CallKind) -> Outcome {
+fn failed(text: &ClientText, kind: CallKind, id: CallId) -> Outcome {
+    let message = text.with_id(id);
     match kind {
         CallKind::Tool => Outcome::Answered(Raw::of(&json!({
             "content": [{ "type": "text", "text": message }],
             "isError": true,
         }))),
         CallKind::Prompt | CallKind::Resource | CallKind::Method => {
-            Outcome::Refused(RpcError::new(RpcError::INTERNAL, message))
+            Outcome::Refused(RpcError::new(RpcError::INTERNAL, &message))
         }
     }
 }

@@ -15,10 +15,7 @@ use toolway_host::{
     Host,
     call::{CallOutcome, CallerContext, CallerTasks},
 };
-use toolway_wire::{
-    error::WireError,
-    exchange::{Exchange, ExchangeEvent, ExchangeInterceptor, Outcome},
-};
+use toolway_wire::exchange::{Exchange, ExchangeEvent, ExchangeInterceptor, Outcome};
 
 use super::tasks;
 
@@ -123,7 +120,7 @@ impl ExchangeInterceptor for TaskFollower {
                     if matches!(happening, Poll::Ready(Some(ExchangeEvent::Ended(_)) | None)) {
                         self.stage = Stage::Ended;
                     }
-                    return happening;
+                    return happening.map(|event| event.map(|event| event.map_outcome(tasks::without_details)));
                 }
                 Stage::Resolving(resolving, id) => match resolving.as_mut().poll(context) {
                     Poll::Pending => return Poll::Pending,
@@ -133,8 +130,7 @@ impl ExchangeInterceptor for TaskFollower {
                         self.stage = Stage::Task(exchange, of_server, id);
                     }
                     Poll::Ready(Err(outcome)) => {
-                        let message = outcome.message().unwrap_or_default();
-                        return self.end(Outcome::Failed(WireError::Refused(message)));
+                        return self.end(tasks::unanswered(&outcome).into());
                     }
                 },
             }

@@ -89,7 +89,7 @@ impl GatewayTasks {
             None => (self.hosted.list(None, caller).await?.tasks, None),
             Some(server) => {
                 let of_server = self.of_server(server, None, caller).await?;
-                let page = of_server.tasks().list(from).await?;
+                let page = of_server.tasks().list(from).await.map_err(super::tasks::hide_details)?;
                 (page.tasks.into_iter().filter(|task| of_server.is_theirs(&task.id)).collect(), page.next)
             }
         };

@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
+    audience::ClientText,
     call::{CallOutcome, Caller as HostCaller, CallerContext, CallerTasks},
     catalog::Catalog,
 };
 use toolway_wire::{
     down::{Caller, HostedTasks, Tasks},
-    error::WireError,
-    exchange::{Exchange, ExchangeTimeouts, Handover, Request},
+    exchange::{Exchange, ExchangeTimeouts, Handover, Outcome, Request},
     json::Raw,
     message::{RpcError, capability},
     seal::{Purpose, Sealer},
@@ -222,7 +222,7 @@ impl Tasks for GatewayTasks {
                 None => self.hosted.get(&name.id, depth, caller).await?,
                 Some(server) => {
                     let of_server = self.of_server(server, Some(&name.id), caller).await?;
-                    of_server.tasks().get(&name.id, depth).await?
+                    of_server.tasks().get(&name.id, depth).await.map_err(hide_details)?
                 }
             };
             Ok(task.with_id(id))
@@ -246,7 +246,7 @@ impl Tasks for GatewayTasks {
                 None => self.hosted.answer(&name.id, answers, caller).await,
                 Some(server) => {
                     let of_server = self.of_server(server, Some(&name.id), caller).await?;
-                    of_server.tasks().answer(&name.id, answers).await
+                    of_server.tasks().answer(&name.id, answers).await.map_err(hide_details)
                 }
             }
         })
@@ -259,7 +259,7 @@ impl Tasks for GatewayTasks {
                 None => self.hosted.cancel(&name.id, caller).await?,
                 Some(server) => {
                     let of_server = self.of_server(server, Some(&name.id), caller).await?;
-                    of_server.tasks().cancel(&name.id).await?
+                    of_server.tasks().cancel(&name.id).await.map_err(hide_details)?
                 }
             };
             Ok(task.with_id(id))
@@ -301,9 +301,28 @@ pub(super) fn caller_context((client, caller): Requester<'_>) -> CallerContext {
     }
 }
 
-fn unanswered(outcome: &CallOutcome) -> TaskError {
-    let message = outcome.message().unwrap_or_default();
-    TaskError::Failed(WireError::Refused(message))
+/// Error for a task whose server cannot be used.
+pub(super) fn unanswered(outcome: &CallOutcome) -> TaskError {
+    let message = outcome.for_client().map(|text| text.to_string()).unwrap_or_default();
+    TaskError::Refused(RpcError::new(RpcError::INTERNAL, &message))
+}
+
+/// The error for clients: the operator log has the details, from the connection of the server.
+pub(super) fn hide_details(error: TaskError) -> TaskError {
+    match error {
+        TaskError::Failed(error) => {
+            TaskError::Refused(RpcError::new(RpcError::INTERNAL, &ClientText::from(&error).to_string()))
+        }
+        refused @ TaskError::Refused(_) => refused,
+    }
+}
+
+/// The outcome for clients.
+pub(super) fn without_details(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Failed(error) => hide_details(TaskError::Failed(error)).into(),
+        other => other,
+    }
 }
 
 /// Error for a hosted task that no longer exists.

@@ -38,11 +38,11 @@ const ANSWERS: [Misbehaviour; 11] = [
     misbehaviour("no-id", BOTH, "no answer within 1.5s"),
     misbehaviour("stray", BOTH, ""),
     misbehaviour("double", BOTH, ""),
-    misbehaviour("neither", BOTH, "neither a request, a notification nor a response"),
-    misbehaviour("truncated", BOTH, "JSON is truncated"),
-    misbehaviour("not-utf8", BOTH, "invalid UTF-8"),
-    misbehaviour("deep:500", BOTH, "nested deeper than 128 levels"),
-    misbehaviour("unknown-type", STATELESS, "unknown `resultType`"),
+    misbehaviour("neither", BOTH, "the server violated the protocol"),
+    misbehaviour("truncated", BOTH, "the server violated the protocol"),
+    misbehaviour("not-utf8", BOTH, "the server violated the protocol"),
+    misbehaviour("deep:500", BOTH, "the server violated the protocol"),
+    misbehaviour("unknown-type", STATELESS, "the server violated the protocol"),
     misbehaviour("gives-up", BOTH, "no answer within 1.5s"),
 ];
 
@@ -66,8 +66,8 @@ const SERVER_REQUESTS: [Misbehaviour; 4] = [
 
 /// Ways to disconnect.
 const BREAKS: [Misbehaviour; 3] = [
-    misbehaviour("cut", BOTH, "the connection ended: the server exited with status 0"),
-    misbehaviour("half-closed", BOTH, "the server closed stdout but is still running"),
+    misbehaviour("cut", BOTH, "the connection to the server ended (`ended`, id "),
+    misbehaviour("half-closed", BOTH, "the connection to the server ended (`ended`, id "),
     misbehaviour("deaf", BOTH, "no answer within 1.5s|the server stopped reading"),
 ];
 

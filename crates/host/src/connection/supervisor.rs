@@ -300,8 +300,9 @@ impl Supervisor {
                 self.handle_loss(&error)
             }
             AttachedEvent::NotListed(error) => {
-                tracing::warn!(error = %self.redactor.text(&error.to_string()), "cannot list what the server offers");
-                self.record_error(&format!("listing failed: {error}"), error.code(), WhoseMove::after(&error));
+                let message = format!("listing failed: {error}");
+                let event = "cannot list what the server offers";
+                self.record_error(event, &message, error.code(), WhoseMove::after(&error));
                 self.listed = true;
                 self.publish();
             }

@@ -302,7 +302,7 @@ async fn crash_looping_server_is_reported_and_does_not_delay_others() {
     let host = TestHost::with(&files, "files").wanted(server).start().await;
     let in_a_loop = |phase: &Phase| matches!(phase, Phase::Waiting { crash_loop: true, .. });
     let status = host.until("broken", in_a_loop).await;
-    let said = status.phase.for_operator().as_str();
+    let said = status.phase.for_operator().as_str().to_owned();
     assert!(said.contains("failed 3 times in a row"), "{said}");
     assert!(said.contains("no licence"), "{said}");
     assert!(status.stderr.iter().any(|line| line == "no licence"), "{:?}", status.stderr);

@@ -79,7 +79,7 @@ async fn refused_configured_credential_is_reported_to_the_operator() {
     let said = r#""auth": { "kind": "bearer", "token": "t0ken" }"#;
     let host = TestHost::new().config(config(&server.url(), said)).start().await;
     let status = host.until("api", |phase| matches!(phase, Phase::Failed { .. })).await;
-    assert_eq!(status.phase.to_string(), "the server refused the configured `Authorization` header (HTTP 401)");
+    assert_eq!(status.phase.for_operator().as_str(), "the server refused the configured `Authorization` header (HTTP 401)");
     assert_eq!(status.last_error.unwrap().whose_move, WhoseMove::Operator);
 }
 
@@ -88,10 +88,10 @@ async fn status_says_how_to_sign_in() {
     let server = guarded("authorization", "Bearer other").await;
     let host = TestHost::new().config(config(&server.url(), r#""description": "x""#)).start().await;
     let status = host.until("api", |phase| matches!(phase, Phase::SignInRequired { .. })).await;
-    assert_eq!(status.phase.to_string(), "sign-in required: run `toolway login api`");
+    assert_eq!(status.phase.for_operator().as_str(), "sign-in required: run `toolway login api`");
     let host = TestHost::new().config(config(&server.url(), r#""auth": "none""#)).start().await;
     let status = host.until("api", |phase| matches!(phase, Phase::SignInRequired { .. })).await;
-    assert_eq!(status.phase.to_string(), "sign-in required");
+    assert_eq!(status.phase.for_operator().as_str(), "sign-in required");
     assert!(server.seen().iter().all(|seen| header(seen, "authorization").is_none()));
 }
 
@@ -103,7 +103,7 @@ async fn authorization_url_requires_a_token_url_or_issuer() {
     let host = TestHost::new().config(config(&server.url(), said)).start().await;
     let status = host.until("api", |phase| matches!(phase, Phase::Failed { .. })).await;
     assert_eq!(
-        status.phase.to_string(),
+        status.phase.for_operator().as_str(),
         "`oauth.authorizationUrl` requires `oauth.tokenUrl`, `oauth.metadataUrl` or `oauth.issuer`"
     );
     assert!(server.seen().is_empty());
@@ -319,7 +319,7 @@ async fn server_recovers_after_its_authorization_server_was_unavailable() {
         let status = host.status(&name("api")).unwrap();
         let error = status.last_error.unwrap();
         assert_eq!((error.code, error.whose_move), ("no_token", WhoseMove::Supervisor), "{ended}");
-        assert!(!matches!(status.phase, Phase::SignInRequired { .. }), "{ended}: {}", status.phase);
+        assert!(!matches!(status.phase, Phase::SignInRequired { .. }), "{ended}: {}", status.phase.for_operator().as_str());
 
         world.login.set_quirks([]);
         world.server.set_quirks([]);

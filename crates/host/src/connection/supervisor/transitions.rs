@@ -83,9 +83,7 @@ impl Supervisor {
             DialError::Timeout(_)
             | DialError::NonMcpOutput { .. }
             | DialError::NotAnEndpoint { .. }
-            | DialError::Wire(_) => {
-                self.fail(&error.to_string(), error.whose_move())
-            }
+            | DialError::Wire(_) => self.fail(&error.to_string(), error.whose_move()),
         }
     }
 
@@ -96,7 +94,12 @@ impl Supervisor {
         }
         let how = self.context.dialer.sign_ins.hint(&self.wanted, None);
         let error = DialError::of(error, self.wanted.credential(), how);
-        self.record_error("sign-in required, or the credential is refused", &error.to_string(), error.code(), error.whose_move());
+        self.record_error(
+            "sign-in required, or the credential is refused",
+            &error.to_string(),
+            error.code(),
+            error.whose_move(),
+        );
         let phase = match &error {
             DialError::SignInRequired { challenges, how, .. } => {
                 Phase::SignInRequired { challenges: challenges.clone(), how: how.clone() }
@@ -172,7 +175,12 @@ impl Supervisor {
         if generation != self.generation || !matches!(self.activity, Activity::Serving(_)) {
             return Next::Wait;
         }
-        self.record_error("the server misbehaves; connecting again", &error.to_string(), error.code(), WhoseMove::after(error));
+        self.record_error(
+            "the server misbehaves; connecting again",
+            &error.to_string(),
+            error.code(),
+            WhoseMove::after(error),
+        );
         self.status.losses += 1;
         if let Activity::Serving(attached) = std::mem::replace(&mut self.activity, Activity::Resting) {
             self.lingering.retain(|peer| peer.upgrade().is_some());

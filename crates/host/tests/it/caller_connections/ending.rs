@@ -128,7 +128,7 @@ async fn refused_caller_connection_fails_its_call_and_is_retried_with_backoff() 
         let outcome = host.call_of(call_of("ada", "hello", &forms())).await;
         let CallOutcome::Failed(CallError::NotConnected { why, .. }) = &outcome else { panic!("{outcome}") };
         assert_eq!(why.error.as_ref().map(|error| error.code()), Some(-32001), "{outcome}");
-        said.push(why.because.clone());
+        said.push(why.because.as_str().to_owned());
     }
     assert!(said[0].contains("one licence, one client"), "{}", said[0]);
     assert!(said[19].starts_with("failed 3 times in a row: "), "{}", said[19]);

@@ -129,7 +129,7 @@ async fn entry_with_an_unset_variable_fails_with_its_place() {
     let config = config(r#""files": {"command": "PROGRAM", "env": {"KEY": "${NOWHERE}"}}"#);
     let host = TestHost::new().config(config).start().await;
     let status = host.until("files", |phase| matches!(phase, Phase::Failed { .. })).await;
-    let said = status.phase.to_string();
+    let said = status.phase.for_operator().as_str().to_owned();
     assert!(said.contains("/etc/toolway.json:1") && said.contains("NOWHERE"), "{said}");
     assert_eq!(status.process, None);
 }

@@ -55,7 +55,7 @@ async fn secret_is_not_sent_to_an_issuer_named_only_by_the_server() {
     let host = TestHost::new().config(with(&server, CLIENT, "{}")).start().await;
     let status = host.until("api", |phase| matches!(phase, Phase::Failed { .. })).await;
     assert_eq!(
-        status.phase.to_string(),
+        status.phase.for_operator().as_str(),
         format!(
             "cannot get an access token: the client secret was not sent to {}, which only the server names; if it is correct, set \
              `oauth.issuer`; check `auth` in the server's entry",
@@ -78,7 +78,7 @@ async fn refused_client_is_reported_to_the_operator_and_not_retried() {
         TestHost::new().config(config(&login, &server, &CLIENT.replace("s3cret-word", "wrong-word"))).start().await;
     let status = host.until("api", |phase| matches!(phase, Phase::Failed { .. })).await;
     assert_eq!(
-        status.phase.to_string(),
+        status.phase.for_operator().as_str(),
         format!(
             "cannot get an access token: token request to {}/token refused: invalid_client (wrong client secret); check `auth` in the server's entry",
             login.issuer()
@@ -95,9 +95,9 @@ async fn unavailable_authorization_server_is_retried() {
     let host = TestHost::new().config(config(&login, &server, CLIENT)).start().await;
     let status = host.until("api", |phase| matches!(phase, Phase::Waiting { .. })).await;
     assert!(
-        status.phase.to_string().contains("no access token available: cannot reach http://127.0.0.1:1/token"),
+        status.phase.for_operator().as_str().contains("no access token available: cannot reach http://127.0.0.1:1/token"),
         "{}",
-        status.phase
+        status.phase.for_operator().as_str()
     );
     login.set_quirks([]);
     host.ready("api").await;
