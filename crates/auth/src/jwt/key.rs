@@ -3,6 +3,7 @@
 use std::fmt;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use der::asn1::ObjectIdentifier;
 use p521::ecdsa::{Signature, signature::Signer};
 use ring::{
     rand::SystemRandom,
@@ -12,14 +13,11 @@ use ring::{
     },
 };
 use rustls_pki_types::{PrivateKeyDer, pem::PemObject};
+use sec1::{EcParameters, EcPrivateKey};
 use serde_json::{Value, json};
 use toolway_config::Secret;
 
-use super::{
-    Algorithm,
-    der::{Pkcs8, Sec1},
-    encode,
-};
+use super::{Algorithm, der::Pkcs8, encode};
 use crate::address;
 
 /// A private key. It is never printed, and errors contain nothing of it.
@@ -66,11 +64,11 @@ pub enum KeyError {
 /// Maximum length in bytes; an RSA key of 16384 bits is shorter.
 const MAX_PEM: usize = 32 * 1024;
 
-const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
-const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
-const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
-const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
+const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
+const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
+const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
+const P521: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.35");
 
 // === impl SigningKey ===
 
@@ -154,7 +152,7 @@ impl SigningKey {
     }
 
     fn from_pkcs8(pkcs8: &[u8]) -> Result<Self, KeyError> {
-        let Pkcs8 { algorithm, curve, key } = Pkcs8::read(pkcs8).ok_or_else(|| unreadable("PKCS#8"))?;
+        let Pkcs8 { algorithm, curve, key } = Pkcs8::read(pkcs8).map_err(|_| unreadable("PKCS#8"))?;
         match algorithm {
             RSA => RsaKeyPair::from_pkcs8(pkcs8).map(Self::rsa).map_err(unusable),
             EC => Self::from_sec1(key, curve),
@@ -163,9 +161,10 @@ impl SigningKey {
     }
 
     /// Parses SEC1; `outer` is the curve that PKCS#8 names.
-    fn from_sec1(sec1: &[u8], outer: Option<&[u8]>) -> Result<Self, KeyError> {
-        let Sec1 { private, curve: inner, public } = Sec1::read(sec1).ok_or_else(|| unreadable("SEC1"))?;
-        match outer.or(inner) {
+    fn from_sec1(sec1: &[u8], outer: Option<ObjectIdentifier>) -> Result<Self, KeyError> {
+        let key = EcPrivateKey::try_from(sec1).map_err(|_| unreadable("SEC1"))?;
+        let EcPrivateKey { private_key: private, parameters, public_key: public } = key;
+        match outer.or(parameters.and_then(EcParameters::named_curve)) {
             Some(P256) => ecdsa_key(&ECDSA_P256_SHA256_FIXED_SIGNING, private, public).map(|key| Self(Kind::P256(key))),
             Some(P384) => ecdsa_key(&ECDSA_P384_SHA384_FIXED_SIGNING, private, public).map(|key| Self(Kind::P384(key))),
             Some(P521) => p521::ecdsa::SigningKey::from_slice(private)
