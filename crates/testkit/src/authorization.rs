@@ -94,6 +94,11 @@ impl AuthorizationServer {
         self.shared.add_client(id, Client { secret: secret.map(str::to_owned), redirects: Vec::new() });
     }
 
+    /// Registers a public client with exactly this redirect URI.
+    pub fn register_at(&self, id: &str, redirect: &str) {
+        self.shared.add_client(id, Client { secret: None, redirects: vec![redirect.to_owned()] });
+    }
+
     /// Accepts this platform assertion from now on, and no other.
     pub fn accept_assertion(&self, word: &str) {
         let mut ledger = self.shared.ledger();

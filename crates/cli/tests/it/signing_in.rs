@@ -129,6 +129,36 @@ fn callback_arrives_on_loopback() {
     assert_eq!(fixture.login.count(Endpoint::Code), 1);
 }
 
+#[test]
+fn registered_client_keeps_its_redirect_uri() {
+    let fixture = SignInFixture::new();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let redirect = format!("http://localhost:{port}/oauth/back");
+    fixture.login.register_at("ours", &redirect);
+    fixture.configure(&format!(r#", "oauth": {{ "clientId": "ours", "redirectUri": "{redirect}" }}"#));
+    let mut command = fixture.home.command(&["login", "api", "--wait"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut talk = BufReader::new(child.stderr.take().unwrap()).lines();
+    let address = talk.find_map(|line| address_in(&line.unwrap())).unwrap();
+    let callback = fixture.visit(&address, "ada");
+    assert!(callback.starts_with(&redirect), "{callback}");
+    assert!(open(&callback.replace("localhost", "127.0.0.1")).starts_with("HTTP/1.1 421"), "another host");
+    assert!(open(&callback).starts_with("HTTP/1.1 200 OK"), "{callback}");
+    assert!(child.wait().unwrap().success());
+    fixture.home.run(&["tools", "api"]).ok();
+}
+
+#[test]
+fn callback_to_another_machine_is_passed_to_a_second_command() {
+    let fixture = SignInFixture::new();
+    fixture.login.register_at("ours", "https://app.example/back");
+    fixture.configure(r#", "oauth": { "clientId": "ours", "redirectUri": "https://app.example/back" }"#);
+    let error = fixture.home.run(&["login", "api", "--wait"]).failed(3, "unauthorized");
+    assert!(error["message"].as_str().unwrap().contains("https://app.example/back is not on this machine"), "{error}");
+    fixture.sign_in("ada", &[]);
+    fixture.home.run(&["tools", "api"]).ok();
+}
+
 /// The URL in a line.
 fn address_in(line: &str) -> Option<String> {
     Some(line.trim()).filter(|line| line.starts_with("http")).map(str::to_owned)
