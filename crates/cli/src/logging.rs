@@ -175,9 +175,9 @@ fn failed(error: &dyn std::fmt::Display) -> Box<Report> {
 impl Levels {
     fn targets(&self, default: LevelFilter) -> Targets {
         let general = Targets::new().with_target(OURS, self.general.unwrap_or(default));
-        self.modules.iter().fold(general, |targets, (module, level)| {
-            targets.with_target(format!("{OURS}_{module}"), *level)
-        })
+        self.modules
+            .iter()
+            .fold(general, |targets, (module, level)| targets.with_target(format!("{OURS}_{module}"), *level))
     }
 }
 

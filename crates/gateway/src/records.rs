@@ -97,8 +97,10 @@ impl Records {
         for status in servers {
             let state = status.phase.word();
             let before = known.0.get(&status.server).copied();
-            // An event may be older than the snapshot that was read first.
-            if before.is_some_and(|(_, since)| status.since < since) {
+            // An event may be older than the snapshot that was read first. A retry is no change: the operator log has
+            // each failed attempt.
+            let is_retry = state == "connecting" && before.is_some_and(|(before, _)| before == "waiting");
+            if is_retry || before.is_some_and(|(_, since)| status.since < since) {
                 continue;
             }
             known.0.insert(status.server.clone(), (state, status.since));

@@ -340,7 +340,10 @@ fn refused_text(change: &RefusedRequest, text: &mut String) -> fmt::Result {
     let (at, caller) = (Timestamp(change.at), change.caller.as_deref().unwrap_or("-"));
     let RefusedRequest { method, path, status, took, peer, .. } = change;
     let took = milliseconds(*took);
-    writeln!(text, "{at} refused caller={caller} peer={peer} method={method:?} path={path:?} status={status} took_ms={took}")
+    writeln!(
+        text,
+        "{at} refused caller={caller} peer={peer} method={method:?} path={path:?} status={status} took_ms={took}"
+    )
 }
 
 fn refused_json(change: &RefusedRequest, text: &mut String) -> fmt::Result {

@@ -5,11 +5,11 @@ use std::{io::Write, path::Path, sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
+use toolway_config::{Config, document::Document};
 use toolway_gateway::{
     access::{Access, KeyFile},
     records::{AccessLog, LogFormat, Records},
 };
-use toolway_config::{Config, document::Document};
 use toolway_host::{connection::Phase, record::CallLog};
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
@@ -119,7 +119,8 @@ async fn key_sees_only_the_metrics_of_its_servers() {
 #[tokio::test]
 async fn connections_refusals_and_catalog_sizes_are_in_the_metrics() {
     let odd = OddHttp::start(|_| Reply::empty(401).header("WWW-Authenticate", "Bearer")).await.unwrap();
-    let text = json!({ "mcpServers": { "closed": { "url": odd.url(), "auth": { "kind": "bearer", "token": "t0ken" } } } });
+    let text =
+        json!({ "mcpServers": { "closed": { "url": odd.url(), "auth": { "kind": "bearer", "token": "t0ken" } } } });
     let document = Document::of(Path::new("/etc/toolway.json"), &text.to_string()).unwrap();
     let builder = TestHost::with(&files(), "files").config(Config::of(&document, None).unwrap());
     let gateway = TestGateway::with(builder).await;
@@ -148,7 +149,9 @@ async fn each_state_of_a_server_is_logged() {
     let states = || async {
         records.flush().await;
         let text = buffer.text();
-        text.lines().filter_map(|line| Some(line.split_once("server name=files state=")?.1.to_owned())).collect::<Vec<_>>()
+        text.lines()
+            .filter_map(|line| Some(line.split_once("server name=files state=")?.1.to_owned()))
+            .collect::<Vec<_>>()
     };
     let until = async |expected: &[&str]| {
         let reached = async {
@@ -200,9 +203,13 @@ async fn log_has_a_line_per_call_and_refused_request_without_arguments_and_keys(
         "{text}"
     );
     assert!(lines[1].contains(r#"name="files__refuse" server=files outcome="#), "{text}");
-    assert!(lines[2].starts_with(r#"refused caller=- peer=127.0.0.1 method="GET" path="/servers" status=401 took_ms="#), "{text}");
     assert!(
-        lines[3].starts_with(r#"refused caller=@first peer=127.0.0.1 method="GET" path="/servers/none/mcp" status=404"#),
+        lines[2].starts_with(r#"refused caller=- peer=127.0.0.1 method="GET" path="/servers" status=401 took_ms="#),
+        "{text}"
+    );
+    assert!(
+        lines[3]
+            .starts_with(r#"refused caller=@first peer=127.0.0.1 method="GET" path="/servers/none/mcp" status=404"#),
         "{text}"
     );
 }
