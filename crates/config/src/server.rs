@@ -3,6 +3,7 @@
 pub mod auth;
 mod draft;
 mod filters;
+mod foreign_keys;
 mod held;
 mod keys;
 mod name;
@@ -24,7 +25,8 @@ pub use transport::{Http, HttpKind, PlainHttp, Process, Transport};
 pub use variables::{VariablesFile, VariablesSnapshot};
 
 pub(crate) use draft::{Draft, Kind, all_but, only};
-pub(crate) use keys::{FOREIGN_KEYS, KEYS, kind};
+pub(crate) use foreign_keys::FOREIGN_KEYS;
+pub(crate) use keys::{KEYS, kind};
 pub(crate) use read::{read, server_name};
 
 use crate::{error::Place, interpolate::Template, policy::Trust};

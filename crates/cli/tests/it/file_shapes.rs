@@ -15,7 +15,8 @@ fn shapes() -> [(&'static str, String); 3] {
         "servers": { "mine": { "transport": "stdio", "command": format!("{TOOLWAY} sample"), "trust": true } },
         "globalSettings": { "defaultTimeout": 60_000 },
     });
-    let list = json!([{ "name": "mine", "transport": "stdio", "command": format!("{TOOLWAY} sample"), "retryAttempts": 2 }]);
+    let list =
+        json!([{ "name": "mine", "transport": "stdio", "command": format!("{TOOLWAY} sample"), "retryAttempts": 2 }]);
     [("agent.yaml", section), ("map.json", map.to_string()), ("list.json", list.to_string())]
 }
 

@@ -5,7 +5,7 @@ use std::{ops::Range, path::Path};
 use crate::{
     edit::NewValue,
     error::ConfigError,
-    interpolate::{INPUTS, input_entry, Piece, Reference, Template},
+    interpolate::{INPUTS, Piece, Reference, Template, input_entry},
     mask::{self, REFERENCE, Role, is_secret_default, secrets},
     server::{
         Era, Filters, Http, HttpKind, NameFilter, Offered, PlainHttp, Process, Reconnect, ServerConfig, Source, Start,
@@ -372,7 +372,7 @@ fn in_own_syntax(reference: &Reference, server: &ServerConfig) -> Option<String>
         Reference::Input(id) => {
             let entry = input_entry(&server.source.place.file, server.name.as_str(), id);
             Some(format!("${{keychain:{INPUTS}/{entry}}}"))
-        },
+        }
         Reference::Home => Some("${HOME}".to_owned()),
         Reference::Folder => folder.as_deref().map(path_text),
         Reference::FolderName => folder.as_deref()?.file_name()?.to_str().map(str::to_owned),

@@ -1,4 +1,4 @@
-//! The keys of an entry of `mcpServers`: those with an effect, and those of other hosts that are ignored.
+//! The keys of an entry of `mcpServers` that have an effect. Those of other hosts are in `foreign_keys`.
 
 use super::{
     Era, HttpKind, Need, Sharing, Start, Timeouts, auth,
@@ -199,7 +199,10 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
         name: "era",
         shape: Shape::OneOf(&["auto", "legacy", "modern"]),
         doc: "Protocol revisions to use: `legacy` (2025-11-25 and older), `modern` (2026-07-28) or `auto` (default: \
-              detect on first connection and remember).",
+              detect on first connection and remember; an era concluded from silence is detected again after a day). With \
+              `auto`, clients of the gateway with a session reach a server of both eras without one, until it fails to \
+              send them a request of its own (elicitation, sampling, roots); from then on, which is remembered too, with a \
+              session. `legacy` does so from the start.",
         example: r#""legacy""#,
         set: |draft, field| put(&mut draft.era, Some(field.choice(ERAS, Shape::OneOf(&["auto", "legacy", "modern"]))?)),
     },
@@ -324,7 +327,8 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
         name: "sharing",
         shape: SHARINGS,
         doc: "Which clients of the gateway share a connection or process, for servers that keep sessions: `caller` \
-              (default): one per caller; `shared`: one for all callers that cannot answer server requests; `session`: one \
+              (default): one per caller, from its first list or call until it is idle, where the process that made the first \
+              listing goes to the first client that declares no capabilities; `shared`: one for all callers that cannot answer server requests; `session`: one \
               per client session.",
         example: r#""shared""#,
         set: |draft, field| put(&mut draft.sharing, Some(field.choice(SHARING, SHARINGS)?)),
@@ -346,55 +350,6 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
         example: r#""Our tickets""#,
         set: |draft, field| put(&mut draft.description, Some(field.text()?.to_owned())),
     },
-];
-
-/// Keys of other hosts that have no effect here, each with what to use instead or why.
-pub(crate) const FOREIGN_KEYS: &[(&str, &str)] = &[
-    ("allowedTools", "use `includeTools`"),
-    ("alwaysAllow", "approvals are not imported"),
-    ("authProviderType", "use `auth`"),
-    ("autoApprove", "approvals are not imported"),
-    ("available_tools", "use `includeTools`"),
-    ("baseUrl", "use `url`"),
-    ("bearerTokenEnv", "use `auth`"),
-    ("bearer_token_env_var", "use `auth`"),
-    ("blockedTools", "use `excludeTools`"),
-    ("bundled", "not used by Toolway"),
-    ("cmd", "use `command` and `args`"),
-    ("connectionTimeout", "use `timeouts`"),
-    ("dev", "not used by Toolway"),
-    ("disabledTools", "use `excludeTools`"),
-    ("disabled_tools", "use `excludeTools`"),
-    ("display_name", "the label is used as the name"),
-    ("enabled_tools", "use `includeTools`"),
-    ("env_http_headers", "use `headers`"),
-    ("env_keys", "use `env`"),
-    ("env_vars", "use `env`"),
-    ("environment", "use `env`"),
-    ("envs", "use `env`"),
-    ("gallery", "not used by Toolway"),
-    ("headersHelper", "header helper programs are not supported"),
-    ("httpUrl", "use `url` and `type`"),
-    ("http_headers", "use `headers`"),
-    ("icon", "not used by Toolway"),
-    ("lifecycle", "use `lazy` or `idleStop`"),
-    ("metadata", "not used by Toolway"),
-    ("name", "the label is used as the name"),
-    ("protocolEra", "use `era`"),
-    ("protocolVersion", "use `era`"),
-    ("remote", "not used by Toolway"),
-    ("requestTimeout", "use `timeouts`"),
-    ("roots", "roots are not configured per server"),
-    ("sandbox", "sandboxing is not supported"),
-    ("sandboxEnabled", "sandboxing is not supported"),
-    ("serverUrl", "use `url`"),
-    ("settings", "not used by Toolway"),
-    ("startup_timeout_ms", "use `timeouts`"),
-    ("startup_timeout_sec", "use `timeouts`"),
-    ("timeout", "its unit differs between hosts; use `timeouts`"),
-    ("tool_timeout_sec", "use `timeouts`"),
-    ("uri", "use `url`"),
-    ("version", "not used by Toolway"),
 ];
 
 #[cfg(test)]
