@@ -108,7 +108,8 @@ impl Pages {
         let current = revision == catalog.revision();
         let servers = client.servers.clone();
         let key = Key { revision, kind: kind_number(kind), dialect: wanted.dialect, servers };
-        let prepare = || self.insert(PreparedList { pages: prepare_pages(catalog, wanted, self.page_items), key: key.clone() });
+        let prepare =
+            || self.insert(PreparedList { pages: prepare_pages(catalog, wanted, self.page_items), key: key.clone() });
         let list = self.cached(&key).or_else(|| current.then(prepare));
         let list = list.ok_or_else(|| invalid("the list has changed; start again without a cursor"))?;
         let items = list.pages.get(page).ok_or_else(|| invalid("the cursor is past the end of the list"))?;
@@ -128,7 +129,11 @@ impl Pages {
         let content = self.sealer.open(Purpose::Cursor, &text).ok_or_else(unknown)?;
         let cursor: Cursor = serde_json::from_slice(&content).map_err(|_| unknown())?;
         let same_list = cursor.kind == kind_number(wanted.kind) && cursor.dialect == wanted.dialect.index();
-        if same_list && *cursor.caller == *wanted.client.identity { Ok((cursor.revision, cursor.page)) } else { Err(unknown()) }
+        if same_list && *cursor.caller == *wanted.client.identity {
+            Ok((cursor.revision, cursor.page))
+        } else {
+            Err(unknown())
+        }
     }
 
     fn cursor(&self, client: &Client, key: &Key, page: usize) -> Result<String, RpcError> {
@@ -251,9 +256,7 @@ impl fmt::Debug for Pages {
 mod tests {
     use std::sync::Arc;
 
-    use toolway_wire::{
-        down::Caller, json::Raw, message::ClientCapabilities, revision::Revision, seal::Sealer,
-    };
+    use toolway_wire::{down::Caller, json::Raw, message::ClientCapabilities, revision::Revision, seal::Sealer};
 
     use super::{Key, MAX_CACHED_BYTES, MAX_CACHED_LISTS, Pages, PreparedList, VisibleServers, cut};
 

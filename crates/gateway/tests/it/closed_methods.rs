@@ -105,7 +105,8 @@ async fn methods_outside_the_protocol_are_relayed_only_if_the_entry_names_them()
 
 #[tokio::test]
 async fn every_uri_of_a_listen_is_checked() {
-    let watched = Watched::with(Filter { resources: toolway_host::catalog::filter::Switch::Off, ..Filter::default() }).await;
+    let watched =
+        Watched::with(Filter { resources: toolway_host::catalog::filter::Switch::Off, ..Filter::default() }).await;
     for path in PATHS {
         for uris in [json!(["note://a"]), json!(["file:///x", "note://a"])] {
             let params = json!({ "notifications": { "resourceSubscriptions": uris } });

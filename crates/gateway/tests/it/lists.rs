@@ -197,7 +197,8 @@ async fn with_page_size(server: &FixtureServer, page_size: usize) -> TestGateway
 #[tokio::test]
 async fn long_list_is_one_page_unless_the_page_size_is_smaller() {
     let many = (0..1_200).fold(files(), |server, number| server.tool(&format!("tool{number}"), "One of many"));
-    for (page_size, expected) in [(GatewayOptions::of(Access::Open).page_size, vec![1_201]), (500, vec![500, 500, 201])] {
+    for (page_size, expected) in [(GatewayOptions::of(Access::Open).page_size, vec![1_201]), (500, vec![500, 500, 201])]
+    {
         let gateway = with_page_size(&many, page_size).await;
         for in_session in [false, true] {
             let client = gateway.raw_client("/mcp", None);
