@@ -184,8 +184,9 @@ impl Levels {
 /// Parses `--log-level`.
 fn levels(text: &str) -> Result<Levels, String> {
     let level = |text: &str| {
-        let known = text.trim().parse().ok().filter(|_| text.trim().parse::<u8>().is_err());
-        known.ok_or_else(|| format!("unknown level `{text}`: use `off`, `error`, `warn`, `info`, `debug` or `trace`"))
+        // Numbers and an empty text would be levels as well.
+        let is_word = text.trim().starts_with(|letter: char| letter.is_ascii_alphabetic());
+        text.trim().parse().ok().filter(|_| is_word).ok_or_else(|| format!("unknown level `{text}`: use `off`, `error`, `warn`, `info`, `debug` or `trace`"))
     };
     let mut levels = Levels::default();
     for part in text.split(',') {
