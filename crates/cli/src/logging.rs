@@ -183,11 +183,14 @@ impl Levels {
 
 /// Parses `--log-level`.
 fn levels(text: &str) -> Result<Levels, String> {
-    let level = |text: &str| {
-        // Numbers and an empty text would be levels as well.
-        let is_word = text.trim().starts_with(|letter: char| letter.is_ascii_alphabetic());
-        text.trim().parse().ok().filter(|_| is_word).ok_or_else(|| format!("unknown level `{text}`: use `off`, `error`, `warn`, `info`, `debug` or `trace`"))
-    };
+    let level =
+        |text: &str| {
+            // Numbers and an empty text would be levels as well.
+            let is_word = text.trim().starts_with(|letter: char| letter.is_ascii_alphabetic());
+            text.trim().parse().ok().filter(|_| is_word).ok_or_else(|| {
+                format!("unknown level `{text}`: use `off`, `error`, `warn`, `info`, `debug` or `trace`")
+            })
+        };
     let mut levels = Levels::default();
     for part in text.split(',') {
         match part.split_once('=') {
