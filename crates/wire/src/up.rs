@@ -20,6 +20,7 @@ mod methods;
 mod modern;
 mod probe;
 mod redirect;
+mod remembered;
 mod router;
 pub mod stdio;
 mod tasks;
@@ -47,7 +48,7 @@ pub use tasks::PeerTasks;
 
 use self::{
     handshake::ClientProfile,
-    probe::{Evidence, Probe},
+    probe::Probe,
     router::Router,
     transport::{LinkKind, Transport},
 };
@@ -147,31 +148,6 @@ impl Default for Timeouts {
     }
 }
 
-impl ConnectOptions {
-    /// Runs `act` on the era store, if any, on a blocking thread.
-    async fn with_memory<T: Send + 'static>(
-        &self,
-        act: impl FnOnce(&dyn EraMemory, &str) -> T + Send + 'static,
-    ) -> Option<T> {
-        let (memory, key) = self.memory.clone()?;
-        let done = tokio::task::spawn_blocking(move || act(&*memory, &key)).await;
-        done.inspect_err(|error| tracing::warn!(%error, "cannot use the stored eras of servers")).ok()
-    }
-
-    /// Stores the protocol of a server after its handshake. An entry that still holds keeps its expiry. Only a detected era
-    /// replaces another one.
-    async fn store_protocol(&self, known: Option<DetectedProtocol>, server: &probe::ConnectedServer) {
-        let (protocol, detected) = (server.protocol, self.era == EraChoice::Auto);
-        let replaces = known.is_none_or(|known| known.era == protocol.era);
-        if known == Some(protocol) {
-        } else if detected && server.evidence == Evidence::Answer {
-            self.with_memory(move |memory, key| memory.remember(key, protocol)).await;
-        } else if replaces {
-            self.with_memory(move |memory, key| memory.suppose(key, protocol)).await;
-        }
-    }
-}
-
 // === impl Peer ===
 
 impl Peer {
@@ -261,31 +237,6 @@ impl Peer {
         Ok(self.inner.guard.router.accent()?.capability_scope())
     }
 
-    /// How callers with a session are reached at this server. Always [`SessionPreference::Stateless`] on a connection with
-    /// a session, where the question does not arise.
-    pub fn session_preference(&self) -> SessionPreference {
-        match self.inner.session_callers.load(Ordering::Relaxed) {
-            true => SessionPreference::Session,
-            false => SessionPreference::Stateless,
-        }
-    }
-
-    /// Sets how callers with a session are reached at this server, here and for later connections.
-    pub fn prefer_sessions(&self, preference: SessionPreference) {
-        let wanted = preference == SessionPreference::Session;
-        if self.inner.session_callers.swap(wanted, Ordering::Relaxed) != wanted
-            && let Some((memory, key)) = self.inner.memory.clone()
-        {
-            // Nothing waits for it: the next connection may learn it again.
-            drop(tokio::task::spawn_blocking(move || memory.prefer_sessions(&key, preference)));
-        }
-    }
-
-    /// Whether the server has sent a request although its revision does not allow it.
-    pub fn has_sent_disallowed_requests(&self) -> bool {
-        self.inner.guard.router.disallowed_requests.load(Ordering::Relaxed)
-    }
-
     /// URL or command of the server.
     pub fn target(&self) -> String {
         self.inner.transport.target()
@@ -320,15 +271,6 @@ impl Peer {
             router.session_settings.lock().log_level = Some(level);
         }
         Ok(())
-    }
-
-    /// Announces that our roots changed, if they were declared and the server does not ask for them with each request.
-    pub fn announce_roots_changed(&self) -> Result<(), WireError> {
-        let router = &self.inner.guard.router;
-        match router.accent()?.roots_changed() {
-            Some(message) => router.send(transport::Outbound::plain(message, None)),
-            None => Ok(()),
-        }
     }
 
     /// Resolves with the reason when the connection has ended.

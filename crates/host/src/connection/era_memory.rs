@@ -229,7 +229,9 @@ impl Entry {
 
     fn found(self) -> DetectedProtocol {
         match self {
-            Self::Stateless | Self::StatelessPushing => DetectedProtocol { era: Era::Modern, http_mode: HttpMode::Stateless },
+            Self::Stateless | Self::StatelessPushing => {
+                DetectedProtocol { era: Era::Modern, http_mode: HttpMode::Stateless }
+            }
             Self::Session | Self::SupposedSession { .. } => {
                 DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session }
             }

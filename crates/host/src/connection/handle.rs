@@ -175,15 +175,15 @@ impl Connection {
             None => CallerConnectionKey::local(origin.caller, pool.shared_profile()),
         };
         let listing = || self.live().listing.clone();
-        let hand_over =
-            || self.send_command(SupervisorCommand::HandedOver { generation: ready.generation });
+        let hand_over = || self.send_command(SupervisorCommand::HandedOver { generation: ready.generation });
         // Other connections have no process, or sessions that a later start may resume.
-        let process = self.shared.monitor.process().filter(|_| wanted.sharing != Sharing::Shared).map(|_| SharedProcess {
-            generation: ready.generation,
-            monitor: &self.shared.monitor,
-            redactor: &ready.redactor,
-            hand_over: &hand_over,
-        });
+        let process =
+            self.shared.monitor.process().filter(|_| wanted.sharing != Sharing::Shared).map(|_| SharedProcess {
+                generation: ready.generation,
+                monitor: &self.shared.monitor,
+                redactor: &ready.redactor,
+                hand_over: &hand_over,
+            });
         let context =
             DialContext { wanted: &wanted, shared: &ready.peer, account: &ready.account, listing: &listing, process };
         let lease = pool.lease(&key, interactivity, max_wait, context, origin.task).await;

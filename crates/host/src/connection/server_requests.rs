@@ -34,7 +34,8 @@ mod tests {
     #[test]
     fn refused_requests_of_servers_are_recognised() {
         let forms = ClientCapabilities(Raw::of(&json!({ "elicitation": {} })));
-        let answered = |text: &str| Outcome::Answered(Raw::of(&json!({ "content": [{ "type": "text", "text": text }] })));
+        let answered =
+            |text: &str| Outcome::Answered(Raw::of(&json!({ "content": [{ "type": "text", "text": text }] })));
         // The TypeScript SDK 2.
         let typescript = "Server-to-client requests are not available on protocol revision 2026-07-28: \
                           'elicitation/create' cannot be sent while serving a request on that revision.";

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::json;
 
-use super::Peer;
+use super::{Peer, transport::Outbound};
 use crate::{
     error::WireError,
     exchange::{Exchange, ExchangeTimeouts, Outcome, Request},
@@ -39,6 +39,14 @@ pub enum CompletionTarget {
 }
 
 impl Peer {
+    /// Announces that our roots changed, if they were declared and the server does not ask for them with each request.
+    pub fn announce_roots_changed(&self) -> Result<(), WireError> {
+        match self.router().accent()?.roots_changed() {
+            Some(message) => self.router().send(Outbound::plain(message, None)),
+            None => Ok(()),
+        }
+    }
+
     /// Lists all tools.
     pub async fn list_tools(&self) -> Result<Listing<Tool>, WireError> {
         let mut listing = self.list::<Tool>().await?;
