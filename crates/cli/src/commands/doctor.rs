@@ -3,12 +3,17 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use serde_json::{Value, json};
-use toolway_config::{Config, Endpoint, Environment, server::Transport, show::show as show_config};
+use toolway_config::{
+    Config, Endpoint, Environment,
+    server::{Sharing, Transport},
+    show::show as show_config,
+};
 use toolway_host::{
     connection::{Lists, Phase, ServerAddress, ServerStatus, Way, environment, wanted::CONNECT},
     keeper::CleanupGuarantee,
     whose_move::WhoseMove,
 };
+use toolway_wire::revision::Era;
 
 use super::ping;
 use crate::{
@@ -112,6 +117,9 @@ impl<'a> Finding<'a> {
         object.insert("environment".to_owned(), json!(self.environment));
         object.insert("withheld".to_owned(), json!(self.withheld));
         object.insert("reach".to_owned(), self.reach());
+        if let Some(sharing) = self.sharing() {
+            object.insert("inGateway".to_owned(), json!(sharing));
+        }
         match &self.outcome.status.cleanup {
             Some(CleanupGuarantee::Full) => drop(object.insert("custody".to_owned(), json!("kept"))),
             Some(CleanupGuarantee::BestEffort { reason }) => {
@@ -165,6 +173,9 @@ impl<'a> Finding<'a> {
         if let (Phase::Ready, Some(custody)) = (&status.phase, &status.cleanup) {
             output.line(&format!("    processes      {}", ping::custody_text(custody)));
         }
+        if let Some(sharing) = self.sharing() {
+            output.line(&format!("    in a gateway   {sharing}"));
+        }
         if outcome.problem().is_some() {
             let tail = server_view::tail(outcome, TAIL);
             tail.iter().for_each(|line| output.line(&format!("    standard error {line}")));
@@ -177,6 +188,34 @@ impl<'a> Finding<'a> {
 }
 
 impl Finding<'_> {
+    /// How many processes or connections a gateway has for the server, and why; `None` if it is not connected.
+    fn sharing(&self) -> Option<String> {
+        let profile = self.outcome.status.profile.as_ref()?;
+        let server = &self.outcome.target.server;
+        let noun = if self.outcome.target.is_program() { "process" } else { "connection" };
+        Some(match (profile.era, server.sharing) {
+            (Era::Modern, _) => format!("one {noun} for all clients"),
+            (Era::Legacy, Sharing::Shared) => format!(
+                "one {noun} for all clients that answer no server requests, and one for each other client, from its \
+                 first list or call until it is idle (`sharing: shared`)"
+            ),
+            (Era::Legacy, sharing) => {
+                let (whose, word) = match sharing {
+                    Sharing::Session => ("client session", "session"),
+                    _ => ("client", "caller"),
+                };
+                let first = match self.outcome.target.is_program() {
+                    true => format!(", which goes to the first {whose} that declares no capabilities"),
+                    false => String::new(),
+                };
+                format!(
+                    "one {noun} for the lists{first}; one for each other {whose}, from its first list or call until it \
+                     is idle (`sharing: {word}`)"
+                )
+            }
+        })
+    }
+
     /// The variables that the server does not get, and the option that passes one.
     fn withheld_text(&self) -> String {
         let names = self.withheld[..self.withheld.len().min(WITHHELD)].join(", ");

@@ -53,6 +53,23 @@ fn verbose_status_shows_the_last_stderr_lines() {
 }
 
 #[test]
+fn doctor_explains_how_many_processes_a_gateway_has() {
+    let home = Home::new();
+    let entry = |rest: &str| format!(r#"{{"command":"{TOOLWAY}","args":["sample"]{rest}}}"#);
+    let (own, shared) = (entry(r#","era":"legacy""#), entry(r#","era":"legacy","sharing":"shared""#));
+    home.configure(&format!(r#"{{"mcpServers":{{"new":{},"own":{own},"shared":{shared}}}}}"#, entry("")));
+    let ran = home.run(&["doctor", "-o", "human"]);
+    let said: Vec<&str> = ran.ok().lines().filter_map(|line| line.strip_prefix("    in a gateway   ")).collect();
+    assert_eq!(said[0], "one process for all clients");
+    assert!(
+        said[1].starts_with("one process for the lists, which goes to the first client that declares no"),
+        "{said:?}"
+    );
+    assert!(said[1].ends_with("until it is idle (`sharing: caller`)"), "{said:?}");
+    assert!(said[2].ends_with("until it is idle (`sharing: shared`)"), "{said:?}");
+}
+
+#[test]
 fn ordinary_values_of_an_entry_are_not_hidden() {
     let home = Home::new();
     let script = "echo \"$NODE_ENV $DATA $VERBOSE $API_KEY\" >&2; exit 7";
@@ -379,9 +396,15 @@ fn certificates_are_passed_and_withheld_variables_are_named() {
 fn cause_of_a_failure_is_kept_before_a_long_stack_trace() {
     let home = Home::new();
     let script = "echo 'Error: Cannot find module y' >&2; seq 1 40 | sed 's/^/    at f/' >&2; exit 1";
-    home.configure(&serde_json::json!({ "mcpServers": { "it": { "command": "sh", "args": ["-c", script] } } }).to_string());
+    home.configure(
+        &serde_json::json!({ "mcpServers": { "it": { "command": "sh", "args": ["-c", script] } } }).to_string(),
+    );
     let shown = home.run(&["doctor", "it", "-o", "human"]);
-    assert!(shown.out.contains("    standard error Error: Cannot find module y\n    standard error …\n"), "{}", shown.out);
+    assert!(
+        shown.out.contains("    standard error Error: Cannot find module y\n    standard error …\n"),
+        "{}",
+        shown.out
+    );
     let error = home.run(&["tools", "it"]).failed(4, "ended")["message"].to_string();
     assert!(error.contains("Error: Cannot find module y / … / at f37"), "{error}");
 }
