@@ -2,7 +2,8 @@
 //!
 //! A server with sessions learns the client's capabilities once, in the handshake, and its requests (elicitation, sampling,
 //! roots) do not name the call they belong to. So each client of the gateway has its own connections, one key per set of
-//! capabilities ([`key`]). The shared connection, from which the catalog is built, serves all other callers.
+//! capabilities ([`key`]). The shared connection, from which the catalog is built, serves all other callers, unless one
+//! client has taken it over ([`takeover`]).
 //!
 //! Calls run in parallel on a connection. If a server request could belong to several calls, no caller sees it, and from
 //! then on the server receives one interactive call at a time. A call that waits for an answer does not block others: they
