@@ -49,7 +49,9 @@ fn code_2_is_an_invalid_command_line_or_configuration() {
     home.run(&["call", "sample.echo"]).failed(2, "arguments");
     home.run(&["tools", "--stdio", "a", "--url", "http://b/"]).failed(2, "arguments");
     home.run(&["tools", "--url", "ftp://b/"]).failed(2, "arguments");
-    home.run(&["tools", "--url", "http://b/", "--header", "nonsense"]).failed(2, "arguments");
+    home.run(&["tools", "--url", "http://127.0.0.1/", "--header", "nonsense"]).failed(2, "arguments");
+    let insecure = home.run(&["tools", "--url", "http://b.example/"]).failed(2, "arguments");
+    assert_eq!(insecure["hint"], "pass --allow-insecure-http to allow it");
     home.run(&["tools", "--stdio", "'open"]).failed(2, "arguments");
     home.run(&["frobnicate"]).failed(2, "usage");
     let lacking = home.run(&["call"]).failed(2, "usage");

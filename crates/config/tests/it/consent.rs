@@ -234,6 +234,21 @@ fn file_reference_in_a_command_or_url_of_a_project_is_refused() {
 }
 
 #[test]
+fn user_part_in_the_url_of_a_project_is_refused_and_its_host_is_shown_in_ascii() {
+    let world = World::empty();
+    world.write(PROJECT, r#"{ "mcpServers": { "a": { "url": "https://example.org@evil.example/" } } }"#);
+    assert!(world.load().unwrap().proposals.is_empty());
+    assert_eq!(
+        world.excluded(),
+        ["PROJECT/toolway.json:1: `a` is not used: `a.url`: a user name or password is not allowed in the URL of a project's \
+          server; use `headers`"]
+    );
+    world.write(PROJECT, "{ \"mcpServers\": { \"a\": { \"url\": \"https://ex\u{430}mple.org/\" } } }");
+    let loaded = world.load().unwrap();
+    assert!(shown(&world, &loaded.proposals[0]).starts_with("address: https://xn--exmple-4nf.org/"));
+}
+
+#[test]
 fn summary_says_which_files_of_the_project_are_not_covered() {
     let world = World::empty();
     world.write(

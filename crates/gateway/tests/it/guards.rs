@@ -1,7 +1,16 @@
 //! Guards of all routes.
 
+use std::sync::Arc;
+
 use serde_json::Value;
-use toolway_gateway::route::{Guard, Route};
+use toolway_gateway::{
+    access::{Access, KeyFile},
+    route::{Guard, Route},
+};
+use toolway_host::{
+    catalog::Filter,
+    connection::{ServerAddress, WantedServer, Way},
+};
 use toolway_testkit::{
     fixture_server::FixtureServer,
     test_host::{TestHost, name},
@@ -139,4 +148,32 @@ async fn unavailable_server_is_shown_with_its_reason() {
     let ready: Value = serde_json::from_str(&ready.text().await).unwrap();
     assert_eq!((&ready["ready"], &ready["missing"][0]["name"]), (&false.into(), &"gone".into()));
     assert!(ready["missing"][0]["because"].is_string(), "{ready}");
+}
+
+#[tokio::test]
+async fn readiness_and_counts_are_those_of_visible_servers_and_items() {
+    let files = FixtureServer::new("files").tool("echo", "Give it back").tool("hidden", "Filtered");
+    let address = ServerAddress::http("http://127.0.0.1:9/mcp".parse().unwrap());
+    let mut gone = WantedServer::new(name("gone"), Way::Address(address));
+    gone.need = toolway_config::server::Need::Required;
+    let mut files = WantedServer::new(name("files"), Way::InProcess(files.service()));
+    files.filter = Arc::new(Filter { exclude_tools: vec!["hidden".into()], ..Filter::default() });
+    let folder = tempfile::tempdir().unwrap();
+    let file = KeyFile::at(folder.path().join("clients.json"));
+    let key = file.add("editor", None, Some([name("files")].into())).unwrap();
+    let (access, _) = Access::with_keys(Some(file)).unwrap();
+    let gateway = TestGateway::open_to(TestHost::new().wanted(files).wanted(gone), access, None).await;
+    gateway.host.ready("files").await;
+    let client = gateway.raw_client("/servers", Some(key.expose()));
+    assert_eq!(client.at("/ready").get().await.status, 200, "the missing server is hidden");
+    let servers: Value = serde_json::from_str(&client.get().await.text().await).unwrap();
+    assert_eq!(servers["servers"][0]["counts"]["tools"], 1, "{servers}");
+}
+
+/// RFC 9112, 3.2: intermediaries may use another one of the two.
+#[tokio::test]
+async fn two_host_headers_are_a_bad_request() {
+    let gateway = gateway().await;
+    let client = gateway.raw_client("/health", None);
+    assert_eq!(client.send("GET", &[("host", "localhost"), ("host", "127.0.0.1")], "").await.status, 400);
 }
