@@ -47,17 +47,19 @@ fn filesystem(folder: &Path) -> WantedServer {
     WantedServer::new(name("files"), Way::Address(ServerAddress::Process(program)))
 }
 
-async fn allowed(client: &Peer) -> String {
+/// The folders that the server allows. The client answers server requests during the call, too.
+async fn allowed((client, user): (&Peer, &Folder)) -> String {
     let params = Raw::of(&json!({ "name": "files__list_allowed_directories", "arguments": {} }));
     let request = Request::new("tools/call", Some(params)).unwrap();
-    match within("the folders", client.open(request, ExchangeTimeouts::call()).outcome()).await {
+    let exchange = client.open(request, ExchangeTimeouts::call());
+    match within("the folders", exchange.outcome_with(Some(user), |_| {})).await {
         Outcome::Answered(result) => result.to_string(),
         other => panic!("{other:?}"),
     }
 }
 
 /// Waits until the server allows this folder: it reads roots in the background.
-async fn allows(client: &Peer, folder: &Path) {
+async fn allows(client: (&Peer, &Folder), folder: &Path) {
     within("the folder", async { while !allowed(client).await.contains(folder.to_str().unwrap()) {} }).await;
 }
 
@@ -76,18 +78,21 @@ async fn server_filesystem_behind_the_gateway_allows_the_roots_of_each_client() 
     let gateway = TestGateway::open_to(TestHost::new().wanted(filesystem(configured)), access, None).await;
     gateway.host.ready("files").await;
     let [ada, ben] = [of_ada, of_ben].map(|folder| Arc::new(Folder(Mutex::new(folder.clone()))));
-    let client_ada = gateway.client_with_roots(adas.expose(), Arc::clone(&ada) as _).await;
-    let client_ben = gateway.client_with_roots(bens.expose(), ben).await;
-    allows(&client_ada, of_ada).await;
-    allows(&client_ben, of_ben).await;
-    let seen_by_ada = allowed(&client_ada).await;
+    let peer_ada = gateway.client_with_roots(adas.expose(), Arc::clone(&ada) as _).await;
+    let peer_ben = gateway.client_with_roots(bens.expose(), Arc::clone(&ben) as _).await;
+    let (client_ada, client_ben) = ((&peer_ada, &*ada), (&peer_ben, &*ben));
+    // The server asks for the roots when it starts for this client: at its first list, outside a call.
+    within("a list", peer_ada.list_tools()).await.unwrap();
+    allows(client_ada, of_ada).await;
+    allows(client_ben, of_ben).await;
+    let seen_by_ada = allowed(client_ada).await;
     assert!([configured, of_ben].iter().all(|other| !seen_by_ada.contains(other.to_str().unwrap())), "{seen_by_ada}");
 
     *ada.0.lock() = later.clone();
-    client_ada.announce_roots_changed().unwrap();
-    allows(&client_ada, later).await;
-    assert!(!allowed(&client_ada).await.contains(of_ada.to_str().unwrap()));
-    assert!(!allowed(&client_ben).await.contains(later.to_str().unwrap()));
+    peer_ada.announce_roots_changed().unwrap();
+    allows(client_ada, later).await;
+    assert!(!allowed(client_ada).await.contains(of_ada.to_str().unwrap()));
+    assert!(!allowed(client_ben).await.contains(later.to_str().unwrap()));
 }
 
 #[tokio::test]
@@ -97,7 +102,8 @@ async fn client_without_a_session_is_not_asked_outside_a_call() {
     let gateway = TestGateway::with(TestHost::new().wanted(filesystem(&configured))).await;
     gateway.host.ready("files").await;
     let folder = Arc::new(Folder(Mutex::new(configured.join("other"))));
-    let client = gateway.client_of("/mcp", Era::Modern, folder).await;
-    // The server gets an error instead of an empty list, and keeps its configured folders.
-    assert!(allowed(&client).await.contains(configured.to_str().unwrap()));
+    let client = gateway.client_of("/mcp", Era::Modern, Arc::clone(&folder) as _).await;
+    // The server starts at the first list; it gets an error instead of an empty list, and keeps its configured folders.
+    within("a list", client.list_tools()).await.unwrap();
+    assert!(allowed((&client, &folder)).await.contains(configured.to_str().unwrap()));
 }
