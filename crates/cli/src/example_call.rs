@@ -37,6 +37,11 @@ fn argument(schema: &Schema, name: &str, property: &Raw) -> String {
     }
 }
 
+/// The word as a shell needs it.
 fn quoted(word: &str) -> String {
+    // `shlex` also quotes `=`, which is plain after the first word.
+    if !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-./:=".contains(letter)) {
+        return word.to_owned();
+    }
     shlex::try_quote(word).map(std::borrow::Cow::into_owned).unwrap_or_default()
 }

@@ -30,6 +30,7 @@ fail()  [read-only]
 fn one_tool_is_shown_in_full() {
     let home = Home::with_sample();
     let expected = r#"echo(text: string)  [read-only]
+  title: Echo
     Return a text
   example:
     toolway call sample.echo text=example
