@@ -14,11 +14,13 @@ pub(crate) mod import;
 pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod man;
+pub(crate) mod models;
 pub(crate) mod ping;
 pub(crate) mod policy;
 pub(crate) mod prompts;
 pub(crate) mod resources;
 pub(crate) mod rpc;
+pub(crate) mod run;
 pub(crate) mod sample;
 pub(crate) mod serve;
 pub(crate) mod servers;
@@ -73,6 +75,8 @@ async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Res
         Command::Auth(args) => auth::run(args, app, output).await,
         Command::Import(args) => import::run(args, app, output),
         Command::Config(args) => config::run(args, app, output).await,
+        Command::Models(args) => models::run(args, app, output).await,
+        Command::Run(args) => run::run(args, app, output).await,
         Command::Calls(args) => calls::run(args, app, output).await,
         Command::Audit(args) => audit::run(args, app, output),
         Command::Policy(args) => policy::run(args, app, output).await,

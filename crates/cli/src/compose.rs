@@ -3,7 +3,7 @@
 //! Every [`Host`] of the binary is built here, for commands, `serve` and `demo`, and so are the surfaces of `serve`.
 //! `lifecycle` connects and disconnects the host of a command.
 
-use std::{collections::BTreeMap, ffi::OsStr, sync::Arc, time::Duration};
+use std::{collections::{BTreeMap, BTreeSet}, ffi::OsStr, sync::Arc, time::Duration};
 
 use toolway_config::{
     Config, Environment, GatewayAccess, Secret, ServerName, Settings,
@@ -21,6 +21,7 @@ use toolway_host::{
     connection::{
         DiskEraMemory, Lists, TapFactory, WantedServer, Way, client_features::Elicitor, sign_in::Clients, tap::Tap,
     },
+    conversation::ConversationLog,
     host::{Host, HostOptions},
     policy::{CALLS_PER_CLIENT, CallLimits},
     ports::HostPorts,
@@ -37,7 +38,7 @@ use toolway_wire::{
 };
 
 use crate::{
-    app::App, args::EraArg, commands::clients, exit_code::ExitCode, listing_cache, report::Report, target::Target,
+    app::App, args::EraArg, commands::clients, exit_code::ExitCode, listing_cache, report::Report, storage::with_recorder, target::Target,
     verbose_call_log::VerboseCallLog, wire_tap::WireTap,
 };
 
@@ -78,7 +79,7 @@ impl App {
         };
         let calls = Arc::new(VerboseCallLog { shown: self.show.verbose });
         let ports = HostPorts { calls, vault: self.vault(&settings), ..HostPorts::default() };
-        let ports = self.with_recorder(ports, &settings, Requirement::BestEffort, "terminal")?;
+        let ports = with_recorder(ports, self.recorder(&settings, Requirement::BestEffort, "terminal")?, &settings);
         let host = start(&Config { settings, ..Config::default() }, ports, options).await?;
         Ok((host, taps))
     }
@@ -105,8 +106,29 @@ impl App {
             ..self.host_options(&config.settings, clients)
         };
         let ports = HostPorts { calls: records, vault: self.vault(&config.settings), ..HostPorts::default() };
-        let ports = self.with_recorder(ports, &config.settings, Requirement::Required, "gateway")?;
+        let ports = with_recorder(ports, self.recorder(&config.settings, Requirement::Required, "gateway")?, &config.settings);
         start(config, ports, options).await
+    }
+
+    /// Builds the host of an agent: the configured servers, or some of them, and where its conversations are stored.
+    pub(crate) async fn agent_host(
+        &self,
+        config: &Config,
+        servers: Option<&BTreeSet<ServerName>>,
+        surface: &'static str,
+    ) -> Result<(Host, Option<Arc<dyn ConversationLog>>), Report> {
+        let mut config = config.clone();
+        config.servers.retain(|name, _| servers.is_none_or(|servers| servers.contains(name)));
+        let options = HostOptions {
+            listing_cache: listing_cache::open(&self.paths),
+            ..self.host_options(&config.settings, Clients::Ourselves)
+        };
+        let calls = Arc::new(VerboseCallLog { shown: self.show.verbose });
+        let ports = HostPorts { calls, vault: self.vault(&config.settings), ..HostPorts::default() };
+        let recorder = self.recorder(&config.settings, Requirement::BestEffort, surface)?;
+        let log = recorder.clone().map(|recorder| recorder as Arc<dyn ConversationLog>);
+        let ports = with_recorder(ports, recorder, &config.settings);
+        Ok((start(&config, ports, options).await?, log))
     }
 
     /// Builds the HTTP surface of a host. The key is new and valid for this run; `None` if there are stored keys or access

@@ -39,31 +39,38 @@ impl App {
         Reader::open(&path).map_err(|error| failed(&error))
     }
 
-    /// Adds the recorder to the ports of a host. A store that cannot be opened ends the command if records are required,
-    /// else it is reported.
-    pub(crate) fn with_recorder(
+    /// The recorder of a host. A store that cannot be opened ends the command if records are required, else it is
+    /// reported.
+    pub(crate) fn recorder(
         &self,
-        ports: HostPorts,
         settings: &Settings,
         by_default: Requirement,
         surface: &'static str,
-    ) -> Result<HostPorts, Report> {
+    ) -> Result<Option<Arc<StoreRecorder>>, Report> {
         let requirement = match settings.store.required.value {
             Some(true) => Requirement::Required,
             Some(false) => Requirement::BestEffort,
             None => by_default,
         };
-        let store = match (self.open_store(settings), requirement) {
-            (Ok(store), _) => store,
-            (Err(report), Requirement::Required) => return Err(report),
+        match (self.open_store(settings), requirement) {
+            (Ok(store), _) => Ok(Some(Arc::new(StoreRecorder::new(store, requirement, surface)))),
+            (Err(report), Requirement::Required) => Err(report),
             (Err(report), Requirement::BestEffort) => {
                 tracing::error!("calls are not recorded: {}", report.message);
-                return Ok(ports);
+                Ok(None)
             }
-        };
-        let recorder = Arc::new(StoreRecorder::new(store, requirement, surface));
-        let bodies = settings.store.bodies.value;
-        Ok(HostPorts { recorder: Some(Arc::clone(&recorder) as _), approvals: recorder, bodies, ..ports })
+        }
+    }
+}
+
+/// Adds a recorder to the ports of a host.
+pub(crate) fn with_recorder(ports: HostPorts, recorder: Option<Arc<StoreRecorder>>, settings: &Settings) -> HostPorts {
+    match recorder {
+        Some(recorder) => {
+            let bodies = settings.store.bodies.value;
+            HostPorts { recorder: Some(Arc::clone(&recorder) as _), approvals: recorder, bodies, ..ports }
+        }
+        None => ports,
     }
 }
 

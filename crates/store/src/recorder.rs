@@ -10,6 +10,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use toolway_host::{
+    conversation::{ConversationHead, ConversationLog, ConversationMessage},
     policy::{ApprovalKey, SavedApprovals, SavedDecision, SavedEffect as HostEffect},
     record::{AuditNote, CallBody as HostBody, CallRecord, CallRecorder, Ending, OpenState, Requirement},
 };
@@ -20,6 +21,7 @@ use crate::{
     approvals::{SavedApproval, SavedEffect},
     audit::AuditEvent,
     calls::{CallBody, CallRow, CallState},
+    conversations::{Conversation, StoredMessage},
     time,
 };
 
@@ -163,4 +165,34 @@ fn end_state(call: &CallRecord) -> CallState {
 
 fn body(body: HostBody) -> CallBody {
     CallBody { arguments: body.arguments, result: body.result }
+}
+
+impl ConversationLog for StoreRecorder {
+    fn put(&self, head: &ConversationHead) -> BoxFuture<'static, Result<(), String>> {
+        let Ok(id) = head.id.parse::<Uuid>() else { return Box::pin(async { Err("the id is not a UUID".to_owned()) }) };
+        let now = time::now();
+        let conversation = Conversation {
+            id,
+            started_at: now,
+            updated_at: now,
+            title: head.title.clone(),
+            model: head.model.clone(),
+            surface: head.surface.to_owned(),
+        };
+        self.counted(self.store.write_conversation(conversation))
+    }
+
+    fn append(&self, conversation: &str, message: ConversationMessage) -> BoxFuture<'static, Result<(), String>> {
+        let Ok(id) = conversation.parse::<Uuid>() else {
+            return Box::pin(async { Err("the id is not a UUID".to_owned()) });
+        };
+        let message = StoredMessage {
+            seq: i64::try_from(message.seq).unwrap_or(i64::MAX),
+            at: time::now(),
+            role: message.role.to_owned(),
+            text: message.text,
+            body: message.body,
+        };
+        self.counted(self.store.write_message(id, message))
+    }
 }

@@ -47,10 +47,6 @@ enum AuditCommand {
         #[arg(long)]
         caller: Option<String>,
 
-        /// Only entries about this server
-        #[arg(long)]
-        server: Option<String>,
-
         /// Only entries since then: a time (RFC 3339) or a duration such as `2h`
         #[arg(long, value_name = "TIME", value_parser = parse_since)]
         since: Option<Micros>,
@@ -71,8 +67,8 @@ const PAGE: usize = 1_000;
 pub(crate) fn run(args: &AuditArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let reader = app.open_reader()?;
     match &args.command {
-        AuditCommand::Query { kind, caller, server, since, limit } => {
-            let (kind, caller, server) = (kind.clone(), caller.clone(), server.clone());
+        AuditCommand::Query { kind, caller, since, limit } => {
+            let (kind, caller, server) = (kind.clone(), caller.clone(), app.reach.by_name.clone());
             let filter = AuditFilter { kind, caller, server, since: *since, limit: *limit, ..AuditFilter::default() };
             query(reader.as_ref(), &filter, output)
         }

@@ -54,10 +54,6 @@ enum CallsCommand {
         /// Only calls since then: a time (RFC 3339) or a duration such as `24h`
         #[arg(long, value_name = "TIME", value_parser = parse_since, default_value = "24h")]
         since: Micros,
-
-        /// Only calls to this server
-        #[arg(long)]
-        server: Option<String>,
     },
 }
 
@@ -70,10 +66,6 @@ pub(crate) struct FilterArgs {
     /// Only calls in these states, separated by commas
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<CallState>,
-
-    /// Only calls to this server
-    #[arg(long)]
-    server: Option<String>,
 
     /// Only calls of this caller: `KIND` or `KIND:NAME`
     #[arg(long)]
@@ -90,15 +82,15 @@ const POLL: Duration = Duration::from_millis(250);
 pub(crate) async fn run(args: &CallsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let reader = app.open_reader()?;
     match &args.command {
-        CallsCommand::List(filter) => list(reader.as_ref(), filter, output),
+        CallsCommand::List(filter) => list(reader.as_ref(), &filter.filter(app), output),
         CallsCommand::Show { id } => show(reader.as_ref(), id, output),
         CallsCommand::Follow(filter) => follow(app, filter, output).await,
-        CallsCommand::Stats { since, server } => stats(reader.as_ref(), *since, server.clone(), output),
+        CallsCommand::Stats { since } => stats(reader.as_ref(), *since, app.reach.by_name.clone(), output),
     }
 }
 
-fn list(reader: Option<&Reader>, args: &FilterArgs, output: &mut Output) -> Result<ExitCode, Report> {
-    let calls = reader.map_or(Ok(Vec::new()), |reader| reader.calls(&args.filter()));
+fn list(reader: Option<&Reader>, filter: &CallFilter, output: &mut Output) -> Result<ExitCode, Report> {
+    let calls = reader.map_or(Ok(Vec::new()), |reader| reader.calls(filter));
     let calls = calls.map_err(|error| storage::failed(&error))?;
     match output.format {
         Format::Human if calls.is_empty() => output.notice("toolway: no calls recorded"),
@@ -151,7 +143,7 @@ async fn follow(app: &App, args: &FilterArgs, output: &mut Output) -> Result<Exi
             reader = app.open_reader()?;
         }
         if let Some(reader) = &reader {
-            let filter = CallFilter { since: Some(since), limit: 10_000, ..args.filter() };
+            let filter = CallFilter { since: Some(since), limit: 10_000, ..args.filter(app) };
             let calls = reader.calls(&filter).map_err(|error| storage::failed(&error))?;
             let ended = calls.iter().rev().filter(|call| !call.state.is_open());
             for call in ended {
@@ -250,14 +242,16 @@ fn full_view(call: &CallRow, body: &CallBody) -> Value {
 /// A time in RFC 3339, or a duration before now.
 pub(crate) fn parse_since(text: &str) -> Result<Micros, String> {
     let ago = || toolway_config::parse_duration(text).map(|ago| time::now() - time::duration(ago));
-    time::parse_rfc3339(text).or_else(ago).ok_or_else(|| "must be a time such as `2026-11-16T10:00:00Z`, or a duration such as `2h`".to_owned())
+    let expected = "must be a time such as `2026-11-16T10:00:00Z`, or a duration such as `2h`";
+    time::parse_rfc3339(text).or_else(ago).ok_or_else(|| expected.to_owned())
 }
 
 impl FilterArgs {
-    fn filter(&self) -> CallFilter {
+    /// The filter; `--server` is an option of all commands.
+    fn filter(&self, app: &App) -> CallFilter {
         CallFilter {
             states: self.state.clone(),
-            server: self.server.clone(),
+            server: app.reach.by_name.clone(),
             caller: self.caller.clone(),
             since: self.since,
             limit: self.limit,

@@ -1,0 +1,119 @@
+//! A conversation: its messages, and the log that keeps them.
+
+use std::sync::Arc;
+
+use toolway_host::conversation::{ConversationHead, ConversationLog, ConversationMessage};
+use toolway_model::{Message, Part, ResultPart, Role};
+use uuid::Uuid;
+
+/// Characters of the title.
+const TITLE: usize = 80;
+
+/// A conversation with a model.
+#[derive(Clone)]
+pub struct Conversation {
+    id: Arc<str>,
+    messages: Vec<Message>,
+    log: Option<Arc<dyn ConversationLog>>,
+}
+
+impl Conversation {
+    /// A new conversation. With a log, every message is stored before the next step.
+    pub fn new(log: Option<Arc<dyn ConversationLog>>) -> Self {
+        Self { id: Uuid::now_v7().to_string().into(), messages: Vec::new(), log }
+    }
+
+    /// A stored conversation. Calls without results, left by a process that ended, get an error as result, because
+    /// vendors refuse a call without one.
+    pub fn resume(id: &str, messages: Vec<Message>, log: Option<Arc<dyn ConversationLog>>) -> Self {
+        let mut conversation = Self { id: id.into(), messages, log };
+        conversation.close_open_calls();
+        conversation
+    }
+
+    /// UUIDv7.
+    pub fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+
+    /// The messages so far.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// Stores the title and model of the conversation.
+    pub(crate) async fn begin(&self, text: &str, model: &str, surface: &'static str) {
+        let Some(log) = self.log.as_ref().filter(|_| self.messages.is_empty()) else { return };
+        let title = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(TITLE).collect();
+        let head = ConversationHead { id: self.id.to_string(), title, model: model.to_owned(), surface };
+        report(log.put(&head).await);
+    }
+
+    /// Adds a message and stores it.
+    pub(crate) async fn push(&mut self, message: Message) {
+        let seq = self.messages.len();
+        let stored = self.log.as_ref().map(|log| log.append(&self.id, stored(seq, &message)));
+        self.messages.push(message);
+        if let Some(stored) = stored {
+            report(stored.await);
+        }
+    }
+
+    fn close_open_calls(&mut self) {
+        let Some(last) = self.messages.last().filter(|message| message.role == Role::Assistant) else { return };
+        let results: Vec<_> = last
+            .tool_calls()
+            .map(|call| toolway_model::ToolResult {
+                call_id: call.id.clone(),
+                name: call.name.clone(),
+                content: vec![ResultPart::Text { text: "the call was interrupted; its result is unknown".to_owned() }],
+                is_error: true,
+            })
+            .collect();
+        if !results.is_empty() {
+            self.messages.push(Message::tool_results(results));
+        }
+    }
+}
+
+fn stored(seq: usize, message: &Message) -> ConversationMessage {
+    let role = match message.role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    };
+    let body = serde_json::to_string(message).unwrap_or_default();
+    ConversationMessage { seq, role, text: plain_text(message), body }
+}
+
+/// The text of a message with its calls and results, for search.
+fn plain_text(message: &Message) -> String {
+    let texts = message.parts.iter().map(|part| match part {
+        Part::Text { text } => text.clone(),
+        Part::ToolCall(call) => format!("{} {}", call.name, call.arguments),
+        Part::ToolResult(result) => result
+            .content
+            .iter()
+            .map(|part| match part {
+                ResultPart::Text { text } => text.as_str(),
+                ResultPart::Image(_) => "[image]",
+            })
+            .collect::<Vec<_>>()
+            .join("\n"),
+        Part::Image(_) => "[image]".to_owned(),
+        Part::Reasoning { .. } => String::new(),
+    });
+    texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+fn report(result: Result<(), String>) {
+    if let Err(error) = result {
+        tracing::error!(%error, "the conversation is not stored");
+    }
+}
+
+impl std::fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Conversation").field("id", &self.id).field("messages", &self.messages.len()).finish()
+    }
+}

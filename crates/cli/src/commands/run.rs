@@ -1,0 +1,305 @@
+//! `toolway run`: lets a model work without a user.
+
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use toolway_agent::{Agent, AgentError, AgentEvent, AgentOptions, Answer, Budget, CallState, Conversation, Stop};
+use toolway_config::{PolicyMode, ServerName, parse_duration};
+use toolway_host::{Host, connection::Phase, policy::Surface};
+use toolway_model::{ModelErrorKind, ModelEvent};
+use toolway_wire::json::Raw;
+
+use crate::{
+    app::App,
+    exit_code::ExitCode,
+    output::{Format, Output},
+    report::Report,
+};
+
+/// Let a model work with your tools, without a user
+///
+/// The model gets the tools of all configured servers. Policy decides on every call: without a rule, calls that may write
+/// are refused, because no user can approve them; the message names the rule that would allow them (exit code 7).
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// The prompt, or `-` for standard input
+    #[arg(required_unless_present = "file")]
+    prompt: Option<String>,
+
+    /// Read the prompt from this file
+    #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
+    file: Option<PathBuf>,
+
+    /// Name of the model, or `scripted:FILE` [default: `defaultModel`, or the first one]
+    #[arg(long)]
+    model: Option<String>,
+
+    /// Replace the default of policy: `interactive`, `restricted` or `full`
+    #[arg(long, value_parser = parse_mode)]
+    mode: Option<PolicyMode>,
+
+    /// Read the system prompt from this file
+    #[arg(long, value_name = "FILE")]
+    system: Option<PathBuf>,
+
+    /// Only the tools of these servers, separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    servers: Vec<String>,
+
+    /// JSON Schema that the answer must match
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
+
+    /// Show model, servers and tools without asking the model
+    #[arg(long)]
+    dry_run: bool,
+
+    /// At most this many requests to the model
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    max_turns: u32,
+
+    /// At most this many tokens in all requests
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<u64>,
+
+    /// At most this many tool calls
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    max_tool_calls: u32,
+
+    /// At most this much time, e.g. `10m`
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    max_time: Option<Duration>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  toolway run 'Summarise notes.txt' --model local --servers files
+  toolway run --file task.md --mode full --max-tool-calls 20 -o json
+  toolway run 'List open tickets' --schema tickets.schema.json -o json";
+
+pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let prompt = prompt(args, app).await?;
+    let read = |file: &PathBuf| {
+        std::fs::read_to_string(file)
+            .map_err(|error| Report::usage("arguments", format!("cannot read {}: {error}", file.display())))
+    };
+    let system = args.system.as_ref().map(read).transpose()?.unwrap_or_default();
+    let schema = args.schema.as_ref().map(read).transpose()?;
+    let schema: Option<Value> = schema
+        .map(|text| serde_json::from_str(&text))
+        .transpose()
+        .map_err(|error| Report::usage("arguments", format!("the schema is not JSON: {error}")))?;
+    let mut config = app.config(output)?;
+    if let Some(mode) = args.mode {
+        config.settings.policy.mode.value = Some(mode);
+    }
+    let servers = servers(args, &config)?;
+    let model = app.model(args.model.as_deref(), &config.settings)?;
+    let (host, conversations) = app.agent_host(&config, servers.as_ref(), "run").await?;
+    app.stop.or(connect_all(&host, output)).await?;
+    let options = AgentOptions {
+        surface: Surface::Run,
+        system: with_schema(system, schema.as_ref()),
+        servers: servers.clone(),
+        budget: Budget {
+            turns: args.max_turns,
+            tokens: args.max_tokens,
+            tool_calls: args.max_tool_calls,
+            time: args.max_time,
+        },
+        max_output: None,
+        resources: config.settings.agent.expose_resources.value.unwrap_or(true),
+        prompts: config.settings.agent.expose_prompts.value.unwrap_or(true),
+        answer_schema: schema.clone(),
+    };
+    if args.dry_run {
+        return Ok(dry_run(&host, model.name(), servers.as_ref(), output));
+    }
+    let agent = Agent::new(host.clone(), Arc::clone(&model), options);
+    let mut conversation = Conversation::new(conversations);
+    let mut observe = |event: AgentEvent<'_>| show(&event, output);
+    let answered = app.stop.or(agent.answer(&mut conversation, &prompt, &mut observe)).await;
+    host.shutdown().await;
+    let answer = answered?.map_err(|AgentError::Model(error)| model_report(&error))?;
+    finish(&answer, &conversation, schema.as_ref(), output)
+}
+
+/// Waits until every server is listed or has failed.
+async fn connect_all(host: &Host, output: &mut Output) {
+    let servers = host.servers();
+    let listed = join_all(servers.iter().map(|status| host.list(&status.server))).await;
+    for status in listed.into_iter().flatten().filter(|status| !matches!(status.phase, Phase::Ready { .. })) {
+        let why = status.last_error.as_ref().map(|error| format!(": {}", error.message.as_str())).unwrap_or_default();
+        output.notice(&format!("toolway: server `{}` is not available{why}", status.server));
+    }
+}
+
+async fn prompt(args: &RunArgs, app: &App) -> Result<String, Report> {
+    let text = match (&args.prompt, &args.file) {
+        (Some(prompt), _) if prompt == "-" => String::from_utf8_lossy(&app.stdin(true).await?).into_owned(),
+        (Some(prompt), _) => prompt.clone(),
+        (None, Some(file)) => std::fs::read_to_string(file)
+            .map_err(|error| Report::usage("arguments", format!("cannot read {}: {error}", file.display())))?,
+        (None, None) => String::new(),
+    };
+    if text.trim().is_empty() {
+        return Err(Report::usage("arguments", "the prompt is empty"));
+    }
+    Ok(text)
+}
+
+fn servers(args: &RunArgs, config: &toolway_config::Config) -> Result<Option<BTreeSet<ServerName>>, Report> {
+    if args.servers.is_empty() {
+        return Ok(None);
+    }
+    let named = args.servers.iter().map(|name| {
+        let server = config.find(name).map(|server| server.name.clone());
+        server.ok_or_else(|| Report::usage("unknown_server", format!("unknown server `{name}`")))
+    });
+    named.collect::<Result<_, _>>().map(Some)
+}
+
+/// Not every wire can be told the schema, so the model is told in words too.
+fn with_schema(system: String, schema: Option<&Value>) -> String {
+    match schema {
+        Some(schema) => format!("{system}\n\nAnswer with one JSON value that matches this JSON Schema and with nothing else:\n{schema}"),
+        None => system,
+    }
+}
+
+fn dry_run(
+    host: &Host,
+    model: &str,
+    servers: Option<&BTreeSet<ServerName>>,
+    output: &mut Output,
+) -> ExitCode {
+    let catalog = host.catalog();
+    let seen = |server: &ServerName| servers.is_none_or(|servers| servers.contains(server));
+    let tools = catalog.tools().iter().filter(|tool| seen(&tool.origin.server));
+    let tools: Vec<String> = tools.map(|tool| tool.public.to_string()).collect();
+    if output.format == Format::Human {
+        output.line(&format!("model: {model}"));
+        output.line(&format!("tools: {}", tools.join(", ")));
+    } else {
+        output.json(&Raw::of(&json!({ "model": model, "tools": tools })));
+    }
+    ExitCode::Ok
+}
+
+/// Shows what happens: text on standard output at the end, calls on standard error.
+fn show(event: &AgentEvent<'_>, output: &mut Output) {
+    if output.format == Format::Ndjson {
+        if let Some(event) = event_view(event) {
+            output.json(&Raw::of(&event));
+        }
+        return;
+    }
+    match event {
+        AgentEvent::LeftOut(reason) => output.notice(&format!("toolway: {reason}")),
+        AgentEvent::CallEnded(made, _) => output.notice(&format!("toolway: {} {}", made.name, made.state.as_str())),
+        AgentEvent::Model(_) | AgentEvent::CallStarted(_) => {}
+    }
+}
+
+fn event_view(event: &AgentEvent<'_>) -> Option<Value> {
+    match event {
+        AgentEvent::Model(ModelEvent::Text(text)) => Some(json!({ "type": "text", "text": text })),
+        AgentEvent::Model(ModelEvent::Reasoning(text)) => Some(json!({ "type": "reasoning", "text": text })),
+        AgentEvent::Model(_) => None,
+        AgentEvent::LeftOut(reason) => Some(json!({ "type": "leftOut", "reason": reason })),
+        AgentEvent::CallStarted(call) => {
+            Some(json!({ "type": "toolCall", "id": call.id, "name": call.name, "arguments": call.arguments }))
+        }
+        AgentEvent::CallEnded(made, result) => {
+            let (name, state, call_id) = (&made.name, made.state.as_str(), &made.call_id);
+            Some(json!({ "type": "toolResult", "id": result.call_id, "name": name, "state": state, "callId": call_id }))
+        }
+    }
+}
+
+fn finish(
+    answer: &Answer,
+    conversation: &Conversation,
+    schema: Option<&Value>,
+    output: &mut Output,
+) -> Result<ExitCode, Report> {
+    let structured = schema.map(|schema| structured(&answer.text, schema));
+    let valid = structured.as_ref().and_then(|structured| structured.as_ref().ok());
+    match output.format {
+        Format::Human | Format::Raw => output.line(&answer.text),
+        Format::Json | Format::Ndjson => {
+            let calls: Vec<Value> = answer
+                .calls
+                .iter()
+                .map(|call| json!({ "name": call.name, "state": call.state.as_str(), "callId": call.call_id }))
+                .collect();
+            let mut view = json!({
+                "result": answer.text,
+                "structured": valid,
+                "stopReason": answer.stop.as_str(),
+                "turns": answer.turns,
+                "toolCalls": calls,
+                "usage": answer.usage,
+                "conversationId": &**conversation.id(),
+            });
+            if output.format == Format::Ndjson {
+                view["type"] = json!("result");
+            }
+            output.json(&Raw::of(&view));
+        }
+    }
+    if answer.calls.iter().any(|call| call.state == CallState::ApproverUnavailable) {
+        let message = "a call was refused because no user can approve it in `run`";
+        let hint = "allow it with a rule in `policy.rules` (`toolway calls list --state refused` names it), or use --mode";
+        return Err(Report::new(ExitCode::Denied, "no_approver", message).hint(hint));
+    }
+    if answer.stop.is_out_of_budget() {
+        let message = format!("stopped before the model was done: {}", answer.stop.as_str());
+        return Err(Report::new(ExitCode::ToolError, "budget", message));
+    }
+    if answer.stop == Stop::Refused {
+        return Err(Report::new(ExitCode::ToolError, "refused", "the model refused to answer"));
+    }
+    if let Some(Err(problem)) = structured {
+        let message = format!("the answer does not match the schema: {problem}");
+        return Err(Report::new(ExitCode::Protocol, "schema", message));
+    }
+    Ok(ExitCode::Ok)
+}
+
+/// The answer as JSON, if it matches. Models like to put it into a code block.
+fn structured(text: &str, schema: &Value) -> Result<Value, String> {
+    let inner = text.trim();
+    let inner = inner.strip_prefix("```json").or_else(|| inner.strip_prefix("```")).unwrap_or(inner);
+    let inner = inner.strip_suffix("```").unwrap_or(inner);
+    let value: Value = serde_json::from_str(inner).map_err(|error| format!("it is not JSON: {error}"))?;
+    let validator = jsonschema::validator_for(schema).map_err(|error| format!("the schema is invalid: {error}"))?;
+    let problem = validator.iter_errors(&value).next().map(|error| error.to_string());
+    problem.map_or(Ok(value), Err)
+}
+
+/// The report of a model that failed.
+pub(crate) fn model_report(error: &toolway_model::ModelError) -> Report {
+    let exit = match error.kind {
+        ModelErrorKind::Unauthorized { .. } => ExitCode::Authorization,
+        ModelErrorKind::Unreachable { .. }
+        | ModelErrorKind::RateLimited
+        | ModelErrorKind::Unavailable { .. }
+        | ModelErrorKind::Cut => ExitCode::Unreachable,
+        ModelErrorKind::ContextExceeded => ExitCode::ToolError,
+        ModelErrorKind::InvalidRequest { .. } | ModelErrorKind::InvalidAnswer(_) | ModelErrorKind::Script(_) => {
+            ExitCode::Protocol
+        }
+    };
+    Report::new(exit, "model", error.to_string())
+}
+
+fn parse_mode(text: &str) -> Result<PolicyMode, String> {
+    PolicyMode::parse(text).ok_or_else(|| "must be `interactive`, `restricted` or `full`".to_owned())
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| "must be a duration such as `10m`".to_owned())
+}

@@ -1,0 +1,146 @@
+//! Models of the configuration and of the environment, by name.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use toolway_config::{interpolate::Lookup, Environment, ModelConfig, Secret, Settings, Vendor};
+use toolway_model::{HttpModel, HttpModelOptions, Model, ScriptedModel, Wire};
+use toolway_wire::{
+    limit::Limits,
+    up::{client::HttpClient, connector::HttpOptions},
+};
+
+use crate::{app::App, exit_code::ExitCode, report::Report};
+
+/// First pause before a request is repeated.
+const PAUSE: Duration = Duration::from_secs(1);
+/// `--model scripted:FILE` needs no configuration.
+const SCRIPT_PREFIX: &str = "scripted:";
+/// The vendors' models that are used without configuration, where their key is in the environment.
+const DEFAULTS: &[(Vendor, &str)] =
+    &[(Vendor::Anthropic, "claude-sonnet-4-5"), (Vendor::Openai, "gpt-5"), (Vendor::Gemini, "gemini-2.5-pro")];
+
+/// A model that can be used.
+pub(crate) struct ListedModel {
+    /// Name for `--model`.
+    pub(crate) name: String,
+    pub(crate) config: ModelConfig,
+    /// Where it comes from: a file and line, or a variable.
+    pub(crate) origin: String,
+}
+
+impl App {
+    /// Configured models, then those of keys in the environment.
+    pub(crate) fn listed_models(&self, settings: &Settings) -> Vec<ListedModel> {
+        let origin = settings.models.origin.to_string();
+        let configured = settings.models.value.iter().map(|(name, config)| ListedModel {
+            name: name.clone(),
+            config: config.clone(),
+            origin: origin.clone(),
+        });
+        let of_environment = DEFAULTS.iter().filter_map(|(vendor, model)| {
+            let variable = vendor.key_variable()?;
+            variable_of(&self.environment, variable)?;
+            let config = ModelConfig {
+                vendor: *vendor,
+                model: (*model).to_owned(),
+                base_url: None,
+                api_key: None,
+                headers: Vec::new(),
+                max_tokens: None,
+                context_window: None,
+            };
+            Some(ListedModel { name: vendor.as_str().to_owned(), config, origin: variable.to_owned() })
+        });
+        configured.chain(of_environment).collect()
+    }
+
+    /// The model of `--model`, else `defaultModel`, else the first one.
+    pub(crate) fn model(&self, wanted: Option<&str>, settings: &Settings) -> Result<Arc<dyn Model>, Report> {
+        let wanted = wanted.or(settings.default_model.value.as_deref());
+        if let Some(file) = wanted.and_then(|wanted| wanted.strip_prefix(SCRIPT_PREFIX)) {
+            return scripted(file, Path::new(file));
+        }
+        let models = self.listed_models(settings);
+        let found = match wanted {
+            Some(wanted) => models.iter().find(|model| model.name == wanted),
+            None => models.first(),
+        };
+        let Some(found) = found else {
+            let message = match wanted {
+                Some(wanted) => format!("unknown model `{wanted}`"),
+                None => "no model is configured".to_owned(),
+            };
+            let hint = "add one to `models` in toolway.json, set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or use \
+                        --model scripted:FILE";
+            return Err(Report::usage("model", message).hint(hint));
+        };
+        self.build(&found.name, &found.config)
+    }
+
+    fn build(&self, name: &str, config: &ModelConfig) -> Result<Arc<dyn Model>, Report> {
+        let wire = match config.vendor {
+            Vendor::Scripted => return scripted(name, Path::new(&config.model)),
+            Vendor::Anthropic => Wire::Anthropic,
+            Vendor::Openai => Wire::Openai,
+            Vendor::OpenaiChat => Wire::OpenaiChat,
+            Vendor::Gemini => Wire::Gemini,
+        };
+        let invalid = |what: String| Report::usage("model", format!("model `{name}`: {what}"));
+        let resolve = |template: &toolway_config::interpolate::Template| {
+            let keychain = self.keychain();
+            let home = self.paths.home.clone().unwrap_or_default();
+            let lookup = Lookup {
+                environment: &self.environment,
+                keychain: &*keychain,
+                folder: self.paths.home.as_deref(),
+                base: &home,
+                server: name,
+                file: &home,
+            };
+            template.expand(&lookup).map_err(|problem| invalid(format!("its entry {problem}")))
+        };
+        let base_url = match &config.base_url {
+            Some(template) => resolve(template)?.expose().to_owned(),
+            None => config.vendor.default_base_url().unwrap_or_default().to_owned(),
+        };
+        let base_url = base_url.parse().map_err(|_| invalid(format!("`{base_url}` is not a URL")))?;
+        let key = match &config.api_key {
+            Some(template) => Some(resolve(template)?),
+            None => config.vendor.key_variable().and_then(|name| variable_of(&self.environment, name)),
+        };
+        let mut headers = HeaderMap::new();
+        for (header, template) in &config.headers {
+            let value = HeaderValue::from_str(resolve(template)?.expose());
+            let header_name = HeaderName::from_bytes(header.as_bytes());
+            let (Ok(header_name), Ok(value)) = (header_name, value) else {
+                return Err(invalid(format!("header `{header}` is not valid in HTTP")));
+            };
+            headers.insert(header_name, value);
+        }
+        let options = HttpModelOptions {
+            name: name.to_owned(),
+            wire,
+            model: config.model.clone(),
+            base_url,
+            key,
+            headers,
+            max_tokens: config.max_tokens.map(u64::from),
+            context_window: config.context_window.map(u64::from),
+            pause: PAUSE,
+        };
+        let client = HttpClient::new(HttpOptions { guard: None, ..self.http_options() }, &Limits::default());
+        Ok(Arc::new(HttpModel::new(options, client)))
+    }
+}
+
+fn scripted(name: &str, path: &Path) -> Result<Arc<dyn Model>, Report> {
+    let model = ScriptedModel::read(name, path);
+    let model = model.map_err(|error| Report::new(ExitCode::Usage, "model", error.to_string()))?;
+    Ok(Arc::new(model))
+}
+
+fn variable_of(environment: &Environment, name: &str) -> Option<Secret> {
+    let value = environment.get(std::ffi::OsStr::new(name))?.to_str()?;
+    (!value.is_empty()).then(|| Secret::new(value))
+}
