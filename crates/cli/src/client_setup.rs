@@ -25,14 +25,20 @@ pub(crate) fn setups(url: &str, key: Option<&str>) -> Vec<ClientSetup> {
         entry
     };
     let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
-    let codex_header =
-        bearer.as_ref().map(|bearer| format!("\nhttp_headers = {{ \"Authorization\" = \"{bearer}\" }}")).unwrap_or_default();
+    let codex_header = bearer
+        .as_ref()
+        .map(|bearer| format!("\nhttp_headers = {{ \"Authorization\" = \"{bearer}\" }}"))
+        .unwrap_or_default();
     let command = |client, text| ClientSetup { client, file: None, text };
     let file = |client, file, text| ClientSetup { client, file: Some(file), text };
     vec![
         command("Claude Code", format!("claude mcp add --transport http {NAME} {url}{header}")),
         file("Codex", "~/.codex/config.toml", format!("[mcp_servers.{NAME}]\nurl = \"{url}\"{codex_header}")),
-        file("Cursor", "~/.cursor/mcp.json", pretty(&json!({ "mcpServers": { NAME: with_headers(json!({ "url": url })) } }))),
+        file(
+            "Cursor",
+            "~/.cursor/mcp.json",
+            pretty(&json!({ "mcpServers": { NAME: with_headers(json!({ "url": url })) } })),
+        ),
         command(
             "VS Code",
             format!("code --add-mcp '{}'", with_headers(json!({ "name": NAME, "type": "http", "url": url }))),

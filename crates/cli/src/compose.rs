@@ -3,7 +3,12 @@
 //! Every [`Host`] of the binary is built here, for commands, `serve` and `demo`, and so are the surfaces of `serve`.
 //! `lifecycle` connects and disconnects the host of a command.
 
-use std::{collections::{BTreeMap, BTreeSet}, ffi::OsStr, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
+    sync::Arc,
+    time::Duration,
+};
 
 use toolway_config::{
     Config, Environment, GatewayAccess, Secret, ServerName, Settings,
@@ -38,8 +43,8 @@ use toolway_wire::{
 };
 
 use crate::{
-    app::App, args::EraArg, commands::clients, exit_code::ExitCode, listing_cache, report::Report, storage::with_recorder, target::Target,
-    verbose_call_log::VerboseCallLog, wire_tap::WireTap,
+    app::App, args::EraArg, commands::clients, exit_code::ExitCode, listing_cache, report::Report,
+    storage::with_recorder, target::Target, verbose_call_log::VerboseCallLog, wire_tap::WireTap,
 };
 
 /// Upper bound of the TCP and TLS connection setup.
@@ -106,7 +111,8 @@ impl App {
             ..self.host_options(&config.settings, clients)
         };
         let ports = HostPorts { calls: records, vault: self.vault(&config.settings), ..HostPorts::default() };
-        let ports = with_recorder(ports, self.recorder(&config.settings, Requirement::Required, "gateway")?, &config.settings);
+        let ports =
+            with_recorder(ports, self.recorder(&config.settings, Requirement::Required, "gateway")?, &config.settings);
         start(config, ports, options).await
     }
 

@@ -14,7 +14,8 @@ pub(crate) fn command(target: &Target, tool: &Tool) -> String {
     };
     let schema = Schema::new(tool.input_schema.clone());
     let required = schema.properties().into_iter().filter(|property| property.required);
-    let arguments = required.map(|property| format!(" {}", quoted(&argument(&schema, &property.name, &property.schema))));
+    let arguments =
+        required.map(|property| format!(" {}", quoted(&argument(&schema, &property.name, &property.schema))));
     format!("toolway call {address}{}", arguments.collect::<String>())
 }
 

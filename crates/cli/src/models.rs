@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use toolway_config::{interpolate::Lookup, Environment, ModelConfig, Secret, Settings, Vendor};
+use toolway_config::{Environment, ModelConfig, Secret, Settings, Vendor, interpolate::Lookup};
 use toolway_model::{HttpModel, HttpModelOptions, Model, ScriptedModel, Wire};
 use toolway_wire::{
     limit::Limits,

@@ -189,7 +189,8 @@ impl<'a> ServerWait<'a> {
 
     /// When the user is told about installations; in a year if that is done.
     fn next_note(&self) -> Instant {
-        let delay = if self.installing_said { Duration::from_secs(365 * 24 * 60 * 60) } else { lifecycle::INSTALL_DELAY };
+        let delay =
+            if self.installing_said { Duration::from_secs(365 * 24 * 60 * 60) } else { lifecycle::INSTALL_DELAY };
         self.began + delay
     }
 

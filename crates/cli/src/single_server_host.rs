@@ -169,7 +169,8 @@ impl SingleServerHost {
     /// Adds what the server printed to standard output instead of protocol messages, if it did.
     pub(crate) fn with_stray_output(&self, report: Report) -> Report {
         let error = self.host.status(self.name()).ok().and_then(|status| status.last_error);
-        let stray = error.map(|error| error.message.into_string()).filter(|message| message.contains("non-MCP text on stdout"));
+        let stray =
+            error.map(|error| error.message.into_string()).filter(|message| message.contains("non-MCP text on stdout"));
         match stray {
             Some(message) => report.detail(message),
             None => report,

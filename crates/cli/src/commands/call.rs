@@ -53,7 +53,7 @@ pub(crate) struct CallArgs {
     arguments: Vec<String>,
 
     /// All arguments as one JSON object, like `{…}` after the tool
-    #[arg(long, value_name = "JSON", conflicts_with = "arguments")]
+    #[arg(long, value_name = "JSON")]
     args: Option<String>,
 
     /// Print the exact request instead of sending it
@@ -84,6 +84,9 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
     let mut words: Vec<String> = std::iter::once(&args.tool).chain(&args.arguments).cloned().collect();
     app.join_address(&mut words);
     let tool = words.remove(0);
+    if args.args.is_some() && !words.is_empty() {
+        return Err(Report::usage("arguments", "give arguments with --args or after the tool, not both"));
+    }
     words.extend(args.args.clone());
     let form = CallForm::of(&tool);
     if form.is_some() && !words.is_empty() {

@@ -94,10 +94,8 @@ fn list(reader: Option<&Reader>, filter: &CallFilter, output: &mut Output) -> Re
     let calls = calls.map_err(|error| storage::failed(&error))?;
     match output.format {
         Format::Human if calls.is_empty() => output.notice("toolway: no calls recorded"),
-        Format::Human => output.table(
-            ["STARTED", "STATE", "TIME", "CALLER", "CALL", "ID"],
-            &calls.iter().map(line).collect::<Vec<_>>(),
-        ),
+        Format::Human => output
+            .table(["STARTED", "STATE", "TIME", "CALLER", "CALL", "ID"], &calls.iter().map(line).collect::<Vec<_>>()),
         Format::Raw => calls.iter().for_each(|call| output.content(format!("{}\n", call.id).as_bytes())),
         Format::Json => output.json(&Raw::of(&calls.iter().map(view).collect::<Vec<_>>())),
         Format::Ndjson => calls.iter().for_each(|call| output.json(&Raw::of(&view(call)))),

@@ -17,7 +17,9 @@ use crate::{
 /// Ask a server to complete an argument of a prompt or a resource template
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-#[command(override_usage = "toolway complete [OPTIONS] [SERVER] --prompt <NAME> <NAME=PREFIX> [NAME=VALUE]...\n       toolway complete [OPTIONS] [SERVER] --template <URI> <NAME=PREFIX> [NAME=VALUE]...")]
+#[command(
+    override_usage = "toolway complete [OPTIONS] [SERVER] --prompt <NAME> <NAME=PREFIX> [NAME=VALUE]...\n       toolway complete [OPTIONS] [SERVER] --template <URI> <NAME=PREFIX> [NAME=VALUE]..."
+)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["prompt", "template"]))]
 pub(crate) struct CompleteArgs {
     /// The prompt whose argument to complete

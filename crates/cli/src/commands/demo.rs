@@ -84,7 +84,9 @@ async fn show(variant: &Variant, output: &mut Output) -> Result<(), String> {
     let demo = DemoHost::start(address).await?;
     let DemoHost { host, server, .. } = &demo;
     let status = host.list(server).await.map_err(|error| error.to_string())?;
-    let (Phase::Ready, Some(profile)) = (&status.phase, &status.profile) else { return Err(status.phase.for_operator().into_string()) };
+    let (Phase::Ready, Some(profile)) = (&status.phase, &status.profile) else {
+        return Err(status.phase.for_operator().into_string());
+    };
     let said = profile.info.get("name").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned();
     output.line(&format!("   protocol {}, server {said}", profile.revision));
     if let Some(custody) = &status.cleanup {

@@ -111,8 +111,7 @@ async fn explain(
         let arguments = arguments::read(words, &schema, &[]);
         let arguments = arguments.map_err(|problem| Report::usage("arguments", problem.message))?;
         let subject = Subject { server: single.name().clone(), kind: CallKind::Tool, raw_name: raw_name.clone() };
-        let input =
-            PolicyInput { caller, surface, subject: &subject, trust, annotations, arguments: Some(&arguments) };
+        let input = PolicyInput { caller, surface, subject: &subject, trust, annotations, arguments: Some(&arguments) };
         let verdict = policy.evaluate(&input);
         let place = verdict.rule.place();
         if output.format == Format::Human {

@@ -164,17 +164,14 @@ fn servers(args: &RunArgs, config: &toolway_config::Config) -> Result<Option<BTr
 /// Not every wire can be told the schema, so the model is told in words too.
 fn with_schema(system: String, schema: Option<&Value>) -> String {
     match schema {
-        Some(schema) => format!("{system}\n\nAnswer with one JSON value that matches this JSON Schema and with nothing else:\n{schema}"),
+        Some(schema) => format!(
+            "{system}\n\nAnswer with one JSON value that matches this JSON Schema and with nothing else:\n{schema}"
+        ),
         None => system,
     }
 }
 
-fn dry_run(
-    host: &Host,
-    model: &str,
-    servers: Option<&BTreeSet<ServerName>>,
-    output: &mut Output,
-) -> ExitCode {
+fn dry_run(host: &Host, model: &str, servers: Option<&BTreeSet<ServerName>>, output: &mut Output) -> ExitCode {
     let catalog = host.catalog();
     let seen = |server: &ServerName| servers.is_none_or(|servers| servers.contains(server));
     let tools = catalog.tools().iter().filter(|tool| seen(&tool.origin.server));
@@ -252,7 +249,8 @@ fn finish(
     }
     if answer.calls.iter().any(|call| call.state == CallState::ApproverUnavailable) {
         let message = "a call was refused because no user can approve it in `run`";
-        let hint = "allow it with a rule in `policy.rules` (`toolway calls list --state refused` names it), or use --mode";
+        let hint =
+            "allow it with a rule in `policy.rules` (`toolway calls list --state refused` names it), or use --mode";
         return Err(Report::new(ExitCode::Denied, "no_approver", message).hint(hint));
     }
     if answer.stop.is_out_of_budget() {

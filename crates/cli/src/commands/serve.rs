@@ -74,7 +74,8 @@ const OPEN_FILES: u64 = 65_536;
 /// Time after the start at which unavailable servers are reported.
 const STARTUP_GRACE: Duration = Duration::from_secs(1);
 /// Default listen address.
-pub(crate) const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7717);
+pub(crate) const DEFAULT_LISTEN: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7717);
 
 pub(crate) async fn run(args: &ServeArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     refuse_other_servers(app)?;
@@ -167,7 +168,11 @@ fn raise_open_files() {}
 async fn report_unavailable(host: &Host, output: &mut Output) -> std::convert::Infallible {
     let missing = host.wait_until_listed(STARTUP_GRACE).await;
     for status in missing.iter().filter(|status| matches!(status.phase, Phase::Connecting { .. } | Phase::Ready)) {
-        output.notice(&format!("toolway: server `{}` is not connected yet: {}", status.server, status.phase.for_operator().as_str()));
+        output.notice(&format!(
+            "toolway: server `{}` is not connected yet: {}",
+            status.server,
+            status.phase.for_operator().as_str()
+        ));
     }
     std::future::pending().await
 }

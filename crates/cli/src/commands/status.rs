@@ -128,7 +128,11 @@ impl Row {
             None => {
                 let tools = view["tools"].as_u64().map(|tools| format!("{tools} tools"));
                 let revision = view["protocolVersion"].as_str().map(str::to_owned);
-                [tools, view["transport"].as_str().map(str::to_owned), revision, kept].into_iter().flatten().collect::<Vec<_>>().join("; ")
+                [tools, view["transport"].as_str().map(str::to_owned), revision, kept]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join("; ")
             }
         };
         Self { name: text("name"), state: text("state"), remark, tail }
@@ -170,7 +174,7 @@ fn remark(outcome: &ServerOutcome) -> String {
     }
     let revision = outcome.status.profile.as_ref().map(|profile| profile.revision.to_string());
     let time = outcome.connect_time.map(|time| format!("connected in {:.0} ms", time.as_secs_f64() * 1_000.0));
-    let transport = Some(outcome.status.transport.word().to_owned());
+    let transport = revision.is_some().then(|| outcome.status.transport.word().to_owned());
     let parts = [server_view::counted(outcome), transport, revision, time].into_iter().flatten();
     parts.collect::<Vec<_>>().join("; ")
 }

@@ -116,8 +116,7 @@ async fn all(search: Option<&str>, app: &App, output: &mut Output) -> Result<Exi
             Some(search) => found(&catalog, search),
             None => catalog.tools().iter().collect(),
         };
-        let listed: Vec<ListedTool<'_>> =
-            entries.into_iter().map(|entry| ListedTool::public(entry, hosts)).collect();
+        let listed: Vec<ListedTool<'_>> = entries.into_iter().map(|entry| ListedTool::public(entry, hosts)).collect();
         match (output.format, search) {
             (Format::Human, None) => by_server(&listed, hosts, output),
             _ => list(&listed, output),

@@ -83,7 +83,13 @@ impl Piece {
 /// wrapped in `{"result": …}`, or its elements one by one.
 pub(crate) fn repeats(structured: &Raw, pieces: &[Piece]) -> bool {
     let Ok(value) = serde_json::from_str::<Value>(&structured.text()) else { return false };
-    let texts: Vec<&str> = pieces.iter().filter_map(|piece| match piece { Piece::Text(text) => Some(text.as_str()), _ => None }).collect();
+    let texts: Vec<&str> = pieces
+        .iter()
+        .filter_map(|piece| match piece {
+            Piece::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
     let inner = value.as_object().filter(|object| object.len() == 1).and_then(|object| object.get("result"));
     let elements = |list: &Value| {
         let list = list.as_array().filter(|list| !list.is_empty() && list.len() == texts.len());

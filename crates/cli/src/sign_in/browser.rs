@@ -139,7 +139,9 @@ fn notices(invitation: &SignInPrompt) -> Vec<String> {
     let mut said = vec![format!("Sign in to `{server}` at {issuer}.")];
     let is_own = matches!(found_by, FoundBy::OwnMetadata | FoundBy::DefaultEndpoints);
     let own = || {
-        format!("Note: `{server}` names no authorization server; it is its own, as in revision 2025-03-26 of the protocol.")
+        format!(
+            "Note: `{server}` names no authorization server; it is its own, as in revision 2025-03-26 of the protocol."
+        )
     };
     said.extend(is_own.then(own));
     let changed = |before| {

@@ -333,7 +333,8 @@ fn item_is_addressed_in_one_word_or_two_by_every_command() {
     for words in [&["prompts", "sample", "introduce"][..], &["prompts", "sample.introduce"]] {
         says(words, "introduce(name)");
     }
-    for words in [&["prompts", "get", "sample", "introduce", "name=Ada"][..], &["prompts", "get", "sample.introduce", "Ada"]]
+    for words in
+        [&["prompts", "get", "sample", "introduce", "name=Ada"][..], &["prompts", "get", "sample.introduce", "Ada"]]
     {
         says(words, "Introduce Ada");
     }
@@ -344,6 +345,7 @@ fn item_is_addressed_in_one_word_or_two_by_every_command() {
     assert_eq!(error["message"], "`sample` is a server, not a prompt; use `sample.<prompt>` or `sample <prompt>`");
     assert_eq!(error["hint"], "list its prompts with `toolway prompts sample`");
     home.run(&["call", "sample", "text=hello"]).failed(2, "unknown_tool");
+    home.run(&["call", "sample", "echo", "hello", "--args", "{}"]).failed(2, "arguments");
 }
 
 #[test]

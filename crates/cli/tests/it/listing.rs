@@ -121,7 +121,10 @@ fn tools_of_all_servers_are_grouped_by_server() {
     let home = Home::with_sample();
     let ran = home.run(&["tools", "-o", "human"]);
     let groups: Vec<&str> = ran.ok().split("\n\n").collect();
-    assert!(groups[0].starts_with("old-sample  7 tools, stdio\nold-sample__echo(text: string)  [read-only]\n"), "{ran:?}");
+    assert!(
+        groups[0].starts_with("old-sample  7 tools, stdio\nold-sample__echo(text: string)  [read-only]\n"),
+        "{ran:?}"
+    );
     assert!(groups[1].starts_with("sample  7 tools, stdio\nsample__echo("), "{ran:?}");
     assert_eq!(ran.talk, "toolway: 14 tools of 2 servers\n");
 }

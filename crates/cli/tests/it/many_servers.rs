@@ -208,7 +208,13 @@ fn listing_fails_if_no_server_is_available() {
 #[test]
 fn first_time_installation_is_waited_for_and_not_ended() {
     let home = Home::new();
-    let npx = home.write("bin/npx", &format!("#!/bin/sh\ntrap 'echo ended > {0}; exit 1' TERM INT HUP\nsleep 7 & wait $!\nexec {TOOLWAY} sample\n", home.path("ended").display()));
+    let npx = home.write(
+        "bin/npx",
+        &format!(
+            "#!/bin/sh\ntrap 'echo ended > {0}; exit 1' TERM INT HUP\nsleep 7 & wait $!\nexec {TOOLWAY} sample\n",
+            home.path("ended").display()
+        ),
+    );
     std::fs::set_permissions(&npx, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     home.configure(&format!(
         r#"{{"mcpServers":{{"memory":{{"command":"{}","args":["-y","server-memory"]}},

@@ -258,7 +258,10 @@ fn current_folder_is_stored_for_a_relative_path() {
     };
     let ran = add("here", &["sh", "-c", "echo \"runs in $(pwd)\" >&2; exit 3", "."]);
     assert!(ran.out.contains(&format!("  cwd = {:?}\n", folder.display().to_string())), "{ran:?}");
-    assert!(ran.talk.starts_with("toolway: `.` is relative to the current folder, so the server will run in "), "{ran:?}");
+    assert!(
+        ran.talk.starts_with("toolway: `.` is relative to the current folder, so the server will run in "),
+        "{ran:?}"
+    );
     let error = home.run(&["ping", "here"]).failed(4, "ended")["message"].to_string();
     assert!(error.contains(&format!("runs in {}", folder.display())), "{error}");
     let ran = add("memory", &["npx", "-y", "server-memory"]);

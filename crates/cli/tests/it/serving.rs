@@ -246,7 +246,9 @@ fn client_configuration_is_printed_with_a_key() {
     let snippet = &snippet[..snippet.find("\n}\n").unwrap() + 2];
     let snippet: Value = serde_json::from_str(snippet).unwrap();
     let entry = &snippet["mcpServers"]["toolway"];
-    for client in ["claude mcp add ", "[mcp_servers.toolway]", "~/.cursor/mcp.json", "code --add-mcp ", "gemini mcp add "] {
+    for client in
+        ["claude mcp add ", "[mcp_servers.toolway]", "~/.cursor/mcp.json", "code --add-mcp ", "gemini mcp add "]
+    {
         assert!(said.contains(client), "{client}: {said}");
     }
     // The printed configuration works in a client.

@@ -36,7 +36,10 @@ fn piped_output_is_text_unless_json_is_asked_for() {
     assert_eq!(ran(&words, Some("text")).ok(), "hi\n");
     assert_eq!(ran(&words, Some("json")).json()["content"][0]["text"], "hi");
     let failed = ran(&["call", "sample.echo", "txt=hi"], None);
-    assert_eq!((failed.code, failed.talk.lines().next()), (2, Some("toolway: tool `echo`: unknown argument `txt`; did you mean `text`?")));
+    assert_eq!(
+        (failed.code, failed.talk.lines().next()),
+        (2, Some("toolway: tool `echo`: unknown argument `txt`; did you mean `text`?"))
+    );
     ran(&["call", "sample.echo", "txt=hi"], Some("json")).failed(2, "arguments");
 }
 

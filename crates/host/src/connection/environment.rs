@@ -69,9 +69,9 @@ fn merged(ours: &Environment, named: &Environment, list: &[&str], case: CaseRule
     let is_named = |name: &OsStr| named.keys().any(|other| case.are_same(name, other));
     let is_listed = |name: &OsStr| list.iter().any(|listed| case.are_same(name, OsStr::new(listed)));
     let is_locale = |name: &OsStr| name.as_encoded_bytes().starts_with(LOCALE.as_bytes());
-    let passed_on = ours.iter().filter(|(name, value)| {
-        (is_listed(name) || is_locale(name) || is_for_network(name, value)) && !is_named(name)
-    });
+    let passed_on = ours
+        .iter()
+        .filter(|(name, value)| (is_listed(name) || is_locale(name) || is_for_network(name, value)) && !is_named(name));
     passed_on.chain(named).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 

@@ -12,7 +12,8 @@ pub const INSTALL: Duration = Duration::from_secs(5 * 60);
 pub fn installer_of<'a>(command: &str, mut arguments: impl Iterator<Item = &'a str>) -> Option<&'static str> {
     let name = Path::new(command).file_name()?.to_str()?;
     let name = [".exe", ".cmd", ".bat"].into_iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
-    let mut runs = |words: &[&str]| arguments.find(|word| !word.starts_with('-')).is_some_and(|word| words.contains(&word));
+    let mut runs =
+        |words: &[&str]| arguments.find(|word| !word.starts_with('-')).is_some_and(|word| words.contains(&word));
     match name {
         "npx" => Some("npx"),
         "uvx" => Some("uvx"),

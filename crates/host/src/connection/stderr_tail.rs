@@ -206,7 +206,9 @@ fn names_cause(line: &str) -> bool {
     match words.next() {
         // The word after the name of the program, a date or a time.
         Some(word) if !is_error(word) => {
-            let is_prefix = word.ends_with(':') || matches!(word, "npm" | "uv" | "thread") || word.starts_with(|letter: char| letter.is_ascii_digit());
+            let is_prefix = word.ends_with(':')
+                || matches!(word, "npm" | "uv" | "thread")
+                || word.starts_with(|letter: char| letter.is_ascii_digit());
             is_prefix && words.take(2).any(is_error)
         }
         Some(_) => true,
@@ -267,8 +269,17 @@ mod tests {
     #[test]
     fn error_words_are_recognised_at_the_beginning() {
         for line in [
-            "Error: x", "TypeError: x", "error[E0308]: x", "npm ERR! code E404", "npm error 404", "fatal: x", "[ERROR] x",
-            "java.lang.IllegalStateException: x", "thread 'main' panicked at x", "12:00:01 ERROR x", "server: error: x",
+            "Error: x",
+            "TypeError: x",
+            "error[E0308]: x",
+            "npm ERR! code E404",
+            "npm error 404",
+            "fatal: x",
+            "[ERROR] x",
+            "java.lang.IllegalStateException: x",
+            "thread 'main' panicked at x",
+            "12:00:01 ERROR x",
+            "server: error: x",
             "Uncaught x",
         ] {
             assert!(names_cause(line), "{line}");
