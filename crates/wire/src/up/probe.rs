@@ -210,6 +210,11 @@ impl Probe<'_> {
                 return Err(match (refusal, error) {
                     // A JSON-RPC error is the more precise reason.
                     (refusal @ WireError::Handshake(_), _) => refusal,
+                    // Neither a POST nor a GET: there is no endpoint here.
+                    (
+                        refusal @ WireError::Status { status: http::StatusCode::NOT_FOUND, .. },
+                        WireError::Status { .. },
+                    ) => refusal,
                     (refusal, error) if error_indicates_era(&error) => WireError::protocol(format!(
                         "no MCP transport recognised: `initialize` failed: {refusal}; HTTP+SSE failed: {error}"
                     )),
