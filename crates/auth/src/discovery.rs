@@ -82,13 +82,7 @@ impl Discovery {
             None => None,
         };
         let iss = if issued.sends_iss { IssParameter::Required } else { IssParameter::Optional };
-        Ok(Self {
-            resource,
-            scopes,
-            server: settings.override_endpoints(issued),
-            iss,
-            found_by,
-        })
+        Ok(Self { resource, scopes, server: settings.override_endpoints(issued), iss, found_by })
     }
 
     /// The issuer, as a pending sign-in stores it.

@@ -114,7 +114,9 @@ pub enum SignInError {
         issuer: String,
     },
     /// The token is bound to a DPoP key, but must not be.
-    #[error("{issuer} issued a token that is bound to a DPoP key, although `dpop` is not enabled; set `dpop` in `auth`")]
+    #[error(
+        "{issuer} issued a token that is bound to a DPoP key, although `dpop` is not enabled; set `dpop` in `auth`"
+    )]
     UnexpectedlyBound {
         /// Issuer identifier.
         issuer: String,

@@ -11,6 +11,7 @@ pub mod client_features;
 mod client_sessions;
 mod counters;
 mod dial;
+mod dial_error;
 pub mod environment;
 pub mod era_memory;
 mod handle;

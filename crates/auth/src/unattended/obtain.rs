@@ -67,7 +67,13 @@ impl Unattended {
             let endpoint = Url::parse(google::TOKEN_ENDPOINT).map_err(|error| ObtainError::Other(error.to_string()))?;
             let (resource, issuer) =
                 (address::resource(server), ServerMetadata::bare(google::ISSUER.to_owned(), endpoint));
-            return Ok(Discovery { resource, scopes: None, server: issuer, iss: IssParameter::Unchecked, found_by: FoundBy::Configuration });
+            return Ok(Discovery {
+                resource,
+                scopes: None,
+                server: issuer,
+                iss: IssParameter::Unchecked,
+                found_by: FoundBy::Configuration,
+            });
         }
         let before = self.stored().await?.pop().map(|(key, _)| key.issuer);
         let found = Discovery::find(&**fetch, server, settings, demand, before.as_deref()).await;

@@ -81,10 +81,13 @@ impl PresentedCredentials {
         let DialError::SignInRequired { challenges, said, .. } = &error else { return error };
         let (Some(sign_in), Some(principal)) = (&self.sign_in, &self.principal) else { return error };
         let demand = TokenChallenge::parse(challenges.iter().map(String::as_str));
-        if demand.resource_metadata.is_some() || !matches!(self.waiting_reason(), None | Some(SignInReason::NotSignedIn)) {
+        if demand.resource_metadata.is_some()
+            || !matches!(self.waiting_reason(), None | Some(SignInReason::NotSignedIn))
+        {
             return error;
         }
-        let found = timeout(PROBE_TIMEOUT, Discovery::find(&*sign_in.fetch, &sign_in.server, &sign_in.settings, &demand, None));
+        let found =
+            timeout(PROBE_TIMEOUT, Discovery::find(&*sign_in.fetch, &sign_in.server, &sign_in.settings, &demand, None));
         match found.await {
             Ok(Ok(found)) if found.found_by == FoundBy::DefaultEndpoints => {
                 let (challenges, said, how) = (challenges.clone(), said.clone(), Some(principal.key_hint(server)));
