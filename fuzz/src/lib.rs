@@ -32,11 +32,11 @@ mod wire {
             /// A complete response.
             #[derive(Debug)]
             pub struct Response {
-                /// Status.
+                /// Status code.
                 pub status: StatusCode,
-                /// Headers.
+                /// Header fields.
                 pub headers: HeaderMap,
-                /// Body.
+                /// Whole body.
                 pub body: Vec<u8>,
                 /// Whether the connection can be used for another request.
                 pub reusable: bool,

@@ -37,7 +37,8 @@ fn page(root: &Path) -> io::Result<String> {
         let mut section = String::new();
         for file in rust_files(&source)? {
             let place = file.strip_prefix(&source).map_err(io::Error::other)?.display().to_string();
-            let texts = texts_of(&fs::read_to_string(&file)?).map_err(|error| io::Error::other(format!("{place}: {error}")))?;
+            let texts =
+                texts_of(&fs::read_to_string(&file)?).map_err(|error| io::Error::other(format!("{place}: {error}")))?;
             if !texts.is_empty() {
                 let lines: String = texts.iter().map(|text| format!("{}\n", text.escape_debug())).collect();
                 let lines = lines.replace("\\\"", "\"").replace("\\'", "'");
@@ -158,13 +159,14 @@ fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// Two words of letters with a space between them, and neither JSON nor a header.
+/// Two words of letters with a space between them; no JSON, HTTP head, script, or examples of a command's help.
 fn is_prose(text: &str) -> bool {
     let words = text.split_whitespace().filter(|word| {
         let letters = word.trim_matches(|c: char| !c.is_alphanumeric());
         letters.len() > 1 && letters.chars().all(|c| c.is_alphabetic() || c == '\'' || c == '-')
     });
-    words.count() >= 2 && !text.trim_start().starts_with(['{', '[', '<'])
+    let is_other = text.trim_start().starts_with(['{', '[', '<', '#']) || text.starts_with("Examples:");
+    words.count() >= 2 && !is_other && !text.contains("\r\n") && !text.contains("toolway __complete")
 }
 
 #[cfg(test)]

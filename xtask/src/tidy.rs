@@ -108,7 +108,8 @@ fn read_tree(root: &Path) -> io::Result<Tree> {
             }
             if path.is_dir() {
                 folders.push(path);
-            } else if source::is_one(name) || language::is_page(name) || lock_file::is_one(name) || name == "deny.toml" {
+            } else if source::is_one(name) || language::is_page(name) || lock_file::is_one(name) || name == "deny.toml"
+            {
                 let parts: Vec<_> = path.strip_prefix(root).map_err(io::Error::other)?.iter().collect();
                 let place = parts.join("/".as_ref()).to_string_lossy().into_owned();
                 tree.insert(place, fs::read_to_string(&path)?);

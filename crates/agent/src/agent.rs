@@ -284,7 +284,8 @@ impl Agent {
 
     fn read_result(&self, call: &ToolCall) -> (MadeCall, ToolResult) {
         let id = call.arguments["id"].as_str().unwrap_or_default();
-        let offset = call.arguments["offset"].as_u64().and_then(|offset| usize::try_from(offset).ok()).unwrap_or_default();
+        let offset =
+            call.arguments["offset"].as_u64().and_then(|offset| usize::try_from(offset).ok()).unwrap_or_default();
         let Some(text) = self.kept.lock().get(id).map(|whole| result::page(whole, offset, id)) else {
             return not_made(call, format!("there is no cut result `{id}`"));
         };
@@ -302,7 +303,7 @@ fn target_of(builtin: Builtin, arguments: &Value) -> Result<(Target, Option<Raw>
         Builtin::ReadResource => Ok((Target::ResourceOf(Origin { server, raw_name: text("uri")?.to_owned() }), None)),
         Builtin::GetPrompt | Builtin::ReadResult => {
             let raw_name = text("prompt_name")?.to_owned();
-            let given = arguments.get("arguments").filter(|given| given.is_object()).map(|given| Raw::of(given));
+            let given = arguments.get("arguments").filter(|given| given.is_object()).map(Raw::of);
             Ok((Target::PromptOf(Origin { server, raw_name }), given))
         }
     }

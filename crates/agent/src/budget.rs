@@ -122,7 +122,9 @@ impl Spent {
         *seen += 1;
         if *seen > SAME_CALLS {
             self.repeated += 1;
-            return Err(format!("this call was already made {SAME_CALLS} times with the same arguments; use its result"));
+            return Err(format!(
+                "this call was already made {SAME_CALLS} times with the same arguments; use its result"
+            ));
         }
         Ok(())
     }

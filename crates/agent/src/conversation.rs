@@ -31,7 +31,7 @@ impl Conversation {
         conversation
     }
 
-    /// UUIDv7.
+    /// UUIDv7 of the conversation.
     pub fn id(&self) -> &Arc<str> {
         &self.id
     }

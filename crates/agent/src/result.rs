@@ -65,7 +65,9 @@ fn content(block: &Value) -> ResultPart {
         // Contents of resources have no type.
         _ => match (block["text"].as_str(), block["blob"].as_str()) {
             (Some(plain), _) => text(plain.to_owned()),
-            (None, Some(blob)) => text(format!("[binary content of {} left out: {} bytes of base64]", member("uri"), blob.len())),
+            (None, Some(blob)) => {
+                text(format!("[binary content of {} left out: {} bytes of base64]", member("uri"), blob.len()))
+            }
             (None, None) => text(block.to_string()),
         },
     }

@@ -19,7 +19,10 @@ pub(crate) fn prompt(host: &Host, own: &str, is_visible: impl Fn(&str) -> bool) 
             continue;
         }
         left -= text.chars().count();
-        prompt.push_str(&format!("\n\nInstructions of the tool server `{}` (written by the server):\n{text}", status.server));
+        prompt.push_str(&format!(
+            "\n\nInstructions of the tool server `{}` (written by the server):\n{text}",
+            status.server
+        ));
     }
     prompt.trim().to_owned()
 }

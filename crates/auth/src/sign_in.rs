@@ -90,7 +90,7 @@ pub enum SignInError {
         /// Issuer that the server names.
         now: String,
     },
-    /// The server names no authorization server, and there is none at its own origin.
+    /// The server names no authorization server, and its own origin has no metadata either.
     #[error(
         "{server} requires authentication, but names no authorization server and has none at its own origin; it may \
          take a key or a token"

@@ -54,7 +54,7 @@ pub enum SignInReason {
     /// The vault cannot be read or written.
     #[error("{0}")]
     Vault(String),
-    /// The server names no authorization server, and there is none at its own origin.
+    /// The server names no authorization server, and its own origin has no metadata either.
     #[error("{0}")]
     NoAuthorizationServer(String),
     /// The sign-in failed.

@@ -67,7 +67,7 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
 
 fn size(field: &Field<'_>) -> Result<u64, ConfigError> {
     let text = field.text()?;
-    parse_size(&text).ok_or_else(|| field.expected("a size such as `512MB` or `64KB`, greater than zero"))
+    parse_size(text).ok_or_else(|| field.expected("a size such as `512MB` or `64KB`, greater than zero"))
 }
 
 /// Parses a number of bytes with a unit: `B`, `KB`, `MB` or `GB` (powers of 1024).

@@ -288,9 +288,9 @@ impl Gateway {
         }
     }
 
-    fn downstream(&self, server: ServerName) -> Result<Arc<HttpDownstream>, NoRandomness> {
+    fn downstream(&self, server: &ServerName) -> Result<Arc<HttpDownstream>, NoRandomness> {
         let mut single_servers = self.single_servers.lock();
-        if let Some(downstream) = single_servers.get(&server) {
+        if let Some(downstream) = single_servers.get(server) {
             return Ok(Arc::clone(downstream));
         }
         let service = HostService::with_hosted_tasks(
@@ -308,7 +308,7 @@ impl Gateway {
         single_servers.insert(server.clone(), Arc::clone(&downstream));
         drop(single_servers);
         // It may have been removed before the downstream could be closed with it.
-        if !self.host.has(&server) {
+        if !self.host.has(server) {
             self.close_removed();
         }
         Ok(downstream)

@@ -36,7 +36,7 @@ pub enum StateEvent {
 
 /// The progress of a call.
 #[derive(Clone, Debug)]
-pub enum CallEvent {
+pub enum CallStageEvent {
     /// A call reached its next stage.
     Stage {
         /// Id of the call.
@@ -92,7 +92,7 @@ pub enum CallStage {
 #[derive(Clone, Debug)]
 pub(crate) struct EventSender {
     states: broadcast::Sender<StateEvent>,
-    calls: broadcast::Sender<CallEvent>,
+    calls: broadcast::Sender<CallStageEvent>,
     logs: broadcast::Sender<LogEvent>,
 }
 
@@ -128,7 +128,7 @@ impl EventSender {
     }
 
     /// Sends a call event. Without listeners of calls `event` is not called.
-    pub(crate) fn send_call(&self, event: impl FnOnce() -> CallEvent) {
+    pub(crate) fn send_call(&self, event: impl FnOnce() -> CallStageEvent) {
         send(&self.calls, event);
     }
 
@@ -141,7 +141,7 @@ impl EventSender {
         EventListener { receiver: self.states.subscribe() }
     }
 
-    pub(crate) fn listen_calls(&self) -> EventListener<CallEvent> {
+    pub(crate) fn listen_calls(&self) -> EventListener<CallStageEvent> {
         EventListener { receiver: self.calls.subscribe() }
     }
 
@@ -185,7 +185,7 @@ impl Event for StateEvent {
     }
 }
 
-impl Event for CallEvent {
+impl Event for CallStageEvent {
     fn missed(count: u64) -> Self {
         Self::Missed(count)
     }
@@ -199,7 +199,7 @@ impl Event for LogEvent {
 
 #[cfg(test)]
 mod tests {
-    use super::{CallEvent, EVENT_CAPACITY, EventSender, StateEvent};
+    use super::{CallStageEvent, EVENT_CAPACITY, EventSender, StateEvent};
 
     #[tokio::test]
     async fn slow_listener_receives_the_number_of_missed_events_and_the_rest() {
@@ -230,9 +230,9 @@ mod tests {
         let events = EventSender::new();
         let (mut states, mut calls) = (events.listen_states(), events.listen_calls());
         events.send_state(|| StateEvent::ServerGone("files".parse().unwrap()));
-        (0..=EVENT_CAPACITY).for_each(|_| events.send_call(|| CallEvent::Missed(0)));
+        (0..=EVENT_CAPACITY).for_each(|_| events.send_call(|| CallStageEvent::Missed(0)));
         assert!(matches!(states.try_next(), Some(StateEvent::ServerGone(_))));
         assert!(states.try_next().is_none());
-        assert!(matches!(calls.try_next(), Some(CallEvent::Missed(1))));
+        assert!(matches!(calls.try_next(), Some(CallStageEvent::Missed(1))));
     }
 }

@@ -96,7 +96,8 @@ async fn a_model_that_repeats_itself_is_stopped() {
 #[tokio::test]
 async fn budgets_end_an_answer() {
     let host = files_host(Some(ApprovalAnswer::approved("test"))).await;
-    let turns: Vec<String> = (0..9).map(|n| format!(r#"{{"calls": [{{"tool": "files__read", "arguments": {{"n": {n}}}}}]}}"#)).collect();
+    let turns: Vec<String> =
+        (0..9).map(|n| format!(r#"{{"calls": [{{"tool": "files__read", "arguments": {{"n": {n}}}}}]}}"#)).collect();
     let script = format!(r#"{{"turns": [{}]}}"#, turns.join(","));
     let budget = Budget { turns: 2, ..Budget::default() };
     assert_eq!(ask(&host, &script, AgentOptions { budget, ..options() }).await.0.stop, Stop::MaxTurns);

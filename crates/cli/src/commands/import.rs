@@ -100,7 +100,7 @@ fn read_files(args: &ImportArgs, app: &App) -> Result<Vec<SourceFile>, Report> {
 }
 
 fn unknown_source(source: &str) -> Report {
-    let near = suggestion::did_you_mean(source, hosts().into_iter());
+    let near = suggestion::did_you_mean(source, hosts());
     Report::usage("usage", format!("`{source}` is neither an application nor a file{near}"))
         .hint("list the applications with `toolway import --help`")
 }

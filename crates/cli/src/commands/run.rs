@@ -130,7 +130,7 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
 async fn connect_all(host: &Host, output: &mut Output) {
     let servers = host.servers();
     let listed = join_all(servers.iter().map(|status| host.list(&status.server))).await;
-    for status in listed.into_iter().flatten().filter(|status| !matches!(status.phase, Phase::Ready { .. })) {
+    for status in listed.into_iter().flatten().filter(|status| !matches!(status.phase, Phase::Ready)) {
         let why = status.last_error.as_ref().map(|error| format!(": {}", error.message.as_str())).unwrap_or_default();
         output.notice(&format!("toolway: server `{}` is not available{why}", status.server));
     }

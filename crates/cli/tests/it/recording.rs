@@ -30,8 +30,14 @@ fn a_call_is_in_the_list_with_its_contract() {
     home.run(&["call", "shop.add", "a=2", "b=3"]).ok();
     let calls = home.run(&["calls", "list", "-o", "json"]).json();
     let call = &calls[0];
-    assert_eq!((&call["caller"], &call["surface"], &call["server"]), (&json!("terminal"), &json!("call"), &json!("shop")));
-    assert_eq!((&call["tool"], &call["kind"], &call["state"]), (&json!("shop__add"), &json!("tool"), &json!("succeeded")));
+    assert_eq!(
+        (&call["caller"], &call["surface"], &call["server"]),
+        (&json!("terminal"), &json!("call"), &json!("shop"))
+    );
+    assert_eq!(
+        (&call["tool"], &call["kind"], &call["state"]),
+        (&json!("shop__add"), &json!("tool"), &json!("succeeded"))
+    );
     assert_eq!(call["rule"], json!("default of `call`: allow"));
     assert!(call["durationMs"].is_number() && call["startedAt"].as_str().unwrap().ends_with('Z'));
     let shown = home.run(&["calls", "show", call["id"].as_str().unwrap(), "-o", "json"]).json();

@@ -108,7 +108,11 @@ impl ConsentSummary {
     }
 
     fn process(&mut self, process: &Process, server: &ServerConfig) {
-        self.add("command", &visible(&written(&process.command), Escaped::AllButAscii), process.command.written().expose());
+        self.add(
+            "command",
+            &visible(&written(&process.command), Escaped::AllButAscii),
+            process.command.written().expose(),
+        );
         for (index, argument) in process.arguments.iter().enumerate() {
             self.add(&format!("argument {}", index + 1), &written(argument), argument.written().expose());
         }

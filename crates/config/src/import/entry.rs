@@ -155,7 +155,7 @@ impl<'a> FileReader<'a> {
             }
         }
         let known = rules.iter().copied().flatten().map(|(key, _)| *key);
-        self.warn_about_unknown(entry, known);
+        self.warn_about_unknown(entry, &known);
         Ok(())
     }
 
@@ -163,7 +163,7 @@ impl<'a> FileReader<'a> {
     pub(super) fn warn_about_unknown<'k>(
         &mut self,
         section: &Section<'_>,
-        known: impl Iterator<Item = &'k str> + Clone,
+        known: &(impl Iterator<Item = &'k str> + Clone),
     ) {
         for (key, line) in section.keys() {
             let warning = Warning::unknown(section.place().at(line), &section.name(key), key, known.clone());

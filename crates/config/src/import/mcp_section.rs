@@ -73,7 +73,7 @@ fn read(reader: &mut FileReader<'_>) -> Result<(), ConfigError> {
         reader.entry_with(&id, entry, &ENTRIES, defaults());
         ids.push(id);
     }
-    reader.warn_about_unknown(&mcp, KEYS.into_iter());
+    reader.warn_about_unknown(&mcp, &KEYS.into_iter());
     reader.warn_about_own_settings(&root);
     Ok(())
 }

@@ -64,7 +64,7 @@ pub(super) enum Rule {
     Revision,
     Description,
     /// An object inside the entry, with rules of its own.
-    Inside(&'static [(&'static str, Rule)]),
+    Inside(&'static [(&'static str, Self)]),
     /// The program with its arguments: a command line, or a list.
     CommandLine,
     /// Whether something is offered at all.

@@ -63,6 +63,6 @@ fn read_settings(reader: &mut FileReader<'_>, settings: &mut Section<'_>) -> Res
             reader.warn_ignored(reader.document.place(node.line), &name, why);
         }
     }
-    reader.warn_about_unknown(settings, SETTINGS.into_iter());
+    reader.warn_about_unknown(settings, &SETTINGS.into_iter());
     Ok(())
 }

@@ -5,8 +5,7 @@ use std::path::Path;
 use super::{Dialect, Lookup, Template};
 use crate::{Environment, NoKeychain};
 
-const INPUT: &str =
-    "needs the input `tok`; store its value in the keychain, service `toolway-inputs`, entry `/work/mcp.json#files/tok`";
+const INPUT: &str = "needs the input `tok`; store its value in the keychain, service `toolway-inputs`, entry `/work/mcp.json#files/tok`";
 
 fn environment() -> Environment {
     let set = [("TOKEN", "t0k"), ("EMPTY", ""), ("A", "${TOKEN}"), ("HOME", "/home/ada")];

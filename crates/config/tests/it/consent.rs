@@ -240,8 +240,10 @@ fn user_part_in_the_url_of_a_project_is_refused_and_its_host_is_shown_in_ascii()
     assert!(world.load().unwrap().proposals.is_empty());
     assert_eq!(
         world.excluded(),
-        ["PROJECT/toolway.json:1: `a` is not used: `a.url`: a user name or password is not allowed in the URL of a project's \
-          server; use `headers`"]
+        [
+            "PROJECT/toolway.json:1: `a` is not used: `a.url`: a user name or password is not allowed in the URL of a project's \
+          server; use `headers`"
+        ]
     );
     world.write(PROJECT, "{ \"mcpServers\": { \"a\": { \"url\": \"https://ex\u{430}mple.org/\" } } }");
     let loaded = world.load().unwrap();

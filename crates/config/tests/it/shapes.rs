@@ -1,6 +1,6 @@
 //! Files of three further shapes, given by the user: read directly, and imported.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::Path, time::Duration};
 
 use toolway_config::{
     ConfigError, Loaded, Paths, Sources,
@@ -70,7 +70,7 @@ const SERVER_LIST: &str = r#"[
     "authentication": { "type": "oauth2", "clientId": "me", "clientSecret": "${TOKEN}" } }
 ]"#;
 
-fn load_named(world: &World, file: &PathBuf) -> Result<Loaded, ConfigError> {
+fn load_named(world: &World, file: &Path) -> Result<Loaded, ConfigError> {
     load(&Sources {
         environment: &world.environment,
         paths: &Paths::of(&world.environment),

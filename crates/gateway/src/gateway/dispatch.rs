@@ -122,7 +122,7 @@ impl Gateway {
         if self.host.catalog().freshness_of(&server) != Some(Freshness::Verified) {
             drop(self.host.list(&server).await);
         }
-        match self.downstream(server) {
+        match self.downstream(&server) {
             Ok(downstream) => downstream.respond_to(&client.name, request).await,
             Err(problem) => reply::text(StatusCode::INTERNAL_SERVER_ERROR, problem.to_string()),
         }

@@ -71,8 +71,10 @@ const ROUTES: usize = Route::PATHS.len() + 1;
 const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0, 300.0];
 /// States of a server connection.
 const STATES: [&str; 7] = ["connecting", "ready", "sign-in needed", "waiting", "failed", "disabled", "stopped"];
+/// Name, help and value of a counter.
+type ServerCounter = (&'static str, &'static str, fn(&ServerStatus) -> u64);
 /// Counters of each server's connections.
-const SERVER_COUNTERS: [(&str, &str, fn(&ServerStatus) -> u64); 4] = [
+const SERVER_COUNTERS: [ServerCounter; 4] = [
     ("toolway_server_losses_total", "Established connections to a server that were lost.", |of| of.losses.into()),
     ("toolway_connection_attempts_total", "Connection attempts, those for callers included.", |of| {
         of.connections.attempts

@@ -53,7 +53,7 @@ impl Watched {
     }
 }
 
-fn completion(about: Value) -> Value {
+fn completion(about: &Value) -> Value {
     json!({ "ref": about, "argument": { "name": "who", "value": "" } })
 }
 
@@ -68,14 +68,14 @@ async fn completion_that_names_a_prompt_and_a_resource_is_refused() {
             json!({ "type": "ref/prompt", "name": format!("{prefix}open"), "Name": "secret" }),
             json!({ "type": "ref/prompt", "name": format!("{prefix}secret") }),
         ] {
-            let refused = watched.client(path).ask("completion/complete", completion(about)).await;
+            let refused = watched.client(path).ask("completion/complete", completion(&about)).await;
             assert_eq!(refused["error"]["code"], -32602, "{path}: {refused}");
             assert!(!watched.has_received("completion/complete"), "{path}");
         }
     }
     for (path, prefix) in PATHS.into_iter().zip(["files__", ""]) {
         let about = json!({ "type": "ref/prompt", "name": format!("{prefix}open") });
-        let completed = watched.client(path).ask("completion/complete", completion(about)).await;
+        let completed = watched.client(path).ask("completion/complete", completion(&about)).await;
         assert_eq!(completed["result"]["completion"]["values"], json!(["x"]), "{path}: {completed}");
     }
 }

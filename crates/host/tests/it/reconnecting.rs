@@ -291,7 +291,10 @@ async fn cut_connection_ends_its_calls_and_is_reopened() {
         assert_eq!(outcome.to_string(), "failed: the connection ended: the cable was cut", "{era:?}");
         assert_eq!(host.call("files__read").await.ending(), Ending::Answered, "{era:?}");
         assert!(opened < fragile.opened.load(Ordering::Relaxed));
-        assert_eq!(host.status("files").last_error.unwrap().message.as_str(), "the connection ended: the cable was cut");
+        assert_eq!(
+            host.status("files").last_error.unwrap().message.as_str(),
+            "the connection ended: the cable was cut"
+        );
     }
 }
 

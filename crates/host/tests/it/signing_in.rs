@@ -79,7 +79,10 @@ async fn refused_configured_credential_is_reported_to_the_operator() {
     let said = r#""auth": { "kind": "bearer", "token": "t0ken" }"#;
     let host = TestHost::new().config(config(&server.url(), said)).start().await;
     let status = host.until("api", |phase| matches!(phase, Phase::Failed { .. })).await;
-    assert_eq!(status.phase.for_operator().as_str(), "the server refused the configured `Authorization` header (HTTP 401)");
+    assert_eq!(
+        status.phase.for_operator().as_str(),
+        "the server refused the configured `Authorization` header (HTTP 401)"
+    );
     assert_eq!(status.last_error.unwrap().whose_move, WhoseMove::Operator);
 }
 
@@ -319,7 +322,11 @@ async fn server_recovers_after_its_authorization_server_was_unavailable() {
         let status = host.status(&name("api")).unwrap();
         let error = status.last_error.unwrap();
         assert_eq!((error.code, error.whose_move), ("no_token", WhoseMove::Supervisor), "{ended}");
-        assert!(!matches!(status.phase, Phase::SignInRequired { .. }), "{ended}: {}", status.phase.for_operator().as_str());
+        assert!(
+            !matches!(status.phase, Phase::SignInRequired { .. }),
+            "{ended}: {}",
+            status.phase.for_operator().as_str()
+        );
 
         world.login.set_quirks([]);
         world.server.set_quirks([]);

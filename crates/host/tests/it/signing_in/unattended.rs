@@ -95,7 +95,11 @@ async fn unavailable_authorization_server_is_retried() {
     let host = TestHost::new().config(config(&login, &server, CLIENT)).start().await;
     let status = host.until("api", |phase| matches!(phase, Phase::Waiting { .. })).await;
     assert!(
-        status.phase.for_operator().as_str().contains("no access token available: cannot reach http://127.0.0.1:1/token"),
+        status
+            .phase
+            .for_operator()
+            .as_str()
+            .contains("no access token available: cannot reach http://127.0.0.1:1/token"),
         "{}",
         status.phase.for_operator().as_str()
     );
