@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 use toolway_config::{Config, Environment, Loaded, Paths};
 use toolway_wire::message::item::Tool;
 
-use crate::{args::Args, listing_cache, loading, schema::Schema};
+use crate::{args::Args, commands::import, listing_cache, loading, schema::Schema};
 
 /// The command line before the word being completed.
 #[derive(Debug, Default)]
@@ -152,7 +152,7 @@ fn words_of(command: &Command, current: &str, known: &CompletionData<'_>) -> Vec
             ) => found.extend(known.servers()),
             _ => {}
         },
-        ("import", None) => found.extend(positional_values(command)),
+        ("import", None) => found.extend(import::hosts().into_iter().map(str::to_owned)),
         ("prompts", _) if line.position() == 0 && line.commands.get(1).is_none_or(|inner| inner != "get") => {
             found.extend(known.servers());
         }
@@ -218,12 +218,6 @@ fn values_of(option: &Arg, known: &CompletionData<'_>) -> Vec<String> {
         return known.servers();
     }
     option.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect()
-}
-
-/// Possible values of a command's positional arguments.
-fn positional_values(command: &Command) -> Vec<String> {
-    let values = command.get_positionals().flat_map(Arg::get_possible_values);
-    values.map(|value| value.get_name().to_owned()).collect()
 }
 
 fn option_of<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {

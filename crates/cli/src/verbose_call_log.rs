@@ -29,7 +29,7 @@ impl CallLog for VerboseCallLog {
 fn note(record: &CallRecord) -> String {
     let CallRecord { kind, name, ending, rule, argument_bytes, result_bytes, .. } = record;
     let of = record.server.as_ref().map(|server| format!(" of `{server}`")).unwrap_or_default();
-    let by = rule.as_ref().map(|rule| format!(" by rule `{rule}`")).unwrap_or_default();
+    let by = rule.as_ref().map(|rule| format!(" ({rule})")).unwrap_or_default();
     let [waited, took] = [record.waited, record.took].map(|time| time.as_secs_f64() * 1_000.0);
     let why = record.message.as_ref().map(|message| format!("; {message}")).unwrap_or_default();
     format!(

@@ -55,7 +55,8 @@ pub(crate) struct SourceFile {
     imported: Result<Imported, String>,
 }
 
-fn hosts() -> Vec<&'static str> {
+/// Names of the argument: `all` and the applications.
+pub(crate) fn hosts() -> Vec<&'static str> {
     std::iter::once(ALL).chain(Format::OTHERS.map(Format::as_str)).collect()
 }
 

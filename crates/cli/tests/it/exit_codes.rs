@@ -85,7 +85,12 @@ fn code_3_is_a_server_that_requires_credentials() {
     home.configure(&format!(r#"{{"mcpServers":{{"far":{{"url":"{url}"}}}}}}"#));
     let error = home.run(&["call", "far.x"]).failed(3, "unauthorized");
     assert!(error["hint"].is_null(), "the message has the command: {error}");
-    assert_eq!(error["message"], "sign-in required: run `toolway login far`");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("sign-in required: it names no authorization server"), "{message}");
+    assert!(
+        message.contains("toolway servers update far --header") && message.ends_with("`toolway login far`"),
+        "{message}"
+    );
     assert_eq!(home.run(&["status", "-o", "raw"]).ok(), "far\tsign-in needed\n");
 }
 

@@ -56,7 +56,7 @@ fn keychain_secret_of_an_entry_is_sent_and_not_printed() {
     let session = KeyringSession::open(&fixture.home.folder("session"));
     let missing = run(&fixture, &session, &["tools", "keyed"], "");
     let error = missing.failed(2, "config");
-    let why = "`keyed.headers.X-Ticket` needs the keychain entry `tickets/ada`: no such entry.";
+    let why = "`keyed.headers.X-Ticket` needs the keychain entry `tickets/ada`: no such entry";
     assert!(error["message"].as_str().unwrap().ends_with(why), "{error}");
     assert_eq!(fixture.server.requests(), 0);
 

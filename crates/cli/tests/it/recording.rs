@@ -83,7 +83,7 @@ fn a_changed_audit_entry_is_found() {
     for _ in 0..3 {
         home.run(&["call", "shop.add", "1", "2"]).ok();
     }
-    assert!(home.run(&["audit", "verify"]).ok().contains("3 entries"));
+    assert!(home.run(&["audit", "verify", "-o", "human"]).ok().contains("3 entries"));
     let database = rusqlite::Connection::open(home.path(".local/state/toolway/toolway.db")).unwrap();
     database.execute("UPDATE audit SET caller = 'client:other' WHERE seq = 2", []).unwrap();
     assert!(refused(&home, &["audit", "verify"], 8).contains("entry 2"), "the first broken one is named");

@@ -65,11 +65,11 @@ fn zsh_completes_autoloaded_and_sourced() {
     ] {
         let home = home();
         home.write("functions/_toolway", home.run(&["completions", "zsh"]).ok());
-        let lines = ["toolway ca", "toolway call sample.e", "toolway @sam", "toolway call sample.add a=1 b"];
+        let lines = ["toolway pi", "toolway call sample.e", "toolway @sam", "toolway call sample.add a=1 b"];
         let words: Vec<&str> = ["-f", "-c", ZSH, "zsh"].into_iter().chain(lines).collect();
         assert_eq!(
             run(&home, "zsh", &words, setup),
-            "<toolway call >\n<toolway call sample.echo >\n<toolway @sample >\n<toolway call sample.add a=1 b=>\n",
+            "<toolway ping >\n<toolway call sample.echo >\n<toolway @sample >\n<toolway call sample.add a=1 b=>\n",
             "{setup}"
         );
     }

@@ -94,12 +94,12 @@ fn each_call_is_recorded_with_its_outcome() {
     };
     let answered = record(&["call", "sample.echo", "hi", "-v", "-o", "raw"], 0);
     assert!(
-        answered.starts_with("= tool `echo` of `sample`: answered by rule `configured`, sent after "),
+        answered.starts_with("= tool `echo` of `sample`: answered (default of `call`: allow), sent after "),
         "{answered}"
     );
     assert!(answered.contains(", 13 bytes sent, "), "{answered}");
     let read = record(&["resources", "read", "sample", "memo://none", "-v", "-o", "raw"], 8);
-    assert!(read.starts_with("= resource `memo://none` of `sample`: failed by rule `configured`, "), "{read}");
+    assert!(read.starts_with("= resource `memo://none` of `sample`: failed (default of `call`: allow), "), "{read}");
     let pinged = record(&["ping", "old-sample", "-v", "-o", "raw"], 0);
     assert!(pinged.starts_with("= method `ping` of `old-sample`: answered "), "{pinged}");
     let late = record(&["call", "sample.count", "to=9", "pause=900", "-v", "-o", "raw", "--timeout", "1"], 4);

@@ -279,12 +279,13 @@ fn authentication_settings_of_other_hosts_are_imported() {
                 "metadataUrl": "https://login.example/meta" }]),
             json!(["b", null, { "scopes": ["read"], "clientId": "id", "clientSecret": "${TOKEN}" }]),
             json!(["c", null, { "scopes": ["read"], "callbackPort": 8124, "clientId": "id" }]),
-            json!(["d", { "kind": "google", "scopes": ["cloud"] }, { "scopes": ["cloud"] }]),
+            json!(["d", { "kind": "google", "scopes": ["cloud"] },
+                { "scopes": ["cloud"], "redirectUri": "http://localhost/x" }]),
             json!(["e", { "kind": "none" }, null]),
         ]
     );
     let warnings: Vec<&str> = imported.warnings.iter().filter_map(|it| it.message.split('`').nth(1)).collect();
-    assert_eq!(warnings, ["mcp_servers.c.auth", "mcpServers.d.oauth.redirectUri"]);
+    assert_eq!(warnings, ["mcp_servers.c.auth"]);
 }
 
 #[test]

@@ -124,8 +124,8 @@ async fn call_is_sent_only_after_approval() {
     assert_eq!(host.call("files__read").await.to_string(), "refused: approval declined: not today");
     host.answering(ApprovalAnswer::Unavailable);
     assert_eq!(
-        host.call("files__read").await.to_string(),
-        "refused: `read` requires approval (default of the program: ask), and no approver is available; this rule would \
+        host.call("files__read").await.message().unwrap().as_str(),
+        "`read` requires approval (default of the program: ask), and no approver is available; this rule would \
          allow it: {\"match\":{\"caller\":\"terminal\",\"server\":\"files\",\"tool\":\"read\"},\"then\":\"allow\"}"
     );
     assert_eq!(files.seen("tools/call").len(), 1);
@@ -194,7 +194,9 @@ async fn deny_stance_refuses_all_calls() {
     builder.options.stance = Stance::Deny;
     let host = builder.start().await;
     host.ready("files").await;
-    assert_eq!(host.call("files__read").await.to_string(), "refused: denied by policy (default of the program: deny)");
+    let outcome = host.call("files__read").await;
+    assert_eq!(outcome.message().unwrap().as_str(), "denied by policy (default of the program: deny)");
+    assert_eq!(outcome.to_string(), "refused: denied by policy", "clients do not see rules");
     assert!(files.seen("tools/call").is_empty());
 }
 

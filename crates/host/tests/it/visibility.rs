@@ -124,5 +124,5 @@ async fn rule_applies_before_sign_in() {
     host.until("seen", |phase| matches!(phase, Phase::SignInRequired { .. })).await;
     let params = Some(Raw::of(&json!({})));
     let request = CallRequest { arguments: params, ..host.request("seen__x", None) };
-    assert_eq!(host.call_of(request).await.to_string(), "refused: denied by rule `deny`");
+    assert_eq!(host.call_of(request).await.to_string(), "refused: denied by policy");
 }

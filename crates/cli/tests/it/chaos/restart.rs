@@ -64,7 +64,7 @@ async fn pending_interaction_and_gateway_task_end_with_the_gateway() {
     assert!(said(&refused).contains("the interaction has expired; call again"), "{refused}");
     let refused = stateful.ask_in_session("/mcp", "tasks/get", json!({ "taskId": task })).await.unwrap();
     assert!(refused["error"].is_object(), "{refused}");
-    assert!(said(&refused).contains("ended with the gateway"), "{refused}");
+    assert!(said(&refused).contains("it expired, or the gateway restarted; call again"), "{refused}");
     assert_eq!(stateful.started, 2, "its session was lost too and started again");
 }
 

@@ -1,6 +1,7 @@
 //! Kills an embedding program, its servers, their wrappers and the keeper; no process may be left two seconds later.
 //!
-//! Processes are found in `/proc` by an environment variable, which is inherited across new parents and sessions.
+//! Processes are found in `/proc` by an environment variable, which is inherited across new parents and sessions. The
+//! environment of a keeper is empty; it is found by its arguments, which name its host.
 //! `TOOLWAY_TEST_LONG=1` runs all ten waves.
 
 use std::{
@@ -14,6 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -57,7 +59,7 @@ enum Victim {
     Wrapper(Kind),
 }
 
-/// All processes with the variable: id and value.
+/// Processes with the variable, and keepers: id and value. That of a keeper is the value of its host.
 type Processes = BTreeMap<i32, String>;
 
 const KINDS: [Kind; 6] = [Kind::Plain, Kind::InShell, Kind::InSession, Kind::Forked, Kind::InNode, Kind::Stubborn];
@@ -69,6 +71,10 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// Timeout of all other steps.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const VARIABLE: &str = "TOOLWAY_CHAOS";
+/// The arguments of a keeper, before the process id of its host.
+const KEEPER: [&str; 2] = ["mcp-keeper", "keep-the-servers-of"];
+/// The token of every started host, also after its end.
+static HOSTS: Mutex<Processes> = Mutex::new(Processes::new());
 
 /// Starts a hidden process (two forks, its own session, no streams), then serves the protocol.
 const SERVER: &str = r#"
@@ -207,6 +213,7 @@ impl Embedding {
         // In its own group, so that signals do not reach the test.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut process = command.spawn().unwrap();
+        HOSTS.lock().insert(process.id().cast_signed(), token.to_owned());
         let (input, output) = (process.stdin.take(), BufReader::new(process.stdout.take().unwrap()));
         let (sender, output_lines) = mpsc::channel();
         thread::spawn(move || {
@@ -317,18 +324,30 @@ impl Kind {
     }
 }
 
-/// All processes whose variable begins with `token`.
+/// All processes whose value begins with `token`.
 fn processes_of(token: &str) -> Processes {
     let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.filter_map(|pid: i32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-        let value = environment.split(|byte| *byte == 0).find_map(|entry| {
-            let entry = str::from_utf8(entry).ok()?;
-            entry.strip_prefix(VARIABLE)?.strip_prefix('=')
-        })?;
-        value.starts_with(token).then(|| (pid, value.to_owned()))
+        let value = variable_of(pid).or_else(|| HOSTS.lock().get(&host_of_keeper(pid)?).cloned())?;
+        value.starts_with(token).then_some((pid, value))
     })
     .collect()
+}
+
+fn variable_of(pid: i32) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    environment.split(|byte| *byte == 0).find_map(|entry| {
+        let entry = str::from_utf8(entry).ok()?;
+        Some(entry.strip_prefix(VARIABLE)?.strip_prefix('=')?.to_owned())
+    })
+}
+
+/// The host of a process, if the process is a keeper.
+fn host_of_keeper(pid: i32) -> Option<i32> {
+    let arguments = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut arguments = arguments.split('\0');
+    let is_keeper = arguments.by_ref().take(KEEPER.len()).eq(KEEPER);
+    is_keeper.then(|| arguments.next()?.parse().ok())?
 }
 
 fn wait_for_processes(token: &str, is_reached: impl Fn(&Processes) -> bool) -> Processes {

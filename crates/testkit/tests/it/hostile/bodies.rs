@@ -53,7 +53,7 @@ async fn text_that_is_not_a_message_fails_its_call() {
 #[tokio::test]
 async fn statuses_and_types_without_an_answer_are_distinct_errors() {
     for (name, reply, expected) in [
-        ("html", (|_| Reply::html(200)) as fn(&RecordedRequest) -> Reply, "protocol"),
+        ("html", (|_| Reply::html(200)) as fn(&RecordedRequest) -> Reply, "http_status"),
         ("no type", |_| Reply::bare().say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), "protocol"),
         ("202", |_| Reply::empty(202), "protocol"),
         ("204", |_| Reply::empty(204), "protocol"),

@@ -220,7 +220,7 @@ async fn failed_resumption_is_reported() {
         ("404", (|_, _| Reply::empty(404)) as fn(&str, &RecordedRequest) -> Reply, "http_status"),
         ("405", |_, _| Reply::empty(405), "http_status"),
         ("401", |_, _| Reply::empty(401), "unauthorized"),
-        ("html", |_, _| Reply::html(200), "protocol"),
+        ("html", |_, _| Reply::html(200), "http_status"),
     ] {
         let odd = resuming("id: one\nretry: 20\ndata:\n\n", odd).await;
         let peer = connected(&odd, pinned(EraChoice::Legacy)).await;

@@ -231,9 +231,9 @@ async fn urls_without_a_server() {
     let elsewhere: Script = Box::new(event_stream("http://elsewhere.example/messages"));
     let nowhere: Script = Box::new(event_stream("http://[/"));
     let rows: Vec<Row> = vec![
-        ("404".into(), always(404), Probed::Fails("protocol"), SEARCHED),
+        ("404".into(), always(404), Probed::Fails("http_status"), SEARCHED),
         ("405".into(), always(405), Probed::Fails("protocol"), SEARCHED),
-        ("200 html".into(), html, Probed::Fails("protocol"), REFUSED),
+        ("200 html".into(), html, Probed::Fails("http_status"), REFUSED),
         ("202".into(), always(202), Probed::Fails("protocol"), REFUSED),
         ("another protocol".into(), another, Probed::Fails("protocol"), REFUSED),
         ("a stream without an address".into(), silent_stream, Probed::Fails("protocol"), SEARCHED),
