@@ -113,7 +113,7 @@ impl Shared {
         (one_in != 0 && rng.below(one_in) == 0).then(|| Cut {
             way: *rng.one(&[Way::Up, Way::Down]),
             after: rng.below(FURTHEST),
-            manner: *rng.one(&[Manner::Close, Manner::Reset]),
+            manner: *rng.one(&[Manner::Close, Manner::Reset, Manner::HalfClose]),
         })
     }
 }

@@ -28,8 +28,8 @@ pub(super) struct HttpResponse {
     _connection: AbortOnDropHandle<()>,
 }
 
-/// Status of the response to a truncated request.
-const HALF: &str = "the body broke off";
+/// Body of the response to a request that the proxy cut while the way back stays open.
+const HALF: &str = "the request body is incomplete";
 
 /// Sends a request and reads the head of the response.
 pub(super) async fn send(
