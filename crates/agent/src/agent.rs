@@ -28,6 +28,9 @@ use crate::{
     tools::{ToolSet, Visible, Wanted},
 };
 
+/// Bytes of long results that are kept for `read_result`.
+const MAX_KEPT: usize = 64 * 1024 * 1024;
+
 /// An agent: a host, a model, and how they work together.
 #[derive(Debug)]
 pub struct Agent {
@@ -277,9 +280,20 @@ impl Agent {
         let outcome = relay.outcome().await;
         let shown = result::show(&call.id, &call.name, &outcome, &id);
         if let Some(rest) = shown.rest {
-            self.kept.lock().insert(id.clone(), rest);
+            self.keep(&id, rest);
         }
         (MadeCall { name: call.name.clone(), state: CallState::of(&outcome), call_id: Some(id) }, shown.result)
+    }
+
+    /// Keeps a long result. When all of them exceed the bound, the earlier ones are dropped.
+    fn keep(&self, id: &str, rest: String) {
+        let mut kept = self.kept.lock();
+        if kept.values().map(String::len).sum::<usize>() + rest.len() > MAX_KEPT {
+            kept.clear();
+        }
+        if rest.len() <= MAX_KEPT {
+            kept.insert(id.to_owned(), rest);
+        }
     }
 
     fn read_result(&self, call: &ToolCall) -> (MadeCall, ToolResult) {

@@ -69,8 +69,8 @@ pub(crate) const STORE: Key<Settings> = Key {
           directory. `bodies`: what is kept of arguments and results: `full`, `redacted` (default: known secrets are \
           replaced) or `none` (sizes only). `sync`: `normal` (default) or `full` (every commit waits for the disk). \
           `required`: refuse calls that cannot be recorded, default `true` for `serve` and `false` elsewhere. `maxAge` \
-          and `maxBytes`: what is older or exceeds the size is removed by `toolway store prune` and by a running \
-          gateway; default: nothing is removed.",
+          and `maxBytes`: what is older or exceeds the size is removed by `toolway store prune`; default: nothing \
+          is removed.",
     example: r#"{"bodies": "none", "maxAge": "720h"}"#,
     set: read,
 };

@@ -79,7 +79,7 @@ pub(crate) struct Inner {
     _stop_when_dropped: DropGuard,
 }
 
-/// SubscriptionFilter servers and their connections.
+/// Wanted servers and their connections.
 #[derive(Default)]
 struct ConnectionSet {
     wanted: WantedSet,
