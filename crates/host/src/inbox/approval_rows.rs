@@ -1,0 +1,207 @@
+//! What an approval prompt shows of a call: its arguments as labelled rows, and warnings. Every surface shows the same.
+//!
+//! Labels and values come from a model or a client and are untrusted: a surface removes control sequences itself.
+
+use toolway_config::Trust;
+use toolway_wire::json::{JsonKind, Raw};
+
+use crate::policy::Annotations;
+
+/// One argument of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArgumentRow {
+    /// Path of the argument: `path`, `edits[0].newText`.
+    pub label: String,
+    /// Text of a string, JSON of anything else. Complete; a surface may fold it.
+    pub value: String,
+    /// Whether it is a path, an address or a command, which decides what the call touches.
+    pub important: bool,
+}
+
+/// A nested value with more leaves than this is one row of JSON.
+const MAX_LEAVES: usize = 24;
+/// A value nested deeper than this is one row of JSON.
+const MAX_DEPTH: usize = 4;
+
+/// Words in the name of an argument that decides what a call touches.
+const IMPORTANT_WORDS: &str = "path paths file files filename dir directory folder source destination target url urls uri \
+    uris endpoint host hostname domain command commands cmd script shell program executable args sql statement code \
+    recipient recipients to cc bcc email branch repo repository amount";
+
+/// All arguments of a call, paths, addresses and commands first. Members that occur twice are two rows: servers differ
+/// in which of them counts.
+pub fn rows(arguments: Option<&Raw>) -> Vec<ArgumentRow> {
+    let Some(arguments) = arguments else { return Vec::new() };
+    let mut rows = Vec::new();
+    match arguments.kind() {
+        JsonKind::Object => {
+            for member in arguments.members() {
+                add(&mut rows, member.key, &member.value, 1);
+            }
+        }
+        _ => rows.push(row("arguments".to_owned(), arguments)),
+    }
+    // Stable: otherwise the order of the arguments.
+    rows.sort_by_key(|row| !row.important);
+    rows
+}
+
+/// Warnings about a call: what its annotations say, and how far they are to be believed.
+pub fn warnings(annotations: Annotations, trust: Trust) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if annotations.destructive {
+        warnings.push("may delete or overwrite data".to_owned());
+    } else if !annotations.read_only {
+        warnings.push("changes data".to_owned());
+    }
+    if annotations.open_world {
+        warnings.push("may reach systems outside this computer".to_owned());
+    }
+    if annotations.read_only && trust == Trust::Untrusted {
+        warnings.push("the server calls it read-only, but the server is not trusted".to_owned());
+    }
+    warnings
+}
+
+fn add(rows: &mut Vec<ArgumentRow>, label: String, value: &Raw, depth: usize) {
+    let is_flat = depth < MAX_DEPTH && leaves(value, MAX_DEPTH - depth) <= MAX_LEAVES;
+    match value.kind() {
+        JsonKind::Object if is_flat => {
+            let members = value.members();
+            if members.is_empty() {
+                rows.push(row(label, value));
+                return;
+            }
+            for member in members {
+                add(rows, format!("{label}.{}", member.key), &member.value, depth + 1);
+            }
+        }
+        JsonKind::Array if is_flat => {
+            let elements = value.elements();
+            if elements.is_empty() {
+                rows.push(row(label, value));
+                return;
+            }
+            for (index, element) in elements.iter().enumerate() {
+                add(rows, format!("{label}[{index}]"), element, depth + 1);
+            }
+        }
+        _ => rows.push(row(label, value)),
+    }
+}
+
+fn row(label: String, value: &Raw) -> ArgumentRow {
+    let text = match value.kind() {
+        JsonKind::String => value.as_str().map_or_else(|| value.to_string(), std::borrow::Cow::into_owned),
+        _ => value.to_string(),
+    };
+    let important = is_important_name(&label) || is_place(&text);
+    ArgumentRow { label, value: text, important }
+}
+
+/// Number of scalar values; more than [`MAX_LEAVES`] if the value is too deep to tell.
+fn leaves(value: &Raw, depth: usize) -> usize {
+    let parts = match value.kind() {
+        JsonKind::Object => value.members().into_iter().map(|member| member.value).collect(),
+        JsonKind::Array => value.elements_within(MAX_LEAVES),
+        _ => return 1,
+    };
+    if depth == 0 || MAX_LEAVES < parts.len() {
+        return MAX_LEAVES + 1;
+    }
+    parts.iter().map(|part| leaves(part, depth - 1)).sum::<usize>().max(1)
+}
+
+/// Whether the name, or the name of its parent, has one of the words.
+fn is_important_name(label: &str) -> bool {
+    words(label).iter().any(|word| IMPORTANT_WORDS.split_whitespace().any(|important| important == word))
+}
+
+/// The words of a label in snake case, kebab case or camel case.
+fn words(label: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut previous_lower = false;
+    for letter in label.chars() {
+        let starts = !letter.is_alphanumeric() || (letter.is_uppercase() && previous_lower);
+        if starts {
+            words.push(String::new());
+        }
+        if letter.is_alphanumeric()
+            && let Some(word) = words.last_mut()
+        {
+            word.extend(letter.to_lowercase());
+        }
+        previous_lower = letter.is_lowercase() || letter.is_numeric();
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// Whether a text is a path or a URL.
+fn is_place(text: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    let is_path = ["/", "~/", "./", "../", "\\\\"].iter().any(|start| first.starts_with(start)) && 1 < first.len();
+    let is_drive = matches!(first.as_bytes(), [drive, b':', b'\\' | b'/', ..] if drive.is_ascii_alphabetic());
+    let scheme = first.split_once("://").map(|(scheme, _)| scheme).unwrap_or_default();
+    let is_url = !scheme.is_empty()
+        && scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '.'));
+    is_path || is_drive || is_url
+}
+
+#[cfg(test)]
+mod tests {
+    use toolway_config::Trust;
+    use toolway_wire::json::Raw;
+
+    use super::{rows, warnings, words};
+    use crate::policy::Annotations;
+
+    fn shown(text: &'static str) -> Vec<String> {
+        let rows = rows(Some(&Raw::parse(text).unwrap()));
+        let mark = |important| if important { "!" } else { " " };
+        rows.into_iter().map(|row| format!("{}{}: {}", mark(row.important), row.label, row.value)).collect()
+    }
+
+    #[test]
+    fn paths_addresses_and_commands_come_first() {
+        let text = r#"{"note":"hi","count":3,"filePath":"a.txt","where":"https://example.org/x","cmd":"rm -rf x"}"#;
+        assert_eq!(
+            shown(text),
+            ["!filePath: a.txt", "!where: https://example.org/x", "!cmd: rm -rf x", " note: hi", " count: 3"]
+        );
+    }
+
+    #[test]
+    fn nested_arguments_are_rows_and_large_ones_are_json() {
+        assert_eq!(
+            shown(r#"{"edits":[{"old":"a","new":"b"}],"tags":[],"on":null}"#),
+            [" edits[0].old: a", " edits[0].new: b", " tags: []", " on: null"]
+        );
+        assert_eq!(shown(r#"{"a":{"b":{"c":{"d":{"e":1}}}}}"#), [r#" a: {"b":{"c":{"d":{"e":1}}}}"#]);
+        let many = Raw::of(&serde_json::json!({ "numbers": (0..100).collect::<Vec<_>>() }));
+        assert_eq!(rows(Some(&many)).len(), 1);
+        assert_eq!(rows(None), []);
+        assert_eq!(shown("[1]"), [" arguments: [1]"]);
+    }
+
+    #[test]
+    fn both_values_of_a_repeated_argument_are_shown() {
+        assert_eq!(shown(r#"{"path":"a.txt","path":"/etc/passwd"}"#), ["!path: a.txt", "!path: /etc/passwd"]);
+    }
+
+    #[test]
+    fn names_are_split_into_words() {
+        assert_eq!(words("sourceFile_name[0].toURL"), ["source", "file", "name", "0", "to", "url"]);
+    }
+
+    #[test]
+    fn annotations_become_warnings() {
+        let text = |read_only, destructive, open_world, trust| {
+            warnings(Annotations { read_only, destructive, open_world }, trust).join("; ")
+        };
+        assert_eq!(text(true, false, false, Trust::Read), "");
+        assert!(text(true, false, false, Trust::Untrusted).contains("not trusted"));
+        assert!(text(false, true, true, Trust::Read).starts_with("may delete or overwrite data; may reach"));
+        assert_eq!(text(false, false, false, Trust::Full), "changes data");
+    }
+}
