@@ -411,6 +411,11 @@ impl Feed {
         self.core.has_left()
     }
 
+    /// Whether the exchange has ended or was cancelled.
+    pub(crate) fn is_over(&self) -> bool {
+        self.core.is_over()
+    }
+
     /// Whether the caller's end was dropped.
     pub(crate) fn is_gone(&self) -> bool {
         self.core.is_gone()

@@ -123,6 +123,29 @@ async fn answer_before_cancellation_is_sent() {
     assert!(both.iter().any(|message| message["method"] == "notifications/cancelled"), "{both:?}");
 }
 
+/// A server that reads changed roots during a call need not do so for the call: the end of the call is not an answer.
+#[tokio::test]
+async fn roots_are_answered_outside_the_call_that_ended_before_its_caller_answered() {
+    let (peer, mut server) = scripted().await;
+    for cancelled in [false, true] {
+        let mut call = peer.call_tool("greet", None).unwrap();
+        let made = server.next().await;
+        server.send(json!({ "id": "r", "method": "roots/list" })).await;
+        let Some(ExchangeEvent::ServerRequest(request)) = call.next().await else { panic!("no server request") };
+        if !cancelled {
+            server.send(json!({ "id": made["id"], "result": { "content": [] } })).await;
+            let Some(ExchangeEvent::Ended(_)) = call.next().await else { panic!("no outcome") };
+        }
+        drop(call);
+        drop(request);
+        if cancelled {
+            assert_eq!(server.next().await["method"], "notifications/cancelled");
+        }
+        let answer = server.next().await;
+        assert_eq!((&answer["id"], &answer["result"]), (&json!("r"), &json!({ "roots": [] })), "{answer}");
+    }
+}
+
 /// An answer in the last moment is processed, so the call must not be reported as cancelled.
 #[tokio::test]
 async fn call_that_was_just_answered_is_not_cancelled() {

@@ -28,6 +28,8 @@ pub(super) struct OpenServerRequest {
     pub(super) call: Weak<Call>,
     pub(super) id: ServerRequestId,
     method: String,
+    /// The request, if it need not belong to the call: it outlives the call.
+    standing: Option<ServerRequestDetails>,
 }
 
 impl Router {
@@ -48,12 +50,16 @@ impl Router {
             // A relayed caller answers it itself; otherwise it is refused here.
             ServerRequestKind::Undeclared(error) => {
                 match self.owner(lane, params.as_ref()).filter(|call| call.is_relayed()) {
-                    Some(call) => self.forward_to_caller(&call, id, self.details(method, params, Cause::Request)),
+                    Some(call) => self.forward_to_caller(&call, id, self.details(method, params, Cause::Request), None),
                     None => self.reply(&id, Answer::Refused(error)),
                 }
             }
             ServerRequestKind::Input => match self.owner(lane, params.as_ref()) {
-                Some(call) => self.forward_to_caller(&call, id, self.details(method, params, Cause::Request)),
+                Some(call) => {
+                    let standing = may_be_standing(lane, &method, params.as_ref());
+                    let standing = standing.then(|| self.details(method.clone(), params.clone(), Cause::Standing));
+                    self.forward_to_caller(&call, id, self.details(method, params, Cause::Request), standing);
+                }
                 None => {
                     let details = self.details(method, params, Cause::Standing);
                     if let (Some(handler), true) = (&self.request_handler, 1 < self.interactive_calls()) {
@@ -92,7 +98,14 @@ impl Router {
         }
     }
 
-    fn forward_to_caller(&self, call: &Arc<Call>, id: Id, mut details: ServerRequestDetails) {
+    /// Asks the caller of `call`. A request that need not belong to the call is answered outside it if the call ends first.
+    fn forward_to_caller(
+        &self,
+        call: &Arc<Call>,
+        id: Id,
+        mut details: ServerRequestDetails,
+        standing: Option<ServerRequestDetails>,
+    ) {
         details.key = details.key.filter(|key| call.register_key(key));
         if let Some(given) = details.key.as_deref().and_then(|key| call.supplied_answer(key)) {
             return self.reply(&id, Answer::Given(given));
@@ -101,15 +114,19 @@ impl Router {
             let message = format!("more than {} server requests at once", self.limits.server_requests_per_round);
             return self.reply(&id, Answer::Refused(RpcError::new(RpcError::INTERNAL, &message)));
         }
-        let open = OpenServerRequest { call: Arc::downgrade(call), id: details.id, method: details.method.clone() };
+        let (call_handle, method) = (Arc::downgrade(call), details.method.clone());
+        let open = OpenServerRequest { call: Weak::clone(&call_handle), id: details.id, method, standing };
         self.server_requests.lock().insert(id.clone(), open);
         let answer = call.feed.ask(details);
         let Some(me) = self.me.upgrade() else { return };
         self.spawn(async move {
             let answer = answer.await;
             // If it was withdrawn or cancelled meanwhile, the answer is not sent.
-            if me.server_requests.lock().remove(&id).is_some() {
-                me.reply(&id, answer);
+            let Some(open) = me.server_requests.lock().remove(&id) else { return };
+            let call_is_over = || call_handle.upgrade().is_none_or(|call| call.feed.is_over());
+            match open.standing.filter(|_| matches!(answer, Answer::Unavailable) && call_is_over()) {
+                Some(standing) => me.answer_from_configuration(id, standing),
+                None => me.reply(&id, answer),
             }
         });
     }
@@ -121,7 +138,12 @@ impl Router {
         let open: Vec<_> = self.server_requests.lock().extract_if(|_, open| of_call(open)).collect();
         let unanswered =
             |method: &str| if call.feed.is_gone() { Answer::Unavailable } else { Answer::too_late(method) };
-        open.into_iter().for_each(|(id, open)| self.reply(&id, unanswered(&open.method)));
+        for (id, open) in open {
+            match open.standing {
+                Some(standing) => self.answer_from_configuration(id, standing),
+                None => self.reply(&id, unanswered(&open.method)),
+            }
+        }
     }
 
     /// Answers a server request that belongs to no certain call: roots come from configuration, anything else is refused.
@@ -152,4 +174,10 @@ impl Router {
             tracing::debug!(%error, "answer to a server request not delivered");
         }
     }
+}
+
+/// Whether a server request that arrives during a call may have another cause: a server reads roots again when they change,
+/// and its connection does not tell for which request.
+fn may_be_standing(lane: Lane, method: &str, params: Option<&Raw>) -> bool {
+    method == "roots/list" && !matches!(lane, Lane::Of(_)) && meta::value(params, meta::RELATED_TASK).is_none()
 }
