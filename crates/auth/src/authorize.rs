@@ -96,7 +96,7 @@ pub struct SignInParams {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallbackError {
     /// Not a URL, or not the redirect URL.
-    #[error("this is not the URL that the browser was redirected to; it begins with {redirect}")]
+    #[error("this is not the callback URL, which begins with `{redirect}`")]
     WrongRedirect {
         /// Start of the expected URL.
         redirect: String,
@@ -105,13 +105,13 @@ pub enum CallbackError {
     #[error("the callback belongs to another sign-in (`state` does not match)")]
     WrongState,
     /// `iss` is missing, repeated or names another issuer.
-    #[error("the callback does not come from {issuer} (`iss` does not match); it was ignored")]
+    #[error("the callback does not come from `{issuer}` (`iss` does not match); it was ignored")]
     WrongIssuer {
         /// Expected issuer.
         issuer: String,
     },
     /// The authorization server refused the sign-in.
-    #[error("the sign-in was refused: {code}{}", description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
+    #[error("the sign-in was refused: `{code}`{}", description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
     Refused {
         /// Error code of the specification, such as `access_denied`.
         code: String,
@@ -128,7 +128,7 @@ pub enum CallbackError {
 
 /// The system random number generator failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the operating system provides no random numbers")]
+#[error("the system's random number generator failed")]
 pub struct NoRandomness;
 
 /// Time that a user has to finish a sign-in.

@@ -163,9 +163,9 @@ const SIGNED_IN: Page = ("200 OK", "You are signed in. You can close this page."
 const NOT_SIGNED_IN: Page =
     ("400 Bad Request", "You are not signed in. The program that started the sign-in shows the reason.");
 const UNREADABLE: Page = ("400 Bad Request", "This is not a valid callback.");
-const OTHER_HOST: Page = ("421 Misdirected Request", "This is not the host you are looking for.");
+const OTHER_HOST: Page = ("421 Misdirected Request", "This host name is not accepted.");
 const OTHER_METHOD: Page = ("405 Method Not Allowed", "This is not a valid callback.");
-const OTHER_PATH: Page = ("404 Not Found", "There is nothing here.");
+const OTHER_PATH: Page = ("404 Not Found", "Not found.");
 const OTHER_STATE: Page = ("400 Bad Request", "This callback belongs to another sign-in.");
 
 /// Nothing may be loaded, run, framed or cached, and no referrer is sent.

@@ -130,7 +130,7 @@ pub enum CredentialError {
     #[error(transparent)]
     Vault(#[from] VaultError),
     /// The stored text is not a valid credential.
-    #[error("the stored credential for {resource} is invalid; sign in again")]
+    #[error("the stored credential for `{resource}` is invalid; sign in again")]
     Unreadable {
         /// Resource that the credential is for.
         resource: String,
@@ -371,7 +371,7 @@ mod tests {
             credential("https://example.org/mcp", 5).to_stored().expose().replace("\"version\":1", "\"version\":2");
         for text in ["", "{}", "t0ken", &later] {
             let failed = Credential::from_stored(&Secret::new(text), &key("ada", "https://login.example")).unwrap_err();
-            assert_eq!(failed.to_string(), "the stored credential for https://example.org is invalid; sign in again");
+            assert_eq!(failed.to_string(), "the stored credential for `https://example.org` is invalid; sign in again");
         }
     }
 

@@ -154,13 +154,13 @@ impl AddressGuard for Guard {
         let range = Range::of(address.ip());
         let is_proxy = self.proxy.as_ref().is_some_and(|(proxy, port)| host == proxy && address.port() == *port);
         if !is_proxy && is_name_of_this_machine(host) && range != Range::Loopback {
-            return Err(format!("its name denotes this machine, but it resolves to {range}"));
+            return Err(format!("its name denotes this machine, but resolves to {range}"));
         }
         let near_server = self.server_ranges.get().is_some_and(|places| places.contains(&range));
         if range == Range::Public || near_server || host == self.server || is_proxy {
             return Ok(());
         }
-        Err(format!("it is in {range}, and the server that refers to it is not"))
+        Err(format!("it is {range}, and the server that refers to it has no such address"))
     }
 }
 
@@ -198,7 +198,7 @@ fn fetch_error(target: String, error: WireError) -> FetchError {
     match error {
         WireError::Refused(reason) => FetchError::Refused { target, reason },
         WireError::Redirect { location, reason } => {
-            FetchError::Refused { target, reason: format!("it redirects to {location}: {reason}") }
+            FetchError::Refused { target, reason: format!("it redirects to `{location}`: {reason}") }
         }
         WireError::TooLarge { limit, .. } => FetchError::TooLarge { target, limit },
         WireError::TimedOut { .. } => FetchError::TimedOut { target },
@@ -308,7 +308,7 @@ mod tests {
         for address in ["https://169.254.169.254/latest", "https://10.0.0.1/", "https://[::1]/", "https://127.0.0.1/"] {
             let refused = guarded.fetch(get(address)).await;
             assert!(
-                matches!(&refused, Err(FetchError::Refused { reason, .. }) if reason.contains("refers to it is not")),
+                matches!(&refused, Err(FetchError::Refused { reason, .. }) if reason.contains("no such address")),
                 "{address}: {refused:?}"
             );
         }

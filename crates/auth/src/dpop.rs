@@ -90,7 +90,7 @@ impl Prover for DpopKey {
         let header = Header { kind: Some("dpop+jwt"), jwk: Some(self.jwk.clone()), ..Header::default() };
         let proof = jwt::sign(&self.key, Algorithm::Es256, &header, &claims)?;
         let mut value = HeaderValue::from_str(proof.expose())
-            .map_err(|_| ProofError("it contains characters that a header cannot carry".to_owned()))?;
+            .map_err(|_| ProofError("it contains characters that are not valid in a header".to_owned()))?;
         value.set_sensitive(true);
         Ok(value)
     }

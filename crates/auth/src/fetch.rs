@@ -23,7 +23,7 @@ pub trait Fetch: Send + Sync + fmt::Debug {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     /// The dialer refuses this URL.
-    #[error("request to {target} refused: {reason}")]
+    #[error("request to `{target}` refused: {reason}")]
     Refused {
         /// Requested URL.
         target: String,
@@ -31,7 +31,7 @@ pub enum FetchError {
         reason: String,
     },
     /// The connection failed.
-    #[error("cannot reach {target}: {reason}")]
+    #[error("cannot reach `{target}`: {reason}")]
     Unreachable {
         /// Requested URL.
         target: String,
@@ -39,7 +39,7 @@ pub enum FetchError {
         reason: String,
     },
     /// The response is too large.
-    #[error("response of {target} exceeds {limit} bytes")]
+    #[error("the response of `{target}` exceeds {limit} bytes")]
     TooLarge {
         /// Requested URL.
         target: String,
@@ -47,7 +47,7 @@ pub enum FetchError {
         limit: usize,
     },
     /// The host answered with a temporary error.
-    #[error("{target} is temporarily unavailable (HTTP {status})")]
+    #[error("`{target}` is temporarily unavailable (HTTP {status})")]
     Unavailable {
         /// Requested URL.
         target: String,
@@ -55,7 +55,7 @@ pub enum FetchError {
         status: u16,
     },
     /// No response came within the time limit.
-    #[error("request to {target} timed out")]
+    #[error("request to `{target}` timed out")]
     TimedOut {
         /// Requested URL.
         target: String,

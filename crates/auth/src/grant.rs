@@ -68,7 +68,7 @@ pub enum GrantError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The authorization server accepts none of the configured authentication methods.
-    #[error("{issuer} accepts client authentication with {taken}, but the client is configured with {own}")]
+    #[error("`{issuer}` accepts client authentication with {taken}, but the client is configured with {own}")]
     NoMethod {
         /// Issuer identifier.
         issuer: String,
@@ -78,7 +78,9 @@ pub enum GrantError {
         own: &'static str,
     },
     /// Only the server names this issuer; nothing was sent.
-    #[error("{what} was not sent to {issuer}, which only the server names; if it is correct, set `oauth.issuer`")]
+    #[error(
+        "{what} was not sent to `{issuer}`: only the server names this issuer; if it is correct, set `oauth.issuer`"
+    )]
     IssuerNotConfigured {
         /// What would have been sent.
         what: &'static str,
@@ -89,7 +91,7 @@ pub enum GrantError {
     #[error("{0}")]
     Configuration(String),
     /// The identity provider returned another type of token.
-    #[error("{endpoint} returned {found} instead of an identity assertion authorization grant (ID-JAG)")]
+    #[error("`{endpoint}` returned {found} instead of an identity assertion authorization grant (ID-JAG)")]
     UnexpectedToken {
         /// Token endpoint of the identity provider.
         endpoint: String,

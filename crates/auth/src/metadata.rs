@@ -25,7 +25,7 @@ pub enum MetadataError {
     #[error(transparent)]
     Fetch(#[from] FetchError),
     /// A URL in a document is invalid.
-    #[error("{place}: {source}")]
+    #[error("`{place}`: {source}")]
     Address {
         /// Location of the document.
         place: String,
@@ -33,7 +33,7 @@ pub enum MetadataError {
         source: InvalidUrl,
     },
     /// The server has no protected resource metadata.
-    #[error("{server} requires sign-in, but has no protected resource metadata at {}", tried.join(" or "))]
+    #[error("`{server}` requires sign-in, but has no protected resource metadata at `{}`", tried.join("` or `"))]
     NoResource {
         /// URL of the server.
         server: String,
@@ -41,7 +41,7 @@ pub enum MetadataError {
         tried: Vec<String>,
     },
     /// The protected resource metadata is for another resource.
-    #[error("protected resource metadata at {place} is for {resource}, not for {server}")]
+    #[error("protected resource metadata at `{place}` is for `{resource}`, not for `{server}`")]
     ForeignResource {
         /// Location of the document.
         place: String,
@@ -51,7 +51,7 @@ pub enum MetadataError {
         server: String,
     },
     /// The authorization server has no metadata.
-    #[error("authorization server {issuer} has no metadata at {}", tried.join(" or "))]
+    #[error("authorization server `{issuer}` has no metadata at `{}`", tried.join("` or `"))]
     NoServer {
         /// Issuer identifier.
         issuer: String,
@@ -59,7 +59,7 @@ pub enum MetadataError {
         tried: Vec<String>,
     },
     /// The metadata names another issuer.
-    #[error("metadata at {place} names the issuer `{found}` instead of `{issuer}`; it is not used")]
+    #[error("metadata at `{place}` names the issuer `{found}` instead of `{issuer}`; it is not used")]
     WrongIssuer {
         /// Location of the document.
         place: String,
@@ -69,13 +69,13 @@ pub enum MetadataError {
         issuer: String,
     },
     /// PKCE is not advertised.
-    #[error("authorization server {issuer} does not advertise PKCE with S256, so that sign-in there is refused")]
+    #[error("authorization server `{issuer}` does not advertise PKCE with S256, so sign-in there is refused")]
     NoPkce {
         /// Issuer identifier.
         issuer: String,
     },
     /// The document is invalid.
-    #[error("{place}: {problem}")]
+    #[error("`{place}`: {problem}")]
     Unreadable {
         /// Location of the document.
         place: String,

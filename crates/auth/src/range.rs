@@ -74,10 +74,10 @@ fn inside(address: Ipv6Addr) -> Option<Ipv4Addr> {
 impl fmt::Display for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Loopback => "this machine",
-            Self::Private => "a private network",
-            Self::LinkLocal => "the local link",
-            Self::Special => "a special address",
+            Self::Loopback => "a loopback address",
+            Self::Private => "a private address",
+            Self::LinkLocal => "a link-local address",
+            Self::Special => "a reserved address",
             Self::Public => "a public address",
         })
     }

@@ -33,13 +33,15 @@ pub enum RegistrationError {
     #[error(transparent)]
     Fetch(#[from] FetchError),
     /// The authorization server has no registration endpoint.
-    #[error("{issuer} does not support dynamic client registration; register a client there and set `oauth.clientId`")]
+    #[error(
+        "`{issuer}` does not support dynamic client registration; register a client there and set `oauth.clientId`"
+    )]
     PreregistrationRequired {
         /// Issuer identifier.
         issuer: String,
     },
     /// The authorization server refused the registration.
-    #[error("client registration at {endpoint} failed: {said}")]
+    #[error("client registration at `{endpoint}` failed: {said}")]
     Refused {
         /// Registration endpoint.
         endpoint: String,
@@ -47,7 +49,7 @@ pub enum RegistrationError {
         said: String,
     },
     /// None of the client authentication methods is supported.
-    #[error("{issuer} requires client authentication with {}, which is not supported", methods.join(" or "))]
+    #[error("`{issuer}` requires client authentication with `{}`, which is not supported", methods.join("` or `"))]
     NoMethod {
         /// Issuer identifier.
         issuer: String,
@@ -388,7 +390,7 @@ mod tests {
         let refused = register(&*remote, &url(ENDPOINT), &server(None), metadata).await.unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "client registration at https://login.example/register failed: invalid_redirect_uri (noloopback)"
+            "client registration at `https://login.example/register` failed: invalid_redirect_uri (noloopback)"
         );
     }
 

@@ -164,7 +164,7 @@ impl Rounds {
 
 /// The server keeps requesting authorization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the server keeps asking for authorization, even after it was granted")]
+#[error("the server still requires authorization after it was granted")]
 pub struct TooManyRounds;
 
 #[cfg(test)]

@@ -81,7 +81,9 @@ pub enum SignInError {
     #[error(transparent)]
     Randomness(#[from] NoRandomness),
     /// The configured client belongs to another issuer.
-    #[error("client `{client}` is registered with {before}, but the server now names {now}; nothing was sent there")]
+    #[error(
+        "client `{client}` is registered with `{before}`, but the server now names `{now}`; nothing was sent there"
+    )]
     IssuerChanged {
         /// Client id.
         client: String,
@@ -92,7 +94,7 @@ pub enum SignInError {
     },
     /// The server names no authorization server, and its own origin has no metadata either.
     #[error(
-        "{server} requires authentication, but names no authorization server and has none at its own origin; it may \
+        "`{server}` requires authentication, but names no authorization server and has none at its own origin; it may \
          take a key or a token"
     )]
     NoAuthorizationServer {
@@ -101,21 +103,22 @@ pub enum SignInError {
     },
     /// Only the server names this issuer; nothing was sent.
     #[error(
-        "the client secret was not sent to {issuer}, which only the server names; if it is correct, set `oauth.issuer`"
+        "the client secret was not sent to `{issuer}`: only the server names this issuer; if it is correct, set \
+         `oauth.issuer`"
     )]
     IssuerNotConfigured {
         /// Issuer that the server names.
         issuer: String,
     },
     /// The token must be bound to a DPoP key, but is not.
-    #[error("{issuer} issued a token that is not bound to the DPoP key, although `dpop` is enabled")]
+    #[error("`{issuer}` issued a token that is not bound to the DPoP key, although `dpop` is enabled")]
     NotBound {
         /// Issuer identifier.
         issuer: String,
     },
     /// The token is bound to a DPoP key, but must not be.
     #[error(
-        "{issuer} issued a token that is bound to a DPoP key, although `dpop` is not enabled; set `dpop` in `auth`"
+        "`{issuer}` issued a token that is bound to a DPoP key, although `dpop` is not enabled; set `dpop` in `auth`"
     )]
     UnexpectedlyBound {
         /// Issuer identifier.

@@ -33,7 +33,7 @@ pub enum SignInReason {
     MoreScopes(Scopes),
     /// The server names another authorization server than before.
     #[error(
-        "its authorization server changed from {before} to {now}, to which nothing was sent; if that is correct, set \
+        "its authorization server changed from `{before}` to `{now}`; nothing was sent there; if that is correct, set \
          `oauth.issuer`, or delete the old credentials with `toolway logout`"
     )]
     IssuerChanged {
@@ -43,7 +43,7 @@ pub enum SignInReason {
         now: String,
     },
     /// Successful sign-ins do not satisfy the server.
-    #[error("it keeps asking for sign-in, even after successful ones")]
+    #[error("it still requires sign-in after successful ones")]
     TooManyRounds,
     /// A sign-in was started and waits for its callback.
     #[error("a sign-in was started and is not finished")]

@@ -92,7 +92,7 @@ pub enum TokenError {
     Fetch(#[from] FetchError),
     /// The token endpoint returned an error.
     #[error(
-        "token request to {endpoint} refused: {code}{}",
+        "token request to `{endpoint}` refused: `{code}`{}",
         description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default()
     )]
     Refused {
@@ -104,7 +104,7 @@ pub enum TokenError {
         description: Option<String>,
     },
     /// The response is not a token response.
-    #[error("invalid token response from {endpoint}: {problem}")]
+    #[error("invalid token response from `{endpoint}`: {problem}")]
     Malformed {
         /// Token endpoint.
         endpoint: String,
@@ -308,7 +308,7 @@ impl Reply {
     fn checked(self) -> Result<TokenResponse, String> {
         let fits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
         if !fits(&self.access_token) || !fits(&self.token_type) {
-            return Err("the token contains characters that a header cannot carry".to_owned());
+            return Err("the token contains characters that are not valid in a header".to_owned());
         }
         let scopes =
             self.scope.as_deref().map(Scopes::parse).transpose().map_err(|bad: InvalidScopes| bad.to_string())?;

@@ -168,7 +168,7 @@ impl Unattended {
         }
         if !self.may_replace(now()) {
             return Err(SignInReason::Failed(format!(
-                "the server refuses the token that {} has just issued",
+                "the server refuses the token that `{}` has just issued",
                 held.key.issuer
             )));
         }

@@ -141,7 +141,7 @@ impl Vault for MemoryVault {
     }
 
     fn place(&self) -> String {
-        "memory, until this program ends".to_owned()
+        "memory (lost when this program ends)".to_owned()
     }
 }
 

@@ -210,7 +210,7 @@ impl Vault for LazyVault {
     }
 
     fn place(&self) -> String {
-        self.opened.get().map_or_else(|| "a vault that is not opened yet".to_owned(), |vault| vault.place())
+        self.opened.get().map_or_else(|| "the vault (not opened yet)".to_owned(), |vault| vault.place())
     }
 }
 

@@ -37,7 +37,7 @@ impl fmt::Display for Notice {
         match self {
             Self::KeyCreated { path } => write!(
                 f,
-                "Credentials are encrypted with a new key file, {}. A copy of this file and of the vault is enough to \
+                "Credentials are encrypted with a new key file, `{}`. A copy of this file and of the vault is enough to \
                  read them; set `TOOLWAY_VAULT_PASSPHRASE` if other users can read this disk.",
                 path.display()
             ),
@@ -46,7 +46,7 @@ impl fmt::Display for Notice {
             }
             Self::OnlyMemory { because } => write!(
                 f,
-                "CREDENTIALS ARE NOT STORED: {because}. They are in memory only, and every sign-in is lost when this \
+                "Credentials are not stored: {because}. They are in memory only, and every sign-in is lost when this \
                  program exits."
             ),
             Self::LocksWithinProcess { because } => write!(

@@ -98,7 +98,7 @@ fn content_of_a_foreign_callback_is_not_shown() {
     let refused = pending.code(&pending.callback_url(evil), 1001).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "the callback does not come from https://login.example (`iss` does not match); it was ignored"
+        "the callback does not come from `https://login.example` (`iss` does not match); it was ignored"
     );
     let other = "http://127.0.0.1:7/callback?state=guess&error=call+0900&iss=https%3A%2F%2Flogin.example";
     assert_eq!(pending.code(other, 1001), Err(CallbackError::WrongState));
@@ -123,7 +123,7 @@ fn callback_needs_redirect_url_time_limit_and_one_code() {
     }
     let refused =
         pending.code(&pending.callback_url("&error=access_denied&error_description=no%0Athanks&code=c"), 1001);
-    assert_eq!(refused.unwrap_err().to_string(), "the sign-in was refused: access_denied (nothanks)");
+    assert_eq!(refused.unwrap_err().to_string(), "the sign-in was refused: `access_denied` (nothanks)");
 }
 
 #[tokio::test]

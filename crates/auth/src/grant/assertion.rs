@@ -32,7 +32,7 @@ const MAX_ASSERTION: usize = 64 * 1024;
 /// Reads an assertion and removes surrounding white space.
 pub(super) async fn take(what: &'static str, source: &dyn AssertionSource) -> Result<Secret, GrantError> {
     let missing = |problem: &str| GrantError::Configuration(format!("{what} {problem}"));
-    let text = source.read().await.map_err(|problem| missing(&format!("is missing: {problem}")))?;
+    let text = source.read().await.map_err(|problem| missing(&format!("cannot be read: {problem}")))?;
     match text.expose().trim() {
         "" => Err(missing("is empty")),
         long if MAX_ASSERTION < long.len() => Err(missing(&format!("exceeds {MAX_ASSERTION} bytes"))),
@@ -75,5 +75,8 @@ pub(super) fn check(what: &'static str, text: &Secret, names: &[&str], now: u64)
         return Ok(());
     }
     let shown = address::sanitize(&audiences.join(", "), MAX_SHOWN);
-    Err(GrantError::Configuration(format!("{what} is for {shown}, not for {}; it was not sent", names.join(" or "))))
+    Err(GrantError::Configuration(format!(
+        "{what} is for `{shown}`, not for `{}`; it was not sent",
+        names.join("` or `")
+    )))
 }

@@ -137,7 +137,7 @@ mod tests {
         let refused = request_token(&grant, &remote, &taking(&["private_key_jwt", "none"], &[])).await.unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "https://login.example accepts client authentication with private_key_jwt or none, but the client is \
+            "`https://login.example` accepts client authentication with private_key_jwt or none, but the client is \
              configured with a secret"
         );
         assert_eq!(remote.urls().len(), 1, "nothing was sent there");

@@ -140,8 +140,8 @@ impl Reply {
 fn nowhere(error: FetchError) -> GrantError {
     match error {
         FetchError::Unreachable { target, reason } => GrantError::Configuration(format!(
-            "no application default credentials found: there is no file, and {target} does not answer ({reason}); set \
-             `auth.credentials` or run `gcloud auth application-default login`"
+            "no application default credentials found: there is no file, and `{target}` does not answer ({reason}); \
+             set `auth.credentials` or run `gcloud auth application-default login`"
         )),
         other => TokenError::from(other).into(),
     }

@@ -104,8 +104,8 @@ pub(crate) mod tests {
         let refused = request_token(&grant(foreign.clone(), None), &remote, &login()).await.unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "the assertion is for https://cloud.example, not for https://login.example or \
-            https://login.example/token; it was not sent"
+            "the assertion is for `https://cloud.example`, not for `https://login.example` or \
+            `https://login.example/token`; it was not sent"
         );
         let old = unsigned_jwt(&json!({ "aud": "https://login.example", "exp": 1 }));
         for (assertion, audience) in
@@ -137,7 +137,7 @@ pub(crate) mod tests {
             Grant::Workload(Workload::new(Arc::clone(&words) as Arc<dyn AssertionSource>, Some("me".to_owned()), None));
         for _ in 0..3 {
             let refused = request_token(&grant, &remote, &login()).await.unwrap_err().to_string();
-            assert_eq!(refused, "token request to https://login.example/token refused: invalid_grant (not you)");
+            assert_eq!(refused, "token request to `https://login.example/token` refused: `invalid_grant` (not you)");
         }
         assert_eq!(remote.urls().len(), 1);
         *words.0.lock() = Secret::new("second-word");

@@ -54,7 +54,7 @@ pub enum KeyError {
         wanted: String,
     },
     /// The system random number generator failed.
-    #[error("the operating system provides no random numbers")]
+    #[error("the system's random number generator failed")]
     Random,
     /// The claims cannot be serialized.
     #[error("the JWT claims cannot be serialized")]

@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(
             refused.to_string(),
             format!(
-                "protected resource metadata at {PATH} is for https://bank.example/mcp, not for https://example.org/mcp"
+                "protected resource metadata at `{PATH}` is for `https://bank.example/mcp`, not for `https://example.org/mcp`"
             )
         );
     }

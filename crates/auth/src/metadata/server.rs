@@ -84,7 +84,7 @@ impl ServerMetadata {
     pub async fn at(fetch: &dyn Fetch, place: &Url, issuer: Option<&str>) -> Result<Self, MetadataError> {
         match document(fetch, place).await? {
             Some(document) => Self::checked(place, &document, issuer),
-            None => Err(unreadable(place, "has no metadata")),
+            None => Err(unreadable(place, "no metadata found")),
         }
     }
 

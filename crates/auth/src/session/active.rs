@@ -41,7 +41,7 @@ impl ActiveCredential {
         };
         let authorization = HeaderValue::from_str(&format!("{scheme} {}", tokens.access.expose()));
         let mut authorization =
-            authorization.map_err(|_| "the token contains characters that a header cannot carry".to_owned())?;
+            authorization.map_err(|_| "the token contains characters that are not valid in a header".to_owned())?;
         authorization.set_sensitive(true);
         let proofs = proofs.filter(|_| tokens.kind == TokenKind::DPoP);
         let prover = proofs.map(|proofs| proofs.prover(credential.proof_key.as_ref())).transpose();

@@ -78,7 +78,7 @@ async fn refusal_is_reported_without_sent_values() {
     assert!(refused.has_code("invalid_grant"));
     assert_eq!(
         refused.to_string(),
-        "token request to https://login.example/token refused: invalid_grant (code [hidden]  of [hidden] is old)"
+        "token request to `https://login.example/token` refused: `invalid_grant` (code [hidden]  of [hidden] is old)"
     );
     assert!(!format!("{refused:?}").contains("c0de-1234"));
 }
@@ -89,7 +89,8 @@ async fn refusal_is_reported_without_encoded_values() {
     let body = r#"{"error":"invalid_client","error_description":"Basic bWU6czNjcmV0JTJGd29yZA== has s3cret%2Fword"}"#;
     let client = ClientAuth::Basic { id: "me".to_owned(), secret: Secret::new("s3cret/word") };
     let refused = send(&remote(401, body), &client).await.unwrap_err();
-    let expected = "token request to https://login.example/token refused: invalid_client (Basic [hidden] has [hidden])";
+    let expected =
+        "token request to `https://login.example/token` refused: `invalid_client` (Basic [hidden] has [hidden])";
     assert_eq!(refused.to_string(), expected);
 }
 

@@ -33,7 +33,7 @@ pub(super) enum ObtainError {
     #[error(transparent)]
     Credential(#[from] CredentialError),
     /// A client of one issuer is never presented to another.
-    #[error("the authorization server changed from {before} to {now}")]
+    #[error("the authorization server changed from `{before}` to `{now}`")]
     IssuerChanged { before: String, now: String },
     #[error("{0}")]
     Other(String),

@@ -177,7 +177,7 @@ async fn refused_token_is_replaced_once() {
     assert_eq!(own.handle_challenge(refusal(401, Some("Bearer two"), "Bearer")).await, ChallengeAction::GiveUp);
     assert_eq!(
         own.watch().borrow().as_ref().unwrap().to_string(),
-        "`files` requires sign-in: the server refuses the token that https://login.example has just issued; look at \
+        "`files` requires sign-in: the server refuses the token that `https://login.example` has just issued; look at \
         auth.clientSecret"
     );
     assert_eq!(token_requests(&world), 2);
@@ -193,7 +193,7 @@ async fn refused_client_is_not_retried_during_the_pause() {
         let needed = own.watch().borrow().clone().unwrap();
         assert_eq!(
             needed.reason.to_string(),
-            "token request to https://login.example/token refused: invalid_client ([hidden] is wrong)"
+            "token request to `https://login.example/token` refused: `invalid_client` ([hidden] is wrong)"
         );
     }
     assert_eq!(token_requests(&world), 1);
@@ -263,7 +263,7 @@ async fn configured_secrets_are_not_sent_to_an_issuer_that_only_the_server_names
         assert_eq!(
             own.watch().borrow().as_ref().unwrap().reason.to_string(),
             format!(
-                "{what} was not sent to https://login.example, which only the server names; if it is correct, set \
+                "{what} was not sent to `https://login.example`: only the server names this issuer; if it is correct, set \
                 `oauth.issuer`"
             )
         );

@@ -11,7 +11,7 @@ async fn expired_code_is_exchanged_once() {
     let stage = Stage::new().await;
     stage.login.set_quirks([Quirk::ExpiredCodes]);
     let failed = stage.caller().call("hello").await.unwrap_err();
-    assert!(failed.contains("invalid_grant (the code has expired)"), "{failed}");
+    assert!(failed.contains("`invalid_grant` (the code has expired)"), "{failed}");
     assert_eq!(stage.visits_codes_refreshes(), (1, 1, 0));
 }
 
@@ -24,7 +24,7 @@ async fn replayed_code_revokes_the_first_sign_in() {
     let callback = Secret::new(test_browser::visit(pending.address().as_str(), "ada").await.unwrap());
     sign_in.finish(&pending, &callback).await.unwrap();
     let replayed = sign_in.finish(&pending, &callback).await.unwrap_err().to_string();
-    assert!(replayed.contains("invalid_grant (the code was already used)"), "{replayed}");
+    assert!(replayed.contains("`invalid_grant` (the code was already used)"), "{replayed}");
     assert_eq!(stage.login.revoked_sign_ins(), 1);
 }
 

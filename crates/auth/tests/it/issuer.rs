@@ -87,7 +87,7 @@ async fn configured_secret_is_not_sent_to_an_issuer_that_only_the_server_names()
         let caller = stage.caller_for(principal, settings.clone(), Some(stage.ada.clone()));
         let failed = caller.call("hello").await.unwrap_err();
         let why = format!(
-            "the client secret was not sent to {}, which only the server names; if it is correct, set `oauth.issuer`",
+            "the client secret was not sent to `{}`: only the server names this issuer; if it is correct, set `oauth.issuer`",
             evil.issuer()
         );
         assert!(failed.contains(&why), "{failed}");

@@ -33,7 +33,7 @@ async fn server_that_always_needs_more_scopes_is_given_up_after_three_rounds() {
     for _ in 0..6 {
         last = caller.call("hello").await.unwrap_err();
     }
-    assert!(last.contains("it keeps asking for sign-in"), "{last}");
+    assert!(last.contains("it still requires sign-in"), "{last}");
     assert_eq!(stage.login.count(Endpoint::Page), 3);
 }
 

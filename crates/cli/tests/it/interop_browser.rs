@@ -45,7 +45,7 @@ fn refusal_in_chromium_does_not_sign_in() {
     let fixture = SignInFixture::new();
     let (status, shown, told) = pressing("refuse", &fixture);
     assert_eq!(status.code(), Some(3), "{shown}");
-    assert!(shown.contains("the sign-in was refused: access_denied"), "{shown}");
+    assert!(shown.contains("the sign-in was refused: `access_denied`"), "{shown}");
     assert_eq!(told, "You are not signed in. The program that started the sign-in shows the reason.");
     assert_eq!(fixture.login.count(Endpoint::Code), 0);
     fixture.home.run(&["tools", "api"]).failed(3, "unauthorized");

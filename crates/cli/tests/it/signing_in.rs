@@ -214,7 +214,7 @@ fn invalid_pasted_callback_fails_the_sign_in() {
         ("\u{4}", 3, "the sign-in was cancelled"),
         ("\n", 3, "the sign-in was cancelled"),
         (&*format!("{cut}\n"), 3, "the URL is too long for a terminal line"),
-        ("a\nb\nc\n", 3, "this is not the URL that the browser was redirected to"),
+        ("a\nb\nc\n", 3, "this is not the callback URL"),
     ] {
         let fixture = SignInFixture::new();
         let mut terminal = Terminal::start(fixture.home.command(&["login", "api", "--no-browser", "-o", "human"]));
@@ -304,7 +304,7 @@ fn client_secret_requires_a_configured_issuer() {
     assert_eq!(
         error["message"],
         format!(
-            "the client secret was not sent to {issuer}, which only the server names; if it is correct, set `oauth.issuer`"
+            "the client secret was not sent to `{issuer}`: only the server names this issuer; if it is correct, set `oauth.issuer`"
         )
     );
     assert_eq!(begun.out, "", "no URL to open");

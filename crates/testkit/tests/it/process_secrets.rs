@@ -38,7 +38,7 @@ async fn output_logs_and_files_contain_no_secret() {
     let hosted = &stdout_lines(&outputs[1])[5];
     assert!(hosted.contains("hello ada") && hosted.contains("CallRecord"), "{hosted}");
     assert!(
-        stdout_lines(&outputs[2])[0].contains("invalid_grant (the code has expired"),
+        stdout_lines(&outputs[2])[0].contains("`invalid_grant` (the code has expired"),
         "{:?}",
         stdout_lines(&outputs[2])
     );

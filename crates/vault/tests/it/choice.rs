@@ -59,10 +59,10 @@ async fn memory_is_used_with_a_notice_if_nothing_can_be_written() {
     let options = options(&home, &[]);
     let vault = open(&options, &home.on_notice()).await.unwrap();
     vault.store(&key("ada"), Secret::new("x")).await.unwrap();
-    assert_eq!(vault.place(), "memory, until this program ends");
+    assert_eq!(vault.place(), "memory (lost when this program ends)");
     let notices = home.notices();
     assert!(matches!(&notices[..], [Notice::OnlyMemory { .. }]), "{notices:?}");
-    assert!(notices[0].to_string().starts_with("CREDENTIALS ARE NOT STORED: "), "{}", notices[0]);
+    assert!(notices[0].to_string().starts_with("Credentials are not stored: "), "{}", notices[0]);
 
     let wanted = VaultOptions { choice: VaultChoice::File, ..options };
     assert!(open(&wanted, &home.on_notice()).await.is_err(), "an explicit choice is not replaced");
@@ -94,7 +94,7 @@ async fn lazy_vault_writes_nothing_before_it_is_used() {
     let options = VaultOptions { passphrase: Some(Secret::new("planted-words")), ..options(&home, &[]) };
     let vault = LazyVault::new(options, home.on_notice());
     assert!(!home.path("state").exists());
-    assert_eq!(vault.place(), "a vault that is not opened yet");
+    assert_eq!(vault.place(), "the vault (not opened yet)");
     assert!(vault.load(&key("ada")).await.unwrap().is_none());
     vault.store(&key("ada"), Secret::new("planted-token")).await.unwrap();
     assert_eq!(vault.keys().await.unwrap(), [key("ada")]);

@@ -149,5 +149,5 @@ fn endpoint(path: &Path, text: &str) -> Result<Url, GrantError> {
 }
 
 fn unusable(path: &Path, problem: &str) -> GrantError {
-    GrantError::Configuration(format!("{} {problem}", path.display()))
+    GrantError::Configuration(format!("`{}` {problem}", path.display()))
 }

@@ -24,7 +24,7 @@ use crate::{
     vault::{MemoryVault, Vault as _, full::FullVault},
 };
 
-const AWAY: &str = "no access token available: https://login.example/token is temporarily unavailable (HTTP 503)";
+const AWAY: &str = "no access token available: `https://login.example/token` is temporarily unavailable (HTTP 503)";
 
 #[tokio::test]
 async fn eight_requests_with_an_expiring_token_refresh_it_once() {

@@ -57,7 +57,7 @@ async fn secret_is_not_sent_to_an_issuer_named_only_by_the_server() {
     assert_eq!(
         status.phase.for_operator().as_str(),
         format!(
-            "cannot get an access token: the client secret was not sent to {}, which only the server names; if it is correct, set \
+            "cannot get an access token: the client secret was not sent to `{}`: only the server names this issuer; if it is correct, set \
              `oauth.issuer`; check `auth` in the server's entry",
             login.issuer()
         )
@@ -80,7 +80,7 @@ async fn refused_client_is_reported_to_the_operator_and_not_retried() {
     assert_eq!(
         status.phase.for_operator().as_str(),
         format!(
-            "cannot get an access token: token request to {}/token refused: invalid_client (wrong client secret); check `auth` in the server's entry",
+            "cannot get an access token: token request to `{}/token` refused: `invalid_client` (wrong client secret); check `auth` in the server's entry",
             login.issuer()
         )
     );
