@@ -17,3 +17,4 @@ pub mod secret_scan;
 pub mod seeded_random;
 pub mod test_host;
 pub mod transcript;
+pub mod vendor;
