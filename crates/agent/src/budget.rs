@@ -37,6 +37,8 @@ pub enum Stop {
     MaxTime,
     /// The model repeats the same call.
     Loop,
+    /// The user cancelled it.
+    Cancelled,
 }
 
 /// Times that the same call with the same arguments is made. Later ones are answered with an error.
@@ -62,12 +64,17 @@ impl Stop {
             Self::MaxToolCalls => "max_tool_calls",
             Self::MaxTime => "max_time",
             Self::Loop => "loop",
+            Self::Cancelled => "cancelled",
         }
     }
 
     /// Whether a budget or the loop guard ended the answer.
     pub fn is_out_of_budget(self) -> bool {
-        !matches!(self, Self::Done | Self::MaxOutput | Self::Refused)
+        !matches!(self, Self::Done | Self::MaxOutput | Self::Refused | Self::Cancelled)
+    }
+
+    pub(crate) fn is_cancelled(self) -> bool {
+        self == Self::Cancelled
     }
 }
 
@@ -110,6 +117,11 @@ impl Spent {
     /// Time left; `None` without a limit.
     pub(crate) fn remaining_time(&self) -> Option<Duration> {
         self.budget.time.map(|most| most.saturating_sub(self.began.elapsed()))
+    }
+
+    /// When the time is over; `None` without a limit.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.began.checked_add(self.budget.time?)
     }
 
     /// Counts a call. Returns an error for the model if it must not be made.

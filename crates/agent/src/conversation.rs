@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use toolway_host::conversation::{ConversationHead, ConversationLog, ConversationMessage};
-use toolway_model::{Message, Part, ResultPart, Role};
+use toolway_model::{Message, Part, ResultPart, Role, ToolCall};
 use uuid::Uuid;
+
+use crate::result;
 
 /// Characters of the title.
 const TITLE: usize = 80;
@@ -23,12 +25,10 @@ impl Conversation {
         Self { id: Uuid::now_v7().to_string().into(), messages: Vec::new(), log }
     }
 
-    /// A stored conversation. Calls without results, left by a process that ended, get an error as result, because
-    /// vendors refuse a call without one.
+    /// A stored conversation. Calls without results, left by a process that ended, get an error as result before the
+    /// next answer.
     pub fn resume(id: &str, messages: Vec<Message>, log: Option<Arc<dyn ConversationLog>>) -> Self {
-        let mut conversation = Self { id: id.into(), messages, log };
-        conversation.close_open_calls();
-        conversation
+        Self { id: id.into(), messages, log }
     }
 
     /// UUIDv7 of the conversation.
@@ -59,21 +59,28 @@ impl Conversation {
         }
     }
 
-    fn close_open_calls(&mut self) {
-        let Some(last) = self.messages.last().filter(|message| message.role == Role::Assistant) else { return };
-        let results: Vec<_> = last
-            .tool_calls()
-            .map(|call| toolway_model::ToolResult {
-                call_id: call.id.clone(),
-                name: call.name.clone(),
-                content: vec![ResultPart::Text { text: "the call was interrupted; its result is unknown".to_owned() }],
-                is_error: true,
-            })
-            .collect();
-        if !results.is_empty() {
-            self.messages.push(Message::tool_results(results));
+    /// Adds what the model said before it was interrupted, if anything.
+    pub(crate) async fn push_partial(&mut self, message: Message) {
+        if !message.parts.is_empty() {
+            self.push(Message { parts: without_calls(message.parts), raw: None, ..message }).await;
         }
     }
+
+    /// Answers calls of the last message that have no result, because vendors refuse a call without one.
+    pub(crate) async fn close_open_calls(&mut self) {
+        let Some(last) = self.messages.last().filter(|message| message.role == Role::Assistant) else { return };
+        let interrupted = |call: &ToolCall| {
+            result::error(&call.id, &call.name, "the call was interrupted; its result is unknown".to_owned())
+        };
+        let results: Vec<_> = last.tool_calls().map(interrupted).collect();
+        if !results.is_empty() {
+            self.push(Message::tool_results(results)).await;
+        }
+    }
+}
+
+fn without_calls(parts: Vec<Part>) -> Vec<Part> {
+    parts.into_iter().filter(|part| !matches!(part, Part::ToolCall(_))).collect()
 }
 
 fn stored(seq: usize, message: &Message) -> ConversationMessage {

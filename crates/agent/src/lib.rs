@@ -3,9 +3,12 @@
 //! | part | file |
 //! |---|---|
 //! | the loop | `agent.rs` |
+//! | the calls of one message | `calls.rs` |
+//! | what happens, for surfaces | `event.rs` |
 //! | budgets, repeated calls | `budget.rs` |
 //! | tools on offer, adapted to the model | `tools.rs`, `builtin.rs` |
-//! | results as the model sees them | `result.rs` |
+//! | a search for tools instead of their definitions | `search.rs` |
+//! | results as the model sees them | `result.rs`, `kept.rs` |
 //! | messages, and where they are stored | `conversation.rs` |
 //! | the system prompt | `system.rs` |
 //!
@@ -14,11 +17,16 @@
 mod agent;
 mod budget;
 mod builtin;
+mod calls;
 mod conversation;
+mod event;
+mod kept;
 mod result;
+mod search;
 mod system;
 mod tools;
 
-pub use agent::{Agent, AgentError, AgentEvent, AgentOptions, Answer, CallState, MadeCall};
+pub use agent::{Agent, AgentError, AgentOptions, Answer, Observer};
 pub use budget::{Budget, Stop};
 pub use conversation::Conversation;
+pub use event::{AgentEvent, CallProgress, CallState, EndedCall, MadeCall, StartedCall};

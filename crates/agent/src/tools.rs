@@ -1,16 +1,24 @@
 //! The tools on offer: those of the visible servers, adapted to the model, and the agent's own.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
-    catalog::{PublicName, ToolEntry},
+    catalog::{Catalog, PublicName, ToolEntry},
 };
 use toolway_model::{ToolDefinition, Wire, schema};
 
-use crate::builtin::Builtin;
+use crate::builtin::{Builtin, Effect};
+
+/// Context window of a model that does not tell its own.
+const USUAL_WINDOW: u64 = 128_000;
+/// Share of the context window that definitions may fill, as a divisor.
+const SHARE: u64 = 4;
+/// Bytes of JSON per token, roughly, for every vendor.
+const BYTES_PER_TOKEN: u64 = 4;
 
 /// Which servers the agent sees.
 #[derive(Clone, Debug, Default)]
@@ -36,27 +44,79 @@ pub(crate) enum Wanted {
     Builtin(Builtin),
 }
 
-impl ToolSet {
-    pub(crate) fn of(host: &Host, wire: Wire, visible: &Visible, resources: bool, prompts: bool) -> Self {
-        let mut set = Self::default();
-        let catalog = host.catalog();
-        for entry in catalog.tools().iter().filter(|entry| visible.covers(&entry.origin.server)) {
-            match adapt(wire, entry) {
-                Ok(definition) => set.definitions.push(definition),
-                Err(reason) => set.left_out.push(reason),
+/// What decides which tools are offered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer<'a> {
+    pub(crate) wire: Wire,
+    /// Tokens that a conversation may have; `None` if unknown.
+    pub(crate) window: Option<u64>,
+    pub(crate) visible: &'a Visible,
+    pub(crate) resources: bool,
+    pub(crate) prompts: bool,
+}
+
+/// The adapted tools of the last catalog. Adapting parses every schema.
+#[derive(Debug, Default)]
+pub(crate) struct AdaptedTools(Mutex<Option<(u64, Wire, Arc<Adapted>)>>);
+
+#[derive(Debug, Default)]
+struct Adapted {
+    definitions: Vec<ToolDefinition>,
+    left_out: Vec<String>,
+    tokens: u64,
+}
+
+impl AdaptedTools {
+    fn of(&self, catalog: &Catalog, offer: Offer<'_>) -> Arc<Adapted> {
+        let mut last = self.0.lock();
+        if let Some((revision, wire, adapted)) = &*last
+            && (*revision, *wire) == (catalog.revision(), offer.wire)
+        {
+            return Arc::clone(adapted);
+        }
+        let adapted = Arc::new(Adapted::of(catalog, offer));
+        *last = Some((catalog.revision(), offer.wire, Arc::clone(&adapted)));
+        adapted
+    }
+}
+
+impl Adapted {
+    fn of(catalog: &Catalog, offer: Offer<'_>) -> Self {
+        let mut adapted = Self::default();
+        for entry in catalog.tools().iter().filter(|entry| offer.visible.covers(&entry.origin.server)) {
+            match adapt(offer.wire, entry) {
+                Ok(definition) => adapted.definitions.push(definition),
+                Err(reason) => adapted.left_out.push(reason),
             }
         }
-        set.definitions.sort_by(|one, other| one.name.cmp(&other.name));
+        adapted.definitions.sort_by(|one, other| one.name.cmp(&other.name));
+        adapted.tokens = adapted.definitions.iter().map(tokens).sum();
+        adapted
+    }
+}
+
+impl ToolSet {
+    pub(crate) fn of(host: &Host, adapted: &AdaptedTools, offer: Offer<'_>) -> Self {
+        let (catalog, statuses) = (host.catalog(), host.servers());
+        let adapted = adapted.of(&catalog, offer);
+        let is_seen = |status: &&toolway_host::connection::ServerStatus| offer.visible.covers(&status.server);
+        let servers = || statuses.iter().filter(is_seen);
+        let mut set = Self { left_out: adapted.left_out.clone(), ..Self::default() };
+        if adapted.tokens > offer.window.unwrap_or(USUAL_WINDOW) / SHARE {
+            let names: Vec<String> = servers().map(|status| status.server.to_string()).collect();
+            let effects = [Effect::Read, Effect::Write, Effect::Destructive].map(Builtin::CallTool);
+            let tools = [Builtin::SearchTools, Builtin::DescribeTool].into_iter().chain(effects);
+            set.definitions.extend(tools.map(|tool| tool.definition(&names)));
+        } else {
+            set.definitions.clone_from(&adapted.definitions);
+        }
         let owners = |capability: &str| -> Vec<String> {
-            let statuses = host.servers();
-            let having = statuses.iter().filter(|status| {
-                let profile = status.profile.as_ref();
-                visible.covers(&status.server) && profile.is_some_and(|profile| profile.capabilities.has(capability))
-            });
+            let having = servers()
+                .filter(|status| status.profile.as_ref().is_some_and(|profile| profile.capabilities.has(capability)));
             having.map(|status| status.server.to_string()).collect()
         };
         for (wanted, capability, tool) in
-            [(resources, "resources", Builtin::ReadResource), (prompts, "prompts", Builtin::GetPrompt)]
+            [(offer.resources, "resources", Builtin::ReadResource), (offer.prompts, "prompts", Builtin::GetPrompt)]
         {
             let owners = if wanted { owners(capability) } else { Vec::new() };
             if !owners.is_empty() {
@@ -82,4 +142,9 @@ fn adapt(wire: Wire, entry: &ToolEntry) -> Result<ToolDefinition, String> {
     let schema: Value = serde_json::from_str(&definition.input_schema.to_string()).unwrap_or_default();
     let description = definition.description.as_deref().unwrap_or_default();
     schema::adapt(wire, entry.public.as_str(), description, &schema).map_err(|left_out| left_out.to_string())
+}
+
+fn tokens(tool: &ToolDefinition) -> u64 {
+    let bytes = tool.name.len() + tool.description.len() + tool.input_schema.to_string().len();
+    bytes as u64 / BYTES_PER_TOKEN
 }

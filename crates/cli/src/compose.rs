@@ -24,7 +24,7 @@ use toolway_gateway::{
 };
 use toolway_host::{
     connection::{
-        DiskEraMemory, Lists, TapFactory, WantedServer, Way, client_features::Elicitor, sign_in::Clients, tap::Tap,
+        DiskEraMemory, Lists, TapFactory, WantedServer, Way, sign_in::Clients, tap::Tap,
     },
     conversation::ConversationLog,
     host::{Host, HostOptions},
@@ -56,10 +56,10 @@ pub(crate) type WireTaps = BTreeMap<ServerName, Arc<WireTap>>;
 /// Builds the host of `demo`: one server, without configuration and state.
 pub(crate) async fn demo_host(
     server: WantedServer,
-    elicitor: Arc<dyn Elicitor>,
+    answerer: Arc<dyn Answerer>,
     environment: Environment,
 ) -> Result<Host, Report> {
-    let ports = HostPorts { elicitor, ..HostPorts::default() };
+    let ports = HostPorts { answerer, ..HostPorts::default() };
     let options = HostOptions { servers: vec![server], environment, ..HostOptions::default() };
     start(&Config::default(), ports, options).await
 }

@@ -129,7 +129,7 @@ pub fn edit_text(edit: &Edit, foreign: Option<&ServerConfig>, file: &Path, text:
         let own = contents.label_of(name).map(|(label, _)| label.to_owned());
         own.or_else(|| foreign.map(|server| server.label.clone())).ok_or_else(|| ConfigError::Refused {
             place: Place { file: file.to_owned(), line: 0 },
-            problem: format!("there is no server `{name}`"),
+            problem: format!("unknown server `{name}`"),
         })
     };
     let step = match edit {

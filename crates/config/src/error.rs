@@ -17,7 +17,7 @@ pub struct Place {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file does not exist or cannot be read.
-    #[error("cannot read {}: {source}", file.display())]
+    #[error("cannot read `{}`: {source}", file.display())]
     Unreadable {
         /// File path.
         file: PathBuf,

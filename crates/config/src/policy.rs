@@ -257,7 +257,7 @@ fn words(field: &Field<'_>, known: &'static [&'static str]) -> Result<Vec<String
 fn arguments(field: &Field<'_>) -> Result<Vec<(String, ArgumentMatch)>, ConfigError> {
     let argument = |(pointer, field): (&str, Field<'_>)| {
         if !pointer.starts_with('/') {
-            return Err(field.expected("below a JSON Pointer, such as `/path`"));
+            return Err(field.expected("under a JSON Pointer, such as `/path`"));
         }
         Ok((pointer.to_owned(), argument_match(&field)?))
     };

@@ -115,7 +115,7 @@ fn refusal(folder: &Path, file: &Path, user: u32) -> Option<String> {
         Err(error) => return Some(error.to_string()),
     };
     if !real.starts_with(folder) {
-        return Some(format!("it is a link to {}, outside of its folder", real.display()));
+        return Some(format!("it is a link to `{}`, outside of its folder", real.display()));
     }
     for path in [real.as_path(), folder] {
         let metadata = match fs::metadata(path) {
@@ -123,10 +123,10 @@ fn refusal(folder: &Path, file: &Path, user: u32) -> Option<String> {
             Err(error) => return Some(error.to_string()),
         };
         if let Some(owner) = ownership::other_owner(&metadata, user) {
-            return Some(format!("{} belongs to another user (uid {owner})", path.display()));
+            return Some(format!("`{}` belongs to another user (uid {owner})", path.display()));
         }
         if ownership::is_world_writable(&metadata) {
-            return Some(format!("{} is writable by all users", path.display()));
+            return Some(format!("`{}` is writable by all users", path.display()));
         }
     }
     None

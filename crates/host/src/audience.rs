@@ -172,7 +172,7 @@ mod tests {
             ),
             (WireError::Protocol(secret.to_owned()), "the server violated the protocol (`protocol`, id 7)"),
             (WireError::Vault(secret.to_owned()), "the credential store is unavailable (`vault`, id 7)"),
-            (WireError::Overloaded { limit: 3 }, "too many requests: 3 already wait for this server"),
+            (WireError::Overloaded { limit: 3 }, "too many requests: 3 are already waiting for this server"),
         ] {
             assert_eq!(ClientText::from(&error).with_id(7), expected);
         }

@@ -5,6 +5,7 @@
 //! handle is in [`relay`]. Completions, pings and subscriptions share their stages in `auxiliary`.
 
 mod auxiliary;
+mod client_approval;
 pub mod caller;
 pub mod completion;
 mod completion_ref;
@@ -12,6 +13,7 @@ mod find;
 pub mod outcome;
 mod ping;
 mod pipeline;
+mod recorded_exchange;
 pub mod relay;
 pub mod request;
 pub mod subscription;
@@ -26,7 +28,7 @@ pub use outcome::{CallError, CallOutcome};
 pub use relay::{CallEvent, Relay};
 pub use request::{CallId, CallKind, CallRequest, Target};
 pub use subscription::{ResourceUpdate, Subscription};
-pub use tasks::CallerTasks;
+pub use tasks::{CallerTasks, RecordedTasks};
 
 use crate::{
     host::Host,

@@ -22,6 +22,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::sync::{broadcast, watch};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
@@ -48,9 +49,10 @@ use crate::{
         supervise,
     },
     event::{CallStageEvent, EventListener, EventSender, LogEvent, StateEvent},
+    inbox::Inbox,
     policy::{ApprovalKey, Policy, Stance, limit::CallSlots},
     ports::HostPorts,
-    record::RecordPorts,
+    record::{AuditNote, RecordPorts, kind},
 };
 
 /// Keeps the connections to any number of servers. Cloning is cheap; all clones share one host.
@@ -76,6 +78,7 @@ pub(crate) struct Inner {
     stop: CancellationToken,
     run: u64,
     calls: AtomicU64,
+    unrecorded: Arc<AtomicU64>,
     _stop_when_dropped: DropGuard,
 }
 
@@ -149,6 +152,7 @@ impl Host {
             stop,
             run: chance.unwrap_or_default(),
             calls: AtomicU64::new(0),
+            unrecorded: Arc::default(),
         };
         let host = Self { inner: Arc::new(inner) };
         let plan = host.plan(config)?;
@@ -182,7 +186,9 @@ impl Host {
         self.inner.catalog_publisher.set_naming(naming(config));
         // Rules hold before a changed server can be called.
         *self.inner.policy.lock() = Policy::new(self.inner.stance, &config.settings.policy);
-        Ok(self.apply(plan))
+        let applied = self.apply(plan);
+        self.note(applied.note());
+        Ok(applied)
     }
 
     /// Returns the current catalog snapshot.
@@ -193,6 +199,11 @@ impl Host {
     /// Watches the current catalog snapshot and its successors.
     pub fn watch_catalog(&self) -> watch::Receiver<Arc<Catalog>> {
         self.inner.catalog_publisher.watch()
+    }
+
+    /// Everything that waits for a person.
+    pub fn inbox(&self) -> &Inbox {
+        &self.inner.context.inbox
     }
 
     /// Subscribes to changes of caller-specific lists. They affect [`Host::catalog_of`], not [`Host::catalog`].
@@ -280,6 +291,8 @@ impl Host {
     /// Sets the minimum log level requested of a server, for this connection and later ones.
     pub async fn set_log_level(&self, server: &ServerName, level: LogLevel) -> Result<(), HostError> {
         let connection = self.connection(server)?;
+        let details = json!({ "logLevel": level.as_str() });
+        self.note(AuditNote::of_server(kind::CONNECTION, server, details));
         connection.execute(|done| SupervisorCommand::LogLevel(level, done)).await;
         Ok(())
     }
@@ -415,7 +428,12 @@ impl Inner {
             recorder: ports.recorder.clone(),
             bodies: ports.bodies,
             events: self.context.events.clone(),
+            unrecorded: Arc::clone(&self.unrecorded),
         }
+    }
+
+    pub(crate) fn unrecorded_calls(&self) -> u64 {
+        self.unrecorded.load(Ordering::Relaxed)
     }
 
     pub(crate) fn connection(&self, server: &ServerName) -> Option<Connection> {
@@ -474,6 +492,7 @@ fn host_context(
 ) -> HostContext {
     let around = sign_in::surroundings(&options.environment, &options.sign_in);
     HostContext {
+        inbox: Inbox::new(ports.recorder.clone()),
         dialer: Dialer {
             environment: Arc::new(options.environment),
             keychain: options.keychain,

@@ -7,6 +7,7 @@
 //! | [`connection`] | the connection to one server, from its address to the final close |
 //! | [`catalog`] | immutable snapshots of what all servers offer |
 //! | [`policy`] | decides whether a call may be sent, and limits concurrency |
+//! | [`inbox`] | everything that waits for a person |
 //! | [`audience`] | text for operators and text for clients |
 //! | [`call`] | the stages of a call: find, decide, admit, send, record |
 //! | [`record`] | the record of each finished call |
@@ -27,6 +28,7 @@ pub mod connection;
 pub mod conversation;
 pub mod event;
 pub mod host;
+pub mod inbox;
 pub mod keeper;
 pub mod policy;
 pub mod ports;

@@ -5,7 +5,7 @@
 //! | what is decided on | `input.rs`, `surface.rs` |
 //! | which rule matches | `rules.rs` |
 //! | decision, grant, approval request, refusal | `decision.rs` |
-//! | asking a user; saved approvals | `approval.rs`, `saved.rs` |
+//! | answers of a user; saved approvals | `approval.rs`, `saved.rs` |
 //! | slots: a grant becomes a permit | `limit.rs`, `caller_counter.rs` |
 //!
 //! Within one file the first rule that matches decides; over files the strictest. Without a rule the default of the
@@ -23,7 +23,7 @@ pub mod trust;
 
 use std::sync::Arc;
 
-pub use approval::{ApprovalAnswer, ApprovalScope, Approver, NoApprover};
+pub use approval::{ApprovalAnswer, ApprovalScope};
 pub use decision::{ApprovalRequest, Decision, Grant, Refusal, RuleId, Subject};
 pub use input::{Annotations, PolicyInput};
 pub use limit::{CALLS_PER_CLIENT, CallLimits, Permit};

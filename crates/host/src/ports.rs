@@ -7,8 +7,9 @@ use toolway_auth::vault::{MemoryVault, Vault};
 use toolway_config::Bodies;
 
 use crate::{
-    connection::client_features::{Elicitor, NoElicitor, NoSampler, Sampler},
-    policy::{Approver, MemorySavedApprovals, MemoryTrust, NoApprover, SavedApprovals, TrustLedger},
+    connection::client_features::{NoSampler, Sampler},
+    inbox::{Answerer, NoAnswerer},
+    policy::{MemorySavedApprovals, MemoryTrust, SavedApprovals, TrustLedger},
     record::{CallLog, CallRecorder, MemoryCallLog},
 };
 
@@ -17,8 +18,9 @@ use crate::{
 pub struct HostPorts {
     /// Log of finished calls. Default: in memory, the last 1000 calls or 4 MiB.
     pub calls: Arc<dyn CallLog>,
-    /// Answers approval requests before a call is sent. Default: none, so such calls are refused.
-    pub approver: Arc<dyn Approver>,
+    /// Answers approval requests of policy, and forms and URLs of servers. Default: none, so calls that require approval
+    /// are refused, and elicitation is not offered.
+    pub answerer: Arc<dyn Answerer>,
     /// Durable records of calls. Default: none.
     pub recorder: Option<Arc<dyn CallRecorder>>,
     /// What of arguments and results reaches the recorder. Default: everything, with secrets of servers replaced.
@@ -31,22 +33,19 @@ pub struct HostPorts {
     pub vault: Arc<dyn Vault>,
     /// Model that answers sampling requests of servers. Default: none, and sampling is not offered.
     pub sampler: Arc<dyn Sampler>,
-    /// Answers elicitation requests of servers. Default: none, and elicitation is not offered.
-    pub elicitor: Arc<dyn Elicitor>,
 }
 
 impl Default for HostPorts {
     fn default() -> Self {
         Self {
             calls: Arc::new(MemoryCallLog::default()),
-            approver: Arc::new(NoApprover),
+            answerer: Arc::new(NoAnswerer),
             recorder: None,
             bodies: Bodies::default(),
             approvals: Arc::new(MemorySavedApprovals::default()),
             trust: Arc::new(MemoryTrust::default()),
             vault: Arc::new(MemoryVault::default()),
             sampler: Arc::new(NoSampler),
-            elicitor: Arc::new(NoElicitor),
         }
     }
 }

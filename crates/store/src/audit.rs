@@ -9,24 +9,12 @@ use crate::{
     time::Micros,
 };
 
-/// Kinds of audit events that other crates write.
+/// Kinds of audit events: the notes of a host, and what the store itself writes.
 pub mod kind {
+    pub use toolway_host::record::kind::*;
+
     /// A call ended; `details` has its state.
     pub const CALL: &str = "call";
-    /// Policy asked or refused.
-    pub const DECISION: &str = "decision";
-    /// An approval request was answered.
-    pub const APPROVAL: &str = "approval";
-    /// A server request was answered, declined or cancelled.
-    pub const SERVER_REQUEST: &str = "server-request";
-    /// A connection to a server was opened, closed or failed.
-    pub const CONNECTION: &str = "connection";
-    /// A user signed in or out.
-    pub const SIGN_IN: &str = "sign-in";
-    /// The configuration was read again.
-    pub const CONFIGURATION: &str = "configuration";
-    /// A key was created, changed or revoked.
-    pub const KEY: &str = "key";
     /// A process ended without ending its calls.
     pub const RECOVERY: &str = "recovery";
 }

@@ -12,7 +12,9 @@ use toolway_config::ownership;
 use crate::{StoreError, migration, store::Sync, time};
 
 /// How long a write waits for another process that holds the write lock.
-const BUSY: Duration = Duration::from_secs(5);
+pub(crate) const BUSY: Duration = Duration::from_secs(5);
+/// The same after a write waited in vain, until one succeeds.
+pub(crate) const BUSY_AGAIN: Duration = Duration::from_millis(100);
 
 /// Something the operator should know about the file that was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf, sync::Arc};
 
+use rusqlite::ErrorCode;
+
 /// An error of the store. Cloning is cheap: one failed commit is reported to every write in its batch.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
@@ -44,6 +46,19 @@ impl From<rusqlite::Error> for StoreError {
 }
 
 impl StoreError {
+    /// Whether the reason is the file or its disk, and not what was written.
+    pub(crate) fn is_of_file(&self) -> bool {
+        let Self::Sqlite(error) = self else { return true };
+        let of_write = [ErrorCode::ConstraintViolation, ErrorCode::TypeMismatch, ErrorCode::TooBig, ErrorCode::Unknown];
+        error.sqlite_error_code().is_some_and(|code| !of_write.contains(&code))
+    }
+
+    /// Whether another process holds the write lock.
+    pub(crate) fn is_locked(&self) -> bool {
+        let Self::Sqlite(error) = self else { return false };
+        matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+    }
+
     pub(crate) fn file(path: impl Into<PathBuf>, error: io::Error) -> Self {
         Self::File { path: path.into(), error: Arc::new(error) }
     }

@@ -1,15 +1,10 @@
 //! The store as the host's recorder and as its saved approvals.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use toolway_host::{
+    inbox::InboxRecord,
     conversation::{ConversationHead, ConversationLog, ConversationMessage},
     policy::{ApprovalKey, SavedApprovals, SavedDecision, SavedEffect as HostEffect},
     record::{AuditNote, CallBody as HostBody, CallRecord, CallRecorder, Ending, OpenState, Requirement},
@@ -22,6 +17,7 @@ use crate::{
     audit::AuditEvent,
     calls::{CallBody, CallRow, CallState},
     conversations::{Conversation, StoredMessage},
+    inbox::InboxRow,
     time,
 };
 
@@ -32,31 +28,17 @@ pub struct StoreRecorder {
     requirement: Requirement,
     /// The surface on which approvals of this process are saved.
     surface: &'static str,
-    unrecorded: Arc<AtomicU64>,
 }
 
 impl StoreRecorder {
     /// A recorder for one host.
     pub fn new(store: Store, requirement: Requirement, surface: &'static str) -> Self {
-        Self { store, requirement, surface, unrecorded: Arc::default() }
+        Self { store, requirement, surface }
     }
 
-    /// Writes of this host that could not be committed.
-    pub fn unrecorded(&self) -> u64 {
-        self.unrecorded.load(Ordering::Relaxed)
-    }
-
-    fn counted(
-        &self,
-        written: impl Future<Output = Result<(), StoreError>> + Send + 'static,
-    ) -> BoxFuture<'static, Result<(), String>> {
-        let unrecorded = Arc::clone(&self.unrecorded);
-        Box::pin(async move {
-            written.await.map_err(|error| {
-                unrecorded.fetch_add(1, Ordering::Relaxed);
-                error.to_string()
-            })
-        })
+    /// The store that it writes to.
+    pub fn store(&self) -> &Store {
+        &self.store
     }
 }
 
@@ -70,12 +52,12 @@ impl CallRecorder for StoreRecorder {
             OpenState::Pending => CallState::Pending,
             OpenState::Running => CallState::Running,
         };
-        self.counted(self.store.write_call(row(call, state, None), self::body(body)))
+        described(self.store.write_call(row(call, state, None), self::body(body)))
     }
 
     fn end(&self, call: &CallRecord, body: HostBody) -> BoxFuture<'static, Result<(), String>> {
         let row = row(call, end_state(call), Some(call.took));
-        self.counted(self.store.end_call(row, self::body(body)))
+        described(self.store.end_call(row, self::body(body)))
     }
 
     fn note(&self, note: AuditNote) {
@@ -90,6 +72,25 @@ impl CallRecorder for StoreRecorder {
         };
         // The writer counts and logs what it cannot write.
         drop(self.store.append_audit(event));
+    }
+
+    fn inbox(&self, item: InboxRecord) {
+        let Ok(id) = item.id.parse() else { return };
+        let (answer, answered_by) = item.outcome.unzip();
+        let row = InboxRow {
+            id,
+            created_at: time::micros(item.created_at),
+            expires_at: time::micros(item.expires_at),
+            kind: item.kind.to_owned(),
+            server: Some(item.server.to_string()),
+            caller: item.caller.unwrap_or_default(),
+            call: item.call.map(|call| call.uuid()),
+            text: item.text,
+            ended_at: answer.map(|_| time::now()),
+            answer: answer.map(str::to_owned),
+            answered_by: answered_by.filter(|by| !by.is_empty()),
+        };
+        drop(self.store.write_inbox(row));
     }
 }
 
@@ -127,6 +128,13 @@ impl SavedApprovals for StoreRecorder {
         let saved = self.store.save_approval(approval);
         Box::pin(async move { saved.await.map(|()| decision).map_err(|error| error.to_string()) })
     }
+}
+
+/// The result of a write with its error as text.
+fn described(
+    written: impl Future<Output = Result<(), StoreError>> + Send + 'static,
+) -> BoxFuture<'static, Result<(), String>> {
+    Box::pin(async move { written.await.map_err(|error| error.to_string()) })
 }
 
 fn row(call: &CallRecord, state: CallState, took: Option<Duration>) -> CallRow {
@@ -179,7 +187,7 @@ impl ConversationLog for StoreRecorder {
             model: head.model.clone(),
             surface: head.surface.to_owned(),
         };
-        self.counted(self.store.write_conversation(conversation))
+        described(self.store.write_conversation(conversation))
     }
 
     fn append(&self, conversation: &str, message: ConversationMessage) -> BoxFuture<'static, Result<(), String>> {
@@ -193,6 +201,6 @@ impl ConversationLog for StoreRecorder {
             text: message.text,
             body: message.body,
         };
-        self.counted(self.store.write_message(id, message))
+        described(self.store.write_message(id, message))
     }
 }

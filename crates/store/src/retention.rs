@@ -1,10 +1,12 @@
 //! Retention as a plan: a pure function of the limits, the time and what is in the file, applied by the writer.
 
-use rusqlite::{Connection, params};
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
 use crate::{
-    Reader, StoreError,
+    Reader, Store, StoreError,
     calls::first_id_at,
     chain::Link,
     time::{Micros, duration},
@@ -12,12 +14,16 @@ use crate::{
 
 /// Share of `max_bytes` that is filled after a run, so that the next call does not exceed it again.
 const ROOM: f64 = 0.9;
+/// Rows of one kind that are removed in one transaction; calls are recorded between two of them.
+const STEP: i64 = 5_000;
+/// Time between two runs in a process that serves.
+const INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// What may be kept. An absent limit keeps everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetentionLimits {
     /// Rows that are older are removed.
-    pub max_age: Option<std::time::Duration>,
+    pub max_age: Option<Duration>,
     /// The oldest calls are removed until the file has at most this many bytes of data.
     pub max_bytes: Option<u64>,
 }
@@ -73,7 +79,49 @@ impl RetentionPlan {
     }
 }
 
+impl Store {
+    /// Applies the limits now and then every hour, until it is dropped. What was removed, and what failed, is logged.
+    pub async fn keep_pruned(&self, limits: &RetentionLimits) {
+        if *limits == RetentionLimits::default() {
+            return;
+        }
+        loop {
+            match self.prune(limits).await {
+                Ok(RetentionPlan { calls, audit, conversations, .. }) if calls + audit + conversations > 0 => {
+                    tracing::info!(calls, audit_entries = audit, conversations, "retention removed old records");
+                }
+                Ok(_) => tracing::debug!("retention found no old records"),
+                Err(error) => tracing::error!(%error, "retention cannot remove old records"),
+            }
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+}
+
 impl Reader {
+    /// The next part of a plan that is not applied yet; `None` if it is applied.
+    pub(crate) fn next_step(&self, plan: &RetentionPlan) -> Result<Option<RetentionPlan>, StoreError> {
+        let mut step = RetentionPlan { conversations_before: plan.conversations_before, ..RetentionPlan::default() };
+        if let Some(before) = plan.conversations_before {
+            step.conversations = self.count("SELECT count(*) FROM conversations WHERE updated_at < ?", before)?;
+        }
+        if let Some(before) = plan.calls_before {
+            let closed = "id < ? AND state NOT IN ('pending', 'running')";
+            step.calls = self.count(&format!("SELECT count(*) FROM calls WHERE {closed}"), first_id_at(before))?;
+            let sql = format!("SELECT started_at FROM calls WHERE {closed} ORDER BY id LIMIT 1 OFFSET {STEP}");
+            let after_step: Option<Micros> =
+                self.connection.query_row(&sql, [first_id_at(before)], |row| row.get(0)).optional()?;
+            // Ids have milliseconds: all calls of one millisecond are removed together.
+            step.calls_before = Some(after_step.map_or(before, |at| before.min(at + 1_000)));
+        }
+        let checkpoint = Link::read(&self.connection, "checkpoint")?;
+        if plan.audit > 0 && checkpoint.seq < plan.audit_up_to {
+            step.audit_up_to = plan.audit_up_to.min(checkpoint.seq + STEP);
+            step.audit = u64::try_from(step.audit_up_to - checkpoint.seq).unwrap_or_default();
+        }
+        Ok((!step.is_empty()).then_some(step))
+    }
+
     /// Plans what retention would remove at `now`.
     pub fn plan_retention(&self, limits: &RetentionLimits, now: Micros) -> Result<RetentionPlan, StoreError> {
         let bytes = self.data_bytes()?;

@@ -28,6 +28,15 @@ impl Run {
         connection.execute("INSERT INTO runs VALUES (?, ?, ?)", params![id, std::process::id(), time::now()])?;
         Ok(Self { id, lock })
     }
+
+    /// Removes the lock file of a process that no longer lives and whose calls were closed.
+    pub(crate) fn remove_lock_of(&self, dead: Uuid) {
+        let folder = self.lock.as_ref().and_then(|(_, path)| path.parent());
+        if let Some(folder) = folder {
+            // Another process may have removed it at the same time.
+            let _gone = fs::remove_file(lock_path(folder, dead));
+        }
+    }
 }
 
 impl Drop for Run {
@@ -47,12 +56,8 @@ pub(crate) fn dead(connection: &Connection, folder: &Path) -> Result<Vec<Uuid>, 
 }
 
 /// Forgets a process that no longer lives.
-pub(crate) fn forget(connection: &Connection, folder: Option<&Path>, run: Uuid) -> Result<(), StoreError> {
+pub(crate) fn forget(connection: &Connection, run: Uuid) -> Result<(), StoreError> {
     connection.execute("DELETE FROM runs WHERE id = ?", [run])?;
-    if let Some(folder) = folder {
-        // Another process may have removed it at the same time.
-        let _gone = fs::remove_file(lock_path(folder, run));
-    }
     Ok(())
 }
 

@@ -169,11 +169,13 @@ impl Store {
         self.submit(Write::DeleteConversation(id), Urgency::Refusable)
     }
 
-    /// Plans retention and applies the plan.
+    /// Plans retention and applies the plan, in steps between which other writes are committed.
     pub async fn prune(&self, limits: &RetentionLimits) -> Result<RetentionPlan, StoreError> {
         let plan = self.reader()?.plan_retention(limits, time::now())?;
-        if !plan.is_empty() {
-            self.submit(Write::Prune(Box::new(plan.clone())), Urgency::Required).await?;
+        while !plan.is_empty() {
+            // A reader is not kept across an await.
+            let Some(step) = self.reader()?.next_step(&plan)? else { break };
+            self.submit(Write::Prune(Box::new(step)), Urgency::Required).await?;
         }
         Ok(plan)
     }

@@ -119,6 +119,6 @@ fn recover(connection: &Connection, dead: Uuid, mut head: Link) -> Result<Link, 
         let event = AuditEvent { at: time::now(), kind: kind::RECOVERY, ..end_event(&call) };
         head = event.append(connection, head)?;
     }
-    runs::forget(connection, None, dead)?;
+    runs::forget(connection, dead)?;
     Ok(head)
 }

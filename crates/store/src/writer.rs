@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::{
-    StoreError,
+    StoreError, database,
     runs::Run,
     write::{self, Write},
 };
@@ -111,31 +111,45 @@ impl Drop for Writer {
 }
 
 fn work(queue: &Queue, connection: &mut Connection, run: &Run) {
+    let mut is_locked = false;
     while let Some(batch) = queue.next_batch() {
-        commit(queue, connection, run, batch);
+        let locked = commit(queue, connection, run, batch);
+        if locked != is_locked {
+            is_locked = locked;
+            // Writes that wait behind one that waited in vain fail soon.
+            let patience = if locked { database::BUSY_AGAIN } else { database::BUSY };
+            if let Err(error) = connection.busy_timeout(patience) {
+                tracing::warn!(%error, "the time limit for locks of the store could not be set");
+            }
+        }
     }
-    if let Err(error) = crate::runs::forget(connection, None, run.id) {
+    if let Err(error) = crate::runs::forget(connection, run.id) {
         tracing::warn!(%error, "this process could not be removed from the store's list of processes");
     }
 }
 
-/// Commits a batch. If that fails, each write is tried alone, so that one that cannot be applied takes no other with it.
-fn commit(queue: &Queue, connection: &mut Connection, run: &Run, batch: Vec<Job>) {
+/// Commits a batch. If that fails for a reason in one write, each is tried alone, so that one that cannot be applied takes
+/// no other with it. Returns whether another process holds the lock.
+fn commit(queue: &Queue, connection: &mut Connection, run: &Run, batch: Vec<Job>) -> bool {
     let writes: Vec<&Write> = batch.iter().map(|job| &job.write).collect();
     let result = write::apply(connection, run.id, &writes);
-    if result.is_ok() || batch.len() == 1 {
+    if batch.len() == 1 || result.as_ref().err().is_none_or(StoreError::is_of_file) {
         for job in batch {
-            finish(queue, job, result.clone());
+            finish(queue, run, job, result.clone());
         }
-        return;
+        return result.is_err_and(|error| error.is_locked());
     }
     for job in batch {
         let result = write::apply(connection, run.id, &[&job.write]);
-        finish(queue, job, result);
+        finish(queue, run, job, result);
     }
+    false
 }
 
-fn finish(queue: &Queue, job: Job, result: Result<(), StoreError>) {
+fn finish(queue: &Queue, run: &Run, job: Job, result: Result<(), StoreError>) {
+    if let (Write::Recover(dead), Ok(())) = (&job.write, &result) {
+        run.remove_lock_of(*dead);
+    }
     if let Err(error) = &result {
         let failed = queue.failed.fetch_add(1, Ordering::Relaxed) + 1;
         // The first, and then ever fewer: a full disk must not fill the log as well.

@@ -9,8 +9,9 @@ use toolway_host::{
     Host, HostOptions, HostPorts,
     call::{CallOutcome, CallRequest, Caller},
     connection::{Phase, ServerStatus, WantedServer, Way},
+    inbox::{Answerer, ElicitationModes, InboxAnswer, InboxItem},
     keeper::KeeperHandle,
-    policy::{ApprovalAnswer, ApprovalRequest, Approver, Stance},
+    policy::{ApprovalAnswer, Stance},
     record::{CallRecord, MemoryCallLog},
 };
 use toolway_wire::json::Raw;
@@ -61,7 +62,7 @@ impl TestHost {
         let log = Arc::new(MemoryCallLog::default());
         let scripted_approver =
             Arc::new(ScriptedApprover { answer: Mutex::new(ApprovalAnswer::Unavailable), asked: Mutex::default() });
-        let ports = HostPorts { calls: log.clone(), approver: scripted_approver.clone(), ..HostPorts::default() };
+        let ports = HostPorts { calls: log.clone(), answerer: scripted_approver.clone(), ..HostPorts::default() };
         let options = HostOptions { keeper: KeeperHandle::disabled(), seed: Some(7), ..HostOptions::default() };
         TestHostBuilder { config: Config::default(), options, ports, log, scripted_approver }
     }
@@ -183,11 +184,15 @@ impl TestHostBuilder {
     }
 }
 
-impl Approver for ScriptedApprover {
-    fn ask<'a>(&'a self, question: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
-        self.asked.lock().push(question.to_string());
+impl Answerer for ScriptedApprover {
+    fn modes(&self) -> ElicitationModes {
+        ElicitationModes::Nothing
+    }
+
+    fn answer<'a>(&'a self, item: &'a InboxItem) -> BoxFuture<'a, InboxAnswer> {
+        self.asked.lock().push(item.summary());
         let answer = self.answer.lock().clone();
-        Box::pin(async { answer })
+        Box::pin(async { InboxAnswer::Approval(answer) })
     }
 }
 

@@ -246,9 +246,9 @@ impl Share {
 impl fmt::Display for Exhausted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Total => "all clients together keep too much",
-            Self::Principal => "too much is kept for this client",
-            Self::Server => "too much is kept of this server",
+            Self::Total => "all clients together use too much",
+            Self::Principal => "this client uses too much",
+            Self::Server => "this server uses too much",
         })
     }
 }

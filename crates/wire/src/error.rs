@@ -77,7 +77,7 @@ pub enum WireError {
         reason: &'static str,
     },
     /// Too many requests are waiting for this server.
-    #[error("too many requests: {limit} already wait for this server")]
+    #[error("too many requests: {limit} are already waiting for this server")]
     Overloaded {
         /// Largest number of waiting requests.
         limit: usize,

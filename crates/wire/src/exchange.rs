@@ -326,7 +326,7 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         match &self.source {
-            Source::Feed { core, .. } if !self.ended => core.leave("the caller went away"),
+            Source::Feed { core, .. } if !self.ended => core.leave("the caller disconnected"),
             Source::Feed { .. } | Source::Intercepted(_) => {}
         }
     }

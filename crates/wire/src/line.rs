@@ -250,7 +250,7 @@ impl LineWriter {
 
     /// Writes the queued messages, then closes the stream.
     pub(crate) fn close(&self) {
-        self.shared.state.lock().closed.get_or_insert_with(|| "closed by us".to_owned());
+        self.shared.state.lock().closed.get_or_insert_with(|| "closed locally".to_owned());
         self.shared.wake.notify_one();
     }
 }

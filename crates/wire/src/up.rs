@@ -299,7 +299,7 @@ impl Peer {
     /// Closes the connection: sends queued messages and deletes the session.
     pub async fn close(&self) {
         let link = self.inner.guard.router.take_link();
-        self.inner.guard.router.shut_down(WireError::Ended("closed by us".to_owned()));
+        self.inner.guard.router.shut_down(WireError::Ended("closed locally".to_owned()));
         if let Some(link) = link {
             link.close().await;
         }
@@ -349,7 +349,7 @@ impl RouterGuard {
 impl Drop for RouterGuard {
     fn drop(&mut self) {
         let link = self.router.take_link();
-        self.router.shut_down(WireError::Ended("closed by us".to_owned()));
+        self.router.shut_down(WireError::Ended("closed locally".to_owned()));
         if let Some(link) = link {
             self.router.spawn_last(async move { link.close().await });
         }

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 use toolway_agent::{Agent, AgentEvent, AgentOptions, Answer, Budget, CallState, Conversation, Stop};
 use toolway_host::policy::{ApprovalAnswer, ApprovalScope, Surface};
-use toolway_model::ScriptedModel;
+use toolway_model::{Message, ScriptedModel};
 use toolway_testkit::{fixture_server::FixtureServer, test_host::TestHost};
 
 fn options() -> AgentOptions {
@@ -35,12 +36,15 @@ async fn ask(host: &TestHost, script: &str, options: AgentOptions) -> (Answer, V
     let agent = Agent::new(host.host.clone(), model, options);
     let mut conversation = Conversation::new(None);
     let seen = Mutex::new(Vec::new());
-    let mut observe = |event: AgentEvent<'_>| match event {
-        AgentEvent::CallStarted(call) => seen.lock().push(format!("started {}", call.name)),
-        AgentEvent::CallEnded(made, _) => seen.lock().push(format!("{} {}", made.state.as_str(), made.name)),
+    let mut observe = |event: AgentEvent| match event {
+        AgentEvent::CallStarted(call) => seen.lock().push(format!("started {}", call.tool)),
+        AgentEvent::CallEnded(call) => seen.lock().push(format!("{} {}", call.made.state.as_str(), call.made.name)),
         _ => {}
     };
-    let answer = agent.answer(&mut conversation, "do it", &mut observe).await.unwrap();
+    let answer = agent
+        .answer(&mut conversation, vec![Message::user("do it")], &CancellationToken::new(), &mut observe)
+        .await
+        .unwrap();
     (answer, seen.into_inner())
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use toolway_config::{ServerName, server::Start};
 use toolway_host::{
@@ -15,14 +15,13 @@ use toolway_host::{
     catalog::{ItemKind, Origin},
     connection::{
         Lists, Phase, Program, ServerAddress, WantedServer, Way as ServerWay,
-        client_features::{ElicitationModes, Elicitor, IncomingServerRequest},
     },
     host::Host,
+    inbox::{Answerer, ElicitationAnswer, ElicitationModes, Form, FormField, InboxAnswer, InboxContent, InboxItem},
 };
 use toolway_sample::Sample;
 use toolway_wire::{
     down::{self, DownstreamOptions},
-    exchange::{Answer, ServerRequestDetails},
     json::Raw,
     message::{content::ContentKind, result::CallResult},
 };
@@ -190,20 +189,21 @@ struct TerminalElicitor {
     present: bool,
 }
 
-impl Elicitor for TerminalElicitor {
+impl Answerer for TerminalElicitor {
     fn modes(&self) -> ElicitationModes {
         ElicitationModes::Forms
     }
 
-    fn elicit(&self, asked: IncomingServerRequest) -> BoxFuture<'_, Answer> {
+    fn answer<'a>(&'a self, item: &'a InboxItem) -> BoxFuture<'a, InboxAnswer> {
         Box::pin(async move {
-            let fields = Field::all(&asked.request);
+            let InboxContent::Form { form, .. } = &item.content else { return InboxAnswer::Unavailable };
+            let fields = Field::all(form);
             let present = self.present;
             let content = tokio::task::spawn_blocking(move || fill_form(&fields, present)).await;
             match content {
-                Ok(Some(content)) => Answer::Given(Raw::of(&json!({ "action": "accept", "content": content }))),
-                Ok(None) => Answer::dismissed(),
-                Err(_) => Answer::Unavailable,
+                Ok(Some(content)) => InboxAnswer::Elicitation(ElicitationAnswer::Accept(content)),
+                Ok(None) => InboxAnswer::Elicitation(ElicitationAnswer::Cancel),
+                Err(_) => InboxAnswer::Unavailable,
             }
         })
     }
@@ -217,27 +217,23 @@ struct Field {
 }
 
 impl Field {
-    fn all(question: &ServerRequestDetails) -> Vec<Self> {
-        let schema = question.params.as_ref().and_then(|params| params.get("requestedSchema"));
-        let properties = schema.and_then(|schema| schema.get("properties"));
-        let members = properties.map(|properties| properties.members()).unwrap_or_default();
-        let text = |raw: &Raw, key| raw.get(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
-        let field = |member: toolway_wire::json::Member| Self {
-            title: text(&member.value, "title").unwrap_or_else(|| member.key.clone()),
-            default: text(&member.value, "default").unwrap_or_default(),
-            name: member.key,
+    fn all(form: &Form) -> Vec<Self> {
+        let field = |field: &FormField| Self {
+            title: field.label().to_owned(),
+            default: field.default.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned(),
+            name: field.name.clone(),
         };
-        members.into_iter().map(field).collect()
+        form.fields.iter().map(field).collect()
     }
 }
 
 /// Fills in the form; `None` if the user closes the input.
-fn fill_form(fields: &[Field], present: bool) -> Option<BTreeMap<String, String>> {
-    let mut content = BTreeMap::new();
+fn fill_form(fields: &[Field], present: bool) -> Option<Map<String, Value>> {
+    let mut content = Map::new();
     for field in fields {
         let answer = if present { ask_field(field)? } else { String::new() };
         let answer = if answer.is_empty() { field.default.clone() } else { answer };
-        content.insert(field.name.clone(), answer);
+        content.insert(field.name.clone(), Value::String(answer));
     }
     Some(content)
 }

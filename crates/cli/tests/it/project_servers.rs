@@ -244,7 +244,7 @@ fn symbolic_links_and_world_writable_files_are_refused() {
     let said = run_in(&home, "clone", &["ping", "theirs"]);
     said.failed(2, "unknown_server");
     assert!(stable(&home, &said.talk).contains(
-        "HOME/clone/toolway.json: the project file is not used: it is a link to HOME/elsewhere/trap.json, outside of its folder"
+        "HOME/clone/toolway.json: the project file is not used: it is a link to `HOME/elsewhere/trap.json`, outside of its folder"
     ));
     std::fs::remove_file(&file).unwrap();
 
@@ -252,7 +252,7 @@ fn symbolic_links_and_world_writable_files_are_refused() {
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
     let said = run_in(&home, "clone", &["ping", "theirs"]);
     said.failed(2, "unknown_server");
-    assert!(stable(&home, &said.talk).contains("HOME/clone/toolway.json is writable by all users"), "{said:?}");
+    assert!(stable(&home, &said.talk).contains("HOME/clone/toolway.json` is writable by all users"), "{said:?}");
     std::fs::remove_file(&file).unwrap();
 
     // The same rules apply to files of other applications.

@@ -26,7 +26,7 @@ pub struct Acceptance {
 
 /// Why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot use {}: {problem}", file.display())]
+#[error("cannot use `{}`: {problem}", file.display())]
 pub struct LedgerError {
     /// Path of the file.
     pub file: PathBuf,

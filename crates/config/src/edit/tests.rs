@@ -149,7 +149,7 @@ fn an_edit_that_would_break_the_file_is_refused() {
         problem(&twice, KEPT),
         "/x/toolway.json:6: `my files` and `My Files` both give the server name `my-files`; rename one of them"
     );
-    assert_eq!(problem(&Edit::Remove { name: name("z") }, KEPT), "/x/toolway.json: there is no server `z`");
+    assert_eq!(problem(&Edit::Remove { name: name("z") }, KEPT), "/x/toolway.json: unknown server `z`");
     assert!(problem(&Edit::Remove { name: name("z") }, "{,").starts_with("/x/toolway.json:1: "));
 }
 

@@ -120,7 +120,7 @@ impl<'a> FileReader<'a> {
             return Ok(Err(format!("its authentication and its headers both set `{header}`")));
         }
         let Ok(name) = ServerName::from_label(label) else {
-            return Ok(Err("its label gives no valid server name of 1 to 64 characters".to_owned()));
+            return Ok(Err("its label does not give a valid server name (1 to 64 characters)".to_owned()));
         };
         let (folder, base) = (self.folder.clone(), self.base.clone());
         let source = Source { place, format: self.found.format, defined_by: self.found.defined_by, folder, base };

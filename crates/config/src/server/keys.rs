@@ -199,10 +199,10 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
         name: "era",
         shape: Shape::OneOf(&["auto", "legacy", "modern"]),
         doc: "Protocol revisions to use: `legacy` (2025-11-25 and older), `modern` (2026-07-28) or `auto` (default: \
-              detect on first connection and remember; an era concluded from silence is detected again after a day). With \
-              `auto`, clients of the gateway with a session reach a server of both eras without one, until it fails to \
-              send them a request of its own (elicitation, sampling, roots); from then on, which is remembered too, with a \
-              session. `legacy` does so from the start.",
+              detect on first connection and remember; if the server did not answer the detection, it is repeated after a \
+              day). With `auto`, a server that supports both eras is connected without a session, also for gateway clients \
+              that have one. If the server then cannot send these clients its requests (elicitation, sampling, roots), it is \
+              connected with a session from then on, which is remembered. `legacy` uses a session from the start.",
         example: r#""legacy""#,
         set: |draft, field| put(&mut draft.era, Some(field.choice(ERAS, Shape::OneOf(&["auto", "legacy", "modern"]))?)),
     },
@@ -327,9 +327,9 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
         name: "sharing",
         shape: SHARINGS,
         doc: "Which clients of the gateway share a connection or process, for servers that keep sessions: `caller` \
-              (default): one per caller, from its first list or call until it is idle, where the process that made the first \
-              listing goes to the first client that declares no capabilities; `shared`: one for all callers that cannot answer server requests; `session`: one \
-              per client session.",
+              (default) starts one per caller, at its first list or call, and ends it when it is idle; the first caller that \
+              declares no capabilities gets the one that was started for the lists. `shared` uses one for all callers that \
+              cannot answer server requests. `session` starts one per client session.",
         example: r#""shared""#,
         set: |draft, field| put(&mut draft.sharing, Some(field.choice(SHARING, SHARINGS)?)),
     },

@@ -474,7 +474,7 @@ fn file_of_another_user_is_refused_with_a_warning() {
     let owner = me(&world);
     for file in ["toolway.json", ".mcp.json"] {
         let line = format!(
-            "PROJECT/{file}: the project file is not used: PROJECT/{file} belongs to another user (uid {owner})"
+            "PROJECT/{file}: the project file is not used: `PROJECT/{file}` belongs to another user (uid {owner})"
         );
         assert!(warnings.contains(&line), "{warnings:#?}");
     }
@@ -488,12 +488,12 @@ fn world_writable_file_or_link_out_of_the_folder_is_refused() {
     let first_warning = |world: &World| world.stable(&world.load().unwrap().config.warnings[0].to_string());
     assert_eq!(
         first_warning(&world),
-        "PROJECT/toolway.json: the project file is not used: PROJECT/toolway.json is writable by all users"
+        "PROJECT/toolway.json: the project file is not used: `PROJECT/toolway.json` is writable by all users"
     );
     fs::remove_file(&file).unwrap();
     let outside = world.write("outside.json", r#"{ "mcpServers": { "a": { "command": "x" } } }"#);
     std::os::unix::fs::symlink(&outside, &file).unwrap();
-    assert!(first_warning(&world).ends_with("outside.json, outside of its folder"), "{}", first_warning(&world));
+    assert!(first_warning(&world).ends_with("outside.json`, outside of its folder"), "{}", first_warning(&world));
     assert!(world.load().unwrap().proposals.is_empty());
 }
 
@@ -526,7 +526,7 @@ fn acceptances_are_stored_in_a_private_file() {
     let rest = Accepted::update(&file, |accepted| assert!(accepted.remove(&entry).is_some())).unwrap();
     assert_eq!(world.load_with(&rest, Flags::default()).unwrap().proposals.len(), 1);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o620)).unwrap();
-    assert!(Accepted::read(&file).unwrap_err().to_string().ends_with("accepted.json: it is writable by other users"));
+    assert!(Accepted::read(&file).unwrap_err().to_string().ends_with("accepted.json`: it is writable by other users"));
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(&file, "not json").unwrap();
     assert!(Accepted::read(&file).is_err());
@@ -542,7 +542,7 @@ fn size_of_a_project_file_is_bounded() {
     world.write(PROJECT, &server(&"x".repeat(1024 * 1024)));
     assert_eq!(
         world.excluded(),
-        ["PROJECT/toolway.json: the project file is not used: cannot read PROJECT/toolway.json: it is larger than \
+        ["PROJECT/toolway.json: the project file is not used: cannot read `PROJECT/toolway.json`: it is larger than \
           1048576 bytes"]
     );
 }

@@ -63,11 +63,14 @@ impl Inner {
 }
 
 impl Recording {
-    /// Records the end of a request other than a call.
-    pub(super) fn end_with(&mut self, result: Result<&Raw, &CallOutcome>) {
-        match result {
-            Ok(answer) => drop(self.end(&CallOutcome::Answered(answer.clone()))),
-            Err(outcome) => drop(self.end(outcome)),
+    /// Records the end of a request other than a call, and waits until that is written.
+    pub(super) async fn end_with(&mut self, result: Result<&Raw, &CallOutcome>) {
+        let written = match result {
+            Ok(answer) => self.end(&CallOutcome::Answered(answer.clone())),
+            Err(outcome) => self.end(outcome),
+        };
+        if let Some(written) = written {
+            written.await;
         }
     }
 }

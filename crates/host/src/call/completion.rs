@@ -43,7 +43,7 @@ impl Host {
         let caller = &completion.caller_context.caller;
         let mut recording = self.inner().begin_recording(caller, "completion/complete", completion.bytes());
         let result = complete(self.inner(), completion, &mut recording).await;
-        recording.end_with(result.as_ref());
+        recording.end_with(result.as_ref()).await;
         result
     }
 }

@@ -18,7 +18,7 @@ impl Host {
         let caller_context = caller_context.into();
         let mut recording = self.inner().begin_recording(&caller_context.caller, PING, 0);
         let result = ping(self.inner(), &caller_context, server, &mut recording).await;
-        recording.end_with(result.as_ref());
+        recording.end_with(result.as_ref()).await;
         result.map(drop)
     }
 }

@@ -9,6 +9,7 @@ use tracing::Instrument;
 
 use super::{
     CallError, CallKind, CallOutcome, CallRequest, Caller, Target,
+    client_approval::{self, OpenCall},
     find::{self, Found},
 };
 use crate::{
@@ -19,11 +20,12 @@ use crate::{
         withheld,
     },
     host::Inner,
+    inbox::{InboxAnswer, InboxItem, ItemOrigin},
     policy::{
         ApprovalKey, ApprovalRequest, ApprovalScope, Decision, Grant, Permit, PolicyInput, Refusal, RuleId,
         SavedEffect, Subject, Surface, approval, limit::ClientSlot,
     },
-    record::Recording,
+    record::{Recording, kind},
 };
 
 /// Decision of the first attempt of a call that is sent again.
@@ -38,7 +40,7 @@ pub(super) type Preparing = BoxFuture<'static, (Box<Recording>, Result<Box<InFli
 /// Runs all stages up to sending.
 pub(super) fn prepare(
     host: Arc<Inner>,
-    request: Arc<CallRequest>,
+    request: Arc<OpenCall>,
     previous: Option<PreviousAttempt>,
     mut recording: Box<Recording>,
 ) -> Preparing {
@@ -53,7 +55,7 @@ pub(super) fn prepare(
 
 async fn run_stages(
     host: &Inner,
-    request: &CallRequest,
+    request: &Arc<OpenCall>,
     previous: Option<PreviousAttempt>,
     recording: &mut Recording,
 ) -> Result<Box<InFlightCall>, CallOutcome> {
@@ -69,7 +71,8 @@ async fn run_stages(
     let withheld = connection.wanted().withheld;
     wire_request.capabilities = wire_request.capabilities.map(|declared| withheld::remaining(&declared, withheld));
     let asker =
-        Asker { caller: &request.caller, surface: request.surface, conversation: request.conversation.as_ref() };
+        Asker { open_call: Some(request), surface: request.surface, ..Asker::of(&request.caller) };
+    let asker = Asker { conversation: request.conversation.as_ref(), ..asker };
     let grant = obtain_grant(host, &found, asker, Some(wire_request), previous, Some(recording)).await?;
     let not_connected = |why| not_connected(connection, why);
     // No slot is held while the server is being connected.
@@ -116,12 +119,14 @@ pub(super) struct Asker<'a> {
     pub(super) caller: &'a Caller,
     pub(super) surface: Surface,
     pub(super) conversation: Option<&'a Arc<str>>,
+    /// The call, if its client can be asked for an approval.
+    pub(super) open_call: Option<&'a Arc<OpenCall>>,
 }
 
 impl<'a> Asker<'a> {
     /// A caller on its usual surface.
     pub(super) fn of(caller: &'a Caller) -> Self {
-        Self { caller, surface: Surface::of(caller), conversation: None }
+        Self { caller, surface: Surface::of(caller), conversation: None, open_call: None }
     }
 }
 
@@ -152,7 +157,7 @@ pub(super) async fn obtain_grant(
     match (decision, &found.sign_in_required, previous.filter(same)) {
         (Decision::Deny(refusal), ..) => {
             let details = json!({ "decision": "deny", "code": refusal.code(), "reason": refusal.to_string() });
-            recording.into_iter().for_each(|recording| recording.note("decision", details.clone()));
+            recording.into_iter().for_each(|recording| recording.note(kind::DECISION, details.clone()));
             Err(refusal.into())
         }
         (_, Some(why), _) => Err(not_connected(&found.connection, why.clone())),
@@ -177,7 +182,11 @@ async fn approve(
     if let Some(saved) = ports.approvals.find(key).await {
         return match saved.effect {
             SavedEffect::Allow => Ok(request.into_saved_grant(saved.id)),
-            SavedEffect::Deny => Err(Refusal::Denied { rule: RuleId::Saved(saved.id), reason: None }.into()),
+            SavedEffect::Deny => {
+                let details = json!({ "decision": "deny", "code": "denied", "saved": saved.id });
+                recording.into_iter().for_each(|recording| recording.note(kind::DECISION, details.clone()));
+                Err(Refusal::Denied { rule: RuleId::Saved(saved.id), reason: None }.into())
+            }
         };
     }
     let conversation = asker.conversation.map(|conversation| (Arc::clone(conversation), key.clone()));
@@ -186,7 +195,8 @@ async fn approve(
     }
     recording.into_iter().for_each(Recording::mark_approval_requested);
     let rule = request.rule().to_string();
-    let (scope, answer) = approval::request_approval(request, &*ports.approver).await;
+    let answer = ask(host, &request, asker, recording).await;
+    let (scope, answer) = approval::apply_answer(request, answer);
     let (approved_by, refusal) = match &answer {
         Ok(grant) => (grant.approved_by().map(ToString::to_string), None),
         Err(refusal) => (None, Some(refusal.to_string())),
@@ -195,7 +205,7 @@ async fn approve(
     let details = json!({
         "answer": answered, "scope": scope.as_str(), "rule": rule, "approvedBy": approved_by, "refusal": refusal,
     });
-    recording.into_iter().for_each(|recording| recording.note("approval", details.clone()));
+    recording.into_iter().for_each(|recording| recording.note(kind::APPROVAL, details.clone()));
     match (scope, conversation) {
         (ApprovalScope::Once, _) | (ApprovalScope::Conversation, None) => {}
         (ApprovalScope::Conversation, Some(entry)) if answer.is_ok() => {
@@ -210,6 +220,36 @@ async fn approve(
         }
     }
     Ok(answer?)
+}
+
+/// Puts an approval request into the inbox, and asks the client of the call where it can answer.
+async fn ask(
+    host: &Inner,
+    request: &ApprovalRequest,
+    asker: Asker<'_>,
+    recording: Option<&Recording>,
+) -> InboxAnswer {
+    let subject = request.subject();
+    let catalog = host.catalog_publisher.catalog();
+    let title = catalog.tool_at(&subject.server, &subject.raw_name).and_then(|tool| tool.item.title.clone());
+    let origin = ItemOrigin {
+        call: recording.and_then(Recording::id),
+        caller: asker.caller.clone(),
+        surface: asker.surface,
+        conversation: asker.conversation.cloned(),
+    };
+    let item = InboxItem::approval(request, title, origin);
+    let client = asker.open_call.and_then(|call| call.ask_client(request));
+    let answerer = Arc::clone(&host.context.ports.answerer);
+    let answers = |item: Arc<InboxItem>| -> BoxFuture<'_, InboxAnswer> {
+        Box::pin(async move {
+            match client {
+                Some(client) => client_approval::first_answer(client, answerer.answer(&item)).await,
+                None => answerer.answer(&item).await,
+            }
+        })
+    };
+    host.context.inbox.wait(item, answers).await
 }
 
 /// Waits for a call slot.

@@ -25,6 +25,7 @@ use toolway_wire::{
 
 use super::{
     CallError, CallId, CallOutcome, CallRequest,
+    client_approval::OpenCall,
     pipeline::{self, Preparing, PreviousAttempt},
 };
 use crate::{
@@ -45,7 +46,7 @@ pub struct Relay {
     id: CallId,
     stage: Stage,
     host: Arc<Inner>,
-    request: Arc<CallRequest>,
+    request: Arc<OpenCall>,
     /// The call was sent once and did not reach the server.
     retried: bool,
     /// Server to which it was sent last.
@@ -69,7 +70,7 @@ enum Stage {
 
 impl Relay {
     pub(super) fn new(host: Arc<Inner>, request: CallRequest, id: CallId, recording: Box<Recording>) -> Self {
-        let request = Arc::new(request);
+        let request = Arc::new(OpenCall::new(request));
         let stage = Stage::Preparing(pipeline::prepare(Arc::clone(&host), Arc::clone(&request), None, recording));
         Self { id, stage, host, request, retried: false, server: None }
     }
@@ -94,10 +95,16 @@ impl Relay {
         loop {
             match &mut self.stage {
                 Stage::Preparing(work) => match work.as_mut().poll(context) {
-                    Poll::Pending => return Poll::Pending,
+                    Poll::Pending => match self.request.take_question() {
+                        Some(question) => return Poll::Ready(Some(ExchangeEvent::ServerRequest(question))),
+                        None => return Poll::Pending,
+                    },
                     Poll::Ready((recording, Ok(sent))) => {
                         self.server = Some(sent.connection.name().clone());
                         self.stage = Stage::InFlight(sent, recording);
+                        if let Some(question) = self.request.withdraw_question() {
+                            return Poll::Ready(Some(ExchangeEvent::Withdrawn(question)));
+                        }
                     }
                     Poll::Ready((recording, Err(outcome))) => self.end(recording, outcome),
                 },
@@ -111,6 +118,7 @@ impl Relay {
                             match sent.park(&self.host.slots, &self.request.caller) {
                                 Ok(()) => {
                                     recording.count_server_request(&request.details.method);
+                                    let request = recording.observe_answer(request);
                                     return Poll::Ready(Some(ExchangeEvent::ServerRequest(request)));
                                 }
                                 Err(full) => {
@@ -197,7 +205,10 @@ impl Relay {
     /// The client features that the ports of the host offer to the server of this call.
     fn client_features(&self) -> Option<ClientFeatures> {
         match &self.stage {
-            Stage::InFlight(sent, _) => Some(self.host.context.features(sent.connection.name())),
+            Stage::InFlight(sent, _) => {
+                let origin = self.request.origin(self.id);
+                Some(ClientFeatures { origin: Some(origin), ..self.host.context.features(sent.connection.name()) })
+            }
             Stage::Preparing(_) | Stage::Recording(..) | Stage::Cancelled | Stage::Ended => None,
         }
     }

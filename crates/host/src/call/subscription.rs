@@ -76,7 +76,7 @@ impl Host {
         let mut recording = self.inner().begin_recording(caller, "resources/subscribe", resource.name().len());
         let subscribed = subscribe(self.inner(), caller_context, &resource, &mut recording).await;
         let answer = Raw::empty_object();
-        recording.end_with(subscribed.as_ref().map(|_| &answer));
+        recording.end_with(subscribed.as_ref().map(|_| &answer)).await;
         subscribed
     }
 }

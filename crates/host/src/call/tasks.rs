@@ -1,46 +1,85 @@
-//! Access to the tasks that a server runs for a caller.
+//! Access to the tasks that a server runs for a caller. Each operation is recorded like a call.
 
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
 use toolway_config::ServerName;
-use toolway_wire::up::PeerTasks;
+use toolway_wire::{
+    exchange::{Exchange, ExchangeTimeouts, Outcome},
+    json::Raw,
+    message::RpcError,
+    task::{Task, TaskDetail, TaskError, TaskPage},
+    up::PeerTasks,
+};
 
 use super::{
     CallOutcome, Caller, CallerContext, Target,
     find::{self, Found},
     pipeline::{self, Asker, not_connected},
+    recorded_exchange::RecordedExchange,
 };
 use crate::{
+    audience::ClientText,
     connection::{
         Connection, Lease, ReadyPeer,
         pool::{Interactivity, RequestOrigin},
         withheld,
     },
-    host::Host,
-    policy::Permit,
+    host::{Host, Inner},
+    policy::{Permit, Refusal, Subject},
+    record::Recording,
 };
 
 /// The tasks of one caller at one server, over the connection on which they run. Holds a call slot.
 #[derive(Debug)]
 pub struct CallerTasks {
-    tasks: PeerTasks,
+    tasks: RecordedTasks,
     connection: Connection,
+    _lease: Box<Lease>,
+}
+
+/// The task operations of a server. Each is recorded when it begins and when it ends.
+pub struct RecordedTasks {
+    tasks: PeerTasks,
     caller: Caller,
-    _held: Box<(Permit, ReadyPeer, Lease)>,
+    host: Arc<Inner>,
+    held: Arc<(Permit, ReadyPeer)>,
 }
 
 impl Host {
     /// Returns access to the tasks that a server runs for a caller. `task` is the id of the task concerned, if there is
-    /// one; it selects the connection. Access is decided and admitted like a call, but not recorded: the call that
-    /// created the task was.
+    /// one; it selects the connection. Access is decided and admitted like a call. It is recorded if it fails; else the
+    /// operations are.
     pub async fn tasks(
         &self,
         caller_context: impl Into<CallerContext>,
         server: &ServerName,
         task: Option<&str>,
     ) -> Result<CallerTasks, CallOutcome> {
-        let (caller_context, inner) = (caller_context.into(), self.inner());
-        let target = Target::Method { server: server.clone(), method: "tasks/get".to_owned() };
+        let caller_context = caller_context.into();
+        let caller = caller_context.caller.clone();
+        let mut subject = None;
+        let accessed = self.access_tasks(caller_context, server, task, &mut subject).await;
+        if let Err(outcome) = &accessed {
+            let mut recording = self.inner().begin_recording(&caller, GET, 0);
+            subject.iter().for_each(|subject| recording.set_subject(subject, None));
+            recording.end_with(Err(outcome)).await;
+        }
+        accessed
+    }
+
+    async fn access_tasks(
+        &self,
+        caller_context: CallerContext,
+        server: &ServerName,
+        task: Option<&str>,
+        subject: &mut Option<Subject>,
+    ) -> Result<CallerTasks, CallOutcome> {
+        let inner = self.inner();
+        let target = Target::Method { server: server.clone(), method: GET.to_owned() };
         let client_slot = inner.slots.take_client_slot(&caller_context.caller)?;
         let found = find::find(inner, (&caller_context.visible, &|| caller_context.clone()), &target, None).await?;
+        *subject = Some(found.subject.clone());
         let grant = pipeline::obtain_grant(inner, &found, Asker::of(&caller_context.caller), None, None, None).await?;
         let Found { connection, .. } = found;
         let ready = connection.ready().await.map_err(|why| not_connected(&connection, why))?;
@@ -50,9 +89,13 @@ impl Host {
         let permit = pipeline::admit(inner, &connection, grant, client_slot).await?;
         let withheld = connection.wanted().withheld;
         let declared = caller_context.capabilities.map(|declared| withheld::remaining(&declared, withheld));
-        let tasks = lease.peer(&ready).tasks(declared);
-        let held = Box::new((permit, ready, lease));
-        Ok(CallerTasks { tasks, connection, caller: caller_context.caller, _held: held })
+        let tasks = RecordedTasks {
+            tasks: lease.peer(&ready).tasks(declared),
+            caller: caller_context.caller,
+            host: Arc::clone(inner),
+            held: Arc::new((permit, ready)),
+        };
+        Ok(CallerTasks { tasks, connection, _lease: Box::new(lease) })
     }
 
     /// Whether a server runs tasks of a caller, on a connection of that caller or on the shared one.
@@ -62,15 +105,89 @@ impl Host {
     }
 }
 
+/// Method of the read access to a task.
+const GET: &str = "tasks/get";
+
 impl CallerTasks {
     /// Whether this task is known to belong to the caller. A server that is reached with one credential for all callers
     /// may list the tasks of others too.
     pub fn is_theirs(&self, task: &str) -> bool {
-        self.connection.shared().pool.has_task(&self.caller, Some(task))
+        self.connection.shared().pool.has_task(&self.tasks.caller, Some(task))
     }
 
     /// The task operations of the server.
-    pub fn tasks(&self) -> &PeerTasks {
+    pub fn tasks(&self) -> &RecordedTasks {
         &self.tasks
+    }
+}
+
+// === impl RecordedTasks ===
+
+impl RecordedTasks {
+    /// Reads a task.
+    pub async fn get(&self, id: &str, depth: TaskDetail) -> Result<Task, TaskError> {
+        self.recorded(GET, id.len(), self.tasks.get(id, depth)).await
+    }
+
+    /// Follows a task to its end: its server requests and its result become those of the exchange. Dropping the exchange
+    /// does not cancel the task.
+    pub fn follow(&self, id: &str, timeouts: ExchangeTimeouts) -> Exchange {
+        let mut recording = self.begin("tasks/result", id.len());
+        let (tasks, held, id) = (self.tasks.clone(), Arc::clone(&self.held), id.to_owned());
+        let opening: BoxFuture<'static, (Recording, Result<Exchange, Refusal>)> = Box::pin(async move {
+            let running = recording.mark_running(&held.0, held.1.redactor.clone()).await;
+            (recording, running.map(|()| tasks.follow(&id, timeouts)))
+        });
+        Exchange::through(RecordedExchange::new(opening))
+    }
+
+    /// Answers server requests of a task, by key; unknown keys are ignored.
+    pub async fn answer(&self, id: &str, answers: Raw) -> Result<(), TaskError> {
+        let bytes = id.len() + answers.as_bytes().len();
+        self.recorded("tasks/update", bytes, self.tasks.answer(id, answers)).await
+    }
+
+    /// Cancels a task and returns its state. A task that has ended is unchanged.
+    pub async fn cancel(&self, id: &str) -> Result<Task, TaskError> {
+        self.recorded("tasks/cancel", id.len(), self.tasks.cancel(id)).await
+    }
+
+    /// Lists the tasks of the server, one page from the given cursor. Only stateful servers support it.
+    pub async fn list(&self, from: Option<Raw>) -> Result<TaskPage, TaskError> {
+        self.recorded("tasks/list", 0, self.tasks.list(from)).await
+    }
+
+    fn begin(&self, method: &'static str, argument_bytes: usize) -> Recording {
+        let mut recording = self.host.begin_recording(&self.caller, method, argument_bytes);
+        recording.set_subject(self.held.0.subject(), None);
+        recording
+    }
+
+    async fn recorded<T>(
+        &self,
+        method: &'static str,
+        argument_bytes: usize,
+        operation: impl Future<Output = Result<T, TaskError>>,
+    ) -> Result<T, TaskError> {
+        let mut recording = self.begin(method, argument_bytes);
+        let (permit, ready) = &*self.held;
+        if let Err(refusal) = recording.mark_running(permit, ready.redactor.clone()).await {
+            let error = RpcError::new(RpcError::INTERNAL, &ClientText::from(&refusal).to_string());
+            recording.end_with(Err(&refusal.into())).await;
+            return Err(TaskError::Refused(error));
+        }
+        let done = operation.await;
+        let outcome = match &done {
+            Ok(_) => Ok(Raw::empty_object()),
+            Err(error) => Err(CallOutcome::from(Outcome::from(error.clone()))),
+        };
+        recording.end_with(outcome.as_ref()).await;
+        done
+    }
+}
+
+impl std::fmt::Debug for RecordedTasks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecordedTasks").field("caller", &self.caller).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,5 @@
-//! The client features offered to servers: elicitation, sampling, roots. Ports answer the first two; roots are configured.
+//! The client features offered to servers: elicitation, sampling, roots. The inbox answers elicitation, a port
+//! sampling; roots are configured.
 //!
 //! A surface that answers the server requests of its own calls takes them from the call
 //! ([`Relay::next`](crate::call::Relay::next)) instead.
@@ -22,16 +23,10 @@ use toolway_wire::{
 };
 
 use super::client_sessions::ClientSessions;
-use crate::call::Caller;
-
-/// Answers elicitation requests: shows the form or URL of a server to a user.
-pub trait Elicitor: Send + Sync {
-    /// Supported modes, as declared to servers.
-    fn modes(&self) -> ElicitationModes;
-
-    /// Returns the answer of the user.
-    fn elicit(&self, request: IncomingServerRequest) -> BoxFuture<'_, Answer>;
-}
+use crate::{
+    call::Caller,
+    inbox::{Answerer, ElicitationModes, Inbox, InboxContent, InboxItem, ItemOrigin},
+};
 
 /// Answers sampling requests with a model.
 pub trait Sampler: Send + Sync {
@@ -49,17 +44,6 @@ pub struct IncomingServerRequest {
     pub server: ServerName,
     /// Method and parameters.
     pub request: ServerRequestDetails,
-}
-
-/// Supported modes of elicitation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ElicitationModes {
-    /// Elicitation is not supported.
-    Nothing,
-    /// Only forms are supported.
-    Forms,
-    /// Forms and URLs are supported.
-    FormsAndUrls,
 }
 
 /// Supported kinds of sampling.
@@ -82,10 +66,6 @@ pub struct Root {
     pub name: Option<String>,
 }
 
-/// Supports no elicitation: the safe default.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoElicitor;
-
 /// Supports no sampling: the safe default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSampler;
@@ -94,7 +74,10 @@ pub struct NoSampler;
 #[derive(Clone)]
 pub(crate) struct ClientFeatures {
     pub(crate) server: ServerName,
-    pub(crate) elicitor: Arc<dyn Elicitor>,
+    pub(crate) answerer: Arc<dyn Answerer>,
+    pub(crate) inbox: Inbox,
+    /// The call that server requests belong to; `None` outside a call.
+    pub(crate) origin: Option<ItemOrigin>,
     pub(crate) sampler: Arc<dyn Sampler>,
     pub(crate) roots: Arc<[Root]>,
     /// Declared instead of what the ports offer, if surfaces answer the requests of their calls.
@@ -112,16 +95,6 @@ pub(crate) struct ClientRoots {
     pub(crate) caller: Caller,
     /// The only session, if each has its own connections.
     pub(crate) session: Option<Arc<str>>,
-}
-
-impl Elicitor for NoElicitor {
-    fn modes(&self) -> ElicitationModes {
-        ElicitationModes::Nothing
-    }
-
-    fn elicit(&self, _request: IncomingServerRequest) -> BoxFuture<'_, Answer> {
-        Box::pin(async { Answer::Unavailable })
-    }
 }
 
 impl Sampler for NoSampler {
@@ -145,7 +118,7 @@ impl ServerRequestHandler for ClientFeatures {
         let answer = async move {
             let incoming = IncomingServerRequest { server: self.server.clone(), request };
             match incoming.request.method.as_str() {
-                "elicitation/create" => self.elicitor.elicit(incoming).await,
+                "elicitation/create" => self.elicit(&incoming.request).await,
                 "sampling/createMessage" => self.sampler.sample(incoming).await,
                 "roots/list" => match &self.client {
                     Some(client) => {
@@ -176,9 +149,29 @@ impl ServerRequestHandler for ClientFeatures {
 }
 
 impl ClientFeatures {
+    /// Puts a form or URL into the inbox. A kind that is not offered is refused.
+    async fn elicit(&self, request: &ServerRequestDetails) -> Answer {
+        let item = match InboxItem::elicitation(&self.server, request, self.origin.clone()) {
+            Ok(item) => item,
+            Err(error) => return Answer::Refused(error),
+        };
+        let is_url = matches!(item.content, InboxContent::Url { .. });
+        let is_offered = match self.answerer.modes() {
+            ElicitationModes::Nothing => false,
+            ElicitationModes::Forms => !is_url,
+            ElicitationModes::FormsAndUrls => true,
+        };
+        if !is_offered {
+            return Answer::Unavailable;
+        }
+        let answerer = Arc::clone(&self.answerer);
+        let answers = |item: Arc<InboxItem>| -> BoxFuture<'_, _> { Box::pin(async move { answerer.answer(&item).await }) };
+        self.inbox.wait(item, answers).await.into_wire(is_url)
+    }
+
     fn offered(&self) -> Value {
         let mut offered = Map::new();
-        match self.elicitor.modes() {
+        match self.answerer.modes() {
             ElicitationModes::Nothing => {}
             ElicitationModes::Forms => drop(offered.insert("elicitation".to_owned(), json!({ "form": {} }))),
             ElicitationModes::FormsAndUrls => {

@@ -3,12 +3,14 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use serde_json::json;
 use toolway_config::{
     ServerName,
     server::{Standing, Start},
 };
 
 use super::wanted::WantedServer;
+use crate::record::{AuditNote, kind};
 
 /// The wanted servers, by name.
 pub type WantedSet = BTreeMap<ServerName, Arc<WantedServer>>;
@@ -73,6 +75,19 @@ pub enum ServerPlanResult {
     Adjusted(Vec<&'static str>),
     /// Entry and connection unchanged.
     Kept,
+}
+
+// === impl AppliedPlan ===
+
+impl AppliedPlan {
+    /// The audit note of a changed configuration: what happened to the servers that did not stay as they were.
+    pub(crate) fn note(&self) -> AuditNote {
+        let changed = self.results.iter().filter(|(_, result)| **result != ServerPlanResult::Kept);
+        let servers: BTreeMap<&str, String> =
+            changed.map(|(name, result)| (name.as_str(), result.to_string())).collect();
+        let details = json!({ "change": "reloaded", "servers": servers });
+        AuditNote { kind: kind::CONFIGURATION, caller: None, server: None, subject: None, call: None, details }
+    }
 }
 
 // === impl Plan ===

@@ -56,6 +56,8 @@ struct Supervisor {
     /// The callers that may use the connection.
     account: Account,
     status: ServerStatus,
+    /// The state in the last audit note.
+    noted: &'static str,
     /// Replaced connections with calls still in flight; each closes with the last of its calls.
     lingering: Vec<WeakPeer>,
     /// Connections being closed in the background: evicted caller connections, and one whose token was refused.
@@ -166,6 +168,7 @@ impl Supervisor {
             log_level: None,
             redactor: Redactor::default(),
             account: Account::Common,
+            noted: status.phase.word(),
             status,
             lingering: Vec::new(),
             closing: FuturesUnordered::new(),

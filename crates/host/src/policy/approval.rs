@@ -1,15 +1,7 @@
-//! Approval requests before a call is sent, and the port that answers them.
-
-use futures_util::{FutureExt, future::BoxFuture};
+//! Answers to approval requests. The inbox collects them ([`crate::inbox`]).
 
 use super::decision::{ApprovalRequest, Grant, Refusal};
-
-/// Answers approval requests. An implementation may take any time; the future is dropped if the caller cancels the
-/// call.
-pub trait Approver: Send + Sync {
-    /// Answers one approval request.
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer>;
-}
+use crate::inbox::InboxAnswer;
 
 /// Answer to an approval request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,29 +58,13 @@ impl ApprovalScope {
     }
 }
 
-/// The default approver: refuses every call that requires approval.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoApprover;
-
-impl Approver for NoApprover {
-    fn ask<'a>(&'a self, _request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
-        Box::pin(async { ApprovalAnswer::Unavailable })
-    }
-}
-
-/// Asks the approver. Any answer but an approval is a refusal, and so is a panic of the approver.
-pub(crate) async fn request_approval(
-    request: ApprovalRequest,
-    approver: &dyn Approver,
-) -> (ApprovalScope, Result<Grant, Refusal>) {
-    let answer = async { approver.ask(&request).await };
-    let answer = std::panic::AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
-        tracing::error!("the approver panicked; the call is refused");
-        ApprovalAnswer::Unavailable
-    });
+/// Applies the answer of the inbox. Any answer but an approval is a refusal.
+pub(crate) fn apply_answer(request: ApprovalRequest, answer: InboxAnswer) -> (ApprovalScope, Result<Grant, Refusal>) {
     match answer {
-        ApprovalAnswer::Approved { scope, by } => (scope, Ok(request.into_grant(&by))),
-        ApprovalAnswer::Declined { why, scope } => (scope, Err(Refusal::Declined { why })),
-        ApprovalAnswer::Unavailable => (ApprovalScope::Once, Err(request.unavailable())),
+        InboxAnswer::Approval(ApprovalAnswer::Approved { scope, by }) => (scope, Ok(request.into_grant(&by))),
+        InboxAnswer::Approval(ApprovalAnswer::Declined { why, scope }) => (scope, Err(Refusal::Declined { why })),
+        InboxAnswer::Approval(ApprovalAnswer::Unavailable) | InboxAnswer::Elicitation(_) | InboxAnswer::Unavailable => {
+            (ApprovalScope::Once, Err(request.unavailable()))
+        }
     }
 }

@@ -7,6 +7,26 @@ use futures_util::future::BoxFuture;
 use toolway_config::ServerName;
 
 use super::CallRecord;
+use crate::inbox::InboxRecord;
+use crate::{call::Caller, connection::HostContext, host::Host};
+
+/// Kinds of audit notes.
+pub mod kind {
+    /// Policy asked or refused.
+    pub const DECISION: &str = "decision";
+    /// An approval request was answered, or a saved approval was removed.
+    pub const APPROVAL: &str = "approval";
+    /// A server request was answered, declined or cancelled.
+    pub const SERVER_REQUEST: &str = "server-request";
+    /// A connection to a server was opened, closed, lost or failed.
+    pub const CONNECTION: &str = "connection";
+    /// A user signed in or out.
+    pub const SIGN_IN: &str = "sign-in";
+    /// A configuration file was changed, or the configuration was read again.
+    pub const CONFIGURATION: &str = "configuration";
+    /// A key of a client was created or revoked.
+    pub const KEY: &str = "key";
+}
 
 /// State of a call that has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +49,7 @@ pub struct CallBody {
 /// Something other than a call that the audit log keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditNote {
-    /// `decision`, `approval`, `server-request`, `connection`, `sign-in`, `configuration`, `key`.
+    /// One of [`kind`].
     pub kind: &'static str,
     /// `kind[:name]` of the caller.
     pub caller: Option<String>,
@@ -66,4 +86,43 @@ pub trait CallRecorder: Send + Sync {
 
     /// Appends to the audit log.
     fn note(&self, note: AuditNote);
+
+    /// Records an inbox item when it appears and when it ends. Default: not kept.
+    fn inbox(&self, item: InboxRecord) {
+        drop(item);
+    }
+}
+
+impl AuditNote {
+    /// A note about a server, outside any call.
+    pub fn of_server(kind: &'static str, server: &ServerName, details: serde_json::Value) -> Self {
+        Self { kind, caller: None, server: Some(server.clone()), subject: None, call: None, details }
+    }
+
+    /// The same note with the caller concerned.
+    #[must_use]
+    pub fn with_caller(self, caller: &Caller) -> Self {
+        Self { caller: Some(caller.label()), ..self }
+    }
+}
+
+impl Host {
+    /// Appends to the audit log, if there is a recorder.
+    pub fn note(&self, note: AuditNote) {
+        self.inner().context.note(note);
+    }
+
+    /// Calls since the start that have no complete durable record.
+    pub fn unrecorded_calls(&self) -> u64 {
+        self.inner().unrecorded_calls()
+    }
+}
+
+impl HostContext {
+    /// Appends to the audit log, if there is a recorder.
+    pub(crate) fn note(&self, note: AuditNote) {
+        if let Some(recorder) = &self.ports.recorder {
+            recorder.note(note);
+        }
+    }
 }

@@ -2,17 +2,24 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::SystemTime,
 };
 
 use futures_util::future::BoxFuture;
+use serde_json::json;
 use tokio::time::Instant;
 use toolway_config::{Bodies, ServerName};
-use toolway_wire::json::Raw;
+use toolway_wire::{
+    exchange::{Answer, ServerRequest},
+    json::Raw,
+};
 
 use super::{
-    AuditNote, CallBody, CallLog, CallRecord, CallRecorder, OpenState, Requirement,
+    AuditNote, CallBody, CallLog, CallRecord, CallRecorder, OpenState, Requirement, kind,
     redact::{self, Redactor},
 };
 use crate::{
@@ -41,6 +48,8 @@ pub(crate) struct RecordPorts {
     pub(crate) recorder: Option<Arc<dyn CallRecorder>>,
     pub(crate) bodies: Bodies,
     pub(crate) events: EventSender,
+    /// Calls that have no complete durable record.
+    pub(crate) unrecorded: Arc<AtomicU64>,
 }
 
 /// The recording of one call. If it is dropped before the end, the call is recorded as cancelled.
@@ -52,6 +61,8 @@ pub(crate) struct Recording {
     /// Kept until they are written.
     arguments: Option<Raw>,
     ports: RecordPorts,
+    /// Whether it counts as unrecorded already.
+    counted: bool,
 }
 
 /// Logs the details of a failure that a client is not shown, under the id that it is shown.
@@ -94,7 +105,7 @@ impl Recording {
             drop(recorder.write(&record, OpenState::Pending, CallBody::default()));
         }
         let began = Instant::now();
-        let recording = Self { record: Some(record), began, redactor: Redactor::default(), arguments, ports };
+        let recording = Self { record: Some(record), began, redactor: Redactor::default(), arguments, ports, counted: false };
         recording.send_stage(|record| CallStage::Started { caller: record.caller.clone(), name: record.name.clone() });
         recording
     }
@@ -108,6 +119,11 @@ impl Recording {
         }
     }
 
+    /// Id of the call; `None` after the end.
+    pub(crate) fn id(&self) -> Option<CallId> {
+        self.record.as_ref().map(|record| record.id)
+    }
+
     /// Reports that the call waits for an approval.
     pub(crate) fn mark_approval_requested(&self) {
         self.send_stage(|_| CallStage::Approval);
@@ -116,10 +132,19 @@ impl Recording {
     /// Writes an audit note about this call.
     pub(crate) fn note(&self, kind: &'static str, details: serde_json::Value) {
         if let (Some(recorder), Some(record)) = (&self.ports.recorder, &self.record) {
-            let (caller, server) = (Some(record.caller.label()), record.server.clone());
-            let subject = Some(record.tool.clone().unwrap_or_else(|| record.name.clone()));
-            recorder.note(AuditNote { kind, caller, server, subject, call: Some(record.id), details });
+            recorder.note(note_of(record, kind, details));
         }
+    }
+
+    /// A server request whose answer is noted in the audit log, also if it is given outside the host.
+    pub(crate) fn observe_answer(&self, request: ServerRequest) -> ServerRequest {
+        let (Some(recorder), Some(record)) = (&self.ports.recorder, &self.record) else { return request };
+        let (recorder, method) = (Arc::clone(recorder), request.details.method.clone());
+        let note = note_of(record, kind::SERVER_REQUEST, serde_json::Value::Null);
+        request.observed(Box::new(move |answer| {
+            let details = json!({ "method": method, "answer": answer_word(answer) });
+            recorder.note(AuditNote { details, ..note });
+        }))
     }
 
     /// Records that the call is about to be sent, and waits until that is written. A call that must be recorded and
@@ -133,6 +158,7 @@ impl Recording {
             (Err(error), Requirement::Required) => Err(Refusal::NotRecorded(error)),
             (Err(error), Requirement::BestEffort) => {
                 tracing::warn!(call_id = %record.id, %error, "the call is sent without a record");
+                self.count_unrecorded();
                 Ok(())
             }
             (Ok(()), _) => Ok(()),
@@ -148,6 +174,13 @@ impl Recording {
         }
         self.redactor = redactor;
         self.send_stage(|_| CallStage::Sent { server: server.clone() });
+    }
+
+    /// Counts this call, once, as one without a complete record.
+    fn count_unrecorded(&mut self) {
+        if !std::mem::replace(&mut self.counted, true) {
+            self.ports.unrecorded.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Counts and reports a server request.
@@ -192,8 +225,10 @@ impl Recording {
             let arguments = self.arguments.take().and_then(|arguments| kept(&arguments));
             let body = CallBody { arguments, result: outcome.result().and_then(kept) };
             let (written, id) = (recorder.end(&record, body), record.id);
+            let unrecorded = (!self.counted).then(|| Arc::clone(&self.ports.unrecorded));
             let logged = async move {
                 if let Err(error) = written.await {
+                    unrecorded.inspect(|unrecorded| drop(unrecorded.fetch_add(1, Ordering::Relaxed)));
                     tracing::error!(call_id = %id, %error, "the end of the call is not recorded");
                 }
             };
@@ -222,6 +257,26 @@ impl Drop for Recording {
 impl std::fmt::Debug for Recording {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Recording").field("record", &self.record).finish_non_exhaustive()
+    }
+}
+
+fn note_of(record: &CallRecord, kind: &'static str, details: serde_json::Value) -> AuditNote {
+    let (caller, server) = (Some(record.caller.label()), record.server.clone());
+    let subject = Some(record.tool.clone().unwrap_or_else(|| record.name.clone()));
+    AuditNote { kind, caller, server, subject, call: Some(record.id), details }
+}
+
+/// How a server request was answered, in a word.
+fn answer_word(answer: &Answer) -> &'static str {
+    match answer {
+        Answer::Given(given) => match given.get("action").as_ref().and_then(Raw::as_str).as_deref() {
+            Some("accept") => "accepted",
+            Some("decline") => "declined",
+            Some("cancel") => "cancelled",
+            _ => "answered",
+        },
+        Answer::Refused(_) => "refused",
+        Answer::Unavailable => "unavailable",
     }
 }
 

@@ -11,10 +11,10 @@ use toolway_host::{
     catalog::Origin,
     connection::{
         WantedServer,
-        client_features::{ElicitationModes, Elicitor, IncomingServerRequest},
         tap::{Passage, Tap},
     },
     event::{CallStage, CallStageEvent},
+    inbox::{Answerer, ElicitationAnswer, ElicitationModes, InboxAnswer, InboxItem},
     policy::{CallLimits, RuleId},
     record::{CallLog, CallRecord, Ending},
 };
@@ -136,15 +136,16 @@ enum TestElicitor {
     Panics,
 }
 
-impl Elicitor for TestElicitor {
+impl Answerer for TestElicitor {
     fn modes(&self) -> ElicitationModes {
         ElicitationModes::Forms
     }
 
-    fn elicit(&self, asked: IncomingServerRequest) -> BoxFuture<'_, Answer> {
+    fn answer<'a>(&'a self, item: &'a InboxItem) -> BoxFuture<'a, InboxAnswer> {
         Box::pin(async move {
             assert!(matches!(self, Self::Answers), "test panic");
-            Answer::Given(Raw::of(&json!({ "action": "accept", "content": { "name": asked.server.as_str() } })))
+            let content = [("name".to_owned(), json!(item.server.as_str()))].into_iter().collect();
+            InboxAnswer::Elicitation(ElicitationAnswer::Accept(content))
         })
     }
 }
@@ -154,7 +155,7 @@ async fn server_request_goes_to_the_port_and_a_panic_of_the_port_is_caught() {
     for (elicitor, said) in [(TestElicitor::Answers, "hello"), (TestElicitor::Panics, "")] {
         let answers = matches!(elicitor, TestElicitor::Answers);
         let mut builder = TestHost::with(&files(), "files");
-        builder.ports.elicitor = Arc::new(elicitor);
+        builder.ports.answerer = Arc::new(elicitor);
         let host = builder.start().await;
         host.ready("files").await;
         let outcome = host.call("files__greet").await;

@@ -7,7 +7,8 @@ use toolway_host::{
     call::{CallRequest, Caller, Target},
     catalog::{Filter, Origin, filter::Switch},
     connection::{Phase, WantedServer, Way},
-    policy::{ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver, CallLimits, Stance, Surface},
+    inbox::{Answerer, ElicitationModes, InboxAnswer, InboxItem},
+    policy::{ApprovalAnswer, ApprovalScope, CallLimits, Stance, Surface},
     record::Ending,
 };
 use toolway_testkit::{
@@ -170,8 +171,12 @@ async fn an_answer_for_a_conversation_holds_in_that_conversation_alone() {
 
 struct PanickingApprover;
 
-impl Approver for PanickingApprover {
-    fn ask<'a>(&'a self, _request: &'a ApprovalRequest) -> BoxFuture<'a, ApprovalAnswer> {
+impl Answerer for PanickingApprover {
+    fn modes(&self) -> ElicitationModes {
+        ElicitationModes::Nothing
+    }
+
+    fn answer<'a>(&'a self, _item: &'a InboxItem) -> BoxFuture<'a, InboxAnswer> {
         panic!("test panic");
     }
 }
@@ -180,7 +185,7 @@ impl Approver for PanickingApprover {
 async fn panic_of_the_approver_refuses_the_call() {
     let files = files();
     let mut builder = TestHost::with(&files, "files").asking(ApprovalAnswer::approved("test"));
-    builder.ports.approver = Arc::new(PanickingApprover);
+    builder.ports.answerer = Arc::new(PanickingApprover);
     let host = builder.start().await;
     host.ready("files").await;
     assert_eq!(host.call("files__read").await.ending(), Ending::Refused);

@@ -385,7 +385,7 @@ async fn call_on_a_replaced_connection_ends_with_the_server() {
     wait_for_reconnect(&host, "odd").await;
     host.host.disconnect(&name("odd")).await.unwrap();
     let outcome = within("its end", slow).await;
-    assert_eq!(outcome.message().unwrap().as_str(), "the connection ended: closed by us");
+    assert_eq!(outcome.message().unwrap().as_str(), "the connection ended: closed locally");
 }
 
 /// Starts the server again on the second dial.

@@ -263,7 +263,7 @@ impl StdioDownstream {
 
     fn send(&self, message: bytes::Bytes) {
         if let Err(error) = self.writer.send(message) {
-            tracing::debug!(%error, "the client no longer reads");
+            tracing::debug!(%error, "the client stopped reading");
             // If it has closed its side too, no request needs a response.
             if self.downstream.draining.is_cancelled() {
                 self.stop.cancel();

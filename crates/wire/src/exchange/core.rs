@@ -225,7 +225,7 @@ impl Core {
         let mut state = self.state.lock();
         if state.left {
             drop(state);
-            act("the caller went away");
+            act("the caller disconnected");
         } else if !state.ended {
             state.on_cancel = Some(act);
         }

@@ -13,6 +13,7 @@ pub struct ServerRequest {
     /// Method, params and id of the request.
     pub details: ServerRequestDetails,
     responder: Option<Responder>,
+    observer: Option<Observer>,
     /// Charge for its params, as long as it is unanswered.
     _charge: Charge,
 }
@@ -56,6 +57,9 @@ pub enum Answer {
     Unavailable,
 }
 
+/// Sees the answer before it is sent.
+struct Observer(Box<dyn FnOnce(&Answer) + Send + Sync>);
+
 struct Responder {
     core: Option<Arc<Core>>,
     sender: oneshot::Sender<Answer>,
@@ -70,7 +74,21 @@ impl ServerRequest {
         sender: oneshot::Sender<Answer>,
         charge: Charge,
     ) -> Self {
-        Self { details, responder: Some(Responder { core: Some(core), sender }), _charge: charge }
+        let responder = Some(Responder { core: Some(core), sender });
+        Self { details, responder, observer: None, _charge: charge }
+    }
+
+    /// Shows the answer to `observer` before it is sent; also [`Answer::Unavailable`] of a request that is dropped.
+    #[must_use]
+    pub fn observed(mut self, observer: Box<dyn FnOnce(&Answer) + Send + Sync>) -> Self {
+        self.observer = Some(Observer(observer));
+        self
+    }
+
+    /// A request that does not come from a server: of a host to the client of a call. Returns where its answer arrives.
+    pub fn detached(details: ServerRequestDetails) -> (Self, oneshot::Receiver<Answer>) {
+        let (sender, receiver) = oneshot::channel();
+        (Self { details, responder: Some(Responder { core: None, sender }), observer: None, _charge: Charge::default() }, receiver)
     }
 
     /// Answers the request; the timeouts of the exchange run again.
@@ -80,6 +98,9 @@ impl ServerRequest {
 
     fn close(&mut self, answer: Answer) {
         if let Some(Responder { core, sender }) = self.responder.take() {
+            if let Some(Observer(observe)) = self.observer.take() {
+                observe(&answer);
+            }
             if let Some(core) = core {
                 core.close_server_request(self.details.id);
             }
@@ -142,6 +163,12 @@ impl Answer {
     /// Result of a form that was closed without deciding.
     pub(crate) fn closed_form() -> Raw {
         Raw::of(&serde_json::json!({ "action": "cancel" }))
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
     }
 }
 

@@ -181,7 +181,7 @@ impl Call {
         // harmless.
         if self.feed.is_cancelled() {
             router.forget(id);
-            self.send_cancellation(router, id, "the caller went away");
+            self.send_cancellation(router, id, "the caller disconnected");
         }
         sent
     }
@@ -234,7 +234,7 @@ impl Call {
             InterpretedResponse::InputRequired(requests, state) => self.next_round(router, requests, state),
             InterpretedResponse::OtherRevision(_) if self.use_retry(|used| &mut used.revision) => self.send(router),
             InterpretedResponse::OtherRevision(revision) => {
-                self.fail(WireError::protocol(format!("the server refuses the revision it lists, {revision}")));
+                self.fail(WireError::protocol(format!("the server refuses revision {revision}, which it lists")));
             }
             InterpretedResponse::StaleHeaders(error) => self.refresh_headers(router, error),
         }

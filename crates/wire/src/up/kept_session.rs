@@ -57,7 +57,7 @@ pub(super) async fn resume(
             Ok(Some(ConnectedServer { link, profile, protocol, evidence: Evidence::Answer }))
         }
         other => {
-            tracing::debug!(?other, "the server no longer knows the session");
+            tracing::debug!(?other, "the server no longer has the session");
             link.leave();
             Ok(None)
         }

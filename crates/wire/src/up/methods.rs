@@ -95,7 +95,7 @@ impl Peer {
             cursor = match result.get("nextCursor").filter(|next| next.as_str().is_some()) {
                 None => return Ok(so_far),
                 Some(next) if !seen.insert(next.as_bytes().to_vec()) => {
-                    return Err(WireError::protocol(format!("cursor {next} was repeated in one listing")));
+                    return Err(WireError::protocol(format!("the server repeated the cursor {next} in one listing")));
                 }
                 Some(next) => Some(next),
             };

@@ -42,7 +42,7 @@ pub(crate) struct Modern {
     /// `_meta` of every request, except for the capabilities.
     client_meta: Raw,
     limits: Limits,
-    /// SubscriptionFilter with every request that does not say otherwise.
+    /// Log level of every request that does not set its own.
     log_level: Mutex<Option<LogLevel>>,
     /// Headers required by the tools' schemas, by tool name. No await under this lock.
     tool_headers: Mutex<HashMap<String, Vec<ParamHeader>>>,

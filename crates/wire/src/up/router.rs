@@ -242,7 +242,7 @@ impl Router {
     }
 
     pub(crate) fn why_closed(&self) -> WireError {
-        self.why_closed.lock().clone().unwrap_or_else(|| WireError::Ended("closed by us".to_owned()))
+        self.why_closed.lock().clone().unwrap_or_else(|| WireError::Ended("closed locally".to_owned()))
     }
 
     pub(crate) fn fail_everything(&self, why: &WireError) {

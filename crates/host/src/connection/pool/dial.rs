@@ -3,6 +3,7 @@
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures_util::FutureExt;
+use serde_json::json;
 use tokio::time::Instant;
 use toolway_wire::up::{EraChoice, Peer};
 
@@ -12,11 +13,14 @@ use super::{
     dial_backoff::DialDecision,
     disconnected,
 };
-use crate::connection::{
-    client_features::{ClientFeatures, ClientRoots},
-    dial::{DialError, DialOutcome, SessionChoice},
-    state::NotConnected,
-    wanted::{Lists, WantedServer},
+use crate::{
+    connection::{
+        client_features::{ClientFeatures, ClientRoots},
+        dial::{DialError, DialOutcome, SessionChoice},
+        state::NotConnected,
+        wanted::{Lists, WantedServer},
+    },
+    record::{AuditNote, kind},
 };
 
 impl ConnectionPool {
@@ -80,6 +84,7 @@ impl ConnectionPool {
                     true => self.discover(&peer, connection.key.profile, listing()).await,
                     false => None,
                 };
+                self.note(connection, &json!({ "state": "ready" }));
                 let following = self.follow(&peer, connection, notices, late);
                 Ok(Established::new(peer, redactor, following))
             }
@@ -87,6 +92,7 @@ impl ConnectionPool {
                 let why = NotConnected::after(&error, &redactor);
                 let caller = &connection.key.caller;
                 tracing::warn!(server = %self.server, %caller, error = why.because.as_str(), "cannot connect for a caller");
+                self.note(connection, &json!({ "state": "failed", "error": why.because.as_str() }));
                 // A missing or useless sign-in of one caller must not delay other callers.
                 if !error.concerns_sign_in() {
                     self.state.lock().dial_backoff.fail(why.clone(), Instant::now());
@@ -94,6 +100,12 @@ impl ConnectionPool {
                 self.fail(connection, why)
             }
         }
+    }
+
+    /// Notes a connection of a caller in the audit log.
+    fn note(&self, connection: &CallerConnection, details: &serde_json::Value) {
+        let note = AuditNote::of_server(kind::CONNECTION, &self.server, details.clone());
+        self.context.note(note.with_caller(&connection.key.caller));
     }
 
     /// Removes a connection that could not be dialled; the next call creates another.

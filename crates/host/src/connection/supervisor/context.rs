@@ -15,6 +15,7 @@ use crate::{
         wanted::WantedServer,
     },
     event::EventSender,
+    inbox::Inbox,
     ports::HostPorts,
 };
 
@@ -22,6 +23,7 @@ use crate::{
 pub(crate) struct HostContext {
     pub(crate) dialer: Dialer,
     pub(crate) ports: HostPorts,
+    pub(crate) inbox: Inbox,
     pub(crate) roots: Arc<[Root]>,
     pub(crate) declared: Option<toolway_wire::message::ClientCapabilities>,
     pub(crate) events: EventSender,
@@ -98,7 +100,9 @@ impl HostContext {
         ClientFeatures {
             client: None,
             server: server.clone(),
-            elicitor: Arc::clone(&self.ports.elicitor),
+            answerer: Arc::clone(&self.ports.answerer),
+            inbox: self.inbox.clone(),
+            origin: None,
             sampler: Arc::clone(&self.ports.sampler),
             roots: Arc::clone(&self.roots),
             declared: self.declared.clone(),

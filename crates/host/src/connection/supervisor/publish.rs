@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
+use serde_json::json;
 use toolway_config::{
     Secret,
     server::{Standing, Start, Transport},
@@ -20,10 +21,12 @@ use crate::{
         wanted::{WantedServer, Way},
     },
     event::StateEvent,
-    record::redact,
+    record::{AuditNote, kind, redact},
     whose_move::WhoseMove,
 };
 
+/// State in audit notes of an established connection that ended by itself.
+pub(super) const LOST: &str = "lost";
 /// Characters of a session id that are shown.
 const SESSION_CHARS: usize = 8;
 
@@ -31,6 +34,24 @@ impl Supervisor {
     pub(super) fn enter(&mut self, phase: Phase) {
         (self.status.phase, self.status.since) = (phase, SystemTime::now());
         self.publish();
+        // Neither an attempt nor its repetition is an event; its result is.
+        let word = self.status.phase.word();
+        if word != self.noted && !matches!(self.status.phase, Phase::Connecting { .. }) {
+            self.note(word);
+        }
+    }
+
+    /// Notes a state of the connection in the audit log.
+    pub(super) fn note(&mut self, state: &'static str) {
+        self.noted = state;
+        let failed = !matches!(self.status.phase, Phase::Ready | Phase::Stopped(_) | Phase::Disabled);
+        let error = self.status.last_error.as_ref().filter(|_| failed || state == LOST);
+        let details = json!({
+            "state": state,
+            "transport": self.status.transport.word(),
+            "error": error.map(|last| last.message.as_str()),
+        });
+        self.context.note(AuditNote::of_server(kind::CONNECTION, &self.wanted.name, details));
     }
 
     /// Publishes the current status and peer.

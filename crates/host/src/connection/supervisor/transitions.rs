@@ -17,7 +17,7 @@ use toolway_wire::{
     up::{Peer, WeakPeer},
 };
 
-use super::{Activity, Attached, Goal, Grace, Next, Supervisor};
+use super::{Activity, Attached, Goal, Grace, Next, Supervisor, publish::LOST};
 use crate::{
     connection::{
         backoff,
@@ -138,6 +138,7 @@ impl Supervisor {
         };
         self.status.losses += 1;
         self.record_error("connection lost", &why.to_string(), why.code(), WhoseMove::after(why));
+        self.note(LOST);
         self.activity = Activity::Resting;
         if self.wanted.start == Start::WhenNeeded && self.connection.shared().uses().is_idle() {
             return self.rest(Phase::Stopped(StopReason::Idle));
@@ -182,6 +183,7 @@ impl Supervisor {
             WhoseMove::after(error),
         );
         self.status.losses += 1;
+        self.note(LOST);
         if let Activity::Serving(attached) = std::mem::replace(&mut self.activity, Activity::Resting) {
             self.lingering.retain(|peer| peer.upgrade().is_some());
             self.lingering.push(attached.peer.downgrade());

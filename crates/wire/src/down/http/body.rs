@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::stream::{BoxStream, StreamExt};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::{
     sync::mpsc,
@@ -54,6 +55,11 @@ enum Kind {
         begun: bool,
         alive: KeepAlive,
     },
+    /// Encoded events of the embedding server.
+    Pieces {
+        pieces: BoxStream<'static, Bytes>,
+        alive: KeepAlive,
+    },
     /// A body that ends when the client loses access.
     Until {
         body: Box<ResponseBody>,
@@ -80,6 +86,11 @@ impl ResponseBody {
             Kind::Whole(_) => self,
             _ => Self(Kind::Until { body: Box::new(self), over: Box::pin(over.cancelled_owned()) }),
         }
+    }
+
+    /// An event stream of the embedding server: its encoded events, with keep-alive comments in between.
+    pub fn pieces(pieces: BoxStream<'static, Bytes>, keep_alive: Duration) -> Self {
+        Self(Kind::Pieces { pieces, alive: KeepAlive::new(keep_alive) })
     }
 
     pub(super) fn events(
@@ -119,6 +130,7 @@ impl Body for ResponseBody {
                 Poll::Pending => return Pin::new(&mut **body).poll_frame(context),
             },
             Kind::Whole(message) => return Poll::Ready(message.take().map(|message| Ok(Frame::data(message)))),
+            Kind::Pieces { pieces, alive } => (pieces.poll_next_unpin(context), alive),
             Kind::Events { first, rest, alive } => match first.take() {
                 Some(message) => (Poll::Ready(Some(message.framed(sse::encode))), alive),
                 None => {
@@ -171,9 +183,11 @@ impl Body for ResponseBody {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Whole(message) => SizeHint::with_exact(message.as_ref().map_or(0, |message| message.len() as u64)),
-            Kind::Events { .. } | Kind::Stream { .. } | Kind::HttpSse { .. } | Kind::Until { .. } => {
-                SizeHint::default()
-            }
+            Kind::Pieces { .. }
+            | Kind::Events { .. }
+            | Kind::Stream { .. }
+            | Kind::HttpSse { .. }
+            | Kind::Until { .. } => SizeHint::default(),
         }
     }
 }

@@ -177,9 +177,7 @@ impl HttpDownstream {
         };
         let last = headers.get(LAST_EVENT_ID).map(|last| last.to_str().unwrap_or_default());
         let reader = match last {
-            None => {
-                session.standing.read().ok_or((StatusCode::CONFLICT, "this session already has a reader of its stream"))
-            }
+            None => session.standing.read().ok_or((StatusCode::CONFLICT, "the stream of this session is already open")),
             Some(last) => {
                 session.resume(last).ok_or((StatusCode::GONE, "the events after this id are no longer available"))
             }

@@ -36,7 +36,7 @@ impl<S> WriteTimeout<S> {
         waiting
             .as_mut()
             .poll(context)
-            .map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "the client reads nothing")))
+            .map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
     }
 }
 

@@ -53,7 +53,7 @@ impl ActiveLanes {
 
     /// Fails if the link is closed.
     pub(super) fn check(&self) -> Result<(), WireError> {
-        if self.closed.is_cancelled() { Err(WireError::Ended("closed by us".to_owned())) } else { Ok(()) }
+        if self.closed.is_cancelled() { Err(WireError::Ended("closed locally".to_owned())) } else { Ok(()) }
     }
 
     /// Spawns a POST. For a request, the end of its lane is reported to the sink, unless it is `None`.

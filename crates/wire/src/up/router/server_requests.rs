@@ -149,7 +149,8 @@ impl Router {
     /// Answers a server request that belongs to no certain call: roots come from configuration, anything else is refused.
     fn answer_from_configuration(&self, id: Id, details: ServerRequestDetails) {
         let Some(handler) = self.request_handler.clone().filter(|_| details.method == "roots/list") else {
-            let reason = "this server request cannot be attributed to one client request, so no user sees it";
+            let reason =
+                "this server request cannot be attributed to one client request, so it cannot be shown to a user";
             drop(self.notices.send(Notice::Fault(WireError::Refused(format!("`{}`: {reason}", details.method)))));
             return self.reply(&id, Answer::Refused(RpcError::new(RpcError::INVALID_PARAMS, reason)));
         };

@@ -1,0 +1,214 @@
+//! The calls of one message of the model: concurrent, each on the host's path of a call, with results in the order of
+//! the calls.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use serde_json::Value;
+use tokio::{sync::mpsc, time::Instant};
+use toolway_host::{
+    call::{CallEvent, CallRequest, Caller, Relay, Target, VisibleServers},
+    catalog::Origin,
+};
+use toolway_model::{ResultPart, ToolCall, ToolResult};
+use toolway_wire::json::Raw;
+
+use crate::{
+    agent::{Agent, Interrupt, Observer},
+    budget::Spent,
+    builtin::Builtin,
+    event::{AgentEvent, CallProgress, CallState, EndedCall, MadeCall, StartedCall},
+    result, search,
+    tools::{ToolSet, Visible, Wanted},
+};
+
+/// A call before it is made.
+struct Planned {
+    /// Public name of the tool that is called.
+    tool: String,
+    step: Step,
+}
+
+enum Step {
+    /// The agent answers it itself.
+    Answered(CallState, ToolResult),
+    /// The host makes it.
+    Open(Box<Relay>),
+}
+
+impl Agent {
+    /// Makes the calls of one message concurrently; their results have the order of the calls. Calls that are still
+    /// running at an interruption are cancelled.
+    pub(crate) async fn call_all(
+        &self,
+        wanted: &[ToolCall],
+        tools: &ToolSet,
+        spent: &mut Spent,
+        conversation: &Arc<str>,
+        interrupt: &Interrupt,
+        observe: Observer<'_>,
+    ) -> Vec<(MadeCall, ToolResult)> {
+        let (sender, mut progress) = mpsc::unbounded_channel();
+        let mut running: FuturesUnordered<BoxFuture<'_, (usize, EndedCall)>> = FuturesUnordered::new();
+        let mut ended: Vec<Option<EndedCall>> = vec![None; wanted.len()];
+        let mut started = Vec::with_capacity(wanted.len());
+        for (index, call) in wanted.iter().enumerate() {
+            let planned = match spent.count_call(call) {
+                Ok(()) => self.plan(call, tools, conversation),
+                Err(why) => not_made(call, why),
+            };
+            let call_id = match &planned.step {
+                Step::Open(relay) => Some(relay.id().to_string()),
+                Step::Answered(..) => None,
+            };
+            started.push((planned.tool.clone(), call_id.clone()));
+            observe(AgentEvent::CallStarted(StartedCall { call: call.clone(), tool: planned.tool.clone(), call_id }));
+            running.push(self.finish(call, planned, sender.clone()).map(move |ended| (index, ended)).boxed());
+        }
+        let reason = loop {
+            tokio::select! {
+                biased;
+                Some(event) = progress.recv() => observe(AgentEvent::CallProgress(event)),
+                next = running.next() => match next {
+                    Some((index, call)) => {
+                        observe(AgentEvent::CallEnded(call.clone()));
+                        ended[index] = Some(call);
+                    }
+                    None => break None,
+                },
+                reason = interrupt.triggered() => break Some(reason),
+            }
+        };
+        drop(running);
+        let reason = reason.map(|stop| if stop.is_cancelled() { "the user cancelled it" } else { "the time is over" });
+        let results = wanted.iter().zip(started).zip(ended).map(|((call, (name, call_id)), ended)| {
+            let ended = ended.unwrap_or_else(|| {
+                let result = result::error(&call.id, &call.name, reason.unwrap_or_default().to_owned());
+                let made = MadeCall { name, state: CallState::Cancelled, call_id };
+                let ended = EndedCall { made, result, duration: Duration::ZERO };
+                observe(AgentEvent::CallEnded(ended.clone()));
+                ended
+            });
+            (ended.made, ended.result)
+        });
+        results.collect()
+    }
+
+    /// Decides what a call means, and opens it at the host.
+    fn plan(&self, call: &ToolCall, tools: &ToolSet, conversation: &Arc<str>) -> Planned {
+        let Some(wanted) = tools.find(&call.name) else {
+            return not_made(call, format!("unknown tool `{}`", call.name));
+        };
+        if !call.arguments.is_object() {
+            return not_made(call, format!("the arguments are not a JSON object: {}", call.arguments));
+        }
+        let (catalog, visible) = (self.host.catalog(), Visible(self.options.servers.clone()));
+        let text = match wanted {
+            Wanted::Tool(name) => {
+                return self.open(name.to_string(), Target::Tool(name), Some(Raw::of(&call.arguments)), conversation);
+            }
+            Wanted::Builtin(Builtin::CallTool(effect)) => {
+                match search::choose(&catalog, &visible, effect, &call.arguments) {
+                    Ok((name, arguments)) => {
+                        return self.open(
+                            name.to_string(),
+                            Target::Tool(name),
+                            Some(Raw::of(&arguments)),
+                            conversation,
+                        );
+                    }
+                    Err(why) => Err(why),
+                }
+            }
+            Wanted::Builtin(builtin @ (Builtin::ReadResource | Builtin::GetPrompt)) => {
+                match target_of(builtin, &call.arguments) {
+                    Ok((target, given)) => return self.open(call.name.clone(), target, given, conversation),
+                    Err(why) => Err(why),
+                }
+            }
+            Wanted::Builtin(Builtin::ReadResult) => self.read_result(&call.arguments),
+            Wanted::Builtin(Builtin::SearchTools) => search::search(&catalog, &visible, &call.arguments),
+            Wanted::Builtin(Builtin::DescribeTool) => search::describe(&catalog, &visible, &call.arguments),
+        };
+        match text {
+            Ok(text) => {
+                let content = vec![ResultPart::Text { text }];
+                let (call_id, name) = (call.id.clone(), call.name.clone());
+                let result = ToolResult { call_id, name, content, is_error: false };
+                Planned { tool: call.name.clone(), step: Step::Answered(CallState::Succeeded, result) }
+            }
+            Err(why) => not_made(call, why),
+        }
+    }
+
+    fn open(&self, tool: String, target: Target, arguments: Option<Raw>, conversation: &Arc<str>) -> Planned {
+        let visible = self.options.servers.clone().map_or(VisibleServers::All, |servers| servers.into_iter().collect());
+        let request = CallRequest {
+            surface: self.options.surface,
+            conversation: Some(Arc::clone(conversation)),
+            arguments,
+            visible,
+            ..CallRequest::new(Caller::Agent(Arc::clone(conversation)), target)
+        };
+        Planned { tool, step: Step::Open(Box::new(self.host.open(request))) }
+    }
+
+    /// Makes a planned call.
+    async fn finish(&self, call: &ToolCall, planned: Planned, progress: Progress) -> EndedCall {
+        let began = Instant::now();
+        let (state, call_id, result) = match planned.step {
+            Step::Answered(state, result) => (state, None, result),
+            Step::Open(relay) => {
+                let id = relay.id().to_string();
+                let outcome = relay.outcome_with(|event| send_progress(&progress, &call.id, event)).await;
+                let shown = result::show(&call.id, &call.name, &outcome, &id);
+                if let Some(rest) = shown.rest {
+                    self.kept.keep(&id, rest);
+                }
+                (CallState::of(&outcome), Some(id), shown.result)
+            }
+        };
+        EndedCall { made: MadeCall { name: planned.tool, state, call_id }, result, duration: began.elapsed() }
+    }
+
+    fn read_result(&self, arguments: &Value) -> Result<String, String> {
+        let id = arguments["id"].as_str().unwrap_or_default();
+        let offset = arguments["offset"].as_u64().and_then(|offset| usize::try_from(offset).ok()).unwrap_or_default();
+        self.kept.page(id, offset).ok_or_else(|| format!("there is no cut result `{id}`"))
+    }
+}
+
+/// Where progress of calls goes.
+type Progress = mpsc::UnboundedSender<CallProgress>;
+
+fn send_progress(sender: &Progress, id: &str, event: &CallEvent) {
+    let CallEvent::Progress(params) = event else { return };
+    let [progress, total, message] = params.fields(["progress", "total", "message"]);
+    let number = |value: &Option<Raw>| value.as_ref().and_then(|value| value.to_string().parse().ok());
+    let progress = CallProgress {
+        id: id.to_owned(),
+        progress: number(&progress).unwrap_or_default(),
+        total: number(&total),
+        message: message.as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned),
+    };
+    // The receiver lives as long as the calls.
+    let _sent = sender.send(progress);
+}
+
+/// The target of one of the agent's own tools.
+fn target_of(builtin: Builtin, arguments: &Value) -> Result<(Target, Option<Raw>), String> {
+    let text = |key: &str| arguments[key].as_str().ok_or_else(|| format!("`{key}` must be a string"));
+    let server = text("server_id")?.parse().map_err(|_| "`server_id` is not a server".to_owned())?;
+    if builtin == Builtin::ReadResource {
+        return Ok((Target::ResourceOf(Origin { server, raw_name: text("uri")?.to_owned() }), None));
+    }
+    let raw_name = text("prompt_name")?.to_owned();
+    let given = arguments.get("arguments").filter(|given| given.is_object()).map(Raw::of);
+    Ok((Target::PromptOf(Origin { server, raw_name }), given))
+}
+
+/// A call that the agent does not make.
+fn not_made(call: &ToolCall, why: String) -> Planned {
+    let result = result::error(&call.id, &call.name, why);
+    Planned { tool: call.name.clone(), step: Step::Answered(CallState::Failed, result) }
+}

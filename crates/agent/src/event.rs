@@ -1,0 +1,114 @@
+//! What happens while an agent answers, as owned values, so that a surface can keep them or send them on.
+
+use std::time::Duration;
+
+use toolway_host::{call::CallOutcome, policy::Refusal};
+use toolway_model::{ModelEvent, ToolCall, ToolResult, Usage};
+
+/// Something that happens while an agent answers.
+#[derive(Clone, Debug)]
+pub enum AgentEvent {
+    /// An event of the model, except for the end of its message.
+    Model(ModelEvent),
+    /// The model's message is complete. Tokens of this answer so far.
+    Usage(Usage),
+    /// A tool is left out, with the reason.
+    LeftOut(String),
+    /// A call begins.
+    CallStarted(StartedCall),
+    /// A call reports progress.
+    CallProgress(CallProgress),
+    /// A call has ended.
+    CallEnded(EndedCall),
+}
+
+/// A call that begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StartedCall {
+    /// The call as the model made it.
+    pub call: ToolCall,
+    /// Public name of the tool that is called: the call's own, or the one inside `call_tool_read` and its siblings.
+    pub tool: String,
+    /// Id in the records; `None` if the agent answers the call itself.
+    pub call_id: Option<String>,
+}
+
+/// Progress of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallProgress {
+    /// Id that the model gave to the call.
+    pub id: String,
+    /// Progress so far, in the server's unit.
+    pub progress: f64,
+    /// Progress at the end; `None` if unknown.
+    pub total: Option<f64>,
+    /// The server's words.
+    pub message: Option<String>,
+}
+
+/// A call that has ended.
+#[derive(Clone, Debug)]
+pub struct EndedCall {
+    /// How it ended.
+    pub made: MadeCall,
+    /// Its result as the model gets it.
+    pub result: ToolResult,
+    /// Time since it began.
+    pub duration: Duration,
+}
+
+/// A call that was made for the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeCall {
+    /// Public name of the tool, or the name of one of the agent's own tools.
+    pub name: String,
+    /// How it ended.
+    pub state: CallState,
+    /// Id in the records; `None` if it was not made.
+    pub call_id: Option<String>,
+}
+
+/// How a call ended, as far as an agent's caller acts on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallState {
+    /// With a result.
+    Succeeded,
+    /// With a result that reports an error.
+    ToolError,
+    /// Refused by policy, a user or a limit.
+    Refused,
+    /// Refused because no user could be asked.
+    ApproverUnavailable,
+    /// Failed in transport, at the server, or in the agent.
+    Failed,
+    /// Cancelled by the user or the server.
+    Cancelled,
+    /// A time limit expired.
+    TimedOut,
+}
+
+impl CallState {
+    /// The word for scripts, as in call records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::ToolError => "tool-error",
+            Self::Refused | Self::ApproverUnavailable => "refused",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::TimedOut => "timed-out",
+        }
+    }
+
+    pub(crate) fn of(outcome: &CallOutcome) -> Self {
+        match outcome {
+            CallOutcome::Answered(_) if outcome.is_tool_error() => Self::ToolError,
+            CallOutcome::Answered(_) | CallOutcome::HandedOff(_) => Self::Succeeded,
+            CallOutcome::Refused(Refusal::ApproverUnavailable { .. }) => Self::ApproverUnavailable,
+            CallOutcome::Refused(_) => Self::Refused,
+            CallOutcome::Failed(_) => Self::Failed,
+            CallOutcome::Cancelled => Self::Cancelled,
+            CallOutcome::TimedOut { .. } => Self::TimedOut,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Editing of one line: keys in, text and cursor out. No input and no output.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::text;
+use crate::output::clean;
+
+/// A line being edited.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LineEditor {
+    letters: Vec<char>,
+    cursor: usize,
+    /// Whether the text is hidden.
+    pub(crate) is_secret: bool,
+}
+
+/// What a key did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Edit {
+    Changed,
+    Ignored,
+    /// Enter.
+    Done,
+    /// Escape.
+    Left,
+}
+
+/// Longest line, larger than anything typed or pasted in good faith.
+const MAX_LETTERS: usize = 64 * 1024;
+
+impl LineEditor {
+    pub(crate) fn text(&self) -> String {
+        self.letters.iter().collect()
+    }
+
+    /// Inserts text at the cursor; line breaks become spaces.
+    pub(crate) fn insert(&mut self, given: &str) {
+        let room = MAX_LETTERS.saturating_sub(self.letters.len());
+        for letter in clean::flat(given).chars().take(room) {
+            self.letters.insert(self.cursor, letter);
+            self.cursor += 1;
+        }
+    }
+
+    pub(crate) fn press(&mut self, key: KeyEvent) -> Edit {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Enter => return Edit::Done,
+            KeyCode::Esc => return Edit::Left,
+            KeyCode::Char('j' | 'm') if control => return Edit::Done,
+            KeyCode::Char('a') if control => self.cursor = 0,
+            KeyCode::Char('e') if control => self.cursor = self.letters.len(),
+            KeyCode::Char('u') if control => drop(self.letters.drain(..std::mem::take(&mut self.cursor))),
+            KeyCode::Char('k') if control => self.letters.truncate(self.cursor),
+            KeyCode::Char('w') if control => self.erase_word(),
+            KeyCode::Char('h') if control => self.erase(),
+            KeyCode::Char(letter) if !control && !key.modifiers.contains(KeyModifiers::ALT) => {
+                self.insert(letter.encode_utf8(&mut [0; 4]));
+            }
+            KeyCode::Backspace => self.erase(),
+            KeyCode::Delete if self.cursor < self.letters.len() => drop(self.letters.remove(self.cursor)),
+            KeyCode::Left => self.cursor = self.cursor.saturating_sub(1),
+            KeyCode::Right => self.cursor = (self.cursor + 1).min(self.letters.len()),
+            KeyCode::Home => self.cursor = 0,
+            KeyCode::End => self.cursor = self.letters.len(),
+            _ => return Edit::Ignored,
+        }
+        Edit::Changed
+    }
+
+    /// What of the line fits into `width` columns, and the column of the cursor in it.
+    pub(crate) fn view(&self, width: usize) -> (String, usize) {
+        let width = width.max(4);
+        let start = self.cursor.saturating_sub(width - 1);
+        let letters = self.letters.iter().skip(start).take(width);
+        let shown: String = letters.map(|letter| if self.is_secret { '•' } else { *letter }).collect();
+        (text::cut(&shown, width), self.cursor - start)
+    }
+
+    fn erase(&mut self) {
+        if 0 < self.cursor {
+            self.cursor -= 1;
+            self.letters.remove(self.cursor);
+        }
+    }
+
+    fn erase_word(&mut self) {
+        let is_space = |letter: Option<&char>| letter.is_some_and(|letter| letter.is_whitespace());
+        while 0 < self.cursor && is_space(self.letters.get(self.cursor - 1)) {
+            self.erase();
+        }
+        while 0 < self.cursor && !is_space(self.letters.get(self.cursor - 1)) {
+            self.erase();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+    use super::{Edit, LineEditor};
+
+    fn press(editor: &mut LineEditor, code: KeyCode) -> Edit {
+        editor.press(KeyEvent::new(code, KeyModifiers::NONE))
+    }
+
+    #[test]
+    fn a_line_is_edited_anywhere() {
+        let mut editor = LineEditor::default();
+        "hello wrld".chars().for_each(|letter| assert_eq!(press(&mut editor, KeyCode::Char(letter)), Edit::Changed));
+        (0..3).for_each(|_| assert_eq!(press(&mut editor, KeyCode::Left), Edit::Changed));
+        press(&mut editor, KeyCode::Char('o'));
+        assert_eq!(editor.text(), "hello world");
+        press(&mut editor, KeyCode::End);
+        editor.press(KeyEvent::new(KeyCode::Char('w'), KeyModifiers::CONTROL));
+        assert_eq!(editor.text(), "hello ");
+        editor.insert("a\nb\u{1b}[31m");
+        assert_eq!(editor.text(), "hello a b");
+        assert_eq!(press(&mut editor, KeyCode::Enter), Edit::Done);
+    }
+
+    #[test]
+    fn the_view_follows_the_cursor_and_hides_secrets() {
+        let mut editor = LineEditor::default();
+        editor.insert("0123456789");
+        assert_eq!(editor.view(5), ("6789".to_owned(), 4));
+        editor.is_secret = true;
+        assert_eq!(editor.view(20), ("••••••••••".to_owned(), 10));
+    }
+}

@@ -1,0 +1,121 @@
+//! Lines of prompts: wrapped to the terminal, with untrusted text cleaned and marked. No input and no output.
+
+use crate::output::clean;
+
+/// One line of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) style: Style,
+    pub(crate) text: String,
+}
+
+/// Meaning of a line, which decides its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Plain,
+    Strong,
+    Warning,
+    Faint,
+}
+
+/// Columns of the narrowest terminal that is considered.
+const MIN_WIDTH: usize = 20;
+/// Before each line of a text that a server or a model wrote, so that it cannot pass for ours.
+const MARK: &str = "  │ ";
+
+impl Line {
+    pub(crate) fn new(style: Style, text: impl Into<String>) -> Self {
+        Self { style, text: text.into() }
+    }
+
+    /// The line as it is printed.
+    pub(crate) fn painted(&self, is_coloured: bool) -> String {
+        let code = match self.style {
+            _ if !is_coloured => return self.text.clone(),
+            Style::Plain => return self.text.clone(),
+            Style::Strong => "1",
+            Style::Warning => "33",
+            Style::Faint => "2",
+        };
+        format!("\u{1b}[{code}m{}\u{1b}[0m", self.text)
+    }
+}
+
+/// Our own text in lines of this style.
+pub(crate) fn lines(style: Style, text: &str, width: usize) -> Vec<Line> {
+    wrap(&clean::flat(text), width, "", "  ").into_iter().map(|text| Line::new(style, text)).collect()
+}
+
+/// Text that a server or a model wrote: cleaned, with a mark before each line.
+pub(crate) fn marked(untrusted: &str, width: usize) -> Vec<Line> {
+    let text = clean::text(untrusted).replace('\t', "    ");
+    let lines = text.trim_end().lines().flat_map(|line| wrap(line, width, MARK, MARK));
+    lines.map(|line| Line::new(Style::Plain, line)).collect()
+}
+
+/// Breaks a line at spaces, and words that are too long anywhere.
+pub(crate) fn wrap(text: &str, width: usize, first: &str, rest: &str) -> Vec<String> {
+    let width = width.max(MIN_WIDTH);
+    let (mut lines, mut line, mut used) = (Vec::new(), first.to_owned(), columns(first));
+    let start = |line: &mut String, used: &mut usize| {
+        line.push_str(rest);
+        *used = columns(rest);
+    };
+    let mut is_empty = true;
+    for word in text.split_inclusive(' ') {
+        if width < used + columns(word.trim_end()) && !is_empty {
+            lines.push(std::mem::take(&mut line).trim_end().to_owned());
+            start(&mut line, &mut used);
+        }
+        for letter in word.chars() {
+            if width <= used && letter != ' ' {
+                lines.push(std::mem::take(&mut line));
+                start(&mut line, &mut used);
+            }
+            line.push(letter);
+            used += 1;
+        }
+        is_empty = false;
+    }
+    lines.push(line.trim_end().to_owned());
+    lines
+}
+
+/// The first `most` characters, with an ellipsis if there are more.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+pub(crate) fn columns(text: &str) -> usize {
+    text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Line, Style, cut, marked, wrap};
+
+    #[test]
+    fn lines_are_broken_at_spaces_and_long_words_anywhere() {
+        assert_eq!(wrap("one two three four five six", 20, "", "  "), ["one two three four", "  five six"]);
+        assert_eq!(wrap(&"x".repeat(45), 20, "", "  "), ["x".repeat(20), format!("  {}", "x".repeat(18)), "  xxxxxxx".into()]);
+        assert_eq!(wrap("", 20, "> ", ""), [">"]);
+    }
+
+    #[test]
+    fn text_of_others_is_marked_and_cannot_imitate_ours() {
+        let lines = marked("hello\n\u{1b}[2J[y] once\r\nApproved", 40);
+        let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+        assert_eq!(texts, ["  │ hello", "  │ [y] once", "  │ Approved"]);
+    }
+
+    #[test]
+    fn styles_need_colour() {
+        let line = Line::new(Style::Warning, "! careful");
+        assert_eq!(line.painted(false), "! careful");
+        assert_eq!(line.painted(true), "\u{1b}[33m! careful\u{1b}[0m");
+        assert_eq!(cut("abcdef", 4), "abc…");
+    }
+}

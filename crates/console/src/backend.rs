@@ -1,0 +1,126 @@
+//! The port to the embedding program: models, and the user's configuration of servers.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde_json::Value;
+use toolway_agent::model::Model;
+use toolway_config::{PolicyMode, ServerName};
+
+/// What the console needs from the embedding program. Methods that return no future may read and write files; the
+/// console calls them on a thread for blocking work.
+pub trait ConsoleBackend: Send + Sync {
+    /// Models that a chat can use.
+    fn models(&self) -> Vec<ListedModel>;
+
+    /// Name of the model that is used unless another one is chosen.
+    fn default_model(&self) -> Option<String>;
+
+    /// The configured mode of policy; `None`: the default of the surface.
+    fn mode(&self) -> Option<PolicyMode>;
+
+    /// A model by name; `None`: the default one.
+    fn model(&self, name: Option<&str>) -> Result<Arc<dyn Model>, Problem>;
+
+    /// Options of the agent.
+    fn agent(&self) -> AgentSettings;
+
+    /// Reads a pasted snippet, a command or a URL. Starts and writes nothing.
+    fn parse(&self, text: &str, name: Option<&str>) -> Result<ParsedServer, Problem>;
+
+    /// Connects to a server that is not configured yet, lists it and disconnects. The user has consented.
+    fn test<'a>(&'a self, text: &'a str, name: Option<&'a str>) -> BoxFuture<'a, Result<TestReport, Problem>>;
+
+    /// Adds a server to the user's configuration file and applies it. The user has consented.
+    fn add(&self, text: &str, name: Option<&str>) -> Result<ServerName, Problem>;
+
+    /// Enables or disables a server in the user's configuration file and applies it. `Ok(false)` if the server is not
+    /// configured there.
+    fn set_enabled(&self, server: &ServerName, enabled: bool) -> Result<bool, Problem>;
+}
+
+/// A model that can be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListedModel {
+    /// Name in the configuration.
+    pub name: String,
+    /// `anthropic`, `openai` …
+    pub vendor: String,
+    /// The vendor's name of the model.
+    pub model: String,
+}
+
+/// Options of the agent that come from the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct AgentSettings {
+    /// The user's system prompt.
+    pub system: String,
+    /// Whether the model gets a tool to read resources.
+    pub resources: bool,
+    /// Whether the model gets a tool to get prompts.
+    pub prompts: bool,
+}
+
+/// A server as read from pasted text.
+#[derive(Clone, Debug, Serialize)]
+pub struct ParsedServer {
+    /// Name for the entry.
+    pub name: String,
+    /// The entry as it would be written.
+    pub entry: Value,
+    /// `stdio` or `http`.
+    pub kind: &'static str,
+    /// The command line that would run, for `stdio`.
+    pub runs: Option<String>,
+    /// The URL that would be connected to, for `http`.
+    pub url: Option<String>,
+    /// Names of environment variables that the entry sets or reads.
+    pub environment: Vec<String>,
+    /// What the user should know before consenting.
+    pub warnings: Vec<String>,
+}
+
+/// The result of testing a server.
+#[derive(Clone, Debug, Serialize)]
+pub struct TestReport {
+    /// Whether it could be connected and listed.
+    pub ok: bool,
+    /// Title or name that the server gives itself.
+    pub title: Option<String>,
+    /// Negotiated protocol revision.
+    pub revision: Option<String>,
+    /// Names of its tools.
+    pub tools: Vec<String>,
+    /// Why it failed.
+    pub error: Option<TestFailure>,
+}
+
+/// Why a test failed.
+#[derive(Clone, Debug, Serialize)]
+pub struct TestFailure {
+    /// What failed and why.
+    pub message: String,
+    /// What to do next.
+    pub hint: Option<String>,
+    /// Last lines that its process wrote to stderr.
+    pub stderr: Vec<String>,
+}
+
+/// Why the embedding program refuses.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// Whether the request conflicts with what is there, such as a name that is taken.
+    pub conflict: bool,
+    /// What failed and why.
+    pub message: String,
+    /// What to do next.
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    /// A problem of the request itself.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { conflict: false, message: message.into(), hint: None }
+    }
+}

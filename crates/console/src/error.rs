@@ -1,0 +1,89 @@
+//! Errors of the API: a status, a stable code, a message and a hint.
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+use toolway_host::HostError;
+use toolway_store::StoreError;
+
+/// Why a request failed.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiError {
+    pub(crate) status: StatusCode,
+    code: &'static str,
+    message: String,
+    hint: Option<String>,
+    /// Problems of a form by field.
+    fields: Option<Map<String, Value>>,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), hint: None, fields: None }
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    pub(crate) fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+    }
+
+    pub(crate) fn signed_out() -> Self {
+        let error = Self::new(StatusCode::UNAUTHORIZED, "signed_out", "you are not signed in to the console");
+        error.hint("run `toolway console` and open the link that it prints")
+    }
+
+    pub(crate) fn no_store() -> Self {
+        let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "no_store", "nothing is recorded in this run");
+        error.hint("the store could not be opened; see the log of `toolway serve`")
+    }
+
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn fields(mut self, fields: Map<String, Value>) -> Self {
+        self.fields = Some(fields);
+        self
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let mut error = json!({ "code": self.code, "message": self.message });
+        if let Some(hint) = &self.hint {
+            error["hint"] = json!(hint);
+        }
+        match &self.fields {
+            Some(fields) => json!({ "error": error, "fields": fields }),
+            None => json!({ "error": error }),
+        }
+    }
+}
+
+impl From<HostError> for ApiError {
+    fn from(error: HostError) -> Self {
+        match &error {
+            HostError::UnknownServer(_) => Self::not_found(error.to_string()),
+            HostError::Disabled(_) | HostError::NameTaken { .. } => Self::conflict(error.to_string()),
+            HostError::ShutDown => Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", error.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(%error, "the console cannot read the store");
+        Self::internal(format!("the store cannot be read: {error}"))
+    }
+}

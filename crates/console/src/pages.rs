@@ -1,0 +1,80 @@
+//! The embedded pages. There is no build step: the files of `web/` are served as they are.
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use toolway_wire::down::http::ResponseBody;
+
+use crate::reply;
+
+/// Largest size of all files together, in bytes.
+pub const MAX_TOTAL_BYTES: usize = 300 * 1024;
+
+/// One embedded file.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// Path in the URL.
+    pub path: &'static str,
+    kind: &'static str,
+    body: &'static [u8],
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+const ICON: &str = "image/svg+xml";
+
+/// All files of `web/`.
+pub const PAGES: &[Page] = &[
+PAGES_HERE
+];
+
+/// Shown for a token that is wrong, spent or expired.
+const NO_TOKEN: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Toolway</title>\
+    <h1>This link is not valid</h1><p>It works once, for ten minutes. Run <code>toolway console</code> to get a new one.</p>";
+
+impl Page {
+    /// Size in bytes.
+    pub fn size(&self) -> usize {
+        self.body.len()
+    }
+}
+
+/// The file at a path.
+pub(crate) fn find(path: &str) -> Option<Response<ResponseBody>> {
+    let path = if path == "/" { "/index.html" } else { path };
+    let page = PAGES.iter().find(|page| page.path == path)?;
+    Some(reply::whole(StatusCode::OK, page.kind, Bytes::from_static(page.body)))
+}
+
+/// The answer to a token that is wrong, spent or expired.
+pub(crate) fn invalid_link() -> Response<ResponseBody> {
+    reply::whole(StatusCode::FORBIDDEN, HTML, NO_TOKEN)
+}
+
+const fn page(path: &'static str, kind: &'static str, body: &'static [u8]) -> Page {
+    Page { path, kind, body }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_TOTAL_BYTES, PAGES, Page};
+
+    #[test]
+    fn every_file_of_the_folder_is_embedded() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("web");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| format!("/{}", entry.unwrap().file_name().into_string().unwrap()))
+            .collect();
+        let mut embedded: Vec<&str> = PAGES.iter().map(|page| page.path).collect();
+        files.sort();
+        embedded.sort_unstable();
+        assert_eq!(embedded, files);
+    }
+
+    #[test]
+    fn all_files_together_are_small() {
+        let total: usize = PAGES.iter().map(Page::size).sum();
+        assert!(total <= MAX_TOTAL_BYTES, "{total} bytes");
+    }
+}

@@ -1,0 +1,140 @@
+// Makes elements and text. Everything on the page is made here; markup is never parsed from a string.
+
+const SVG = "http://www.w3.org/2000/svg";
+const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "open", "selected", "required", "indeterminate"]);
+const IMAGE = /^(data:image\/(png|jpeg|webp|gif);base64,[A-Za-z0-9+/=]+|\/[a-z-]+\.svg)$/;
+
+// h("button", { class: "primary", onclick: run, "aria-label": "…" }, "Run", node, [more])
+export function h(tag, props, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(props ?? {})) setProperty(node, name, value);
+  add(node, children);
+  return node;
+}
+
+function setProperty(node, name, value) {
+  if (value === undefined || value === null) return;
+  if (name.startsWith("on")) {
+    if (typeof value !== "function") throw new TypeError(`${name} must be a function`);
+    node.addEventListener(name.slice(2), value);
+  } else if (PROPERTIES.has(name)) {
+    node[name] = value;
+  } else if (value === false) {
+    // An absent attribute.
+  } else if (name === "href") {
+    const address = link(value);
+    if (address) node.setAttribute("href", address);
+  } else if (name === "src") {
+    if (isImage(value)) node.setAttribute("src", value);
+  } else if (name === "style" || name === "srcdoc") {
+    throw new TypeError(`${name} is not set from here`);
+  } else {
+    node.setAttribute(name, value === true ? "" : String(value));
+  }
+}
+
+export function add(node, ...children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === undefined || child === null || child === false) continue;
+    node.append(child instanceof Node ? child : String(child));
+  }
+  return node;
+}
+
+export function fill(node, ...children) {
+  node.replaceChildren();
+  return add(node, children);
+}
+
+// An address a user may follow: http, https, or a place in this page; null for everything else.
+export function link(address) {
+  const text = String(address);
+  if (text.startsWith("#/")) return text;
+  try {
+    const url = new URL(text);
+    return url.protocol === "https:" || url.protocol === "http:" ? url.href : null;
+  } catch {
+    return null;
+  }
+}
+
+export function isImage(address) {
+  return typeof address === "string" && address.length < 8_000_000 && IMAGE.test(address);
+}
+
+// === icons ===
+
+const ICONS = {
+  servers: "M4 5h16v5H4zM4 14h16v5H4zM7.5 7.5h.01M7.5 16.5h.01",
+  calls: "M4 7h9M4 12h13M4 17h6M20 12l-3-3m3 3l-3 3",
+  inbox: "M4 13l3-8h10l3 8v6H4zM4 13h5l1 2h4l1-2h5",
+  chat: "M5 5h14v10h-8l-4 4v-4H5z",
+  sun: "M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM12 3v2M12 19v2M3 12h2M19 12h2M5.6 5.6L7 7M17 17l1.4 1.4M18.4 5.6L17 7M7 17l-1.4 1.4",
+  moon: "M19 14.5A7.5 7.5 0 0 1 9.5 5 7.5 7.5 0 1 0 19 14.5z",
+  plus: "M12 5v14M5 12h14",
+  close: "M6 6l12 12M18 6L6 18",
+  back: "M15 5l-7 7 7 7",
+  warning: "M12 4l9 16H3zM12 10v4M12 17h.01",
+  tool: "M14 6a4 4 0 0 0 5 5l-9 9-3-3 9-9a4 4 0 0 0-2-2zM14 6l3-2 3 3-2 3",
+  stop: "M7 7h10v10H7z",
+  send: "M5 12l14-7-5 14-2.5-5.5z",
+  copy: "M8 8h11v11H8zM5 16V5h11",
+  list: "M5 7h14M5 12h14M5 17h14",
+};
+
+export function icon(name) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", "0 0 24 24");
+  svg.setAttribute("class", "icon");
+  svg.setAttribute("aria-hidden", "true");
+  const path = document.createElementNS(SVG, "path");
+  path.setAttribute("d", ICONS[name]);
+  svg.append(path);
+  return svg;
+}
+
+// === text of others ===
+
+// Characters that are invisible or change the order of what is beside them.
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
+// In prose the joiners are part of emoji and of several scripts.
+const JOINERS = new Set(["\u200c", "\u200d"]);
+const NAMES = {
+  0x1b: "ESC", 0x07: "BEL", 0x08: "BS", 0x00: "NUL", 0x0d: "CR", 0x200b: "ZWSP", 0x200c: "ZWNJ", 0x200d: "ZWJ",
+  0x200e: "LRM", 0x200f: "RLM", 0x202a: "LRE", 0x202b: "RLE", 0x202c: "PDF", 0x202d: "LRO", 0x202e: "RLO",
+  0x2066: "LRI", 0x2067: "RLI", 0x2068: "FSI", 0x2069: "PDI", 0xfeff: "BOM", 0xad: "SHY", 0x2060: "WJ",
+};
+const MOST_MARKS = 300;
+
+// The nodes of a text: what is invisible becomes a small visible mark. `kind` is "name" or "prose".
+export function visible(text, kind = "name") {
+  const whole = String(text ?? "").replace(/\r\n/g, "\n");
+  if (whole.search(HIDDEN) < 0) return [whole];
+  const nodes = [];
+  let end = 0;
+  let marks = 0;
+  for (const found of whole.matchAll(HIDDEN)) {
+    if (kind === "prose" && JOINERS.has(found[0])) continue;
+    nodes.push(whole.slice(end, found.index));
+    end = found.index + found[0].length;
+    if (++marks <= MOST_MARKS) nodes.push(mark(found[0].codePointAt(0)));
+  }
+  nodes.push(whole.slice(end));
+  if (marks > MOST_MARKS) nodes.push(h("span", { class: "mark" }, `${marks - MOST_MARKS} more hidden characters`));
+  return nodes;
+}
+
+function mark(point) {
+  const code = `U+${point.toString(16).toUpperCase().padStart(4, "0")}`;
+  return h("span", { class: "mark", title: `Hidden character ${code}` }, NAMES[point] ?? code);
+}
+
+// A short text of a server, on one line, kept apart from the direction of the text around it.
+export function name(text, props) {
+  return h("bdi", { class: "name", ...props }, visible(cut(text, 400)));
+}
+
+export function cut(text, most) {
+  const whole = String(text ?? "");
+  return whole.length > most ? `${whole.slice(0, most)}…` : whole;
+}

@@ -1,0 +1,126 @@
+// Pieces that every screen uses: state labels, empty states, errors, the drawer, messages at the edge.
+
+import { add, cut, fill, h, icon, isImage, name, visible } from "./dom.js";
+import { plain } from "./json.js";
+
+export function pill([label, tone]) {
+  return h("span", { class: `pill ${tone}` }, label);
+}
+
+export function stateOf(states, word) {
+  return states[word] ?? [String(word ?? "unknown"), "off"];
+}
+
+// The server's own icon where it is a plain picture, else the first letter of its name.
+export function serverIcon(server) {
+  if (isImage(server.icon)) return h("img", { class: "avatar", src: server.icon, alt: "", width: 32, height: 32 });
+  const letter = [...String(server.name ?? "?")][0]?.toUpperCase() ?? "?";
+  const tone = [...String(server.name ?? "")].reduce((sum, char) => (sum + char.codePointAt(0)) % 6, 0);
+  return h("span", { class: `avatar letter tint${tone}`, "aria-hidden": "true" }, visible(letter));
+}
+
+export function hints(tool) {
+  const tags = [];
+  if (tool.readOnly) tags.push(h("span", { class: "tag" }, "read-only"));
+  if (tool.destructive) tags.push(h("span", { class: "tag bad" }, "destructive"));
+  if (tool.openWorld) tags.push(h("span", { class: "tag" }, "open world"));
+  return tags;
+}
+
+export function empty(title, ...body) {
+  return h("div", { class: "empty" }, h("h2", {}, title), body);
+}
+
+export function command(text) {
+  return h("code", { class: "command" }, text);
+}
+
+// An error as the API gives it: message, hint, and what the server wrote to stderr.
+export function problem(error, title) {
+  return h(
+    "div",
+    { class: "problem", role: "alert" },
+    h("p", { class: "problem-message" }, icon("warning"), h("span", {}, title ? `${title}: ` : "", visible(cut(sentence(error.message, Boolean(title)), 4000), "prose"))),
+    error.hint ? h("p", { class: "hint" }, "Hint: ", visible(cut(error.hint, 4000), "prose")) : null,
+    error.stderr?.length ? stderr(error.stderr) : null,
+  );
+}
+
+function sentence(text, inside) {
+  const whole = String(text ?? "");
+  return inside ? whole : whole.charAt(0).toUpperCase() + whole.slice(1);
+}
+
+// Lines of a server's stderr, without the colours that are meant for a terminal.
+export function stderr(lines) {
+  // eslint-disable-next-line no-control-regex
+  const text = lines.join("\n").replace(/\u001b\[[0-9;]*m/g, "");
+  return plain(text, { class: "plain stderr", "aria-label": "stderr of the server" });
+}
+
+export function labelled(label, value) {
+  return value === null || value === undefined || value === "" ? [] : [h("dt", {}, label), h("dd", {}, value)];
+}
+
+// A button that runs something of the API: disabled meanwhile, and its failure is said.
+export function action(label, run, props) {
+  const node = h("button", { type: "button", ...props, onclick: async () => {
+    node.disabled = true;
+    try {
+      await run();
+    } catch (error) {
+      toast(error.message, "bad", error.hint);
+    }
+    node.disabled = false;
+  } }, label);
+  return node;
+}
+
+export function toast(message, tone = "", hint = null) {
+  const node = h("div", { class: `toast ${tone}` }, h("p", {}, visible(cut(message, 500), "prose")), hint ? h("p", { class: "hint" }, visible(cut(hint, 500), "prose")) : null);
+  document.getElementById("toasts").append(node);
+  setTimeout(() => node.remove(), tone === "bad" ? 9000 : 5000);
+}
+
+// A panel at the right that leaves the list beside it usable. Escape closes it and focus returns.
+export class Drawer {
+  constructor(label, onclose) {
+    this.heading = h("h2", { tabindex: "-1" });
+    this.body = h("div", { class: "drawer-body" });
+    this.onclose = onclose;
+    this.before = null;
+    this.node = h(
+      "aside",
+      { class: "drawer", "aria-label": label, hidden: true, onkeydown: (event) => event.key === "Escape" && this.close() },
+      h("header", {}, this.heading, h("button", { class: "quiet icon-button", type: "button", "aria-label": "Close", onclick: () => this.close() }, icon("close"))),
+      this.body,
+    );
+  }
+
+  get isOpen() {
+    return !this.node.hidden;
+  }
+
+  show(title, ...body) {
+    if (this.node.hidden) this.before = document.activeElement;
+    this.node.hidden = false;
+    fill(this.heading, title);
+    fill(this.body, body);
+    this.body.scrollTop = 0;
+  }
+
+  close() {
+    if (this.node.hidden) return;
+    const inside = this.node.contains(document.activeElement);
+    this.node.hidden = true;
+    fill(this.body);
+    if (inside) this.before?.focus?.();
+    this.onclose?.();
+  }
+}
+
+export function section(title, extra, ...body) {
+  return h("section", { class: "part" }, h("div", { class: "part-head" }, h("h3", {}, title), extra), body);
+}
+
+export { add, name };

@@ -1,0 +1,47 @@
+// What several screens show: the session, the servers and the inbox. Emits `changed:servers` and `changed:inbox`.
+
+import { emit, get, on } from "./api.js";
+
+export const state = { session: null, servers: null, inbox: null, online: true };
+
+export async function loadServers() {
+  state.servers = await get("/servers");
+  emit("changed:servers");
+}
+
+export async function loadInbox() {
+  state.inbox = await get("/inbox");
+  emit("changed:inbox");
+}
+
+// One request at a time; what comes in while one is under way leads to exactly one more.
+function coalesce(load) {
+  let active = false;
+  let again = false;
+  return async () => {
+    again = true;
+    if (active) return;
+    active = true;
+    while (again) {
+      again = false;
+      await load().catch(() => {});
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    active = false;
+  };
+}
+
+export const refreshServers = coalesce(loadServers);
+export const refreshInbox = coalesce(loadInbox);
+
+export function watch() {
+  on("servers", refreshServers);
+  on("inbox", refreshInbox);
+  on("reset", refreshAll);
+  on("online", ({ resumed }) => resumed || state.servers === null ? refreshAll() : undefined);
+}
+
+function refreshAll() {
+  refreshServers();
+  refreshInbox();
+}

@@ -1,0 +1,180 @@
+//! Everything that waits for a person: approval requests of policy, and forms and URLs of servers.
+//!
+//! | part | file |
+//! |---|---|
+//! | items and answers | `inbox/item.rs` |
+//! | forms of servers, as fields | `inbox/form.rs` |
+//! | the port that answers | `inbox/answerer.rs` |
+//!
+//! An item waits for the first answer: of the [`Answerer`] of this process, or of another surface through
+//! [`Inbox::answer`]. It ends unanswered when it expires or when its call ends. It blocks only its own call.
+
+pub mod answerer;
+pub mod form;
+pub mod item;
+
+use std::{collections::BTreeMap, fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+use tokio::sync::{oneshot, watch};
+
+pub use answerer::{Answerer, ElicitationModes, InboxAnswerer, NoAnswerer};
+pub use form::{FieldKind, FieldProblem, Form, FormField, FormOption, TextFormat};
+pub use item::{ApprovalDetails, ElicitationAnswer, InboxAnswer, InboxContent, InboxItem, InboxRecord, ItemOrigin};
+
+use crate::record::CallRecorder;
+
+/// How long an item waits.
+pub const ITEM_LIFETIME: Duration = Duration::from_secs(10 * 60);
+/// Items that wait at the same time.
+const MAX_ITEMS: usize = 1_000;
+/// Items of one server that wait at the same time.
+const MAX_ITEMS_OF_A_SERVER: usize = 100;
+
+/// The waiting items of a host. Cheap to clone.
+#[derive(Clone)]
+pub struct Inbox {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    // No await under this lock.
+    items: Mutex<BTreeMap<String, Waiting>>,
+    changes: watch::Sender<u64>,
+    recorder: Option<Arc<dyn CallRecorder>>,
+}
+
+struct Waiting {
+    item: Arc<InboxItem>,
+    answer: oneshot::Sender<InboxAnswer>,
+}
+
+/// Why an answer was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// No item with this id waits: it was answered, has expired, or never existed.
+    #[error("no inbox item `{0}` is waiting; it may have been answered elsewhere or have expired")]
+    NotWaiting(String),
+    /// The answer does not fit the kind of the item.
+    #[error("the item `{id}` is of kind `{kind}`, which cannot be answered like this")]
+    WrongKind {
+        /// Id of the item.
+        id: String,
+        /// Kind of the item.
+        kind: &'static str,
+    },
+    /// Values of a form are invalid.
+    #[error("invalid values: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    InvalidForm(Vec<FieldProblem>),
+}
+
+/// Removes an item when its wait ends, also by being dropped.
+struct Place<'a> {
+    inbox: &'a Inbox,
+    item: Arc<InboxItem>,
+    outcome: Option<(&'static str, String)>,
+}
+
+// === impl Inbox ===
+
+impl Inbox {
+    pub(crate) fn new(recorder: Option<Arc<dyn CallRecorder>>) -> Self {
+        let (changes, _) = watch::channel(0);
+        Self { shared: Arc::new(Shared { items: Mutex::default(), changes, recorder }) }
+    }
+
+    /// The waiting items, oldest first.
+    pub fn list(&self) -> Vec<Arc<InboxItem>> {
+        self.shared.items.lock().values().map(|waiting| Arc::clone(&waiting.item)).collect()
+    }
+
+    /// A waiting item.
+    pub fn find(&self, id: &str) -> Option<Arc<InboxItem>> {
+        self.shared.items.lock().get(id).map(|waiting| Arc::clone(&waiting.item))
+    }
+
+    /// Answers a waiting item. Only the first answer counts; an invalid one leaves the item waiting.
+    pub fn answer(&self, id: &str, answer: InboxAnswer) -> Result<(), AnswerError> {
+        let mut items = self.shared.items.lock();
+        let waiting = items.get(id).ok_or_else(|| AnswerError::NotWaiting(id.to_owned()))?;
+        waiting.item.check(&answer)?;
+        let Some(waiting) = items.remove(id) else { return Err(AnswerError::NotWaiting(id.to_owned())) };
+        drop(items);
+        waiting.answer.send(answer).map_err(|_| AnswerError::NotWaiting(id.to_owned()))
+    }
+
+    /// A number that changes whenever an item appears or ends.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
+    }
+
+    /// Adds an item and waits for the first answer: from `answers`, from [`Inbox::answer`], or none in time.
+    pub(crate) async fn wait<'a>(
+        &'a self,
+        item: InboxItem,
+        answers: impl FnOnce(Arc<InboxItem>) -> futures_util::future::BoxFuture<'a, InboxAnswer>,
+    ) -> InboxAnswer {
+        let item = Arc::new(item);
+        let Some((receiver, mut place)) = self.add(&item) else {
+            tracing::warn!(server = %item.server, "too many inbox items are waiting; this one is not answered");
+            return InboxAnswer::Unavailable;
+        };
+        // The port is called inside the future, so that a panic before its first await is caught, too.
+        let asked = Arc::clone(&item);
+        let answered = AssertUnwindSafe(async move { answers(asked).await }).catch_unwind();
+        let answer = tokio::select! {
+            biased;
+            Ok(answer) = receiver => answer,
+            answer = answered => answer.unwrap_or_else(|_| {
+                tracing::error!("the answerer of the inbox panicked; the item is not answered");
+                InboxAnswer::Unavailable
+            }),
+            () = tokio::time::sleep(ITEM_LIFETIME) => InboxAnswer::Unavailable,
+        };
+        let answer = match item.check(&answer) {
+            Ok(()) => answer,
+            Err(error) => {
+                tracing::error!(%error, "the answerer of the inbox gave an unusable answer");
+                InboxAnswer::Unavailable
+            }
+        };
+        place.outcome = Some(answer.summary());
+        answer
+    }
+
+    fn add(&self, item: &Arc<InboxItem>) -> Option<(oneshot::Receiver<InboxAnswer>, Place<'_>)> {
+        let (answer, receiver) = oneshot::channel();
+        let mut items = self.shared.items.lock();
+        let of_server = items.values().filter(|waiting| waiting.item.server == item.server).count();
+        if items.len() >= MAX_ITEMS || of_server >= MAX_ITEMS_OF_A_SERVER {
+            return None;
+        }
+        items.insert(item.id.clone(), Waiting { item: Arc::clone(item), answer });
+        drop(items);
+        self.report(item, None);
+        Some((receiver, Place { inbox: self, item: Arc::clone(item), outcome: None }))
+    }
+
+    fn report(&self, item: &InboxItem, outcome: Option<(&'static str, String)>) {
+        if let Some(recorder) = &self.shared.recorder {
+            recorder.inbox(InboxRecord::of(item, outcome));
+        }
+        self.shared.changes.send_modify(|number| *number = number.wrapping_add(1));
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.inbox.shared.items.lock().remove(&self.item.id);
+        let withdrawn = || ("withdrawn", "the call ended".to_owned());
+        let outcome = self.outcome.take().unwrap_or_else(withdrawn);
+        self.inbox.report(&self.item, Some(outcome));
+    }
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox").field("waiting", &self.shared.items.lock().len()).finish()
+    }
+}

@@ -1,0 +1,298 @@
+//! One item that waits for a person, and the answers to it.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use serde_json::{Map, Value, json};
+use toolway_config::{ServerName, Trust};
+use toolway_wire::{
+    exchange::{Answer, ServerRequestDetails},
+    json::Raw,
+    message::RpcError,
+};
+use uuid::Uuid;
+
+use super::{AnswerError, Form, ITEM_LIFETIME};
+use crate::{
+    call::{CallId, Caller},
+    policy::{Annotations, ApprovalAnswer, ApprovalRequest, ApprovalScope, RuleId, Subject, Surface},
+};
+
+/// Something that waits for a person.
+#[derive(Clone, Debug)]
+pub struct InboxItem {
+    /// UUIDv7.
+    pub id: String,
+    /// When it was asked.
+    pub created_at: SystemTime,
+    /// When it ends without an answer.
+    pub expires_at: SystemTime,
+    /// Server that asks, or that the call goes to.
+    pub server: ServerName,
+    /// Caller of the call it belongs to; `None` outside a call.
+    pub caller: Option<Caller>,
+    /// Surface of the call.
+    pub surface: Option<Surface>,
+    /// The call it belongs to.
+    pub call: Option<CallId>,
+    /// Conversation of the call.
+    pub conversation: Option<Arc<str>>,
+    /// What is asked.
+    pub content: InboxContent,
+}
+
+/// What an item asks.
+#[derive(Clone, Debug)]
+pub enum InboxContent {
+    /// Policy asks whether a call may be sent.
+    Approval(Box<ApprovalDetails>),
+    /// A server asks for values.
+    Form {
+        /// Text of the server; untrusted.
+        message: String,
+        /// The fields.
+        form: Form,
+    },
+    /// A server asks the user to open a URL.
+    Url {
+        /// Text of the server; untrusted.
+        message: String,
+        /// The URL; untrusted.
+        url: String,
+    },
+}
+
+/// A call that requires an approval.
+#[derive(Clone, Debug)]
+pub struct ApprovalDetails {
+    /// Server, kind and name of the item.
+    pub subject: Subject,
+    /// Title of the tool, set by its server.
+    pub title: Option<String>,
+    /// Arguments as they will be sent.
+    pub arguments: Option<Raw>,
+    /// Annotations of the tool.
+    pub annotations: Annotations,
+    /// Trust of the server.
+    pub trust: Trust,
+    /// Rule that asks.
+    pub rule: RuleId,
+    /// Reason in the rule.
+    pub reason: Option<String>,
+    /// The rule that would allow the call without asking, as JSON for `policy.rules`.
+    pub remedy: String,
+}
+
+/// The call that an item belongs to.
+#[derive(Clone, Debug)]
+pub struct ItemOrigin {
+    /// Id of the call; `None` for requests without a record.
+    pub call: Option<CallId>,
+    /// Identity on whose behalf the call is made.
+    pub caller: Caller,
+    /// Surface of the call.
+    pub surface: Surface,
+    /// Conversation of the call.
+    pub conversation: Option<Arc<str>>,
+}
+
+/// Answer to an item.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InboxAnswer {
+    /// To an approval request.
+    Approval(ApprovalAnswer),
+    /// To a form or URL.
+    Elicitation(ElicitationAnswer),
+    /// No user is available, or none answered in time.
+    Unavailable,
+}
+
+/// Answer to a form or URL.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ElicitationAnswer {
+    /// The user gave these values; none for a URL, which the user agreed to open.
+    Accept(Map<String, Value>),
+    /// The user said no.
+    Decline,
+    /// The user closed it without deciding.
+    Cancel,
+}
+
+/// An item as it is recorded: when it appears, and when it ends. It never answers anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InboxRecord {
+    /// UUIDv7.
+    pub id: String,
+    /// When it was asked.
+    pub created_at: SystemTime,
+    /// When it ends without an answer.
+    pub expires_at: SystemTime,
+    /// `approval`, `form` or `url`.
+    pub kind: &'static str,
+    /// Server name.
+    pub server: ServerName,
+    /// `kind[:name]` of the caller; `None` outside a call.
+    pub caller: Option<String>,
+    /// The call it belongs to.
+    pub call: Option<CallId>,
+    /// One sentence, without arguments.
+    pub text: String,
+    /// Kind of the answer and the surface that gave it; `None` while it waits.
+    pub outcome: Option<(&'static str, String)>,
+}
+
+// === impl InboxItem ===
+
+impl InboxItem {
+    fn new(server: ServerName, origin: Option<ItemOrigin>, content: InboxContent) -> Self {
+        let created_at = SystemTime::now();
+        let (call, caller, surface, conversation) = match origin {
+            Some(ItemOrigin { call, caller, surface, conversation }) => {
+                (call, Some(caller), Some(surface), conversation)
+            }
+            None => (None, None, None, None),
+        };
+        Self {
+            id: Uuid::now_v7().to_string(),
+            created_at,
+            expires_at: created_at + ITEM_LIFETIME,
+            server,
+            caller,
+            surface,
+            call,
+            conversation,
+            content,
+        }
+    }
+
+    /// The item of an approval request.
+    pub(crate) fn approval(request: &ApprovalRequest, title: Option<String>, origin: ItemOrigin) -> Self {
+        let details = ApprovalDetails {
+            subject: request.subject().clone(),
+            title,
+            arguments: request.arguments().cloned(),
+            annotations: request.annotations(),
+            trust: request.trust(),
+            rule: request.rule().clone(),
+            reason: request.reason().map(str::to_owned),
+            remedy: request.remedy(),
+        };
+        Self::new(request.subject().server.clone(), Some(origin), InboxContent::Approval(Box::new(details)))
+    }
+
+    /// The item of an elicitation request, or the error for the server.
+    pub(crate) fn elicitation(
+        server: &ServerName,
+        request: &ServerRequestDetails,
+        origin: Option<ItemOrigin>,
+    ) -> Result<Self, RpcError> {
+        let invalid = |why: &str| RpcError::new(RpcError::INVALID_PARAMS, &format!("invalid elicitation: {why}"));
+        let params = request.params.as_ref().ok_or_else(|| invalid("no params"))?;
+        let text = |key: &str| params.get(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
+        let message = text("message").unwrap_or_default();
+        let content = match text("mode").as_deref() {
+            None | Some("form") => {
+                let schema = params.get("requestedSchema").ok_or_else(|| invalid("no `requestedSchema`"))?;
+                InboxContent::Form { message, form: Form::of(&schema).map_err(|why| invalid(&why))? }
+            }
+            Some("url") => InboxContent::Url { message, url: text("url").ok_or_else(|| invalid("no `url`"))? },
+            Some(other) => return Err(invalid(&format!("unknown mode `{other}`"))),
+        };
+        Ok(Self::new(server.clone(), origin, content))
+    }
+
+    /// The time left until it expires.
+    pub fn remaining(&self) -> Duration {
+        self.expires_at.duration_since(SystemTime::now()).unwrap_or_default()
+    }
+
+    /// One sentence that says what is asked. The text of a server is quoted as such.
+    pub fn summary(&self) -> String {
+        match &self.content {
+            InboxContent::Approval(details) => {
+                let caller = self.caller.as_ref().map_or_else(|| "a caller".to_owned(), ToString::to_string);
+                let Subject { server, kind, raw_name } = &details.subject;
+                format!("may {caller} use the {kind} `{raw_name}` of `{server}`?")
+            }
+            InboxContent::Form { message, .. } => format!("`{}` asks for values: {message}", self.server),
+            InboxContent::Url { message, .. } => format!("`{}` asks to open a URL: {message}", self.server),
+        }
+    }
+
+    /// Checks that an answer fits this item.
+    pub(super) fn check(&self, answer: &InboxAnswer) -> Result<(), AnswerError> {
+        match (&self.content, answer) {
+            (_, InboxAnswer::Unavailable)
+            | (InboxContent::Approval(_), InboxAnswer::Approval(_))
+            | (InboxContent::Url { .. }, InboxAnswer::Elicitation(_)) => Ok(()),
+            (InboxContent::Form { form, .. }, InboxAnswer::Elicitation(ElicitationAnswer::Accept(content))) => {
+                form.check(content).map_err(AnswerError::InvalidForm)
+            }
+            (InboxContent::Form { .. }, InboxAnswer::Elicitation(_)) => Ok(()),
+            _ => Err(AnswerError::WrongKind { id: self.id.clone(), kind: self.content.kind() }),
+        }
+    }
+}
+
+impl InboxContent {
+    /// The word for scripts and records.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Approval(_) => "approval",
+            Self::Form { .. } => "form",
+            Self::Url { .. } => "url",
+        }
+    }
+}
+
+// === impl InboxAnswer ===
+
+impl InboxAnswer {
+    /// Kind of the answer, and the surface that gave it if it is known.
+    pub(super) fn summary(&self) -> (&'static str, String) {
+        match self {
+            Self::Approval(ApprovalAnswer::Approved { scope, by }) => (scope.as_str(), by.clone()),
+            Self::Approval(ApprovalAnswer::Declined { scope: ApprovalScope::Always, .. }) => ("never", String::new()),
+            Self::Approval(ApprovalAnswer::Declined { .. }) => ("no", String::new()),
+            Self::Elicitation(ElicitationAnswer::Accept(_)) => ("accept", String::new()),
+            Self::Elicitation(ElicitationAnswer::Decline) => ("decline", String::new()),
+            Self::Elicitation(ElicitationAnswer::Cancel) => ("cancel", String::new()),
+            Self::Approval(ApprovalAnswer::Unavailable) | Self::Unavailable => ("unanswered", String::new()),
+        }
+    }
+
+    /// The answer for the server that asked.
+    pub(crate) fn into_wire(self, is_url: bool) -> Answer {
+        match self {
+            Self::Elicitation(ElicitationAnswer::Accept(_)) if is_url => {
+                Answer::Given(Raw::of(&json!({ "action": "accept" })))
+            }
+            Self::Elicitation(ElicitationAnswer::Accept(content)) => {
+                Answer::Given(Raw::of(&json!({ "action": "accept", "content": content })))
+            }
+            Self::Elicitation(ElicitationAnswer::Decline) => Answer::declined(),
+            Self::Elicitation(ElicitationAnswer::Cancel) => Answer::dismissed(),
+            Self::Approval(_) | Self::Unavailable => Answer::Unavailable,
+        }
+    }
+}
+
+// === impl InboxRecord ===
+
+impl InboxRecord {
+    pub(super) fn of(item: &InboxItem, outcome: Option<(&'static str, String)>) -> Self {
+        Self {
+            id: item.id.clone(),
+            created_at: item.created_at,
+            expires_at: item.expires_at,
+            kind: item.content.kind(),
+            server: item.server.clone(),
+            caller: item.caller.as_ref().map(Caller::label),
+            call: item.call,
+            text: item.summary(),
+            outcome,
+        }
+    }
+}
