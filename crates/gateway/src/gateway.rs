@@ -8,10 +8,16 @@ use std::{collections::HashMap, fmt, io, net::SocketAddr, sync::Arc, time::Durat
 use futures_util::future::BoxFuture;
 use http::{Request, Response};
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use toolway_config::ServerName;
-use toolway_host::{Host, call::Caller, event::StateEvent};
+use toolway_host::{
+    Host,
+    call::Caller,
+    event::StateEvent,
+    record::{AuditNote, kind},
+};
 use toolway_wire::{
     down::{
         self, DownstreamOptions, HostedTaskOptions, HostedTasks, SharedCapacity,
@@ -230,6 +236,8 @@ impl Gateway {
 
     fn end_client(&self, client: &Client) {
         tracing::info!(client = &*client.name, "key revoked or expired; closing its sessions and streams");
+        let (subject, details) = (Some(client.name.to_string()), json!({ "change": "revoked or expired" }));
+        self.host.note(AuditNote { kind: kind::KEY, caller: None, server: None, subject, call: None, details });
         self.downstreams().iter().for_each(|downstream| downstream.expel(&client.name));
         // The key may be unchanged, with other visible servers.
         if self.access.client(&client.name).is_none_or(|now| now.identity != client.identity) {
@@ -285,6 +293,7 @@ impl Gateway {
             lost_lines: self.records.lost_lines(),
             memory: self.downstream.limits.memory.used(),
             memory_refusals: self.downstream.limits.memory.refused(),
+            unrecorded: self.host.unrecorded_calls(),
         }
     }
 

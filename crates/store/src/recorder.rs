@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use toolway_host::{
-    inbox::InboxRecord,
     conversation::{ConversationHead, ConversationLog, ConversationMessage},
+    inbox::InboxRecord,
     policy::{ApprovalKey, SavedApprovals, SavedDecision, SavedEffect as HostEffect},
     record::{AuditNote, CallBody as HostBody, CallRecord, CallRecorder, Ending, OpenState, Requirement},
 };

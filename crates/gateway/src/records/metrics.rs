@@ -58,6 +58,8 @@ pub(crate) struct GatewayGauges {
     pub(crate) memory: usize,
     /// Charges that did not fit.
     pub(crate) memory_refusals: u64,
+    /// Calls without a complete durable record.
+    pub(crate) unrecorded: u64,
 }
 
 const KINDS: [CallKind; 4] = [CallKind::Tool, CallKind::Prompt, CallKind::Resource, CallKind::Method];
@@ -293,6 +295,9 @@ fn write_gauges(text: &mut String, gauges: GatewayGauges) {
     let name = "toolway_memory_refusals_total";
     head(text, name, "counter", "Charges that did not fit into the memory budget.");
     line(text, name, gauges.memory_refusals);
+    let name = "toolway_unrecorded_calls_total";
+    head(text, name, "counter", "Calls without a complete record in the store.");
+    line(text, name, gauges.unrecorded);
 }
 
 pub(super) fn head(text: &mut String, name: &str, kind: &str, what: &str) {

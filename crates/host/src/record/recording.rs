@@ -105,7 +105,8 @@ impl Recording {
             drop(recorder.write(&record, OpenState::Pending, CallBody::default()));
         }
         let began = Instant::now();
-        let recording = Self { record: Some(record), began, redactor: Redactor::default(), arguments, ports, counted: false };
+        let recording =
+            Self { record: Some(record), began, redactor: Redactor::default(), arguments, ports, counted: false };
         recording.send_stage(|record| CallStage::Started { caller: record.caller.clone(), name: record.name.clone() });
         recording
     }
@@ -228,7 +229,9 @@ impl Recording {
             let unrecorded = (!self.counted).then(|| Arc::clone(&self.ports.unrecorded));
             let logged = async move {
                 if let Err(error) = written.await {
-                    unrecorded.inspect(|unrecorded| drop(unrecorded.fetch_add(1, Ordering::Relaxed)));
+                    if let Some(unrecorded) = unrecorded {
+                        unrecorded.fetch_add(1, Ordering::Relaxed);
+                    }
                     tracing::error!(call_id = %id, %error, "the end of the call is not recorded");
                 }
             };
