@@ -18,7 +18,7 @@ pub(crate) struct Unused {
     name: Option<String>,
     label: Option<String>,
     place: Place,
-    /// UnusedReason, as a fragment.
+    /// Reason, as a lower-case fragment.
     pub(crate) reason: String,
     pub(crate) why: UnusedReason,
     /// JSON view of a server that is not accepted.

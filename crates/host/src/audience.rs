@@ -139,7 +139,7 @@ fn sentence(code: &str) -> &'static str {
         "config" => "its configuration is invalid",
         "unreachable" => "the server cannot be reached",
         "timed_out" => "the server does not answer in time",
-        "too_large" => "a message of the server is too large",
+        "too_large" => "the server sent a message that is too large",
         "protocol" => "the server violated the protocol",
         "refused" => "the request was refused",
         "ended" => "the connection to the server ended",

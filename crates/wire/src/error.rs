@@ -12,7 +12,7 @@ use crate::message::{BadMessage, RpcError};
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WireError {
     /// No connection: name resolution, TCP, TLS or process start failed.
-    #[error("cannot reach {target}: {reason}")]
+    #[error("cannot reach `{target}`: {reason}")]
     Unreachable {
         /// URL or command.
         target: String,

@@ -287,7 +287,7 @@ fn sign_in_problems_are_reported_before_a_url_is_printed() {
             "api": {{ "url": "{url}" }}, "away": {{ "url": "http://127.0.0.1:1/mcp" }} }} }}"#
     ));
     let away = fixture.home.run(&["login", "away"]).failed(4, "unreachable");
-    assert!(away["message"].as_str().unwrap().starts_with("cannot reach http://127.0.0.1:1"), "{away}");
+    assert!(away["message"].as_str().unwrap().starts_with("cannot reach `http://127.0.0.1:1"), "{away}");
     let forgotten = fixture.home.run(&["login", "api"]);
     let error = forgotten.failed(3, "unauthorized");
     assert!(error["message"].as_str().unwrap().starts_with("credentials cannot be stored"), "{error}");
@@ -319,7 +319,7 @@ fn unavailable_authorization_server_is_not_a_refusal() {
     let fixture = SignInFixture::new();
     fixture.server.set_quirks([ServerQuirk::AuthorizationServers(vec!["http://127.0.0.1:1".to_owned()])]);
     let error = fixture.home.run(&["login", "api"]).failed(4, "unreachable");
-    assert!(error["message"].as_str().unwrap().starts_with("cannot reach http://127.0.0.1:1"), "{error}");
+    assert!(error["message"].as_str().unwrap().starts_with("cannot reach `http://127.0.0.1:1"), "{error}");
 
     for lasts in [0, 3600] {
         let fixture = SignInFixture::new();

@@ -14,7 +14,7 @@ pub enum NoOwner {
     /// No server lists the URI, and no template matches it.
     #[error("no server offers `{0}`")]
     Unknown(String),
-    /// Ambiguous servers offer the URI.
+    /// Several servers offer the URI.
     #[error("`{uri}` is offered by {}; use `toolway+<server>:{uri}`", listed(servers))]
     Ambiguous {
         /// The requested URI, shortened.

@@ -59,7 +59,7 @@ use super::{
     wanted::{WantedServer, Way},
 };
 
-/// The identity sharing credentials are used.
+/// The identity whose credentials are used.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Principal(Arc<str>);
 
@@ -100,7 +100,7 @@ pub(crate) struct SignIns {
     pub(crate) credentials: Arc<dyn Credentials>,
     /// Recently failed sign-ins of clients. Nothing awaits under this lock.
     pub(crate) failed_sign_ins: Arc<Mutex<HashMap<(ServerName, Principal), FailedSignIn>>>,
-    /// Renewals under way, of all servers.
+    /// Token refreshes in progress, of all servers.
     pub(crate) refreshes: RefreshTracker,
     /// Counts attempts, refusals and refreshes of all servers.
     pub(crate) counters: ConnectionCounters,

@@ -223,7 +223,7 @@ impl ServerStatus {
         let class = self.last_error.as_ref().map_or("unavailable", |last| last.code);
         Some(match &self.phase {
             Phase::Ready if self.counts.is_some() => return None,
-            Phase::Ready => ClientText::complete("it has not listed its tools yet"),
+            Phase::Ready => ClientText::complete("it has not listed its items yet"),
             Phase::Waiting { failures, crash_loop, until, .. } => ClientText::of_code(class).map(|text| {
                 let often = if *crash_loop { format!("failed {failures} times in a row: ") } else { String::new() };
                 format!("{often}{text}; retrying in {:.0} s", seconds_until(*until))

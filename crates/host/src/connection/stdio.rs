@@ -118,7 +118,7 @@ impl Launcher {
 impl StreamOpener for Launcher {
     /// Only the command: arguments may contain keys.
     fn target(&self) -> String {
-        format!("`{}`", self.program.command)
+        self.program.command.clone()
     }
 
     fn open(&self) -> BoxFuture<'_, Result<ServerStreams, WireError>> {

@@ -304,7 +304,7 @@ impl Supervisor {
             }
             AttachedEvent::NotListed(error) => {
                 let message = format!("listing failed: {error}");
-                let event = "cannot list what the server offers";
+                let event = "cannot list the server's items";
                 self.record_error(event, &message, error.code(), WhoseMove::after(&error));
                 self.listed = true;
                 self.publish();

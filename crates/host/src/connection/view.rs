@@ -110,7 +110,7 @@ fn reason(status: &ServerStatus) -> Option<String> {
     let last_error = || status.last_error.as_ref().map(|error| error.message.as_str().to_owned());
     match &status.phase {
         Phase::Ready if status.counts.is_some() => None,
-        Phase::Ready => Some(last_error().unwrap_or_else(|| "its lists have not been read yet".to_owned())),
+        Phase::Ready => Some(last_error().unwrap_or_else(|| "it has not listed its items yet".to_owned())),
         phase @ (Phase::Stopped(_) | Phase::Connecting { .. }) => Some(phase.for_operator().into_string()),
         Phase::Disabled => None,
         phase => Some(last_error().unwrap_or_else(|| phase.for_operator().into_string())),

@@ -32,9 +32,9 @@ struct View {
 /// Caller-specific listings.
 type Own = Vec<(ServerName, Arc<Listing>)>;
 
-/// CallerCatalogs that are kept …
+/// Maximum number of cached catalogs.
 const KEPT: usize = 64;
-/// Maximum number of items in all cached views.
+/// Maximum number of items in all cached catalogs.
 const KEPT_ITEMS: usize = 200_000;
 
 impl Host {

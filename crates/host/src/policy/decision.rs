@@ -266,7 +266,7 @@ impl ApprovalRequest {
         &self.caller
     }
 
-    /// The grant that an approval would give.
+    /// The request that approval was asked for.
     pub(crate) fn into_request(self) -> Option<Request> {
         self.grant.request
     }

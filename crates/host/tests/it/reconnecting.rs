@@ -456,7 +456,7 @@ async fn retries_end_after_their_limit_and_a_call_tries_again() {
     let server = WantedServer { reconnect, ..fixtures::process("broken", &["--crash"]) };
     let host = TestHost::new().wanted(server).start().await;
     let status = host.until("broken", |phase| matches!(phase, Phase::Failed { .. })).await;
-    assert!(status.phase.for_operator().as_str().contains("given up after 1 attempts"), "{:?}", status.phase);
+    assert!(status.phase.for_operator().as_str().contains("gave up after 1 attempts"), "{:?}", status.phase);
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     let before = status.since;
     drop(host.call("broken__anything").await);
@@ -472,5 +472,5 @@ async fn configured_delays_are_used_between_retries() {
     let given_up = host.until("broken", |phase| matches!(phase, Phase::Failed { .. }));
     // With the default delays, six attempts take more than 15 seconds.
     let status = tokio::time::timeout(Duration::from_secs(10), given_up).await.expect("given up early");
-    assert!(status.phase.for_operator().as_str().contains("given up after 6 attempts"), "{:?}", status.phase);
+    assert!(status.phase.for_operator().as_str().contains("gave up after 6 attempts"), "{:?}", status.phase);
 }

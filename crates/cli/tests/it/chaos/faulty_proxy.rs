@@ -93,7 +93,7 @@ impl FaultyProxy {
         self.shared.one_in.store(many, Ordering::Relaxed);
     }
 
-    /// Stops faulty_proxy and closes open connections.
+    /// Stops the proxy and closes open connections.
     pub(super) fn heal(&self) {
         self.cut_one_in(0);
         let was = std::mem::take(&mut *self.shared.hang_up.lock());

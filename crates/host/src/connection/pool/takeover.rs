@@ -87,7 +87,7 @@ impl ConnectionPool {
         if context.shared.is_closed() || !self.takeover.lock().take(process.generation, key, process.hand_over) {
             return None;
         }
-        tracing::debug!(server = %self.server, caller = %key.caller, "handed the process of the first listing to a client");
+        tracing::debug!(server = %self.server, caller = %key.caller, "a client took over the process of the first listing");
         let peer = context.shared.clone();
         let notices = peer.notices();
         let following = self.follow(&peer, connection, notices, None);

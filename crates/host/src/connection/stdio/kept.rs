@@ -97,7 +97,7 @@ impl ProcessHandle for KeptProcess {
             self.child.end();
             let ShutdownTimeouts { after_close, after_sigterm } = self.shutdown;
             if timeout(after_close + after_sigterm + REPORT_DELAY, self.child.wait_until_gone()).await.is_err() {
-                tracing::warn!("a process of a server does not end");
+                tracing::warn!("a process of the server did not end");
             }
         })
     }

@@ -155,7 +155,7 @@ impl Supervisor {
         let pause = self.backoff.fail(self.wanted.reconnect.delays());
         let failures = self.backoff.failures();
         if self.wanted.reconnect.attempts.is_some_and(|attempts| attempts < failures) {
-            return self.give_up(&format!("given up after {failures} attempts: {because}"), whose_move);
+            return self.give_up(&format!("gave up after {failures} attempts: {because}"), whose_move);
         }
         if self.wanted.start == Start::WhenNeeded {
             return self.give_up(&format!("{because}; retrying on next use"), whose_move);
@@ -177,7 +177,7 @@ impl Supervisor {
             return Next::Wait;
         }
         self.record_error(
-            "the server misbehaves; connecting again",
+            "the connection is unusable; reconnecting",
             &error.to_string(),
             error.code(),
             WhoseMove::after(error),

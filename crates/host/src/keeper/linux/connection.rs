@@ -133,7 +133,7 @@ impl KeeperConnection {
     fn send(&self, command: &[u8], streams: &[std::os::fd::BorrowedFd<'_>]) {
         let commands = self.commands.lock();
         if let Err(error) = channel::send(&*commands, command, streams) {
-            tracing::debug!(%error, "the keeper process accepts no commands");
+            tracing::debug!(%error, "the keeper process does not accept commands");
             // Half a command may be written, so the socket is unusable. The keeper then ends its servers.
             drop(commands.shutdown(std::net::Shutdown::Both));
         }

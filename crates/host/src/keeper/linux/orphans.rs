@@ -41,5 +41,5 @@ pub(super) fn end(keeper: i32) {
         orphans.into_iter().filter_map(Pid::from_raw).for_each(|pid| _ = waitpid(Some(pid), WaitOptions::NOHANG));
         thread::sleep(RECHECK);
     }
-    tracing::warn!(keeper, "a process of a killed keeper does not end");
+    tracing::warn!(keeper, "a process of a killed keeper did not end");
 }

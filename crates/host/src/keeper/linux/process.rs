@@ -95,7 +95,9 @@ pub(in crate::keeper) fn run_if_keeper() {
     }
     // The caller may be inside a runtime, which cannot start another.
     let result = match runtime::Handle::try_current() {
-        Ok(_) => thread::spawn(move || run(host)).join().unwrap_or_else(|_| Err(io::Error::other("it panicked"))),
+        Ok(_) => thread::spawn(move || run(host))
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the keeper thread panicked"))),
         Err(_) => run(host),
     };
     #[expect(clippy::exit, reason = "this role ends here; `main` belongs to the other one")]
@@ -203,7 +205,7 @@ fn watch(host: Pid) -> io::Result<AsyncFd<OwnedFd>> {
     let watched = pidfd_open(host, PidfdFlags::empty())?;
     // The id may have been reused, but then it is not that of our parent.
     if getppid() != Some(host) {
-        return Err(io::Error::other("the host is gone"));
+        return Err(io::Error::other("the host process has ended"));
     }
     #[expect(deprecated, reason = "deprecated for what types other than an owned descriptor can do with it")]
     AsyncFd::with_interest(watched, Interest::READABLE)

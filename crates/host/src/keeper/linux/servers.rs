@@ -203,7 +203,7 @@ impl KeptServers {
         match snapshot {
             Ok(snapshot) => Some(snapshot),
             Err(error) => {
-                tracing::debug!(%error, "cannot read the processes");
+                tracing::debug!(%error, "cannot read the process table");
                 None
             }
         }

@@ -99,7 +99,7 @@ async fn unavailable_authorization_server_is_retried() {
             .phase
             .for_operator()
             .as_str()
-            .contains("no access token available: cannot reach http://127.0.0.1:1/token"),
+            .contains("no access token available: cannot reach `http://127.0.0.1:1/token`"),
         "{}",
         status.phase.for_operator().as_str()
     );
