@@ -23,16 +23,16 @@ use toolway_gateway::{
     service::{HostService, Scope},
 };
 use toolway_host::{
-    connection::{
-        DiskEraMemory, Lists, TapFactory, WantedServer, Way, sign_in::Clients, tap::Tap,
-    },
+    connection::{DiskEraMemory, Lists, TapFactory, WantedServer, Way, sign_in::Clients, tap::Tap},
     conversation::ConversationLog,
     host::{Host, HostOptions},
+    inbox::Answerer,
     policy::{CALLS_PER_CLIENT, CallLimits},
     ports::HostPorts,
-    record::Requirement,
+    record::{AuditNote, Requirement, kind},
 };
 use toolway_sample::Sample;
+use toolway_store::StoreRecorder;
 use toolway_wire::{
     budget::MemoryBudget,
     down::DownstreamOptions,
@@ -66,7 +66,12 @@ pub(crate) async fn demo_host(
 
 impl App {
     /// Builds the host of a command for these servers, without connecting them.
-    pub(crate) async fn command_host(&self, targets: &[Target], lists: Lists) -> Result<(Host, WireTaps), Report> {
+    pub(crate) async fn command_host(
+        &self,
+        targets: &[Target],
+        lists: Lists,
+        answerer: Arc<dyn Answerer>,
+    ) -> Result<(Host, WireTaps), Report> {
         let tap = |target: &Target| {
             let tap = WireTap::new(self.show.verbose, target.secrets.clone());
             let tap = if targets.len() == 1 { tap } else { tap.labelled(target.server.name.as_str()) };
@@ -83,7 +88,7 @@ impl App {
             ..self.host_options(&settings, Clients::Ourselves)
         };
         let calls = Arc::new(VerboseCallLog { shown: self.show.verbose });
-        let ports = HostPorts { calls, vault: self.vault(&settings), ..HostPorts::default() };
+        let ports = HostPorts { calls, answerer, vault: self.vault(&settings), ..HostPorts::default() };
         let ports = with_recorder(ports, self.recorder(&settings, Requirement::BestEffort, "terminal")?, &settings);
         let host = start(&Config { settings, ..Config::default() }, ports, options).await?;
         Ok((host, taps))
@@ -95,7 +100,7 @@ impl App {
         config: &Config,
         limits: &Limits,
         records: Arc<Records>,
-    ) -> Result<Host, Report> {
+    ) -> Result<(Host, Option<Arc<StoreRecorder>>), Report> {
         let sample = || {
             let name: Option<ServerName> = "sample".parse().ok();
             name.map(|name| WantedServer::new(name, Way::InProcess(Arc::new(Sample::new()))))
@@ -111,9 +116,9 @@ impl App {
             ..self.host_options(&config.settings, clients)
         };
         let ports = HostPorts { calls: records, vault: self.vault(&config.settings), ..HostPorts::default() };
-        let ports =
-            with_recorder(ports, self.recorder(&config.settings, Requirement::Required, "gateway")?, &config.settings);
-        start(config, ports, options).await
+        let recorder = self.recorder(&config.settings, Requirement::Required, "gateway")?;
+        let ports = with_recorder(ports, recorder.clone(), &config.settings);
+        Ok((start(config, ports, options).await?, recorder))
     }
 
     /// Builds the host of an agent: the configured servers, or some of them, and where its conversations are stored.
@@ -151,6 +156,10 @@ impl App {
             GatewayAccess::Open => (Access::Open, None),
             GatewayAccess::Keys => Access::with_keys(clients::key_file(self).ok())?,
         };
+        if key.is_some() {
+            let details = serde_json::json!({ "change": "created", "validFor": "this run" });
+            host.note(AuditNote { kind: kind::KEY, caller: None, server: None, subject: None, call: None, details });
+        }
         let defaults = GatewayOptions::of(access);
         let options = GatewayOptions {
             hosts: settings.hosts.value.clone(),

@@ -5,8 +5,8 @@
 //! handle is in [`relay`]. Completions, pings and subscriptions share their stages in `auxiliary`.
 
 mod auxiliary;
-mod client_approval;
 pub mod caller;
+mod client_approval;
 pub mod completion;
 mod completion_ref;
 mod find;

@@ -13,9 +13,7 @@ use toolway_config::{ServerName, server::Start};
 use toolway_host::{
     call::{CallEvent, CallOutcome, CallRequest, Caller, Target},
     catalog::{ItemKind, Origin},
-    connection::{
-        Lists, Phase, Program, ServerAddress, WantedServer, Way as ServerWay,
-    },
+    connection::{Lists, Phase, Program, ServerAddress, WantedServer, Way as ServerWay},
     host::Host,
     inbox::{Answerer, ElicitationAnswer, ElicitationModes, Form, FormField, InboxAnswer, InboxContent, InboxItem},
 };

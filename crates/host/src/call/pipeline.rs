@@ -70,8 +70,7 @@ async fn run_stages(
     let Found { connection, fingerprint, .. } = &found;
     let withheld = connection.wanted().withheld;
     wire_request.capabilities = wire_request.capabilities.map(|declared| withheld::remaining(&declared, withheld));
-    let asker =
-        Asker { open_call: Some(request), surface: request.surface, ..Asker::of(&request.caller) };
+    let asker = Asker { open_call: Some(request), surface: request.surface, ..Asker::of(&request.caller) };
     let asker = Asker { conversation: request.conversation.as_ref(), ..asker };
     let grant = obtain_grant(host, &found, asker, Some(wire_request), previous, Some(recording)).await?;
     let not_connected = |why| not_connected(connection, why);
@@ -223,12 +222,7 @@ async fn approve(
 }
 
 /// Puts an approval request into the inbox, and asks the client of the call where it can answer.
-async fn ask(
-    host: &Inner,
-    request: &ApprovalRequest,
-    asker: Asker<'_>,
-    recording: Option<&Recording>,
-) -> InboxAnswer {
+async fn ask(host: &Inner, request: &ApprovalRequest, asker: Asker<'_>, recording: Option<&Recording>) -> InboxAnswer {
     let subject = request.subject();
     let catalog = host.catalog_publisher.catalog();
     let title = catalog.tool_at(&subject.server, &subject.raw_name).and_then(|tool| tool.item.title.clone());

@@ -165,7 +165,8 @@ impl ClientFeatures {
             return Answer::Unavailable;
         }
         let answerer = Arc::clone(&self.answerer);
-        let answers = |item: Arc<InboxItem>| -> BoxFuture<'_, _> { Box::pin(async move { answerer.answer(&item).await }) };
+        let answers =
+            |item: Arc<InboxItem>| -> BoxFuture<'_, _> { Box::pin(async move { answerer.answer(&item).await }) };
         self.inbox.wait(item, answers).await.into_wire(is_url)
     }
 

@@ -123,7 +123,8 @@ impl Form {
         let required: Vec<String> =
             schema.get("required").and_then(|list| serde_json::from_slice(list.as_bytes()).ok()).unwrap_or_default();
         let field = |member: toolway_wire::json::Member| {
-            let definition: Value = serde_json::from_slice(member.value.as_bytes()).map_err(|error| error.to_string())?;
+            let definition: Value =
+                serde_json::from_slice(member.value.as_bytes()).map_err(|error| error.to_string())?;
             let is_required = required.contains(&member.key);
             FormField::of(member.key, &definition, is_required)
         };
@@ -387,7 +388,8 @@ fn is_date_time(text: &str) -> bool {
         two(whole, 60) && !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit())
     };
     let clock: Vec<&str> = clock.split(':').collect();
-    let is_clock = matches!(clock.as_slice(), [hour, minute, second] if two(hour, 23) && two(minute, 59) && seconds(second));
+    let is_clock =
+        matches!(clock.as_slice(), [hour, minute, second] if two(hour, 23) && two(minute, 59) && seconds(second));
     let is_offset = || {
         let offset = zone.get(1..).and_then(|offset| offset.split_once(':'));
         offset.is_some_and(|(hour, minute)| two(hour, 23) && two(minute, 59))

@@ -28,7 +28,11 @@ fn every_kind_of_field_is_read_and_converts_what_a_user_types() {
         (json!({ "type": "array", "items": { "anyOf": [{ "const": "a", "title": "A" }] } }), "A", json!(["a"])),
         (json!({ "type": "string", "format": "email" }), "a@b.c", json!("a@b.c")),
         (json!({ "type": "string", "format": "date" }), "2024-02-29", json!("2024-02-29")),
-        (json!({ "type": "string", "format": "date-time" }), "2026-01-01T10:00:00+01:00", json!("2026-01-01T10:00:00+01:00")),
+        (
+            json!({ "type": "string", "format": "date-time" }),
+            "2026-01-01T10:00:00+01:00",
+            json!("2026-01-01T10:00:00+01:00"),
+        ),
         (json!({ "type": "string", "format": "uri" }), "https://a.example", json!("https://a.example")),
     ] {
         assert_eq!(field(&definition).parse(typed), Ok(expected), "{definition}");
@@ -44,7 +48,11 @@ fn values_that_do_not_fit_are_refused_with_what_is_expected() {
         (json!({ "type": "string", "format": "uri" }), "nowhere", "must be a URI such as `https://example.com`"),
         (json!({ "type": "string", "format": "date" }), "2023-02-29", "must be a date such as `2026-07-28`"),
         (json!({ "type": "string", "format": "date" }), "2023-13-01", "must be a date such as `2026-07-28`"),
-        (json!({ "type": "string", "format": "date-time" }), "2026-01-01T10:00", "must be a time such as `2026-07-28T12:00:00Z`"),
+        (
+            json!({ "type": "string", "format": "date-time" }),
+            "2026-01-01T10:00",
+            "must be a time such as `2026-07-28T12:00:00Z`",
+        ),
         (json!({ "type": "integer" }), "1.5", "must be an integer"),
         (json!({ "type": "integer", "minimum": 2 }), "1", "must be at least 2"),
         (json!({ "type": "number", "maximum": 2 }), "2.5", "must be at most 2"),
@@ -94,5 +102,8 @@ fn secrets_are_recognised_and_unusable_defaults_are_dropped() {
     assert_eq!(field(&json!({ "type": "integer", "default": "x" })).default, None);
     assert_eq!(field(&json!({ "type": "integer", "default": 3 })).default, Some(json!(3)));
     assert_eq!(field(&json!({ "type": "integer", "title": "Age" })).label(), "Age");
-    assert!(matches!(field(&json!({ "type": "string", "pattern": "^a" })).kind, FieldKind::Text { pattern: Some(_), .. }));
+    assert!(matches!(
+        field(&json!({ "type": "string", "pattern": "^a" })).kind,
+        FieldKind::Text { pattern: Some(_), .. }
+    ));
 }
