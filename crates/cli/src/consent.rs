@@ -2,11 +2,13 @@
 
 use std::io::{BufRead, Write};
 
+use serde_json::json;
 use toolway_config::{
     ServerConfig,
     consent::{Accepted, Difference, Proposal, ProposalStatus},
     server::Transport,
 };
+use toolway_host::record::kind;
 
 use crate::{
     app::App,
@@ -50,8 +52,12 @@ impl App {
         };
         let (entry, acceptance) = proposal.acceptance();
         let kept = Accepted::update(&file, |accepted| accepted.insert(entry, acceptance));
-        kept.map(drop)
-            .map_err(|error| Report::new(ExitCode::Internal, "state", format!("cannot store the acceptance: {error}")))
+        kept.map_err(|error| {
+            Report::new(ExitCode::Internal, "state", format!("cannot store the acceptance: {error}"))
+        })?;
+        let details = json!({ "change": "accepted", "digest": proposal.digest.to_string() });
+        self.audit(kind::CONFIGURATION, Some(proposal.server.name.as_str()), None, &details);
+        Ok(())
     }
 
     /// Asks a yes/no question on the terminal. Ctrl-C still stops the command.

@@ -2,9 +2,12 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use tokio_util::task::AbortOnDropHandle;
 use toolway_config::{Settings, SyncMode};
-use toolway_host::{ports::HostPorts, record::Requirement};
-use toolway_store::{Reader, Store, StoreError, StoreOptions, StoreRecorder, Sync};
+use toolway_host::{call::Caller, ports::HostPorts, record::Requirement};
+use toolway_store::{
+    Reader, Store, StoreError, StoreOptions, StoreRecorder, Sync, audit::AuditEvent, retention::RetentionLimits, time,
+};
 
 use crate::{app::App, exit_code::ExitCode, report::Report};
 
@@ -39,6 +42,36 @@ impl App {
         Reader::open(&path).map_err(|error| failed(&error))
     }
 
+    /// Appends a change that a command made to the audit log. A store that cannot be written is reported: the change is
+    /// made already.
+    pub(crate) fn audit(
+        &self,
+        kind: &'static str,
+        server: Option<&str>,
+        subject: Option<&str>,
+        details: &serde_json::Value,
+    ) {
+        if self.reach.no_store {
+            return;
+        }
+        let appended = self.load().and_then(|loaded| self.open_store(&loaded.config.settings)).map(|store| {
+            let event = AuditEvent {
+                at: time::now(),
+                kind,
+                caller: Some(Caller::Terminal.label()),
+                server: server.map(str::to_owned),
+                subject: subject.map(str::to_owned),
+                call: None,
+                details: details.to_string(),
+            };
+            // Committed when the store is dropped; the writer logs what it cannot write.
+            drop(store.append_audit(event));
+        });
+        if let Err(report) = appended {
+            tracing::error!(kind, "the change is not in the audit log: {}", report.message);
+        }
+    }
+
     /// The recorder of a host. A store that cannot be opened ends the command if records are required, else it is
     /// reported.
     pub(crate) fn recorder(
@@ -61,6 +94,18 @@ impl App {
             }
         }
     }
+}
+
+/// Applies the configured retention to the store of a recorder, now and every hour, until the handle is dropped.
+pub(crate) fn keep_pruned(recorder: &StoreRecorder, settings: &Settings) -> AbortOnDropHandle<()> {
+    let (store, limits) = (recorder.store().clone(), retention_limits(settings));
+    let pruning = async move { store.keep_pruned(&limits).await };
+    AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(pruning))
+}
+
+/// The configured limits.
+pub(crate) fn retention_limits(settings: &Settings) -> RetentionLimits {
+    RetentionLimits { max_age: settings.store.max_age.value, max_bytes: settings.store.max_bytes.value }
 }
 
 /// Adds a recorder to the ports of a host.

@@ -12,6 +12,7 @@ use toolway_gateway::{
     access::{KeyError, KeyFile, KnownClient},
     control::ControlRequest,
 };
+use toolway_host::record::kind;
 use toolway_wire::json::Raw;
 
 use super::{serve::DEFAULT_LISTEN, servers};
@@ -89,7 +90,11 @@ async fn add(
 ) -> Result<ExitCode, Report> {
     let loaded = app.load()?;
     let servers = servers.iter().map(|name| server(name, &loaded)).collect::<Result<BTreeSet<_>, _>>()?;
+    let seen = (!servers.is_empty()).then(|| servers.iter().map(ToString::to_string).collect::<Vec<_>>());
     let key = file.add(name, expires, (!servers.is_empty()).then_some(servers))?;
+    let details =
+        json!({ "change": "created", "servers": seen, "expiresInSeconds": expires.map(|time| time.as_secs()) });
+    app.audit(kind::KEY, None, Some(name), &details);
     let gateways = GatewayKeys::ask(app, file, name).await?;
     if matches!(output.format, Format::Human | Format::Raw) {
         output.line(key.expose());
@@ -113,13 +118,14 @@ async fn add(
 /// Revokes the key; fails if a running gateway does not confirm that it refuses the key.
 async fn revoke(file: &KeyFile, name: &str, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     file.revoke(name)?;
+    app.audit(kind::KEY, None, Some(name), &json!({ "change": "revoked" }));
     let gateways = GatewayKeys::ask(app, file, name).await?;
     let accepting =
         gateways.accepting.iter().map(|process| format!("the gateway with PID {process} still accepts the client"));
     let problems: Vec<String> = gateways.problems.iter().cloned().chain(accepting).collect();
     if !problems.is_empty() {
         let message = format!(
-            "revoked the key of client `{name}`, but not confirmed by a running gateway: {}",
+            "revoked the key of client `{name}`, but a running gateway did not confirm it: {}",
             problems.join("; ")
         );
         let hint = "stop the gateway if the key must be refused now; a gateway that cannot read its keys refuses all of them after 10 s";

@@ -18,6 +18,7 @@ use toolway_auth::{
 use toolway_config::{Secret, ServerName};
 use toolway_gateway::control::ControlRequest;
 use toolway_host::connection::sign_in::{Principal, SignInChange, key_command};
+use toolway_host::record::kind;
 use toolway_wire::json::Raw;
 use url::Url;
 
@@ -71,6 +72,9 @@ Examples:
   toolway login tickets --callback - <address.txt        The same, hidden from the process list
   toolway login tickets --client ada                     For a client of the gateway";
 
+/// Error code of a sign-in that the user has to finish.
+const SIGN_IN_NEEDED: &str = "sign_in_needed";
+
 const EMPTY_INPUT: &str = "standard input is empty; pass the URL that the browser was redirected to, on one line";
 
 const NOT_STORED: &str = "credentials cannot be stored, so the sign-in could not be finished later; make the state directory \
@@ -91,7 +95,17 @@ pub(crate) async fn run(args: &LoginArgs, app: &App, output: &mut Output) -> Res
             .await?
             .map_err(|needed| login_report(&needed, &finish(), output)),
     };
-    let (key, credential, place) = signed_in?;
+    let (key, credential, place) = match signed_in {
+        Ok(stored) => stored,
+        Err(report) => {
+            let change = if report.code == SIGN_IN_NEEDED { "started" } else { "failed" };
+            let details = json!({ "change": change, "code": report.code, "principal": principal.as_str() });
+            app.audit(kind::SIGN_IN, Some(server.name.as_str()), None, &details);
+            return Err(report);
+        }
+    };
+    let details = json!({ "change": "signed in", "issuer": key.issuer, "principal": principal.as_str() });
+    app.audit(kind::SIGN_IN, Some(server.name.as_str()), None, &details);
     app.notify_gateway(&server.name, args.client.as_deref(), SignInChange::SignedIn, output).await;
     show(&server.name, (&key, &credential), &place, output);
     Ok(ExitCode::Ok)
@@ -215,7 +229,7 @@ fn login_report(failure: &LoginFailure, finish: &str, output: &mut Output) -> Re
         output.json(&Raw::of(&pending));
     }
     let message = format!("sign-in to `{}` started; finish it in a browser", needed.server);
-    Report::new(ExitCode::Authorization, "sign_in_needed", message)
+    Report::new(ExitCode::Authorization, SIGN_IN_NEEDED, message)
         .hint(format!("open this URL within ten minutes: {}", address.expose()))
         .hint(format!("then pass the URL that the browser was redirected to: {finish}"))
 }

@@ -1,7 +1,7 @@
 //! `toolway logout`: deletes the stored credentials of a server.
 
 use serde_json::json;
-use toolway_host::connection::sign_in::SignInChange;
+use toolway_host::{connection::sign_in::SignInChange, record::kind};
 use toolway_wire::json::Raw;
 
 use crate::{
@@ -38,6 +38,8 @@ pub(crate) async fn run(args: &LogoutArgs, app: &App, output: &mut Output) -> Re
     let account = app.stored_account(&config, server, &principal)?;
     let forgotten = app.stop.or(account.options.sign_in.forget()).await?;
     let forgotten = forgotten.map_err(|error| Report::vault(&error))?;
+    let details = json!({ "change": "signed out", "principal": principal.as_str(), "credentials": forgotten });
+    app.audit(kind::SIGN_IN, Some(server.name.as_str()), None, &details);
     app.notify_gateway(&server.name, args.client.as_deref(), SignInChange::SignedOut, output).await;
     if output.format == Format::Human {
         output.line(&match forgotten {

@@ -26,6 +26,7 @@ use crate::{
     logging::AccessLogChoice,
     output::{Format, Output},
     report::Report,
+    storage,
 };
 
 /// Serve all configured servers as one MCP server
@@ -82,7 +83,8 @@ pub(crate) async fn run(args: &ServeArgs, app: &App, output: &mut Output) -> Res
     let config = app.config(output)?;
     let records = Arc::new(app.log.records());
     let limits = gateway_limits(&config.settings);
-    let host = app.gateway_host(&config, &limits, Arc::clone(&records)).await?;
+    let (host, recorder) = app.gateway_host(&config, &limits, Arc::clone(&records)).await?;
+    let _retention = recorder.as_deref().map(|recorder| storage::keep_pruned(recorder, &config.settings));
     let served = match &app.reach.stdio {
         Some(_) => serve_stdio(app, &config, &host).await,
         None => serve_http(args, app, &config, &host, limits, records, output).await,

@@ -2,7 +2,6 @@
 
 use clap::Subcommand;
 use serde_json::json;
-use toolway_config::Settings;
 use toolway_store::{
     retention::{RetentionLimits, RetentionPlan},
     time,
@@ -36,7 +35,7 @@ enum StoreCommand {
 
 pub(crate) async fn run(args: &StoreArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let settings = app.load()?.config.settings;
-    let limits = limits(&settings);
+    let limits = storage::retention_limits(&settings);
     let plan = match args.command {
         StoreCommand::Plan => match app.open_reader()? {
             Some(reader) => reader.plan_retention(&limits, time::now()).map_err(|error| storage::failed(&error))?,
@@ -67,9 +66,4 @@ pub(crate) async fn run(args: &StoreArgs, app: &App, output: &mut Output) -> Res
         })));
     }
     Ok(ExitCode::Ok)
-}
-
-/// The configured limits.
-pub(crate) fn limits(settings: &Settings) -> RetentionLimits {
-    RetentionLimits { max_age: settings.store.max_age.value, max_bytes: settings.store.max_bytes.value }
 }

@@ -2,6 +2,7 @@
 
 use clap::Subcommand;
 use serde_json::{Value, json};
+use toolway_host::record::kind;
 use toolway_store::{approvals::SavedApproval, time};
 use toolway_wire::json::Raw;
 
@@ -48,6 +49,9 @@ pub(crate) async fn run(args: &TrustArgs, app: &App, output: &mut Output) -> Res
             };
             let store = app.open_store(&app.load()?.config.settings)?;
             store.remove_approval(approval.id).await.map_err(failed)?;
+            let details =
+                json!({ "change": "removed", "id": approval.id.to_string(), "effect": approval.effect.as_str() });
+            app.audit(kind::APPROVAL, Some(&approval.server), Some(&approval.tool), &details);
             output.line(&format!("Removed the saved approval of `{}` of `{}`.", approval.tool, approval.server));
             Ok(ExitCode::Ok)
         }

@@ -1,6 +1,7 @@
 //! `toolway config init`: writes a commented example.
 
 use toolway_config::{document::Language, edit::replace};
+use toolway_host::record::kind;
 
 use crate::{
     app::App,
@@ -40,6 +41,8 @@ pub(super) fn run(InitArgs {}: &InitArgs, app: &App, output: &mut Output) -> Res
         Language::Toml => return Err(Report::usage("config", "TOML is not supported; use `.json` or `.yaml`")),
     };
     replace(&file, text).map_err(|error| cannot_write(&file, &error))?;
+    let details = serde_json::json!({ "change": "created", "file": file });
+    app.audit(kind::CONFIGURATION, None, None, &details);
     match output.format {
         Format::Json | Format::Ndjson => super::print(&serde_json::json!({ "file": file }), output),
         Format::Human | Format::Raw => output.line(&format!("Wrote {}", file.display())),

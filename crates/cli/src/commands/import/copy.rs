@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde_json::json;
 use toolway_config::{
     Config, ServerConfig, ServerName,
     document::Document,
@@ -13,6 +14,7 @@ use toolway_config::{
     import::{CopiedEntry, copy},
     server::DefinedBy,
 };
+use toolway_host::record::kind;
 
 use super::SourceFile;
 use crate::{
@@ -70,6 +72,10 @@ pub(super) fn copy_all(files: &[SourceFile], destination: Destination, app: &App
     let CopyBatch { text, entries, .. } = batch;
     if text != before {
         replace(&file, &text).map_err(|error| cannot_write(&file, &error))?;
+        let copied = entries.iter().filter(|(_, outcome)| matches!(outcome, CopyOutcome::Copied(_)));
+        let servers: Vec<&str> = copied.map(|(origin, _)| origin.name.as_str()).collect();
+        let details = json!({ "change": "imported", "file": file, "servers": servers });
+        app.audit(kind::CONFIGURATION, None, None, &details);
     }
     Ok(Copied { file, entries })
 }

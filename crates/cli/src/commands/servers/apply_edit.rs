@@ -8,7 +8,10 @@ use toolway_config::{
     edit::{Change, Edit, plan, replace},
     show::{ShownValue, show},
 };
-use toolway_host::state_file::{StateFile, StateLock};
+use toolway_host::{
+    record::kind,
+    state_file::{StateFile, StateLock},
+};
 
 use super::list;
 use crate::{
@@ -58,6 +61,8 @@ impl PendingEdit {
                     self.print_result(&file, &EditEffect::Unchanged, &app.load()?, output);
                 } else {
                     replace(&file, &text).map_err(|error| cannot_write(&file, &error))?;
+                    let details = json!({ "change": self.verb.to_lowercase(), "file": file });
+                    app.audit(kind::CONFIGURATION, Some(self.name.as_str()), None, &details);
                     self.print_result(&file, &EditEffect::Changed(before), &app.load()?, output);
                 }
             }
@@ -163,5 +168,5 @@ pub(crate) fn project_file(app: &App) -> Result<PathBuf, Report> {
 }
 
 pub(crate) fn cannot_write(file: &Path, error: &std::io::Error) -> Report {
-    Report::new(ExitCode::Internal, "write", format!("cannot write {}: {error}", file.display()))
+    Report::new(ExitCode::Internal, "write", format!("cannot write `{}`: {error}", file.display()))
 }
