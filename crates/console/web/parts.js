@@ -1,6 +1,6 @@
 // Pieces that every screen uses: state labels, empty states, errors, the drawer, messages at the edge.
 
-import { add, cut, fill, h, icon, isImage, name, visible } from "./dom.js";
+import { cut, fill, h, icon, isImage, visible } from "./dom.js";
 import { plain } from "./json.js";
 
 export function pill([label, tone]) {
@@ -102,11 +102,12 @@ export class Drawer {
   }
 
   show(title, ...body) {
+    const inside = this.body.contains(document.activeElement);
     if (this.node.hidden) this.before = document.activeElement;
     this.node.hidden = false;
     fill(this.heading, title);
     fill(this.body, body);
-    this.body.scrollTop = 0;
+    if (inside) this.heading.focus();
   }
 
   close() {
@@ -122,5 +123,3 @@ export class Drawer {
 export function section(title, extra, ...body) {
   return h("section", { class: "part" }, h("div", { class: "part-head" }, h("h3", {}, title), extra), body);
 }
-
-export { add, name };

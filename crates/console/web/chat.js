@@ -1,0 +1,282 @@
+// The screen Chat: conversations at the left, one of them at the right, with questions in place.
+
+import { get, on, post } from "./api.js";
+import { fill, h, icon, name } from "./dom.js";
+import { ago } from "./format.js";
+import { isIdle, started, turnOf } from "./live.js";
+import { command, empty, problem, toast } from "./parts.js";
+import { Questions } from "./questions.js";
+import { Reply, userMessage } from "./reply.js";
+import { state } from "./state.js";
+
+const MOST_MESSAGES = 200;
+const MODES = [["interactive", "Ask before every call"], ["restricted", "Ask before changes"], ["full", "Allow every call"]];
+
+export function create() {
+  const screen = new ChatScreen();
+  return { node: screen.node, route: (parts) => screen.route(parts), close: () => screen.close() };
+}
+
+class ChatScreen {
+  constructor() {
+    this.id = null;
+    this.reply = null;
+    this.log = h("div", { class: "log", tabindex: "0", role: "group", "aria-label": "Conversation" });
+    this.title = h("h2", {});
+    this.said = h("p", { class: "hidden", role: "status" });
+    this.questions = new Questions((waiting) => this.reply?.waiting(waiting));
+    this.list = new ConversationList();
+    this.node = h("div", { class: "split chat" }, this.list.node, h("section", { class: "pane detail", "aria-label": "Conversation" }, this.header(), this.log, this.questions.node, this.composer(), this.said));
+    this.stops = [
+      on("turn", (turn) => turn.conversation === this.id && this.take(turn)),
+      on("turn", ({ event, isFirst }) => (isFirst || event.type === "end") && this.list.later()),
+      on("reset", () => this.id && this.load()),
+      on("online", ({ resumed }) => resumed && this.id && this.load()),
+      on("changed:inbox", () => this.questions.update(this.id)),
+    ];
+  }
+
+  close() {
+    this.stops.forEach((stop) => stop());
+    this.questions.close();
+  }
+
+  header() {
+    const toggle = h("button", { type: "button", class: "quiet icon-button narrow-only", "aria-label": "Conversations", onclick: () => this.node.classList.toggle("show-list") }, icon("list"));
+    return h("header", { class: "chat-head" }, toggle, this.title, h("a", { class: "button quiet narrow-only", href: "#/chat", "aria-label": "New conversation" }, icon("plus")));
+  }
+
+  composer() {
+    const { models, defaultModel, mode } = state.session;
+    this.text = h("textarea", { rows: 1, "aria-label": "Message", placeholder: "Ask something, Enter sends", onkeydown: (event) => this.key(event), oninput: () => this.grow() });
+    this.model = h("select", { "aria-label": "Model" }, models.map((model) => h("option", { value: model.name, selected: model.name === defaultModel }, model.name)));
+    this.mode = h("select", { "aria-label": "Approvals" }, MODES.map(([value, label]) => h("option", { value, selected: value === mode }, label)));
+    this.send = h("button", { type: "submit", class: "primary" }, icon("send"), "Send");
+    this.stop = h("button", { type: "button", hidden: true, onclick: () => this.cancel() }, icon("stop"), "Stop");
+    const form = h("form", { class: "composer", onsubmit: (event) => this.submit(event) }, this.text, h("div", { class: "composer-row" }, this.model, this.mode, h("span", { class: "grow" }), this.stop, this.send));
+    form.hidden = models.length === 0;
+    return form;
+  }
+
+  // === a conversation ===
+
+  async route([id]) {
+    this.node.classList.remove("show-list");
+    this.list.mark(id ?? null);
+    if (id !== undefined && id === this.id) return;
+    this.id = id ?? null;
+    this.list.load();
+    if (this.id) await this.load();
+    else this.blank();
+    this.questions.update(this.id);
+  }
+
+  blank() {
+    this.reply = null;
+    fill(this.title, "New conversation");
+    fill(this.log, state.session.models.length ? welcome() : noModel());
+    this.running(false);
+    if (matchMedia("(min-width: 900px)").matches) this.text.focus();
+  }
+
+  async load() {
+    const wanted = this.id;
+    let conversation;
+    try {
+      conversation = await get(`/conversations/${encodeURIComponent(wanted)}`);
+    } catch (error) {
+      if (wanted === this.id) fill(this.log, problem(error, "The conversation could not be opened"));
+      return;
+    }
+    if (wanted !== this.id) return;
+    fill(this.title, name(conversation.title || "Conversation"));
+    if (conversation.model && [...this.model.options].some((option) => option.value === conversation.model)) this.model.value = conversation.model;
+    if (!conversation.running) isIdle(wanted);
+    this.draw(conversation);
+    this.running(conversation.running);
+    this.scroll(true);
+  }
+
+  draw({ messages, running }) {
+    const turn = turnOf(this.id);
+    const shown = running && turn?.whole ? messages.slice(0, lastQuestion(messages) + 1) : messages;
+    fill(this.log);
+    this.reply = null;
+    const first = Math.max(0, shown.length - MOST_MESSAGES);
+    if (first > 0) this.log.append(h("p", { class: "note" }, `${first} earlier messages are not shown.`));
+    for (const message of shown.slice(first)) this.drawMessage(message);
+    this.reply?.settle();
+    if (!running) this.reply?.close();
+    else for (const event of turn?.events ?? []) this.current().take(event);
+    this.questions.update(this.id);
+  }
+
+  drawMessage({ role, text, calls, results }) {
+    if (role === "user" && !results?.length) {
+      this.reply?.settle();
+      this.reply?.close();
+      this.reply = null;
+      this.log.append(userMessage(text));
+      return;
+    }
+    const reply = this.current();
+    if (role !== "user" && text) reply.text({ text });
+    reply.settle();
+    for (const call of calls ?? []) reply.call(call);
+    for (const result of results ?? []) reply.result({ ...result, id: result.callId, callId: result.recordId });
+  }
+
+  current() {
+    if (!this.reply) {
+      this.reply = new Reply();
+      this.reply.ondraw = () => this.scroll(false);
+      this.log.append(this.reply.node);
+    }
+    return this.reply;
+  }
+
+  // === a turn ===
+
+  async submit(event) {
+    event.preventDefault();
+    const text = this.text.value.trim();
+    if (!text || this.isRunning) return;
+    if (this.id === null) fill(this.log);
+    const bubble = userMessage(text);
+    this.log.append(bubble);
+    this.reply = null;
+    this.text.value = "";
+    this.grow();
+    this.running(true);
+    this.scroll(true);
+    this.mine = true;
+    try {
+      const { conversation } = await post("/chat", { ...(this.id ? { conversation: this.id } : {}), text, model: this.model.value, mode: this.mode.value });
+      this.begun(conversation);
+    } catch (error) {
+      this.mine = false;
+      bubble.remove();
+      this.text.value = text;
+      this.running(false);
+      toast(error.message, "bad", error.hint);
+      if (this.id === null) this.blank();
+    }
+  }
+
+  begun(conversation) {
+    started(conversation);
+    if (this.id === conversation) return;
+    this.id = conversation;
+    for (const event of turnOf(conversation)?.events ?? []) this.current().take(event);
+    history.replaceState(null, "", `#/chat/${encodeURIComponent(conversation)}`);
+    this.list.mark(conversation);
+    this.list.later();
+    this.questions.update(conversation);
+  }
+
+  take({ event, isFirst }) {
+    if (isFirst && !this.mine) return this.load();
+    const near = this.isNearEnd();
+    this.current().take(event);
+    if (event.type === "end" || event.type === "error") this.ended(event);
+    else this.running(true);
+    if (near) this.scroll(true);
+    this.questions.update(this.id);
+  }
+
+  ended(event) {
+    this.mine = false;
+    this.reply = null;
+    this.running(false);
+    fill(this.said, event.type === "end" ? "The reply is complete." : "The turn failed.");
+  }
+
+  async cancel() {
+    this.stop.disabled = true;
+    await post(`/chat/${encodeURIComponent(this.id)}/cancel`).catch((error) => toast(error.message, "bad", error.hint));
+    this.stop.disabled = false;
+  }
+
+  running(isRunning) {
+    this.isRunning = isRunning;
+    this.stop.hidden = !isRunning;
+    this.send.hidden = isRunning;
+    this.log.classList.toggle("working", isRunning);
+  }
+
+  // === keys and scrolling ===
+
+  key(event) {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      this.text.form.requestSubmit();
+    } else if (event.key === "Escape" && this.isRunning) {
+      this.cancel();
+    }
+  }
+
+  grow() {
+    this.text.rows = Math.min(10, Math.max(1, this.text.value.split("\n").length));
+  }
+
+  isNearEnd() {
+    return this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < 120;
+  }
+
+  scroll(always) {
+    if (always || this.isNearEnd()) this.log.scrollTop = this.log.scrollHeight;
+  }
+}
+
+function lastQuestion(messages) {
+  return messages.findLastIndex(({ role, results }) => role === "user" && !results?.length);
+}
+
+function welcome() {
+  const servers = (state.servers ?? []).filter((server) => server.state === "connected");
+  const tools = servers.reduce((sum, server) => sum + (server.counts?.tools ?? 0), 0);
+  const about = servers.length ? `The model can use ${tools.toLocaleString()} tools of ${servers.length} servers. What changes something is asked about first.` : "No server is connected: the model can answer, but use no tools.";
+  return empty("Talk to a model", h("p", {}, about), servers.length ? null : h("p", {}, h("a", { class: "button", href: "#/add" }, icon("plus"), "Add a server")));
+}
+
+function noModel() {
+  return empty("No model is configured", h("p", {}, "Set a key such as ", command("ANTHROPIC_API_KEY"), " or ", command("OPENAI_API_KEY"), " where Toolway runs, or name a model under ", command("models"), " in the configuration. ", command("toolway models"), " lists what is usable."));
+}
+
+// === the list ===
+
+class ConversationList {
+  constructor() {
+    this.marked = null;
+    this.items = [];
+    this.search = h("input", { type: "search", placeholder: "Search conversations", "aria-label": "Search conversations", oninput: () => this.later() });
+    this.rows = h("ul", { class: "conversation-list" });
+    this.node = h("section", { class: "pane master", "aria-label": "Conversations" }, h("header", { class: "pane-head" }, h("h1", {}, "Chat"), h("a", { class: "button", href: "#/chat" }, icon("plus"), "New")), h("div", { class: "pad" }, this.search), this.rows);
+  }
+
+  later() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.load(), 200);
+  }
+
+  async load() {
+    const words = this.search.value.trim();
+    try {
+      this.items = await get(`/conversations${words ? `?search=${encodeURIComponent(words)}` : ""}`);
+      this.draw();
+    } catch (error) {
+      fill(this.rows, h("li", { class: "pad" }, problem(error)));
+    }
+  }
+
+  mark(id) {
+    this.marked = id;
+    this.draw();
+  }
+
+  draw() {
+    const row = (item) => h("li", {}, h("a", { class: "conversation", href: `#/chat/${encodeURIComponent(item.id)}`, "aria-current": item.id === this.marked ? "true" : false }, name(item.title || "Untitled"), h("span", { class: "sub" }, `${item.surface ?? ""}${item.surface ? " · " : ""}${ago(item.updatedAt)}`)));
+    fill(this.rows, this.items.slice(0, 200).map(row));
+    if (this.items.length === 0) fill(this.rows, h("li", { class: "sub pad" }, this.search.value ? "No conversation matches." : "Conversations are kept here, those of the terminal as well."));
+  }
+}

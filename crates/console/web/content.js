@@ -1,0 +1,55 @@
+// The result of a call: its content blocks, structured content and pictures, each within bounds.
+
+import { h, isImage, link, visible } from "./dom.js";
+import { bytes } from "./format.js";
+import { json, plain } from "./json.js";
+
+const MOST_BLOCKS = 50;
+const PICTURES = new Set(["image/png", "image/jpeg", "image/webp", "image/gif"]);
+
+export function result(value) {
+  if (value === null || value === undefined) return [];
+  if (typeof value === "string") return [plain(value)];
+  if (!Array.isArray(value.content)) return [json(value)];
+  const blocks = value.content.slice(0, MOST_BLOCKS).map(block);
+  const rest = value.content.length - MOST_BLOCKS;
+  if (rest > 0) blocks.push(h("p", { class: "note" }, `${rest} more content blocks are not shown.`));
+  const { content, isError, ...others } = value;
+  if (Object.keys(others).length) blocks.push(json(others));
+  return blocks;
+}
+
+function block(item) {
+  if (item?.type === "text" && typeof item.text === "string") return text(item.text);
+  if (item?.type === "image") return picture(`data:${item.mimeType};base64,${item.data}`, item.mimeType, item.data?.length);
+  if (item?.type === "resource_link") return resourceLink(item);
+  return json(item ?? null);
+}
+
+// JSON inside a text block is shown as such.
+function text(value) {
+  if (/^\s*[[{]/.test(value) && value.length < 200_000) {
+    try {
+      return json(JSON.parse(value));
+    } catch {
+      // Shown as it is.
+    }
+  }
+  return plain(value);
+}
+
+export function picture(address, mime = /^data:([^;,]*)/.exec(address)?.[1], length = address.length) {
+  if (!PICTURES.has(mime) || !isImage(address)) {
+    return h("p", { class: "note" }, "Picture not shown: ", visible(mime ?? "no type"), ` (${bytes(length ?? 0)}); PNG, JPEG, WebP and GIF are.`);
+  }
+  const node = h("img", { class: "picture", src: address, alt: `Picture in the result (${mime})`, loading: "lazy" });
+  node.addEventListener("error", () => node.replaceWith(h("p", { class: "note" }, `Picture not shown: it is not a valid ${mime}.`)));
+  return node;
+}
+
+function resourceLink(item) {
+  const target = link(item.uri ?? "");
+  const label = visible(item.title ?? item.name ?? item.uri ?? "resource");
+  const where = target ? h("a", { href: target, rel: "noreferrer noopener", target: "_blank" }, visible(item.uri)) : h("code", {}, visible(item.uri ?? ""));
+  return h("p", { class: "note" }, "Resource: ", label, " ", where);
+}

@@ -1,0 +1,84 @@
+// The screen Inbox: everything that waits for a person, oldest first.
+
+import { on } from "./api.js";
+import { fill, h } from "./dom.js";
+import { count } from "./format.js";
+import { ItemView } from "./item.js";
+import { command, empty, toast } from "./parts.js";
+import { state } from "./state.js";
+
+export function create() {
+  const summary = h("p", { class: "sub", role: "status" });
+  const list = h("div", { class: "items", onkeydown: move });
+  const blank = h("div", {});
+  const node = h("div", { class: "page" }, h("h1", {}, "Inbox"), summary, blank, list);
+  const views = new Map();
+
+  const draw = () => {
+    if (state.inbox === null) return;
+    const waiting = new Set(state.inbox.map((item) => item.id));
+    for (const [id, view] of views) {
+      if (waiting.has(id)) continue;
+      if (!view.answering) toast("An item was answered elsewhere, or its call ended.");
+      remove(id);
+    }
+    for (const item of state.inbox) if (!views.has(item.id)) append(item);
+    fill(summary, waiting.size ? `${count(waiting.size, "item")} waiting` : "");
+    blank.hidden = waiting.size > 0;
+    if (!waiting.size && !blank.firstChild) fill(blank, nothing());
+  };
+
+  const append = (item) => {
+    const view = new ItemView(item, {
+      heading: "h2",
+      onanswered: (words) => {
+        toast(`${words}.`);
+        view.answering = true;
+        remove(item.id);
+        state.inbox = state.inbox.filter((other) => other.id !== item.id);
+        draw();
+      },
+    });
+    views.set(item.id, view);
+    list.append(view.node);
+  };
+
+  // Focus goes to the next item, so that one can go on without the mouse.
+  const remove = (id) => {
+    const { node: gone } = views.get(id);
+    const next = gone.contains(document.activeElement) ? gone.nextElementSibling ?? gone.previousElementSibling : null;
+    const had = gone.contains(document.activeElement);
+    gone.remove();
+    views.delete(id);
+    if (had) (next?.querySelector("[tabindex]") ?? document.getElementById("main")).focus();
+  };
+
+  const stops = [on("changed:inbox", draw)];
+  const ticker = setInterval(() => views.forEach((view) => view.tick()), 1000);
+  return {
+    node,
+    route: draw,
+    close: () => {
+      stops.forEach((stop) => stop());
+      clearInterval(ticker);
+    },
+  };
+}
+
+// Arrow keys go from item to item when no control has the focus.
+function move(event) {
+  const step = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
+  if (!step || !event.target.matches("h2")) return;
+  const headings = [...event.currentTarget.querySelectorAll(".item h2")];
+  const next = headings[headings.indexOf(event.target) + step];
+  if (!next) return;
+  event.preventDefault();
+  next.focus();
+}
+
+function nothing() {
+  return empty(
+    "Nothing waits for you",
+    h("p", {}, "Approvals and questions of servers appear here, from chats and from clients of the gateway. The first answer counts, here or in a terminal with ", command("toolway inbox"), "."),
+  );
+}

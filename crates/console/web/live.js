@@ -1,0 +1,56 @@
+// The turns that are under way, by conversation: their events are kept so that a screen opened later can show them.
+
+import { emit, on } from "./api.js";
+
+const MOST_EVENTS = 4000;
+const turns = new Map();
+// Conversations known to be at rest: the next event of one is the first of its turn.
+const idle = new Set();
+
+export function watch() {
+  on("chat", take);
+  on("reset", forget);
+  on("online", ({ resumed }) => !resumed && forget());
+}
+
+function forget() {
+  turns.clear();
+  idle.clear();
+}
+
+function take(event) {
+  const id = event.conversation;
+  const known = turns.get(id);
+  const turn = known ?? { events: [], whole: idle.has(id) };
+  turns.set(id, turn);
+  idle.delete(id);
+  keep(turn, event);
+  emit("turn", { conversation: id, event, isFirst: known === undefined, whole: turn.whole });
+  if (event.type === "end" || event.type === "error") {
+    turns.delete(id);
+    idle.add(id);
+  }
+}
+
+// Deltas of one kind become one event.
+function keep(turn, event) {
+  const last = turn.events.at(-1);
+  if (last && last.type === event.type && (event.type === "text" || event.type === "reasoning")) last.text += event.text;
+  else if (turn.events.length < MOST_EVENTS) turn.events.push({ ...event });
+  else turn.whole = false;
+}
+
+export function turnOf(conversation) {
+  return turns.get(conversation) ?? null;
+}
+
+export function isIdle(conversation) {
+  if (!turns.has(conversation)) idle.add(conversation);
+}
+
+// A turn was started from here; its events may have come before the answer to the request.
+export function started(conversation) {
+  const turn = turns.get(conversation);
+  if (turn) turn.whole = true;
+  else idle.add(conversation);
+}

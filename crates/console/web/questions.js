@@ -1,0 +1,78 @@
+// What waits for a person in the conversation that is open: a dialog, and a line to come back to it.
+
+import { fill, h } from "./dom.js";
+import { count } from "./format.js";
+import { ItemView } from "./item.js";
+import { toast } from "./parts.js";
+import { refreshInbox, state } from "./state.js";
+
+export class Questions {
+  // onwaiting(ids): the records of calls that wait.
+  constructor(onwaiting) {
+    this.onwaiting = onwaiting;
+    this.conversation = null;
+    this.put = new Set();
+    this.view = null;
+    this.node = h("div", { class: "waiting-line", role: "status" });
+    this.dialog = h("dialog", { class: "ask", "aria-label": "A question before the model goes on", oncancel: () => this.later(), onclick: (event) => event.target === this.dialog && this.later() });
+    this.ticker = setInterval(() => this.view?.tick(), 1000);
+    document.body.append(this.dialog);
+  }
+
+  close() {
+    clearInterval(this.ticker);
+    this.dialog.remove();
+  }
+
+  update(conversation) {
+    this.conversation = conversation;
+    const items = (state.inbox ?? []).filter((item) => conversation !== null && item.conversation === conversation);
+    this.onwaiting(new Set(items.map((item) => item.callId)));
+    if (this.view && !items.some((item) => item.id === this.view.item.id)) this.gone();
+    const next = items.find((item) => !this.put.has(item.id));
+    if (next && !this.view) this.show(next);
+    const rest = items.filter((item) => item.id !== this.view?.item.id);
+    fill(this.node, rest.length ? [`${count(rest.length, "question")} waiting. `, h("button", { type: "button", class: "small", onclick: () => this.again() }, "Review")] : []);
+  }
+
+  show(item) {
+    this.view = new ItemView(item, { heading: "h2", onanswered: (words) => this.answered(words) });
+    const later = h("button", { type: "button", class: "quiet small", onclick: () => this.later() }, "Decide later");
+    fill(this.dialog, this.view.node, h("footer", {}, later));
+    if (!this.dialog.open) this.dialog.showModal();
+    this.view.title.focus();
+  }
+
+  answered(words) {
+    const { id } = this.view.item;
+    if (words.startsWith("Already")) toast(`${words}.`);
+    this.dismiss();
+    state.inbox = (state.inbox ?? []).filter((item) => item.id !== id);
+    this.update(this.conversation);
+    refreshInbox();
+  }
+
+  // Answered in another place, expired, or its call ended.
+  gone() {
+    if (!this.view.answering) toast("The question was answered elsewhere, or its call ended.");
+    this.dismiss();
+  }
+
+  later() {
+    if (!this.view) return;
+    this.put.add(this.view.item.id);
+    this.dismiss();
+    this.update(this.conversation);
+  }
+
+  again() {
+    this.put.clear();
+    this.update(this.conversation);
+  }
+
+  dismiss() {
+    this.view = null;
+    this.dialog.close();
+    fill(this.dialog);
+  }
+}

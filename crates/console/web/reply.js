@@ -1,0 +1,164 @@
+// What a model does in one turn: text, thoughts, tool calls with their results. Fed by stored messages or live events.
+
+import { add, cut, fill, h, icon, name, visible } from "./dom.js";
+import { picture } from "./content.js";
+import { CALL_STATES } from "./format.js";
+import { json, plain } from "./json.js";
+import { Markdown } from "./markdown.js";
+import { pill, problem, stateOf } from "./parts.js";
+
+const WAITING = ["Waits for you", "wait"];
+const MOST_PICTURES = 8;
+
+export function userMessage(text) {
+  return h("div", { class: "turn user" }, h("h2", { class: "hidden" }, "You"), h("div", { class: "bubble", dir: "auto" }, visible(cut(text, 100_000), "prose")));
+}
+
+export class Reply {
+  constructor() {
+    this.cards = new Map();
+    this.writing = null;
+    this.body = h("div", { class: "reply-body" });
+    this.foot = h("div", { class: "reply-foot sub" });
+    this.node = h("div", { class: "turn model" }, h("h2", { class: "hidden" }, "Model"), this.body, this.foot);
+  }
+
+  take(event) {
+    const handlers = { text: "text", reasoning: "reasoning", call: "call", result: "result", usage: "usage", notice: "notice", error: "fail", end: "end" };
+    if (Object.hasOwn(handlers, event.type)) this[handlers[event.type]](event);
+  }
+
+  text({ text }) {
+    if (!text) return;
+    if (this.writing?.kind !== "text") this.begin("text", new Markdown());
+    this.write(text);
+  }
+
+  reasoning({ text }) {
+    if (!text) return;
+    if (this.writing?.kind !== "reasoning") {
+      const view = new Markdown();
+      this.begin("reasoning", view, h("details", { class: "thought" }, h("summary", {}, "Thought"), view.node));
+    }
+    this.write(text);
+  }
+
+  begin(kind, view, node = view.node) {
+    this.settle();
+    this.writing = { kind, view, text: "", frame: null };
+    this.body.append(node);
+  }
+
+  // Many deltas are drawn once per frame.
+  write(text) {
+    const { writing } = this;
+    writing.text += text;
+    writing.frame ??= requestAnimationFrame(() => {
+      writing.frame = null;
+      writing.view.set(writing.text);
+      this.ondraw?.();
+    });
+  }
+
+  settle() {
+    if (!this.writing) return;
+    if (this.writing.frame !== null) cancelAnimationFrame(this.writing.frame);
+    this.writing.view.set(this.writing.text);
+    this.writing = null;
+  }
+
+  call({ id, name: tool, arguments: values, callId }) {
+    this.settle();
+    if (this.cards.has(id)) return;
+    const card = new CallCard(tool, values, callId);
+    this.cards.set(id, card);
+    this.body.append(card.node);
+  }
+
+  result(event) {
+    if (!this.cards.has(event.id)) this.call(event);
+    this.cards.get(event.id).finish(event);
+  }
+
+  notice({ text, message }) {
+    this.settle();
+    this.body.append(h("p", { class: "note" }, visible(cut(text ?? message, 2000), "prose")));
+  }
+
+  usage({ inputTokens, outputTokens, cachedTokens }) {
+    this.used = { in: (this.used?.in ?? 0) + (inputTokens ?? 0), out: (this.used?.out ?? 0) + (outputTokens ?? 0), cached: (this.used?.cached ?? 0) + (cachedTokens ?? 0) };
+    const { in: input, out, cached } = this.used;
+    fill(this.foot, `${input.toLocaleString()} tokens in, ${out.toLocaleString()} out${cached ? `, ${cached.toLocaleString()} cached` : ""}`);
+  }
+
+  fail(error) {
+    this.settle();
+    this.body.append(problem(error, "The turn failed"));
+    this.close();
+  }
+
+  end({ stopReason }) {
+    this.settle();
+    const words = { cancelled: "Stopped by you.", "max-turns": "Stopped: the limit of turns is reached.", budget: "Stopped: the budget is used up." };
+    if (words[stopReason]) this.body.append(h("p", { class: "note" }, words[stopReason]));
+    this.close();
+  }
+
+  // Calls without a result did not end in this turn.
+  close() {
+    for (const card of this.cards.values()) card.abandon();
+  }
+
+  // Which calls wait for a person, by the ids of their records.
+  waiting(callIds) {
+    for (const card of this.cards.values()) card.wait(callIds);
+  }
+}
+
+class CallCard {
+  constructor(tool, values, callId) {
+    this.callId = callId ?? null;
+    this.done = false;
+    this.state = h("span", {}, pill(CALL_STATES.running));
+    this.record = h("span", {});
+    this.body = h("div", { class: "card-body" }, h("h3", {}, "Arguments"), json(values ?? {}));
+    this.node = h("details", { class: "card", "data-state": "running" }, h("summary", {}, icon("tool"), name(tool), h("span", { class: "card-brief sub", dir: "auto" }, visible(brief(values))), this.state), this.body, this.record);
+    this.link();
+  }
+
+  link() {
+    if (this.callId) fill(this.record, h("a", { class: "card-record", href: `#/calls/${encodeURIComponent(this.callId)}` }, "Open the record"));
+  }
+
+  wait(callIds) {
+    if (this.done) return;
+    const waits = this.callId !== null && callIds.has(this.callId);
+    fill(this.state, pill(waits ? WAITING : CALL_STATES.running));
+    this.node.dataset.state = waits ? "waiting" : "running";
+  }
+
+  finish({ state, isError, callId, text, images }) {
+    if (this.done) return;
+    this.done = true;
+    this.callId = callId ?? this.callId;
+    const word = state ?? (isError ? "tool-error" : "succeeded");
+    fill(this.state, pill(stateOf(CALL_STATES, word)));
+    this.node.dataset.state = word;
+    add(this.body, h("h3", {}, "Result"), text ? plain(text) : h("p", { class: "sub" }, "No text."));
+    const pictures = (images ?? []).slice(0, MOST_PICTURES).map((address) => picture(address));
+    if (pictures.length) this.node.after(h("div", { class: "pictures" }, pictures));
+    this.link();
+  }
+
+  abandon() {
+    if (this.done) return;
+    this.done = true;
+    fill(this.state, pill(["No result", "off"]));
+    this.node.dataset.state = "interrupted";
+  }
+}
+
+function brief(values) {
+  if (values === null || typeof values !== "object") return "";
+  return Object.entries(values).slice(0, 4).map(([key, value]) => `${cut(key, 30)}: ${cut(typeof value === "object" ? "…" : value, 60)}`).join(", ");
+}

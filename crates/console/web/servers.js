@@ -1,0 +1,261 @@
+// The screen Servers: the list at the left, one server with its tools at the right.
+
+import { get, on, post } from "./api.js";
+import { fill, h, icon, name, visible } from "./dom.js";
+import { count, SERVER_STATES } from "./format.js";
+import { copyButton, json } from "./json.js";
+import { action, command, Drawer, empty, hints, labelled, pill, problem, section, serverIcon, stateOf, stderr } from "./parts.js";
+import { state } from "./state.js";
+import { WindowedList } from "./window.js";
+
+const ERAS = { legacy: "with a session", modern: "stateless" };
+
+export function create() {
+  const list = h("ul", { class: "server-list", onkeydown: moveInList });
+  const summary = h("p", { class: "sub" });
+  const detail = h("section", { class: "pane detail", "aria-label": "Server" });
+  const drawer = new Drawer("Tool");
+  const node = h(
+    "div",
+    { class: "split" },
+    h("section", { class: "pane master", "aria-label": "Servers" }, h("header", { class: "pane-head" }, h("div", {}, h("h1", {}, "Servers"), summary), h("a", { class: "button", href: "#/add" }, icon("plus"), "Add")), list),
+    detail,
+    drawer.node,
+  );
+  let shown = null;
+  let view = null;
+
+  const drawList = () => {
+    if (state.servers === null) return;
+    fill(summary, summaryOf(state.servers));
+    fill(list, state.servers.map((server) => row(server, server.name === shown)));
+    if (state.servers.length === 0) fill(list, h("li", { class: "sub pad" }, "No servers yet."));
+    node.classList.toggle("has-detail", shown !== null);
+    if (shown === null) fill(detail, welcome());
+  };
+
+  const load = async () => {
+    const wanted = shown;
+    if (wanted === null) return;
+    try {
+      const server = await get(`/servers/${encodeURIComponent(wanted)}`);
+      if (wanted !== shown) return;
+      view ??= new ServerView(detail, drawer);
+      view.set(server);
+    } catch (error) {
+      if (wanted === shown) fill(detail, backLink(), problem(error, `Server ${wanted}`));
+    }
+  };
+
+  const stops = [
+    on("changed:servers", () => {
+      if (shown === null && isWide() && state.servers.length) show(state.servers[0].name);
+      else drawList();
+    }),
+    on("servers", ({ name: changed }) => changed === shown && load()),
+    on("reset", load),
+    on("online", ({ resumed }) => resumed && load()),
+  ];
+
+  const show = (wanted) => {
+    if (wanted !== shown) {
+      drawer.close();
+      view?.close();
+      view = null;
+      fill(detail);
+    }
+    shown = wanted;
+    drawList();
+    load();
+  };
+
+  return {
+    node,
+    route: ([wanted]) => show(wanted ?? (isWide() ? state.servers?.[0]?.name ?? null : null)),
+    close: () => {
+      stops.forEach((stop) => stop());
+      view?.close();
+    },
+  };
+}
+
+function isWide() {
+  return matchMedia("(min-width: 900px)").matches;
+}
+
+function summaryOf(servers) {
+  const connected = servers.filter((server) => server.state === "connected").length;
+  const tools = servers.reduce((sum, server) => sum + (server.counts?.tools ?? 0), 0);
+  return servers.length ? `${connected} of ${servers.length} connected, ${count(tools, "tool")}` : "";
+}
+
+function row(server, isShown) {
+  const tools = server.state === "connected" ? count(server.counts?.tools, "tool") : server.transport;
+  return h(
+    "li",
+    {},
+    h(
+      "a",
+      { class: "server-row", href: `#/servers/${encodeURIComponent(server.name)}`, "aria-current": isShown ? "true" : false },
+      serverIcon(server),
+      h("span", { class: "server-words" }, name(server.title || server.name, { class: "name strong" }), h("span", { class: "sub" }, server.title ? [name(server.name), " · "] : "", tools)),
+      pill(stateOf(SERVER_STATES, server.state)),
+    ),
+  );
+}
+
+function moveInList(event) {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!step) return;
+  const rows = [...event.currentTarget.querySelectorAll("a")];
+  const next = rows[rows.indexOf(document.activeElement) + step];
+  if (!next) return;
+  event.preventDefault();
+  next.focus();
+}
+
+function welcome() {
+  if (state.servers.length) return empty("Choose a server", h("p", {}, "Its state, tools and errors are shown here."));
+  return empty(
+    "No servers yet",
+    h("p", {}, "Add one by pasting the snippet of its README, a command or a URL:"),
+    h("p", {}, h("a", { class: "button primary", href: "#/add" }, icon("plus"), "Add a server")),
+    h("p", { class: "sub" }, "Servers of other applications are found by ", command("toolway servers import"), "."),
+  );
+}
+
+function backLink() {
+  return h("a", { class: "back", href: "#/servers" }, icon("back"), "Servers");
+}
+
+// === one server ===
+
+class ServerView {
+  constructor(node, drawer) {
+    this.drawer = drawer;
+    this.head = h("div", {});
+    this.filter = h("input", { type: "search", placeholder: "Filter tools", "aria-label": "Filter tools", oninput: () => this.applyFilter() });
+    this.total = h("span", { class: "sub", role: "status" });
+    this.tools = new WindowedList({
+      label: "Tools",
+      rowHeight: 58,
+      key: (tool) => tool.name,
+      row: toolRow,
+      onopen: (tool) => this.open(tool),
+      followSelection: () => drawer.isOpen,
+    });
+    this.tools.node.addEventListener("keydown", (event) => event.key === "Escape" && drawer.close());
+    this.toolPart = section("Tools", h("div", { class: "tools-head" }, this.total, this.filter), this.tools.node);
+    this.toolPart.classList.add("grow");
+    fill(node, h("div", { class: "server-view" }, backLink(), this.head, this.toolPart));
+  }
+
+  close() {
+    this.tools.close();
+  }
+
+  set(server) {
+    this.server = server;
+    fill(this.head, header(server), facts(server), trouble(server));
+    this.toolPart.hidden = server.tools.length === 0;
+    this.applyFilter();
+  }
+
+  applyFilter() {
+    const words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const matches = (tool) => {
+      const text = `${tool.name} ${tool.title ?? ""} ${tool.description ?? ""}`.toLowerCase();
+      return words.every((word) => text.includes(word));
+    };
+    const found = words.length ? this.server.tools.filter(matches) : this.server.tools;
+    fill(this.total, words.length ? `${found.length} of ${this.server.tools.length}` : count(found.length, "tool"));
+    this.tools.set(found);
+  }
+
+  open(tool) {
+    this.drawer.show(
+      name(tool.title || tool.name),
+      h("p", { class: "tags" }, hints(tool)),
+      h("dl", { class: "facts" }, labelled("Name", h("code", {}, visible(tool.name))), labelled("For models", h("code", {}, visible(tool.publicName)))),
+      tool.description ? section("Description", null, h("p", { class: "prose", dir: "auto" }, visible(tool.description, "prose"))) : null,
+      section("Arguments", copyButton(tool.inputSchema), argumentTable(tool.inputSchema), h("details", { class: "raw" }, h("summary", {}, "Schema"), json(tool.inputSchema))),
+    );
+  }
+}
+
+function toolRow(tool) {
+  return h(
+    "div",
+    { class: "tool-row" },
+    h("span", { class: "tool-name" }, name(tool.name), hints(tool)),
+    h("span", { class: "sub one-line", dir: "auto" }, visible((tool.description ?? tool.title ?? "").slice(0, 300), "prose")),
+  );
+}
+
+function argumentTable(schema) {
+  const properties = Object.entries(schema?.properties ?? {}).slice(0, 60);
+  if (properties.length === 0) return h("p", { class: "sub" }, "None.");
+  const required = new Set(Array.isArray(schema.required) ? schema.required : []);
+  return h(
+    "dl",
+    { class: "arguments" },
+    properties.map(([key, value]) => [
+      h("dt", {}, h("code", {}, visible(key.slice(0, 200))), h("span", { class: "sub" }, ` ${typeOf(value)}${required.has(key) ? ", required" : ""}`)),
+      h("dd", { dir: "auto" }, visible(String(value?.description ?? "").slice(0, 600), "prose")),
+    ]),
+  );
+}
+
+function typeOf(schema) {
+  if (Array.isArray(schema?.enum)) return `one of ${schema.enum.length}`;
+  const type = Array.isArray(schema?.type) ? schema.type.join(" or ") : schema?.type;
+  return typeof type === "string" ? type.slice(0, 60) : "any";
+}
+
+function header(server) {
+  return h(
+    "header",
+    { class: "server-head" },
+    serverIcon(server),
+    h("div", { class: "server-title" }, h("h2", {}, name(server.title || server.name), pill(stateOf(SERVER_STATES, server.state))), server.description ? h("p", { class: "sub", dir: "auto" }, visible(server.description.slice(0, 600), "prose")) : null),
+    h("div", { class: "actions" }, actions(server)),
+  );
+}
+
+function actions(server) {
+  const send = (verb) => () => post(`/servers/${encodeURIComponent(server.name)}/${verb}`);
+  const button = (label, verb, props) => action(label, send(verb), { "data-verb": verb, ...props });
+  if (!server.enabled || server.state === "disabled") return [button("Enable", "enable", { class: "primary" })];
+  const isUp = server.state === "connected" || server.state === "connecting" || server.state === "retrying";
+  return [isUp ? button("Disconnect", "disconnect") : button("Connect", "connect", { class: "primary" }), isUp || server.state === "failed" ? button("Restart", "restart") : null, button("Disable", "disable", { class: "quiet" })];
+}
+
+function facts(server) {
+  const era = server.era ? `${ERAS[server.era] ?? server.era}${server.revision ? `, ${server.revision}` : ""}` : server.revision;
+  const { tools, prompts, resources } = server.counts ?? {};
+  return h(
+    "dl",
+    { class: "facts" },
+    labelled("Name", h("code", {}, visible(server.name))),
+    labelled("Protocol", era),
+    labelled("Transport", server.transport),
+    labelled("Address", server.address ? h("code", {}, visible(server.address)) : null),
+    labelled("Session", server.sessionId ? h("code", {}, visible(server.sessionId)) : null),
+    labelled("Sign-in", signIn(server)),
+    labelled("Trust", server.trust),
+    labelled("Offers", server.state === "connected" ? [count(tools, "tool"), ", ", count(prompts, "prompt"), ", ", count(resources, "resource")] : null),
+    labelled("Detail", server.detail ? visible(server.detail, "prose") : null),
+  );
+}
+
+function signIn(server) {
+  if (!server.signIn?.required) return null;
+  const open = server.signIn.url ? h("a", { href: server.signIn.url, rel: "noreferrer noopener", target: "_blank" }, "Sign in in a new tab") : null;
+  return h("span", {}, open ?? ["Run ", command(`toolway login ${server.name}`), " in a terminal."]);
+}
+
+function trouble(server) {
+  if (server.error) return problem({ ...server.error, stderr: server.error.stderr?.length ? server.error.stderr : server.stderr }, SERVER_STATES[server.state]?.[0]);
+  if (!server.stderr?.length) return null;
+  return h("details", { class: "raw" }, h("summary", {}, `Output on stderr (${count(server.stderr.length, "line")})`), stderr(server.stderr));
+}
