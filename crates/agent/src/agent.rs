@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use toolway_config::ServerName;
+use toolway_config::{PolicyMode, ServerName};
 use toolway_host::{Host, policy::Surface};
 use toolway_model::{
     Message, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, Part, Role, StopReason, ToolCall, Usage,
@@ -50,6 +50,8 @@ pub struct AgentOptions {
     pub prompts: bool,
     /// JSON Schema that the answer must match.
     pub answer_schema: Option<Value>,
+    /// Mode of policy for its calls; `None`: the configured one.
+    pub mode: Option<PolicyMode>,
 }
 
 /// An answer.

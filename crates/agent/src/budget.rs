@@ -119,7 +119,7 @@ impl Spent {
         self.budget.time.map(|most| most.saturating_sub(self.began.elapsed()))
     }
 
-    /// When the time is over; `None` without a limit.
+    /// When the time limit is reached; `None` without a limit.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.began.checked_add(self.budget.time?)
     }

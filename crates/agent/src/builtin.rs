@@ -66,7 +66,7 @@ impl Builtin {
 
     /// The definition for the model; `servers` are those that support it.
     pub(crate) fn definition(self, servers: &[String]) -> ToolDefinition {
-        let server = json!({ "type": "string", "enum": servers, "description": "Server that has it" });
+        let server = json!({ "type": "string", "enum": servers, "description": "Name of the tool server" });
         let (properties, required): (Value, &[&str]) = match self {
             Self::ReadResource => (json!({ "server_id": server, "uri": { "type": "string" } }), &["server_id", "uri"]),
             Self::GetPrompt => (
@@ -104,7 +104,7 @@ impl Builtin {
         match self {
             Self::ReadResource => "Read a resource of a tool server by its URI.",
             Self::GetPrompt => "Get a prompt of a tool server.",
-            Self::ReadResult => "Read more of a tool result that was cut.",
+            Self::ReadResult => "Read more of a truncated tool result.",
             Self::SearchTools => {
                 "Search the tools of all servers. There are too many to list; search before you say that there is none."
             }

@@ -17,7 +17,7 @@ use crate::{
     agent::{Agent, Interrupt, Observer},
     budget::Spent,
     builtin::Builtin,
-    event::{AgentEvent, CallProgress, CallState, EndedCall, MadeCall, StartedCall},
+    event::{self, AgentEvent, CallProgress, CallState, EndedCall, MadeCall, StartedCall},
     result, search,
     tools::{ToolSet, Visible, Wanted},
 };
@@ -80,12 +80,12 @@ impl Agent {
             }
         };
         drop(running);
-        let reason = reason.map(|stop| if stop.is_cancelled() { "the user cancelled it" } else { "the time is over" });
+        let reason = reason.map(|stop| if stop.is_cancelled() { "the user cancelled it" } else { "the time limit is reached" });
         let results = wanted.iter().zip(started).zip(ended).map(|((call, (name, call_id)), ended)| {
             let ended = ended.unwrap_or_else(|| {
                 let result = result::error(&call.id, &call.name, reason.unwrap_or_default().to_owned());
-                let made = MadeCall { name, state: CallState::Cancelled, call_id };
-                let ended = EndedCall { made, result, duration: Duration::ZERO };
+                let made = MadeCall { name, state: CallState::Cancelled, call_id, remedy: None };
+                let ended = EndedCall { made, result, problem: None, duration: Duration::ZERO };
                 observe(AgentEvent::CallEnded(ended.clone()));
                 ended
             });
@@ -148,6 +148,7 @@ impl Agent {
             conversation: Some(Arc::clone(conversation)),
             arguments,
             visible,
+            mode: self.options.mode,
             ..CallRequest::new(Caller::Agent(Arc::clone(conversation)), target)
         };
         Planned { tool, step: Step::Open(Box::new(self.host.open(request))) }
@@ -156,25 +157,28 @@ impl Agent {
     /// Makes a planned call.
     async fn finish(&self, call: &ToolCall, planned: Planned, progress: Progress) -> EndedCall {
         let began = Instant::now();
-        let (state, call_id, result) = match planned.step {
-            Step::Answered(state, result) => (state, None, result),
-            Step::Open(relay) => {
-                let id = relay.id().to_string();
-                let outcome = relay.outcome_with(|event| send_progress(&progress, &call.id, event)).await;
-                let shown = result::show(&call.id, &call.name, &outcome, &id);
-                if let Some(rest) = shown.rest {
-                    self.kept.keep(&id, rest);
-                }
-                (CallState::of(&outcome), Some(id), shown.result)
+        let relay = match planned.step {
+            Step::Answered(state, result) => {
+                let made = MadeCall { name: planned.tool, state, call_id: None, remedy: None };
+                return EndedCall { made, result, problem: None, duration: began.elapsed() };
             }
+            Step::Open(relay) => relay,
         };
-        EndedCall { made: MadeCall { name: planned.tool, state, call_id }, result, duration: began.elapsed() }
+        let id = relay.id().to_string();
+        let outcome = relay.outcome_with(|event| send_progress(&progress, &call.id, event)).await;
+        let shown = result::show(&call.id, &call.name, &outcome, &id);
+        if let Some(rest) = shown.rest {
+            self.kept.keep(&id, rest);
+        }
+        let (state, remedy) = (CallState::of(&outcome), event::remedy(&outcome));
+        let made = MadeCall { name: planned.tool, state, call_id: Some(id), remedy };
+        EndedCall { made, result: shown.result, problem: outcome.message(), duration: began.elapsed() }
     }
 
     fn read_result(&self, arguments: &Value) -> Result<String, String> {
         let id = arguments["id"].as_str().unwrap_or_default();
         let offset = arguments["offset"].as_u64().and_then(|offset| usize::try_from(offset).ok()).unwrap_or_default();
-        self.kept.page(id, offset).ok_or_else(|| format!("there is no cut result `{id}`"))
+        self.kept.page(id, offset).ok_or_else(|| format!("unknown truncated result `{id}`"))
     }
 }
 
@@ -198,7 +202,7 @@ fn send_progress(sender: &Progress, id: &str, event: &CallEvent) {
 /// The target of one of the agent's own tools.
 fn target_of(builtin: Builtin, arguments: &Value) -> Result<(Target, Option<Raw>), String> {
     let text = |key: &str| arguments[key].as_str().ok_or_else(|| format!("`{key}` must be a string"));
-    let server = text("server_id")?.parse().map_err(|_| "`server_id` is not a server".to_owned())?;
+    let server = text("server_id")?.parse().map_err(|_| "`server_id` is not a valid server name".to_owned())?;
     if builtin == Builtin::ReadResource {
         return Ok((Target::ResourceOf(Origin { server, raw_name: text("uri")?.to_owned() }), None));
     }

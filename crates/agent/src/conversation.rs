@@ -115,7 +115,7 @@ fn plain_text(message: &Message) -> String {
 
 fn report(result: Result<(), String>) {
     if let Err(error) = result {
-        tracing::error!(%error, "the conversation is not stored");
+        tracing::error!(%error, "cannot store the conversation");
     }
 }
 

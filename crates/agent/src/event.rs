@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use toolway_host::{call::CallOutcome, policy::Refusal};
+use toolway_host::{audience::OperatorText, call::CallOutcome, policy::Refusal};
 use toolway_model::{ModelEvent, ToolCall, ToolResult, Usage};
 
 /// Something that happens while an agent answers.
@@ -53,6 +53,8 @@ pub struct EndedCall {
     pub made: MadeCall,
     /// Its result as the model gets it.
     pub result: ToolResult,
+    /// Why it failed or was refused, with the details that the model does not get; `None` if it has a result.
+    pub problem: Option<OperatorText>,
     /// Time since it began.
     pub duration: Duration,
 }
@@ -66,6 +68,8 @@ pub struct MadeCall {
     pub state: CallState,
     /// Id in the records; `None` if it was not made.
     pub call_id: Option<String>,
+    /// The rule that would allow it, if no user could be asked; JSON for `policy.rules`.
+    pub remedy: Option<String>,
 }
 
 /// How a call ended, as far as an agent's caller acts on it.
@@ -110,5 +114,13 @@ impl CallState {
             CallOutcome::Cancelled => Self::Cancelled,
             CallOutcome::TimedOut { .. } => Self::TimedOut,
         }
+    }
+}
+
+/// The rule that would allow a refused call.
+pub(crate) fn remedy(outcome: &CallOutcome) -> Option<String> {
+    match outcome {
+        CallOutcome::Refused(Refusal::ApproverUnavailable { remedy, .. }) => Some(remedy.clone()),
+        _ => None,
     }
 }

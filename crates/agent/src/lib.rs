@@ -29,4 +29,7 @@ mod tools;
 pub use agent::{Agent, AgentError, AgentOptions, Answer, Observer};
 pub use budget::{Budget, Stop};
 pub use conversation::Conversation;
+/// Types of messages and models that are part of this crate's interface.
+pub use toolway_model as model;
+
 pub use event::{AgentEvent, CallProgress, CallState, EndedCall, MadeCall, StartedCall};

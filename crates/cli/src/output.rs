@@ -23,7 +23,8 @@ pub(crate) enum Format {
     Human,
     /// The protocol objects, byte for byte
     Json,
-    /// One object per line: each item of a list, each event of a call, then the result
+    /// One object per line: each item of a list, each event of a call, then the result; also `stream-json`
+    #[value(alias = "stream-json")]
     Ndjson,
     /// Content only: text and bytes unchanged, names of a list one per line
     Raw,

@@ -1,6 +1,9 @@
 //! Stories about the agent, with a scripted model and real servers in the same process.
 #![expect(clippy::unwrap_used, reason = "setup of a story is part of the test")]
 
+mod cancelling;
+mod searching;
+
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -20,6 +23,7 @@ fn options() -> AgentOptions {
         resources: true,
         prompts: true,
         answer_schema: None,
+        mode: None,
     }
 }
 
@@ -29,6 +33,11 @@ async fn files_host(answer: Option<ApprovalAnswer>) -> TestHost {
     answer.into_iter().for_each(|answer| host.answering(answer));
     host.ready("files").await;
     host
+}
+
+async fn answer_with(agent: &Agent) -> Answer {
+    let (mut conversation, cancel) = (Conversation::new(None), CancellationToken::new());
+    agent.answer(&mut conversation, vec![Message::user("do it")], &cancel, &mut |_| {}).await.unwrap()
 }
 
 async fn ask(host: &TestHost, script: &str, options: AgentOptions) -> (Answer, Vec<String>) {

@@ -4,10 +4,13 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use toolway_agent::{Agent, AgentError, AgentEvent, AgentOptions, Answer, Budget, CallState, Conversation, Stop};
+use tokio_util::sync::CancellationToken;
+use toolway_agent::{
+    Agent, AgentError, AgentEvent, AgentOptions, Answer, Budget, CallState, Conversation, EndedCall, StartedCall, Stop,
+};
 use toolway_config::{PolicyMode, ServerName, parse_duration};
 use toolway_host::{Host, connection::Phase, policy::Surface};
-use toolway_model::{ModelErrorKind, ModelEvent};
+use toolway_model::{Message, ModelErrorKind, ModelEvent};
 use toolway_wire::json::Raw;
 
 use crate::{
@@ -83,7 +86,7 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
     let prompt = prompt(args, app).await?;
     let read = |file: &PathBuf| {
         std::fs::read_to_string(file)
-            .map_err(|error| Report::usage("arguments", format!("cannot read {}: {error}", file.display())))
+            .map_err(|error| Report::usage("arguments", format!("cannot read `{}`: {error}", file.display())))
     };
     let system = args.system.as_ref().map(read).transpose()?.unwrap_or_default();
     let schema = args.schema.as_ref().map(read).transpose()?;
@@ -113,17 +116,37 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
         resources: config.settings.agent.expose_resources.value.unwrap_or(true),
         prompts: config.settings.agent.expose_prompts.value.unwrap_or(true),
         answer_schema: schema.clone(),
+        mode: None,
     };
     if args.dry_run {
         return Ok(dry_run(&host, model.name(), servers.as_ref(), output));
     }
     let agent = Agent::new(host.clone(), Arc::clone(&model), options);
     let mut conversation = Conversation::new(conversations);
-    let mut observe = |event: AgentEvent<'_>| show(&event, output);
-    let answered = app.stop.or(agent.answer(&mut conversation, &prompt, &mut observe)).await;
+    let mut observe = |event: AgentEvent| show(&event, output);
+    let cancel = CancellationToken::new();
+    let messages = vec![Message::user(prompt)];
+    let answer = agent.answer(&mut conversation, messages, &cancel, &mut observe);
+    let answered = stopped_by(app, answer, &cancel).await;
     host.shutdown().await;
-    let answer = answered?.map_err(|AgentError::Model(error)| model_report(&error))?;
+    let (answer, stopped) = answered;
+    let answer = answer.map_err(|AgentError::Model(error)| model_report(&error))?;
+    if let Some(report) = stopped {
+        return Err(report);
+    }
     finish(&answer, &conversation, schema.as_ref(), output)
+}
+
+/// Lets the agent finish. When the command has to stop, what was said so far is kept, and the reason is returned.
+async fn stopped_by<T>(app: &App, answer: impl Future<Output = T>, cancel: &CancellationToken) -> (T, Option<Report>) {
+    let mut answer = std::pin::pin!(answer);
+    let report = tokio::select! {
+        biased;
+        answer = &mut answer => return (answer, None),
+        report = app.stop.triggered() => report,
+    };
+    cancel.cancel();
+    (answer.await, Some(report))
 }
 
 /// Waits until every server is listed or has failed.
@@ -141,7 +164,7 @@ async fn prompt(args: &RunArgs, app: &App) -> Result<String, Report> {
         (Some(prompt), _) if prompt == "-" => String::from_utf8_lossy(&app.stdin(true).await?).into_owned(),
         (Some(prompt), _) => prompt.clone(),
         (None, Some(file)) => std::fs::read_to_string(file)
-            .map_err(|error| Report::usage("arguments", format!("cannot read {}: {error}", file.display())))?,
+            .map_err(|error| Report::usage("arguments", format!("cannot read `{}`: {error}", file.display())))?,
         (None, None) => String::new(),
     };
     if text.trim().is_empty() {
@@ -186,7 +209,7 @@ fn dry_run(host: &Host, model: &str, servers: Option<&BTreeSet<ServerName>>, out
 }
 
 /// Shows what happens: text on standard output at the end, calls on standard error.
-fn show(event: &AgentEvent<'_>, output: &mut Output) {
+fn show(event: &AgentEvent, output: &mut Output) {
     if output.format == Format::Ndjson {
         if let Some(event) = event_view(event) {
             output.json(&Raw::of(&event));
@@ -195,23 +218,31 @@ fn show(event: &AgentEvent<'_>, output: &mut Output) {
     }
     match event {
         AgentEvent::LeftOut(reason) => output.notice(&format!("toolway: {reason}")),
-        AgentEvent::CallEnded(made, _) => output.notice(&format!("toolway: {} {}", made.name, made.state.as_str())),
-        AgentEvent::Model(_) | AgentEvent::CallStarted(_) => {}
+        AgentEvent::CallEnded(EndedCall { made, problem, .. }) => {
+            let why = problem.as_ref().map(|why| format!(": {}", why.as_str())).unwrap_or_default();
+            output.notice(&format!("toolway: {} {}{why}", made.name, made.state.as_str()));
+        }
+        AgentEvent::Model(_) | AgentEvent::Usage(_) | AgentEvent::CallStarted(_) | AgentEvent::CallProgress(_) => {}
     }
 }
 
-fn event_view(event: &AgentEvent<'_>) -> Option<Value> {
+fn event_view(event: &AgentEvent) -> Option<Value> {
     match event {
         AgentEvent::Model(ModelEvent::Text(text)) => Some(json!({ "type": "text", "text": text })),
         AgentEvent::Model(ModelEvent::Reasoning(text)) => Some(json!({ "type": "reasoning", "text": text })),
-        AgentEvent::Model(_) => None,
+        AgentEvent::Model(_) | AgentEvent::CallProgress(_) => None,
+        AgentEvent::Usage(usage) => Some(json!({ "type": "usage", "usage": usage })),
         AgentEvent::LeftOut(reason) => Some(json!({ "type": "leftOut", "reason": reason })),
-        AgentEvent::CallStarted(call) => {
-            Some(json!({ "type": "toolCall", "id": call.id, "name": call.name, "arguments": call.arguments }))
+        AgentEvent::CallStarted(StartedCall { call, tool, call_id }) => {
+            let (id, arguments) = (&call.id, &call.arguments);
+            Some(json!({ "type": "toolCall", "id": id, "name": tool, "arguments": arguments, "callId": call_id }))
         }
-        AgentEvent::CallEnded(made, result) => {
+        AgentEvent::CallEnded(EndedCall { made, result, .. }) => {
             let (name, state, call_id) = (&made.name, made.state.as_str(), &made.call_id);
-            Some(json!({ "type": "toolResult", "id": result.call_id, "name": name, "state": state, "callId": call_id }))
+            Some(json!({
+                "type": "toolResult", "id": result.call_id, "name": name, "state": state, "callId": call_id,
+                "content": result.content,
+            }))
         }
     }
 }
@@ -247,10 +278,10 @@ fn finish(
             output.json(&Raw::of(&view));
         }
     }
-    if answer.calls.iter().any(|call| call.state == CallState::ApproverUnavailable) {
-        let message = "a call was refused because no user can approve it in `run`";
-        let hint =
-            "allow it with a rule in `policy.rules` (`toolway calls list --state refused` names it), or use --mode";
+    if let Some(call) = answer.calls.iter().find(|call| call.state == CallState::ApproverUnavailable) {
+        let message = format!("`{}` was refused because no user can approve it in `run`", call.name);
+        let remedy = call.remedy.as_deref().unwrap_or_default();
+        let hint = format!("this rule in `policy.rules` would allow it: {remedy}");
         return Err(Report::new(ExitCode::Denied, "no_approver", message).hint(hint));
     }
     if answer.stop.is_out_of_budget() {

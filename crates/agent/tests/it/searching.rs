@@ -1,0 +1,79 @@
+//! Stories about a search for tools instead of their definitions.
+
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use toolway_agent::{Agent, CallState};
+use toolway_host::policy::ApprovalAnswer;
+use toolway_model::{Model, ModelError, ModelEvent, ModelRequest, ScriptedModel, Wire};
+
+use crate::{answer_with, files_host, options};
+
+/// A scripted model with a small context window, which also notes the tools on offer.
+#[derive(Debug)]
+struct SmallModel {
+    script: ScriptedModel,
+    window: u64,
+    offered: parking_lot::Mutex<Vec<String>>,
+}
+
+impl SmallModel {
+    fn new(window: u64, script: &str) -> Arc<Self> {
+        let script = ScriptedModel::parse("small", script).unwrap();
+        Arc::new(Self { script, window, offered: parking_lot::Mutex::default() })
+    }
+}
+
+impl Model for SmallModel {
+    fn name(&self) -> &str {
+        self.script.name()
+    }
+
+    fn wire(&self) -> Wire {
+        self.script.wire()
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        Some(self.window)
+    }
+
+    fn stream(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>> {
+        *self.offered.lock() = request.tools.iter().map(|tool| tool.name.clone()).collect();
+        self.script.stream(request)
+    }
+}
+
+#[tokio::test]
+async fn a_small_window_gets_a_search_and_three_ways_to_call() {
+    let host = files_host(Some(ApprovalAnswer::approved("test"))).await;
+    let script = r#"{"turns": [
+        {"calls": [{"tool": "search_tools", "arguments": {"query": "read"}},
+                   {"tool": "describe_tool", "arguments": {"name": "files__read"}}]},
+        {"expect": [{"contains": "\"name\":\"files__read\"", "error": false},
+                    {"contains": "call_tool_destructive", "error": false}],
+         "calls": [{"tool": "call_tool_read", "arguments": {"name": "files__read", "arguments": {}}},
+                   {"tool": "files__read"}]},
+        {"expect": [{"contains": "must be called with `call_tool_destructive`", "error": true},
+                    {"contains": "unknown tool", "error": true}],
+         "calls": [{"tool": "call_tool_destructive", "arguments": {"name": "files__read", "arguments": {"path": "a"}}}]},
+        {"expect": [{"contains": "path", "error": false}], "text": "Found."}]}"#;
+    let model = SmallModel::new(40, script);
+    let agent = Agent::new(host.host.clone(), model.clone(), options());
+    let answer = answer_with(&agent).await;
+    assert_eq!(answer.text, "Found.");
+    assert!(model.offered.lock().iter().all(|name| !name.starts_with("files__")));
+    let made: Vec<_> = answer.calls.iter().map(|call| (call.name.as_str(), call.state)).collect();
+    assert_eq!(made.last(), Some(&("files__read", CallState::Succeeded)));
+    assert_eq!(host.asked().len(), 1, "policy decides about the call inside, and only about it");
+}
+
+#[tokio::test]
+async fn a_large_window_gets_every_definition() {
+    let host = files_host(None).await;
+    let model = SmallModel::new(100_000, r#"{"turns": [{"text": "Hello."}]}"#);
+    let agent = Agent::new(host.host.clone(), model.clone(), options());
+    answer_with(&agent).await;
+    let offered = model.offered.lock().clone();
+    assert!(offered.contains(&"files__read".to_owned()), "{offered:?}");
+    assert!(!offered.contains(&"search_tools".to_owned()), "{offered:?}");
+}
