@@ -7,6 +7,7 @@ mod caller_lists;
 mod caller_views;
 mod callers;
 mod cleanup;
+mod client_approvals;
 mod client_roots;
 mod closed_methods;
 mod default_log_level;

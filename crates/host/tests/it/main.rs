@@ -9,6 +9,7 @@ mod connecting;
 mod deciding;
 mod embedding;
 mod fixtures;
+mod inbox;
 mod interop;
 mod peers;
 mod process;

@@ -1,0 +1,134 @@
+//! The inbox: what waits for a person, who may answer, and how it ends.
+
+use std::sync::Arc;
+
+use serde_json::{Map, json};
+use toolway_host::{
+    call::{CallRequest, Caller},
+    inbox::{AnswerError, ElicitationAnswer, ElicitationModes, InboxAnswer, InboxAnswerer, InboxContent, InboxItem},
+    policy::{ApprovalAnswer, ApprovalScope, Stance, Surface},
+    record::Ending,
+};
+use toolway_testkit::{
+    fixture_server::{Behaviour, FixtureServer},
+    test_host::{TestHost, TestHostBuilder, within},
+};
+
+fn open_inbox(server: &FixtureServer) -> TestHostBuilder {
+    let mut builder = TestHost::with(server, "files");
+    builder.ports.answerer = Arc::new(InboxAnswerer { modes: ElicitationModes::FormsAndUrls });
+    builder
+}
+
+/// Waits for the next item.
+async fn item(host: &TestHost) -> Arc<InboxItem> {
+    let inbox = host.host.inbox();
+    let mut changes = inbox.changes();
+    let waits = async {
+        loop {
+            if let Some(item) = inbox.list().pop() {
+                return item;
+            }
+            changes.changed().await.unwrap();
+        }
+    };
+    within("an item", waits).await
+}
+
+fn approved() -> InboxAnswer {
+    InboxAnswer::Approval(ApprovalAnswer::approved("test"))
+}
+
+#[tokio::test]
+async fn approval_request_shows_the_arguments_and_the_rule_and_is_answered_once() {
+    let server = FixtureServer::new("files").tool("write", "Write");
+    let mut builder = open_inbox(&server);
+    builder.options.stance = Stance::Ask;
+    let host = builder.start().await;
+    host.ready("files").await;
+    let answer = async {
+        let item = item(&host).await;
+        let InboxContent::Approval(details) = &item.content else { panic!("{item:?}") };
+        assert_eq!(details.arguments.as_ref().unwrap().to_string(), r#"{"path":"a.txt"}"#);
+        assert_eq!(details.rule.to_string(), "default of the program: ask");
+        assert!(details.remedy.contains(r#""tool":"write""#), "{}", details.remedy);
+        assert!(item.call.is_some() && item.caller == Some(Caller::Terminal));
+        let wrong = InboxAnswer::Elicitation(ElicitationAnswer::Decline);
+        let error = host.host.inbox().answer(&item.id, wrong).unwrap_err();
+        assert_eq!(error, AnswerError::WrongKind { id: item.id.clone(), kind: "approval" });
+        host.host.inbox().answer(&item.id, approved()).unwrap();
+        let error = host.host.inbox().answer(&item.id, approved()).unwrap_err();
+        assert_eq!(error, AnswerError::NotWaiting(item.id.clone()));
+    };
+    let (outcome, ()) = tokio::join!(host.call_with("files__write", Some(json!({ "path": "a.txt" }))), answer);
+    assert_eq!(outcome.ending(), Ending::Answered);
+    assert!(host.host.inbox().list().is_empty());
+}
+
+#[tokio::test]
+async fn waiting_item_blocks_only_its_own_call_and_leaves_when_the_call_is_dropped() {
+    let server = FixtureServer::new("files").tool("write", "Write").tool_that("greet", "Greet", Behaviour::Greet);
+    let host = open_inbox(&server).start().await;
+    host.ready("files").await;
+    let waiting = host.host.open(CallRequest::tool(Caller::Terminal, "files__greet".parse().unwrap(), None));
+    let waiting = tokio::spawn(waiting.outcome());
+    let asked = item(&host).await;
+    assert_eq!(host.call("files__write").await.ending(), Ending::Answered);
+    waiting.abort();
+    waiting.await.unwrap_err();
+    assert!(host.host.inbox().find(&asked.id).is_none());
+}
+
+#[tokio::test]
+async fn form_of_a_server_takes_valid_values_only() {
+    let server = FixtureServer::new("files").tool_that("greet", "Greet", Behaviour::Greet);
+    let host = open_inbox(&server).start().await;
+    host.ready("files").await;
+    let answer = async {
+        let item = item(&host).await;
+        assert_eq!(item.summary(), "`files` asks for values: Who are you?");
+        let accept = |content: serde_json::Value| {
+            let content: Map<_, _> = content.as_object().cloned().unwrap();
+            host.host.inbox().answer(&item.id, InboxAnswer::Elicitation(ElicitationAnswer::Accept(content)))
+        };
+        let error = accept(json!({ "name": 3 })).unwrap_err();
+        assert_eq!(error.to_string(), "invalid values: `name`: must be text");
+        accept(json!({ "name": "Ada" })).unwrap();
+    };
+    let (outcome, ()) = tokio::join!(host.call("files__greet"), answer);
+    assert!(outcome.result().unwrap().to_string().contains("Ada"), "{outcome}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn item_that_is_not_answered_expires_and_the_call_is_refused() {
+    let server = FixtureServer::new("files").tool("write", "Write");
+    let mut builder = open_inbox(&server);
+    builder.options.stance = Stance::Ask;
+    let host = builder.start().await;
+    host.ready("files").await;
+    let request = CallRequest::tool(Caller::Terminal, "files__write".parse().unwrap(), None);
+    let outcome = host.host.call(request).await;
+    assert!(outcome.to_string().contains("no approver is available"), "{outcome}");
+    assert!(host.host.inbox().list().is_empty() && server.seen("tools/call").is_empty());
+}
+
+#[tokio::test]
+async fn never_is_remembered_and_asks_no_more() {
+    let server = FixtureServer::new("files").tool("write", "Write");
+    let mut builder = open_inbox(&server);
+    builder.options.stance = Stance::Ask;
+    let host = builder.start().await;
+    host.ready("files").await;
+    let request = || CallRequest {
+        surface: Surface::Chat,
+        ..CallRequest::tool(Caller::Agent("a".into()), "files__write".parse().unwrap(), None)
+    };
+    let answer = async {
+        let never = ApprovalAnswer::Declined { why: Some("not here".to_owned()), scope: ApprovalScope::Always };
+        host.host.inbox().answer(&item(&host).await.id, InboxAnswer::Approval(never)).unwrap();
+    };
+    let (outcome, ()) = tokio::join!(host.host.call(request()), answer);
+    assert!(outcome.to_string().contains("approval declined: not here"), "{outcome}");
+    let again = within("a refusal", host.host.call(request())).await;
+    assert!(again.message().unwrap().as_str().contains("denied by policy (saved approval"), "{again}");
+}
