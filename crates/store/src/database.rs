@@ -105,7 +105,7 @@ fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let moved_to = (0..100)
         .map(|attempt| suffixed(path, &format!(".corrupt-{}-{attempt}", time::now() / 1_000_000)))
         .find(|candidate| !candidate.exists())
-        .ok_or_else(|| io::Error::other("there are too many corrupt copies"))?;
+        .ok_or_else(|| io::Error::other("too many corrupt copies exist; remove some"))?;
     fs::rename(path, &moved_to)?;
     for journal in ["-wal", "-shm"] {
         let from = suffixed(path, journal);

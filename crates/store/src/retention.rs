@@ -16,6 +16,8 @@ use crate::{
 const ROOM: f64 = 0.9;
 /// Rows of one kind that are removed in one transaction; calls are recorded between two of them.
 const STEP: i64 = 5_000;
+/// Microseconds of an hour.
+const HOUR: Micros = 60 * 60 * 1_000_000;
 /// Time between two runs in a process that serves.
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
 
@@ -62,6 +64,8 @@ impl RetentionPlan {
             connection
                 .execute("DELETE FROM calls WHERE id < ? AND state NOT IN ('pending', 'running')", params![first])?;
             connection.execute("DELETE FROM rollups WHERE minute < ?", [before])?;
+            // The hour that contains the limit is kept.
+            connection.execute("DELETE FROM rollups_hourly WHERE minute < ?", [before - HOUR])?;
             connection.execute("DELETE FROM inbox WHERE created_at < ? AND ended_at IS NOT NULL", [before])?;
         }
         if let Some(before) = self.conversations_before {

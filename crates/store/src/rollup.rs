@@ -1,14 +1,10 @@
-//! Per-minute counts and latency histograms, so that plots need not read calls.
+//! Counts and latency histograms per minute and per hour, so that plots need not read calls.
 
 use std::collections::BTreeMap;
 
 use rusqlite::{Connection, Row, params_from_iter, types::Value};
 
-use crate::{
-    Reader, StoreError,
-    calls::{CallRow, CallState},
-    time::Micros,
-};
+use crate::{Reader, StoreError, calls::CallRow, time::Micros};
 
 /// Buckets of a latency histogram.
 pub const BUCKETS: usize = 16;
@@ -20,6 +16,16 @@ pub const BOUNDS: [i64; BUCKETS - 1] = [
 ];
 
 const MINUTE: i64 = 60_000_000;
+const HOUR: i64 = 60 * MINUTE;
+
+/// Length of the spans that are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// One minute.
+    Minute,
+    /// One hour.
+    Hour,
+}
 
 /// Calls of one kind in one span of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,17 +40,12 @@ pub struct Rollup {
 
 /// What the calls of a rollup have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RollupKey {
-    /// Start of the minute.
-    pub minute: Micros,
-    /// Server name, empty if none was found.
-    pub server: String,
-    /// Public tool name, empty for other kinds.
-    pub tool: String,
-    /// `kind[:name]` of the caller.
-    pub caller: String,
-    /// State in which they ended.
-    pub state: String,
+pub(crate) struct RollupKey {
+    minute: Micros,
+    server: String,
+    tool: String,
+    caller: String,
+    state: String,
 }
 
 /// Which rollups to return. Absent members match all.
@@ -58,6 +59,17 @@ pub struct RollupFilter {
     pub tool: Option<String>,
     /// `kind[:name]` of the caller.
     pub caller: Option<String>,
+}
+
+/// One point of a plot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// Start of the span.
+    pub at: Micros,
+    /// All calls that ended in it.
+    pub total: Rollup,
+    /// Calls that ended in another state than `succeeded`.
+    pub unsuccessful: i64,
 }
 
 /// One line of statistics: calls of one tool.
@@ -123,78 +135,115 @@ impl Pending {
     }
 
     pub(crate) fn write(&self, connection: &Connection) -> Result<(), StoreError> {
-        if self.0.is_empty() {
-            return Ok(());
-        }
-        let sums: Vec<String> = (0..BUCKETS).map(|b| format!("b{b} = b{b} + excluded.b{b}")).collect();
-        let mut statement = connection.prepare_cached(&format!(
-            "INSERT INTO rollups VALUES ({}) ON CONFLICT DO UPDATE SET calls = calls + excluded.calls, \
-             duration = duration + excluded.duration, {}",
-            vec!["?"; 7 + BUCKETS].join(", "),
-            sums.join(", ")
-        ))?;
+        let mut hours: BTreeMap<RollupKey, Rollup> = BTreeMap::new();
         for (key, rollup) in &self.0 {
-            let mut values: Vec<Value> = vec![key.minute.into()];
-            values.extend([&key.server, &key.tool, &key.caller, &key.state].map(|text| Value::from(text.clone())));
-            values.extend([rollup.calls, rollup.duration].map(Value::from));
-            values.extend(rollup.buckets.map(Value::from));
-            statement.execute(params_from_iter(values))?;
+            let hour = RollupKey { minute: Span::Hour.start_of(key.minute), ..key.clone() };
+            hours.entry(hour).or_default().add(rollup);
         }
-        Ok(())
+        add(connection, Span::Minute, &self.0)?;
+        add(connection, Span::Hour, &hours)
+    }
+}
+
+/// Adds counts to those of one table.
+fn add(connection: &Connection, span: Span, counts: &BTreeMap<RollupKey, Rollup>) -> Result<(), StoreError> {
+    if counts.is_empty() {
+        return Ok(());
+    }
+    let sums: Vec<String> = (0..BUCKETS).map(|b| format!("b{b} = b{b} + excluded.b{b}")).collect();
+    let mut statement = connection.prepare_cached(&format!(
+        "INSERT INTO {} VALUES ({}) ON CONFLICT DO UPDATE SET calls = calls + excluded.calls, \
+         duration = duration + excluded.duration, {}",
+        span.table(),
+        vec!["?"; 7 + BUCKETS].join(", "),
+        sums.join(", ")
+    ))?;
+    for (key, rollup) in counts {
+        let mut values: Vec<Value> = vec![key.minute.into()];
+        values.extend([&key.server, &key.tool, &key.caller, &key.state].map(|text| Value::from(text.clone())));
+        values.extend([rollup.calls, rollup.duration].map(Value::from));
+        values.extend(rollup.buckets.map(Value::from));
+        statement.execute(params_from_iter(values))?;
+    }
+    Ok(())
+}
+
+impl Span {
+    fn table(self) -> &'static str {
+        match self {
+            Self::Minute => "rollups",
+            Self::Hour => "rollups_hourly",
+        }
+    }
+
+    /// Start of the span that contains a time.
+    fn start_of(self, at: Micros) -> Micros {
+        let length = match self {
+            Self::Minute => MINUTE,
+            Self::Hour => HOUR,
+        };
+        at.div_euclid(length) * length
     }
 }
 
 impl Reader {
-    /// Rollups that match, oldest first.
-    pub fn rollups(&self, filter: &RollupFilter) -> Result<Vec<(RollupKey, Rollup)>, StoreError> {
-        let mut conditions = vec!["minute >= ?"];
-        let mut values: Vec<Value> = vec![(filter.since / MINUTE * MINUTE).into()];
-        for (condition, value) in
-            [("server = ?", &filter.server), ("tool = ?", &filter.tool), ("caller = ?", &filter.caller)]
-        {
-            if let Some(value) = value {
-                conditions.push(condition);
-                values.push(value.clone().into());
-            }
-        }
-        let sql = format!("SELECT * FROM rollups WHERE {} ORDER BY minute", conditions.join(" AND "));
-        self.rows(&sql, params_from_iter(values), row)
+    /// The points of a plot, oldest first. Spans without calls have none.
+    pub fn series(&self, filter: &RollupFilter, span: Span) -> Result<Vec<Point>, StoreError> {
+        let (conditions, mut values) = filter.conditions();
+        values.insert(0, span.start_of(filter.since).into());
+        let sql = format!(
+            "SELECT minute, {SUMS} FROM {} WHERE minute >= ? {conditions} GROUP BY minute ORDER BY minute",
+            span.table()
+        );
+        self.rows(&sql, params_from_iter(values), |row| {
+            Ok(Point { at: row.get(0)?, unsuccessful: row.get(1)?, total: sums(row, 2)? })
+        })
     }
 
-    /// Statistics by tool, busiest first.
+    /// Statistics by tool, busiest first. Whole hours are read from the counts of hours.
     pub fn stats(&self, filter: &RollupFilter) -> Result<Vec<ToolStats>, StoreError> {
-        let mut tools: BTreeMap<(String, String), ToolStats> = BTreeMap::new();
-        for (key, rollup) in self.rollups(filter)? {
-            let stats = tools.entry((key.server.clone(), key.tool.clone())).or_insert_with(|| ToolStats {
-                server: key.server,
-                tool: key.tool,
-                total: Rollup::default(),
-                unsuccessful: 0,
-            });
-            stats.total.add(&rollup);
-            if key.state != CallState::Succeeded.as_str() {
-                stats.unsuccessful += rollup.calls;
-            }
-        }
-        let mut stats: Vec<_> = tools.into_values().collect();
-        stats.sort_by_key(|stats| std::cmp::Reverse(stats.total.calls));
-        Ok(stats)
+        let (conditions, values) = filter.conditions();
+        let since = Span::Minute.start_of(filter.since);
+        // The first hour may have begun before `since`.
+        let whole = Span::Hour.start_of(since.saturating_add(HOUR - 1));
+        let sql = format!(
+            "SELECT server, tool, {SUMS} FROM (\
+             SELECT * FROM rollups WHERE minute >= ? AND minute < ? {conditions} UNION ALL \
+             SELECT * FROM rollups_hourly WHERE minute >= ? {conditions}) \
+             GROUP BY server, tool ORDER BY sum(calls) DESC, server, tool"
+        );
+        let first = [Value::from(since), whole.into()].into_iter().chain(values.clone());
+        let all = first.chain([whole.into()]).chain(values);
+        self.rows(&sql, params_from_iter(all), |row| {
+            let (server, tool) = (row.get(0)?, row.get(1)?);
+            Ok(ToolStats { server, tool, unsuccessful: row.get(2)?, total: sums(row, 3)? })
+        })
     }
 }
 
-fn row(row: &Row<'_>) -> rusqlite::Result<(RollupKey, Rollup)> {
-    let key = RollupKey {
-        minute: row.get(0)?,
-        server: row.get(1)?,
-        tool: row.get(2)?,
-        caller: row.get(3)?,
-        state: row.get(4)?,
-    };
-    let mut rollup = Rollup { calls: row.get(5)?, duration: row.get(6)?, ..Rollup::default() };
-    for (index, bucket) in rollup.buckets.iter_mut().enumerate() {
-        *bucket = row.get(7 + index)?;
+/// The summed columns, in the order of [`sums`].
+const SUMS: &str = "sum(iif(state = 'succeeded', 0, calls)), sum(calls), sum(duration), sum(b0), sum(b1), sum(b2), \
+                    sum(b3), sum(b4), sum(b5), sum(b6), sum(b7), sum(b8), sum(b9), sum(b10), sum(b11), sum(b12), \
+                    sum(b13), sum(b14), sum(b15)";
+
+impl RollupFilter {
+    /// Further conditions, each after an `AND`, and their values.
+    fn conditions(&self) -> (String, Vec<Value>) {
+        let wanted = [("server", &self.server), ("tool", &self.tool), ("caller", &self.caller)];
+        let wanted = wanted.into_iter().filter_map(|(column, value)| Some((column, value.clone()?)));
+        let (columns, values): (Vec<_>, Vec<_>) = wanted.unzip();
+        let conditions: String = columns.iter().map(|column| format!(" AND {column} = ?")).collect();
+        (conditions, values.into_iter().map(Value::from).collect())
     }
-    Ok((key, rollup))
+}
+
+/// Calls, their duration and their buckets, from the given column on.
+fn sums(row: &Row<'_>, first: usize) -> rusqlite::Result<Rollup> {
+    let mut rollup = Rollup { calls: row.get(first)?, duration: row.get(first + 1)?, ..Rollup::default() };
+    for (index, bucket) in rollup.buckets.iter_mut().enumerate() {
+        *bucket = row.get(first + 2 + index)?;
+    }
+    Ok(rollup)
 }
 
 #[cfg(test)]

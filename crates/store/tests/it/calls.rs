@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use toolway_store::{
     calls::{CallBody, CallFilter, CallState},
-    rollup::RollupFilter,
+    rollup::{RollupFilter, Span},
 };
 
 use crate::stage::{Stage, begun, ended, record};
@@ -114,4 +114,31 @@ async fn statistics_come_from_rollups() {
     assert_eq!(stats[0].total.quantile(0.5), Some(2_500));
     let mail = RollupFilter { server: Some("mail".to_owned()), ..RollupFilter::default() };
     assert!(stage.reader().stats(&mail).unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn plots_have_a_point_per_minute_or_hour_with_calls() {
+    const HOUR: i64 = 3_600_000_000;
+    let stage = Stage::new();
+    let store = stage.open();
+    let noon = 20_000 * 24 * HOUR + 12 * HOUR;
+    for (minutes, state) in [(0, CallState::Succeeded), (0, CallState::Failed), (59, CallState::Succeeded)] {
+        for hours in [0, 1, 5] {
+            let mut call = ended(&begun("read"), state);
+            call.started_at = noon + hours * HOUR + minutes * 60_000_000;
+            store.end_call(call, CallBody::default()).await.unwrap();
+        }
+    }
+    let reader = stage.reader();
+    let filter = |since| RollupFilter { since, caller: Some("terminal".to_owned()), ..RollupFilter::default() };
+    let hours = reader.series(&filter(noon + HOUR), Span::Hour).unwrap();
+    let seen: Vec<_> =
+        hours.iter().map(|point| ((point.at - noon) / HOUR, point.total.calls, point.unsuccessful)).collect();
+    assert_eq!(seen, [(1, 3, 1), (5, 3, 1)]);
+    let minutes = reader.series(&filter(noon + 5 * HOUR), Span::Minute).unwrap();
+    assert_eq!(minutes.iter().map(|point| point.total.calls).collect::<Vec<_>>(), [2, 1]);
+    for (since, calls) in [(noon, 9), (noon + 1, 9), (noon + 60_000_000, 7), (noon + HOUR, 6), (noon + 9 * HOUR, 0)] {
+        let stats = reader.stats(&filter(since)).unwrap();
+        assert_eq!(stats.first().map_or(0, |tool| tool.total.calls), calls, "since {since}");
+    }
 }
