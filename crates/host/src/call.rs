@@ -10,6 +10,7 @@ mod client_approval;
 pub mod completion;
 mod completion_ref;
 mod find;
+pub(crate) mod open_calls;
 pub mod outcome;
 mod ping;
 mod pipeline;

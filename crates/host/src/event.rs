@@ -43,6 +43,8 @@ pub enum CallStageEvent {
         id: CallId,
         /// The stage reached.
         stage: CallStage,
+        /// The call as far as it is known.
+        record: Arc<CallRecord>,
     },
     /// The listener was too slow and lost this number of events.
     Missed(u64),

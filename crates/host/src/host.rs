@@ -30,7 +30,7 @@ use tokio_util::{
 };
 use toolway_auth::refresh_tracker::RefreshTracker;
 use toolway_config::{
-    Config, Prefix, ServerName,
+    Config, Prefix, ServerName, Trust,
     server::{Need, Standing},
 };
 use toolway_wire::{exchange::LogLevel, seal};
@@ -40,7 +40,7 @@ pub use self::options::HostOptions;
 use self::caller_catalogs::CallerCatalogs;
 pub(crate) use self::catalog_publisher::CatalogPublisher;
 use crate::{
-    call::CallId,
+    call::{CallId, open_calls::OpenCalls},
     catalog::{Catalog, Naming},
     connection::{
         AppliedPlan, CallerListChange, CallerLog, Connection, ConnectionCounters, Dialer, HostContext, Phase, Plan,
@@ -78,6 +78,7 @@ pub(crate) struct Inner {
     stop: CancellationToken,
     run: u64,
     calls: AtomicU64,
+    pub(crate) open_calls: OpenCalls,
     unrecorded: Arc<AtomicU64>,
     _stop_when_dropped: DropGuard,
 }
@@ -152,6 +153,7 @@ impl Host {
             stop,
             run: chance.unwrap_or_default(),
             calls: AtomicU64::new(0),
+            open_calls: OpenCalls::default(),
             unrecorded: Arc::default(),
         };
         let host = Self { inner: Arc::new(inner) };
@@ -249,6 +251,11 @@ impl Host {
     /// Whether the entry of this server lets clients of a gateway call a method that the protocol does not define.
     pub fn admits_method(&self, server: &ServerName, method: &str) -> bool {
         self.inner.connection(server).is_some_and(|connection| connection.wanted().filter.admits_method(method))
+    }
+
+    /// Trust of a server; `None` if no server has this name.
+    pub fn trust_of(&self, server: &ServerName) -> Option<Trust> {
+        self.inner.connection(server).map(|connection| connection.wanted().trust)
     }
 
     /// Connects a server and returns its status when the attempt has ended.

@@ -5,11 +5,13 @@
 //! | items and answers | `inbox/item.rs` |
 //! | forms of servers, as fields | `inbox/form.rs` |
 //! | the port that answers | `inbox/answerer.rs` |
+//! | arguments and warnings of an approval | `inbox/approval_rows.rs` |
 //!
 //! An item waits for the first answer: of the [`Answerer`] of this process, or of another surface through
 //! [`Inbox::answer`]. It ends unanswered when it expires or when its call ends. It blocks only its own call.
 
 pub mod answerer;
+pub mod approval_rows;
 pub mod form;
 pub mod item;
 

@@ -82,6 +82,12 @@ impl Policy {
         Self { stance, mode: settings.mode.value, files: settings.files.clone().into() }
     }
 
+    /// This policy with another mode, if one is given.
+    #[must_use]
+    pub fn with_mode(self, mode: Option<PolicyMode>) -> Self {
+        Self { mode: mode.or(self.mode), ..self }
+    }
+
     /// Decides about one request, which is in the grant: only what was decided on is sent. `filter` is the filter of the
     /// server's entry; it applies to calls as it does to listings.
     pub fn decide(&self, input: &PolicyInput<'_>, request: Option<Request>, filter: &Filter) -> Decision {

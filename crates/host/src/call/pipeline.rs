@@ -4,6 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
+use toolway_config::PolicyMode;
 use toolway_wire::{exchange::Request, json::Raw, message::splice};
 use tracing::Instrument;
 
@@ -71,7 +72,7 @@ async fn run_stages(
     let withheld = connection.wanted().withheld;
     wire_request.capabilities = wire_request.capabilities.map(|declared| withheld::remaining(&declared, withheld));
     let asker = Asker { open_call: Some(request), surface: request.surface, ..Asker::of(&request.caller) };
-    let asker = Asker { conversation: request.conversation.as_ref(), ..asker };
+    let asker = Asker { conversation: request.conversation.as_ref(), mode: request.mode, ..asker };
     let grant = obtain_grant(host, &found, asker, Some(wire_request), previous, Some(recording)).await?;
     let not_connected = |why| not_connected(connection, why);
     // No slot is held while the server is being connected.
@@ -118,6 +119,8 @@ pub(super) struct Asker<'a> {
     pub(super) caller: &'a Caller,
     pub(super) surface: Surface,
     pub(super) conversation: Option<&'a Arc<str>>,
+    /// Mode of policy for this call.
+    pub(super) mode: Option<PolicyMode>,
     /// The call, if its client can be asked for an approval.
     pub(super) open_call: Option<&'a Arc<OpenCall>>,
 }
@@ -125,7 +128,7 @@ pub(super) struct Asker<'a> {
 impl<'a> Asker<'a> {
     /// A caller on its usual surface.
     pub(super) fn of(caller: &'a Caller) -> Self {
-        Self { caller, surface: Surface::of(caller), conversation: None, open_call: None }
+        Self { caller, surface: Surface::of(caller), conversation: None, mode: None, open_call: None }
     }
 }
 
@@ -152,7 +155,8 @@ pub(super) async fn obtain_grant(
         annotations: found.annotations,
         arguments: arguments.as_ref(),
     };
-    let decision = host.policy().decide(&input, request, &found.connection.wanted().filter);
+    let policy = host.policy().with_mode(asker.mode);
+    let decision = policy.decide(&input, request, &found.connection.wanted().filter);
     match (decision, &found.sign_in_required, previous.filter(same)) {
         (Decision::Deny(refusal), ..) => {
             let details = json!({ "decision": "deny", "code": refusal.code(), "reason": refusal.to_string() });

@@ -9,6 +9,7 @@ use std::{
     future::poll_fn,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures_util::{
@@ -26,6 +27,7 @@ use toolway_wire::{
 use super::{
     CallError, CallId, CallOutcome, CallRequest,
     client_approval::OpenCall,
+    open_calls::CancelSwitch,
     pipeline::{self, Preparing, PreviousAttempt},
 };
 use crate::{
@@ -33,6 +35,9 @@ use crate::{
     host::Inner,
     record::Recording,
 };
+
+/// Time to tell a server that its call is cancelled.
+const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Whether the server requires a sign-in or more scopes.
 fn is_sign_in_required(outcome: &Outcome) -> bool {
@@ -51,6 +56,8 @@ pub struct Relay {
     retried: bool,
     /// Server to which it was sent last.
     server: Option<ServerName>,
+    /// Set by an operator who cancels the call.
+    cancel_switch: Arc<CancelSwitch>,
 }
 
 /// Event of a call: the events of its exchange, with the outcome of the call.
@@ -72,7 +79,8 @@ impl Relay {
     pub(super) fn new(host: Arc<Inner>, request: CallRequest, id: CallId, recording: Box<Recording>) -> Self {
         let request = Arc::new(OpenCall::new(request));
         let stage = Stage::Preparing(pipeline::prepare(Arc::clone(&host), Arc::clone(&request), None, recording));
-        Self { id, stage, host, request, retried: false, server: None }
+        let cancel_switch = host.open_calls.add(id);
+        Self { id, stage, host, request, retried: false, server: None, cancel_switch }
     }
 
     /// Id of the call in events and records.
@@ -92,6 +100,9 @@ impl Relay {
 
     /// Polls for the next event, like [`Relay::next`].
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<CallEvent>> {
+        if let Some(reason) = self.cancel_switch.take(context) {
+            self.cancel(&reason);
+        }
         loop {
             match &mut self.stage {
                 Stage::Preparing(work) => match work.as_mut().poll(context) {
@@ -177,6 +188,26 @@ impl Relay {
 
     /// Waits for the outcome like [`Relay::outcome`], and passes all other events to `see`.
     pub async fn outcome_with(mut self, mut see: impl FnMut(&CallEvent)) -> CallOutcome {
+        self.drive(&mut see).await
+    }
+
+    /// Waits for the outcome like [`Relay::outcome_with`], unless `stop` resolves first: then the call is cancelled for
+    /// its reason, and the rest of what `stop` resolved to is returned.
+    pub async fn outcome_until<S>(
+        mut self,
+        mut see: impl FnMut(&CallEvent),
+        stop: impl Future<Output = (&'static str, S)>,
+    ) -> Result<CallOutcome, S> {
+        let (reason, stopped) = tokio::select! {
+            outcome = self.drive(&mut see) => return Ok(outcome),
+            stopped = stop => stopped,
+        };
+        self.cancel(reason);
+        let _late = tokio::time::timeout(CANCEL_TIMEOUT, self.drive(&mut |_| {})).await;
+        Err(stopped)
+    }
+
+    async fn drive(&mut self, see: &mut impl FnMut(&CallEvent)) -> CallOutcome {
         let mut answering = FuturesUnordered::new();
         let mut open: Vec<(ServerRequestId, AbortHandle)> = Vec::new();
         loop {
@@ -263,6 +294,7 @@ fn preempted(sent: &InFlightCall) -> Option<CallOutcome> {
 impl Drop for Relay {
     /// Records a preempted call as such, also if its relay is dropped before it was polled again.
     fn drop(&mut self) {
+        self.host.open_calls.remove(self.id);
         if let Stage::InFlight(sent, recording) = &mut self.stage
             && let Some(preempted) = preempted(sent)
         {

@@ -6,7 +6,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use toolway_config::ServerName;
+use toolway_config::{PolicyMode, ServerName};
 use toolway_wire::{
     exchange::{ExchangeTimeouts, LogLevel, Progress, Request},
     json::Raw,
@@ -50,6 +50,8 @@ pub struct CallRequest {
     pub surface: Surface,
     /// Conversation that the call belongs to.
     pub conversation: Option<Arc<str>>,
+    /// Mode of policy for this call; `None`: the configured one. Rules hold in every mode.
+    pub mode: Option<PolicyMode>,
 }
 
 /// The requested item, and how it is named.
@@ -101,6 +103,7 @@ impl CallRequest {
         Self {
             surface: Surface::of(&caller),
             conversation: None,
+            mode: None,
             caller,
             target,
             arguments: None,

@@ -237,15 +237,21 @@ impl Recording {
             };
             Box::pin(logged) as BoxFuture<'static, ()>
         });
-        self.ports
-            .events
-            .send_call(|| CallStageEvent::Stage { id: record.id, stage: CallStage::Ended(Arc::clone(&record)) });
+        self.ports.events.send_call(|| CallStageEvent::Stage {
+            id: record.id,
+            stage: CallStage::Ended(Arc::clone(&record)),
+            record,
+        });
         written
     }
 
     fn send_stage(&self, stage: impl FnOnce(&CallRecord) -> CallStage) {
         if let Some(record) = &self.record {
-            self.ports.events.send_call(|| CallStageEvent::Stage { id: record.id, stage: stage(record) });
+            self.ports.events.send_call(|| CallStageEvent::Stage {
+                id: record.id,
+                stage: stage(record),
+                record: Arc::new(record.clone()),
+            });
         }
     }
 }
