@@ -25,7 +25,31 @@ const ICON: &str = "image/svg+xml";
 
 /// All files of `web/`.
 pub const PAGES: &[Page] = &[
-PAGES_HERE
+    page("/add.js", SCRIPT, include_bytes!("../web/add.js")),
+    page("/api.js", SCRIPT, include_bytes!("../web/api.js")),
+    page("/app.js", SCRIPT, include_bytes!("../web/app.js")),
+    page("/calls.js", SCRIPT, include_bytes!("../web/calls.js")),
+    page("/chat.js", SCRIPT, include_bytes!("../web/chat.js")),
+    page("/content.js", SCRIPT, include_bytes!("../web/content.js")),
+    page("/dom.js", SCRIPT, include_bytes!("../web/dom.js")),
+    page("/form.js", SCRIPT, include_bytes!("../web/form.js")),
+    page("/format.js", SCRIPT, include_bytes!("../web/format.js")),
+    page("/icon.svg", ICON, include_bytes!("../web/icon.svg")),
+    page("/inbox.js", SCRIPT, include_bytes!("../web/inbox.js")),
+    page("/index.html", HTML, include_bytes!("../web/index.html")),
+    page("/item.js", SCRIPT, include_bytes!("../web/item.js")),
+    page("/json.js", SCRIPT, include_bytes!("../web/json.js")),
+    page("/live.js", SCRIPT, include_bytes!("../web/live.js")),
+    page("/markdown.js", SCRIPT, include_bytes!("../web/markdown.js")),
+    page("/parts.js", SCRIPT, include_bytes!("../web/parts.js")),
+    page("/questions.js", SCRIPT, include_bytes!("../web/questions.js")),
+    page("/reply.js", SCRIPT, include_bytes!("../web/reply.js")),
+    page("/screens.css", STYLE, include_bytes!("../web/screens.css")),
+    page("/servers.js", SCRIPT, include_bytes!("../web/servers.js")),
+    page("/state.js", SCRIPT, include_bytes!("../web/state.js")),
+    page("/style.css", STYLE, include_bytes!("../web/style.css")),
+    page("/theme.js", SCRIPT, include_bytes!("../web/theme.js")),
+    page("/window.js", SCRIPT, include_bytes!("../web/window.js")),
 ];
 
 /// Shown for a token that is wrong, spent or expired.

@@ -10,7 +10,7 @@ use super::Finding;
 const EDGES: &[(&str, &[&str])] = &[
     ("agent", &["config", "host", "model", "wire"]),
     ("auth", &["config", "wire"]),
-    ("bench", &["host", "testkit", "wire"]),
+    ("bench", &["host", "store", "testkit", "wire"]),
     ("cli", &["agent", "auth", "config", "console", "gateway", "host", "model", "sample", "store", "vault", "wire"]),
     ("config", &[]),
     ("console", &["agent", "config", "gateway", "host", "store", "wire"]),
@@ -34,7 +34,7 @@ const KEPT_IN: &[(&str, &[&str])] = &[
     ("argon2", &["vault"]),
     ("axum", &["console", "gateway"]),
     ("clap", &["bench", "cli", "rmcp-peer"]),
-    ("hyper", &["bench", "rmcp-peer", "testkit", "wire"]),
+    ("hyper", &["bench", "console", "rmcp-peer", "testkit", "wire"]),
     ("jsonc-parser", &["config"]),
     ("jsonschema", &["cli", "host"]),
     ("p521", &["auth"]),

@@ -1,0 +1,136 @@
+//! The routes of the API. A request arrives here signed in, with a CSRF token where it changes something.
+
+mod calls;
+mod chat;
+mod conversations;
+mod events;
+mod inbox;
+mod servers;
+mod session;
+
+use std::{borrow::Cow, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use toolway_wire::down::http::{Incoming, ResponseBody};
+
+use crate::{
+    backend::Problem,
+    console::{Console, MAX_BODY_BYTES, SignedIn},
+    error::ApiError,
+    reply,
+};
+
+/// Result of a route.
+type Answered = Result<Response<ResponseBody>, ApiError>;
+
+/// Maximum time for a request body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Answers a request below `/api/`.
+pub(crate) async fn answer(console: &Console, signed_in: SignedIn, request: Request<Incoming>) -> Answered {
+    let path = request.uri().path().to_owned();
+    let Some(route) = path.strip_prefix("/api/v1/") else { return Err(unknown(&path)) };
+    let segments: Vec<&str> = route.split('/').collect();
+    let query = Query(request.uri().query().unwrap_or_default().to_owned());
+    if *request.method() == Method::GET || *request.method() == Method::HEAD {
+        return match *segments {
+            ["session"] => session::show(console, &signed_in.session).await,
+            ["servers"] => servers::list(console),
+            ["servers", name] => servers::show(console, name),
+            ["calls"] => calls::list(console, &query).await,
+            ["calls", id] => calls::show(console, id).await,
+            ["inbox"] => inbox::list(console),
+            ["conversations"] => conversations::list(console, &query).await,
+            ["conversations", id] => conversations::show(console, id).await,
+            ["events"] => events::stream(console, &signed_in.session, request.headers()),
+            _ => Err(unknown(&path)),
+        };
+    }
+    if *request.method() != Method::POST {
+        return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method", "use GET or POST"));
+    }
+    let body = read(console, request.into_body()).await?;
+    match *segments {
+        ["servers"] => servers::add(console, parse(&body)?).await,
+        ["servers", "parse"] => servers::parse(console, parse(&body)?).await,
+        ["servers", "test"] => servers::test(console, parse(&body)?).await,
+        ["servers", name, action] => servers::act(console, name, action).await,
+        ["calls", id, "cancel"] => calls::cancel(console, id),
+        ["inbox", id, "answer"] => inbox::answer(console, id, parse(&body)?),
+        ["chat"] => chat::start(console, parse(&body)?).await,
+        ["chat", id, "cancel"] => chat::cancel(console, id),
+        _ => Err(unknown(&path)),
+    }
+}
+
+fn unknown(path: &str) -> ApiError {
+    ApiError::not_found(format!("there is no `{path}` here"))
+}
+
+/// The answer of a route that has nothing to say.
+fn done() -> Answered {
+    reply::json(&json!({}))
+}
+
+/// Reads a body within its limits, charged to the byte budget.
+async fn read(console: &Console, mut body: Incoming) -> Result<Bytes, ApiError> {
+    let too_large = || {
+        let message = format!("the request is larger than {MAX_BODY_BYTES} bytes");
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+    };
+    let over_budget = |error: toolway_wire::budget::OverBudget| {
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "over_budget", error.to_string())
+    };
+    let mut charge = console.limits.memory.charge(0).map_err(over_budget)?;
+    let reading = async {
+        let mut whole = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| ApiError::bad_request("the request body is incomplete"))?;
+            let Ok(piece) = frame.into_data() else { continue };
+            if MAX_BODY_BYTES < whole.len() + piece.len() {
+                return Err(too_large());
+            }
+            charge.grow(piece.len()).map_err(over_budget)?;
+            whole.extend_from_slice(&piece);
+        }
+        Ok(whole.freeze())
+    };
+    let late = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "timed_out", "the request body takes too long");
+    tokio::time::timeout(BODY_TIMEOUT, reading).await.map_err(late)?
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(body).map_err(|error| ApiError::bad_request(format!("invalid request: {error}")))
+}
+
+/// Runs work of the embedding program that may block.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| ApiError::internal(error.to_string()))
+}
+
+impl From<Problem> for ApiError {
+    fn from(problem: Problem) -> Self {
+        let status = if problem.conflict { StatusCode::CONFLICT } else { StatusCode::UNPROCESSABLE_ENTITY };
+        let error = Self::new(status, if problem.conflict { "conflict" } else { "invalid" }, problem.message);
+        match problem.hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+}
+
+/// The query of a URL.
+struct Query(String);
+
+impl Query {
+    /// The value of a parameter that is not empty.
+    fn get(&self, key: &str) -> Option<String> {
+        let mut pairs = url::form_urlencoded::parse(self.0.as_bytes());
+        let value = pairs.find(|(known, _)| known == key).map(|(_, value)| value);
+        value.filter(|value| !value.is_empty()).map(Cow::into_owned)
+    }
+}

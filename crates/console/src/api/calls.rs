@@ -1,0 +1,88 @@
+//! `/api/v1/calls`: recorded calls, and cancelling one.
+
+use serde_json::json;
+use toolway_host::call::CallId;
+use toolway_store::{
+    Uuid,
+    calls::{CallFilter, CallState},
+    time,
+};
+
+use super::{Answered, Query, done};
+use crate::{console::Console, error::ApiError, records::Records, reply, view::call};
+
+/// Calls of one page, unless the request says otherwise.
+const DEFAULT_LIMIT: usize = 100;
+/// Most calls of one page.
+const MAX_LIMIT: usize = 500;
+
+pub(super) async fn list(console: &Console, query: &Query) -> Answered {
+    let filter = filter(query)?;
+    let limit = filter.limit;
+    let Some(records) = &console.records else { return reply::json(&json!({ "calls": [], "next": null })) };
+    // One more, to know whether there is a next page.
+    let filter = CallFilter { limit: limit + 1, ..filter };
+    let mut rows = records.query(move |reader| reader.calls(&filter)).await?;
+    let next = if limit < rows.len() {
+        rows.truncate(limit);
+        rows.last().map(|row| row.id.to_string())
+    } else {
+        None
+    };
+    let calls: Vec<_> = rows.into_iter().map(call::of_row).collect();
+    reply::json(&Page { calls, next })
+}
+
+#[derive(serde::Serialize)]
+struct Page {
+    calls: Vec<call::CallView>,
+    next: Option<String>,
+}
+
+pub(super) async fn show(console: &Console, id: &str) -> Answered {
+    let id = parse_id(id)?;
+    let found = records(console)?.query(move |reader| reader.call(id)).await?;
+    let (row, body) = found.ok_or_else(|| ApiError::not_found("unknown call"))?;
+    reply::json(&call::details(row, body))
+}
+
+pub(super) fn cancel(console: &Console, id: &str) -> Answered {
+    let id = parse_id(id)?;
+    if console.host.cancel_call(CallId::from_u128(id.as_u128()), "cancelled in the console") {
+        return done();
+    }
+    Err(ApiError::conflict("the call has ended, or another process makes it"))
+}
+
+fn filter(query: &Query) -> Result<CallFilter, ApiError> {
+    let limit = query.get("limit").map(|limit| limit.parse::<usize>()).transpose();
+    let limit = limit.map_err(|_| ApiError::bad_request("`limit` must be a number"))?;
+    let states = query.get("state").unwrap_or_default();
+    let states: Result<Vec<CallState>, _> =
+        states.split(',').filter(|state| !state.is_empty()).map(str::parse).collect();
+    let since = match query.get("since") {
+        Some(since) => Some(
+            time::parse_rfc3339(&since)
+                .ok_or_else(|| ApiError::bad_request("`since` must be a time such as `2026-11-16T23:29:24Z`"))?,
+        ),
+        None => None,
+    };
+    Ok(CallFilter {
+        states: states.map_err(|error| ApiError::bad_request(error.to_string()))?,
+        server: query.get("server"),
+        caller: query.get("caller"),
+        tool: query.get("tool"),
+        conversation: query.get("conversation"),
+        since,
+        before: query.get("before").map(|id| parse_id(&id)).transpose()?,
+        limit: limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT),
+    })
+}
+
+fn parse_id(id: &str) -> Result<Uuid, ApiError> {
+    id.parse().map_err(|_| ApiError::not_found("unknown call"))
+}
+
+pub(super) fn records(console: &Console) -> Result<&Records, ApiError> {
+    console.records.as_ref().ok_or_else(ApiError::no_store)
+}

@@ -1,0 +1,92 @@
+//! `/api/v1/chat`: one message of the user; the turn streams as events.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::json;
+use toolway_agent::{AgentOptions, Budget, Conversation, model::Message};
+use toolway_config::PolicyMode;
+use toolway_host::policy::Surface;
+use toolway_store::Uuid;
+
+use super::{Answered, blocking, calls::records, conversations::unknown, done};
+use crate::{backend::AgentSettings, console::Console, error::ApiError, reply, turns::NotStarted};
+
+/// A message of the user.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Said {
+    conversation: Option<String>,
+    text: String,
+    model: Option<String>,
+    mode: Option<String>,
+}
+
+pub(super) async fn start(console: &Console, said: Said) -> Answered {
+    if said.text.trim().is_empty() {
+        return Err(ApiError::bad_request("the message is empty"));
+    }
+    let mode = said.mode.as_deref().filter(|mode| !mode.is_empty()).map(|mode| {
+        let unknown = || ApiError::bad_request("`mode` must be `interactive`, `restricted` or `full`");
+        PolicyMode::parse(mode).ok_or_else(unknown)
+    });
+    let mode = mode.transpose()?;
+    let (backend, name) = (Arc::clone(&console.backend), said.model.clone());
+    let (model, settings) =
+        blocking(move || (backend.model(name.as_deref().filter(|name| !name.is_empty())), backend.agent())).await?;
+    let conversation = find(console, said.conversation.as_deref()).await?;
+    let id = Arc::clone(conversation.id());
+    console.turns.start(conversation, said.text, model?, options(settings, mode)).map_err(refused)?;
+    reply::json(&json!({ "conversation": &*id }))
+}
+
+pub(super) fn cancel(console: &Console, id: &str) -> Answered {
+    if console.turns.cancel(id) {
+        return done();
+    }
+    Err(ApiError::conflict("the model is not answering in this conversation"))
+}
+
+/// A new conversation, or a stored one with its messages.
+async fn find(console: &Console, id: Option<&str>) -> Result<Conversation, ApiError> {
+    let (records, log) = (records(console)?, console.turns.log.clone());
+    let Some(id) = id.filter(|id| !id.is_empty()) else { return Ok(Conversation::new(log)) };
+    let uuid: Uuid = id.parse().map_err(|_| unknown())?;
+    let read = move |reader: &toolway_store::Reader| {
+        let head = reader.conversation(uuid)?;
+        Ok(head.zip(Some(reader.messages(uuid)?)))
+    };
+    let (_, messages) = records.query(read).await?.ok_or_else(unknown)?;
+    let messages: Result<Vec<Message>, _> =
+        messages.iter().map(|message| serde_json::from_str(&message.body)).collect();
+    let messages = messages.map_err(|error| ApiError::internal(format!("a stored message cannot be read: {error}")))?;
+    Ok(Conversation::resume(&uuid.to_string(), messages, log))
+}
+
+fn options(settings: AgentSettings, mode: Option<PolicyMode>) -> AgentOptions {
+    AgentOptions {
+        surface: Surface::Console,
+        system: settings.system,
+        servers: None,
+        budget: Budget::default(),
+        max_output: None,
+        resources: settings.resources,
+        prompts: settings.prompts,
+        answer_schema: None,
+        mode,
+    }
+}
+
+fn refused(why: NotStarted) -> ApiError {
+    match why {
+        NotStarted::Busy => ApiError::conflict("the model is still answering in this conversation")
+            .hint("wait for the answer, or cancel it"),
+        NotStarted::TooMany => {
+            ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_turns", "too many conversations are running")
+        }
+        NotStarted::Stopping => {
+            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the console is shutting down")
+        }
+    }
+}

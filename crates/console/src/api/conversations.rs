@@ -1,0 +1,47 @@
+//! `/api/v1/conversations`: stored conversations.
+
+use serde_json::{Value, json};
+use toolway_store::Uuid;
+
+use super::{Answered, Query, calls::records};
+use crate::{console::Console, error::ApiError, reply, view::conversation};
+
+/// Conversations in a list.
+const LIMIT: usize = 200;
+
+pub(super) async fn list(console: &Console, query: &Query) -> Answered {
+    let Some(records) = &console.records else { return reply::json(&json!([])) };
+    let search = query.get("search");
+    let found = records.query(move |reader| match &search {
+        Some(text) => {
+            let found = reader.search_conversations(text, LIMIT)?;
+            Ok(found.into_iter().map(|(conversation, _)| conversation).collect())
+        }
+        None => reader.conversations(LIMIT),
+    });
+    let views: Vec<Value> = found.await?.iter().map(conversation::head).collect();
+    reply::json(&views)
+}
+
+pub(super) async fn show(console: &Console, id: &str) -> Answered {
+    let uuid: Uuid = id.parse().map_err(|_| unknown())?;
+    // Before the query: a message that ends in between is then in the query.
+    let partial = console.turns.partial(id);
+    let read = move |reader: &toolway_store::Reader| {
+        let conversation = reader.conversation(uuid)?;
+        Ok(conversation.zip(Some(reader.messages(uuid)?)))
+    };
+    let (head, messages) = records(console)?.query(read).await?.ok_or_else(unknown)?;
+    reply::json(&json!({
+        "id": id,
+        "title": head.title,
+        "model": head.model,
+        "messages": messages.iter().map(conversation::message).collect::<Vec<_>>(),
+        "running": partial.is_some(),
+        "partial": partial.filter(|text| !text.is_empty()),
+    }))
+}
+
+pub(super) fn unknown() -> ApiError {
+    ApiError::not_found("unknown conversation")
+}

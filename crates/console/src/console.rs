@@ -1,0 +1,237 @@
+//! The console on one address: checks of each request, pages, the API, live events, and shutdown.
+
+use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use tokio::net::TcpListener;
+use tokio_util::{
+    sync::CancellationToken,
+    task::{AbortOnDropHandle, TaskTracker},
+};
+use toolway_host::{Host, record::Requirement};
+use toolway_store::{Store, StoreRecorder};
+use toolway_wire::{
+    down::{
+        self,
+        http::{Incoming, PeerConnection, Responder, ResponseBody},
+    },
+    limit::Limits,
+    seal::{self, NoRandomness},
+};
+
+pub use crate::access::Lifetimes;
+use crate::{
+    access::{Access, Session},
+    api,
+    backend::ConsoleBackend,
+    error::ApiError,
+    feed::{self, StreamCount},
+    guard::{ExactGuard, OriginNeed},
+    pages,
+    records::Records,
+    reply,
+    ring::EventRing,
+    turns::Turns,
+};
+
+/// Connections of signed-in browsers.
+const MAX_CONNECTIONS: usize = 128;
+/// Largest request body in bytes.
+pub(crate) const MAX_BODY_BYTES: usize = 1024 * 1024;
+/// Time for requests in progress to finish at shutdown.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// The principal to which connections and bodies are charged.
+const PRINCIPAL: &str = "console";
+
+/// Options of a console.
+#[derive(Clone, Debug, Default)]
+pub struct ConsoleOptions {
+    /// How long a sign-in lasts.
+    pub lifetimes: Lifetimes,
+    /// Limits on requests, with the byte budget that bodies are charged to.
+    pub limits: Limits,
+    /// Recorded calls and conversations; `None`: neither is shown, and there is no chat.
+    pub store: Option<Store>,
+}
+
+/// The web console of a host.
+pub struct Console {
+    pub(crate) host: Host,
+    pub(crate) backend: Arc<dyn ConsoleBackend>,
+    pub(crate) records: Option<Records>,
+    pub(crate) ring: EventRing,
+    pub(crate) turns: Turns,
+    pub(crate) streams: StreamCount,
+    /// Commands to servers that a page started and does not wait for.
+    pub(crate) commands: TaskTracker,
+    pub(crate) limits: Limits,
+    /// Cancelled when shutdown begins; ends event streams.
+    pub(crate) draining: CancellationToken,
+    access: Access,
+    guard: ExactGuard,
+    address: SocketAddr,
+    principal: Arc<str>,
+    /// Cookies do not distinguish ports, so the name does.
+    cookie: String,
+}
+
+/// A request after all checks.
+pub(crate) struct SignedIn {
+    pub(crate) session: Session,
+}
+
+impl Console {
+    /// A console for a listener at this address.
+    pub fn new(
+        host: Host,
+        backend: Arc<dyn ConsoleBackend>,
+        options: ConsoleOptions,
+        address: SocketAddr,
+    ) -> Result<Arc<Self>, NoRandomness> {
+        let ring = EventRing::new(seal::random_token()?);
+        let log = options.store.clone().map(|store| StoreRecorder::new(store, Requirement::BestEffort, PRINCIPAL));
+        let limits = Limits {
+            connections: MAX_CONNECTIONS,
+            request_body_bytes: MAX_BODY_BYTES,
+            memory: options.limits.memory.of_principal(PRINCIPAL),
+            ..options.limits
+        };
+        Ok(Arc::new(Self {
+            turns: Turns::new(host.clone(), ring.clone(), log.map(|log| Arc::new(log) as _)),
+            host,
+            backend,
+            records: options.store.map(Records::new),
+            ring,
+            streams: StreamCount::default(),
+            commands: TaskTracker::new(),
+            limits,
+            draining: CancellationToken::new(),
+            access: Access::new(options.lifetimes),
+            guard: ExactGuard::of(address),
+            address,
+            principal: PRINCIPAL.into(),
+            cookie: format!("toolway_console_{}", address.port()),
+        }))
+    }
+
+    /// A link that signs one browser in, once.
+    pub fn link(&self) -> Result<String, NoRandomness> {
+        Ok(format!("http://{}/login?token={}", self.address, self.access.issue()?))
+    }
+
+    /// Serves until `stop` is cancelled. Chat turns in progress are cancelled and awaited.
+    pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
+        let following = feed::run(self.host.clone(), self.ring.clone(), self.streams.clone());
+        let _feed = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(following));
+        down::http::serve(listener, self, stop).await
+    }
+
+    async fn answer(&self, request: Request<Incoming>, connection: &PeerConnection) -> Response<ResponseBody> {
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+        let need = if reads { OriginNeed::IfPresent } else { OriginNeed::Required };
+        // Before anything else: a page of another origin must not spend a token.
+        if let Err(reason) = self.guard.check(request.headers(), need) {
+            return reply::text(StatusCode::FORBIDDEN, reason);
+        }
+        let path = request.uri().path();
+        if path == "/api" || path.starts_with("/api/") {
+            let answered = match self.admit(&request, connection, reads) {
+                Ok(signed_in) => api::answer(self, signed_in, request).await,
+                Err(error) => Err(error),
+            };
+            return answered.unwrap_or_else(|error| reply::error(&error));
+        }
+        match (request.method(), path) {
+            (&Method::GET, "/login") => self.sign_in(request.uri().query().unwrap_or_default()),
+            _ if !reads => reply::text(StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD"),
+            _ => pages::find(path).unwrap_or_else(|| reply::text(StatusCode::NOT_FOUND, "not found")),
+        }
+    }
+
+    /// Exchanges a one-time token for a cookie.
+    fn sign_in(&self, query: &str) -> Response<ResponseBody> {
+        let token = url::form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "token");
+        let token = token.map(|(_, token)| token.into_owned()).unwrap_or_default();
+        let cookie = match self.access.exchange(&token) {
+            Ok(Some(cookie)) => cookie,
+            Ok(None) => return pages::invalid_link(),
+            Err(error) => return reply::text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        };
+        let seconds = self.access.session_lifetime().as_secs();
+        let cookie = format!("{}={cookie}; Path=/; Max-Age={seconds}; SameSite=Strict; HttpOnly", self.cookie);
+        let mut response = reply::see_other("/");
+        if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+            response.headers_mut().insert(header::SET_COOKIE, cookie);
+        }
+        response
+    }
+
+    /// Checks cookie, origin and CSRF token of a request to the API.
+    fn admit(
+        &self,
+        request: &Request<Incoming>,
+        connection: &PeerConnection,
+        reads: bool,
+    ) -> Result<SignedIn, ApiError> {
+        let headers = request.headers();
+        if ExactGuard::is_foreign_fetch(headers) {
+            return Err(ApiError::new(StatusCode::FORBIDDEN, "foreign", "another page sent this request"));
+        }
+        let session = self.session(headers).ok_or_else(ApiError::signed_out)?;
+        let too_many = |error: down::http::TooManyConnections| {
+            ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_connections", error.to_string())
+        };
+        connection.authenticated(&self.principal).map_err(too_many)?;
+        let csrf = headers.get("x-toolway-csrf").and_then(|csrf| csrf.to_str().ok());
+        if !reads && !csrf.is_some_and(|csrf| session.is_csrf(csrf)) {
+            let error = ApiError::new(StatusCode::FORBIDDEN, "csrf", "the CSRF token is missing or wrong");
+            return Err(error.hint("reload the page"));
+        }
+        Ok(SignedIn { session })
+    }
+
+    fn session(&self, headers: &HeaderMap) -> Option<Session> {
+        let cookies = headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
+        let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.find_map(|(name, value)| self.access.session(value).filter(|_| name == self.cookie))
+    }
+}
+
+impl Responder for Console {
+    fn respond<'a>(
+        &'a self,
+        request: Request<Incoming>,
+        connection: &'a PeerConnection,
+    ) -> BoxFuture<'a, Response<ResponseBody>> {
+        Box::pin(self.answer(request, connection))
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn drain(&self) {
+        self.draining.cancel();
+        self.turns.stop();
+    }
+
+    fn drain_timeout(&self) -> Duration {
+        DRAIN_TIMEOUT
+    }
+
+    fn finish(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.commands.close();
+            // A command waits for its server, which may take long; the host ends it at shutdown.
+            let commands = tokio::time::timeout(DRAIN_TIMEOUT, self.commands.wait());
+            let (_late, ()) = tokio::join!(commands, self.turns.wait());
+        })
+    }
+}
+
+impl fmt::Debug for Console {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Console").field("address", &self.address).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,221 @@
+//! Chat turns: each is a task that answers one message of the user and publishes what happens. One turn at a time in a
+//! conversation; all are cancelled and awaited at shutdown.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use toolway_agent::{
+    Agent, AgentError, AgentEvent, AgentOptions, Answer, CallProgress, Conversation, EndedCall, StartedCall,
+    model::{Message, Model, ModelError, ModelErrorKind, ModelEvent, Usage},
+};
+use toolway_host::{Host, audience::OperatorText, conversation::ConversationLog};
+
+use crate::{ring::EventRing, view::conversation::contents};
+
+/// Turns that run at the same time.
+const MAX_TURNS: usize = 16;
+/// Bytes of an answer in progress that a second page gets.
+const MAX_PARTIAL: usize = 256 * 1024;
+/// Bytes of a result in an event; the stored conversation has the rest.
+const MAX_RESULT: usize = 64 * 1024;
+
+/// All turns of a console.
+pub(crate) struct Turns {
+    host: Host,
+    ring: EventRing,
+    pub(crate) log: Option<Arc<dyn ConversationLog>>,
+    running: Arc<Running>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// The running turns by conversation. No await under its lock.
+type Running = Mutex<HashMap<String, Turn>>;
+
+struct Turn {
+    cancel: CancellationToken,
+    /// Text of the message in progress.
+    partial: Arc<Mutex<String>>,
+}
+
+/// Why a turn does not start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotStarted {
+    /// The conversation has a turn.
+    Busy,
+    /// Too many turns run.
+    TooMany,
+    /// The console shuts down.
+    Stopping,
+}
+
+/// Removes a turn when it ends, also by a panic.
+struct Registered {
+    running: Arc<Running>,
+    id: String,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.running.lock().remove(&self.id);
+    }
+}
+
+impl Turns {
+    pub(crate) fn new(host: Host, ring: EventRing, log: Option<Arc<dyn ConversationLog>>) -> Self {
+        let (running, tasks, stop) = (Arc::default(), TaskTracker::new(), CancellationToken::new());
+        Self { host, ring, log, running, tasks, stop }
+    }
+
+    /// Starts a turn of a conversation.
+    pub(crate) fn start(
+        &self,
+        mut conversation: Conversation,
+        text: String,
+        model: Arc<dyn Model>,
+        options: AgentOptions,
+    ) -> Result<(), NotStarted> {
+        let id = conversation.id().to_string();
+        let (cancel, partial) = (self.stop.child_token(), Arc::new(Mutex::new(String::new())));
+        let mut running = self.running.lock();
+        if self.stop.is_cancelled() {
+            return Err(NotStarted::Stopping);
+        }
+        if running.contains_key(&id) {
+            return Err(NotStarted::Busy);
+        }
+        if MAX_TURNS <= running.len() {
+            return Err(NotStarted::TooMany);
+        }
+        running.insert(id.clone(), Turn { cancel: cancel.clone(), partial: Arc::clone(&partial) });
+        drop(running);
+        let registered = Registered { running: Arc::clone(&self.running), id: id.clone() };
+        let publisher = Publisher { ring: self.ring.clone(), id, partial };
+        let agent = Agent::new(self.host.clone(), model, options);
+        self.tasks.spawn(async move {
+            let mut observe = |event: AgentEvent| publisher.event(event);
+            let messages = vec![Message::user(text)];
+            let answered = agent.answer(&mut conversation, messages, &cancel, &mut observe).await;
+            // Before the last event: a page may send the next message at once.
+            drop(registered);
+            publisher.end(answered);
+        });
+        Ok(())
+    }
+
+    /// Cancels the turn of a conversation; returns whether there was one.
+    pub(crate) fn cancel(&self, id: &str) -> bool {
+        let running = self.running.lock();
+        running.get(id).inspect(|turn| turn.cancel.cancel()).is_some()
+    }
+
+    /// The text of the message in progress; `None` if no turn runs.
+    pub(crate) fn partial(&self, id: &str) -> Option<String> {
+        self.running.lock().get(id).map(|turn| turn.partial.lock().clone())
+    }
+
+    /// Cancels all turns and starts no more.
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+    }
+
+    /// Waits until all turns have ended.
+    pub(crate) async fn wait(&self) {
+        self.stop();
+        self.tasks.wait().await;
+    }
+}
+
+/// Publishes the events of one turn.
+struct Publisher {
+    ring: EventRing,
+    id: String,
+    partial: Arc<Mutex<String>>,
+}
+
+impl Publisher {
+    fn publish(&self, kind: &str, mut event: Value) {
+        event["conversation"] = json!(self.id);
+        event["type"] = json!(kind);
+        self.ring.publish("chat", &event);
+    }
+
+    fn event(&self, event: AgentEvent) {
+        match event {
+            AgentEvent::Model(ModelEvent::Text(text)) => {
+                let mut partial = self.partial.lock();
+                if partial.len() + text.len() <= MAX_PARTIAL {
+                    partial.push_str(&text);
+                }
+                drop(partial);
+                self.publish("text", json!({ "text": text }));
+            }
+            AgentEvent::Model(ModelEvent::Reasoning(text)) => self.publish("reasoning", json!({ "text": text })),
+            AgentEvent::Model(_) => {}
+            AgentEvent::Usage(usage) => {
+                self.partial.lock().clear();
+                self.publish("usage", usage_view(&usage));
+            }
+            AgentEvent::CallStarted(StartedCall { call, tool, call_id }) => {
+                let (id, arguments) = (call.id, call.arguments);
+                self.publish("call", json!({ "id": id, "name": tool, "arguments": arguments, "callId": call_id }));
+            }
+            AgentEvent::CallProgress(progress) => {
+                let CallProgress { id, progress, total, message } = progress;
+                self.publish("progress", json!({ "id": id, "progress": progress, "total": total, "text": message }));
+            }
+            AgentEvent::CallEnded(ended) => self.publish("result", result_view(&ended)),
+            AgentEvent::LeftOut(reason) => self.publish("notice", json!({ "text": reason })),
+        }
+    }
+
+    /// The last event.
+    fn end(&self, answered: Result<Answer, AgentError>) {
+        match answered {
+            Ok(answer) => self.publish("end", json!({ "stopReason": answer.stop.as_str(), "turns": answer.turns })),
+            Err(AgentError::Model(error)) => {
+                self.publish("error", json!({ "message": error.to_string(), "hint": hint(&error) }));
+            }
+        }
+    }
+}
+
+fn usage_view(usage: &Usage) -> Value {
+    let Usage { input_tokens, output_tokens, cached_tokens, .. } = usage;
+    json!({ "inputTokens": input_tokens, "outputTokens": output_tokens, "cachedTokens": cached_tokens })
+}
+
+fn result_view(ended: &EndedCall) -> Value {
+    let (text, images) = contents(&ended.result);
+    let text = &text[..text.floor_char_boundary(MAX_RESULT)];
+    json!({
+        "id": ended.result.call_id,
+        "name": ended.made.name,
+        "state": ended.made.state.as_str(),
+        "callId": ended.made.call_id,
+        "text": text,
+        "images": images,
+        "problem": ended.problem.as_ref().map(OperatorText::as_str),
+        "durationMs": ended.duration.as_secs_f64() * 1_000.0,
+    })
+}
+
+/// What to do about a model that failed.
+fn hint(error: &ModelError) -> Option<&'static str> {
+    Some(match error.kind {
+        ModelErrorKind::Unauthorized { .. } => "check the key of the model; `toolway models` lists them",
+        ModelErrorKind::Unreachable { .. } => "check the address of the model and the network",
+        ModelErrorKind::RateLimited | ModelErrorKind::Unavailable { .. } | ModelErrorKind::Cut => "try again later",
+        ModelErrorKind::ContextExceeded => "start a new conversation",
+        _ => return None,
+    })
+}
+
+impl fmt::Debug for Turns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turns").field("running", &self.running.lock().len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,180 @@
+//! A call as a row, and with its arguments and result.
+
+use serde::Serialize;
+use serde_json::{Map, Value, value::RawValue};
+use toolway_host::{
+    event::CallStage,
+    record::{CallRecord, Ending},
+};
+use toolway_store::{
+    calls::{CallBody, CallRow, CallState},
+    time,
+};
+use toolway_wire::json::Raw;
+
+use super::{image, moment};
+
+/// Bytes of arguments or of a result that are shown.
+const MAX_BODY: usize = 256 * 1024;
+/// Bytes of all images of a result.
+const MAX_IMAGES: usize = 4 * 1024 * 1024;
+
+/// One call.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CallView {
+    id: String,
+    caller: String,
+    surface: String,
+    server: Option<String>,
+    tool: String,
+    kind: String,
+    state: &'static str,
+    started_at: String,
+    duration_ms: Option<f64>,
+    rule: Option<String>,
+    conversation: Option<String>,
+}
+
+/// One call with its bodies.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CallDetails {
+    #[serde(flatten)]
+    call: CallView,
+    arguments: Option<Box<RawValue>>,
+    result: Option<Box<RawValue>>,
+    images: Vec<String>,
+    error: Option<String>,
+    approved_by: Option<String>,
+    server_requests: i64,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    truncated: Map<String, Value>,
+}
+
+/// A call of the store.
+pub(crate) fn of_row(row: CallRow) -> CallView {
+    CallView {
+        id: row.id.to_string(),
+        caller: row.caller,
+        surface: row.surface,
+        server: row.server,
+        tool: row.tool.unwrap_or(row.name),
+        kind: row.kind,
+        state: row.state.as_str(),
+        started_at: time::rfc3339(row.started_at),
+        duration_ms: row.duration.map(milliseconds),
+        rule: row.rule,
+        conversation: row.conversation,
+    }
+}
+
+/// A call that reached a stage.
+pub(crate) fn of_stage(record: &CallRecord, stage: &CallStage) -> CallView {
+    let (state, took) = match stage {
+        CallStage::Started { .. } | CallStage::Approval => (CallState::Pending, None),
+        CallStage::Sent { .. } | CallStage::Asked { .. } => (CallState::Running, None),
+        CallStage::Ended(_) => (end_state(record), Some(time::duration(record.took))),
+    };
+    CallView {
+        id: record.id.to_string(),
+        caller: record.caller.label(),
+        surface: record.surface.as_str().to_owned(),
+        server: record.server.as_ref().map(ToString::to_string),
+        tool: record.tool.clone().unwrap_or_else(|| record.name.clone()),
+        kind: record.kind.as_str().to_owned(),
+        state: state.as_str(),
+        started_at: moment(record.started_at),
+        duration_ms: took.map(milliseconds),
+        rule: record.rule.as_ref().map(ToString::to_string),
+        conversation: record.conversation.as_deref().map(str::to_owned),
+    }
+}
+
+/// A call with its bodies.
+pub(crate) fn details(row: CallRow, body: CallBody) -> CallDetails {
+    let mut truncated = Map::new();
+    let images = body.result.as_deref().map(images).unwrap_or_default();
+    let arguments = body.arguments.and_then(|text| shown("arguments", text, &mut truncated));
+    let result = body.result.and_then(|text| shown("result", text, &mut truncated));
+    let (error, approved_by, server_requests) = (row.error.clone(), row.approved_by.clone(), row.server_requests);
+    CallDetails { call: of_row(row), arguments, result, images, error, approved_by, server_requests, truncated }
+}
+
+/// A body as JSON, or the beginning of its text as a string.
+fn shown(field: &str, text: String, truncated: &mut Map<String, Value>) -> Option<Box<RawValue>> {
+    if text.len() <= MAX_BODY {
+        // Checked by the scanner, which bounds the depth as well.
+        if Raw::parse(text.clone()).is_ok() {
+            return RawValue::from_string(text).ok();
+        }
+        return serde_json::value::to_raw_value(&text).ok();
+    }
+    truncated.insert(field.to_owned(), text.len().into());
+    let cut = text.floor_char_boundary(MAX_BODY);
+    serde_json::value::to_raw_value(&text[..cut]).ok()
+}
+
+/// The images of a tool result, which may be larger than the text that is shown.
+fn images(result: &str) -> Vec<String> {
+    let Some(content) = Raw::parse(result.to_owned()).ok().and_then(|result| result.get("content")) else {
+        return Vec::new();
+    };
+    let mut left = MAX_IMAGES;
+    let blocks = content.elements().into_iter().filter_map(|block| {
+        let text = |key: &str| block.get(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
+        text("type").filter(|kind| kind == "image")?;
+        image(&text("mimeType")?, &text("data")?)
+    });
+    blocks
+        .take_while(|image| match left.checked_sub(image.len()) {
+            Some(rest) => {
+                left = rest;
+                true
+            }
+            None => false,
+        })
+        .collect()
+}
+
+fn end_state(record: &CallRecord) -> CallState {
+    match record.ending {
+        Ending::Answered if record.tool_error => CallState::ToolError,
+        Ending::Answered | Ending::HandedOff => CallState::Succeeded,
+        Ending::Refused => CallState::Refused,
+        Ending::Failed => CallState::Failed,
+        Ending::Cancelled => CallState::Cancelled,
+        Ending::TimedOut => CallState::TimedOut,
+    }
+}
+
+fn milliseconds(micros: i64) -> f64 {
+    micros as f64 / 1_000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::{MAX_BODY, MAX_IMAGES, images, shown};
+
+    #[test]
+    fn long_body_is_cut_at_a_character() {
+        let mut truncated = Map::new();
+        let text = format!("\"{}\"", "ä".repeat(MAX_BODY));
+        let cut = shown("result", text.clone(), &mut truncated).unwrap();
+        assert_eq!(truncated["result"], text.len());
+        assert!(serde_json::from_str::<String>(cut.get()).unwrap().len() <= MAX_BODY);
+        assert_eq!(shown("x", "{\"a\":1}".to_owned(), &mut truncated).unwrap().get(), "{\"a\":1}");
+        assert_eq!(shown("x", "not json".to_owned(), &mut truncated).unwrap().get(), "\"not json\"");
+    }
+
+    #[test]
+    fn images_are_taken_within_a_bound() {
+        let block = |data: &str| format!(r#"{{"type":"image","mimeType":"image/png","data":"{data}"}}"#);
+        let result = format!(r#"{{"content":[{{"type":"text","text":"x"}},{}]}}"#, block("AA=="));
+        assert_eq!(images(&result), ["data:image/png;base64,AA=="]);
+        let large = format!(r#"{{"content":[{}]}}"#, block(&"A".repeat(MAX_IMAGES)));
+        assert!(images(&large).is_empty() && images("nonsense").is_empty());
+    }
+}

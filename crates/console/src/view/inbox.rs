@@ -1,0 +1,166 @@
+//! An item of the inbox: an approval request, a form or a URL.
+
+use serde_json::{Map, Value, json};
+use toolway_host::{
+    catalog::Catalog,
+    inbox::{
+        ApprovalDetails, FieldKind, Form, FormField, FormOption, InboxContent, InboxItem, TextFormat, approval_rows,
+    },
+};
+use toolway_wire::json::Raw;
+use url::Url;
+
+use super::moment;
+
+/// Bytes of the arguments of an approval request that are shown.
+const MAX_ARGUMENTS: usize = 256 * 1024;
+
+/// One item.
+pub(crate) fn view(item: &InboxItem, catalog: &Catalog) -> Value {
+    let mut view = json!({
+        "id": item.id,
+        "kind": item.content.kind(),
+        "server": item.server.as_str(),
+        "caller": item.caller.as_ref().map(toolway_host::call::Caller::label),
+        "surface": item.surface.map(toolway_host::policy::Surface::as_str),
+        "callId": item.call.map(|call| call.to_string()),
+        "conversation": item.conversation.as_deref(),
+        "createdAt": moment(item.created_at),
+        "expiresAt": moment(item.expires_at),
+    });
+    match &item.content {
+        InboxContent::Approval(details) => {
+            view["message"] = json!(item.summary());
+            view["approval"] = approval(details, catalog);
+        }
+        InboxContent::Form { message, form } => {
+            view["message"] = json!(message);
+            view["form"] = self::form(form);
+        }
+        InboxContent::Url { message, url } => {
+            view["message"] = json!(message);
+            view["url"] = self::url(url);
+        }
+    }
+    view
+}
+
+fn approval(details: &ApprovalDetails, catalog: &Catalog) -> Value {
+    let ApprovalDetails { subject, annotations, trust, .. } = details;
+    let rows = approval_rows::rows(details.arguments.as_ref());
+    let rows: Vec<Value> = rows
+        .into_iter()
+        .map(|row| json!({ "label": row.label, "value": cut(&row.value), "important": row.important }))
+        .collect();
+    let public = catalog.tool_at(&subject.server, &subject.raw_name).map(|entry| entry.public.to_string());
+    json!({
+        "tool": subject.raw_name,
+        "publicName": public,
+        "kind": subject.kind.as_str(),
+        "title": details.title,
+        "arguments": details.arguments.as_ref().map(arguments),
+        "rows": rows,
+        "warnings": approval_rows::warnings(*annotations, *trust),
+        "readOnly": annotations.read_only,
+        "destructive": annotations.destructive,
+        "openWorld": annotations.open_world,
+        "trust": trust.as_str(),
+        "rule": details.rule.to_string(),
+        "reason": details.reason,
+        "remedy": details.remedy,
+        "saved": null,
+    })
+}
+
+/// The arguments as JSON, or the beginning of their text.
+fn arguments(raw: &Raw) -> Value {
+    let text = raw.to_string();
+    if MAX_ARGUMENTS < text.len() {
+        return Value::from(cut(&text));
+    }
+    raw.read().unwrap_or_else(|_| Value::from(text))
+}
+
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_ARGUMENTS)]
+}
+
+fn form(form: &Form) -> Value {
+    json!({ "fields": form.fields.iter().map(field).collect::<Vec<_>>() })
+}
+
+fn field(field: &FormField) -> Value {
+    let mut view = Map::new();
+    let mut put = |key: &str, value: Value| {
+        view.insert(key.to_owned(), value);
+    };
+    put("name", json!(field.name));
+    put("title", json!(field.title));
+    put("description", json!(field.description));
+    put("required", json!(field.required));
+    put("default", json!(field.default));
+    put("secret", json!(field.looks_secret));
+    match &field.kind {
+        FieldKind::Text { format, min_length, max_length, pattern } => {
+            put("type", json!("text"));
+            put("format", json!(format.map(self::format)));
+            put("minLength", json!(min_length));
+            put("maxLength", json!(max_length));
+            put("pattern", json!(pattern));
+        }
+        FieldKind::Number { integer, minimum, maximum } => {
+            put("type", json!(if *integer { "integer" } else { "number" }));
+            put("minimum", json!(minimum));
+            put("maximum", json!(maximum));
+        }
+        FieldKind::Boolean => put("type", json!("boolean")),
+        FieldKind::Choice { options } => {
+            put("type", json!("choice"));
+            put("options", self::options(options));
+        }
+        FieldKind::MultiChoice { options, min_items, max_items } => {
+            put("type", json!("multichoice"));
+            put("options", self::options(options));
+            put("minItems", json!(min_items));
+            put("maxItems", json!(max_items));
+        }
+    }
+    Value::Object(view)
+}
+
+fn options(options: &[FormOption]) -> Value {
+    options.iter().map(|option| json!({ "value": option.value, "title": option.title })).collect()
+}
+
+fn format(format: TextFormat) -> &'static str {
+    match format {
+        TextFormat::Email => "email",
+        TextFormat::Uri => "uri",
+        TextFormat::Date => "date",
+        TextFormat::DateTime => "date-time",
+    }
+}
+
+/// The URL, if a page may link to it, with the host that it leads to. Other schemes are text only.
+fn url(text: &str) -> Value {
+    let parsed = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "https" | "http"));
+    match parsed {
+        // Serialised again: what the browser opens is what is shown, with a host in ASCII.
+        Some(url) => json!({ "url": url.as_str(), "host": url.host_str(), "safe": true }),
+        None => json!({ "url": text, "host": null, "safe": false }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::url;
+
+    #[test]
+    fn only_web_addresses_are_links() {
+        assert_eq!(url("https://example.com/a?b=c")["host"], "example.com");
+        assert_eq!(url("https://аррӏе.com/")["host"], "xn--80ak6aa92e.com");
+        for text in ["javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "no url"] {
+            assert_eq!(url(text)["safe"], false, "{text}");
+        }
+    }
+}

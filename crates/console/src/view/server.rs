@@ -1,0 +1,193 @@
+//! A server, its tools and its failure.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use toolway_config::Secret;
+use toolway_host::{
+    Host,
+    catalog::{Catalog, ToolEntry},
+    connection::{Phase, ServerStatus, TransportKind, view::ServerAssessment},
+    policy::Annotations,
+    whose_move::WhoseMove,
+};
+use toolway_wire::json::Raw;
+
+use super::image;
+
+/// Largest icon in bytes.
+const MAX_ICON: usize = 128 * 1024;
+/// Lines of stderr output of a failed server.
+const STDERR: usize = 50;
+
+/// One server.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ServerView {
+    name: String,
+    title: Option<String>,
+    description: Option<String>,
+    icon: Option<String>,
+    state: &'static str,
+    detail: Option<String>,
+    era: Option<String>,
+    revision: Option<String>,
+    transport: &'static str,
+    session_id: Option<String>,
+    sign_in: SignInView,
+    trust: Option<&'static str>,
+    enabled: bool,
+    counts: CountsView,
+    error: Option<ErrorView>,
+    address: String,
+    source: String,
+}
+
+#[derive(Debug, Serialize)]
+struct SignInView {
+    required: bool,
+    /// Unknown: a sign-in is started with `toolway login`.
+    url: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct CountsView {
+    tools: usize,
+    prompts: usize,
+    resources: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct ErrorView {
+    code: &'static str,
+    message: String,
+    hint: Option<String>,
+    stderr: Vec<String>,
+}
+
+/// One server with its tools.
+#[derive(Debug, Serialize)]
+pub(crate) struct ServerDetails {
+    #[serde(flatten)]
+    server: ServerView,
+    tools: Vec<ToolView>,
+    stderr: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolView {
+    name: String,
+    public_name: String,
+    title: Option<String>,
+    description: Option<String>,
+    read_only: bool,
+    destructive: bool,
+    open_world: bool,
+    input_schema: Option<Box<RawValue>>,
+}
+
+/// One server.
+pub(crate) fn view(host: &Host, catalog: &Catalog, status: &ServerStatus) -> ServerView {
+    let profile = status.profile.as_ref();
+    let info = |key: &str| text(profile?.info.get(key).as_ref());
+    let server = &status.server;
+    let resources = catalog.resources_of(server).len() + catalog.templates_of(server).len();
+    ServerView {
+        name: server.to_string(),
+        title: info("title").or_else(|| info("name")),
+        description: status.description.clone().or_else(|| info("description")),
+        icon: profile.and_then(|profile| icon(&profile.info)),
+        state: state(&status.phase),
+        detail: ServerAssessment::of(status).reason,
+        era: profile.map(|profile| profile.era.to_string()),
+        revision: profile.map(|profile| profile.revision.as_str().to_owned()),
+        transport: transport(status.transport),
+        session_id: profile.and_then(|profile| profile.session_id.as_ref()).map(|id| Secret::expose(id).to_owned()),
+        sign_in: SignInView { required: matches!(status.phase, Phase::SignInRequired { .. }), url: None },
+        trust: host.trust_of(server).map(toolway_config::Trust::as_str),
+        enabled: status.phase != Phase::Disabled,
+        counts: CountsView {
+            tools: catalog.tools_of(server).len(),
+            prompts: catalog.prompts_of(server).len(),
+            resources,
+        },
+        error: error(status),
+        address: status.target.clone(),
+        source: status.source.clone(),
+    }
+}
+
+/// One server with its tools.
+pub(crate) fn details(host: &Host, status: &ServerStatus) -> ServerDetails {
+    let catalog = host.catalog();
+    ServerDetails {
+        server: view(host, &catalog, status),
+        tools: catalog.tools_of(&status.server).iter().map(tool).collect(),
+        stderr: status.stderr.clone(),
+    }
+}
+
+fn tool(entry: &ToolEntry) -> ToolView {
+    let item = &entry.item;
+    let Annotations { read_only, destructive, open_world } = Annotations::of_tool(item.annotations.as_ref());
+    let annotated = item.annotations.as_ref().and_then(|annotations| text(annotations.get("title").as_ref()));
+    ToolView {
+        name: entry.origin.raw_name.clone(),
+        public_name: entry.public.to_string(),
+        title: item.title.clone().or(annotated),
+        description: item.description.clone(),
+        read_only,
+        destructive,
+        open_world,
+        input_schema: RawValue::from_string(item.input_schema.to_string()).ok(),
+    }
+}
+
+fn state(phase: &Phase) -> &'static str {
+    match phase {
+        Phase::Ready => "connected",
+        Phase::Connecting { .. } => "connecting",
+        Phase::Waiting { .. } => "retrying",
+        Phase::Failed { .. } => "failed",
+        Phase::Disabled => "disabled",
+        Phase::Stopped(_) => "disconnected",
+        Phase::SignInRequired { .. } => "sign-in-required",
+    }
+}
+
+fn transport(kind: TransportKind) -> &'static str {
+    match kind {
+        TransportKind::Stdio => "stdio",
+        TransportKind::Http => "http",
+        TransportKind::InProcess => "in-process",
+        TransportKind::Custom => "custom",
+    }
+}
+
+/// The failure of a server that is not usable.
+fn error(status: &ServerStatus) -> Option<ErrorView> {
+    let is_broken = matches!(status.phase, Phase::Waiting { .. } | Phase::Failed { .. } | Phase::SignInRequired { .. });
+    let last = status.last_error.as_ref().filter(|_| is_broken)?;
+    let hint = match (&status.phase, last.whose_move) {
+        (Phase::SignInRequired { .. }, _) => Some(format!("sign in with `toolway login {}`", status.server)),
+        (_, WhoseMove::Operator) => Some(format!("fix its entry ({}), then restart it", status.source)),
+        (Phase::Failed { .. }, _) => Some("restart it to try again".to_owned()),
+        _ => None,
+    };
+    let stderr = status.stderr[status.stderr.len().saturating_sub(STDERR)..].to_vec();
+    Some(ErrorView { code: last.code, message: last.message.as_str().to_owned(), hint, stderr })
+}
+
+/// The first icon that is an image in a data URL. Addresses are never fetched.
+fn icon(info: &Raw) -> Option<String> {
+    let icons = info.get("icons")?;
+    let sources = icons.elements().into_iter().take(16).filter_map(|icon| text(icon.get("src").as_ref()));
+    sources.filter(|source| source.len() <= MAX_ICON).find_map(|source| {
+        let (kind, data) = source.strip_prefix("data:")?.split_once(";base64,")?;
+        image(kind, data)
+    })
+}
+
+fn text(raw: Option<&Raw>) -> Option<String> {
+    raw?.as_str().map(std::borrow::Cow::into_owned)
+}

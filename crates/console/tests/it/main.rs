@@ -1,0 +1,1 @@
+//! Stories of the console over a real listener.
