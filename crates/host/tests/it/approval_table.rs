@@ -1,0 +1,162 @@
+//! Deciding through a whole host, as a table: policy, caller, trust, saved approvals and the presence of an approver.
+
+use toolway_config::{Config, Trust, document::Document};
+use toolway_host::{
+    call::{CallOutcome, CallRequest, Caller},
+    connection::{WantedServer, Way},
+    policy::{ApprovalAnswer, ApprovalScope, Surface},
+};
+use toolway_testkit::{
+    fixture_server::FixtureServer,
+    test_host::{TestHost, name},
+};
+
+/// What was answered for this tool before.
+#[derive(Clone, Copy, Debug)]
+enum Saved {
+    Nothing,
+    Always,
+    Never,
+}
+
+/// The approver.
+#[derive(Clone, Copy, Debug)]
+enum Approver {
+    Absent,
+    Yes,
+    No,
+}
+
+use Approver::{Absent, No, Yes};
+use Saved::{Always, Never, Nothing};
+
+const NONE: &str = "{}";
+const ASK: &str = r#"{"rules": [{"then": "ask"}]}"#;
+const WRITES: &str = r#"{"rules": [{"then": "writes"}]}"#;
+const ALLOW: &str = r#"{"rules": [{"then": "allow"}]}"#;
+const DENY: &str = r#"{"rules": [{"then": "deny"}]}"#;
+const ASK_AGENTS: &str = r#"{"rules": [{"match": {"caller": "agent"}, "then": "ask"}]}"#;
+const ASK_ETC: &str = r#"{"rules": [{"match": {"arguments": {"/path": "/etc/*"}}, "then": "ask"}]}"#;
+const INTERACTIVE: &str = r#"{"mode": "interactive"}"#;
+const RESTRICTED: &str = r#"{"mode": "restricted"}"#;
+const FULL: &str = r#"{"mode": "full"}"#;
+
+/// Policy, caller (`terminal`, `chat`, `run`, `client`), trust, saved answer, approver; then the outcome, and whether
+/// the approver was asked.
+type Row = (&'static str, &'static str, Trust, Saved, Approver, &'static str, bool);
+
+const TABLE: &[Row] = &[
+    // Defaults of the surfaces.
+    (NONE, "terminal", Trust::Read, Nothing, Absent, "sent", false),
+    (NONE, "terminal", Trust::Untrusted, Nothing, Absent, "sent", false),
+    (NONE, "client", Trust::Read, Nothing, Absent, "sent", false),
+    (NONE, "chat", Trust::Read, Nothing, Absent, "no_approver", true),
+    (NONE, "chat", Trust::Read, Nothing, Yes, "sent", true),
+    (NONE, "chat", Trust::Read, Nothing, No, "declined", true),
+    (NONE, "chat", Trust::Full, Nothing, Absent, "sent", false),
+    (NONE, "chat", Trust::Untrusted, Nothing, Yes, "sent", true),
+    (NONE, "run", Trust::Read, Nothing, Absent, "no_approver", true),
+    (NONE, "run", Trust::Full, Nothing, Absent, "sent", false),
+    // Saved approvals lift `ask`, saved refusals end it.
+    (NONE, "chat", Trust::Read, Always, Absent, "sent", false),
+    (NONE, "chat", Trust::Read, Never, Yes, "denied", false),
+    (NONE, "run", Trust::Read, Always, Absent, "sent", false),
+    (NONE, "run", Trust::Read, Never, Absent, "denied", false),
+    (ASK, "terminal", Trust::Read, Always, Absent, "sent", false),
+    (ASK, "client", Trust::Read, Always, Absent, "sent", false),
+    (ASK, "client", Trust::Read, Never, Yes, "denied", false),
+    // A saved refusal concerns what would be asked, not what is allowed.
+    (ALLOW, "chat", Trust::Read, Never, Absent, "sent", false),
+    (NONE, "terminal", Trust::Read, Never, Absent, "sent", false),
+    // A deny wins over everything.
+    (DENY, "terminal", Trust::Full, Always, Yes, "denied", false),
+    (DENY, "chat", Trust::Full, Always, Yes, "denied", false),
+    (DENY, "run", Trust::Full, Always, Yes, "denied", false),
+    (DENY, "client", Trust::Full, Always, Yes, "denied", false),
+    // Rules replace defaults.
+    (ASK, "terminal", Trust::Full, Nothing, Absent, "no_approver", true),
+    (ASK, "terminal", Trust::Full, Nothing, Yes, "sent", true),
+    (ASK, "client", Trust::Read, Nothing, No, "declined", true),
+    (WRITES, "client", Trust::Read, Nothing, Yes, "sent", true),
+    (WRITES, "client", Trust::Full, Nothing, Absent, "sent", false),
+    (ALLOW, "run", Trust::Untrusted, Nothing, Absent, "sent", false),
+    (ASK_AGENTS, "chat", Trust::Full, Nothing, No, "declined", true),
+    (ASK_AGENTS, "terminal", Trust::Read, Nothing, Absent, "sent", false),
+    (ASK_ETC, "terminal", Trust::Full, Nothing, No, "declined", true),
+    (ASK_ETC, "chat", Trust::Full, Nothing, Yes, "sent", true),
+    // Modes replace defaults.
+    (INTERACTIVE, "terminal", Trust::Full, Nothing, Yes, "sent", true),
+    (INTERACTIVE, "client", Trust::Full, Nothing, Absent, "no_approver", true),
+    (INTERACTIVE, "run", Trust::Full, Always, Absent, "sent", false),
+    (RESTRICTED, "terminal", Trust::Read, Nothing, No, "declined", true),
+    (RESTRICTED, "client", Trust::Full, Nothing, Absent, "sent", false),
+    (FULL, "chat", Trust::Untrusted, Nothing, Absent, "sent", false),
+    (FULL, "run", Trust::Untrusted, Never, Absent, "sent", false),
+];
+
+fn request(caller: &str) -> CallRequest {
+    let (caller, surface) = match caller {
+        "terminal" => (Caller::Terminal, Surface::Call),
+        "chat" => (Caller::Agent("a".into()), Surface::Chat),
+        "run" => (Caller::Agent("a".into()), Surface::Run),
+        _ => (Caller::Client("editor".into()), Surface::Gateway),
+    };
+    let arguments = toolway_wire::json::Raw::of(&serde_json::json!({ "path": "/etc/hosts" }));
+    CallRequest { surface, ..CallRequest::tool(caller, "files__write".parse().unwrap(), Some(arguments)) }
+}
+
+fn config(policy: &str) -> Config {
+    let text = format!(r#"{{"policy": {policy}}}"#);
+    Config::of(&Document::of("/toolway.json".as_ref(), &text).unwrap(), None).unwrap()
+}
+
+async fn host(server: &FixtureServer, policy: &str, trust: Trust) -> TestHost {
+    let wanted = WantedServer::new(name("files"), Way::InProcess(server.service()));
+    let host = TestHost::new().config(config(policy)).wanted(WantedServer { trust, ..wanted }).start().await;
+    host.ready("files").await;
+    host
+}
+
+/// Saves an answer as a user would: by giving it.
+async fn save(host: &TestHost, caller: &str, answer: ApprovalAnswer) {
+    host.host.reload(&config(ASK)).unwrap();
+    host.answering(answer);
+    drop(host.host.call(request(caller)).await);
+}
+
+#[tokio::test]
+async fn every_row_decides_as_the_table_says() {
+    for row @ (policy, caller, trust, saved, approver, expected, asked) in TABLE {
+        let server = FixtureServer::new("files").tool("write", "Write");
+        let host = host(&server, policy, *trust).await;
+        let always = |by: &str| ApprovalAnswer::Approved { scope: ApprovalScope::Always, by: by.to_owned() };
+        let never = || ApprovalAnswer::Declined { why: None, scope: ApprovalScope::Always };
+        match saved {
+            Nothing => {}
+            Always => save(&host, caller, always("test")).await,
+            Never => save(&host, caller, never()).await,
+        }
+        host.host.reload(&config(policy)).unwrap();
+        host.ready("files").await;
+        let (before, sent_before) = (host.asked().len(), server.seen("tools/call").len());
+        host.answering(match approver {
+            Absent => ApprovalAnswer::Unavailable,
+            Yes => ApprovalAnswer::approved("test"),
+            No => ApprovalAnswer::declined(None),
+        });
+        let outcome = host.host.call(request(caller)).await;
+        let word = match &outcome {
+            CallOutcome::Answered(_) => "sent",
+            CallOutcome::Refused(refusal) => refusal.code(),
+            other => panic!("{row:?}: {other}"),
+        };
+        assert_eq!((word, host.asked().len() > before), (*expected, *asked), "{row:?}");
+        assert_eq!(server.seen("tools/call").len() - sent_before, usize::from(word == "sent"), "{row:?}");
+    }
+}
+
+#[test]
+fn the_tables_have_at_least_eighty_rows() {
+    let rules = include_str!("../../src/policy/tests.rs").matches(".is(\"").count();
+    assert!(TABLE.len() + rules >= 80, "{} + {rules}", TABLE.len());
+}
