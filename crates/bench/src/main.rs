@@ -11,8 +11,9 @@
 //! system.
 //!
 //! The argument `gateway` compares `toolway serve` with a raw relay instead ([`gateway`], [`relay`]); `gateway lists`
-//! measures only lists; `gateway load <way> <legacy|modern> <small|big|list> <width> <seconds> [relay]` puts one load on it,
-//! or on the relay, for a profiler.
+//! measures only lists; `gateway path` compares processor time with the store off and on ([`gateway::path`]);
+//! `gateway load <way> <legacy|modern> <small|big|list> <width> <seconds> [relay]` puts one load on it,
+//! or on the relay, for a profiler. The argument `store` measures the store ([`store`]).
 
 mod affinity;
 mod allocation;
@@ -26,6 +27,7 @@ mod peer;
 mod processes;
 mod raw_client;
 mod relay;
+mod store;
 mod wire_client;
 
 use std::{io, process::ExitCode};
@@ -47,6 +49,10 @@ fn main() -> io::Result<ExitCode> {
         ["nginx", folder] => nginx::keep(folder.as_ref()),
         ["gateway"] => gateway::run(measure::Size::Full),
         ["gateway", "lists"] => gateway::run_lists(),
+        ["gateway", "path"] => gateway::path::run(measure::Size::Full),
+        ["gateway", "path", "quick"] => gateway::path::run(measure::Size::Quick),
+        ["store"] => store::run(measure::Size::Full),
+        ["store", "quick" | "--quick"] => store::run(measure::Size::Quick),
         ["gateway", "quick"] => gateway::run(measure::Size::Quick),
         ["gateway", "load", way, era, what, width, seconds, ref target @ ..] => {
             let what = ["small", "big", "list"].into_iter().find(|known| *known == what).unwrap_or("small");
@@ -62,7 +68,7 @@ fn main() -> io::Result<ExitCode> {
             alone(way.parse()?, whose == "raw", what, width, count)
         }
         _ => {
-            eprintln!("usage: toolway-bench [quick | spread | gateway [quick | lists]]");
+            eprintln!("usage: toolway-bench [quick | spread | gateway [quick | lists | path [quick]] | store [quick]]");
             Ok(ExitCode::from(2))
         }
     }

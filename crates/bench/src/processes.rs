@@ -43,13 +43,19 @@ impl GatewayProcess {
 
     /// As [`GatewayProcess::start`], with this log format; the log is discarded.
     pub(crate) async fn start_with_log(program: &Path, servers: Value, log: &str) -> io::Result<Self> {
+        Self::start_with(program, servers, &["--log", log]).await
+    }
+
+    /// As [`GatewayProcess::start`], with these options.
+    pub(crate) async fn start_with(program: &Path, servers: Value, options: &[&str]) -> io::Result<Self> {
         let home = tempfile::tempdir()?;
         let config = home.path().join("toolway.json");
         fs::write(&config, json!({ "mcpServers": servers }).to_string())?;
         let mut command = command(program, home.path());
         let mut child = command
-            .args(["serve", "--output", "json", "--log", log, "--listen", "127.0.0.1:0", "--config"])
+            .args(["serve", "--output", "json", "--listen", "127.0.0.1:0", "--config"])
             .arg(&config)
+            .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
