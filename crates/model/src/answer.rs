@@ -1,5 +1,7 @@
 //! Builds the neutral message of an answer while its stream is read; shared by all wires.
 
+use std::hash::{BuildHasher, RandomState};
+
 use serde_json::Value;
 
 use crate::{Message, ModelEvent, Part, RawItems, Role, ToolCall};
@@ -37,11 +39,13 @@ impl AnswerBuilder {
         ModelEvent::Reasoning(delta.to_owned())
     }
 
-    /// Begins a call. An empty id is replaced by one of ours, so that results can refer to it.
+    /// Begins a call. An empty id is replaced by one of ours, which is unique in a conversation, so that results can refer
+    /// to it.
     pub(crate) fn start_call(&mut self, id: &str, name: &str) -> (usize, ModelEvent) {
         let index = self.calls;
         self.calls += 1;
-        let id = if id.is_empty() { format!("call_{index}") } else { id.to_owned() };
+        let id =
+            if id.is_empty() { format!("call_{:016x}", RandomState::new().hash_one(index)) } else { id.to_owned() };
         let event = ModelEvent::ToolCallStart { index, id: id.clone(), name: name.to_owned() };
         self.parts.push(Building::Call { index, id, name: name.to_owned(), arguments: String::new(), ended: false });
         (index, event)
@@ -82,6 +86,11 @@ impl AnswerBuilder {
     pub(crate) fn finish(&mut self, raw: RawItems) -> Message {
         let parts = std::mem::take(&mut self.parts).into_iter().map(Building::finish).collect();
         Message { role: Role::Assistant, parts, raw: Some(raw) }
+    }
+
+    /// Whether a call with this id was begun.
+    pub(crate) fn has_call(&self, wanted: &str) -> bool {
+        self.parts.iter().any(|part| matches!(part, Building::Call { id, .. } if id == wanted))
     }
 
     fn call(&mut self, wanted: usize) -> Option<&mut Building> {

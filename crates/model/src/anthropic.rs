@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use toolway_wire::sse::SseEvent;
 
 use crate::{
     Image, Message, ModelErrorKind, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, ToolResult,
     Usage, Wire,
     answer::AnswerBuilder,
-    wire::{self, Decoder, ModelErrorKindWithMessage, WireSettings, text},
+    wire::{self, CallIds, Decoder, ModelErrorKindWithMessage, WireSettings, text},
 };
 
 /// Version of the API in the header `anthropic-version`.
@@ -45,17 +45,20 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
 fn messages(settings: &WireSettings, request: &ModelRequest) -> Vec<Value> {
     // Turns alternate: messages of one side that follow each other are one turn. Results come first in theirs.
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
+    let ids = CallIds::of(Wire::Anthropic, settings, &request.messages);
     for message in &request.messages {
         let (role, mut blocks) = match message.role {
-            Role::Assistant => ("assistant", assistant_blocks(settings, message)),
-            Role::User | Role::Tool => ("user", message.parts.iter().filter_map(user_block).collect()),
+            Role::Assistant => ("assistant", assistant_blocks(settings, &ids, message)),
+            Role::User | Role::Tool => {
+                ("user", message.parts.iter().filter_map(|part| user_block(&ids, part)).collect())
+            }
         };
         match turns.last_mut() {
+            _ if blocks.is_empty() => {}
             Some((last, before)) if *last == role => before.append(&mut blocks),
             _ => turns.push((role, blocks)),
         }
     }
-    turns.retain(|(_, blocks)| !blocks.is_empty());
     let mut messages: Vec<Value> =
         turns.into_iter().map(|(role, blocks)| json!({ "role": role, "content": blocks })).collect();
     mark_cached(messages.last_mut().and_then(|message| message["content"].as_array_mut()?.last_mut()));
@@ -68,7 +71,7 @@ fn mark_cached(block: Option<&mut Value>) {
     }
 }
 
-fn assistant_blocks(settings: &WireSettings, message: &Message) -> Vec<Value> {
+fn assistant_blocks(settings: &WireSettings, ids: &CallIds<'_>, message: &Message) -> Vec<Value> {
     if let Some(items) = message.raw_for(Wire::Anthropic, &settings.model) {
         return items.to_vec();
     }
@@ -77,29 +80,35 @@ fn assistant_blocks(settings: &WireSettings, message: &Message) -> Vec<Value> {
         Part::ToolCall(call) => {
             // The API accepts objects only.
             let input = if call.arguments.is_object() { call.arguments.clone() } else { json!({}) };
-            Some(json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": input }))
+            Some(json!({ "type": "tool_use", "id": ids.on_wire(&call.id), "name": call.name, "input": input }))
         }
         _ => None,
     });
     blocks.collect()
 }
 
-fn user_block(part: &Part) -> Option<Value> {
+/// Blank text is refused by the API.
+fn user_block(ids: &CallIds<'_>, part: &Part) -> Option<Value> {
     match part {
-        Part::Text { text } => (!text.is_empty()).then(|| json!({ "type": "text", "text": text })),
+        Part::Text { text } => (!text.trim().is_empty()).then(|| json!({ "type": "text", "text": text })),
         Part::Image(image) => Some(image_block(image)),
-        Part::ToolResult(result) => Some(result_block(result)),
+        Part::ToolResult(result) => Some(result_block(ids, result)),
         Part::Reasoning { .. } | Part::ToolCall(_) => None,
     }
 }
 
-fn result_block(result: &ToolResult) -> Value {
-    let content = result.content.iter().map(|part| match part {
-        ResultPart::Text { text } => json!({ "type": "text", "text": text }),
-        ResultPart::Image(image) => image_block(image),
+fn result_block(ids: &CallIds<'_>, result: &ToolResult) -> Value {
+    let content = result.content.iter().filter_map(|part| match part {
+        ResultPart::Text { text } => (!text.trim().is_empty()).then(|| json!({ "type": "text", "text": text })),
+        ResultPart::Image(image) => Some(image_block(image)),
     });
-    let content: Vec<Value> = content.filter(|block| block["text"] != "").collect();
-    json!({ "type": "tool_result", "tool_use_id": result.call_id, "content": content, "is_error": result.is_error })
+    let mut content: Vec<Value> = content.collect();
+    // An error must have a content.
+    if result.is_error && content.is_empty() {
+        content.push(json!({ "type": "text", "text": "The call failed without a message." }));
+    }
+    let id = ids.on_wire(&result.call_id);
+    json!({ "type": "tool_result", "tool_use_id": id, "content": content, "is_error": result.is_error })
 }
 
 fn image_block(image: &Image) -> Value {
@@ -134,6 +143,7 @@ impl AnthropicDecoder {
 
     fn start_block(&mut self, event: &Value) -> Vec<ModelEvent> {
         let raw = event["content_block"].clone();
+        let raw = if raw.is_object() { raw } else { json!({}) };
         let mut events = Vec::new();
         let mut call = None;
         match text(&raw, "type") {
@@ -178,11 +188,11 @@ impl AnthropicDecoder {
 
     fn stop_block(&mut self, event: &Value) -> Option<ModelEvent> {
         let block = self.blocks.get_mut(&event["index"].as_u64()?)?;
-        let index = block.call?;
         if !block.input.is_empty() {
-            block.raw["input"] = serde_json::from_str(&block.input).unwrap_or_else(|_| json!({}));
+            let input = serde_json::from_str(&block.input).ok().filter(Value::is_object);
+            block.raw["input"] = input.unwrap_or_else(|| json!({}));
         }
-        self.answer.end_call(index)
+        self.answer.end_call(block.call?)
     }
 
     fn read_usage(&mut self, usage: &Value) -> Option<ModelEvent> {
@@ -207,7 +217,7 @@ impl AnthropicDecoder {
         let mut events = self.answer.end_calls();
         let items = std::mem::take(&mut self.blocks).into_values().map(|block| block.raw);
         // An empty text block is refused when it is sent back.
-        let items = items.filter(|raw| !(raw["type"] == "text" && raw["text"] == "")).collect();
+        let items = items.filter(|raw| !(raw["type"] == "text" && text(raw, "text").trim().is_empty())).collect();
         let raw = RawItems { wire: Wire::Anthropic, model: self.model.clone(), items };
         events.push(ModelEvent::End { reason, message: self.answer.finish(raw) });
         Ok(events)
@@ -240,14 +250,10 @@ impl Decoder for AnthropicDecoder {
 }
 
 fn append(raw: &mut Value, key: &str, delta: &str) {
-    if let Some(object) = raw.as_object_mut() {
-        append_text(object, key, delta);
+    match raw.get_mut(key) {
+        Some(Value::String(text)) => text.push_str(delta),
+        _ => raw[key] = delta.into(),
     }
-}
-
-fn append_text(object: &mut Map<String, Value>, key: &str, delta: &str) {
-    let joined = format!("{}{delta}", object.get(key).and_then(Value::as_str).unwrap_or_default());
-    object.insert(key.to_owned(), joined.into());
 }
 
 fn stop_reason(word: &str) -> StopReason {

@@ -20,28 +20,28 @@ pub struct ModelError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelErrorKind {
     /// The vendor cannot be reached: DNS, connection, TLS, timeout.
-    #[error("cannot reach {url}")]
+    #[error("cannot reach `{url}`")]
     Unreachable {
         /// URL without query.
         url: String,
     },
     /// The key is missing, invalid or lacks a permission.
-    #[error("the vendor refused the key (HTTP {status})")]
+    #[error("the vendor refused the key{}", http(status))]
     Unauthorized {
-        /// 401 or 403.
+        /// 401, 403 or 400; 0 if the key cannot be sent or the error came inside a stream.
         status: u16,
     },
     /// Too many requests or tokens.
     #[error("rate limit reached")]
     RateLimited,
     /// The vendor is overloaded or failed.
-    #[error("the vendor failed (HTTP {status})")]
+    #[error("the vendor is unavailable{}", http(status))]
     Unavailable {
         /// 5xx, or 0 if the error came inside a stream.
         status: u16,
     },
     /// The vendor refused the request itself.
-    #[error("the vendor refused the request (HTTP {status})")]
+    #[error("the vendor refused the request{}", http(status))]
     InvalidRequest {
         /// 4xx, or 0 if the error came inside a stream.
         status: u16,
@@ -80,4 +80,9 @@ impl ModelError {
             | ModelErrorKind::Script(_) => false,
         }
     }
+}
+
+/// The status, unless the error has none.
+fn http(status: &u16) -> String {
+    if *status == 0 { String::new() } else { format!(" (HTTP {status})") }
 }

@@ -1,5 +1,7 @@
 //! The wire format Gemini `streamGenerateContent`.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use toolway_wire::sse::SseEvent;
 
@@ -10,6 +12,9 @@ use crate::{
     openai::joined_text,
     wire::{self, Decoder, ModelErrorKindWithMessage, WireSettings, text},
 };
+
+/// Gemini 3 refuses calls without a signature; this documented value stands for those that it did not make.
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// The request as JSON.
 pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
@@ -32,18 +37,25 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
 
 fn contents(settings: &WireSettings, request: &ModelRequest) -> Vec<Value> {
     let mut contents: Vec<(&str, Vec<Value>)> = Vec::new();
+    let ids = sent_ids(settings, &request.messages);
     for message in &request.messages {
         let (role, mut parts) = match message.role {
             Role::Assistant => ("model", model_parts(settings, message)),
-            Role::User | Role::Tool => ("user", message.parts.iter().flat_map(user_parts).collect()),
+            Role::User | Role::Tool => ("user", message.parts.iter().flat_map(|part| user_parts(&ids, part)).collect()),
         };
         match contents.last_mut() {
+            _ if parts.is_empty() => {}
             Some((last, before)) if *last == role => before.append(&mut parts),
             _ => contents.push((role, parts)),
         }
     }
-    contents.retain(|(_, parts)| !parts.is_empty());
     contents.into_iter().map(|(role, parts)| json!({ "role": role, "parts": parts })).collect()
+}
+
+/// Ids of calls that the vendor sent; most of its models send none.
+fn sent_ids<'a>(settings: &WireSettings, messages: &'a [Message]) -> HashSet<&'a str> {
+    let raw = messages.iter().filter_map(|message| message.raw_for(Wire::Gemini, &settings.model));
+    raw.flatten().filter_map(|part| part["functionCall"]["id"].as_str()).collect()
 }
 
 fn model_parts(settings: &WireSettings, message: &Message) -> Vec<Value> {
@@ -58,23 +70,32 @@ fn model_parts(settings: &WireSettings, message: &Message) -> Vec<Value> {
         }
         _ => None,
     });
-    parts.collect()
+    let mut parts: Vec<Value> = parts.collect();
+    let first_call = parts.iter_mut().find(|part| part.get("functionCall").is_some());
+    if let (true, Some(call)) = (settings.model.contains("gemini-3"), first_call) {
+        call["thoughtSignature"] = NO_SIGNATURE.into();
+    }
+    parts
 }
 
-fn user_parts(part: &Part) -> Vec<Value> {
+fn user_parts(ids: &HashSet<&str>, part: &Part) -> Vec<Value> {
     match part {
         Part::Text { text } if !text.is_empty() => vec![json!({ "text": text })],
         Part::Image(image) => vec![inline(image)],
-        Part::ToolResult(result) => result_parts(result),
+        Part::ToolResult(result) => result_parts(ids, result),
         _ => Vec::new(),
     }
 }
 
-/// The response is an object with `result` or `error`; images follow as parts of their own.
-fn result_parts(result: &ToolResult) -> Vec<Value> {
+/// The response is an object with `result` or `error`; images follow as parts of their own. An id is sent back only if
+/// the vendor sent it.
+fn result_parts(ids: &HashSet<&str>, result: &ToolResult) -> Vec<Value> {
     let key = if result.is_error { "error" } else { "result" };
-    let response = json!({ key: joined_text(result) });
-    let mut parts = vec![json!({ "functionResponse": { "name": result.name, "response": response } })];
+    let mut response = json!({ "name": result.name, "response": { key: joined_text(result) } });
+    if ids.contains(result.call_id.as_str()) {
+        response["id"] = result.call_id.clone().into();
+    }
+    let mut parts = vec![json!({ "functionResponse": response })];
     parts.extend(result.content.iter().filter_map(|part| match part {
         ResultPart::Image(image) => Some(inline(image)),
         ResultPart::Text { .. } => None,
@@ -115,13 +136,20 @@ impl GeminiDecoder {
         }
     }
 
-    /// Keeps the part to be sent back. Pieces of plain text become one part; signatures stay where they were.
+    /// Keeps the part to be sent back. Pieces of plain text become one part; signatures stay where they were. An empty
+    /// text is refused when it is sent back.
     fn keep(&mut self, part: &Value) {
-        let is_plain = |part: &Value| part.as_object().is_some_and(|part| part.len() == 1 && part.contains_key("text"));
-        if let (Some(last), true) = (self.parts.last_mut().filter(|last| is_plain(last)), is_plain(part)) {
-            *last = json!({ "text": format!("{}{}", text(last, "text"), text(part, "text")) });
-        } else {
-            self.parts.push(part.clone());
+        let is_plain = |part: &Value| {
+            part.as_object().is_some_and(|part| part.len() == 1 && part.get("text").is_some_and(Value::is_string))
+        };
+        if !is_plain(part) {
+            return self.parts.push(part.clone());
+        }
+        let piece = text(part, "text");
+        match self.parts.last_mut().filter(|last| is_plain(last)).map(|last| &mut last["text"]) {
+            _ if piece.is_empty() => {}
+            Some(Value::String(before)) => before.push_str(piece),
+            _ => self.parts.push(part.clone()),
         }
     }
 }
@@ -130,7 +158,8 @@ impl Decoder for GeminiDecoder {
     fn push(&mut self, event: &SseEvent) -> Result<Vec<ModelEvent>, ModelErrorKindWithMessage> {
         let event = wire::json(event)?;
         if let Some(error) = event.get("error") {
-            return Err((wire::kind_of_word(text(error, "status"), 0), Some(text(error, "message").to_owned())));
+            let status = error["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or_default();
+            return Err((wire::kind_of_word(text(error, "status"), status), Some(text(error, "message").to_owned())));
         }
         if let Some(word) = event["promptFeedback"]["blockReason"].as_str() {
             let message = Some(format!("the prompt was blocked ({word})"));

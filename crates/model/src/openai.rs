@@ -1,6 +1,6 @@
 //! The wire format OpenAI Responses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use toolway_wire::sse::SseEvent;
@@ -8,7 +8,7 @@ use toolway_wire::sse::SseEvent;
 use crate::{
     Image, Message, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, ToolResult, Usage, Wire,
     answer::{AnswerBuilder, arguments_text},
-    wire::{self, Decoder, ModelErrorKindWithMessage, WireSettings, text},
+    wire::{self, CallIds, Decoder, ModelErrorKindWithMessage, WireSettings, text},
 };
 
 /// The wire has no flag for failed calls; this stands before the text of one.
@@ -16,9 +16,10 @@ pub(crate) const ERROR_PREFIX: &str = "Error: ";
 
 /// The request as JSON. Nothing is stored at the vendor; reasoning comes back encrypted and is sent again.
 pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
+    let ids = CallIds::of(Wire::Openai, settings, &request.messages);
     let mut body = json!({
         "model": settings.model,
-        "input": request.messages.iter().flat_map(|message| items(settings, message)).collect::<Vec<_>>(),
+        "input": request.messages.iter().flat_map(|message| items(settings, &ids, message)).collect::<Vec<_>>(),
         "stream": true,
         "store": false,
         "include": ["reasoning.encrypted_content"],
@@ -46,13 +47,13 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
     body
 }
 
-fn items(settings: &WireSettings, message: &Message) -> Vec<Value> {
+fn items(settings: &WireSettings, ids: &CallIds<'_>, message: &Message) -> Vec<Value> {
     match message.role {
         Role::Assistant => match message.raw_for(Wire::Openai, &settings.model) {
             Some(items) => items.iter().map(without_id).collect(),
-            None => message.parts.iter().filter_map(assistant_item).collect(),
+            None => message.parts.iter().filter_map(|part| assistant_item(ids, part)).collect(),
         },
-        Role::Tool => message.parts.iter().filter_map(result_item).collect(),
+        Role::Tool => message.parts.iter().filter_map(|part| result_item(ids, part)).collect(),
         Role::User => {
             let content: Vec<Value> = message.parts.iter().filter_map(user_content).collect();
             if content.is_empty() {
@@ -74,23 +75,24 @@ fn without_id(item: &Value) -> Value {
     item
 }
 
-fn assistant_item(part: &Part) -> Option<Value> {
+fn assistant_item(ids: &CallIds<'_>, part: &Part) -> Option<Value> {
     match part {
         Part::Text { text } if !text.is_empty() => {
             let content = json!([{ "type": "output_text", "text": text }]);
             Some(json!({ "type": "message", "role": "assistant", "content": content }))
         }
         Part::ToolCall(call) => {
-            let arguments = arguments_text(&call.arguments);
-            Some(json!({ "type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments }))
+            let (id, arguments) = (ids.on_wire(&call.id), arguments_text(&call.arguments));
+            Some(json!({ "type": "function_call", "call_id": id, "name": call.name, "arguments": arguments }))
         }
         _ => None,
     }
 }
 
-fn result_item(part: &Part) -> Option<Value> {
+fn result_item(ids: &CallIds<'_>, part: &Part) -> Option<Value> {
     let Part::ToolResult(result) = part else { return None };
-    Some(json!({ "type": "function_call_output", "call_id": result.call_id, "output": output(result) }))
+    let id = ids.on_wire(&result.call_id);
+    Some(json!({ "type": "function_call_output", "call_id": id, "output": output(result) }))
 }
 
 /// A text alone as a string, which every compatible server takes; images as a list of parts.
@@ -138,60 +140,112 @@ pub(crate) fn data_url(image: &Image) -> String {
 pub(crate) struct ResponsesDecoder {
     model: String,
     answer: AnswerBuilder,
-    /// Positions of calls by `output_index`.
+    /// Ids of items without an `output_index`, which compatible servers leave out.
+    ids: Vec<String>,
+    /// Positions of calls by item.
     calls: BTreeMap<u64, usize>,
-    /// Complete items by `output_index`.
+    /// Items whose text was streamed.
+    spoken: BTreeSet<u64>,
+    /// Complete items.
     items: BTreeMap<u64, Value>,
     refused: bool,
 }
 
 impl ResponsesDecoder {
     pub(crate) fn new(model: String) -> Self {
-        let (calls, items) = (BTreeMap::new(), BTreeMap::new());
-        Self { model, answer: AnswerBuilder::default(), calls, items, refused: false }
+        let (ids, calls, spoken, items) = (Vec::new(), BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+        Self { model, answer: AnswerBuilder::default(), ids, calls, spoken, items, refused: false }
     }
 
-    fn add_item(&mut self, event: &Value) -> Vec<ModelEvent> {
-        let item = &event["item"];
-        if item["type"] != "function_call" {
-            return Vec::new();
+    /// The item that an event is about: its `output_index`, else a number for its id.
+    fn item_of(&mut self, event: &Value) -> u64 {
+        if let Some(index) = event["output_index"].as_u64() {
+            return index;
         }
-        let (index, start) = self.answer.start_call(text(item, "call_id"), text(item, "name"));
-        self.calls.insert(output_index(event), index);
-        let arguments = self.answer.arguments(index, text(item, "arguments"));
-        [start].into_iter().chain(arguments.filter(|_| item["arguments"] != "")).collect()
+        let id = event["item_id"].as_str().unwrap_or(text(&event["item"], "id"));
+        let position = self.ids.iter().position(|known| known == id).unwrap_or_else(|| {
+            self.ids.push(id.to_owned());
+            self.ids.len() - 1
+        });
+        (1 << 32) + position as u64
     }
 
-    fn finish_item(&mut self, event: &Value) -> Vec<ModelEvent> {
-        let (at, item) = (output_index(event), &event["item"]);
+    fn speak(&mut self, event: &Value) -> Vec<ModelEvent> {
+        let item = self.item_of(event);
+        self.spoken.insert(item);
+        vec![self.answer.text(text(event, "delta"))]
+    }
+
+    fn add_call(&mut self, at: u64, item: &Value) -> Vec<ModelEvent> {
+        let (index, start) = self.answer.start_call(text(item, "call_id"), text(item, "name"));
+        self.calls.insert(at, index);
+        let arguments = text(item, "arguments");
+        let arguments = (!arguments.is_empty()).then(|| self.answer.arguments(index, arguments)).flatten();
+        [start].into_iter().chain(arguments).collect()
+    }
+
+    /// A server may send an item only when it is complete.
+    fn finish_item(&mut self, at: u64, item: &Value) -> Vec<ModelEvent> {
         let mut events = Vec::new();
-        if item["type"] == "function_call" {
-            if !self.calls.contains_key(&at) {
-                events.extend(self.add_item(event));
-            }
-            if let Some(index) = self.calls.get(&at).copied() {
-                // A server may send the arguments only here.
-                if self.answer.arguments_of(index).is_empty() {
-                    events.extend(self.answer.arguments(index, text(item, "arguments")));
+        match text(item, "type") {
+            "function_call" => {
+                if !self.calls.contains_key(&at) {
+                    events.extend(self.add_call(at, item));
                 }
-                events.extend(self.answer.end_call(index));
+                if let Some(index) = self.calls.get(&at).copied() {
+                    let arguments = text(item, "arguments");
+                    if self.answer.arguments_of(index).is_empty() && !arguments.is_empty() {
+                        events.extend(self.answer.arguments(index, arguments));
+                    }
+                    events.extend(self.answer.end_call(index));
+                }
             }
+            "message" if !self.spoken.contains(&at) => {
+                let parts = item["content"].as_array().into_iter().flatten();
+                let texts = parts.filter_map(|part| part["text"].as_str()).filter(|text| !text.is_empty());
+                events.extend(texts.map(|text| self.answer.text(text)));
+            }
+            _ => {}
         }
         self.items.insert(at, item.clone());
         events
     }
 
+    /// Items that were not streamed are in the last event.
+    fn finish_response(&mut self, response: &Value) -> Vec<ModelEvent> {
+        let output = response["output"].as_array().map_or(&[][..], Vec::as_slice);
+        if self.items.is_empty() {
+            return (0..).zip(output).flat_map(|(at, item)| self.finish_item(at, item)).collect();
+        }
+        let is_missing = |answer: &AnswerBuilder, item: &Value| {
+            item["type"] == "function_call"
+                && !text(item, "call_id").is_empty()
+                && !answer.has_call(text(item, "call_id"))
+        };
+        let mut events = Vec::new();
+        for (at, item) in (0..).zip(output) {
+            if is_missing(&self.answer, item) {
+                events.extend(self.finish_item((2 << 32) + at, item));
+            }
+        }
+        events
+    }
+
     fn end(&mut self, response: &Value, reason: Option<StopReason>) -> Vec<ModelEvent> {
-        let mut events = self.answer.end_calls();
+        let mut events = self.finish_response(response);
+        events.extend(self.answer.end_calls());
         events.extend(usage(&response["usage"]).map(ModelEvent::Usage));
         let reason = reason.unwrap_or(match (self.refused, self.answer.has_calls()) {
             (true, _) => StopReason::Refused,
             (false, true) => StopReason::ToolCalls,
             (false, false) => StopReason::EndTurn,
         });
+        // A call that was cut off is not among the items: then the message is rebuilt from its parts.
+        let is_whole = self.calls.keys().all(|at| self.items.contains_key(at));
         let items = std::mem::take(&mut self.items).into_values().collect();
-        let raw = RawItems { wire: Wire::Openai, model: self.model.clone(), items };
-        events.push(ModelEvent::End { reason, message: self.answer.finish(raw) });
+        let mut message = self.answer.finish(RawItems { wire: Wire::Openai, model: self.model.clone(), items });
+        message.raw = message.raw.filter(|_| is_whole);
+        events.push(ModelEvent::End { reason, message });
         events
     }
 }
@@ -203,18 +257,25 @@ impl Decoder for ResponsesDecoder {
         }
         let event = wire::json(event)?;
         match text(&event, "type") {
-            "response.output_item.added" => Ok(self.add_item(&event)),
-            "response.output_item.done" => Ok(self.finish_item(&event)),
-            "response.output_text.delta" => Ok(vec![self.answer.text(text(&event, "delta"))]),
+            "response.output_item.added" if event["item"]["type"] == "function_call" => {
+                let at = self.item_of(&event);
+                Ok(self.add_call(at, &event["item"]))
+            }
+            "response.output_item.done" => {
+                let at = self.item_of(&event);
+                Ok(self.finish_item(at, &event["item"]))
+            }
+            "response.output_text.delta" => Ok(self.speak(&event)),
             "response.refusal.delta" => {
                 self.refused = true;
-                Ok(vec![self.answer.text(text(&event, "delta"))])
+                Ok(self.speak(&event))
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 Ok(vec![self.answer.reasoning(text(&event, "delta"))])
             }
             "response.function_call_arguments.delta" => {
-                let index = self.calls.get(&output_index(&event)).copied();
+                let at = self.item_of(&event);
+                let index = self.calls.get(&at).copied();
                 Ok(index.and_then(|index| self.answer.arguments(index, text(&event, "delta"))).into_iter().collect())
             }
             "response.completed" => Ok(self.end(&event["response"], None)),
@@ -229,10 +290,6 @@ impl Decoder for ResponsesDecoder {
     }
 }
 
-fn output_index(event: &Value) -> u64 {
-    event["output_index"].as_u64().unwrap_or_default()
-}
-
 fn incomplete(word: &str) -> StopReason {
     match word {
         "max_output_tokens" => StopReason::MaxTokens,
@@ -242,7 +299,8 @@ fn incomplete(word: &str) -> StopReason {
 }
 
 fn failure(error: &Value) -> ModelErrorKindWithMessage {
-    let word = error["code"].as_str().or(error["type"].as_str()).unwrap_or("server_error");
+    let word = error["code"].as_str().or(error["type"].as_str()).filter(|word| *word != "error");
+    let word = word.unwrap_or("server_error");
     (wire::kind_of_word(word, 0), Some(text(error, "message").to_owned()))
 }
 

@@ -3,6 +3,8 @@
 //! Compatible servers disagree about tool-call deltas: the index may be missing, constant or have gaps, and the id may
 //! come with every delta, once, or never. [`ChatDecoder::call_of`] decides which call a delta belongs to.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 use toolway_wire::sse::SseEvent;
 
@@ -10,7 +12,7 @@ use crate::{
     Message, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, Usage, Wire,
     answer::{AnswerBuilder, arguments_text},
     openai::{ERROR_PREFIX, data_url, joined_text},
-    wire::{self, Decoder, ModelErrorKindWithMessage, WireSettings, text},
+    wire::{self, CallIds, Decoder, ModelErrorKindWithMessage, WireSettings, text},
 };
 
 /// The request as JSON.
@@ -19,7 +21,8 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
     if !request.system.is_empty() {
         messages.push(json!({ "role": "system", "content": request.system }));
     }
-    messages.extend(request.messages.iter().flat_map(|message| encode_message(settings, message)));
+    let ids = CallIds::of(Wire::OpenaiChat, settings, &request.messages);
+    messages.extend(request.messages.iter().flat_map(|message| encode_message(settings, &ids, message)));
     let mut body = json!({
         "model": settings.model,
         "messages": messages,
@@ -27,7 +30,8 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
         "stream_options": { "include_usage": true },
     });
     if let Some(limit) = request.max_tokens.or(settings.max_tokens) {
-        body["max_tokens"] = limit.into();
+        // Compatible servers know the old name only, OpenAI's reasoning models the new one only.
+        body[if settings.at_openai { "max_completion_tokens" } else { "max_tokens" }] = limit.into();
     }
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|tool| {
@@ -44,24 +48,27 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
     body
 }
 
-fn encode_message(settings: &WireSettings, message: &Message) -> Vec<Value> {
+fn encode_message(settings: &WireSettings, ids: &CallIds<'_>, message: &Message) -> Vec<Value> {
     match message.role {
         Role::Assistant => {
             let raw = message.raw_for(Wire::OpenaiChat, &settings.model);
-            raw.map_or_else(|| vec![assistant(message, None)], <[Value]>::to_vec)
+            raw.map_or_else(|| vec![assistant(message, |id| ids.on_wire(id))], <[Value]>::to_vec)
         }
-        Role::User => vec![json!({ "role": "user", "content": user_content(&message.parts) })],
-        Role::Tool => results(message),
+        Role::User => {
+            let content = user_content(&message.parts);
+            content.map(|content| json!({ "role": "user", "content": content })).into_iter().collect()
+        }
+        Role::Tool => results(ids, message),
     }
 }
 
 /// The neutral form of an assistant's message on this wire.
-fn assistant(message: &Message, reasoning_details: Option<Value>) -> Value {
+fn assistant<'a>(message: &'a Message, id_on_wire: impl Fn(&'a str) -> Cow<'a, str>) -> Value {
     let calls: Vec<Value> = message
         .tool_calls()
         .map(|call| {
             let function = json!({ "name": call.name, "arguments": arguments_text(&call.arguments) });
-            json!({ "id": call.id, "type": "function", "function": function })
+            json!({ "id": id_on_wire(&call.id), "type": "function", "function": function })
         })
         .collect();
     let text = message.text();
@@ -70,14 +77,11 @@ fn assistant(message: &Message, reasoning_details: Option<Value>) -> Value {
     if !calls.is_empty() {
         encoded["tool_calls"] = calls.into();
     }
-    if let Some(details) = reasoning_details {
-        encoded["reasoning_details"] = details;
-    }
     encoded
 }
 
 /// A tool message has text only; images follow in one message of the user, after all results.
-fn results(message: &Message) -> Vec<Value> {
+fn results(ids: &CallIds<'_>, message: &Message) -> Vec<Value> {
     let (mut messages, mut images) = (Vec::new(), Vec::new());
     for part in &message.parts {
         let Part::ToolResult(result) = part else { continue };
@@ -92,7 +96,8 @@ fn results(message: &Message) -> Vec<Value> {
         }
         let prefix = if result.is_error { ERROR_PREFIX } else { "" };
         let content = format!("{prefix}{content}");
-        messages.push(json!({ "role": "tool", "tool_call_id": result.call_id, "content": content }));
+        let id = ids.on_wire(&result.call_id);
+        messages.push(json!({ "role": "tool", "tool_call_id": id, "content": content }));
     }
     if !images.is_empty() {
         messages.push(json!({ "role": "user", "content": images }));
@@ -100,8 +105,8 @@ fn results(message: &Message) -> Vec<Value> {
     messages
 }
 
-/// Text alone as a string, which every compatible server takes.
-fn user_content(parts: &[Part]) -> Value {
+/// Text alone as a string, which every compatible server takes; `None` if there is nothing to send.
+fn user_content(parts: &[Part]) -> Option<Value> {
     let contents = parts.iter().filter_map(|part| match part {
         Part::Text { text } => Some(json!({ "type": "text", "text": text })),
         Part::Image(image) => Some(json!({ "type": "image_url", "image_url": { "url": data_url(image) } })),
@@ -109,8 +114,9 @@ fn user_content(parts: &[Part]) -> Value {
     });
     let contents: Vec<Value> = contents.collect();
     match contents.as_slice() {
-        [only] if only["type"] == "text" => only["text"].clone(),
-        _ => contents.into(),
+        [] => None,
+        [only] if only["type"] == "text" => Some(only["text"].clone()),
+        _ => Some(contents.into()),
     }
 }
 
@@ -123,10 +129,15 @@ pub(crate) struct ChatDecoder {
     reason: Option<StopReason>,
 }
 
-/// What identifies a call in later deltas.
+/// A call of the stream.
 struct OpenCall {
     id: String,
+    name: String,
     wire_index: Option<u64>,
+    /// Arguments that came before the name.
+    early: String,
+    /// Position among the calls of the answer, once the name is known.
+    index: Option<usize>,
 }
 
 impl ChatDecoder {
@@ -158,66 +169,90 @@ impl ChatDecoder {
     fn call_delta(&mut self, delta: &Value) -> Vec<ModelEvent> {
         let (id, name) = (text(delta, "id"), text(&delta["function"], "name"));
         let wire_index = delta["index"].as_u64();
-        let mut events = Vec::new();
-        let index = match self.call_of(id, name, wire_index) {
-            Some(index) => index,
-            None => {
-                let (index, start) = self.answer.start_call(id, name);
-                self.calls.push(OpenCall { id: id.to_owned(), wire_index });
-                events.push(start);
-                index
-            }
-        };
-        let arguments = match &delta["function"]["arguments"] {
-            Value::String(piece) => piece.clone(),
+        let at = self.call_of(id, name, wire_index).unwrap_or_else(|| {
+            let (id, name) = (id.to_owned(), String::new());
+            self.calls.push(OpenCall { id, name, wire_index, early: String::new(), index: None });
+            self.calls.len() - 1
+        });
+        let call = &mut self.calls[at];
+        if call.id.is_empty() {
+            id.clone_into(&mut call.id);
+        }
+        match &delta["function"]["arguments"] {
+            Value::String(piece) => call.early.push_str(piece),
             // Some servers send an object instead of its text.
-            object @ Value::Object(_) => object.to_string(),
-            _ => String::new(),
-        };
+            object @ Value::Object(_) => call.early.push_str(&object.to_string()),
+            _ => {}
+        }
+        if call.name.is_empty() {
+            name.clone_into(&mut call.name);
+        }
+        if call.name.is_empty() { Vec::new() } else { Self::announce(call, &mut self.answer) }
+    }
+
+    /// The events of what is known of a call and was not reported yet.
+    fn announce(call: &mut OpenCall, answer: &mut AnswerBuilder) -> Vec<ModelEvent> {
+        let mut events = Vec::new();
+        let index = *call.index.get_or_insert_with(|| {
+            let (index, start) = answer.start_call(&call.id, &call.name);
+            events.push(start);
+            index
+        });
+        let arguments = std::mem::take(&mut call.early);
         if !arguments.is_empty() {
-            events.extend(self.answer.arguments(index, &arguments));
+            events.extend(answer.arguments(index, &arguments));
         }
         events
     }
 
-    /// The call that a delta continues; `None` if it begins a new one.
+    /// The call that a delta continues; `None` if it begins a new one. Only a delta with an id or a name begins one.
     fn call_of(&mut self, id: &str, name: &str, wire_index: Option<u64>) -> Option<usize> {
-        if !id.is_empty() {
-            // A new id is a new call, whatever its index; a call whose id was not known yet gets it.
-            return self.calls.iter().position(|call| call.id == id).or_else(|| {
-                let unnamed =
-                    |call: &OpenCall| call.id.is_empty() && wire_index.is_some() && call.wire_index == wire_index;
-                let found = self.calls.iter().rposition(unnamed).filter(|_| name.is_empty())?;
-                id.clone_into(&mut self.calls[found].id);
-                Some(found)
-            });
+        let last = self.calls.len().checked_sub(1);
+        if let Some(known) = self.calls.iter().position(|call| !id.is_empty() && call.id == id) {
+            return Some(known);
         }
-        let found = match wire_index {
-            Some(_) => self.calls.iter().rposition(|call| call.wire_index == wire_index),
-            None => self.calls.len().checked_sub(1),
-        };
-        // Without an id, a name after complete arguments begins the next call.
-        let complete = |index: usize, answer: &mut AnswerBuilder| {
-            serde_json::from_str::<Value>(answer.arguments_of(index)).is_ok_and(|value| value.is_object())
-        };
+        let same_index = self.calls.iter().rposition(|call| wire_index.is_some() && call.wire_index == wire_index);
+        if !id.is_empty() {
+            // A new id with a name is a new call, whatever its index. Without a name it continues the call of its index,
+            // unless that call is complete.
+            let continued = same_index.filter(|at| name.is_empty() && !self.is_complete(*at));
+            return continued
+                .or_else(|| same_index.filter(|at| self.calls[*at].id.is_empty() && self.calls[*at].name == name));
+        }
+        let found = if wire_index.is_some() { same_index } else { last };
         match found {
-            Some(index) if !name.is_empty() && complete(index, &mut self.answer) => None,
-            Some(index) => Some(index),
+            // A call that waits for its name.
+            Some(at) if self.calls[at].name.is_empty() => Some(at),
+            // Without an id, another name begins the next call, and so does the same one after complete arguments.
+            Some(at) if !name.is_empty() && (self.calls[at].name != name || self.is_complete(at)) => None,
+            Some(at) => Some(at),
             // A piece of arguments with an index of its own belongs to the last call.
-            None if name.is_empty() => self.calls.len().checked_sub(1),
+            None if name.is_empty() => last,
             None => None,
         }
     }
 
+    /// Whether the arguments of a call are complete.
+    fn is_complete(&mut self, at: usize) -> bool {
+        let Some(index) = self.calls[at].index else { return false };
+        serde_json::from_str::<Value>(self.answer.arguments_of(index)).is_ok_and(|value| value.is_object())
+    }
+
     fn end(&mut self) -> Option<Vec<ModelEvent>> {
         let reason = self.reason.take()?;
+        // A call whose name never came is reported, so that the model learns of it.
+        let nameless = self.calls.iter_mut().filter(|call| call.index.is_none());
+        let mut events: Vec<ModelEvent> = nameless.flat_map(|call| Self::announce(call, &mut self.answer)).collect();
         let reason =
             if reason == StopReason::EndTurn && self.answer.has_calls() { StopReason::ToolCalls } else { reason };
-        let mut events = self.answer.end_calls();
+        events.extend(self.answer.end_calls());
         let raw = RawItems { wire: Wire::OpenaiChat, model: self.model.clone(), items: Vec::new() };
         let mut message = self.answer.finish(raw);
+        let mut item = assistant(&message, Cow::Borrowed);
         let details = std::mem::take(&mut self.reasoning_details);
-        let item = assistant(&message, (!details.is_empty()).then(|| details.into()));
+        if !details.is_empty() {
+            item["reasoning_details"] = details.into();
+        }
         if let Some(raw) = &mut message.raw {
             raw.items.push(item);
         }
@@ -234,6 +269,10 @@ impl Decoder for ChatDecoder {
         let event = wire::json(event)?;
         if event["error"].is_object() || event["error"].is_string() {
             return Err(failure(&event["error"]));
+        }
+        // vLLM.
+        if event["object"] == "error" {
+            return Err(failure(&event));
         }
         let mut events = usage(&event["usage"]).map(ModelEvent::Usage).into_iter().collect::<Vec<_>>();
         let choice = &event["choices"][0];

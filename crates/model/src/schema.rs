@@ -1,10 +1,19 @@
 //! Adapts a tool's JSON Schema to what a vendor accepts. A tool that cannot be adapted is left out with a reason, so that
 //! it does not make every request fail.
 //!
+//! | step | file |
+//! |---|---|
+//! | every `$ref` points to `#/$defs/NAME` | `schema/references.rs` |
+//! | the root is a plain object | `schema/root.rs` |
+//! | keywords have values that the meta-schema (2020-12) allows | `schema/keywords.rs` |
+//! | Gemini's subset | `schema/gemini.rs` |
+//!
 //! An adapted schema may be wider than the original (a keyword is dropped), never narrower. The server checks the
 //! arguments itself.
 
 mod gemini;
+mod keywords;
+mod references;
 mod root;
 
 use serde_json::{Map, Value, json};
@@ -58,45 +67,25 @@ fn shortened(description: &str) -> String {
 }
 
 fn adapt_schema(wire: Wire, schema: &Value) -> Result<Value, String> {
-    if schema.to_string().len() > MAX_BYTES {
-        return Err(format!("its schema is larger than {MAX_BYTES} bytes"));
-    }
+    let check_size = |schema: &Value| match schema.to_string().len() {
+        ..=MAX_BYTES => Ok(()),
+        _ => Err(format!("its schema is larger than {MAX_BYTES} bytes")),
+    };
+    check_size(schema)?;
     let mut object = match schema {
         Value::Object(object) => object.clone(),
         Value::Bool(true) | Value::Null => Map::new(),
         _ => return Err("its schema is not an object".to_owned()),
     };
+    references::gather(&mut object)?;
     root::resolve(&mut object)?;
-    check_references(schema, &Value::Object(object.clone()))?;
     let mut schema = Value::Object(object);
     walk(wire, &mut schema, 0)?;
     if wire == Wire::Gemini {
         gemini::restrict(&mut schema);
     }
+    check_size(&schema)?;
     Ok(schema)
-}
-
-/// Every `$ref` must point into the schema itself: vendors fetch nothing.
-fn check_references(original: &Value, adapted: &Value) -> Result<(), String> {
-    let mut waiting = vec![adapted];
-    while let Some(value) = waiting.pop() {
-        match value {
-            Value::Object(object) => {
-                if let Some(Value::String(reference)) = object.get("$ref") {
-                    let target = reference.strip_prefix('#').map(|pointer| original.pointer(pointer));
-                    match target {
-                        Some(Some(_)) => {}
-                        Some(None) => return Err(format!("`$ref` `{reference}` points to nothing")),
-                        None => return Err(format!("`$ref` `{reference}` points outside the schema")),
-                    }
-                }
-                waiting.extend(object.values());
-            }
-            Value::Array(list) => waiting.extend(list),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// Keywords whose value is a schema.
@@ -109,12 +98,31 @@ const ONE: &[&str] = &[
     "else",
     "contains",
     "propertyNames",
+    "unevaluatedItems",
     "unevaluatedProperties",
 ];
 /// Keywords whose value is an object of schemas.
-const NAMED: &[&str] = &["properties", "$defs", "definitions", "patternProperties", "dependentSchemas"];
-/// Keywords whose value is a list of schemas.
-const MANY: &[&str] = &["anyOf", "oneOf", "allOf", "prefixItems"];
+const NAMED: &[&str] = &["properties", "$defs", "patternProperties", "dependentSchemas"];
+/// Keywords whose value is a list of schemas. `items` is one in older drafts.
+const MANY: &[&str] = &["anyOf", "oneOf", "allOf", "prefixItems", "items"];
+
+/// The schemas directly inside a schema.
+fn children(object: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value> {
+    object.iter_mut().flat_map(|(key, value)| {
+        let key = key.as_str();
+        let is_one = ONE.contains(&key) && (value.is_object() || value.is_boolean());
+        let inner: Vec<&mut Value> = if is_one {
+            vec![value]
+        } else {
+            match value {
+                Value::Object(named) if NAMED.contains(&key) => named.values_mut().collect(),
+                Value::Array(list) if MANY.contains(&key) => list.iter_mut().collect(),
+                _ => Vec::new(),
+            }
+        };
+        inner
+    })
+}
 
 fn walk(wire: Wire, schema: &mut Value, depth: usize) -> Result<(), String> {
     if depth > MAX_DEPTH {
@@ -122,62 +130,20 @@ fn walk(wire: Wire, schema: &mut Value, depth: usize) -> Result<(), String> {
     }
     // `true` and `false` as schemas are refused by some vendors.
     match schema {
-        Value::Bool(true) => *schema = json!({}),
+        Value::Object(_) => {}
         Value::Bool(false) => *schema = json!({ "not": {} }),
-        _ => {}
+        _ => *schema = json!({}),
     }
     let Value::Object(object) = schema else { return Ok(()) };
-    for key in ["$schema", "$id", "$comment"] {
-        object.remove(key);
-    }
-    if let Some(value) = object.remove("const") {
-        object.entry("enum").or_insert_with(|| json!([value]));
-    }
-    complete(object);
+    keywords::correct(object);
     check_names(wire, object)?;
-    // `additionalProperties: false` is understood by all; other booleans stay as they are.
-    for key in ONE {
-        if let Some(inner) =
-            object.get_mut(*key).filter(|inner| !(*key == "additionalProperties" && inner.is_boolean()))
-        {
-            match inner {
-                // The old form of tuples.
-                Value::Array(list) => list.iter_mut().try_for_each(|inner| walk(wire, inner, depth + 1))?,
-                inner => walk(wire, inner, depth + 1)?,
-            }
-        }
-    }
-    for key in NAMED {
-        if let Some(Value::Object(named)) = object.get_mut(*key) {
-            named.values_mut().try_for_each(|inner| walk(wire, inner, depth + 1))?;
-        }
-    }
-    for key in MANY {
-        if let Some(Value::Array(list)) = object.get_mut(*key) {
-            list.iter_mut().try_for_each(|inner| walk(wire, inner, depth + 1))?;
-        }
+    // `additionalProperties` is understood by all as a boolean.
+    let additional = object.get("additionalProperties").and_then(Value::as_bool);
+    children(object).try_for_each(|inner| walk(wire, inner, depth + 1))?;
+    if let Some(additional) = additional {
+        object.insert("additionalProperties".to_owned(), additional.into());
     }
     Ok(())
-}
-
-/// Adds what vendors require: `properties` of objects, `items` of arrays; and drops names in `required` without a property.
-fn complete(object: &mut Map<String, Value>) {
-    let is = |object: &Map<String, Value>, name: &str| object.get("type").is_some_and(|kind| kind == name);
-    if is(object, "object") {
-        object.entry("properties").or_insert_with(|| json!({}));
-    }
-    if is(object, "array") && !object.contains_key("prefixItems") {
-        object.entry("items").or_insert_with(|| json!({}));
-    }
-    // Tuples in the old form become a list of any of them.
-    if let Some(Value::Array(list)) = object.get("items") {
-        let any = list.clone();
-        object.insert("items".to_owned(), if any.is_empty() { json!({}) } else { json!({ "anyOf": any }) });
-    }
-    let known = object.get("properties").and_then(Value::as_object).cloned();
-    if let (Some(known), Some(Value::Array(required))) = (known, object.get_mut("required")) {
-        required.retain(|name| name.as_str().is_some_and(|name| known.contains_key(name)));
-    }
 }
 
 fn check_names(wire: Wire, object: &Map<String, Value>) -> Result<(), String> {

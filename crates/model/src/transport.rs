@@ -1,10 +1,12 @@
-//! A model behind HTTP: sends a request, reads its stream, and turns failures into errors that a caller can act on.
+//! A model behind HTTP: sends a request and reads its stream. `transport/failure.rs` interprets refusals.
+
+mod failure;
 
 use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 use toolway_config::Secret;
 use toolway_wire::{
     error::WireError,
@@ -19,7 +21,9 @@ use crate::{
 };
 
 /// Bytes of one server-sent event; an answer with an image fits.
-const MAX_EVENT: usize = 32 * 1024 * 1024;
+const MAX_EVENT: usize = 16 * 1024 * 1024;
+/// Bytes of a whole answer.
+const MAX_ANSWER: usize = 32 * 1024 * 1024;
 /// Bytes of an error body that are read.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 /// Longest time without a byte of the answer.
@@ -28,6 +32,9 @@ const IDLE: Duration = Duration::from_secs(300);
 const ATTEMPTS: u32 = 3;
 /// Longest pause that a vendor may ask for before it is reported instead.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How long the end of the body may take after the last event. A body that was read to its end leaves the connection
+/// for the next request.
+const DRAIN: Duration = Duration::from_millis(100);
 
 /// A configured model of a vendor.
 #[derive(Clone)]
@@ -66,7 +73,8 @@ impl HttpModel {
     }
 
     fn settings(&self) -> WireSettings {
-        WireSettings { model: self.options.model.clone(), max_tokens: self.options.max_tokens }
+        let at_openai = self.options.base_url.host_str() == Some("api.openai.com");
+        WireSettings { model: self.options.model.clone(), max_tokens: self.options.max_tokens, at_openai }
     }
 
     fn error(&self, kind: ModelErrorKind) -> ModelError {
@@ -76,28 +84,46 @@ impl HttpModel {
     fn http_request(&self, request: &ModelRequest) -> Result<Request<Bytes>, ModelError> {
         let unusable = |what: &str| self.error(ModelErrorKind::InvalidAnswer(what.to_owned()));
         let encoded = wire::encode(self.options.wire, &self.settings(), request);
-        let (path, body) = encoded.ok_or_else(|| unusable("this model has no HTTP wire"))?;
-        let base = self.options.base_url.as_str().trim_end_matches('/');
+        let (path, body) = encoded.ok_or_else(|| unusable("this model is not reached over HTTP"))?;
         let mut http = Request::new(Bytes::from(body.to_string()));
         *http.method_mut() = Method::POST;
-        *http.uri_mut() = format!("{base}/{path}").parse().map_err(|_| unusable("the base URL is invalid"))?;
+        *http.uri_mut() = self.url(&path).as_str().parse().map_err(|_| unusable("the base URL is invalid"))?;
         let headers = http.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
         if self.options.wire == Wire::Anthropic {
             headers.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
         }
-        if let Some(key) = &self.options.key {
-            let (name, text) = key_header(self.options.wire, key.expose());
-            let value = HeaderValue::from_str(&text);
-            let mut value = value.map_err(|_| self.error(ModelErrorKind::Unauthorized { status: 0 }))?;
-            value.set_sensitive(true);
+        if let Some((name, value)) = self.key_field()? {
             headers.insert(name, value);
         }
         for (name, value) in &self.options.headers {
             headers.insert(name.clone(), value.clone());
         }
         Ok(http)
+    }
+
+    /// The URL of a request: `path` below the base URL, whose query is kept.
+    fn url(&self, path: &str) -> Url {
+        let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+        let mut url = self.options.base_url.clone();
+        url.set_path(&format!("{}/{path}", self.options.base_url.path().trim_end_matches('/')));
+        let queries: Vec<&str> = [self.options.base_url.query(), query].into_iter().flatten().collect();
+        url.set_query((!queries.is_empty()).then(|| queries.join("&")).as_deref());
+        url
+    }
+
+    fn key_field(&self) -> Result<Option<(HeaderName, HeaderValue)>, ModelError> {
+        // A key that was read from a file may end with a line break.
+        let Some(key) = self.options.key.as_ref().map(|key| key.expose().trim()) else { return Ok(None) };
+        let (name, text) = key_header(self.options.wire, key);
+        let Ok(mut value) = HeaderValue::from_str(&text) else {
+            let mut error = self.error(ModelErrorKind::Unauthorized { status: 0 });
+            error.vendor_message = Some("it contains characters that are not valid in an HTTP header".to_owned());
+            return Err(error);
+        };
+        value.set_sensitive(true);
+        Ok(Some((name, value)))
     }
 
     /// Opens the stream of an answer, with further attempts while the vendor is busy.
@@ -113,7 +139,7 @@ impl HttpModel {
             if attempt == ATTEMPTS || !error.is_retryable() || pause > LONGEST_PAUSE {
                 return Err(error);
             }
-            tracing::warn!(model = %self.options.name, attempt, %error, "the model's request is repeated");
+            tracing::warn!(model = %self.options.name, attempt, %error, "repeating the request to the model");
             tokio::time::sleep(pause).await;
             attempt += 1;
         }
@@ -132,44 +158,72 @@ impl HttpModel {
         if !response.status().is_success() {
             return Err(self.refused(response).await);
         }
+        let media_type = failure::media_type(response.headers());
+        if !media_type.is_empty() && media_type != "text/event-stream" {
+            return Err(self.not_a_stream(&media_type, response).await);
+        }
         let decoder = wire::decoder(self.options.wire, &self.settings());
         let decoder = decoder.ok_or_else(|| self.error(ModelErrorKind::Cut))?;
-        Ok(Answer { response, sse: SseDecoder::new(MAX_EVENT), decoder, ready: Vec::new(), over: false })
+        let (sse, ready) = (SseDecoder::new(MAX_EVENT), Vec::new());
+        Ok(Answer { response, sse, decoder, ready, unread: MAX_ANSWER, over: false })
     }
 
     fn unreachable(&self, cause: Option<&WireError>) -> ModelError {
         let base = &self.options.base_url;
         let url = format!("{}{}", base.origin().ascii_serialization(), base.path());
         let mut error = self.error(ModelErrorKind::Unreachable { url });
-        error.vendor_message = Some(cause.map_or("no answer in time".to_owned(), ToString::to_string));
+        error.vendor_message = Some(match cause {
+            Some(WireError::Unreachable { reason, .. }) => reason.clone(),
+            Some(other) => other.to_string(),
+            None => "no answer in time".to_owned(),
+        });
         error
     }
 
     async fn refused(&self, mut response: StreamedResponse) -> ModelError {
-        let (status, retry_after) = (response.status(), retry_after(response.headers()));
-        let mut body = Vec::new();
-        while body.len() < MAX_ERROR_BODY {
-            match tokio::time::timeout(Duration::from_secs(10), response.chunk()).await {
-                Ok(Some(Ok(chunk))) => body.extend_from_slice(&chunk[..chunk.len().min(MAX_ERROR_BODY - body.len())]),
-                _ => break,
-            }
-        }
-        let message = message_of(&body);
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = error_body(&mut response).await;
+        let refusal = failure::Refusal::read(&body);
         ModelError {
-            kind: kind_of(status, message.as_deref().unwrap_or_default()),
-            vendor_message: message.map(|text| wire::clean_message(&self.without_key(&text))),
-            retry_after,
+            kind: refusal.kind(status),
+            retry_after: refusal.retry_after(&headers),
+            vendor_message: refusal.message.map(|text| self.clean(&text)),
             model: self.options.name.clone(),
         }
     }
 
-    /// A vendor may repeat the key in its message.
-    fn without_key(&self, text: &str) -> String {
-        match self.options.key.as_ref().filter(|key| !key.expose().is_empty()) {
-            Some(key) => text.replace(key.expose(), "[hidden]"),
-            None => text.to_owned(),
+    /// Success, but no event stream: a proxy's page, or an error with the wrong status.
+    async fn not_a_stream(&self, media_type: &str, mut response: StreamedResponse) -> ModelError {
+        let body = error_body(&mut response).await;
+        let what = format!("`{}` instead of an event stream", self.clean(media_type));
+        let mut error = self.error(ModelErrorKind::InvalidAnswer(what));
+        error.vendor_message = failure::Refusal::read(&body).message.map(|text| self.clean(&text));
+        error
+    }
+
+    /// An error inside a stream.
+    fn failed(&self, (kind, message): wire::ModelErrorKindWithMessage) -> ModelError {
+        ModelError { vendor_message: message.map(|text| self.clean(&text)), ..self.error(kind) }
+    }
+
+    /// A vendor's text, bounded and without our key, which a vendor may repeat.
+    fn clean(&self, text: &str) -> String {
+        match self.options.key.as_ref().map(|key| key.expose().trim()).filter(|key| !key.is_empty()) {
+            Some(key) => wire::clean_message(&text.replace(key, "[hidden]")),
+            None => wire::clean_message(text),
         }
     }
+}
+
+async fn error_body(response: &mut StreamedResponse) -> Vec<u8> {
+    let mut body = Vec::new();
+    while body.len() < MAX_ERROR_BODY {
+        match tokio::time::timeout(Duration::from_secs(10), response.chunk()).await {
+            Ok(Some(Ok(chunk))) => body.extend_from_slice(&chunk[..chunk.len().min(MAX_ERROR_BODY - body.len())]),
+            _ => break,
+        }
+    }
+    body
 }
 
 impl Model for HttpModel {
@@ -217,6 +271,8 @@ struct Answer {
     decoder: Box<dyn Decoder>,
     /// Decoded events in reverse order.
     ready: Vec<ModelEvent>,
+    /// Bytes that the rest of the answer may have.
+    unread: usize,
     /// The last event was decoded.
     over: bool,
 }
@@ -230,6 +286,7 @@ impl Answer {
                 return Some(Ok(event));
             }
             if self.over {
+                self.drain().await;
                 return None;
             }
             let Ok(chunk) = tokio::time::timeout(IDLE, self.response.chunk()).await else {
@@ -242,13 +299,25 @@ impl Answer {
             };
             match decoded {
                 Ok(events) => self.ready = events.into_iter().rev().collect(),
-                Err(error) => return Some(Err(ModelError::of_stream(&model.options.name, error))),
+                Err(error) => return Some(Err(model.failed(error))),
             }
         }
     }
 
+    /// Reads to the end of the body, if it follows at once.
+    async fn drain(&mut self) {
+        let rest = async { while let Some(Ok(_)) = self.response.chunk().await {} };
+        // A vendor that keeps the body open loses the connection.
+        let _drained = tokio::time::timeout(DRAIN, rest).await;
+    }
+
     fn decode(&mut self, chunk: Bytes) -> Result<Vec<ModelEvent>, wire::ModelErrorKindWithMessage> {
-        let events = self.sse.push(chunk);
+        let too_large = || WireError::TooLarge { what: "answer", limit: MAX_ANSWER };
+        let rest = self.unread.checked_sub(chunk.len()).ok_or_else(too_large);
+        let events = rest.and_then(|rest| {
+            self.unread = rest;
+            self.sse.push(chunk)
+        });
         let events = events.map_err(|error| (ModelErrorKind::InvalidAnswer(error.to_string()), None))?;
         let mut decoded = Vec::new();
         for event in events.iter().filter(|event| !event.data.is_empty()) {
@@ -264,36 +333,6 @@ fn key_header(wire: Wire, key: &str) -> (HeaderName, String) {
         Wire::Gemini => (HeaderName::from_static("x-goog-api-key"), key.to_owned()),
         Wire::Openai | Wire::OpenaiChat | Wire::Scripted => (header::AUTHORIZATION, format!("Bearer {key}")),
     }
-}
-
-fn kind_of(status: StatusCode, message: &str) -> ModelErrorKind {
-    let number = status.as_u16();
-    match number {
-        401 | 403 => ModelErrorKind::Unauthorized { status: number },
-        429 => ModelErrorKind::RateLimited,
-        408 | 500.. => ModelErrorKind::Unavailable { status: number },
-        _ => match wire::kind_of_word(message, number) {
-            ModelErrorKind::ContextExceeded => ModelErrorKind::ContextExceeded,
-            _ => ModelErrorKind::InvalidRequest { status: number },
-        },
-    }
-}
-
-/// The message in an error body: `error.message` of a JSON object, a list of one, or the text itself.
-fn message_of(body: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(body).trim().to_owned();
-    let Ok(json) = serde_json::from_str::<serde_json::Value>(&text) else { return (!text.is_empty()).then_some(text) };
-    let json = if json.is_array() { json[0].clone() } else { json };
-    let error = &json["error"];
-    let message = error["message"].as_str().or(error.as_str()).or(json["message"].as_str());
-    Some(message.unwrap_or(&text).to_owned())
-}
-
-/// `retry-after-ms`, or `retry-after` in seconds.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok().filter(|n| *n >= 0.0);
-    let seconds = number("retry-after-ms").map(|millis| millis / 1_000.0).or_else(|| number("retry-after"))?;
-    Duration::try_from_secs_f64(seconds).ok()
 }
 
 impl fmt::Debug for HttpModel {

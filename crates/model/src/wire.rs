@@ -1,9 +1,11 @@
 //! What the four wire formats have in common: a request as JSON, and a decoder of its stream.
 
+use std::{borrow::Cow, collections::HashSet};
+
 use serde_json::Value;
 use toolway_wire::sse::SseEvent;
 
-use crate::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, Wire, anthropic, gemini, openai, openai_chat};
+use crate::{Message, ModelErrorKind, ModelEvent, ModelRequest, Wire, anthropic, gemini, openai, openai_chat};
 
 /// Settings of one model that a request contains.
 #[derive(Clone, Debug)]
@@ -12,6 +14,8 @@ pub(crate) struct WireSettings {
     pub(crate) model: String,
     /// Configured limit of output tokens.
     pub(crate) max_tokens: Option<u64>,
+    /// Whether the vendor is OpenAI itself and not a compatible server.
+    pub(crate) at_openai: bool,
 }
 
 /// Decodes the stream of one answer.
@@ -35,7 +39,8 @@ pub(crate) fn encode(wire: Wire, settings: &WireSettings, request: &ModelRequest
         Wire::Openai => Some(("responses".to_owned(), openai::encode(settings, request))),
         Wire::OpenaiChat => Some(("chat/completions".to_owned(), openai_chat::encode(settings, request))),
         Wire::Gemini => {
-            let path = format!("v1beta/models/{}:streamGenerateContent?alt=sse", settings.model);
+            let model = settings.model.trim_start_matches("models/");
+            let path = format!("v1beta/models/{model}:streamGenerateContent?alt=sse");
             Some((path, gemini::encode(settings, request)))
         }
         Wire::Scripted => None,
@@ -65,13 +70,44 @@ pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
 
+/// Ids of calls on a wire that restricts them. Ids of messages that are sent back raw stay as they are; others may come
+/// from another vendor and are replaced if they are too long or have other characters than `[A-Za-z0-9_-]`.
+pub(crate) struct CallIds<'a> {
+    raw: HashSet<&'a str>,
+}
+
+impl<'a> CallIds<'a> {
+    /// Longest id that all wires accept.
+    const LONGEST: usize = 40;
+
+    pub(crate) fn of(wire: Wire, settings: &WireSettings, messages: &'a [Message]) -> Self {
+        let raw = messages.iter().filter(|message| message.raw_for(wire, &settings.model).is_some());
+        Self { raw: raw.flat_map(Message::tool_calls).map(|call| call.id.as_str()).collect() }
+    }
+
+    /// The id on the wire; the same for a call and its result.
+    pub(crate) fn on_wire<'b>(&self, id: &'b str) -> Cow<'b, str> {
+        let valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        if self.raw.contains(id) || ((1..=Self::LONGEST).contains(&id.len()) && id.bytes().all(valid)) {
+            return id.into();
+        }
+        // FNV-1a: the same in every run, so that the vendor's cache of the conversation stays valid.
+        let digest =
+            |seed: u64| id.bytes().fold(seed, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        format!("call_{:016x}{:016x}", digest(0xcbf2_9ce4_8422_2325), digest(0x6c62_272e_07bb_0142)).into()
+    }
+}
+
 /// The kind of an error that a vendor names by a word, in a stream or in a body.
 pub(crate) fn kind_of_word(word: &str, status: u16) -> ModelErrorKind {
     let word = word.to_ascii_lowercase();
     let contains = |parts: &[&str]| parts.iter().any(|part| word.contains(part));
     if contains(&[
         "context_length",
+        "context length",
         "context window",
+        "context size",
+        "exceed_context",
         "prompt is too long",
         "too many tokens",
         "exceeds the maximum number of tokens",
@@ -79,7 +115,14 @@ pub(crate) fn kind_of_word(word: &str, status: u16) -> ModelErrorKind {
         ModelErrorKind::ContextExceeded
     } else if contains(&["rate_limit", "resource_exhausted", "insufficient_quota"]) {
         ModelErrorKind::RateLimited
-    } else if contains(&["authentication", "permission", "unauthenticated", "invalid_api_key"]) {
+    } else if contains(&[
+        "authentication",
+        "permission",
+        "unauthenticated",
+        "invalid_api_key",
+        "api_key_invalid",
+        "api key not valid",
+    ]) {
         ModelErrorKind::Unauthorized { status }
     } else if contains(&["overloaded", "server_error", "api_error", "internal", "unavailable", "timeout"]) {
         ModelErrorKind::Unavailable { status }
@@ -97,10 +140,4 @@ pub(crate) fn clean_message(text: &str) -> String {
         clean.push('…');
     }
     clean
-}
-
-impl ModelError {
-    pub(crate) fn of_stream(model: &str, (kind, message): ModelErrorKindWithMessage) -> Self {
-        Self { vendor_message: message.map(|text| clean_message(&text)), ..Self::new(model, kind) }
-    }
 }

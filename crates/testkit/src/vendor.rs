@@ -93,6 +93,11 @@ impl MockVendor {
         self.http.seen()
     }
 
+    /// Number of connections that were opened.
+    pub fn connections(&self) -> usize {
+        self.http.connections()
+    }
+
     /// Waits until this many requests have arrived.
     pub async fn until_requests(&self, count: usize) {
         self.http.until(|seen| count <= seen.len()).await;
