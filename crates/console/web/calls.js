@@ -22,6 +22,7 @@ class CallsScreen {
     this.calls = [];
     this.places = new Map();
     this.next = null;
+    this.opened = null;
     this.loading = 0;
     this.filter = { state: "", server: "", caller: "", tool: "", since: "" };
     this.count = h("span", { class: "sub", role: "status" });
@@ -63,6 +64,8 @@ class CallsScreen {
   }
 
   route([id]) {
+    this.opened = id ?? null;
+    this.markOpened();
     if (id) this.detail.open(id);
     else this.detail.drawer.close();
   }
@@ -137,10 +140,16 @@ class CallsScreen {
   draw() {
     this.places = new Map(this.calls.map((call, index) => [call.id, index]));
     this.list.set(this.calls, { anchor: true });
+    this.markOpened();
     this.drawFrame();
     const known = (key) => [...new Set(this.calls.slice(0, 2000).map((call) => call[key]).filter(Boolean))].slice(0, 100).map((value) => h("option", { value }));
     fill(this.tools, known("tool"));
     fill(this.callers, known("caller"));
+  }
+
+  markOpened() {
+    const index = this.opened === null ? undefined : this.places.get(this.opened);
+    if (index !== undefined && index !== this.list.active) this.list.select(index);
   }
 
   drawFrame() {
@@ -188,7 +197,7 @@ class CallsScreen {
   }
 
   tick() {
-    this.list.rows.forEach((_, index) => isOpen(this.list.items[index]?.state) && this.list.update(index));
+    for (const index of [...this.list.rows.keys()]) if (isOpen(this.list.items[index]?.state)) this.list.update(index);
     this.detail.tick();
   }
 }

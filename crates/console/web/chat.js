@@ -25,7 +25,7 @@ class ChatScreen {
     this.title = h("h2", {});
     this.said = h("p", { class: "hidden", role: "status" });
     this.questions = new Questions((waiting) => this.reply?.waiting(waiting));
-    this.list = new ConversationList();
+    this.list = new ConversationList((item) => item.id === this.id && fill(this.title, name(item.title || "Conversation")));
     this.node = h("div", { class: "split chat" }, this.list.node, h("section", { class: "pane detail", "aria-label": "Conversation" }, this.header(), this.log, this.questions.node, this.composer(), this.said));
     this.stops = [
       on("turn", (turn) => turn.conversation === this.id && this.take(turn)),
@@ -50,7 +50,7 @@ class ChatScreen {
     const { models, defaultModel, mode } = state.session;
     this.text = h("textarea", { rows: 1, "aria-label": "Message", placeholder: "Ask something, Enter sends", onkeydown: (event) => this.key(event), oninput: () => this.grow() });
     this.model = h("select", { "aria-label": "Model" }, models.map((model) => h("option", { value: model.name, selected: model.name === defaultModel }, model.name)));
-    this.mode = h("select", { "aria-label": "Approvals" }, MODES.map(([value, label]) => h("option", { value, selected: value === mode }, label)));
+    this.mode = h("select", { "aria-label": "Approvals" }, MODES.map(([value, label]) => h("option", { value, selected: value === (mode ?? "restricted") }, label)));
     this.send = h("button", { type: "submit", class: "primary" }, icon("send"), "Send");
     this.stop = h("button", { type: "button", hidden: true, onclick: () => this.cancel() }, icon("stop"), "Stop");
     const form = h("form", { class: "composer", onsubmit: (event) => this.submit(event) }, this.text, h("div", { class: "composer-row" }, this.model, this.mode, h("span", { class: "grow" }), this.stop, this.send));
@@ -97,9 +97,10 @@ class ChatScreen {
     this.scroll(true);
   }
 
-  draw({ messages, running }) {
+  draw({ messages, running, partial }) {
     const turn = turnOf(this.id);
-    const shown = running && turn?.whole ? messages.slice(0, lastQuestion(messages) + 1) : messages;
+    const whole = running && turn?.whole;
+    const shown = whole ? messages.slice(0, lastQuestion(messages) + 1) : messages;
     fill(this.log);
     this.reply = null;
     const first = Math.max(0, shown.length - MOST_MESSAGES);
@@ -107,7 +108,8 @@ class ChatScreen {
     for (const message of shown.slice(first)) this.drawMessage(message);
     this.reply?.settle();
     if (!running) this.reply?.close();
-    else for (const event of turn?.events ?? []) this.current().take(event);
+    else if (whole) for (const event of turn.events) this.current().take(event);
+    else if (partial) this.current().text({ text: partial });
     this.questions.update(this.id);
   }
 
@@ -174,21 +176,23 @@ class ChatScreen {
     this.questions.update(conversation);
   }
 
-  take({ event, isFirst }) {
+  take({ event, isFirst, whole }) {
     if (isFirst && !this.mine) return this.load();
     const near = this.isNearEnd();
     this.current().take(event);
-    if (event.type === "end" || event.type === "error") this.ended(event);
+    if (event.type === "end" || event.type === "error") this.ended(event, whole);
     else this.running(true);
     if (near) this.scroll(true);
     this.questions.update(this.id);
   }
 
-  ended(event) {
+  // A turn that was not seen from its beginning is read again.
+  ended(event, whole) {
     this.mine = false;
     this.reply = null;
     this.running(false);
     fill(this.said, event.type === "end" ? "The reply is complete." : "The turn failed.");
+    if (!whole && event.type === "end") this.load();
   }
 
   async cancel() {
@@ -246,12 +250,14 @@ function noModel() {
 // === the list ===
 
 class ConversationList {
-  constructor() {
+  // onitem(item): each conversation as it was read.
+  constructor(onitem) {
+    this.onitem = onitem;
     this.marked = null;
     this.items = [];
     this.search = h("input", { type: "search", placeholder: "Search conversations", "aria-label": "Search conversations", oninput: () => this.later() });
     this.rows = h("ul", { class: "conversation-list" });
-    this.node = h("section", { class: "pane master", "aria-label": "Conversations" }, h("header", { class: "pane-head" }, h("h1", {}, "Chat"), h("a", { class: "button", href: "#/chat" }, icon("plus"), "New")), h("div", { class: "pad" }, this.search), this.rows);
+    this.node = h("section", { class: "pane master", "aria-label": "Conversations", onclick: (event) => event.target.closest("a") && this.node.parentNode.classList.remove("show-list") }, h("header", { class: "pane-head" }, h("h1", {}, "Chat"), h("a", { class: "button", href: "#/chat" }, icon("plus"), "New")), h("div", { class: "pad" }, this.search), this.rows);
   }
 
   later() {
@@ -263,6 +269,7 @@ class ConversationList {
     const words = this.search.value.trim();
     try {
       this.items = await get(`/conversations${words ? `?search=${encodeURIComponent(words)}` : ""}`);
+      this.items.forEach(this.onitem);
       this.draw();
     } catch (error) {
       fill(this.rows, h("li", { class: "pad" }, problem(error)));

@@ -129,6 +129,12 @@ function mark(point) {
   return h("span", { class: "mark", title: `Hidden character ${code}` }, NAMES[point] ?? code);
 }
 
+// A message of Toolway: values between backticks are set as code.
+export function words(text) {
+  const parts = String(text ?? "").split(/`([^`\n]+)`/);
+  return h("span", { class: "words" }, parts.map((part, index) => (index % 2 ? h("code", {}, visible(part)) : visible(part, "prose"))));
+}
+
 // A short text of a server, on one line, kept apart from the direction of the text around it.
 export function name(text, props) {
   return h("bdi", { class: "name", ...props }, visible(cut(text, 400)));

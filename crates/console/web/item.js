@@ -1,7 +1,7 @@
 // One inbox item with everything needed to decide, and the buttons that answer it. Used by the inbox and the chat.
 
 import { post } from "./api.js";
-import { fill, h, icon, link, name, visible } from "./dom.js";
+import { fill, h, icon, link, name, visible, words } from "./dom.js";
 import { clock, remaining } from "./format.js";
 import { FormView } from "./form.js";
 import { json } from "./json.js";
@@ -66,7 +66,7 @@ export class ItemView {
     return h(
       "div",
       { class: "stack" },
-      (approval.warnings ?? []).map((warning) => h("p", { class: "warning" }, icon("warning"), h("span", {}, visible(warning, "prose")))),
+      (approval.warnings ?? []).map((warning) => h("p", { class: "warning" }, icon("warning"), words(warning))),
       rows(approval.rows ?? []),
       h("details", { class: "raw" }, h("summary", {}, "All arguments as JSON"), json(approval.arguments ?? {})),
       h(
@@ -75,8 +75,8 @@ export class ItemView {
         labelled("Tool", h("span", {}, h("code", {}, visible(approval.tool)), " ", hints(approval))),
         labelled("Server", [name(this.item.server), approval.trust ? ` (trust: ${approval.trust})` : ""]),
         labelled("Asked by rule", approval.rule ? h("code", {}, visible(approval.rule)) : null),
-        labelled("Why", approval.reason ? visible(approval.reason, "prose") : null),
-        labelled("To change this", approval.remedy ? h("code", { class: "wrap" }, visible(approval.remedy)) : null),
+        labelled("Why", approval.reason ? words(approval.reason) : null),
+        labelled("To change this", approval.remedy ? words(approval.remedy) : null),
         labelled("Saved before", typeof approval.saved === "string" ? visible(approval.saved, "prose") : null),
       ),
       this.reason,

@@ -1,6 +1,6 @@
 // Pieces that every screen uses: state labels, empty states, errors, the drawer, messages at the edge.
 
-import { cut, fill, h, icon, isImage, visible } from "./dom.js";
+import { cut, fill, h, icon, isImage, visible, words } from "./dom.js";
 import { plain } from "./json.js";
 
 export function pill([label, tone]) {
@@ -40,8 +40,8 @@ export function problem(error, title) {
   return h(
     "div",
     { class: "problem", role: "alert" },
-    h("p", { class: "problem-message" }, icon("warning"), h("span", {}, title ? `${title}: ` : "", visible(cut(sentence(error.message, Boolean(title)), 4000), "prose"))),
-    error.hint ? h("p", { class: "hint" }, "Hint: ", visible(cut(error.hint, 4000), "prose")) : null,
+    h("p", { class: "problem-message" }, icon("warning"), h("span", {}, title ? `${title}: ` : "", words(cut(sentence(error.message, Boolean(title)), 4000)))),
+    error.hint ? h("p", { class: "hint" }, "Hint: ", words(cut(error.hint, 4000))) : null,
     error.stderr?.length ? stderr(error.stderr) : null,
   );
 }
@@ -77,7 +77,7 @@ export function action(label, run, props) {
 }
 
 export function toast(message, tone = "", hint = null) {
-  const node = h("div", { class: `toast ${tone}` }, h("p", {}, visible(cut(message, 500), "prose")), hint ? h("p", { class: "hint" }, visible(cut(hint, 500), "prose")) : null);
+  const node = h("div", { class: `toast ${tone}` }, h("p", {}, words(cut(message, 500))), hint ? h("p", { class: "hint" }, words(cut(hint, 500))) : null);
   document.getElementById("toasts").append(node);
   setTimeout(() => node.remove(), tone === "bad" ? 9000 : 5000);
 }

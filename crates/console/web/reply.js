@@ -2,13 +2,23 @@
 
 import { add, cut, fill, h, icon, name, visible } from "./dom.js";
 import { picture } from "./content.js";
-import { CALL_STATES } from "./format.js";
+import { CALL_STATES, duration } from "./format.js";
 import { json, plain } from "./json.js";
 import { Markdown } from "./markdown.js";
 import { pill, problem, stateOf } from "./parts.js";
 
 const WAITING = ["Waits for you", "wait"];
 const MOST_PICTURES = 8;
+const STOPS = {
+  cancelled: "Stopped by you.",
+  refused: "The model declined to answer.",
+  max_output_tokens: "Stopped: the longest answer of the model is reached.",
+  max_turns: "Stopped: the limit of turns is reached.",
+  max_tokens: "Stopped: the limit of tokens is reached.",
+  max_tool_calls: "Stopped: the limit of tool calls is reached.",
+  max_time: "Stopped: the limit of time is reached.",
+  loop: "Stopped: the model repeated the same call.",
+};
 
 export function userMessage(text) {
   return h("div", { class: "turn user" }, h("h2", { class: "hidden" }, "You"), h("div", { class: "bubble", dir: "auto" }, visible(cut(text, 100_000), "prose")));
@@ -24,7 +34,7 @@ export class Reply {
   }
 
   take(event) {
-    const handlers = { text: "text", reasoning: "reasoning", call: "call", result: "result", usage: "usage", notice: "notice", error: "fail", end: "end" };
+    const handlers = { text: "text", reasoning: "reasoning", call: "call", progress: "progress", result: "result", usage: "usage", notice: "notice", error: "fail", end: "end" };
     if (Object.hasOwn(handlers, event.type)) this[handlers[event.type]](event);
   }
 
@@ -75,6 +85,10 @@ export class Reply {
     this.body.append(card.node);
   }
 
+  progress(event) {
+    this.cards.get(event.id)?.progress(event);
+  }
+
   result(event) {
     if (!this.cards.has(event.id)) this.call(event);
     this.cards.get(event.id).finish(event);
@@ -99,8 +113,7 @@ export class Reply {
 
   end({ stopReason }) {
     this.settle();
-    const words = { cancelled: "Stopped by you.", "max-turns": "Stopped: the limit of turns is reached.", budget: "Stopped: the budget is used up." };
-    if (words[stopReason]) this.body.append(h("p", { class: "note" }, words[stopReason]));
+    if (STOPS[stopReason]) this.body.append(h("p", { class: "note" }, STOPS[stopReason]));
     this.close();
   }
 
@@ -122,7 +135,9 @@ class CallCard {
     this.state = h("span", {}, pill(CALL_STATES.running));
     this.record = h("span", {});
     this.body = h("div", { class: "card-body" }, h("h3", {}, "Arguments"), json(values ?? {}));
-    this.node = h("details", { class: "card", "data-state": "running" }, h("summary", {}, icon("tool"), name(tool), h("span", { class: "card-brief sub", dir: "auto" }, visible(brief(values))), this.state), this.body, this.record);
+    this.words = brief(values);
+    this.brief = h("span", { class: "card-brief sub", dir: "auto" }, visible(this.words));
+    this.node = h("details", { class: "card", "data-state": "running" }, h("summary", {}, icon("tool"), name(tool), this.brief, this.state), this.body, this.record);
     this.link();
   }
 
@@ -137,14 +152,21 @@ class CallCard {
     this.node.dataset.state = waits ? "waiting" : "running";
   }
 
-  finish({ state, isError, callId, text, images }) {
+  progress({ progress, total, text }) {
+    if (this.done) return;
+    const share = typeof progress === "number" && total > 0 ? h("progress", { max: total, value: Math.min(progress, total), "aria-label": "Progress" }) : null;
+    fill(this.brief, share, visible(cut(text ?? (share ? "" : `step ${progress}`), 120)));
+  }
+
+  finish({ state, isError, callId, text, images, problem: why, durationMs }) {
     if (this.done) return;
     this.done = true;
     this.callId = callId ?? this.callId;
     const word = state ?? (isError ? "tool-error" : "succeeded");
     fill(this.state, pill(stateOf(CALL_STATES, word)));
     this.node.dataset.state = word;
-    add(this.body, h("h3", {}, "Result"), text ? plain(text) : h("p", { class: "sub" }, "No text."));
+    fill(this.brief, visible(this.words), durationMs === undefined ? "" : ` ${this.words ? "· " : ""}${duration(durationMs)}`);
+    add(this.body, h("h3", {}, "Result"), text ? plain(text) : h("p", { class: "sub" }, "No text."), why ? problem({ message: why }) : null);
     const pictures = (images ?? []).slice(0, MOST_PICTURES).map((address) => picture(address));
     if (pictures.length) this.node.after(h("div", { class: "pictures" }, pictures));
     this.link();

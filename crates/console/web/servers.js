@@ -1,7 +1,7 @@
 // The screen Servers: the list at the left, one server with its tools at the right.
 
 import { get, on, post } from "./api.js";
-import { fill, h, icon, name, visible } from "./dom.js";
+import { fill, h, icon, name, visible, words } from "./dom.js";
 import { count, SERVER_STATES } from "./format.js";
 import { copyButton, json } from "./json.js";
 import { action, command, Drawer, empty, hints, labelled, pill, problem, section, serverIcon, stateOf, stderr } from "./parts.js";
@@ -244,7 +244,7 @@ function facts(server) {
     labelled("Sign-in", signIn(server)),
     labelled("Trust", server.trust),
     labelled("Offers", server.state === "connected" ? [count(tools, "tool"), ", ", count(prompts, "prompt"), ", ", count(resources, "resource")] : null),
-    labelled("Detail", server.detail ? visible(server.detail, "prose") : null),
+    labelled("Detail", server.detail && !server.error ? words(server.detail) : null),
   );
 }
 
