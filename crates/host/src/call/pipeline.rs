@@ -12,6 +12,7 @@ use super::{
     CallError, CallKind, CallOutcome, CallRequest, Caller, Target,
     client_approval::{self, OpenCall},
     find::{self, Found},
+    tasks::followed,
 };
 use crate::{
     catalog::Fingerprint,
@@ -68,6 +69,9 @@ async fn run_stages(
         return Err(Refusal::Changed(request.target.name().to_owned()).into());
     }
     let mut wire_request = compose(&found.subject, request)?;
+    if followed::is_awaited(request) {
+        wire_request.handover = followed::handover(host, &found.subject, request);
+    }
     let Found { connection, fingerprint, .. } = &found;
     let withheld = connection.wanted().withheld;
     wire_request.capabilities = wire_request.capabilities.map(|declared| withheld::remaining(&declared, withheld));

@@ -29,6 +29,7 @@ use super::{
     client_approval::OpenCall,
     open_calls::CancelSwitch,
     pipeline::{self, Preparing, PreviousAttempt},
+    tasks::followed,
 };
 use crate::{
     connection::{InFlightCall, client_features::ClientFeatures},
@@ -246,7 +247,7 @@ impl Relay {
 
     /// Ends the call, or sends it once more if it did not reach the server.
     fn finish(&mut self, outcome: Outcome) {
-        let Stage::InFlight(sent, recording) = std::mem::replace(&mut self.stage, Stage::Ended) else { return };
+        let Stage::InFlight(mut sent, recording) = std::mem::replace(&mut self.stage, Stage::Ended) else { return };
         if let Outcome::Failed(error) = &outcome
             && is_suspicious(error)
         {
@@ -268,6 +269,13 @@ impl Relay {
         sent.check_session();
         if let Outcome::HandedOff(task) = &outcome {
             sent.keep_task(task, &self.request.caller);
+            if followed::is_awaited(&self.request) {
+                sent.exchange = followed::follow(sent.tasks(self.request.capabilities.clone()), task);
+                // What fails from here on failed in the task; the call itself was received.
+                self.retried = true;
+                self.stage = Stage::InFlight(sent, recording);
+                return;
+            }
         }
         let needed = is_sign_in_required(&outcome).then(|| sent.sign_in_required(&self.request.caller)).flatten();
         let outcome = needed.map_or_else(|| outcome.into(), CallOutcome::Failed);

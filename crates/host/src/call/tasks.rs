@@ -1,5 +1,7 @@
 //! Access to the tasks that a server runs for a caller. Each operation is recorded like a call.
 
+pub(super) mod followed;
+
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;

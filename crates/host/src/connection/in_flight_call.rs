@@ -6,8 +6,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use toolway_wire::{
     error::WireError,
     exchange::{Exchange, Outcome},
+    message::ClientCapabilities,
     task::Task,
-    up::{CapabilityScope, Peer, SessionPreference},
+    up::{CapabilityScope, Peer, PeerTasks, SessionPreference},
 };
 
 use super::{
@@ -132,6 +133,11 @@ impl InFlightCall {
     /// Ends the call and returns its permit.
     pub(crate) fn into_permit(self) -> Permit {
         self.permit
+    }
+
+    /// The task operations of the connection it uses.
+    pub(crate) fn tasks(&self, capabilities: Option<ClientCapabilities>) -> PeerTasks {
+        self.peer.tasks(capabilities)
     }
 
     /// Records that the call continues as a task.

@@ -86,6 +86,11 @@ impl PeerTasks {
         }
     }
 
+    /// Whether a followed task is polled, which reports its status messages; else its result is awaited.
+    pub fn is_polled(&self) -> bool {
+        matches!(self.task_model(), Ok(TaskModel::Polled))
+    }
+
     /// Answers server requests of a task, by key; unknown keys are ignored.
     pub async fn answer(&self, id: &str, answers: Raw) -> Result<(), TaskError> {
         match self.task_model()? {
@@ -284,6 +289,6 @@ impl TaskHandle for PolledTask {
     }
 
     fn wait_for_change(&self, task: &Task) -> BoxFuture<'_, ()> {
-        Box::pin(tokio::time::sleep(task.interval()))
+        Box::pin(tokio::time::sleep(task.poll_delay()))
     }
 }

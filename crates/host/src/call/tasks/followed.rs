@@ -1,0 +1,183 @@
+//! A call that its server continues as a task, for a caller that waits for the result: its exchange goes on as that of
+//! the task. Cancelling or dropping the exchange cancels the task at the server.
+
+use std::{
+    fmt,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use toolway_wire::{
+    exchange::{Exchange, ExchangeEvent, ExchangeInterceptor, ExchangeTimeouts, Handover, Outcome},
+    json::Raw,
+    message::capability,
+    task::{Task, TaskDetail, TaskError, TaskSupport},
+    up::PeerTasks,
+};
+
+use crate::{
+    call::{CallKind, CallRequest},
+    host::Inner,
+    policy::Subject,
+};
+
+/// Time to cancel a task at its server.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A task that stands for a call.
+struct FollowedTask {
+    tasks: PeerTasks,
+    id: String,
+    stage: Stage,
+    /// The last status message, and how many there were.
+    reported: (Option<String>, u64),
+}
+
+enum Stage {
+    Running {
+        exchange: Exchange,
+        /// Reads the status of a task whose exchange does not report it.
+        status: Option<StatusRead>,
+    },
+    Cancelling(BoxFuture<'static, ()>),
+    Ended,
+}
+
+/// Waits for the poll interval, then reads the status.
+type StatusRead = BoxFuture<'static, Result<Task, TaskError>>;
+
+/// Whether the host waits for a task that may stand for the call: one that it composed itself. A relayed request says
+/// itself what its client wants.
+pub(in crate::call) fn is_awaited(request: &CallRequest) -> bool {
+    request.whole.is_none() && request.target.kind() == CallKind::Tool
+}
+
+/// Whether the server may, or has to, make a task of a call that the host waits for.
+pub(in crate::call) fn handover(host: &Inner, subject: &Subject, request: &CallRequest) -> Handover {
+    if !is_awaited(request) {
+        return Handover::Never;
+    }
+    let catalog = host.catalog_publisher.catalog();
+    let Some(listing) = catalog.listing_of(&subject.server) else { return Handover::Never };
+    let tool = catalog.tool_at(&subject.server, &subject.raw_name);
+    let support = tool.map_or(TaskSupport::Forbidden, |tool| TaskSupport::of(&tool.item.raw));
+    if listing.capabilities.extension(capability::TASKS) {
+        Handover::Allowed
+    } else if listing.capabilities.makes_tasks_of_calls() && support == TaskSupport::Required {
+        Handover::Wanted(None)
+    } else {
+        Handover::Never
+    }
+}
+
+/// The exchange of a task to its end. A task may take as long as it wants.
+pub(in crate::call) fn follow(tasks: PeerTasks, task: &Task) -> Exchange {
+    let exchange = tasks.follow(&task.id, ExchangeTimeouts::unbounded());
+    let status = (!tasks.is_polled()).then(|| read_status(tasks.clone(), task.id.clone(), task.poll_delay()));
+    let stage = Stage::Running { exchange, status };
+    Exchange::through(FollowedTask { tasks, id: task.id.clone(), stage, reported: (None, 0) })
+}
+
+fn read_status(tasks: PeerTasks, id: String, delay: Duration) -> StatusRead {
+    Box::pin(async move {
+        tokio::time::sleep(delay).await;
+        tasks.get(&id, TaskDetail::Status).await
+    })
+}
+
+impl FollowedTask {
+    /// Polls the status; returns a new status message as progress.
+    fn poll_status(&mut self, context: &mut Context<'_>) -> Poll<ExchangeEvent> {
+        loop {
+            let Stage::Running { status: Some(status), .. } = &mut self.stage else { return Poll::Pending };
+            let read = std::task::ready!(status.as_mut().poll(context));
+            let Stage::Running { status, .. } = &mut self.stage else { return Poll::Pending };
+            let Ok(task) = read else {
+                // The exchange itself reports what is wrong.
+                *status = None;
+                return Poll::Pending;
+            };
+            let delay = task.poll_delay();
+            *status = (!task.status.is_finished()).then(|| read_status(self.tasks.clone(), self.id.clone(), delay));
+            if let Some(event) = self.report(task.message) {
+                return Poll::Ready(event);
+            }
+        }
+    }
+
+    fn report(&mut self, message: Option<String>) -> Option<ExchangeEvent> {
+        if message.is_none() || self.reported.0 == message {
+            return None;
+        }
+        self.reported = (message, self.reported.1 + 1);
+        Some(ExchangeEvent::Progress(Raw::of(&json!({ "progress": self.reported.1, "message": self.reported.0 }))))
+    }
+
+    /// Cancels the task at its server.
+    fn cancel_task(&self) -> BoxFuture<'static, ()> {
+        let (tasks, id) = (self.tasks.clone(), self.id.clone());
+        Box::pin(async move {
+            match tokio::time::timeout(CANCEL_TIMEOUT, tasks.cancel(&id)).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => tracing::warn!(%error, task = id, "cannot cancel a task at its server"),
+                Err(_) => tracing::warn!(task = id, "the server does not answer the cancellation of a task"),
+            }
+        })
+    }
+}
+
+impl ExchangeInterceptor for FollowedTask {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
+        match &mut self.stage {
+            Stage::Ended => Poll::Ready(None),
+            Stage::Cancelling(cancelling) => {
+                std::task::ready!(cancelling.as_mut().poll(context));
+                self.stage = Stage::Ended;
+                Poll::Ready(Some(ExchangeEvent::Ended(Outcome::Cancelled)))
+            }
+            Stage::Running { exchange, .. } => match exchange.poll_next(context) {
+                Poll::Ready(event) => {
+                    if matches!(event, Some(ExchangeEvent::Ended(_)) | None) {
+                        self.stage = Stage::Ended;
+                    }
+                    Poll::Ready(event)
+                }
+                Poll::Pending => self.poll_status(context).map(Some),
+            },
+        }
+    }
+
+    fn cancel(&mut self, _reason: &str) {
+        if matches!(self.stage, Stage::Running { .. }) {
+            self.stage = Stage::Cancelling(self.cancel_task());
+        }
+    }
+
+    fn missed(&self) -> u64 {
+        match &self.stage {
+            Stage::Running { exchange, .. } => exchange.missed(),
+            Stage::Cancelling(_) | Stage::Ended => 0,
+        }
+    }
+}
+
+impl Drop for FollowedTask {
+    fn drop(&mut self) {
+        let cancelling = match std::mem::replace(&mut self.stage, Stage::Ended) {
+            Stage::Running { .. } => self.cancel_task(),
+            Stage::Cancelling(cancelling) => cancelling,
+            Stage::Ended => return,
+        };
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(cancelling);
+        }
+    }
+}
+
+impl fmt::Debug for FollowedTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FollowedTask").field("id", &self.id).finish_non_exhaustive()
+    }
+}
