@@ -4,7 +4,7 @@ import { post } from "./api.js";
 import { fill, h, icon, visible, words } from "./dom.js";
 import { count } from "./format.js";
 import { json } from "./json.js";
-import { labelled, problem, section, toast } from "./parts.js";
+import { labelled, problem, toast } from "./parts.js";
 
 const EXAMPLES = [
   ["A command", "npx -y @modelcontextprotocol/server-everything"],
@@ -43,7 +43,7 @@ class AddForm {
       h("div", { class: "actions" }, this.testButton, this.addButton),
       this.outcome,
     );
-    const node = h("div", { class: "page" }, h("a", { class: "back always", href: "#/servers" }, icon("back"), "Servers"), h("h1", {}, "Add a server"), form);
+    const node = h("div", { class: "page" }, h("a", { class: "back always", href: "#/servers" }, icon("back"), "Servers"), h("p", { class: "title", "aria-hidden": "true" }, "Add a server"), form);
     return { node, route: () => this.text.focus() };
   }
 
@@ -128,9 +128,10 @@ class AddForm {
 }
 
 function preview(parsed) {
-  return section(
-    "What this adds",
-    null,
+  return h(
+    "section",
+    { class: "part" },
+    h("h2", { class: "part-title" }, "What this adds"),
     h(
       "dl",
       { class: "facts" },

@@ -72,7 +72,7 @@ function route() {
   if (current?.screen !== screen) {
     current?.view.close();
     current = { screen, view: screen.module.create() };
-    fill(main, current.view.node);
+    fill(main, h("h1", { class: "hidden" }, screen.label), current.view.node);
     main.dataset.screen = screen.id;
   }
   current.view.route(parts.filter((part) => part !== ""));

@@ -41,7 +41,7 @@ class CallsScreen {
     this.node = h(
       "div",
       { class: "calls" },
-      h("header", { class: "pane-head" }, h("div", {}, h("h1", {}, "Calls"), this.count), this.filters()),
+      h("header", { class: "pane-head" }, h("div", {}, h("p", { class: "title", "aria-hidden": "true" }, "Calls"), this.count), this.filters()),
       h("div", { class: "call-head", "aria-hidden": "true" }, ["State", "Tool", "Caller", "Started", "Took"].map((word) => h("span", {}, word))),
       this.list.node,
       this.blank,

@@ -257,7 +257,7 @@ class ConversationList {
     this.items = [];
     this.search = h("input", { type: "search", placeholder: "Search conversations", "aria-label": "Search conversations", oninput: () => this.later() });
     this.rows = h("ul", { class: "conversation-list" });
-    this.node = h("section", { class: "pane master", "aria-label": "Conversations", onclick: (event) => event.target.closest("a") && this.node.parentNode.classList.remove("show-list") }, h("header", { class: "pane-head" }, h("h1", {}, "Chat"), h("a", { class: "button", href: "#/chat" }, icon("plus"), "New")), h("div", { class: "pad" }, this.search), this.rows);
+    this.node = h("section", { class: "pane master", "aria-label": "Conversations", onclick: (event) => event.target.closest("a") && this.node.parentNode.classList.remove("show-list") }, h("header", { class: "pane-head" }, h("p", { class: "title", "aria-hidden": "true" }, "Chat"), h("a", { class: "button", href: "#/chat" }, icon("plus"), "New")), h("div", { class: "pad" }, this.search), this.rows);
   }
 
   later() {

@@ -11,7 +11,7 @@ export function create() {
   const summary = h("p", { class: "sub", role: "status" });
   const list = h("div", { class: "items", onkeydown: move });
   const blank = h("div", {});
-  const node = h("div", { class: "page" }, h("h1", {}, "Inbox"), summary, blank, list);
+  const node = h("div", { class: "page" }, h("p", { class: "title", "aria-hidden": "true" }, "Inbox"), summary, blank, list);
   const views = new Map();
 
   const draw = () => {

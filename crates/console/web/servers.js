@@ -18,7 +18,7 @@ export function create() {
   const node = h(
     "div",
     { class: "split" },
-    h("section", { class: "pane master", "aria-label": "Servers" }, h("header", { class: "pane-head" }, h("div", {}, h("h1", {}, "Servers"), summary), h("a", { class: "button", href: "#/add" }, icon("plus"), "Add")), list),
+    h("section", { class: "pane master", "aria-label": "Servers" }, h("header", { class: "pane-head" }, h("div", {}, h("p", { class: "title", "aria-hidden": "true" }, "Servers"), summary), h("a", { class: "button", href: "#/add" }, icon("plus"), "Add")), list),
     detail,
     drawer.node,
   );
