@@ -89,7 +89,14 @@ async fn ask(place: &ControlSocket, order: &ControlRequest) -> Result<Result<Gat
                     "`toolway servers status` lists the gateway's servers; `toolway config reload` makes it read the \
                      configuration again",
                 ),
+                "console" => Report::usage("no_console", message)
+                    .hint("restart the gateway with `toolway serve`, without `--console off`"),
                 "config" => Report::usage("config", message).hint("the gateway keeps its current configuration"),
+                "not_waiting" => {
+                    Report::usage("not_waiting", message).hint("list what waits with `toolway inbox list`")
+                }
+                "invalid_answer" => Report::usage("invalid_answer", message),
+                "own_server" => Report::new(ExitCode::Denied, "denied", message),
                 _ => Report::new(ExitCode::Internal, "control", message),
             })
         }

@@ -1,12 +1,13 @@
 //! Connects the server of a command, runs the command with it, and shuts the host down. `compose` builds the host.
 
-use std::{pin::pin, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use toolway_host::{
     call::{CallOutcome, CallRequest, Caller, Target as CallTarget},
     catalog::ItemKind,
     connection::{Lists, Phase, ServerStatus, TransportKind},
     host::Host,
+    inbox::Answerer,
     keeper::CleanupGuarantee,
 };
 use toolway_wire::exchange::ExchangeTimeouts;
@@ -19,6 +20,7 @@ use crate::{
     sign_in,
     single_server_host::SingleServerHost,
     target::Target,
+    terminal::given::{AnswerArgs, CommandAnswerer},
 };
 
 /// Time after which the user is told that a server may be installing.
@@ -39,7 +41,20 @@ impl App {
         output: &mut Output,
         work: impl AsyncFnOnce(&SingleServerHost, &mut Output) -> Result<T, Report>,
     ) -> Result<T, Report> {
-        let single = self.single_server_host(target, lists).await?;
+        let answerer = Arc::new(CommandAnswerer::new(&AnswerArgs::default(), &self.environment)?);
+        self.with_answered_server(target, lists, answerer, output, work).await
+    }
+
+    /// Like [`Self::with_server`], with answers to requests of the server and to approval requests.
+    pub(crate) async fn with_answered_server<T>(
+        &self,
+        target: Target,
+        lists: Lists,
+        answerer: Arc<CommandAnswerer>,
+        output: &mut Output,
+        work: impl AsyncFnOnce(&SingleServerHost, &mut Output) -> Result<T, Report>,
+    ) -> Result<T, Report> {
+        let single = self.single_server_host(target, lists, answerer).await?;
         let done = match self.connect(&single, lists, output).await {
             Ok(()) => work(&single, output).await,
             Err(report) => Err(report),
@@ -60,7 +75,8 @@ impl App {
         if entry.and_then(|entry| Exclusion::of(entry, kind, thing.name())).is_none() {
             return Ok(());
         }
-        let single = self.single_server_host(target.clone(), Lists::Ignored).await?;
+        let answerer = Arc::new(CommandAnswerer::new(&AnswerArgs::default(), &self.environment)?);
+        let single = self.single_server_host(target.clone(), Lists::Ignored, answerer).await?;
         match single.host.call(CallRequest::new(Caller::Terminal, thing)).await {
             outcome @ CallOutcome::Refused(_) => Err(single.report(&outcome, "")),
             _ => Ok(()),
@@ -72,10 +88,16 @@ impl App {
         self.reach.timeout.map(|limit| ExchangeTimeouts { idle: None, total: Some(limit) })
     }
 
-    async fn single_server_host(&self, target: Target, lists: Lists) -> Result<SingleServerHost, Report> {
-        let (host, taps) = self.command_host(std::slice::from_ref(&target), lists).await?;
+    async fn single_server_host(
+        &self,
+        target: Target,
+        lists: Lists,
+        answerer: Arc<CommandAnswerer>,
+    ) -> Result<SingleServerHost, Report> {
+        let port = Arc::clone(&answerer) as Arc<dyn Answerer>;
+        let (host, taps) = self.command_host(std::slice::from_ref(&target), lists, port).await?;
         let tap = taps.into_values().next().unwrap_or_default();
-        Ok(SingleServerHost { host, target, tap })
+        Ok(SingleServerHost { host, target, tap, answerer })
     }
 
     /// Connects the server and waits for the requested lists.

@@ -4,7 +4,7 @@
 mod listing_age;
 mod wait_policy;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::time::{Instant, interval_at, sleep_until};
@@ -12,6 +12,7 @@ use toolway_host::{
     catalog::{Catalog, Freshness, ItemKind},
     connection::{Lists, Phase, ServerStatus, state::Counts},
     host::Host,
+    inbox::NoAnswerer,
 };
 
 use crate::{
@@ -69,7 +70,7 @@ impl App {
         // `--timeout` replaces the default policy.
         let policy = self.reach.timeout.map_or(policy, WaitPolicy::Fixed);
         let began = Instant::now();
-        let (host, _taps) = self.command_host(&targets, lists).await?;
+        let (host, _taps) = self.command_host(&targets, lists, Arc::new(NoAnswerer)).await?;
         let mut waiting = ServerWait::new(&host, &targets, policy);
         let ended = {
             let start = |(index, target)| {

@@ -76,7 +76,7 @@ impl Report {
         let report = Self::new(ExitCode::InputRequired, "input_required", message);
         match method {
             "elicitation/create" => {
-                report.hint("call the tool through `toolway serve` from a client that supports elicitation")
+                report.hint("run the command at a terminal, or give answers with `--answer field=value` or `--decline`")
             }
             _ => report,
         }

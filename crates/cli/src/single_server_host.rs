@@ -11,7 +11,7 @@ use toolway_host::{
     policy::Refusal,
 };
 use toolway_wire::{
-    exchange::{Answer, ExchangeTimeouts, LogLevel},
+    exchange::{ExchangeTimeouts, LogLevel},
     json::Raw,
     message::splice,
 };
@@ -24,6 +24,7 @@ use crate::{
     output::{Format, Output, progress},
     report::Report,
     target::Target,
+    terminal::given::CommandAnswerer,
     wire_tap::WireTap,
 };
 
@@ -33,6 +34,7 @@ pub(crate) struct SingleServerHost {
     pub(crate) host: Host,
     pub(crate) target: Target,
     pub(crate) tap: Arc<WireTap>,
+    pub(crate) answerer: Arc<CommandAnswerer>,
 }
 
 /// Time to send a cancellation before the command exits.
@@ -75,8 +77,8 @@ impl SingleServerHost {
         Ok(catalog)
     }
 
-    /// Sends a request and waits for its result. Prints progress and logs, leaves server requests unanswered, and cancels the
-    /// call at the server if the command is stopped.
+    /// Sends a request and waits for its result. Prints progress and logs, answers server requests at the terminal or from
+    /// the command line, and cancels the call at the server if the command is stopped.
     pub(crate) async fn call(
         &self,
         app: &App,
@@ -84,28 +86,33 @@ impl SingleServerHost {
         method: &str,
         output: &mut Output,
     ) -> Result<Raw, Report> {
-        let mut relay = self.host.open(request);
-        let outcome = loop {
-            let event = tokio::select! {
-                event = relay.next() => event,
-                report = app.stop.triggered() => {
-                    relay.cancel(report.code);
-                    // The cancellation is queued; shutdown flushes the queue.
-                    let _late = tokio::time::timeout(LAST_MESSAGE, self.host.shutdown()).await;
-                    return Err(report);
-                }
-            };
-            match event {
-                Some(CallEvent::Ended(outcome)) => break outcome,
-                Some(CallEvent::ServerRequest(ask)) => ask.answer(Answer::Unavailable),
-                Some(other) => show(&other, app, output),
-                None => break CallOutcome::Cancelled,
+        let relay = self.host.open(request);
+        // Nothing is written over a prompt.
+        let see = |event: &CallEvent| {
+            if !self.answerer.is_prompting() {
+                show(event, app, output);
             }
         };
-        match outcome {
-            CallOutcome::Answered(result) => Ok(result),
-            other => Err(self.report(&other, method)),
+        let stopped = async {
+            let report = app.stop.triggered().await;
+            (report.code, report)
+        };
+        match relay.outcome_until(see, stopped).await {
+            Ok(CallOutcome::Answered(result)) => Ok(result),
+            Ok(other) => Err(self.report(&other, method)),
+            Err(report) => {
+                // The cancellation is queued; shutdown flushes the queue.
+                let _late = tokio::time::timeout(LAST_MESSAGE, self.host.shutdown()).await;
+                Err(report)
+            }
         }
+    }
+
+    /// The failure of a call that a server asked a user about, and no user was there; `None` if nothing was unanswered.
+    pub(crate) fn unanswered(&self) -> Option<Report> {
+        let unanswered = self.answerer.unanswered();
+        let report = Report::input_required("elicitation/create");
+        (!unanswered.is_empty()).then(|| unanswered.into_iter().fold(report, Report::detail))
     }
 
     /// Returns the exact request instead of sending it. Nothing is sent to the server after that.
@@ -142,6 +149,8 @@ impl SingleServerHost {
     /// Attributes a failure to the unanswered server request that preceded it, if there was one.
     pub(crate) fn attribute(&self, report: Report) -> Report {
         match self.tap.server_request() {
+            // A user who has answered, or declined, is no cause.
+            Some(method) if method == "elicitation/create" && self.answerer.is_available() => report,
             Some(method) if matches!(report.exit, ExitCode::Protocol | ExitCode::ToolError) => {
                 let cause = report.message;
                 Report { error: report.error, ..Report::input_required(&method).detail(cause) }

@@ -1,5 +1,5 @@
 //! The control socket of a running gateway. The operator's commands use it to read the status of servers, to connect,
-//! disconnect, restart or refresh one, and to reload the configuration.
+//! disconnect, restart or refresh one, to reload the configuration, and to answer inbox items.
 //!
 //! The socket is in a directory that only the user may enter, and each side checks that its peer is the same user. The
 //! gateway sends a [`Greeting`] first; then each line from the client is a [`ControlRequest`], and each line back a
@@ -7,6 +7,9 @@
 
 #[cfg(unix)]
 mod client;
+mod inbox;
+#[cfg(unix)]
+mod peer;
 #[cfg(unix)]
 mod server;
 mod view;
@@ -14,6 +17,7 @@ mod view;
 use std::{
     io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use ring::digest;
@@ -22,8 +26,9 @@ use serde_json::Value;
 
 #[cfg(unix)]
 pub use client::ControlConnection;
+pub use inbox::ControlAnswer;
 #[cfg(unix)]
-pub use server::{Control, Reload};
+pub use server::{ConsoleLink, Control, Reload};
 
 /// Location of the control socket: one per configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +101,20 @@ pub enum ControlRequest {
     },
     /// Reload the configuration.
     Reload {},
+    /// Items that wait for a user, and a number that changes with them.
+    Inbox {
+        /// Wait until the number differs from this one, at most [`INBOX_WAIT`].
+        after: Option<u64>,
+    },
+    /// Answer an inbox item. Refused to servers of this gateway and what they start.
+    Answer {
+        /// Id of the item.
+        id: String,
+        /// The answer.
+        answer: ControlAnswer,
+    },
+    /// A new link that signs one browser in to the console. Refused to servers of this gateway and what they start.
+    Console {},
 }
 
 /// Response to a [`ControlRequest`].
@@ -111,7 +130,8 @@ pub enum ControlResponse {
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Stable code: `unknown_server`, `config`, `keys` or `order`.
+    /// Stable code: `unknown_server`, `config`, `keys`, `order`, `not_waiting`, `invalid_answer`,
+    /// `console` or `own_server`.
     pub code: String,
     /// Message for the user, lower-case, without a full stop.
     pub message: String,
@@ -155,10 +175,16 @@ pub enum ControlError {
 
 /// Version of the control protocol.
 pub const VERSION: u32 = 1;
+/// Longest wait for a change of the inbox.
+pub const INBOX_WAIT: Duration = Duration::from_secs(20);
 /// Maximum size of a request.
 pub const MAX_REQUEST_BYTES: usize = 64 * 1024;
 /// Maximum size of a response: enough for 10,000 servers, each with its last stderr output.
 pub const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
+
+fn failure(code: &str, message: &str) -> Failure {
+    Failure { code: code.to_owned(), message: message.to_owned() }
+}
 
 // === impl ControlSocket ===
 

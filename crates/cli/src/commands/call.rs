@@ -1,11 +1,12 @@
 //! `toolway call`: calls one tool.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use toolway_host::{
     call::{CallRequest, Target},
     catalog::{Catalog, ItemKind, ToolEntry},
     connection::Lists,
+    policy::Annotations,
 };
 use toolway_wire::{
     json::Raw,
@@ -29,6 +30,7 @@ use crate::{
     save,
     schema::{self, Schema},
     single_server_host::SingleServerHost,
+    terminal::given::{AnswerArgs, CommandAnswerer},
 };
 
 /// Call one tool and print its result
@@ -61,6 +63,9 @@ pub(crate) struct CallArgs {
     /// Connects to the server, because its schema and its protocol era determine the request.
     #[arg(long)]
     dry_run: bool,
+
+    #[command(flatten)]
+    answer: AnswerArgs,
 
     /// Write images, audio and other binary content to this directory or file
     #[arg(long, value_name = "PATH")]
@@ -97,7 +102,9 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
     let meant = Target::ToolOf(selected.target.origin(&selected.name));
     app.refuse_excluded(&selected.target, ItemKind::Tool, meant).await?;
     let stdin = app.stdin(arguments::uses_stdin(&words)).await?;
-    app.with_server(selected.target.clone(), Lists::Only(ItemKind::Tool), output, async |single, output| {
+    let answerer = Arc::new(CommandAnswerer::new(&args.answer, &app.environment)?);
+    let lists = Lists::Only(ItemKind::Tool);
+    app.with_answered_server(selected.target.clone(), lists, answerer, output, async |single, output| {
         let catalog = single.catalog(ItemKind::Tool, output)?;
         let entry = find(&catalog, single, &selected.name, &selected.selector)?;
         let read = |schema: &Schema| match &form {
@@ -114,6 +121,7 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
             output.json(&request);
             return Ok(ExitCode::Ok);
         }
+        say_destructive(entry, output);
         call(single, app, request, args, output).await
     })
     .await
@@ -145,7 +153,19 @@ async fn call(
     let name = request.target.name().to_owned();
     let result = CallResult::view(&single.call(app, request, "tools/call", output).await?);
     show(&result, args.save.as_ref(), &name, output)?;
+    if let Some(report) = single.unanswered() {
+        return Err(report);
+    }
     if result.is_error { Err(single.attribute(Report::tool_error(&name))) } else { Ok(ExitCode::Ok) }
+}
+
+/// Says that the tool is annotated as destructive. Typing the call is consent, so that nothing is asked.
+fn say_destructive(entry: &ToolEntry, output: &mut Output) {
+    let annotations = entry.item.raw.get("annotations");
+    let is_said = annotations.as_ref().and_then(|annotations| annotations.get("destructiveHint")?.as_bool());
+    if is_said == Some(true) && Annotations::of_tool(annotations.as_ref()).destructive {
+        output.notice(&format!("toolway: tool `{}` may delete or overwrite data", entry.origin.raw_name));
+    }
 }
 
 /// Converts and checks the arguments.

@@ -37,7 +37,8 @@ pub(crate) fn field(
         lines.extend(text::marked(description, width));
     }
     if field.looks_secret {
-        let warning = format!("! looks like a secret: `{server}` will read what you type; servers must not ask for secrets");
+        let warning =
+            format!("! looks like a secret: `{server}` will read what you type; servers must not ask for secrets");
         lines.extend(text::lines(Style::Warning, &warning, width));
     }
     lines.extend(options(&field.kind, width));

@@ -2,7 +2,6 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::text;
 use crate::output::clean;
 
 /// A line being edited.
@@ -11,7 +10,7 @@ pub(crate) struct LineEditor {
     letters: Vec<char>,
     cursor: usize,
     /// Whether the text is hidden.
-    pub(crate) is_secret: bool,
+    is_secret: bool,
 }
 
 /// What a key did.
@@ -29,6 +28,11 @@ pub(crate) enum Edit {
 const MAX_LETTERS: usize = 64 * 1024;
 
 impl LineEditor {
+    /// A line whose text is not shown.
+    pub(crate) fn hidden() -> Self {
+        Self { is_secret: true, ..Self::default() }
+    }
+
     pub(crate) fn text(&self) -> String {
         self.letters.iter().collect()
     }
@@ -74,7 +78,7 @@ impl LineEditor {
         let start = self.cursor.saturating_sub(width - 1);
         let letters = self.letters.iter().skip(start).take(width);
         let shown: String = letters.map(|letter| if self.is_secret { '•' } else { *letter }).collect();
-        (text::cut(&shown, width), self.cursor - start)
+        (shown, self.cursor - start)
     }
 
     fn erase(&mut self) {

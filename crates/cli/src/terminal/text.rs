@@ -100,7 +100,10 @@ mod tests {
     #[test]
     fn lines_are_broken_at_spaces_and_long_words_anywhere() {
         assert_eq!(wrap("one two three four five six", 20, "", "  "), ["one two three four", "  five six"]);
-        assert_eq!(wrap(&"x".repeat(45), 20, "", "  "), ["x".repeat(20), format!("  {}", "x".repeat(18)), "  xxxxxxx".into()]);
+        assert_eq!(
+            wrap(&"x".repeat(45), 20, "", "  "),
+            ["x".repeat(20), format!("  {}", "x".repeat(18)), "  xxxxxxx".into()]
+        );
         assert_eq!(wrap("", 20, "> ", ""), [">"]);
     }
 

@@ -10,7 +10,10 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::{
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize},
+};
 
 use crate::home::wait;
 
@@ -20,20 +23,29 @@ pub(crate) struct Terminal {
     keyboard: File,
     // Nothing awaits under this lock.
     shown: Arc<Mutex<Vec<u8>>>,
+    /// Bytes of the output that a story has waited for.
+    seen: usize,
     reading: JoinHandle<()>,
 }
 
 /// Longest wait for a text.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Terminal {
-    /// Starts a command at a new terminal.
-    pub(crate) fn start(mut command: Command) -> Self {
+    /// Starts a command at a new terminal of 80 columns.
+    pub(crate) fn start(command: Command) -> Self {
+        Self::start_with(command, 80)
+    }
+
+    /// Starts a command at a new terminal with this number of columns.
+    pub(crate) fn start_with(mut command: Command, columns: u16) -> Self {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
         let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
         let side = || File::options().read(true).write(true).open(&name).unwrap();
+        let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&terminal, size).unwrap();
         command.stdin(side()).stdout(side()).stderr(side());
         command.env_remove("TOOLWAY_OUTPUT");
         let child = command.spawn().unwrap();
@@ -49,7 +61,7 @@ impl Terminal {
                 text.lock().extend_from_slice(&chunk[..length]);
             }
         });
-        Self { child, keyboard, shown, reading }
+        Self { child, keyboard, shown, seen: 0, reading }
     }
 
     pub(crate) fn types(&mut self, keys: &str) {
@@ -67,6 +79,28 @@ impl Terminal {
             assert!(began.elapsed() < PATIENCE, "`{text}` is not there: {shown}");
             thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Waits for `text` after what was waited for before, then types `keys`.
+    pub(crate) fn answers(&mut self, text: &str, keys: &str) -> &mut Self {
+        let began = Instant::now();
+        loop {
+            let shown = String::from_utf8_lossy(&self.shown.lock()).into_owned();
+            if let Some(found) = shown[self.seen..].find(text) {
+                self.seen += found + text.len();
+                break;
+            }
+            assert!(began.elapsed() < PATIENCE, "`{text}` is not there: {}", &shown[self.seen..]);
+            thread::sleep(Duration::from_millis(5));
+        }
+        self.types(keys);
+        self
+    }
+
+    /// Whether the terminal echoes and edits lines itself, as before a prompt.
+    pub(crate) fn is_restored(&self) -> bool {
+        let modes = tcgetattr(&self.keyboard).unwrap().local_modes;
+        modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
     }
 
     /// Waits for the process to exit; returns its status and all output.

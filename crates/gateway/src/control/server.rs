@@ -20,11 +20,14 @@ use toolway_host::{
 use crate::Gateway;
 
 use super::{
-    ControlError, ControlRequest, ControlResponse, ControlSocket, Failure, Greeting, MAX_REQUEST_BYTES, VERSION, view,
+    ControlError, ControlRequest, ControlResponse, ControlSocket, Failure, Greeting, INBOX_WAIT, MAX_REQUEST_BYTES,
+    VERSION, failure, inbox, peer, view,
 };
 
 /// Reloads the configuration; returns the reason if it is invalid.
 pub type Reload = dyn Fn() -> Result<Config, String> + Send + Sync;
+/// Makes a link that signs one browser in to the console; returns the reason if there is no console.
+pub type ConsoleLink = dyn Fn() -> Result<String, String> + Send + Sync;
 
 /// The bound control socket. Its file is removed on drop.
 #[derive(Debug)]
@@ -40,6 +43,7 @@ struct CommandHandler {
     gateway: Arc<Gateway>,
     host: Host,
     reload: Arc<Reload>,
+    console: Arc<ConsoleLink>,
 }
 
 /// Maximum number of concurrent control connections.
@@ -69,9 +73,15 @@ impl Control {
     }
 
     /// Serves control requests until `stop` is cancelled.
-    pub async fn serve(self, gateway: Arc<Gateway>, reload: Arc<Reload>, stop: CancellationToken) {
+    pub async fn serve(
+        self,
+        gateway: Arc<Gateway>,
+        reload: Arc<Reload>,
+        console: Arc<ConsoleLink>,
+        stop: CancellationToken,
+    ) {
         let host = gateway.host().clone();
-        let (handler, tasks) = (Arc::new(CommandHandler { gateway, host, reload }), TaskTracker::new());
+        let (handler, tasks) = (Arc::new(CommandHandler { gateway, host, reload, console }), TaskTracker::new());
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
             let accepted = tokio::select! {
@@ -110,9 +120,11 @@ impl Drop for Control {
 
 impl CommandHandler {
     async fn serve_connection(&self, stream: UnixStream) -> io::Result<()> {
-        if stream.peer_cred()?.uid() != private_file::user() {
+        let credentials = stream.peer_cred()?;
+        if credentials.uid() != private_file::user() {
             return Err(io::Error::other("the client belongs to another user"));
         }
+        let pid = credentials.pid();
         let (read, mut write) = stream.into_split();
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let greeting = Greeting { toolway: version, control: VERSION, process: std::process::id() };
@@ -120,7 +132,7 @@ impl CommandHandler {
         let mut read = BufReader::new(read);
         while let Some(text) = next_line(&mut read).await? {
             let reply = match serde_json::from_slice(&text) {
-                Ok(request) => self.handle(request).await,
+                Ok(request) => self.handle(request, pid).await,
                 Err(error) => Err(failure("order", &error.to_string())),
             };
             let reply = reply.map_or_else(ControlResponse::Failed, ControlResponse::Done);
@@ -129,7 +141,7 @@ impl CommandHandler {
         Ok(())
     }
 
-    async fn handle(&self, request: ControlRequest) -> Result<Value, Failure> {
+    async fn handle(&self, request: ControlRequest, peer: Option<i32>) -> Result<Value, Failure> {
         let host = &self.host;
         match request {
             ControlRequest::Status { servers } => self.status(&servers),
@@ -160,7 +172,34 @@ impl CommandHandler {
                 Ok(json!({ "client": client, "accepted": self.gateway.accepts_client(&client), "file": file }))
             }
             ControlRequest::Reload {} => self.reload().await,
+            // A server must not approve its own calls in the console.
+            ControlRequest::Console {} if peer::is_descendant(peer) => {
+                tracing::warn!(pid = peer, "a process of a server tried to open the console");
+                Err(failure("own_server", "servers of this gateway and their processes cannot open its console"))
+            }
+            ControlRequest::Console {} => {
+                let link = (self.console)().map_err(|problem| failure("console", &problem))?;
+                Ok(json!({ "console": link }))
+            }
+            ControlRequest::Inbox { .. } | ControlRequest::Answer { .. } if peer::is_descendant(peer) => {
+                tracing::warn!(pid = peer, "a process of a server tried to use the inbox");
+                Err(failure("own_server", "servers of this gateway and their processes cannot use its inbox"))
+            }
+            ControlRequest::Inbox { after } => {
+                self.wait_for_inbox(after).await;
+                Ok(inbox::list(host.inbox()))
+            }
+            ControlRequest::Answer { id, answer } => inbox::answer(host.inbox(), &id, answer),
         }
+    }
+
+    /// Waits until the inbox has changed since `after`.
+    async fn wait_for_inbox(&self, after: Option<u64>) {
+        let Some(after) = after else { return };
+        let mut changes = self.host.inbox().changes();
+        let changed = changes.wait_for(|version| *version != after);
+        // Without a change, the same list is returned again.
+        drop(tokio::time::timeout(INBOX_WAIT, changed).await);
     }
 
     fn status(&self, servers: &[String]) -> Result<Value, Failure> {
@@ -219,6 +258,3 @@ fn json_line(value: &impl serde::Serialize) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-fn failure(code: &str, message: &str) -> Failure {
-    Failure { code: code.to_owned(), message: message.to_owned() }
-}

@@ -14,6 +14,8 @@ use crate::odd::{
 pub(super) fn find(name: &str) -> Option<Oddity> {
     Some(match name {
         "asks" => asks,
+        "elicits" => elicits,
+        "elicits-modern" => elicits_modern,
         "asks-undeclared" => asks_undeclared,
         "asks-between" => asks_between,
         "asks-anyway" => |received, output| on_call(received, output, asks_anyway),
@@ -72,6 +74,40 @@ fn asks(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
             Ok(Flow::Continue)
         }
         _ => output.answer(SupportedEras::Both, received),
+    }
+}
+
+/// Sends the arguments of the call as the parameters of an elicitation; the answer is the response to it.
+fn elicits(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    match received.method.as_str() {
+        "tools/call" if received.tool() == "odd" => {
+            output.defer(Some(received.message.clone()));
+            let params = &received.message["params"]["arguments"];
+            output.send(&compliant::request(&json!("e"), "elicitation/create", params))?;
+            Ok(Flow::Continue)
+        }
+        "result" | "error" => {
+            answer_deferred(output, &received.message[received.method.as_str()].to_string())?;
+            Ok(Flow::Continue)
+        }
+        _ => output.answer(SupportedEras::Legacy, received),
+    }
+}
+
+/// Like [`elicits`], in the era without sessions.
+fn elicits_modern(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    match (received.tool(), received.message["params"].get("inputResponses")) {
+        ("odd", Some(responses)) => {
+            let text = compliant::text(&responses["form"].to_string());
+            output.send(&compliant::answered(received.id(), &text))?;
+            Ok(Flow::Continue)
+        }
+        ("odd", None) => {
+            let params = &received.message["params"]["arguments"];
+            let requests = json!({ "form": { "method": "elicitation/create", "params": params } });
+            wants(received, output, &requests, "again")
+        }
+        _ => output.answer(SupportedEras::Modern, received),
     }
 }
 

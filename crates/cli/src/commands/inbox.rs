@@ -1,0 +1,236 @@
+//! `toolway inbox`: what waits for a user at a running gateway.
+
+use std::collections::BTreeSet;
+
+use clap::Subcommand;
+use serde_json::Value;
+use toolway_gateway::control::{ControlAnswer, ControlRequest};
+use toolway_wire::json::Raw;
+
+use crate::{
+    app::App,
+    exit_code::ExitCode,
+    output::{Format, Output, clean},
+    report::Report,
+    terminal::given,
+};
+
+/// List and answer what waits for a user at the running gateway
+///
+/// Calls that policy asks about wait here if their client cannot ask its own user. The first answer wins, wherever it is
+/// given. A waiting item holds up only its own call, and expires after ten minutes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct InboxArgs {
+    #[command(subcommand)]
+    command: InboxCommand,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  toolway inbox list
+  toolway inbox answer 0197c9a4-9d6b-7c3e-8a51-2f6f2a4b9c01
+  toolway inbox answer 0197c9a4-9d6b-7c3e-8a51-2f6f2a4b9c01 --for always
+  toolway inbox answer 0197c9a4-9d6b-7c3e-8a51-2f6f2a4b9c02 name=Ada colour=red
+  toolway inbox decline 0197c9a4-9d6b-7c3e-8a51-2f6f2a4b9c01 --reason 'use the test database'";
+
+#[derive(Debug, Subcommand)]
+enum InboxCommand {
+    /// List the waiting items, oldest first
+    List,
+    /// Show everything about a waiting item
+    Show {
+        /// Id of the item
+        id: String,
+    },
+    /// Approve a call, send a form, or agree to open a URL
+    Answer {
+        /// Id of the item
+        id: String,
+
+        /// Values of a form: `field=value`, or `@file` with a JSON object
+        #[arg(value_name = "FIELD=VALUE")]
+        values: Vec<String>,
+
+        /// What an approval holds for
+        #[arg(long = "for", value_name = "SCOPE", default_value = "once")]
+        scope: Scope,
+    },
+    /// Decline a call, a form or a URL
+    Decline {
+        /// Id of the item
+        id: String,
+
+        /// Reason for the client or the model
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+
+        /// Decline all later calls of this tool by this caller, too
+        #[arg(long, conflicts_with = "reason")]
+        never: bool,
+
+        /// Close a form or URL without an answer
+        #[arg(long, conflicts_with_all = ["reason", "never"])]
+        cancel: bool,
+    },
+    /// Print each item as it comes to wait, until interrupted
+    Follow,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Scope {
+    /// This call
+    Once,
+    /// This tool, until the conversation ends
+    Conversation,
+    /// This tool and caller, saved (`toolway trust`)
+    Always,
+}
+
+pub(crate) async fn run(args: &InboxArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    match &args.command {
+        InboxCommand::List => {
+            list(&items(app, None).await?.0, output);
+        }
+        InboxCommand::Show { id } => show(&find(app, id).await?, output),
+        InboxCommand::Answer { id, values, scope } => {
+            let item = find(app, id).await?;
+            let answer = answer(&item, values, *scope)?;
+            send(app, id, answer, output).await?;
+        }
+        InboxCommand::Decline { id, reason, never, cancel } => {
+            let is_approval = find(app, id).await?["kind"] == "approval";
+            let answer = match (is_approval, never, cancel) {
+                (true, false, _) => ControlAnswer::No { reason: reason.clone() },
+                (true, true, _) => ControlAnswer::Never {},
+                (false, _, true) => ControlAnswer::Cancel {},
+                (false, _, false) => ControlAnswer::Decline {},
+            };
+            send(app, id, answer, output).await?;
+        }
+        InboxCommand::Follow => return follow(app, output).await,
+    }
+    Ok(ExitCode::Ok)
+}
+
+/// The waiting items, and the number that changes with them; after a change if a number is given.
+async fn items(app: &App, after: Option<u64>) -> Result<(Vec<Value>, u64), Report> {
+    let reply = app.require_gateway(&ControlRequest::Inbox { after }).await?.value;
+    let items = reply["items"].as_array().cloned().unwrap_or_default();
+    Ok((items, reply["version"].as_u64().unwrap_or_default()))
+}
+
+async fn find(app: &App, id: &str) -> Result<Value, Report> {
+    let (items, _) = items(app, None).await?;
+    items.into_iter().find(|item| item["id"] == id).ok_or_else(|| {
+        let message = format!("no inbox item `{id}` is waiting; it may have been answered elsewhere or have expired");
+        Report::usage("not_waiting", message).hint("list them with `toolway inbox list`")
+    })
+}
+
+fn answer(item: &Value, values: &[String], scope: Scope) -> Result<ControlAnswer, Report> {
+    let is_approval = item["kind"] == "approval";
+    if is_approval && !values.is_empty() {
+        return Err(Report::usage("arguments", "an approval takes no values"));
+    }
+    Ok(match (is_approval, scope) {
+        (true, Scope::Once) => ControlAnswer::Once {},
+        (true, Scope::Conversation) => ControlAnswer::Conversation {},
+        (true, Scope::Always) => ControlAnswer::Always {},
+        (false, _) => {
+            let (texts, values) = given::texts_and_values(values)?;
+            ControlAnswer::Accept { texts, values }
+        }
+    })
+}
+
+async fn send(app: &App, id: &str, answer: ControlAnswer, output: &mut Output) -> Result<(), Report> {
+    let word = match &answer {
+        ControlAnswer::Once {} => "Approved once.",
+        ControlAnswer::Conversation {} => "Approved for this conversation.",
+        ControlAnswer::Always {} => "Approved and saved.",
+        ControlAnswer::No { .. } | ControlAnswer::Decline {} => "Declined.",
+        ControlAnswer::Never {} => "Refused and saved.",
+        ControlAnswer::Accept { .. } => "Answered.",
+        ControlAnswer::Cancel {} => "Cancelled.",
+    };
+    let reply = app.require_gateway(&ControlRequest::Answer { id: id.to_owned(), answer }).await?;
+    match output.format {
+        Format::Human | Format::Raw => output.line(word),
+        Format::Json | Format::Ndjson => output.json(&Raw::of(&reply.value)),
+    }
+    Ok(())
+}
+
+/// Prints items until the command is stopped, which is its only end.
+async fn follow(app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let (mut known, mut version) = (BTreeSet::new(), None);
+    loop {
+        let (items, now) = items(app, version).await?;
+        version = Some(now);
+        let ids: BTreeSet<String> = items.iter().filter_map(|item| item["id"].as_str().map(str::to_owned)).collect();
+        for item in &items {
+            if item["id"].as_str().is_some_and(|id| !known.contains(id)) {
+                match output.format {
+                    Format::Human | Format::Raw => output.line(&line(item)),
+                    Format::Json | Format::Ndjson => output.json(&Raw::of(item)),
+                }
+            }
+        }
+        known = ids;
+    }
+}
+
+fn list(items: &[Value], output: &mut Output) {
+    match output.format {
+        Format::Human if items.is_empty() => output.notice("toolway: nothing is waiting"),
+        Format::Human => items.iter().for_each(|item| output.line(&line(item))),
+        Format::Raw => items.iter().for_each(|item| output.line(&text(&item["id"]))),
+        Format::Json => output.json(&Raw::of(items)),
+        Format::Ndjson => items.iter().for_each(|item| output.json(&Raw::of(item))),
+    }
+}
+
+fn line(item: &Value) -> String {
+    format!("{}  {}  {}", text(&item["id"]), text(&item["kind"]), clean::flat(&text(&item["text"])))
+}
+
+fn show(item: &Value, output: &mut Output) {
+    if output.format != Format::Human {
+        output.json(&Raw::of(item));
+        return;
+    }
+    output.entry(&text(&item["text"]), "");
+    for (label, key) in [("id", "id"), ("caller", "caller"), ("call", "callId"), ("expires", "expiresAt")] {
+        if let Some(value) = item[key].as_str() {
+            output.line(&format!("{label}: {value}"));
+        }
+    }
+    show_approval(&item["approval"], output);
+    for field in item["form"]["fields"].as_array().into_iter().flatten() {
+        let required = if field["required"] == true { ", required" } else { "" };
+        output.line(&format!("  {} ({}{required})", text(&field["name"]), text(&field["type"])));
+    }
+    if let Some(url) = item["url"].as_str() {
+        output.line(&format!("address: {url}"));
+    }
+}
+
+fn show_approval(approval: &Value, output: &mut Output) {
+    for row in approval["rows"].as_array().into_iter().flatten() {
+        let value = text(&row["value"]).replace('\n', "\n    ");
+        output.line(&format!("  {}: {value}", text(&row["label"])));
+    }
+    for warning in approval["warnings"].as_array().into_iter().flatten() {
+        output.line(&format!("! {}", text(warning)));
+    }
+    if let Some(rule) = approval["rule"].as_str() {
+        let reason = approval["reason"].as_str().map(|reason| format!(": {reason}")).unwrap_or_default();
+        output.line(&format!("asked by {rule}{reason}"));
+        output.line(&format!("this rule would allow it: {}", text(&approval["remedy"])));
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,74 @@
+//! The terminal of this process as an [`Answerer`]: approvals, forms and URLs are answered with keys, in place.
+//!
+//! | part | file |
+//! |---|---|
+//! | items that wait, and the thread that prompts | `terminal/desk.rs` |
+//! | raw mode, keys, output of one prompt | `terminal/session.rs` |
+//! | prompts: keys in, answer out | `terminal/approval_prompt.rs`, `terminal/form_prompt.rs` |
+//! | their text | `terminal/approval_text.rs`, `terminal/form_text.rs`, `terminal/text.rs` |
+//! | answers given on the command line | `terminal/given.rs` |
+//!
+//! There is one prompt at a time. Approvals that wait at the same time are one prompt. Output is appended to standard
+//! error; nothing above the current line changes.
+
+mod approval_prompt;
+mod approval_text;
+mod desk;
+mod form_prompt;
+mod form_text;
+pub(crate) mod given;
+mod line_editor;
+mod session;
+mod text;
+
+use std::{ffi::OsStr, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use toolway_config::Environment;
+use toolway_host::inbox::{Answerer, ElicitationAnswer, ElicitationModes, InboxAnswer, InboxContent, InboxItem};
+use url::Url;
+
+use crate::sign_in::opener::Openers;
+use desk::Desk;
+
+/// Answers the items of a host at the terminal.
+pub(crate) struct TerminalAnswerer {
+    desk: Arc<Desk>,
+    openers: Openers,
+}
+
+impl TerminalAnswerer {
+    /// Prompts on standard error, and reads keys from standard input. Both must be terminals
+    /// ([`crate::output::is_interactive`]).
+    pub(crate) fn new(environment: &Environment) -> Self {
+        let is_set = |name: &str| environment.get(OsStr::new(name)).is_some_and(|value| !value.is_empty());
+        Self { desk: Arc::new(Desk::new(!is_set("NO_COLOR"))), openers: Openers::of(environment) }
+    }
+
+    /// Whether a prompt is on the screen, so that nothing else should be written there.
+    pub(crate) fn is_prompting(&self) -> bool {
+        self.desk.is_prompting()
+    }
+}
+
+impl Answerer for TerminalAnswerer {
+    fn modes(&self) -> ElicitationModes {
+        ElicitationModes::FormsAndUrls
+    }
+
+    fn answer<'a>(&'a self, item: &'a InboxItem) -> BoxFuture<'a, InboxAnswer> {
+        Box::pin(async move {
+            let answer = self.desk.ask(item).await;
+            if let (InboxContent::Url { url, .. }, InboxAnswer::Elicitation(ElicitationAnswer::Accept(_))) =
+                (&item.content, &answer)
+            {
+                let opened = match Url::parse(url) {
+                    Ok(url) => self.openers.open(&url).await,
+                    Err(_) => false,
+                };
+                self.desk.report_opened(opened);
+            }
+            answer
+        })
+    }
+}

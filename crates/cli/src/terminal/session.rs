@@ -1,0 +1,246 @@
+//! One prompt on the terminal: raw mode, its keys and its lines. The terminal is restored when the prompt ends, and at
+//! once when the last item it asks about is withdrawn.
+
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
+
+use crossterm::{
+    event::{self, DisableBracketedPaste, EnableBracketedPaste, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
+    execute, terminal,
+};
+
+use super::{
+    desk::{Desk, State},
+    line_editor::{Edit, LineEditor},
+    text::{self, Line, Style},
+};
+
+/// A prompt on the screen.
+pub(super) struct Session<'a> {
+    pub(super) desk: &'a Desk,
+}
+
+/// What a prompt reads.
+#[derive(Debug)]
+pub(super) enum Input {
+    Key(KeyEvent),
+    /// Pasted text. It never answers a question of one key.
+    Paste(String),
+    /// Nothing for a moment.
+    Tick,
+}
+
+/// Why a prompt ends without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Everything it asks about was answered elsewhere, has expired, or its call has ended.
+    Withdrawn,
+    /// The user pressed Ctrl-C.
+    Interrupted,
+    /// The terminal is gone.
+    Closed,
+}
+
+/// Longest wait for a key before a prompt looks around.
+pub(super) const TICK: Duration = Duration::from_millis(40);
+/// Columns of a terminal that does not tell its width.
+const USUAL_WIDTH: usize = 80;
+
+// === impl Session ===
+
+impl<'a> Session<'a> {
+    /// Takes the terminal. Keys that were typed before the prompt is visible are discarded: they are not an answer to it.
+    pub(super) fn open(desk: &'a Desk) -> Result<Self, Stop> {
+        let mut state = desk.state.lock();
+        if state.shown.is_empty() {
+            return Err(Stop::Withdrawn);
+        }
+        enter(&mut state).map_err(|_| Stop::Closed)?;
+        drop(state);
+        while event::poll(Duration::ZERO).map_err(|_| Stop::Closed)? {
+            event::read().map_err(|_| Stop::Closed)?;
+        }
+        Ok(Self { desk })
+    }
+
+    /// Columns of the terminal.
+    pub(super) fn width(&self) -> usize {
+        terminal::size().map_or(USUAL_WIDTH, |(columns, _)| if columns == 0 { USUAL_WIDTH } else { columns.into() })
+    }
+
+    /// Prints lines, unless the prompt was withdrawn.
+    pub(super) fn print(&self, lines: &[Line]) -> Result<(), Stop> {
+        let text: String = lines.iter().map(|line| format!("{}\r\n", line.painted(self.desk.is_coloured))).collect();
+        self.write(&format!("\r\u{1b}[K{text}"))
+    }
+
+    /// Prints text of ours.
+    pub(super) fn say(&self, style: Style, text: &str) -> Result<(), Stop> {
+        self.print(&text::lines(style, text, self.width()))
+    }
+
+    /// Waits a moment for input. Ctrl-C ends the prompt.
+    pub(super) fn read(&self) -> Result<Input, Stop> {
+        self.check()?;
+        if !event::poll(TICK).map_err(|_| Stop::Closed)? {
+            return Ok(Input::Tick);
+        }
+        // Withdrawn meanwhile: the key belongs to what comes next.
+        self.check()?;
+        match event::read().map_err(|_| Stop::Closed)? {
+            Event::Key(key) if key.kind == KeyEventKind::Release => Ok(Input::Tick),
+            Event::Key(key) if is_control(key, 'c') => Err(Stop::Interrupted),
+            Event::Key(key) => Ok(Input::Key(key)),
+            Event::Paste(text) => Ok(Input::Paste(text)),
+            _ => Ok(Input::Tick),
+        }
+    }
+
+    /// Asks for one of these keys. Each is shown with what it does.
+    pub(super) fn choose(&self, choices: &[(char, &str)]) -> Result<char, Stop> {
+        self.show_choices(choices)?;
+        loop {
+            if let Input::Key(key) = self.read()?
+                && let Some(chosen) = choice(key, choices)
+            {
+                return Ok(chosen);
+            }
+        }
+    }
+
+    /// Prints the keys of a question.
+    pub(super) fn show_choices(&self, choices: &[(char, &str)]) -> Result<(), Stop> {
+        // Spaces that do not break keep a key and its meaning on one line.
+        let keys: Vec<String> =
+            choices.iter().map(|(key, what)| format!("[{key}]\u{a0}{}", what.replace(' ', "\u{a0}"))).collect();
+        let lines = text::wrap(&keys.join("  "), self.width(), "", "");
+        let lines: Vec<Line> =
+            lines.into_iter().map(|line| Line::new(Style::Strong, line.replace('\u{a0}', " "))).collect();
+        self.print(&lines)
+    }
+
+    /// Reads one line after `prompt`; `None` if the user pressed Escape.
+    pub(super) fn read_line(&self, prompt: &str, mut editor: LineEditor) -> Result<Option<String>, Stop> {
+        self.draw(prompt, &editor)?;
+        loop {
+            let edit = match self.read()? {
+                Input::Key(key) => editor.press(key),
+                Input::Paste(text) => {
+                    editor.insert(&text);
+                    Edit::Changed
+                }
+                Input::Tick => Edit::Ignored,
+            };
+            match edit {
+                Edit::Changed => self.draw(prompt, &editor)?,
+                Edit::Ignored => {}
+                Edit::Done => {
+                    self.write("\r\n")?;
+                    return Ok(Some(editor.text()));
+                }
+                Edit::Left => {
+                    self.write("\r\n")?;
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    fn draw(&self, prompt: &str, editor: &LineEditor) -> Result<(), Stop> {
+        let room = self.width().saturating_sub(text::columns(prompt) + 1);
+        let (shown, cursor) = editor.view(room);
+        let back = match text::columns(&shown).saturating_sub(cursor) {
+            0 => String::new(),
+            columns => format!("\u{1b}[{columns}D"),
+        };
+        self.write(&format!("\r\u{1b}[K{prompt}{shown}{back}"))
+    }
+
+    fn write(&self, text: &str) -> Result<(), Stop> {
+        let state = self.desk.state.lock();
+        if state.shown.is_empty() {
+            return Err(Stop::Withdrawn);
+        }
+        let mut stderr = io::stderr().lock();
+        stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush()).map_err(|_| Stop::Closed)
+    }
+
+    fn check(&self) -> Result<(), Stop> {
+        if self.desk.state.lock().shown.is_empty() { Err(Stop::Withdrawn) } else { Ok(()) }
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        leave(&mut self.desk.state.lock());
+    }
+}
+
+/// The choice that a key stands for.
+pub(super) fn choice(key: KeyEvent, choices: &[(char, &str)]) -> Option<char> {
+    let KeyCode::Char(letter) = key.code else { return None };
+    if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
+        return None;
+    }
+    choices.iter().map(|(key, _)| *key).find(|key| letter.eq_ignore_ascii_case(key))
+}
+
+/// Prints a line outside a prompt.
+pub(super) fn print(text: &str) {
+    let mut stderr = io::stderr().lock();
+    let _gone = writeln!(stderr, "{text}");
+}
+
+/// Ends a prompt whose items are withdrawn.
+pub(super) fn restore(state: &mut State) {
+    if state.is_raw {
+        let _gone = io::stderr().lock().write_all(b"\r\n");
+        leave(state);
+    }
+}
+
+/// Sends this process the signal of Ctrl-C, which raw mode has suppressed; returns whether that is possible.
+pub(super) fn interrupt() -> bool {
+    #[cfg(unix)]
+    return rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT).is_ok();
+    #[cfg(not(unix))]
+    false
+}
+
+fn enter(state: &mut State) -> io::Result<()> {
+    discard_input();
+    terminal::enable_raw_mode()?;
+    state.is_raw = true;
+    keep_output_processing();
+    execute!(io::stderr(), EnableBracketedPaste)
+}
+
+/// Gives the terminal back.
+pub(super) fn leave(state: &mut State) {
+    if std::mem::take(&mut state.is_raw) {
+        // The terminal may be gone.
+        let _gone = execute!(io::stderr(), DisableBracketedPaste);
+        let _gone = terminal::disable_raw_mode();
+    }
+}
+
+fn is_control(key: KeyEvent, letter: char) -> bool {
+    key.code == KeyCode::Char(letter) && key.modifiers.contains(KeyModifiers::CONTROL)
+}
+
+/// Discards what was typed and not read.
+fn discard_input() {
+    #[cfg(unix)]
+    let _gone = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+}
+
+/// Raw mode turns line feeds of others, such as log lines, into staircases; this turns that part of it off.
+fn keep_output_processing() {
+    #[cfg(unix)]
+    if let Ok(mut modes) = rustix::termios::tcgetattr(io::stdin()) {
+        modes.output_modes |= rustix::termios::OutputModes::OPOST;
+        let _gone = rustix::termios::tcsetattr(io::stdin(), rustix::termios::OptionalActions::Now, &modes);
+    }
+}
