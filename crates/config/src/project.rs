@@ -100,7 +100,7 @@ pub(crate) fn file_in(folder: &Path) -> Result<Option<PathBuf>, ConfigError> {
     match (files.next(), files.next()) {
         (Some(file), Some(other)) => Err(ConfigError::Refused {
             place: Place { file, line: 0 },
-            problem: format!("{} exists too; keep only one of them", other.display()),
+            problem: format!("`{}` exists too; keep only one of them", other.display()),
         }),
         (file, _) => Ok(file),
     }

@@ -28,17 +28,17 @@ pub(crate) struct WriteLock(#[expect(dead_code, reason = "the lock is held as lo
 /// Why a file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FolderError {
-    #[error("{} cannot be {doing}: {problem}", path.display())]
+    #[error("`{}` cannot be {doing}: {problem}", path.display())]
     System { path: PathBuf, doing: &'static str, problem: io::Error },
-    #[error("{} is not a regular {kind}", path.display())]
+    #[error("`{}` is not a regular {kind}", path.display())]
     NotPlain { path: PathBuf, kind: &'static str },
-    #[error("{} belongs to another user", path.display())]
+    #[error("`{}` belongs to another user", path.display())]
     OfAnother { path: PathBuf },
-    #[error("{path} is accessible to other users; run `chmod {mode} {path}`", path = path.display())]
+    #[error("`{path}` is accessible to other users; run `chmod {mode} {path}`", path = path.display())]
     OpenToOthers { path: PathBuf, mode: &'static str },
-    #[error("{} is larger than {most} bytes", path.display())]
+    #[error("`{}` is larger than {most} bytes", path.display())]
     TooLarge { path: PathBuf, most: usize },
-    #[error("{} has been locked by another process for more than {LOCK_TIMEOUT:?}", path.display())]
+    #[error("`{}` has been locked by another process for more than {LOCK_TIMEOUT:?}", path.display())]
     Locked { path: PathBuf },
 }
 

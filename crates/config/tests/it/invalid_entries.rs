@@ -151,7 +151,7 @@ fn invalid_project_file_does_not_affect_the_user_file() {
 
     world.write("project/toolway.yaml", "mcpServers: {}");
     let messages = world.excluded();
-    assert!(messages[0].ends_with("/toolway.yaml exists too; keep only one of them"), "{messages:?}");
+    assert!(messages[0].ends_with("/toolway.yaml` exists too; keep only one of them"), "{messages:?}");
 
     world.write(OWN, "{\n\"mcpServers\": {,} }");
     assert!(world.problem().starts_with("HOME/.config/toolway/toolway.json:2: "), "an invalid user file is an error");

@@ -94,7 +94,7 @@ fn document_can_be_yaml() {
 
     world.write(OWN, "{}");
     let problem = world.problem();
-    assert!(problem.ends_with("toolway.yaml exists too; keep only one of them"), "{problem}");
+    assert!(problem.ends_with("toolway.yaml` exists too; keep only one of them"), "{problem}");
 }
 
 #[test]

@@ -46,9 +46,9 @@ pub(crate) struct KdfParams {
 pub(crate) enum KeyError {
     #[error(transparent)]
     Folder(#[from] FolderError),
-    #[error("its key file {} is missing; restore it, or remove the vault and sign in again", .0.display())]
+    #[error("its key file `{}` is missing; restore it, or remove the vault and sign in again", .0.display())]
     Missing(PathBuf),
-    #[error("{} is not a valid key file", .0.display())]
+    #[error("`{}` is not a valid key file", .0.display())]
     NotAKey(PathBuf),
     #[error("it is encrypted with a passphrase; set `TOOLWAY_VAULT_PASSPHRASE`")]
     PassphraseNeeded,

@@ -91,7 +91,7 @@ async fn missing_key_file_is_an_error_and_no_new_one_is_created() {
     let right = fs::read(&path).unwrap();
     fs::remove_file(&path).unwrap();
     let refusal = vault.store(&key("bob"), Secret::new("x")).await.unwrap_err().to_string();
-    assert!(refusal.contains("vault/key is missing; restore it"), "{refusal}");
+    assert!(refusal.contains("vault/key` is missing; restore it"), "{refusal}");
     assert!(!path.exists());
 
     let another = Home::new();
