@@ -98,6 +98,7 @@ impl Collector {
             match token {
                 TokenTree::Group(group) if !for_developers => self.take_tokens(group.stream()),
                 TokenTree::Group(_) => for_developers = false,
+                TokenTree::Ident(name) if name == "doc" => return,
                 TokenTree::Ident(name) => for_developers = FOR_DEVELOPERS.contains(&name.to_string().as_str()),
                 TokenTree::Literal(literal) => {
                     if let Ok(text) = syn::parse_str::<syn::LitStr>(&literal.to_string()) {
@@ -159,14 +160,30 @@ fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// Two words of letters with a space between them; no JSON, HTTP head, script, or examples of a command's help.
+/// Two words of letters with a space between them; no JSON, HTTP head, script, SQL, or examples of a command's help.
 fn is_prose(text: &str) -> bool {
     let words = text.split_whitespace().filter(|word| {
         let letters = word.trim_matches(|c: char| !c.is_alphanumeric());
         letters.len() > 1 && letters.chars().all(|c| c.is_alphabetic() || c == '\'' || c == '-')
     });
-    let is_other = text.trim_start().starts_with(['{', '[', '<', '#']) || text.starts_with("Examples:");
-    words.count() >= 2 && !is_other && !text.contains("\r\n") && !text.contains("toolway __complete")
+    let start = text.trim_start();
+    let is_other = start.starts_with(['[', '<', '#']) || (start.starts_with('{') && !begins_with_value(start));
+    let is_example = text.starts_with("Examples:") || text.contains("\r\n") || text.contains("toolway __complete");
+    words.count() >= 2 && !is_other && !is_example && !is_sql(text)
+}
+
+/// Whether a text begins with a placeholder such as `{name}`, and not with an object.
+fn begins_with_value(text: &str) -> bool {
+    let inside = text.strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(inside, _)| inside);
+    inside.is_some_and(|inside| inside.chars().all(|c| c.is_ascii_alphanumeric() || "_:.?".contains(c)))
+}
+
+/// A statement or a part of one: it has a keyword in capitals, or is a list of columns.
+fn is_sql(text: &str) -> bool {
+    const KEYWORDS: [&str; 8] = ["SELECT", "INSERT", "UPDATE", "DELETE", "WHERE", "AND", "OR", "IN"];
+    let mut words = text.split(|c: char| c.is_whitespace() || "()".contains(c));
+    let is_list = text.contains("_at, ") && text.split(", ").all(|word| !word.contains(' '));
+    is_list || words.any(|word| KEYWORDS.contains(&word))
 }
 
 #[cfg(test)]
@@ -189,6 +206,9 @@ mod tests {
                 warn!(server = %name, "the server did not answer");
                 let b = x.expect("not a message");
                 hint("run `toolway doctor`");
+                format!("{issuer} is temporarily unavailable");
+                query("SELECT id FROM calls WHERE state = ?");
+                thread_local! { /** Not a message. */ static A: u8 = 0 }
                 assert!(x, "not a message either");
                 key("serverName");
             }
@@ -196,6 +216,12 @@ mod tests {
             mod tests { fn a() { hint("not this one"); } }
         "#;
         let texts = texts_of(source).unwrap();
-        assert_eq!(texts, ["server `{name}`: connection refused", "the server did not answer", "run `toolway doctor`"]);
+        let expected = [
+            "server `{name}`: connection refused",
+            "the server did not answer",
+            "run `toolway doctor`",
+            "{issuer} is temporarily unavailable",
+        ];
+        assert_eq!(texts, expected);
     }
 }
