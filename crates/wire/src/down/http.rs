@@ -132,7 +132,7 @@ impl Responder for HttpDownstream {
     fn drain(&self) {
         self.downstream.draining.cancel();
         self.sessions.close_streams();
-        self.sse_sessions.end_all();
+        self.sse_sessions.expel(None);
     }
 
     fn drain_timeout(&self) -> Duration {

@@ -245,3 +245,32 @@ async fn http_sse_stream_belongs_to_its_principal() {
         assert!(frame.is_ok(), "the stream ends in good order when drained");
     }
 }
+
+#[tokio::test]
+async fn http_sse_sessions_share_the_limits_and_end_with_their_principal() {
+    let paths = HttpSsePaths { stream: "/sse".to_owned(), messages: "/messages".to_owned() };
+    let limits = Limits { sessions_per_caller: 1, ..Limits::default() };
+    let downstream = DownstreamOptions { limits, ..DownstreamOptions::default() };
+    let options = HttpDownstreamOptions { downstream, http_sse: Some(paths), ..HttpDownstreamOptions::default() };
+    let downstream = HttpDownstream::new(TestService::new(), options).unwrap();
+    let by = |who: &str, method: &str, path: &str, body: &str| {
+        let request = http::Request::builder().method(method).uri(path).header("host", "localhost");
+        let request = request.header("content-type", "application/json").header("accept", "*/*");
+        let request = request.extension(Principal(Arc::from(who)));
+        downstream.respond(request.body(Full::new(Bytes::from(body.to_owned()))).unwrap())
+    };
+    let initialize = request(0, "initialize", json!({ "protocolVersion": "2025-11-25" })).to_string();
+    let mut stream = by("ada", "GET", "/sse", "").await.into_body();
+    assert_eq!(by("ada", "POST", "/mcp", &initialize).await.status(), 503, "one each, over any transport");
+    assert_eq!(by("ben", "POST", "/mcp", &initialize).await.status(), 200);
+    assert_eq!(downstream.session_count(), 2);
+    downstream.expel("ada");
+    while let Some(frame) = stream.frame().await {
+        assert!(frame.is_ok(), "the stream ends in good order with its principal");
+    }
+    assert_eq!(downstream.session_count(), 1);
+    // An idle session makes room for the stream.
+    assert_eq!(by("ada", "POST", "/mcp", &initialize).await.status(), 200);
+    let again = by("ada", "GET", "/sse", "").await;
+    assert_eq!((again.status().as_u16(), downstream.session_count()), (200, 2));
+}

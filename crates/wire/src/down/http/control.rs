@@ -5,7 +5,7 @@ use super::{HttpDownstream, Responder};
 impl HttpDownstream {
     /// Number of open sessions.
     pub fn session_count(&self) -> usize {
-        self.sessions.count()
+        self.sessions.count() + self.sse_sessions.count()
     }
 
     /// Number of calls that wait for their client to retry with answers.
@@ -17,6 +17,7 @@ impl HttpDownstream {
     /// keeps for it.
     pub fn expel(&self, principal: &str) {
         self.sessions.expel(Some(principal));
+        self.sse_sessions.expel(Some(principal));
         self.downstream.parked.abandon_all_of(Some(principal));
         self.downstream.service.principal_expelled(principal);
     }
@@ -25,6 +26,7 @@ impl HttpDownstream {
     pub fn close(&self) {
         self.drain();
         self.sessions.expel(None);
+        self.sse_sessions.expel(None);
         self.downstream.parked.abandon_all_of(None);
         self.stop.cancel();
     }

@@ -10,7 +10,7 @@ use http::{Method, Request, Response, StatusCode};
 use hyper::body::Body;
 use parking_lot::Mutex;
 
-use super::{HttpDownstream, ResponseBody, accepts, responses};
+use super::{HttpDownstream, ResponseBody, accepts, responses, sessions::HttpSseSlot};
 use crate::{
     down::{
         accent::{self, OutgoingMessage, RequestKind},
@@ -44,6 +44,7 @@ struct SseSession {
     session: Mutex<Option<Arc<DownstreamSession>>>,
     /// `None` when the stream has ended.
     writer: Mutex<Option<StreamWriter>>,
+    _slot: HttpSseSlot,
 }
 
 /// Ends the session when its connection is dropped.
@@ -84,14 +85,12 @@ impl HttpDownstream {
         let (stream, writer) = SessionStream::new(0, stream_limits, limits.memory.of_principal(&principal));
         let Ok(name) = seal::random_token() else { return responses::empty(StatusCode::INTERNAL_SERVER_ERROR) };
         let endpoint = sse::encode_endpoint(&format!("{messages}?session={name}"));
-        let mut open = self.sse_sessions.open.lock();
-        let own = open.values().filter(|other| other.principal == principal).count();
-        if limits.sessions <= open.len() || limits.sessions_per_caller <= own {
+        let Some(slot) = self.sessions.add_http_sse(&principal) else {
             return responses::plain(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; end one or try again later");
-        }
-        let sse_session = SseSession { principal, session: Mutex::default(), writer: Mutex::new(Some(writer)) };
-        open.insert(name.clone(), Arc::new(sse_session));
-        drop(open);
+        };
+        let sse_session =
+            SseSession { principal, session: Mutex::default(), writer: Mutex::new(Some(writer)), _slot: slot };
+        self.sse_sessions.open.lock().insert(name.clone(), Arc::new(sse_session));
         let guard = SseSessionGuard { sse_sessions: Arc::clone(&self.sse_sessions), name };
         responses::stream(ResponseBody::http_sse(
             guard,
@@ -166,10 +165,16 @@ impl HttpDownstream {
 }
 
 impl SseSessions {
-    /// Ends all sessions.
-    pub(super) fn end_all(&self) {
-        let open = std::mem::take(&mut *self.open.lock());
-        open.into_values().for_each(|sse_session| sse_session.end());
+    /// Ends the sessions of one principal, or all of them.
+    pub(super) fn expel(&self, principal: Option<&str>) {
+        let theirs = |sse_session: &SseSession| principal.is_none_or(|principal| *sse_session.principal == *principal);
+        let own: Vec<_> = self.open.lock().extract_if(|_, sse_session| theirs(sse_session)).collect();
+        own.iter().for_each(|(_, sse_session)| sse_session.end());
+    }
+
+    /// Number of open sessions.
+    pub(super) fn count(&self) -> usize {
+        self.open.lock().len()
     }
 }
 

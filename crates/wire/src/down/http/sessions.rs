@@ -39,10 +39,19 @@ pub(super) struct SessionRegistry {
 /// Sessions of one downstream, or of several that share a limit.
 #[derive(Debug, Default)]
 pub(crate) struct SessionStore {
-    // Nothing awaits under these locks.
+    // Nothing awaits under these locks; `sessions` is locked before `http_sse`.
     sessions: Mutex<HashMap<String, Arc<DownstreamSession>>>,
+    /// Number of HTTP+SSE sessions of each principal: they end with their connections, and share the limits.
+    http_sse: Mutex<HashMap<Arc<str>, usize>>,
     /// Task that ends idle sessions; runs while there are sessions.
     watch: Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+/// The place of an HTTP+SSE session; free again when dropped.
+#[derive(Debug)]
+pub(super) struct HttpSseSlot {
+    store: Arc<SessionStore>,
+    principal: Arc<str>,
 }
 
 /// Reason why a request has no session.
@@ -69,15 +78,33 @@ impl SessionRegistry {
         let id = seal::random_token().ok()?;
         let name = HeaderValue::from_str(&id).ok()?;
         let mut sessions = self.inner.sessions.lock();
-        let own = sessions.values().filter(|other| other.caller.principal == session.caller.principal).count();
-        if self.limits.sessions <= sessions.len() || self.limits.sessions_per_caller <= own {
-            let longest = longest_idle(&sessions, &session.caller.principal)?;
-            sessions.remove(&longest)?.end();
-        }
+        self.make_room(&mut sessions, &session.caller.principal)?;
         sessions.insert(id, session);
         drop(sessions);
         self.inner.watch.lock().get_or_insert_with(|| watch(&self.inner, self.idle_timeout));
         Some(name)
+    }
+
+    /// Takes a place for an HTTP+SSE session, under the same limits; `None` if there are too many.
+    pub(super) fn add_http_sse(&self, principal: &Arc<str>) -> Option<HttpSseSlot> {
+        let mut sessions = self.inner.sessions.lock();
+        self.make_room(&mut sessions, principal)?;
+        *self.inner.http_sse.lock().entry(Arc::clone(principal)).or_default() += 1;
+        Some(HttpSseSlot { store: Arc::clone(&self.inner), principal: Arc::clone(principal) })
+    }
+
+    /// Ends the longest idle session of the principal if there is no room for another one; `None` if it has none.
+    fn make_room(&self, sessions: &mut HashMap<String, Arc<DownstreamSession>>, principal: &Arc<str>) -> Option<()> {
+        let http_sse = self.inner.http_sse.lock();
+        let all = sessions.len() + http_sse.values().sum::<usize>();
+        let own = sessions.values().filter(|other| other.caller.principal == *principal).count();
+        let own = own + http_sse.get(principal).copied().unwrap_or_default();
+        drop(http_sse);
+        if self.limits.sessions <= all || self.limits.sessions_per_caller <= own {
+            let longest = longest_idle(sessions, principal)?;
+            sessions.remove(&longest)?.end();
+        }
+        Some(())
     }
 
     /// Finds the session of a request.
@@ -133,6 +160,18 @@ impl SessionRegistry {
     pub(super) fn close_streams(&self) {
         let sessions = self.inner.sessions.lock();
         sessions.values().filter(|session| session.is_of(&self.downstream)).for_each(|session| session.close_streams());
+    }
+}
+
+impl Drop for HttpSseSlot {
+    fn drop(&mut self) {
+        let mut http_sse = self.store.http_sse.lock();
+        if let Some(count) = http_sse.get_mut(&self.principal) {
+            *count -= 1;
+            if *count == 0 {
+                http_sse.remove(&self.principal);
+            }
+        }
     }
 }
 
