@@ -258,7 +258,9 @@ fn file_or_text(name: &str, text: &str, stdin: &[u8]) -> Result<String, Argument
         None => Ok(text.to_owned()),
         Some(literal) if literal.starts_with('@') => Ok(literal.to_owned()),
         Some(file) => String::from_utf8(content(file, stdin)?).map_err(|_| {
-            ArgumentError::new(format!("argument `{name}`: {file} is not UTF-8 text; encode it first, e.g. as base64"))
+            ArgumentError::new(format!(
+                "argument `{name}`: `{file}` is not UTF-8 text; encode it first, e.g. as base64"
+            ))
         }),
     }
 }
@@ -309,8 +311,8 @@ fn content(file: &str, stdin: &[u8]) -> Result<Vec<u8>, ArgumentError> {
     let (mut bytes, bound) = (Vec::new(), MESSAGE_BYTES as u64);
     match File::open(file).and_then(|file| file.take(bound + 1).read_to_end(&mut bytes)) {
         Ok(length) if length as u64 <= bound => Ok(bytes),
-        Ok(_) => Err(ArgumentError::new(format!("{file} is larger than {bound} bytes"))),
-        Err(error) => Err(ArgumentError::new(format!("cannot read {file}: {error}"))),
+        Ok(_) => Err(ArgumentError::new(format!("`{file}` is larger than {bound} bytes"))),
+        Err(error) => Err(ArgumentError::new(format!("cannot read `{file}`: {error}"))),
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn write(place: &Path, stem: &str, number: usize, piece: &Piece) -> R
         fs::write(&file, bytes).map(|()| file)
     };
     let failed = |error: io::Error| {
-        Report::new(ExitCode::Internal, "save", format!("cannot write to {}: {error}", place.display()))
+        Report::new(ExitCode::Internal, "save", format!("cannot write to `{}`: {error}", place.display()))
     };
     written.map(Some).map_err(failed)
 }

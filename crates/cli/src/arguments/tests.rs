@@ -100,7 +100,7 @@ fn invalid_arguments_are_reported() {
         assert_eq!(problem(&[word]), message, "{word}");
     }
     assert!(problem(&[r#"{"a":1}"#, "text=x"]).starts_with("a JSON object contains all arguments"));
-    assert!(problem(&["text=@/no/such/file"]).starts_with("cannot read /no/such/file: "));
+    assert!(problem(&["text=@/no/such/file"]).starts_with("cannot read `/no/such/file`: "));
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn verify(reader: Option<&Reader>, output: &mut Output) -> Result<ExitCode, Repo
             Ok(ExitCode::Ok)
         }
         Verified::Broken { seq } => {
-            let message = format!("the audit log was changed: entry {seq} does not fit the one before it");
+            let message = format!("the audit log was modified: the hash chain is broken at entry {seq}");
             Err(Report::new(ExitCode::Protocol, "audit_broken", message))
         }
     }

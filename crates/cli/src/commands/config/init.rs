@@ -32,7 +32,7 @@ pub(super) fn run(InitArgs {}: &InitArgs, app: &App, output: &mut Output) -> Res
     let no_home = || Report::usage("config", "no home directory for the configuration; name a file with --config");
     let file = file.ok_or_else(no_home)?;
     if file.symlink_metadata().is_ok() {
-        let report = Report::usage("file_exists", format!("{} exists already and is not changed", file.display()));
+        let report = Report::usage("file_exists", format!("`{}` already exists and was not changed", file.display()));
         return Err(report.hint("show its values with `toolway config show`, or name another file with --config"));
     }
     let text = match Language::of(&file) {
