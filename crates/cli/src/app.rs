@@ -30,6 +30,11 @@ impl App {
         Self { environment, paths, reach, show, log, stop }
     }
 
+    /// The same context for work that outlives the command's own future.
+    pub(crate) fn detached(&self) -> Self {
+        Self::new(self.environment.clone(), self.reach.clone(), self.show.clone(), self.log.clone())
+    }
+
     /// Reads standard input to its end if `wanted`, else returns nothing. Ctrl-C and `--timeout` still stop the command.
     pub(crate) async fn stdin(&self, wanted: bool) -> Result<Vec<u8>, Report> {
         if !wanted {

@@ -4,13 +4,17 @@ pub(crate) mod audit;
 pub(crate) mod auth;
 pub(crate) mod call;
 pub(crate) mod calls;
+pub(crate) mod chat;
 pub(crate) mod clients;
 pub(crate) mod complete;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod console;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod history;
 pub(crate) mod import;
+pub(crate) mod inbox;
 pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod man;
@@ -69,6 +73,7 @@ async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Res
         Command::Doctor(args) => doctor::run(args, app, output).await,
         Command::Servers(args) => servers::run(args, app, output).await,
         Command::Serve(args) => serve::run(args, app, output).await,
+        Command::Console(args) => console::run(args, app, output).await,
         Command::Clients(args) => clients::run(args, app, output).await,
         Command::Login(args) => login::run(args, app, output).await,
         Command::Logout(args) => logout::run(args, app, output).await,
@@ -77,6 +82,9 @@ async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Res
         Command::Config(args) => config::run(args, app, output).await,
         Command::Models(args) => models::run(args, app, output).await,
         Command::Run(args) => run::run(args, app, output).await,
+        Command::Chat(args) => chat::run(args, app, output).await,
+        Command::History(args) => history::run(args, app, output).await,
+        Command::Inbox(args) => inbox::run(args, app, output).await,
         Command::Calls(args) => calls::run(args, app, output).await,
         Command::Audit(args) => audit::run(args, app, output),
         Command::Policy(args) => policy::run(args, app, output).await,

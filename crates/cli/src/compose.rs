@@ -3,12 +3,7 @@
 //! Every [`Host`] of the binary is built here, for commands, `serve` and `demo`, and so are the surfaces of `serve`.
 //! `lifecycle` connects and disconnects the host of a command.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ffi::OsStr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, ffi::OsStr, sync::Arc, time::Duration};
 
 use toolway_config::{
     Config, Environment, GatewayAccess, Secret, ServerName, Settings,
@@ -26,7 +21,7 @@ use toolway_host::{
     connection::{DiskEraMemory, Lists, TapFactory, WantedServer, Way, sign_in::Clients, tap::Tap},
     conversation::ConversationLog,
     host::{Host, HostOptions},
-    inbox::Answerer,
+    inbox::{Answerer, ElicitationModes, InboxAnswerer, NoAnswerer},
     policy::{CALLS_PER_CLIENT, CallLimits},
     ports::HostPorts,
     record::{AuditNote, Requirement, kind},
@@ -37,7 +32,9 @@ use toolway_wire::{
     budget::MemoryBudget,
     down::DownstreamOptions,
     exchange::{ExchangeTimeouts, LogLevel},
+    json::Raw,
     limit::Limits,
+    message::ClientCapabilities,
     seal::Sealer,
     up::{EraChoice, EraMemory, Timeouts, client::HttpClient, connector::HttpOptions},
 };
@@ -53,14 +50,15 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The wire tap of each server.
 pub(crate) type WireTaps = BTreeMap<ServerName, Arc<WireTap>>;
 
-/// Builds the host of `demo`: one server, without configuration and state.
+/// Builds the host of `demo`: its own servers, without configuration and state.
 pub(crate) async fn demo_host(
-    server: WantedServer,
+    servers: Vec<WantedServer>,
     answerer: Arc<dyn Answerer>,
+    recorder: Arc<StoreRecorder>,
     environment: Environment,
 ) -> Result<Host, Report> {
-    let ports = HostPorts { answerer, ..HostPorts::default() };
-    let options = HostOptions { servers: vec![server], environment, ..HostOptions::default() };
+    let ports = HostPorts { answerer, recorder: Some(recorder), ..HostPorts::default() };
+    let options = HostOptions { servers, environment, ..HostOptions::default() };
     start(&Config::default(), ports, options).await
 }
 
@@ -108,38 +106,55 @@ impl App {
         // Over stdio the client is the user who started us.
         let clients = if self.reach.stdio.is_some() { Clients::Ourselves } else { Clients::Others };
         let per_client = config.settings.gateway.calls_per_client.value.map(|calls| calls as usize);
+        // Over HTTP, approvals and forms wait in the inbox. Servers are told of no elicitation, so that clients without it
+        // can use the shared connections; calls of the console declare it themselves.
+        let (answerer, declared): (Arc<dyn Answerer>, _) = match clients {
+            Clients::Ourselves => (Arc::new(NoAnswerer), None),
+            Clients::Others => {
+                let answerer = InboxAnswerer { modes: ElicitationModes::FormsAndUrls };
+                (Arc::new(answerer), Some(ClientCapabilities(Raw::empty_object())))
+            }
+        };
         let options = HostOptions {
+            declared,
             calls: CallLimits { per_client: per_client.unwrap_or(CALLS_PER_CLIENT), ..CallLimits::default() },
             servers: if config.servers.is_empty() { sample().into_iter().collect() } else { Vec::new() },
             listing_cache: listing_cache::open(&self.paths),
             limits: limits.clone(),
             ..self.host_options(&config.settings, clients)
         };
-        let ports = HostPorts { calls: records, vault: self.vault(&config.settings), ..HostPorts::default() };
+        let ports = HostPorts { calls: records, answerer, vault: self.vault(&config.settings), ..HostPorts::default() };
         let recorder = self.recorder(&config.settings, Requirement::Required, "gateway")?;
         let ports = with_recorder(ports, recorder.clone(), &config.settings);
         Ok((start(config, ports, options).await?, recorder))
     }
 
-    /// Builds the host of an agent: the configured servers, or some of them, and where its conversations are stored.
+    /// Builds a host with the servers of a configuration that is not in effect, to test them. Nothing is recorded.
+    pub(crate) async fn test_host(&self, config: &Config) -> Result<Host, Report> {
+        let options = self.host_options(&config.settings, Clients::Ourselves);
+        let ports = HostPorts { vault: self.vault(&config.settings), ..HostPorts::default() };
+        start(config, ports, options).await
+    }
+
+    /// Builds the host of an agent: the configured servers and an embedded one, and where its conversations are stored.
     pub(crate) async fn agent_host(
         &self,
         config: &Config,
-        servers: Option<&BTreeSet<ServerName>>,
+        embedded: Option<WantedServer>,
+        answerer: Arc<dyn Answerer>,
         surface: &'static str,
     ) -> Result<(Host, Option<Arc<dyn ConversationLog>>), Report> {
-        let mut config = config.clone();
-        config.servers.retain(|name, _| servers.is_none_or(|servers| servers.contains(name)));
         let options = HostOptions {
+            servers: embedded.into_iter().collect(),
             listing_cache: listing_cache::open(&self.paths),
             ..self.host_options(&config.settings, Clients::Ourselves)
         };
         let calls = Arc::new(VerboseCallLog { shown: self.show.verbose });
-        let ports = HostPorts { calls, vault: self.vault(&config.settings), ..HostPorts::default() };
+        let ports = HostPorts { calls, answerer, vault: self.vault(&config.settings), ..HostPorts::default() };
         let recorder = self.recorder(&config.settings, Requirement::BestEffort, surface)?;
         let log = recorder.clone().map(|recorder| recorder as Arc<dyn ConversationLog>);
         let ports = with_recorder(ports, recorder, &config.settings);
-        Ok((start(&config, ports, options).await?, log))
+        Ok((start(config, ports, options).await?, log))
     }
 
     /// Builds the HTTP surface of a host. The key is new and valid for this run; `None` if there are stored keys or access

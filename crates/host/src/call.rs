@@ -33,13 +33,17 @@ pub use tasks::{CallerTasks, RecordedTasks};
 
 use crate::{
     host::Host,
+    policy::Surface,
     record::{Draft, Recording},
 };
 
 impl Host {
     /// Starts a call. The call makes progress only while the returned relay is polled.
-    pub fn open(&self, request: CallRequest) -> Relay {
+    pub fn open(&self, mut request: CallRequest) -> Relay {
         let inner = self.inner();
+        if request.surface == Surface::Console && request.capabilities.is_none() {
+            request.capabilities = inner.context.undeclared_elicitation();
+        }
         let draft = Draft {
             id: inner.next_call(),
             caller: request.caller.clone(),

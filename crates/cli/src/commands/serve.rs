@@ -18,10 +18,12 @@ use toolway_gateway::{
 use toolway_host::{connection::Phase, host::Host};
 use toolway_wire::{down, json::Raw, limit::Limits};
 
+use super::console;
 use crate::{
     app::App,
     client_setup,
     compose::gateway_limits,
+    console_backend::{BoundConsole, ConsoleChoice, IfTaken},
     exit_code::ExitCode,
     logging::AccessLogChoice,
     output::{Format, Output},
@@ -44,6 +46,40 @@ pub(crate) struct ServeArgs {
     /// Log each call and each refused request, without arguments and keys [default: as --log-format]
     #[arg(long, value_enum, value_name = "FORMAT")]
     log: Option<LogArg>,
+
+    /// Address of the web console, or `off` [default: 127.0.0.1:7718]
+    #[arg(long, value_name = "ADDRESS|off", value_parser = ConsoleArg::parse)]
+    console: Option<ConsoleArg>,
+}
+
+/// Where the web console listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ConsoleArg {
+    Off,
+    At(SocketAddr),
+}
+
+impl ConsoleArg {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(Self::Off),
+            address => address
+                .parse()
+                .map(Self::At)
+                .map_err(|_| "must be an address such as 127.0.0.1:7718, or `off`".to_owned()),
+        }
+    }
+}
+
+/// Whether a browser is opened at the console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenConsole {
+    /// The console is not what the command is about.
+    NotWanted,
+    /// Without it the command fails; the link is printed only.
+    LinkOnly,
+    /// Without it the command fails.
+    InBrowser,
 }
 
 impl ServeArgs {
@@ -77,8 +113,19 @@ const STARTUP_GRACE: Duration = Duration::from_secs(1);
 /// Default listen address.
 pub(crate) const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7717);
+/// Default address of the console.
+const DEFAULT_CONSOLE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7718);
 
 pub(crate) async fn run(args: &ServeArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    serve(args, OpenConsole::NotWanted, app, output).await
+}
+
+/// Serves with default options, and opens the console.
+pub(crate) async fn run_console(open: OpenConsole, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    serve(&ServeArgs { listen: None, log: None, console: None }, open, app, output).await
+}
+
+async fn serve(args: &ServeArgs, open: OpenConsole, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     refuse_other_servers(app)?;
     let config = app.config(output)?;
     let records = Arc::new(app.log.records());
@@ -87,7 +134,16 @@ pub(crate) async fn run(args: &ServeArgs, app: &App, output: &mut Output) -> Res
     let _retention = recorder.as_deref().map(|recorder| storage::keep_pruned(recorder, &config.settings));
     let served = match &app.reach.stdio {
         Some(_) => serve_stdio(app, &config, &host).await,
-        None => serve_http(args, app, &config, &host, limits, records, output).await,
+        None => {
+            let console = app.console(args.console_choice(open)?, &host, recorder.as_deref(), &limits, output).await;
+            match console {
+                Ok(console) => {
+                    let surfaces = Surfaces { console, open, limits, records };
+                    serve_http(args, app, &config, &host, surfaces, output).await
+                }
+                Err(report) => Err(report),
+            }
+        }
     };
     host.shutdown().await;
     served
@@ -124,10 +180,10 @@ async fn serve_http(
     app: &App,
     config: &Config,
     host: &Host,
-    limits: Limits,
-    records: Arc<Records>,
+    surfaces: Surfaces,
     output: &mut Output,
 ) -> Result<ExitCode, Report> {
+    let Surfaces { console, open, limits, records } = surfaces;
     // Before anything is printed, because a reader of the output may stop us at once.
     let mut shutdown = ShutdownSignal::register();
     raise_open_files();
@@ -138,9 +194,14 @@ async fn serve_http(
     let listener = gateway.bind(address).await.map_err(|error| bind_failure(&error))?;
     let address = listener.local_addr().map_err(|error| internal(&error))?;
     let stop = CancellationToken::new();
-    let _control = serve_control(app, &gateway, &stop, output);
-    announce(address, key.as_ref(), settings.access.value, output);
-    let serving = gateway.serve(listener, stop.clone());
+    let _control = serve_control(app, &gateway, console.as_ref(), &stop, output);
+    let link = console.as_ref().map(BoundConsole::link).transpose()?;
+    announce(address, key.as_ref(), settings.access.value, link.as_deref(), output);
+    if let Some(link) = link.filter(|_| open == OpenConsole::InBrowser) {
+        console::open_browser(&link, app, output).await;
+    }
+    let serving_console = serve_console(console, stop.clone());
+    let serving = async { tokio::try_join!(gateway.serve(listener, stop.clone()), serving_console).map(|_done| ()) };
     tokio::pin!(serving);
     tokio::select! {
         served = &mut serving => return served.map(|()| ExitCode::Ok).map_err(|error| internal(&error)),
@@ -148,6 +209,40 @@ async fn serve_http(
         never = report_unavailable(host, output) => match never {},
     }
     serving.await.map(|()| ExitCode::Ok).map_err(|error| internal(&error))
+}
+
+/// What `serve` serves besides the gateway, and how.
+struct Surfaces {
+    console: Option<BoundConsole>,
+    open: OpenConsole,
+    limits: Limits,
+    records: Arc<Records>,
+}
+
+impl ServeArgs {
+    /// The address of the console, and what happens if it is taken.
+    fn console_choice(&self, open: OpenConsole) -> Result<Option<ConsoleChoice>, Report> {
+        Ok(match (self.console, open) {
+            (Some(ConsoleArg::Off), _) => None,
+            (Some(ConsoleArg::At(address)), _) if !address.ip().is_loopback() => {
+                let message = format!("the console does not listen on `{address}`, which other machines can reach");
+                return Err(Report::usage("console", message)
+                    .hint("use a loopback address; forward its port with `ssh -L 7718:127.0.0.1:7718`"));
+            }
+            (Some(ConsoleArg::At(address)), _) => Some(ConsoleChoice { address, if_taken: IfTaken::Fail }),
+            (None, OpenConsole::NotWanted) => {
+                Some(ConsoleChoice { address: DEFAULT_CONSOLE, if_taken: IfTaken::GoWithout })
+            }
+            (None, _) => Some(ConsoleChoice { address: DEFAULT_CONSOLE, if_taken: IfTaken::AnyPort }),
+        })
+    }
+}
+
+async fn serve_console(console: Option<BoundConsole>, stop: CancellationToken) -> std::io::Result<()> {
+    match console {
+        Some(BoundConsole { console, listener }) => console.serve(listener, stop).await,
+        None => Ok(()),
+    }
 }
 
 /// Raises the limit of open files towards the one that the system allows, because each client and server needs some.
@@ -184,13 +279,19 @@ async fn report_unavailable(host: &Host, output: &mut Output) -> std::convert::I
 fn serve_control(
     app: &App,
     gateway: &Arc<Gateway>,
+    console: Option<&BoundConsole>,
     stop: &CancellationToken,
     output: &mut Output,
 ) -> Option<AbortOnDropHandle<()>> {
+    let console = console.map(|bound| Arc::clone(&bound.console));
+    let link = move || match &console {
+        Some(console) => console.link().map_err(|error| error.to_string()),
+        None => Err("the running gateway has no console".to_owned()),
+    };
     let place = app.control_place()?;
     match Control::bind(&place) {
         Ok(control) => {
-            let listening = control.serve(Arc::clone(gateway), Arc::new(app.reload()), stop.clone());
+            let listening = control.serve(Arc::clone(gateway), Arc::new(app.reload()), Arc::new(link), stop.clone());
             Some(AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(listening)))
         }
         Err(error) => {
@@ -206,6 +307,7 @@ fn serve_control(
 fn serve_control(
     _app: &App,
     _gateway: &Arc<Gateway>,
+    _console: Option<&BoundConsole>,
     _stop: &CancellationToken,
     _output: &mut Output,
 ) -> Option<AbortOnDropHandle<()>> {
@@ -222,10 +324,17 @@ fn bind_failure(error: &GatewayError) -> Report {
 }
 
 /// Prints the address and the configuration for a client.
-fn announce(address: SocketAddr, key: Option<&Secret>, access: GatewayAccess, output: &mut Output) {
+fn announce(
+    address: SocketAddr,
+    key: Option<&Secret>,
+    access: GatewayAccess,
+    console: Option<&str>,
+    output: &mut Output,
+) {
     let url = format!("http://{address}/mcp");
     if output.format != Format::Human {
-        output.json(&Raw::of(&json!({ "listening": url, "access": access.as_str(), "key": key.map(Secret::expose) })));
+        let key = key.map(Secret::expose);
+        output.json(&Raw::of(&json!({ "listening": url, "access": access.as_str(), "key": key, "console": console })));
         return;
     }
     let mut entry = json!({ "type": "http", "url": url });
@@ -249,6 +358,11 @@ fn announce(address: SocketAddr, key: Option<&Secret>, access: GatewayAccess, ou
         (None, GatewayAccess::Keys) => "\nCreate a key with `toolway clients add <name>`.",
         (None, GatewayAccess::Open) => "\nAccess is open: every user and program on this machine can connect.",
     });
+    if let Some(link) = console {
+        output.notice(&format!(
+            "toolway: console: {link} (valid once, for 10 minutes; `toolway console` makes a new link)"
+        ));
+    }
 }
 
 /// Waits for SIGTERM or Ctrl-C, from the moment it is created.

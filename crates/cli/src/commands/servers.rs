@@ -2,7 +2,7 @@
 
 mod accept;
 pub(crate) mod apply_edit;
-mod change;
+pub(crate) mod change;
 mod entry;
 pub(crate) mod list;
 mod logs;

@@ -60,14 +60,30 @@ impl PendingEdit {
                 if is_same {
                     self.print_result(&file, &EditEffect::Unchanged, &app.load()?, output);
                 } else {
-                    replace(&file, &text).map_err(|error| cannot_write(&file, &error))?;
-                    let details = json!({ "change": self.verb.to_lowercase(), "file": file });
-                    app.audit(kind::CONFIGURATION, Some(self.name.as_str()), None, &details);
+                    self.replace(&file, &text, app)?;
                     self.print_result(&file, &EditEffect::Changed(before), &app.load()?, output);
                 }
             }
         }
         Ok(ExitCode::Ok)
+    }
+
+    /// Applies the edit without printing. Fails if the file is not edited by Toolway.
+    pub(super) fn write(&self, defined: Option<&ServerConfig>, ours: &Path, app: &App) -> Result<(), Report> {
+        match plan(&self.edit, defined, ours)? {
+            Change::Text { file, text, .. } => self.replace(&file, &text, app),
+            Change::Lines { file, lines, advice } => {
+                let message = format!("`{}` is not edited by Toolway: {advice}", file.display());
+                Err(Report::usage("not_edited", message).hint(lines))
+            }
+        }
+    }
+
+    fn replace(&self, file: &Path, text: &str, app: &App) -> Result<(), Report> {
+        replace(file, text).map_err(|error| cannot_write(file, &error))?;
+        let details = json!({ "change": self.verb.to_lowercase(), "file": file });
+        app.audit(kind::CONFIGURATION, Some(self.name.as_str()), None, &details);
+        Ok(())
     }
 
     fn print_result(&self, file: &Path, effect: &EditEffect, loaded: &Loaded, output: &mut Output) {

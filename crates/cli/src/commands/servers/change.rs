@@ -134,6 +134,31 @@ pub(super) fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result<Exit
     Ok(ended)
 }
 
+/// Adds an entry to the user's file, without printing.
+pub(crate) fn add_entry(label: &str, entry: NewValue, app: &App) -> Result<ServerName, Report> {
+    let name = ServerName::from_label(label).map_err(|error| wrong(error.to_string()))?;
+    let _lock = lock(app)?;
+    let loaded = app.load()?;
+    let file = own_file(&loaded)?;
+    refuse_known(&loaded, &name, &file, Destination::User)?;
+    let edit = Edit::Add { label: label.to_owned(), entry };
+    PendingEdit { verb: "Added", name: name.clone(), edit }.write(None, &file, app)?;
+    Ok(name)
+}
+
+/// Enables or disables a server in the configuration, without printing. Returns `false` if it is not configured.
+pub(crate) fn set_enabled(name: &ServerName, enabled: bool, app: &App) -> Result<bool, Report> {
+    let _lock = lock(app)?;
+    let loaded = app.load()?;
+    let Some(server) = loaded.config.servers.get(name) else { return Ok(false) };
+    let (verb, edit) = match enabled {
+        true => ("Enabled", Edit::Enable { name: name.clone() }),
+        false => ("Disabled", Edit::Disable { name: name.clone() }),
+    };
+    PendingEdit { verb, name: name.clone(), edit }.write(Some(server), &own_file(&loaded)?, app)?;
+    Ok(true)
+}
+
 pub(super) fn update(args: &UpdateArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let mut given = entry::members(&args.keys, app)?;
     store_folder(&mut given, &args.keys, app, output)?;

@@ -95,8 +95,11 @@ impl CallerConnectionKey {
         (base, account): (CapabilityProfile, &Account),
     ) -> Option<Self> {
         let common = account.serves(origin.caller);
-        if declares == CapabilityScope::PerRequest && common || origin.caller.client().is_none() {
+        if declares == CapabilityScope::PerRequest && common {
             return None;
+        }
+        if origin.caller.client().is_none() {
+            return Self::of_console(origin, declares, base);
         }
         let profile = origin.capabilities.map_or(CapabilityProfile::NOTHING, CapabilityProfile::of);
         // The server must not expect capabilities that a caller on the shared connection lacks.
@@ -122,6 +125,15 @@ impl CallerConnectionKey {
             session: (sharing == Sharing::Session).then(|| Arc::clone(session)),
             reach: Reach::WithSession,
         })
+    }
+
+    /// The key of the console of a gateway, whose calls may answer more than the shared connection declares; `None` for
+    /// other local callers. All conversations share one connection.
+    fn of_console(origin: RequestOrigin<'_>, declares: CapabilityScope, base: CapabilityProfile) -> Option<Self> {
+        let is_console = matches!(origin.caller, Caller::Agent(_) | Caller::Console);
+        let given = origin.capabilities.filter(|_| is_console && declares == CapabilityScope::PerConnection)?;
+        let profile = CapabilityProfile::of(given);
+        (profile != base).then(|| Self::local(&Caller::Console, profile))
     }
 
     /// The key of a local caller that must not use the shared connection, because a client took it over.

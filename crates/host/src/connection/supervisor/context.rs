@@ -2,8 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use serde_json::json;
 use tokio::sync::{Semaphore, broadcast};
 use toolway_config::ServerName;
+use toolway_wire::{json::Raw, message::ClientCapabilities};
 
 use crate::{
     catalog::{Filter, Listing},
@@ -15,7 +17,7 @@ use crate::{
         wanted::WantedServer,
     },
     event::EventSender,
-    inbox::Inbox,
+    inbox::{ElicitationModes, Inbox},
     ports::HostPorts,
 };
 
@@ -25,7 +27,7 @@ pub(crate) struct HostContext {
     pub(crate) ports: HostPorts,
     pub(crate) inbox: Inbox,
     pub(crate) roots: Arc<[Root]>,
-    pub(crate) declared: Option<toolway_wire::message::ClientCapabilities>,
+    pub(crate) declared: Option<ClientCapabilities>,
     pub(crate) events: EventSender,
     /// Lists that changed on the connection of one caller.
     pub(crate) caller_list_changes: broadcast::Sender<CallerListChange>,
@@ -108,6 +110,18 @@ impl HostContext {
             declared: self.declared.clone(),
             ambiguous: None,
         }
+    }
+
+    /// The elicitation that the inbox answers and that servers are not told of, because clients of a gateway share their
+    /// connections. A call of the console declares it itself.
+    pub(crate) fn undeclared_elicitation(&self) -> Option<ClientCapabilities> {
+        self.declared.as_ref()?;
+        let modes = match self.ports.answerer.modes() {
+            ElicitationModes::Nothing => return None,
+            ElicitationModes::Forms => json!({ "form": {} }),
+            ElicitationModes::FormsAndUrls => json!({ "form": {}, "url": {} }),
+        };
+        Some(ClientCapabilities(Raw::of(&json!({ "elicitation": modes }))))
     }
 }
 
