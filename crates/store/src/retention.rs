@@ -103,75 +103,89 @@ impl Store {
 }
 
 impl Reader {
+    /// Plans what retention would remove at `now`.
+    pub fn plan_retention(&self, limits: &RetentionLimits, now: Micros) -> Result<RetentionPlan, StoreError> {
+        plan(&self.connection, limits, now)
+    }
+
+    /// Bytes of the pages in use.
+    pub fn data_bytes(&self) -> Result<u64, StoreError> {
+        data_bytes(&self.connection)
+    }
+
     /// The next part of a plan that is not applied yet; `None` if it is applied.
     pub(crate) fn next_step(&self, plan: &RetentionPlan) -> Result<Option<RetentionPlan>, StoreError> {
+        let connection = &self.connection;
         let mut step = RetentionPlan { conversations_before: plan.conversations_before, ..RetentionPlan::default() };
         if let Some(before) = plan.conversations_before {
-            step.conversations = self.count("SELECT count(*) FROM conversations WHERE updated_at < ?", before)?;
+            step.conversations = count(connection, OLD_CONVERSATIONS, before)?;
         }
         if let Some(before) = plan.calls_before {
-            let closed = "id < ? AND state NOT IN ('pending', 'running')";
-            step.calls = self.count(&format!("SELECT count(*) FROM calls WHERE {closed}"), first_id_at(before))?;
-            let sql = format!("SELECT started_at FROM calls WHERE {closed} ORDER BY id LIMIT 1 OFFSET {STEP}");
-            let after_step: Option<Micros> =
-                self.connection.query_row(&sql, [first_id_at(before)], |row| row.get(0)).optional()?;
+            let before_id = first_id_at(before);
+            step.calls = count(connection, &format!("SELECT count(*) FROM calls WHERE {CLOSED}"), &before_id)?;
+            let sql = format!("SELECT started_at FROM calls WHERE {CLOSED} ORDER BY id LIMIT 1 OFFSET {STEP}");
+            let after_step: Option<Micros> = connection.query_row(&sql, [before_id], |row| row.get(0)).optional()?;
             // Ids have milliseconds: all calls of one millisecond are removed together.
             step.calls_before = Some(after_step.map_or(before, |at| before.min(at + 1_000)));
         }
-        let checkpoint = Link::read(&self.connection, "checkpoint")?;
+        let checkpoint = Link::read(connection, "checkpoint")?;
         if plan.audit > 0 && checkpoint.seq < plan.audit_up_to {
             step.audit_up_to = plan.audit_up_to.min(checkpoint.seq + STEP);
             step.audit = u64::try_from(step.audit_up_to - checkpoint.seq).unwrap_or_default();
         }
         Ok((!step.is_empty()).then_some(step))
     }
+}
 
-    /// Plans what retention would remove at `now`.
-    pub fn plan_retention(&self, limits: &RetentionLimits, now: Micros) -> Result<RetentionPlan, StoreError> {
-        let bytes = self.data_bytes()?;
-        let by_age = limits.max_age.map(|age| now.saturating_sub(duration(age)));
-        let by_size = match limits.max_bytes {
-            Some(most) if most < bytes => self.started_at_of_share(1.0 - ROOM * most as f64 / bytes as f64)?,
-            _ => None,
-        };
-        let calls_before = by_age.max(by_size);
-        let mut plan = RetentionPlan { calls_before, conversations_before: by_age, bytes, ..RetentionPlan::default() };
-        if let Some(before) = calls_before {
-            let closed = "state NOT IN ('pending', 'running')";
-            plan.calls =
-                self.count(&format!("SELECT count(*) FROM calls WHERE id < ? AND {closed}"), first_id_at(before))?;
-            let last =
-                self.rows("SELECT max(seq) FROM audit WHERE at < ?", [before], |row| row.get::<_, Option<i64>>(0))?;
-            if let Some(last) = last.into_iter().flatten().next() {
-                plan.audit_up_to = last;
-                plan.audit = self.count("SELECT count(*) FROM audit WHERE seq <= ?", last)?;
-            }
+/// Calls before an id that have ended.
+const CLOSED: &str = "id < ? AND state NOT IN ('pending', 'running')";
+const OLD_CONVERSATIONS: &str = "SELECT count(*) FROM conversations WHERE updated_at < ?";
+
+/// Plans what retention would remove at `now`.
+pub(crate) fn plan(
+    connection: &Connection,
+    limits: &RetentionLimits,
+    now: Micros,
+) -> Result<RetentionPlan, StoreError> {
+    let bytes = data_bytes(connection)?;
+    let by_age = limits.max_age.map(|age| now.saturating_sub(duration(age)));
+    let by_size = match limits.max_bytes {
+        Some(most) if most < bytes => started_at_of_share(connection, 1.0 - ROOM * most as f64 / bytes as f64)?,
+        _ => None,
+    };
+    let calls_before = by_age.max(by_size);
+    let mut plan = RetentionPlan { calls_before, conversations_before: by_age, bytes, ..RetentionPlan::default() };
+    if let Some(before) = calls_before {
+        plan.calls = count(connection, &format!("SELECT count(*) FROM calls WHERE {CLOSED}"), first_id_at(before))?;
+        let last = connection.query_row("SELECT max(seq) FROM audit WHERE at < ?", [before], |row| row.get(0))?;
+        if let Some(last) = last {
+            plan.audit_up_to = last;
+            plan.audit = count(connection, "SELECT count(*) FROM audit WHERE seq <= ?", last)?;
         }
-        if let Some(before) = by_age {
-            plan.conversations = self.count("SELECT count(*) FROM conversations WHERE updated_at < ?", before)?;
-        }
-        Ok(plan)
     }
+    if let Some(before) = by_age {
+        plan.conversations = count(connection, OLD_CONVERSATIONS, before)?;
+    }
+    Ok(plan)
+}
 
-    /// Bytes of the pages in use.
-    pub fn data_bytes(&self) -> Result<u64, StoreError> {
-        let pragma = |name: &str| self.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-        let pages = pragma("page_count")? - pragma("freelist_count")?;
-        Ok(u64::try_from(pages * pragma("page_size")?).unwrap_or_default())
-    }
+/// Bytes of the pages in use.
+pub(crate) fn data_bytes(connection: &Connection) -> Result<u64, StoreError> {
+    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let pages = pragma("page_count")? - pragma("freelist_count")?;
+    Ok(u64::try_from(pages * pragma("page_size")?).unwrap_or_default())
+}
 
-    /// When the call began that has the given share of all calls before it, rounded up.
-    fn started_at_of_share(&self, share: f64) -> Result<Option<Micros>, StoreError> {
-        let calls = self.count("SELECT count(*) FROM calls WHERE id >= ?", Uuid::nil())?;
-        let skip = (calls as f64 * share).ceil() as i64;
-        let sql = "SELECT started_at FROM calls ORDER BY id LIMIT 1 OFFSET ?";
-        let found =
-            self.rows(sql, [skip.min(i64::try_from(calls).unwrap_or(i64::MAX) - 1).max(0)], |row| row.get(0))?;
-        Ok(found.into_iter().next())
-    }
+/// When the call began that has the given share of all calls before it, rounded up.
+fn started_at_of_share(connection: &Connection, share: f64) -> Result<Option<Micros>, StoreError> {
+    let calls = count(connection, "SELECT count(*) FROM calls WHERE id >= ?", Uuid::nil())?;
+    let skip = (calls as f64 * share).ceil() as i64;
+    let last = i64::try_from(calls).unwrap_or(i64::MAX) - 1;
+    let sql = "SELECT started_at FROM calls ORDER BY id LIMIT 1 OFFSET ?";
+    Ok(connection.query_row(sql, [skip.min(last).max(0)], |row| row.get(0)).optional()?)
+}
 
-    fn count(&self, sql: &str, value: impl rusqlite::ToSql) -> Result<u64, StoreError> {
-        let count: i64 = self.connection.query_row(sql, [value], |row| row.get(0))?;
-        Ok(u64::try_from(count).unwrap_or_default())
-    }
+fn count(connection: &Connection, sql: &str, value: impl rusqlite::ToSql) -> Result<u64, StoreError> {
+    let count: i64 = connection.query_row(sql, [value], |row| row.get(0))?;
+    Ok(u64::try_from(count).unwrap_or_default())
 }

@@ -29,6 +29,11 @@ impl Run {
         Ok(Self { id, lock })
     }
 
+    /// Whether the database ends with this process.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.lock.is_none()
+    }
+
     /// Removes the lock file of a process that no longer lives and whose calls were closed.
     pub(crate) fn remove_lock_of(&self, dead: Uuid) {
         let folder = self.lock.as_ref().and_then(|(_, path)| path.parent());

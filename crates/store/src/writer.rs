@@ -15,7 +15,9 @@ use tokio::sync::oneshot;
 
 use crate::{
     StoreError, database,
+    retention::{self, RetentionLimits},
     runs::Run,
+    time,
     write::{self, Write},
 };
 
@@ -23,6 +25,11 @@ use crate::{
 const BATCH: usize = 1_024;
 /// Writes that may wait. Every open call may still add its end beyond it, so that no end is lost.
 const QUEUE: usize = 16_384;
+
+/// Bytes of a database in memory, beyond which its oldest calls are removed.
+const MEMORY: u64 = 64 * 1024 * 1024;
+/// Commits between two looks at its size.
+const MEMORY_CHECK: u64 = 16;
 
 /// Sends writes to the thread. Dropping it ends the thread after all of them were committed.
 #[derive(Debug)]
@@ -112,8 +119,12 @@ impl Drop for Writer {
 
 fn work(queue: &Queue, connection: &mut Connection, run: &Run) {
     let mut is_locked = false;
-    while let Some(batch) = queue.next_batch() {
+    for number in 1_u64.. {
+        let Some(batch) = queue.next_batch() else { break };
         let locked = commit(queue, connection, run, batch);
+        if run.is_in_memory() && number.is_multiple_of(MEMORY_CHECK) {
+            bound_memory(connection, run);
+        }
         if locked != is_locked {
             is_locked = locked;
             // Writes that wait behind one that waited in vain fail soon.
@@ -125,6 +136,20 @@ fn work(queue: &Queue, connection: &mut Connection, run: &Run) {
     }
     if let Err(error) = crate::runs::forget(connection, run.id) {
         tracing::warn!(%error, "this process could not be removed from the store's list of processes");
+    }
+}
+
+/// Removes the oldest calls of a database in memory that has become too large.
+fn bound_memory(connection: &mut Connection, run: &Run) {
+    let limits = RetentionLimits { max_age: None, max_bytes: Some(MEMORY) };
+    let plan = match retention::data_bytes(connection) {
+        Ok(bytes) if bytes <= MEMORY => return,
+        Ok(_) => retention::plan(connection, &limits, time::now()),
+        Err(error) => Err(error),
+    };
+    let pruned = plan.and_then(|plan| write::apply(connection, run.id, &[&Write::Prune(Box::new(plan))]));
+    if let Err(error) = pruned {
+        tracing::error!(%error, "old calls in memory could not be removed");
     }
 }
 

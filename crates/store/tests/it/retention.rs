@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use toolway_store::{
+    Store, Uuid,
     audit::Verified,
     calls::{CallBody, CallFilter, CallState},
     retention::RetentionLimits,
     time,
 };
 
-use crate::stage::{Stage, begun, record};
+use crate::stage::{Stage, begun, ended, record};
 
 #[tokio::test]
 async fn old_rows_are_planned_removed_and_leave_a_checkpoint() {
@@ -58,4 +59,67 @@ async fn a_file_that_is_too_large_loses_its_oldest_calls() {
     assert!((20..50).contains(&plan.calls), "{plan:?}");
     assert!(stage.reader().data_bytes().unwrap() <= bytes / 2);
     assert!(stage.reader().call(last.unwrap()).unwrap().is_some(), "the newest is kept");
+}
+
+/// `serve --no-store` runs for months.
+#[tokio::test]
+async fn a_store_in_memory_stays_small() {
+    let store = Store::in_memory().unwrap();
+    for _ in 0..1_200 {
+        let call = ended(&begun("read"), CallState::Succeeded);
+        let body = CallBody { arguments: Some("x".repeat(100_000)), result: None };
+        store.end_call(call, body).await.unwrap();
+    }
+    let bytes = store.reader().unwrap().data_bytes().unwrap();
+    assert!((30 * 1024 * 1024..70 * 1024 * 1024).contains(&bytes), "{bytes} of 120 MB");
+    assert!(matches!(store.reader().unwrap().verify_audit().unwrap(), Verified::Intact { checkpoint: 1.., .. }));
+}
+
+/// Calls, audit entries and conversations of a busy day, removed in several steps.
+#[tokio::test]
+async fn much_is_removed_in_steps_between_which_calls_are_recorded() {
+    let stage = Stage::new();
+    let store = stage.open();
+    let writes = (0..12_000).map(|_| store.end_call(ended(&begun("read"), CallState::Succeeded), CallBody::default()));
+    for written in writes.collect::<Vec<_>>() {
+        written.await.unwrap();
+    }
+    let limits = RetentionLimits { max_age: Some(Duration::ZERO), max_bytes: None };
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let (pruned, recorded) = tokio::join!(store.prune(&limits), record(&store, "meanwhile", CallState::Succeeded));
+    assert_eq!(pruned.unwrap().calls, 12_000);
+    let left = stage.reader().calls(&CallFilter { limit: 10, ..CallFilter::default() }).unwrap();
+    assert_eq!(left.iter().map(|call| call.id).collect::<Vec<_>>(), [recorded.id]);
+    assert_eq!(stage.reader().verify_audit().unwrap(), Verified::Intact { entries: 1, checkpoint: 12_000 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn retention_is_applied_at_once_and_every_hour() {
+    let stage = Stage::new();
+    let store = stage.open();
+    let old = || {
+        let mut call = ended(&begun("read"), CallState::Succeeded);
+        call.id = Uuid::from_u128(call.id.as_u128() - (7_200_000 << 80));
+        call.started_at -= 7_200_000_000;
+        store.end_call(call, CallBody::default())
+    };
+    old().await.unwrap();
+    let limits = RetentionLimits { max_age: Some(Duration::from_secs(3_600)), max_bytes: None };
+    let calls = || stage.reader().calls(&CallFilter { limit: 10, ..CallFilter::default() }).unwrap().len();
+    let pruning = tokio::spawn({
+        let store = store.clone();
+        async move { store.keep_pruned(&limits).await }
+    });
+    // The clock is paused: an hour passes when nothing else is left to do.
+    let begun = tokio::time::Instant::now();
+    for _ in 0..4 {
+        while calls() > 0 {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        old().await.unwrap();
+    }
+    assert!(begun.elapsed() >= Duration::from_secs(3 * 3_600), "the first at once, each other an hour later");
+    pruning.abort();
+    // Without limits there is nothing to do.
+    store.keep_pruned(&RetentionLimits::default()).await;
 }
