@@ -1,8 +1,10 @@
 //! The embedded sample server: demonstrates the features of an MCP server without installation.
 //!
 //! [`Sample`] is a `Service` of `toolway-wire`, whose downstreams serve it over stdio or HTTP in every revision. Its
-//! tools are in [`tools`], its resources and prompts in [`resources`]. Nothing here depends on the era.
+//! tools are in [`tools`], its resources and prompts in [`resources`]. [`Notes`] is the server of the demo. Nothing here
+//! depends on the era.
 
+mod notes;
 mod resources;
 mod tools;
 
@@ -18,6 +20,8 @@ use toolway_wire::{
     message::RpcError,
     notice::{Notice, SubscriptionFilter},
 };
+
+pub use notes::Notes;
 
 /// The sample server. Clones share their memo and their listeners.
 #[derive(Clone, Debug)]

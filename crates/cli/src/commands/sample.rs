@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use toolway_sample::Sample;
+use toolway_sample::{Notes, Sample};
 use toolway_wire::{
     down::{
-        self, DownstreamOptions,
+        self, DownstreamOptions, Service,
         http::{HttpDownstream, HttpDownstreamOptions},
     },
     revision::{Era, Revision},
@@ -24,6 +24,21 @@ pub(crate) struct SampleArgs {
     /// Serve HTTP on a free loopback port instead, and print the URL
     #[arg(long)]
     http: bool,
+
+    /// Play another server of `toolway demo`
+    #[arg(long, hide = true, value_enum)]
+    play: Option<Role>,
+}
+
+/// The servers of `toolway demo`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Role {
+    /// Works.
+    Notes,
+    /// Ends before the handshake.
+    Crashes,
+    /// Never answers.
+    Hangs,
 }
 
 /// The protocol revisions that the server supports.
@@ -40,7 +55,12 @@ pub(crate) enum ServedEra {
 pub(crate) async fn run(args: &SampleArgs, era: EraArg, output: &mut Output) -> ExitCode {
     let options = DownstreamOptions { revisions: ServedEra::of(era).revisions(), ..DownstreamOptions::default() };
     let stop = CancellationToken::new();
-    let sample = Arc::new(Sample::new());
+    let sample: Arc<dyn Service> = match args.play {
+        None => Arc::new(Sample::new()),
+        Some(Role::Notes) => Arc::new(Notes::default()),
+        Some(Role::Crashes) => return output.fail(ExitCode::Internal, "cannot read the variable WEATHER_API_KEY"),
+        Some(Role::Hangs) => return std::future::pending().await,
+    };
     if !args.http {
         return match down::stdio::serve(tokio::io::stdin(), tokio::io::stdout(), sample, options, stop).await {
             Ok(()) => ExitCode::Ok,
@@ -61,7 +81,7 @@ pub(crate) async fn run(args: &SampleArgs, era: EraArg, output: &mut Output) -> 
 
 /// A free port of this machine, and the downstream that will serve it.
 pub(crate) async fn listen(
-    sample: Arc<Sample>,
+    sample: Arc<dyn Service>,
     options: DownstreamOptions,
 ) -> std::io::Result<(TcpListener, Arc<HttpDownstream>, String)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;

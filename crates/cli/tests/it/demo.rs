@@ -2,35 +2,49 @@
 
 use std::time::{Duration, Instant};
 
-use crate::home::Home;
+use crate::{home::Home, terminal::Terminal};
 
 /// Longest duration of the demo.
-const PATIENCE: Duration = Duration::from_secs(20);
+const LONGEST: Duration = Duration::from_secs(40);
 
 #[test]
-fn demo_runs_without_configuration() {
+fn demo_tells_its_story_without_a_terminal_and_shows_the_defaults() {
     let began = Instant::now();
-    let ran = Home::new().run(&["demo"]);
+    let home = Home::new();
+    let ran = home.run(&["demo"]);
     let said = ran.ok();
-    assert_eq!(said.matches("protocol 2025-11-25").count(), 2, "{said}");
-    assert_eq!(said.matches("protocol 2026-07-28").count(), 2, "{said}");
-    assert_eq!(said.matches("All processes it starts end with this command.").count(), 2, "{said}");
-    assert_eq!(said.matches("progress: 1 of 3, 2 of 3, 3 of 3").count(), 4, "{said}");
-    assert_eq!(said.matches("structured: {\"height\":8,\"width\":8}").count(), 4, "{said}");
-    assert_eq!(said.matches("an image, image/png").count(), 4, "{said}");
-    assert_eq!(said.matches("Hello, guest.").count(), 4, "{said}");
-    assert_eq!(said.matches("the form's default was sent").count(), 4, "{said}");
-    assert!(began.elapsed() < PATIENCE);
+    for expected in [
+        "notes     ready   5 tools, protocol 2026-07-28",
+        "cannot read the variable WEATHER_API_KEY",
+        "archive   failed",
+        "notes.write_note  Write a note and replace its text",
+        "✓ notes.read_note → bread, tea",
+        "may the model use the tool `write_note` of `notes`? (no terminal; the default is: no)",
+        "✗ notes.write_note → approval declined: no terminal to ask at",
+        "✓ notes.order_lunch → ordered: 1 × soup",
+        "✓ notes.weekly_report → The weekly report has 8 sections.",
+        "notes__write_note       refused",
+        "a client of 2025: protocol 2025-11-25, 5 tools, notes__read_note → bread, tea",
+        "a client of 2026: protocol 2026-07-28, 5 tools, notes__read_note → bread, tea",
+        "toolway import",
+    ] {
+        assert!(said.contains(expected), "{expected}\n---\n{said}");
+    }
+    assert!(began.elapsed() < LONGEST);
+    // Nothing is written to the user's directories.
+    assert!(!home.path("state").join("toolway/toolway.db").exists());
 }
 
 #[test]
-fn demo_on_a_terminal_asks_for_the_name() {
+fn demo_on_a_terminal_asks_and_follows_the_answers() {
     let home = Home::new();
-    let (status, shown) = home.run_at_terminal(home.command(&["demo"]), "Ada\nGrace\n\nEdsger\n");
+    let mut terminal = Terminal::start(home.command(&["demo"]));
+    terminal.answers("[y] once", "y").answers("Dish", "2\r").answers("Portions", "\r").answers("[y] send", "y");
+    let (status, shown) = terminal.end(LONGEST);
     assert!(status.success(), "{shown}");
-    for greeting in ["Hello, Ada.", "Hello, Grace.", "Hello, guest.", "Hello, Edsger."] {
-        assert_eq!(shown.matches(greeting).count(), 1, "{shown}");
+    for expected in
+        ["the note `shopping` was written", "ordered: 1 × curry", "bread, tea, milk", "approved at the terminal"]
+    {
+        assert!(shown.contains(expected), "{expected}\n---\n{shown}");
     }
-    assert_eq!(shown.matches("Your name [guest]: ").count(), 4, "{shown}");
-    assert!(!shown.contains("no interactive terminal"), "{shown}");
 }

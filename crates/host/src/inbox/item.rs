@@ -212,7 +212,11 @@ impl InboxItem {
     pub fn summary(&self) -> String {
         match &self.content {
             InboxContent::Approval(details) => {
-                let caller = self.caller.as_ref().map_or_else(|| "a caller".to_owned(), ToString::to_string);
+                let caller = match &self.caller {
+                    Some(Caller::Agent(_)) => "the model".to_owned(),
+                    Some(caller) => caller.to_string(),
+                    None => "a caller".to_owned(),
+                };
                 let Subject { server, kind, raw_name } = &details.subject;
                 format!("may {caller} use the {kind} `{raw_name}` of `{server}`?")
             }

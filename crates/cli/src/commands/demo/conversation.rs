@@ -1,0 +1,121 @@
+//! A conversation with a script instead of a model: reads, asks before it writes, fills in a form, waits for a task.
+
+use std::{io::Write, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use serde_json::Map;
+use tokio_util::sync::CancellationToken;
+use toolway_agent::{Agent, AgentEvent, AgentOptions, Budget, CallProgress, CallState, Conversation, EndedCall};
+use toolway_host::{
+    host::Host,
+    inbox::{Answerer, ElicitationAnswer, ElicitationModes, InboxAnswer, InboxContent, InboxItem},
+    policy::{ApprovalAnswer, Surface},
+};
+use toolway_model::{Message, ModelEvent, ResultPart, scripted::ScriptedModel};
+
+use crate::{output::Output, report::Report};
+
+const PROMPT: &str = "Put milk on the shopping note, order lunch, and write the weekly report.";
+
+/// The script, in the format of `scripted:FILE`.
+const SCRIPT: &str = r#"{"turns": [
+  {"text": "I look at the shopping note first.", "delayMs": 40,
+   "calls": [{"tool": "notes__list_notes"}, {"tool": "notes__read_note", "arguments": {"name": "shopping"}}]},
+  {"text": "Milk is missing. I write it down.", "delayMs": 40,
+   "calls": [{"tool": "notes__write_note", "arguments": {"name": "shopping", "text": "bread, tea, milk"}}]},
+  {"text": "Now lunch.", "delayMs": 40, "calls": [{"tool": "notes__order_lunch"}]},
+  {"text": "And the report, which takes a moment.", "delayMs": 40, "calls": [{"tool": "notes__weekly_report"}]},
+  {"text": "{{result}} That was everything.", "delayMs": 40}
+]}"#;
+
+/// Columns of the progress bar.
+const BAR: usize = 24;
+
+/// Shows the conversation as it happens.
+pub(super) async fn hold(host: &Host, output: &mut Output) -> Result<(), Report> {
+    let model = ScriptedModel::parse("scripted", SCRIPT).map_err(|error| super::failed(&error))?;
+    let options = AgentOptions {
+        surface: Surface::Chat,
+        system: String::new(),
+        servers: None,
+        budget: Budget::default(),
+        max_output: None,
+        resources: false,
+        prompts: false,
+        answer_schema: None,
+        mode: None,
+    };
+    let agent = Agent::new(host.clone(), Arc::new(model), options);
+    output.entry("   you    ", PROMPT);
+    let mut text = String::new();
+    let mut observe = |event: AgentEvent| show(event, &mut text, output);
+    let (mut conversation, messages) = (Conversation::new(None), vec![Message::user(PROMPT)]);
+    let answer = agent.answer(&mut conversation, messages, &CancellationToken::new(), &mut observe).await;
+    answer.map_err(|error| super::failed(&error))?;
+    Ok(())
+}
+
+fn show(event: AgentEvent, text: &mut String, output: &mut Output) {
+    match event {
+        AgentEvent::Model(ModelEvent::Text(piece)) => {
+            text.push_str(&piece);
+            output.progress(&format!("   model  {text}"));
+        }
+        AgentEvent::Usage(_) if !text.is_empty() => output.entry("   model  ", &std::mem::take(text)),
+        AgentEvent::CallProgress(progress) => output.progress(&bar(&progress)),
+        AgentEvent::CallEnded(call) => output.line(&ended(&call)),
+        _ => {}
+    }
+}
+
+fn bar(progress: &CallProgress) -> String {
+    let share = progress.total.map_or(0.0, |total| (progress.progress / total).clamp(0.0, 1.0));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and `BAR`")]
+    let full = (share * BAR as f64).round() as usize;
+    let message = progress.message.as_deref().unwrap_or_default();
+    format!("     [{}{}] {message}", "█".repeat(full), "░".repeat(BAR.saturating_sub(full)))
+}
+
+fn ended(call: &EndedCall) -> String {
+    let name = call.made.name.replacen("__", ".", 1);
+    let text = call.result.content.iter().find_map(|part| match part {
+        ResultPart::Text { text } => text.lines().next(),
+        ResultPart::Image(_) => None,
+    });
+    let shown = match &call.problem {
+        Some(problem) => problem.as_str(),
+        None => text.unwrap_or_default(),
+    };
+    let mark = if call.made.state == CallState::Succeeded { "✓" } else { "✗" };
+    format!("   {mark} {name} → {shown} ({} ms)", call.duration.as_millis())
+}
+
+/// Answers without a terminal: says what would be asked, and what the default is.
+pub(super) struct DefaultAnswerer;
+
+impl Answerer for DefaultAnswerer {
+    fn modes(&self) -> ElicitationModes {
+        ElicitationModes::Forms
+    }
+
+    fn answer<'a>(&'a self, item: &'a InboxItem) -> BoxFuture<'a, InboxAnswer> {
+        let (default, answer) = match &item.content {
+            InboxContent::Approval(_) => {
+                let why = Some("no terminal to ask at".to_owned());
+                ("no", InboxAnswer::Approval(ApprovalAnswer::declined(why)))
+            }
+            InboxContent::Form { form, .. } => {
+                let values = form.fields.iter().filter_map(|field| Some((field.name.clone(), field.default.clone()?)));
+                let content: Map<_, _> = values.collect();
+                ("the defaults of the form", InboxAnswer::Elicitation(ElicitationAnswer::Accept(content)))
+            }
+            InboxContent::Url { .. } => ("no", InboxAnswer::Elicitation(ElicitationAnswer::Decline)),
+        };
+        let text = format!("   ? {} (no terminal; the default is: {default})", item.summary());
+        let text = crate::output::clean::flat(&text);
+        // The reader of the output may be gone.
+        let mut stdout = std::io::stdout();
+        let _gone = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+        Box::pin(std::future::ready(answer))
+    }
+}
