@@ -144,3 +144,13 @@ fn gateway_guide_works_in_a_pipe_and_at_a_terminal() {
     follow("gateway.md", Shell::Pipe);
     follow("gateway.md", Shell::Terminal);
 }
+
+#[test]
+fn policy_guide_works() {
+    follow("policy.md", Shell::Pipe);
+}
+
+#[test]
+fn models_guide_works() {
+    follow("models.md", Shell::Pipe);
+}
