@@ -68,6 +68,11 @@ impl Output {
         }
     }
 
+    /// Whether to use bold text and colours.
+    pub(crate) fn colour(&self) -> Colour {
+        self.colour
+    }
+
     /// Prints lines of text to standard output. Write errors are ignored, because the reader may be gone.
     pub(crate) fn line(&mut self, text: &str) {
         self.clear_progress();

@@ -1,6 +1,11 @@
 //! `toolway run`: lets a model work without a user.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -9,7 +14,7 @@ use toolway_agent::{
     Agent, AgentError, AgentEvent, AgentOptions, Answer, Budget, CallState, Conversation, EndedCall, StartedCall, Stop,
 };
 use toolway_config::{PolicyMode, ServerName, parse_duration};
-use toolway_host::{Host, connection::Phase, policy::Surface};
+use toolway_host::{Host, connection::Phase, inbox::NoAnswerer, policy::Surface};
 use toolway_model::{Message, ModelErrorKind, ModelEvent};
 use toolway_wire::json::Raw;
 
@@ -98,9 +103,10 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
     if let Some(mode) = args.mode {
         config.settings.policy.mode.value = Some(mode);
     }
-    let servers = servers(args, &config)?;
+    let servers = servers(&args.servers, &config)?;
+    config.servers.retain(|name, _| servers.as_ref().is_none_or(|servers| servers.contains(name)));
     let model = app.model(args.model.as_deref(), &config.settings)?;
-    let (host, conversations) = app.agent_host(&config, servers.as_ref(), "run").await?;
+    let (host, conversations) = app.agent_host(&config, None, Arc::new(NoAnswerer), "run").await?;
     app.stop.or(connect_all(&host, output)).await?;
     let options = AgentOptions {
         surface: Surface::Run,
@@ -173,15 +179,25 @@ async fn prompt(args: &RunArgs, app: &App) -> Result<String, Report> {
     Ok(text)
 }
 
-fn servers(args: &RunArgs, config: &toolway_config::Config) -> Result<Option<BTreeSet<ServerName>>, Report> {
-    if args.servers.is_empty() {
+/// The servers of `--servers`; `None`: all.
+pub(crate) fn servers(
+    names: &[String],
+    config: &toolway_config::Config,
+) -> Result<Option<BTreeSet<ServerName>>, Report> {
+    if names.is_empty() {
         return Ok(None);
     }
-    let named = args.servers.iter().map(|name| {
+    let named = names.iter().map(|name| {
         let server = config.find(name).map(|server| server.name.clone());
         server.ok_or_else(|| Report::usage("unknown_server", format!("unknown server `{name}`")))
     });
     named.collect::<Result<_, _>>().map(Some)
+}
+
+/// Reads a file of the command line.
+pub(crate) fn read_file(file: &Path) -> Result<String, Report> {
+    std::fs::read_to_string(file)
+        .map_err(|error| Report::usage("arguments", format!("cannot read `{}`: {error}", file.display())))
 }
 
 /// Not every wire can be told the schema, so the model is told in words too.
@@ -325,7 +341,7 @@ pub(crate) fn model_report(error: &toolway_model::ModelError) -> Report {
     Report::new(exit, "model", error.to_string())
 }
 
-fn parse_mode(text: &str) -> Result<PolicyMode, String> {
+pub(crate) fn parse_mode(text: &str) -> Result<PolicyMode, String> {
     PolicyMode::parse(text).ok_or_else(|| "must be `interactive`, `restricted` or `full`".to_owned())
 }
 

@@ -1,0 +1,190 @@
+//! `toolway chat`: a conversation with a model at the terminal.
+//!
+//! | part | file |
+//! |---|---|
+//! | messages: the line editor, or standard input | `chat/input.rs`, `chat/editor.rs`, `chat/words.rs` |
+//! | one turn: the model works, Ctrl-C stops it | `chat/turn.rs` |
+//! | output: text, calls, status | `chat/screen.rs`, `chat/call_line.rs`, `chat/status_line.rs` |
+//! | approvals and forms in place | `chat/answerer.rs` |
+//! | slash commands | `chat/command.rs`, `chat/commands.rs`, `chat/prompt.rs` |
+//! | stored conversations | `chat/stored.rs` |
+//! | without a model | `chat/no_model.rs` |
+
+mod answerer;
+mod call_line;
+mod command;
+mod commands;
+mod echo;
+mod editor;
+mod input;
+pub(crate) mod no_model;
+mod prompt;
+mod screen;
+mod status_line;
+pub(crate) mod stored;
+mod turn;
+mod words;
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use tokio_util::task::AbortOnDropHandle;
+use toolway_agent::{Agent, AgentOptions, Conversation};
+use toolway_config::Config;
+use toolway_host::{
+    Host,
+    connection::ServerStatus,
+    conversation::ConversationLog,
+    inbox::{Answerer, NoAnswerer},
+};
+use toolway_model::{Message, Model, Usage};
+
+pub(crate) use answerer::ChatAnswerer;
+use command::Command;
+use editor::{Editor, EditorOptions, Line};
+use input::Input;
+pub(crate) use screen::{Screen, ScreenKind};
+use words::Words;
+
+use crate::{app::App, exit_code::ExitCode, output, output::Colour, report::Report, terminal::TerminalAnswerer};
+
+/// File of earlier messages in the state directory.
+const HISTORY: &str = "chat-history.txt";
+
+/// A chat.
+pub(crate) struct Chat<'a> {
+    app: &'a App,
+    config: Config,
+    host: Host,
+    agent: Agent,
+    conversation: Conversation,
+    log: Option<Arc<dyn ConversationLog>>,
+    screen: Arc<Screen>,
+    input: Input,
+    used: Usage,
+    /// The servers that connect at the start; `None` when they were reported.
+    connecting: Option<AbortOnDropHandle<Vec<ServerStatus>>>,
+    /// Whether the last thing that happened was a Ctrl-C.
+    was_interrupted: bool,
+}
+
+/// What a chat is made of.
+pub(crate) struct ChatParts {
+    pub(crate) config: Config,
+    pub(crate) host: Host,
+    pub(crate) log: Option<Arc<dyn ConversationLog>>,
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) options: AgentOptions,
+    pub(crate) screen: Arc<Screen>,
+    pub(crate) colour: Colour,
+}
+
+/// Whether the chat goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Continue,
+    Leave,
+}
+
+/// The answerer of a chat, and its terminal if it has one.
+pub(crate) fn answerer(app: &App) -> (Arc<dyn Answerer>, Option<Arc<ChatAnswerer>>) {
+    if !output::is_interactive() {
+        return (Arc::new(NoAnswerer), None);
+    }
+    let answerer = Arc::new(ChatAnswerer::new(TerminalAnswerer::new(&app.environment)));
+    (Arc::<ChatAnswerer>::clone(&answerer), Some(answerer))
+}
+
+impl<'a> Chat<'a> {
+    /// A chat with a new conversation.
+    pub(crate) fn new(app: &'a App, parts: ChatParts) -> Result<Self, Report> {
+        let ChatParts { config, host, log, model, options, screen, colour } = parts;
+        let input = if output::is_interactive() {
+            let models = app.listed_models(&config.settings).into_iter().map(|model| model.name).collect();
+            let words = Words { host: host.clone(), models };
+            let history = app.paths.state.as_ref().filter(|_| !app.reach.no_store).map(|folder| folder.join(HISTORY));
+            let editor = Editor::start(EditorOptions { history, words, colour });
+            let failed = |error: std::io::Error| Report::new(ExitCode::Internal, "internal", error.to_string());
+            Input::Editor(editor.map_err(failed)?)
+        } else {
+            Input::lines()
+        };
+        let agent = Agent::new(host.clone(), model, options);
+        let connecting = Some(AbortOnDropHandle::new(tokio::spawn(connect_all(host.clone()))));
+        let conversation = Conversation::new(log.clone());
+        let used = Usage::default();
+        let was_interrupted = false;
+        Ok(Self { app, config, host, agent, conversation, log, screen, input, used, connecting, was_interrupted })
+    }
+
+    /// Talks until the user leaves.
+    pub(crate) async fn run(mut self) -> ExitCode {
+        self.greet();
+        loop {
+            let next = match self.input.message().await {
+                Line::Text(text) => {
+                    self.was_interrupted = false;
+                    self.entered(&text).await
+                }
+                Line::Interrupted if self.was_interrupted => Next::Leave,
+                Line::Interrupted => {
+                    self.was_interrupted = true;
+                    self.screen.note("Press Ctrl-C again to leave.");
+                    Next::Continue
+                }
+                Line::End => Next::Leave,
+            };
+            if next == Next::Leave {
+                break;
+            }
+        }
+        if !self.conversation.messages().is_empty() && self.log.is_some() {
+            self.screen.note(&format!("Continue with: toolway chat --resume {}", self.conversation.id()));
+        }
+        self.host.shutdown().await;
+        ExitCode::Ok
+    }
+
+    fn greet(&self) {
+        let servers = self.host.servers().len();
+        let servers = match servers {
+            0 => "no servers".to_owned(),
+            1 => "1 server".to_owned(),
+            count => format!("{count} servers"),
+        };
+        self.screen.note(&format!("Model {}, {servers}. /help lists the commands.", self.agent.model().name()));
+        if self.host.servers().is_empty() {
+            self.screen
+                .note("Add a server with `toolway import`, or in toolway.json; docs/guide/servers.md shows how.");
+        }
+    }
+
+    async fn entered(&mut self, text: &str) -> Next {
+        if text.trim().is_empty() {
+            return Next::Continue;
+        }
+        if text.starts_with('/') && text.contains(['.', '/']) {
+            // Prompts of servers are known when these are connected.
+            self.wait_for_servers().await;
+        }
+        let catalog = self.host.catalog();
+        match Command::parse(text, &catalog) {
+            Some(Ok(command)) => self.execute(command).await,
+            Some(Err(problem)) => {
+                self.screen.line(&problem);
+                Next::Continue
+            }
+            None => {
+                self.turn(vec![Message::user(text.trim())]).await;
+                Next::Continue
+            }
+        }
+    }
+}
+
+/// Connects all servers; returns their states.
+async fn connect_all(host: Host) -> Vec<ServerStatus> {
+    let servers = host.servers();
+    let listed = join_all(servers.iter().map(|status| host.list(&status.server))).await;
+    listed.into_iter().flatten().collect()
+}

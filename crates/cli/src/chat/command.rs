@@ -1,0 +1,101 @@
+//! Slash commands, as the user types them.
+
+use toolway_config::PolicyMode;
+use toolway_host::catalog::{Catalog, PromptEntry};
+
+use crate::suggestion;
+
+/// A slash command.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Help,
+    Tools(Option<String>),
+    Servers,
+    Model(Option<String>),
+    Mode(Option<PolicyMode>),
+    Usage,
+    Resume(Option<String>),
+    Clear,
+    Exit,
+    /// A prompt of a server, with the words after it.
+    Prompt(Box<PromptEntry>, Vec<String>),
+}
+
+/// Name, arguments and meaning of each command.
+pub(crate) const COMMANDS: &[(&str, &str, &str)] = &[
+    ("help", "", "Show this list"),
+    ("tools", "[WORDS]", "List the tools, or search them"),
+    ("servers", "", "Show the servers and their states"),
+    ("model", "[NAME]", "Show the model, or use another one"),
+    ("mode", "[MODE]", "Show when calls are asked about, or change it: interactive, restricted, full"),
+    ("usage", "", "Show the tokens used so far"),
+    ("resume", "[ID]", "List earlier conversations, or continue one; `last` is the latest"),
+    ("clear", "", "Begin a new conversation"),
+    ("exit", "", "Leave; so does Ctrl-D"),
+];
+
+impl Command {
+    /// Parses a line; `None` if it is a message. An error says what is wrong.
+    pub(crate) fn parse(line: &str, catalog: &Catalog) -> Option<Result<Self, String>> {
+        // A line that begins with a space is a message, whatever follows.
+        let text = line.strip_prefix('/')?.trim_end();
+        let mut words = shlex::split(text).unwrap_or_else(|| text.split_whitespace().map(str::to_owned).collect());
+        if words.is_empty() {
+            return Some(Ok(Self::Help));
+        }
+        let name = words.remove(0);
+        let rest = Some(words.join(" ")).filter(|rest| !rest.is_empty());
+        Some(match name.as_str() {
+            "help" | "?" => Ok(Self::Help),
+            "tools" => Ok(Self::Tools(rest)),
+            "servers" => Ok(Self::Servers),
+            "model" => Ok(Self::Model(rest)),
+            "mode" => rest.map(|mode| parse_mode(&mode)).transpose().map(Self::Mode),
+            "usage" => Ok(Self::Usage),
+            "resume" => Ok(Self::Resume(rest)),
+            "clear" => Ok(Self::Clear),
+            "exit" | "quit" => Ok(Self::Exit),
+            other => match find_prompt(catalog, other) {
+                Some(prompt) => Ok(Self::Prompt(Box::new(prompt.clone()), words)),
+                None => Err(unknown(other, catalog)),
+            },
+        })
+    }
+}
+
+fn parse_mode(word: &str) -> Result<PolicyMode, String> {
+    PolicyMode::parse(word)
+        .ok_or_else(|| format!("unknown mode `{word}`; must be `interactive`, `restricted` or `full`"))
+}
+
+/// Finds `server.prompt` or `server/prompt`.
+fn find_prompt<'a>(catalog: &'a Catalog, name: &str) -> Option<&'a PromptEntry> {
+    let (server, prompt) = name.split_once(['.', '/'])?;
+    catalog.prompt_at(&server.parse().ok()?, prompt)
+}
+
+fn unknown(name: &str, catalog: &Catalog) -> String {
+    let prompts = catalog.prompts().iter().map(|entry| format!("{}.{}", entry.origin.server, entry.origin.raw_name));
+    let known: Vec<String> = COMMANDS.iter().map(|(word, ..)| (*word).to_owned()).chain(prompts).collect();
+    let near = suggestion::did_you_mean(name, known.iter().map(String::as_str));
+    format!("unknown command `/{name}`{near}; `/help` lists all, and a space before the slash makes it a message")
+}
+
+#[cfg(test)]
+mod tests {
+    use toolway_host::catalog::Catalog;
+
+    use super::Command;
+
+    #[test]
+    fn commands_are_told_from_messages() {
+        let parse = |line: &str| Command::parse(line, &Catalog::empty());
+        assert!(parse("hello /help").is_none());
+        assert!(parse(" /etc/hosts is a file").is_none());
+        assert!(matches!(parse("/"), Some(Ok(Command::Help))));
+        assert!(matches!(parse("/model fast"), Some(Ok(Command::Model(Some(name)))) if name == "fast"));
+        assert!(matches!(parse("/mode full"), Some(Ok(Command::Mode(Some(_))))));
+        assert!(parse("/mode often").unwrap().unwrap_err().contains("`restricted`"));
+        assert!(parse("/tols").unwrap().unwrap_err().contains("did you mean `tools`?"));
+    }
+}

@@ -1,0 +1,178 @@
+//! What the slash commands do.
+
+use toolway_config::PolicyMode;
+use toolway_host::connection::ServerStatus;
+use toolway_model::Message;
+
+use super::{
+    Chat, Next,
+    command::{COMMANDS, Command},
+    stored, turn,
+};
+use crate::{output::clean, schema};
+
+/// Tools in one list.
+const MOST_TOOLS: usize = 200;
+/// Conversations in one list.
+const MOST_CONVERSATIONS: usize = 15;
+/// Messages that are shown of a conversation that goes on.
+const SHOWN_MESSAGES: usize = 2;
+
+impl Chat<'_> {
+    pub(super) async fn execute(&mut self, command: Command) -> Next {
+        match command {
+            Command::Help => self.help(),
+            Command::Tools(words) => {
+                self.wait_for_servers().await;
+                self.tools(words.as_deref());
+            }
+            Command::Servers => self.servers(),
+            Command::Model(name) => self.change_model(name.as_deref()),
+            Command::Mode(mode) => self.change_mode(mode),
+            Command::Usage => {
+                let count = self.conversation.messages().len();
+                self.screen.line(&format!("{}; {count} messages in this conversation", turn::tokens(&self.used)));
+            }
+            Command::Resume(None) => self.list_conversations(),
+            Command::Resume(Some(id)) => self.resume(&id),
+            Command::Clear => {
+                self.conversation = toolway_agent::Conversation::new(self.log.clone());
+                self.screen.line("New conversation.");
+            }
+            Command::Exit => return Next::Leave,
+            Command::Prompt(prompt, words) => {
+                if let Some(messages) = self.get_prompt(&prompt, &words).await {
+                    self.turn(messages).await;
+                }
+            }
+        }
+        Next::Continue
+    }
+
+    fn help(&self) {
+        for (word, arguments, about) in COMMANDS {
+            let command = format!("/{word} {arguments}");
+            self.screen.line(&format!("{command:<18} {about}"));
+        }
+        self.screen.line("/SERVER.PROMPT     Use a prompt of a server, with `name=value` for its arguments");
+        self.screen
+            .line("\nEnter sends, Alt+Enter or Shift+Enter begins a new line, Tab completes commands and tools.");
+        self.screen.line("Ctrl-C stops the model, twice leaves. Ctrl-R searches earlier messages.");
+    }
+
+    fn tools(&self, words: Option<&str>) {
+        let catalog = self.host.catalog();
+        let entries: Vec<_> = match words {
+            Some(words) => catalog.search(words, MOST_TOOLS).into_iter().map(|hit| hit.entry).collect(),
+            None => catalog.tools().iter().take(MOST_TOOLS).collect(),
+        };
+        if entries.is_empty() {
+            self.screen.line("No tools.");
+        }
+        for entry in &entries {
+            let name = format!("{}.{}", entry.origin.server, entry.origin.raw_name);
+            let about = entry.item.description.as_deref().unwrap_or_default();
+            let room = super::screen::width().saturating_sub(name.chars().count() + 3).max(20);
+            self.screen.line(&format!("{}  {}", clean::flat(&name), clean::line(about, room)));
+        }
+        let rest = if words.is_none() { catalog.tools().len().saturating_sub(entries.len()) } else { 0 };
+        if rest > 0 {
+            self.screen.line(&format!("… and {rest} more; search with /tools WORDS"));
+        }
+    }
+
+    fn servers(&self) {
+        let statuses = self.host.servers();
+        if statuses.is_empty() {
+            self.screen.line("No servers are configured.");
+        }
+        for ServerStatus { server, phase, counts, .. } in statuses {
+            let counts = counts.map(|counts| format!(", {} tools, {} prompts", counts.tools, counts.prompts));
+            self.screen.line(&format!("{server}: {}{}", phase.for_operator().as_str(), counts.unwrap_or_default()));
+        }
+    }
+
+    fn change_model(&mut self, name: Option<&str>) {
+        let Some(name) = name else {
+            self.screen.line(&format!("Model {}.", self.agent.model().name()));
+            for model in self.app.listed_models(&self.config.settings) {
+                let vendor = model.config.vendor.as_str();
+                self.screen.line(&format!("  {} ({vendor}, {})", model.name, model.config.model));
+            }
+            return;
+        };
+        match self.app.model(Some(name), &self.config.settings) {
+            Ok(model) => {
+                self.agent = self.agent.with_model(model);
+                self.screen.line(&format!("Model {name} from the next message on."));
+            }
+            Err(report) => self.screen.line(&report.to_human()),
+        }
+    }
+
+    fn change_mode(&mut self, mode: Option<PolicyMode>) {
+        let setting = &mut self.config.settings.policy.mode.value;
+        let Some(mode) = mode else {
+            let words = setting.map_or("restricted (the default of chat)", about);
+            return self.screen.line(&format!("Mode {words}."));
+        };
+        *setting = Some(mode);
+        match self.host.reload(&self.config) {
+            Ok(_) => self.screen.line(&format!("Mode {} from the next call on; rules still come first.", about(mode))),
+            Err(error) => self.screen.line(&format!("toolway: {error}")),
+        }
+    }
+
+    fn list_conversations(&self) {
+        let stored = match stored::list(self.app, MOST_CONVERSATIONS) {
+            Ok(stored) => stored,
+            Err(report) => return self.screen.line(&report.to_human()),
+        };
+        if stored.is_empty() {
+            self.screen.line("No conversations are stored.");
+        }
+        for conversation in stored {
+            let title = clean::line(&conversation.title, super::screen::width().saturating_sub(60).max(20));
+            let (id, at) = (conversation.id, toolway_store::time::rfc3339(conversation.updated_at));
+            self.screen.line(&format!("{id}  {at}  {title}"));
+        }
+        self.screen.line("Continue one with /resume ID, or the latest with /resume last.");
+    }
+
+    /// Continues a stored conversation.
+    pub(crate) fn resume(&mut self, id: &str) {
+        match stored::load(self.app, id) {
+            Ok(stored) => {
+                let stored::Stored { head, messages } = stored;
+                self.screen.note(&format!("Conversation `{}`, {} messages.", head.title, messages.len()));
+                let shown = messages.len().saturating_sub(SHOWN_MESSAGES);
+                messages.iter().skip(shown).for_each(|message| self.show(message));
+                self.conversation =
+                    toolway_agent::Conversation::resume(&head.id.to_string(), messages, self.log.clone());
+            }
+            Err(report) => self.screen.line(&report.to_human()),
+        }
+    }
+
+    fn show(&self, message: &Message) {
+        let text = message.text();
+        match message.role {
+            toolway_model::Role::User => self.screen.line(&format!("> {text}")),
+            toolway_model::Role::Assistant if !text.is_empty() => self.screen.markdown(&text),
+            _ => {}
+        }
+    }
+}
+
+fn about(mode: PolicyMode) -> &'static str {
+    match mode {
+        PolicyMode::Interactive => "interactive (asks about every call)",
+        PolicyMode::Restricted => "restricted (asks about calls that may write)",
+        PolicyMode::Full => "full (asks about nothing)",
+    }
+}
+
+/// How a prompt is used.
+pub(super) fn prompt_usage(name: &str, arguments: &[toolway_wire::message::item::PromptArgument]) -> String {
+    format!("usage: /{}", schema::prompt_signature(name, arguments))
+}

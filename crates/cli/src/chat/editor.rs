@@ -1,0 +1,179 @@
+//! The line editor, on a thread of its own, because reading keys blocks.
+
+use std::{borrow::Cow, path::PathBuf, sync::mpsc, thread};
+
+use reedline::{
+    ColumnarMenu, EditCommand, Emacs, FileBackedHistory, KeyCode, KeyModifiers, MenuBuilder, Prompt, PromptEditMode,
+    PromptHistorySearch, Reedline, ReedlineEvent, ReedlineMenu, Signal, default_emacs_keybindings,
+};
+use tokio::sync::oneshot;
+use toolway_host::private_file;
+
+use super::words::Words;
+use crate::output::Colour;
+
+/// Reads lines at the terminal.
+#[derive(Debug)]
+pub(crate) struct Editor {
+    requests: mpsc::Sender<Request>,
+}
+
+/// What the user entered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// A message, possibly of several lines.
+    Text(String),
+    /// Ctrl-C.
+    Interrupted,
+    /// Ctrl-D, or the end of the input.
+    End,
+}
+
+/// What the editor needs.
+pub(crate) struct EditorOptions {
+    /// File of earlier messages; `None`: they are forgotten.
+    pub(crate) history: Option<PathBuf>,
+    pub(crate) words: Words,
+    pub(crate) colour: Colour,
+}
+
+struct Request {
+    label: Label,
+    reply: oneshot::Sender<Line>,
+}
+
+/// The text before the cursor.
+#[derive(Clone, Debug)]
+enum Label {
+    /// For a message.
+    Message,
+    /// For a value with this name.
+    Value(String),
+}
+
+/// Messages that are remembered.
+const REMEMBERED: usize = 1_000;
+const MENU: &str = "words";
+
+impl Editor {
+    /// Starts the thread. It ends with the process, or when this is dropped and no line is being read.
+    pub(crate) fn start(options: EditorOptions) -> std::io::Result<Self> {
+        let (requests, received) = mpsc::channel::<Request>();
+        thread::Builder::new().name("editor".to_owned()).spawn(move || {
+            let mut messages = None;
+            let colour = options.colour;
+            let mut options = Some(options);
+            while let Ok(Request { label, reply }) = received.recv() {
+                let line = match &label {
+                    Label::Message => {
+                        let editor = messages.get_or_insert_with(|| message_editor(options.take(), colour));
+                        read(editor, &label)
+                    }
+                    Label::Value(_) => read(&mut value_editor(colour), &label),
+                };
+                // The reader may be gone.
+                let _gone = reply.send(line);
+            }
+        })?;
+        Ok(Self { requests })
+    }
+
+    /// Reads a message.
+    pub(crate) async fn message(&self) -> Line {
+        self.request(Label::Message).await
+    }
+
+    /// Reads one value.
+    pub(crate) async fn value(&self, name: &str) -> Line {
+        self.request(Label::Value(name.to_owned())).await
+    }
+
+    async fn request(&self, label: Label) -> Line {
+        let (reply, line) = oneshot::channel();
+        if self.requests.send(Request { label, reply }).is_err() {
+            return Line::End;
+        }
+        line.await.unwrap_or(Line::End)
+    }
+}
+
+fn read(editor: &mut Reedline, label: &Label) -> Line {
+    match editor.read_line(label) {
+        Ok(Signal::Success(text)) => Line::Text(text),
+        Ok(Signal::CtrlC) => Line::Interrupted,
+        _ => Line::End,
+    }
+}
+
+fn message_editor(options: Option<EditorOptions>, colour: Colour) -> Reedline {
+    let mut keys = default_emacs_keybindings();
+    let next = vec![ReedlineEvent::Menu(MENU.to_owned()), ReedlineEvent::MenuNext];
+    keys.add_binding(KeyModifiers::NONE, KeyCode::Tab, ReedlineEvent::UntilFound(next));
+    keys.add_binding(KeyModifiers::SHIFT, KeyCode::BackTab, ReedlineEvent::MenuPrevious);
+    for modifier in [KeyModifiers::ALT, KeyModifiers::SHIFT] {
+        keys.add_binding(modifier, KeyCode::Enter, ReedlineEvent::Edit(vec![EditCommand::InsertNewline]));
+    }
+    let menu = ColumnarMenu::default().with_name(MENU).with_columns(2).with_marker("");
+    let mut editor = plain_editor(colour)
+        .with_edit_mode(Box::new(Emacs::new(keys)))
+        .with_menu(ReedlineMenu::EngineCompleter(Box::new(menu)))
+        .with_quick_completions(true)
+        .with_partial_completions(true)
+        .use_kitty_keyboard_enhancement(true);
+    let Some(options) = options else { return editor };
+    editor = editor.with_completer(Box::new(options.words));
+    match options.history.and_then(history) {
+        Some(history) => editor.with_history(Box::new(history)).with_history_exclusion_prefix(Some(" ".to_owned())),
+        None => editor,
+    }
+}
+
+/// An editor for one value, which is not remembered.
+fn value_editor(colour: Colour) -> Reedline {
+    plain_editor(colour)
+}
+
+fn plain_editor(colour: Colour) -> Reedline {
+    Reedline::create().use_bracketed_paste(true).with_ansi_colors(colour == Colour::Yes)
+}
+
+/// Opens the file of earlier messages, which only the user may read.
+fn history(file: PathBuf) -> Option<FileBackedHistory> {
+    let opened = private_file::make_folder(file.parent()?)
+        .and_then(|()| private_file::to_write().create(true).append(true).open(&file));
+    if let Err(error) = opened {
+        tracing::warn!(%error, "messages are not remembered");
+        return None;
+    }
+    FileBackedHistory::with_file(REMEMBERED, file).ok()
+}
+
+// === impl Label ===
+
+impl Prompt for Label {
+    fn render_prompt_left(&self) -> Cow<'_, str> {
+        match self {
+            Self::Message => Cow::Borrowed(""),
+            Self::Value(name) => Cow::Borrowed(name),
+        }
+    }
+
+    fn render_prompt_right(&self) -> Cow<'_, str> {
+        Cow::Borrowed("")
+    }
+
+    fn render_prompt_indicator(&self, _mode: PromptEditMode) -> Cow<'_, str> {
+        match self {
+            Self::Message => Cow::Borrowed("> "),
+            Self::Value(_) => Cow::Borrowed(": "),
+        }
+    }
+
+    fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {
+        Cow::Borrowed("  ")
+    }
+
+    fn render_prompt_history_search_indicator(&self, search: PromptHistorySearch) -> Cow<'_, str> {
+        Cow::Owned(format!("search `{}`: ", search.term))
+    }
+}

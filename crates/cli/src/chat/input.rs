@@ -1,0 +1,38 @@
+//! Where messages come from: the line editor at a terminal, else the lines of standard input.
+
+use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
+
+use super::editor::{Editor, Line};
+
+/// Source of messages.
+#[derive(Debug)]
+pub(crate) enum Input {
+    Editor(Editor),
+    Lines(Lines<BufReader<Stdin>>),
+}
+
+impl Input {
+    /// The lines of standard input.
+    pub(crate) fn lines() -> Self {
+        Self::Lines(BufReader::new(tokio::io::stdin()).lines())
+    }
+
+    /// The next message.
+    pub(crate) async fn message(&mut self) -> Line {
+        match self {
+            Self::Editor(editor) => editor.message().await,
+            Self::Lines(lines) => lines.next_line().await.ok().flatten().map_or(Line::End, Line::Text),
+        }
+    }
+
+    /// A value that a command needs; `None` if the user does not give it.
+    pub(crate) async fn value(&mut self, name: &str) -> Option<String> {
+        match self {
+            Self::Editor(editor) => match editor.value(name).await {
+                Line::Text(text) => Some(text),
+                Line::Interrupted | Line::End => None,
+            },
+            Self::Lines(lines) => lines.next_line().await.ok().flatten(),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Prompts of servers as slash commands: their arguments are given or asked, their messages begin a turn.
+
+use serde_json::{Map, Value};
+use toolway_host::{
+    call::{CallOutcome, CallRequest, Caller, Target},
+    catalog::PromptEntry,
+};
+use toolway_model::{Image, Message, Part, Role};
+use toolway_wire::json::Raw;
+
+use super::{Chat, commands::prompt_usage, turn::Stoppable};
+use crate::report::Report;
+
+impl Chat<'_> {
+    /// Gets a prompt; `None` if it failed, which is said, or the user gave up.
+    pub(super) async fn get_prompt(&mut self, prompt: &PromptEntry, words: &[String]) -> Option<Vec<Message>> {
+        let arguments = match given(prompt, words) {
+            Ok(given) => self.ask_missing(prompt, given).await?,
+            Err(problem) => {
+                self.screen.line(&problem);
+                return None;
+            }
+        };
+        let request = CallRequest {
+            arguments: Some(Raw::of(&Value::Object(arguments))),
+            conversation: Some(std::sync::Arc::clone(self.conversation.id())),
+            // Typing the command is consent, as for `toolway prompts get`.
+            ..CallRequest::new(Caller::Terminal, Target::PromptOf(prompt.origin.clone()))
+        };
+        self.screen.busy(&format!("getting {}.{}", prompt.origin.server, prompt.origin.raw_name));
+        let outcome = self.stoppable(self.host.call(request)).await;
+        self.screen.idle();
+        match outcome {
+            Stoppable::Done(CallOutcome::Answered(result)) => Some(messages(&result)),
+            Stoppable::Done(outcome) => {
+                self.screen.line(&Report::from_outcome(&outcome, "prompts/get").to_human());
+                None
+            }
+            Stoppable::Stopped => {
+                self.screen.line("Stopped.");
+                None
+            }
+        }
+    }
+
+    /// Asks for required arguments that were not given.
+    async fn ask_missing(&mut self, prompt: &PromptEntry, mut given: Map<String, Value>) -> Option<Map<String, Value>> {
+        for argument in prompt.item.arguments.iter().filter(|argument| argument.required) {
+            if given.contains_key(&argument.name) {
+                continue;
+            }
+            if let Some(about) = &argument.description {
+                self.screen.note(about);
+            }
+            let value = self.input.value(&argument.name).await?;
+            given.insert(argument.name.clone(), value.into());
+        }
+        Some(given)
+    }
+}
+
+/// The arguments on the line: `name=value`, or values in the order of the arguments.
+fn given(prompt: &PromptEntry, words: &[String]) -> Result<Map<String, Value>, String> {
+    let arguments = &prompt.item.arguments;
+    let mut given = Map::new();
+    for word in words {
+        let named = word.split_once('=').filter(|(name, _)| arguments.iter().any(|argument| argument.name == *name));
+        let (name, value) = match named {
+            Some((name, value)) => (name, value),
+            None => {
+                let next = arguments.iter().find(|argument| !given.contains_key(&argument.name));
+                let usage = || prompt_usage(&format!("{}.{}", prompt.origin.server, prompt.item.name), arguments);
+                (next.ok_or_else(|| format!("unexpected `{word}`\n{}", usage()))?.name.as_str(), word.as_str())
+            }
+        };
+        given.insert(name.to_owned(), value.into());
+    }
+    Ok(given)
+}
+
+/// The messages of a prompt. Neighbours of one role are one message, as vendors expect it.
+fn messages(result: &Raw) -> Vec<Message> {
+    let value: Value = serde_json::from_str(&result.to_string()).unwrap_or_default();
+    let mut messages: Vec<Message> = Vec::new();
+    for message in value["messages"].as_array().into_iter().flatten() {
+        let role = if message["role"] == "assistant" { Role::Assistant } else { Role::User };
+        let part = part(&message["content"]);
+        match messages.last_mut().filter(|last| last.role == role) {
+            Some(last) => last.parts.push(part),
+            None => messages.push(Message { role, parts: vec![part], raw: None }),
+        }
+    }
+    messages
+}
+
+fn part(content: &Value) -> Part {
+    let text = |key: &str| content[key].as_str().unwrap_or_default().to_owned();
+    match content["type"].as_str() {
+        Some("image") => Part::Image(Image { mime_type: text("mimeType"), data: text("data") }),
+        Some("text") => Part::Text { text: text("text") },
+        Some("resource") => {
+            let resource = &content["resource"];
+            let (uri, inner) = (resource["uri"].as_str().unwrap_or_default(), resource["text"].as_str());
+            Part::Text { text: format!("{uri}:\n{}", inner.unwrap_or("[binary content left out]")) }
+        }
+        _ => Part::Text { text: content.to_string() },
+    }
+}

@@ -1,0 +1,283 @@
+//! What a chat writes to the terminal: messages as they stream, one line per call, and a status line while it waits.
+//! Everything else is appended; nothing above the last line changes.
+
+use std::{
+    collections::HashSet,
+    io::{self, Write},
+    time::Instant,
+};
+
+use parking_lot::Mutex;
+use toolway_agent::{AgentEvent, EndedCall, StartedCall};
+use toolway_host::Host;
+use toolway_model::ModelEvent;
+
+use super::{
+    call_line,
+    status_line::{self, Running},
+};
+use crate::{
+    markdown::MarkdownWriter,
+    output::{Colour, clean},
+};
+
+/// The screen of a chat.
+pub(crate) struct Screen {
+    host: Host,
+    colour: Colour,
+    kind: ScreenKind,
+    // Nothing awaits under this lock.
+    state: Mutex<State>,
+}
+
+/// Where the output goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScreenKind {
+    /// A terminal: markdown is rendered, and there is a status line.
+    Terminal,
+    /// A pipe or a file: text as the model writes it.
+    Plain,
+}
+
+struct State {
+    out: Box<dyn Write + Send>,
+    /// The message that is being written.
+    message: Option<MarkdownWriter>,
+    /// Whether the last character of plain output was a line break.
+    is_at_line_start: bool,
+    running: Vec<Running>,
+    /// What the status line says, and since when; `None` between turns.
+    status: Option<(String, Instant)>,
+    is_status_shown: bool,
+    /// Prompts that have the terminal.
+    holders: usize,
+    left_out: HashSet<String>,
+}
+
+/// Columns of a terminal that does not tell its width.
+const USUAL_WIDTH: usize = 80;
+
+impl Screen {
+    pub(crate) fn new(host: Host, kind: ScreenKind, colour: Colour) -> Self {
+        Self::writing_to(host, kind, colour, Box::new(io::stdout()))
+    }
+
+    fn writing_to(host: Host, kind: ScreenKind, colour: Colour, out: Box<dyn Write + Send>) -> Self {
+        let state = State {
+            out,
+            message: None,
+            is_at_line_start: true,
+            running: Vec::new(),
+            status: None,
+            is_status_shown: false,
+            holders: 0,
+            left_out: HashSet::new(),
+        };
+        Self { host, colour, kind, state: Mutex::new(state) }
+    }
+
+    /// Prints lines.
+    pub(crate) fn line(&self, text: &str) {
+        self.state.lock().print(&format!("{}\n", clean::text(text)));
+    }
+
+    /// Prints lines that matter less.
+    pub(crate) fn note(&self, text: &str) {
+        let text = clean::text(text);
+        let text = if self.colour == Colour::Yes { format!("\u{1b}[2m{text}\u{1b}[0m") } else { text };
+        self.state.lock().print(&format!("{text}\n"));
+    }
+
+    /// Prints a whole message of markdown.
+    pub(crate) fn markdown(&self, text: &str) {
+        if self.kind == ScreenKind::Plain {
+            return self.line(text);
+        }
+        let mut writer = MarkdownWriter::new(width(), self.colour);
+        let shown = writer.push(text) + &writer.finish();
+        self.state.lock().print(&shown);
+    }
+
+    /// Shows that something is going on, until [`Self::idle`].
+    pub(crate) fn busy(&self, what: &str) {
+        let mut state = self.state.lock();
+        state.status = Some((what.to_owned(), Instant::now()));
+        self.draw_status(&mut state);
+    }
+
+    /// Ends what is unfinished.
+    pub(crate) fn idle(&self) {
+        let mut state = self.state.lock();
+        state.end_message();
+        state.erase_status();
+        (state.status, state.running) = (None, Vec::new());
+    }
+
+    /// Redraws the status line.
+    pub(crate) fn tick(&self) {
+        self.draw_status(&mut self.state.lock());
+    }
+
+    /// Gives the terminal to a prompt.
+    pub(crate) fn hold(&self) {
+        let mut state = self.state.lock();
+        state.end_message();
+        state.erase_status();
+        state.holders += 1;
+    }
+
+    /// Takes the terminal back.
+    pub(crate) fn release(&self) {
+        let mut state = self.state.lock();
+        state.holders = state.holders.saturating_sub(1);
+    }
+
+    /// Shows what happens in a turn.
+    pub(crate) fn event(&self, event: AgentEvent) {
+        let mut state = self.state.lock();
+        match event {
+            AgentEvent::Model(ModelEvent::Text(text)) => self.text(&mut state, &text),
+            AgentEvent::Model(ModelEvent::Reasoning(_)) => state.say("thinking"),
+            AgentEvent::Model(ModelEvent::ToolCallStart { name, .. }) => {
+                state.end_message();
+                state.say(&format!("preparing {}", self.name_of(&name)));
+            }
+            AgentEvent::Model(_) => {}
+            AgentEvent::Usage(_) => state.end_message(),
+            AgentEvent::LeftOut(reason) => {
+                if state.left_out.insert(reason.clone()) {
+                    state.print(&format!("{}\n", clean::text(&reason)));
+                }
+            }
+            AgentEvent::CallStarted(call) => self.start_call(&mut state, &call),
+            AgentEvent::CallProgress(progress) => {
+                if let Some(call) = state.running.iter_mut().find(|call| call.id == progress.id) {
+                    call.progress(&progress);
+                }
+            }
+            AgentEvent::CallEnded(call) => self.end_call(&mut state, &call),
+        }
+        self.draw_status(&mut state);
+    }
+
+    fn text(&self, state: &mut State, text: &str) {
+        if self.kind == ScreenKind::Plain {
+            state.is_at_line_start = text.ends_with('\n');
+            state.print(&clean::text(text));
+            return;
+        }
+        let message = state.message.get_or_insert_with(|| MarkdownWriter::new(width(), self.colour));
+        let shown = message.push(text);
+        if !shown.is_empty() {
+            state.print(&shown);
+        }
+    }
+
+    fn start_call(&self, state: &mut State, call: &StartedCall) {
+        state.end_message();
+        let label = call_line::label(call, &self.name_of(&call.tool));
+        state.running.push(Running::new(call.call.id.clone(), label));
+    }
+
+    fn end_call(&self, state: &mut State, call: &EndedCall) {
+        let running = state.running.iter().position(|running| running.id == call.result.call_id);
+        let label = running.map_or_else(|| self.name_of(&call.made.name), |index| state.running.remove(index).label);
+        let (line, problem) = call_line::ended(call, &label, self.width());
+        state.print(&format!("{}\n", self.painted(&line)));
+        if let Some(problem) = problem {
+            let mut writer = MarkdownWriter::new(self.width().saturating_sub(2), Colour::No);
+            let text = writer.push(&escaped(&problem)) + &writer.finish();
+            let text: String = text.lines().map(|line| format!("  {line}\n")).collect();
+            state.print(&text);
+        }
+        state.say("thinking");
+    }
+
+    /// The mark of a call in colour.
+    fn painted(&self, line: &str) -> String {
+        let code = match line.chars().next() {
+            Some('✓') => "32",
+            Some('⊘') => "33",
+            _ => "31",
+        };
+        match (self.colour, line.split_once(' ')) {
+            (Colour::Yes, Some((mark, rest))) => format!("\u{1b}[{code}m{mark}\u{1b}[0m {rest}"),
+            _ => line.to_owned(),
+        }
+    }
+
+    /// `server.tool`, as commands write it.
+    fn name_of(&self, public: &str) -> String {
+        let catalog = self.host.catalog();
+        let entry = public.parse().ok().and_then(|name| catalog.find_tool(&name));
+        entry.map_or_else(|| public.to_owned(), |entry| format!("{}.{}", entry.origin.server, entry.origin.raw_name))
+    }
+
+    fn draw_status(&self, state: &mut State) {
+        let Some((what, since)) = &state.status else { return };
+        if self.kind == ScreenKind::Plain || state.holders > 0 || state.message.is_some() {
+            return;
+        }
+        let text = status_line::text(&state.running, *since, what);
+        let text = clean::line(&text, width().saturating_sub(1));
+        let text = if self.colour == Colour::Yes { format!("\u{1b}[2m{text}\u{1b}[0m") } else { text };
+        state.is_status_shown = true;
+        state.write(&format!("\r\u{1b}[K{text}"));
+    }
+
+    fn width(&self) -> usize {
+        match self.kind {
+            ScreenKind::Terminal => width(),
+            ScreenKind::Plain => 120,
+        }
+    }
+}
+
+impl State {
+    /// Changes what the status line says.
+    fn say(&mut self, what: &str) {
+        if let Some((said, since)) = &mut self.status
+            && said != what
+        {
+            (*said, *since) = (what.to_owned(), Instant::now());
+        }
+    }
+
+    fn print(&mut self, text: &str) {
+        self.erase_status();
+        self.write(text);
+    }
+
+    fn end_message(&mut self) {
+        if let Some(mut message) = self.message.take() {
+            let rest = message.finish();
+            self.print(&rest);
+        }
+        if !std::mem::replace(&mut self.is_at_line_start, true) {
+            self.write("\n");
+        }
+    }
+
+    fn erase_status(&mut self) {
+        if std::mem::take(&mut self.is_status_shown) {
+            self.write("\r\u{1b}[K");
+        }
+    }
+
+    /// Write errors are ignored, because the reader may be gone.
+    fn write(&mut self, text: &str) {
+        let _gone = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+    }
+}
+
+/// Columns of the terminal.
+pub(super) fn width() -> usize {
+    crossterm::terminal::size()
+        .map_or(USUAL_WIDTH, |(columns, _)| if columns == 0 { USUAL_WIDTH } else { columns.into() })
+}
+
+/// Text that is not markdown.
+fn escaped(text: &str) -> String {
+    let is_markup = |letter: char| letter.is_ascii_punctuation();
+    text.chars().flat_map(|letter| is_markup(letter).then_some('\\').into_iter().chain([letter])).collect()
+}

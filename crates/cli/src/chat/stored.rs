@@ -1,0 +1,59 @@
+//! Conversations in the store, by id.
+
+use toolway_model::Message;
+use toolway_store::{
+    Reader,
+    conversations::{Conversation, StoredMessage},
+};
+
+use crate::{app::App, report::Report, storage};
+
+/// A stored conversation with its messages.
+pub(crate) struct Stored {
+    pub(crate) head: Conversation,
+    pub(crate) messages: Vec<Message>,
+}
+
+/// Conversations among which the beginning of an id is looked for.
+const SEARCHED: usize = 10_000;
+
+/// The last conversations, newest first.
+pub(crate) fn list(app: &App, limit: usize) -> Result<Vec<Conversation>, Report> {
+    let reader = app.open_reader()?;
+    reader.map_or(Ok(Vec::new()), |reader| reader.conversations(limit)).map_err(|error| storage::failed(&error))
+}
+
+/// A conversation by its id, the beginning of it, or `last`.
+pub(crate) fn find(app: &App, id: &str) -> Result<(Reader, Conversation), Report> {
+    let unknown = || {
+        Report::usage("unknown_conversation", format!("no stored conversation has the id `{id}`"))
+            .hint("list them with `toolway history list`")
+    };
+    let reader = app.open_reader()?.ok_or_else(unknown)?;
+    let limit = if id == "last" { 1 } else { SEARCHED };
+    let all = reader.conversations(limit).map_err(|error| storage::failed(&error))?;
+    let mut matching = all.into_iter().filter(|head| id == "last" || head.id.to_string().starts_with(id));
+    let found = matching.next().filter(|_| !id.is_empty()).ok_or_else(unknown)?;
+    if matching.next().is_some() {
+        let message = format!("several stored conversations have an id that begins with `{id}`");
+        return Err(Report::usage("unknown_conversation", message).hint("give more of the id"));
+    }
+    Ok((reader, found))
+}
+
+/// The messages of a conversation as they were stored.
+pub(crate) fn stored_messages(reader: &Reader, head: &Conversation) -> Result<Vec<StoredMessage>, Report> {
+    reader.messages(head.id).map_err(|error| storage::failed(&error))
+}
+
+/// Loads a conversation to continue it.
+pub(crate) fn load(app: &App, id: &str) -> Result<Stored, Report> {
+    let (reader, head) = find(app, id)?;
+    let messages = stored_messages(&reader, &head)?;
+    let parsed: Result<Vec<Message>, _> = messages.iter().map(|message| serde_json::from_str(&message.body)).collect();
+    let unreadable = |error| {
+        let message = format!("conversation `{}` cannot be read: {error}", head.id);
+        Report::usage("conversation", message).hint("it may have been stored by a newer version")
+    };
+    Ok(Stored { messages: parsed.map_err(unreadable)?, head })
+}

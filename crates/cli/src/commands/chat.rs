@@ -1,0 +1,117 @@
+//! `toolway chat`: a conversation with a model that uses your tools.
+
+use std::{collections::BTreeSet, io::IsTerminal, path::PathBuf, sync::Arc};
+
+use toolway_agent::{AgentOptions, Budget};
+use toolway_config::{Config, PolicyMode, ServerName};
+use toolway_host::policy::Surface;
+use toolway_model::Model;
+
+use super::run as run_command;
+use crate::{
+    app::App,
+    chat::{self, Chat, ChatParts, Screen, ScreenKind, no_model, stored},
+    exit_code::ExitCode,
+    output::Output,
+    report::Report,
+};
+
+/// Talk to a model that works with your tools
+///
+/// The model gets the tools of all configured servers. Policy decides on every call: calls that may write are asked about
+/// in place. Every call and every conversation is recorded. Without a terminal, each line of standard input is a message.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ChatArgs {
+    /// Name of the model, or `scripted:FILE` [default: `defaultModel`, or the first one]
+    #[arg(long)]
+    model: Option<String>,
+
+    /// Replace the default of policy: `interactive`, `restricted` or `full`
+    #[arg(long, value_parser = run_command::parse_mode)]
+    mode: Option<PolicyMode>,
+
+    /// Read the system prompt from this file
+    #[arg(long, value_name = "FILE")]
+    system: Option<PathBuf>,
+
+    /// Only the tools of these servers, separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    servers: Vec<String>,
+
+    /// Continue a stored conversation: its id, the beginning of it, or `last`
+    #[arg(long, value_name = "ID")]
+    resume: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  toolway chat
+  toolway chat --model scripted:demo          A built-in script instead of a model
+  toolway chat --model local --servers files --mode interactive
+  toolway chat --resume last";
+
+pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let mut config = app.config(output)?;
+    if let Some(mode) = args.mode {
+        config.settings.policy.mode.value = Some(mode);
+    }
+    let system = args.system.as_ref().map(|file| run_command::read_file(file)).transpose()?.unwrap_or_default();
+    let servers = run_command::servers(&args.servers, &config)?;
+    let Some(model) = model(args, app, &config, output).await? else { return Ok(ExitCode::Usage) };
+    if let Some(id) = &args.resume {
+        stored::find(app, id)?;
+    }
+    let (answerer, terminal) = chat::answerer(app);
+    let has_sample = |config: &Config| config.servers.keys().any(|name| name.as_str() == "sample");
+    let is_demo = model.name() == "demo" && !has_sample(&config);
+    let embedded = if is_demo { no_model::sample_server() } else { None };
+    config.servers.retain(|name, _| servers.as_ref().is_none_or(|servers| servers.contains(name)));
+    let (host, log) = app.agent_host(&config, embedded, answerer, "chat").await?;
+    let kind = if std::io::stdout().is_terminal() { ScreenKind::Terminal } else { ScreenKind::Plain };
+    let screen = Arc::new(Screen::new(host.clone(), kind, output.colour()));
+    if let Some(terminal) = terminal {
+        terminal.attach(&screen);
+    }
+    let options = options(&config, system, servers);
+    let colour = output.colour();
+    let mut chat = Chat::new(app, ChatParts { config, host, log, model, options, screen, colour })?;
+    if let Some(id) = &args.resume {
+        chat.resume(id);
+    }
+    Ok(chat.run().await)
+}
+
+/// The model; `None` if there is none and the user does not want the script.
+async fn model(
+    args: &ChatArgs,
+    app: &App,
+    config: &Config,
+    output: &mut Output,
+) -> Result<Option<Arc<dyn Model>>, Report> {
+    let wanted = args.model.as_deref().or(config.settings.default_model.value.as_deref());
+    if wanted == Some(no_model::DEMO) {
+        return no_model::demo().map(Some);
+    }
+    match app.model(args.model.as_deref(), &config.settings) {
+        Err(_) if wanted.is_none() => {
+            let wants_demo = no_model::offer_demo(app, output).await?;
+            wants_demo.then(no_model::demo).transpose()
+        }
+        model => model.map(Some),
+    }
+}
+
+fn options(config: &Config, system: String, servers: Option<BTreeSet<ServerName>>) -> AgentOptions {
+    AgentOptions {
+        surface: Surface::Chat,
+        system,
+        servers,
+        budget: Budget::default(),
+        max_output: None,
+        resources: config.settings.agent.expose_resources.value.unwrap_or(true),
+        prompts: config.settings.agent.expose_prompts.value.unwrap_or(true),
+        answer_schema: None,
+        mode: None,
+    }
+}

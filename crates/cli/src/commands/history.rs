@@ -1,0 +1,210 @@
+//! `toolway history`: stored conversations.
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+use toolway_store::{
+    conversations::{Conversation, StoredMessage},
+    time,
+};
+use toolway_wire::json::Raw;
+
+use crate::{
+    app::App,
+    chat::stored,
+    exit_code::ExitCode,
+    output::{Format, Output},
+    report::Report,
+    storage,
+};
+
+/// List, show, search, export and delete conversations
+///
+/// `chat`, `run` and the web console store every message before the next step, so that a conversation survives a crash.
+/// `toolway chat --resume ID` continues one.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct HistoryArgs {
+    #[command(subcommand)]
+    command: HistoryCommand,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  toolway history list
+  toolway history search invoice -o json
+  toolway history export last > conversation.md
+  toolway chat --resume last";
+
+#[derive(Debug, Subcommand)]
+enum HistoryCommand {
+    /// List conversations, newest first
+    List {
+        /// At most this many conversations
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+    },
+    /// Show one conversation
+    Show {
+        /// Id of the conversation, the beginning of it, or `last`
+        id: String,
+    },
+    /// Find conversations with a message that contains a text, in any case
+    Search {
+        /// The text
+        text: String,
+        /// At most this many conversations
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+    },
+    /// Print one conversation as markdown, or as JSON with the messages as they were stored
+    Export {
+        /// Id of the conversation, the beginning of it, or `last`
+        id: String,
+    },
+    /// Delete one conversation
+    Delete {
+        /// Id of the conversation, or the beginning of it
+        id: String,
+    },
+}
+
+/// Characters of a found message.
+const FOUND: usize = 80;
+
+pub(crate) async fn run(args: &HistoryArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    match &args.command {
+        HistoryCommand::List { limit } => list(&stored::list(app, *limit)?, output),
+        HistoryCommand::Show { id } => show(app, id, output)?,
+        HistoryCommand::Search { text, limit } => search(app, text, *limit, output)?,
+        HistoryCommand::Export { id } => export(app, id, output)?,
+        HistoryCommand::Delete { id } => delete(app, id, output).await?,
+    }
+    Ok(ExitCode::Ok)
+}
+
+fn list(conversations: &[Conversation], output: &mut Output) {
+    match output.format {
+        Format::Human if conversations.is_empty() => output.notice("toolway: no conversations stored"),
+        Format::Human => {
+            let rows: Vec<_> = conversations.iter().map(row).collect();
+            output.table(["UPDATED", "SURFACE", "MODEL", "TITLE", "ID"], &rows);
+        }
+        Format::Raw => conversations.iter().for_each(|head| output.content(format!("{}\n", head.id).as_bytes())),
+        Format::Json => output.json(&Raw::of(&conversations.iter().map(view).collect::<Vec<_>>())),
+        Format::Ndjson => conversations.iter().for_each(|head| output.json(&Raw::of(&view(head)))),
+    }
+}
+
+fn row(head: &Conversation) -> [String; 5] {
+    let updated = time::rfc3339(head.updated_at);
+    [updated, head.surface.clone(), head.model.clone(), head.title.clone(), head.id.to_string()]
+}
+
+fn view(head: &Conversation) -> Value {
+    json!({
+        "id": head.id.to_string(),
+        "title": head.title,
+        "model": head.model,
+        "surface": head.surface,
+        "startedAt": time::rfc3339(head.started_at),
+        "updatedAt": time::rfc3339(head.updated_at),
+    })
+}
+
+fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
+    let (reader, head) = stored::find(app, id)?;
+    let messages = stored::stored_messages(&reader, &head)?;
+    if output.format != Format::Human {
+        output.json(&Raw::of(&with_messages(&head, &messages)));
+        return Ok(());
+    }
+    output.line(&format!("{} ({}, model {}, {})", head.title, head.surface, head.model, head.id));
+    for message in &messages {
+        output.entry(&format!("\n{}:", message.role), &format!("  {}", time::rfc3339(message.at)));
+        output.line(&super::tools::indent(&message.text));
+    }
+    Ok(())
+}
+
+/// A conversation with its messages: text for readers, `body` as it was stored.
+fn with_messages(head: &Conversation, messages: &[StoredMessage]) -> Value {
+    let message = |message: &StoredMessage| {
+        json!({
+            "seq": message.seq,
+            "at": time::rfc3339(message.at),
+            "role": message.role,
+            "text": message.text,
+            "body": serde_json::from_str::<Value>(&message.body).unwrap_or_default(),
+        })
+    };
+    let mut view = view(head);
+    view["messages"] = messages.iter().map(message).collect();
+    view
+}
+
+fn search(app: &App, text: &str, limit: usize, output: &mut Output) -> Result<(), Report> {
+    let reader = app.open_reader()?;
+    let found = reader.map_or(Ok(Vec::new()), |reader| reader.search_conversations(text, limit));
+    let found = found.map_err(|error| storage::failed(&error))?;
+    let view = |(head, message): &(Conversation, StoredMessage)| {
+        let mut view = view(head);
+        view["match"] = json!({ "seq": message.seq, "role": message.role, "text": around(&message.text, text) });
+        view
+    };
+    match output.format {
+        Format::Human if found.is_empty() => {
+            output.notice(&format!("toolway: no stored message contains `{text}`"));
+        }
+        Format::Human => {
+            for (head, message) in &found {
+                output.entry(&head.id.to_string(), &format!("  {}", head.title));
+                output.line(&format!("  {}: {}", message.role, around(&message.text, text)));
+            }
+        }
+        Format::Raw => found.iter().for_each(|(head, _)| output.content(format!("{}\n", head.id).as_bytes())),
+        Format::Json => output.json(&Raw::of(&found.iter().map(view).collect::<Vec<_>>())),
+        Format::Ndjson => found.iter().for_each(|found| output.json(&Raw::of(&view(found)))),
+    }
+    Ok(())
+}
+
+/// What stands around a found text, on one line.
+fn around(message: &str, text: &str) -> String {
+    let line: Vec<char> = message.split_whitespace().collect::<Vec<_>>().join(" ").chars().collect();
+    let lower = |text: &str| text.to_lowercase();
+    let whole: String = line.iter().collect();
+    let at = lower(&whole).find(&lower(text)).map_or(0, |at| lower(&whole)[..at].chars().count());
+    let start = at.saturating_sub(FOUND / 3).min(line.len());
+    let shown: String = line[start..].iter().take(FOUND).collect();
+    let before = if start > 0 { "…" } else { "" };
+    let after = if start + FOUND < line.len() { "…" } else { "" };
+    format!("{before}{shown}{after}")
+}
+
+fn export(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
+    let (reader, head) = stored::find(app, id)?;
+    let messages = stored::stored_messages(&reader, &head)?;
+    if matches!(output.format, Format::Json | Format::Ndjson) {
+        output.json(&Raw::of(&with_messages(&head, &messages)));
+        return Ok(());
+    }
+    let mut page = format!("# {}\n\nConversation {} with {}\n", head.title, head.id, head.model);
+    for message in &messages {
+        let text = match message.role.as_str() {
+            // Results are not markdown.
+            "tool" => format!("````\n{}\n````", message.text),
+            _ => message.text.clone(),
+        };
+        page.push_str(&format!("\n## {}\n\n{text}\n", message.role));
+    }
+    output.content(page.as_bytes());
+    Ok(())
+}
+
+async fn delete(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
+    let (_, head) = stored::find(app, id)?;
+    let store = app.open_store(&app.load()?.config.settings)?;
+    store.delete_conversation(head.id).await.map_err(|error| storage::failed(&error))?;
+    output.line(&format!("Deleted the conversation `{}` ({}).", head.title, head.id));
+    Ok(())
+}
