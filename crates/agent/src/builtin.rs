@@ -106,7 +106,7 @@ impl Builtin {
             Self::GetPrompt => "Get a prompt of a tool server.",
             Self::ReadResult => "Read more of a truncated tool result.",
             Self::SearchTools => {
-                "Search the tools of all servers. There are too many to list; search before you say that there is none."
+                "Search the tools of all servers. There are too many to list; search before you say that no tool fits."
             }
             Self::DescribeTool => "Show the description and the JSON Schema of the arguments of one tool.",
             Self::CallTool(Effect::Read) => "Call a tool that only reads (`call_with` of the tool says so).",

@@ -78,8 +78,8 @@ pub fn check_result(
     played: Result<(), Box<dyn Error>>,
 ) -> Result<(), Box<dyn Error>> {
     let trap = match scenario {
-        "auth/scope-retry-limit" => "keeps asking for",
-        "auth/resource-mismatch" => "not for http://localhost",
+        "auth/scope-retry-limit" => "still requires",
+        "auth/resource-mismatch" => "not for `http://localhost",
         "auth/metadata-issuer-mismatch" => "it is not used",
         "auth/iss-supported-missing" | "auth/iss-wrong-issuer" | "auth/iss-unexpected" | "auth/iss-normalized" => {
             "it was ignored"
