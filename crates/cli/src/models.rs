@@ -1,10 +1,13 @@
-//! Models of the configuration and of the environment, by name.
+//! Models of the configuration, of the environment and of a running Ollama, by name.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use toolway_config::{Environment, ModelConfig, Secret, Settings, Vendor, interpolate::Lookup};
-use toolway_model::{HttpModel, HttpModelOptions, Model, ScriptedModel, Wire};
+use toolway_config::{
+    Environment, ModelConfig, Secret, Settings, Vendor,
+    interpolate::{Lookup, Template},
+};
+use toolway_model::{HttpModel, HttpModelOptions, Model, Ollama, ScriptedModel, Wire};
 use toolway_wire::{
     limit::Limits,
     up::{client::HttpClient, connector::HttpOptions},
@@ -20,6 +23,9 @@ const SCRIPT_PREFIX: &str = "scripted:";
 const DEFAULTS: &[(Vendor, &str)] =
     &[(Vendor::Anthropic, "claude-sonnet-4-5"), (Vendor::Openai, "gpt-5"), (Vendor::Gemini, "gemini-2.5-pro")];
 
+/// Name of the model of a running Ollama.
+const OLLAMA: &str = "ollama";
+
 /// A model that can be used.
 pub(crate) struct ListedModel {
     /// Name for `--model`.
@@ -30,8 +36,13 @@ pub(crate) struct ListedModel {
 }
 
 impl App {
-    /// Configured models, then those of keys in the environment.
+    /// Configured models, then those of keys in the environment, then the first one of a running Ollama.
     pub(crate) fn listed_models(&self, settings: &Settings) -> Vec<ListedModel> {
+        self.known_models(settings).into_iter().chain(self.ollama()).collect()
+    }
+
+    /// The models that need no request to find them.
+    fn known_models(&self, settings: &Settings) -> Vec<ListedModel> {
         let origin = settings.models.origin.to_string();
         let configured = settings.models.value.iter().map(|(name, config)| ListedModel {
             name: name.clone(),
@@ -41,18 +52,26 @@ impl App {
         let of_environment = DEFAULTS.iter().filter_map(|(vendor, model)| {
             let variable = vendor.key_variable()?;
             variable_of(&self.environment, variable)?;
-            let config = ModelConfig {
-                vendor: *vendor,
-                model: (*model).to_owned(),
-                base_url: None,
-                api_key: None,
-                headers: Vec::new(),
-                max_tokens: None,
-                context_window: None,
-            };
+            let config = unconfigured(*vendor, (*model).to_owned(), None);
             Some(ListedModel { name: vendor.as_str().to_owned(), config, origin: variable.to_owned() })
         });
         configured.chain(of_environment).collect()
+    }
+
+    /// The first model of Ollama at `OLLAMA_HOST` or its usual port. Waits at most half a second.
+    fn ollama(&self) -> Option<ListedModel> {
+        let host = variable_of(&self.environment, "OLLAMA_HOST");
+        let client = HttpClient::new(HttpOptions { guard: None, ..self.http_options() }, &Limits::default());
+        let find = || -> Option<Ollama> {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+            runtime.block_on(Ollama::find(host.as_ref().map(Secret::expose), &client))
+        };
+        // A thread of its own, because the caller may be inside a runtime.
+        let found = std::thread::scope(|scope| scope.spawn(find).join()).ok()??;
+        let origin = format!("Ollama at {}", found.base_url.origin().ascii_serialization());
+        let base_url = Template::literal(found.base_url.as_str());
+        let config = unconfigured(Vendor::OpenaiChat, found.models.into_iter().next()?, Some(base_url));
+        Some(ListedModel { name: OLLAMA.to_owned(), config, origin })
     }
 
     /// The model of `--model`, else `defaultModel`, else the first one.
@@ -61,18 +80,19 @@ impl App {
         if let Some(file) = wanted.and_then(|wanted| wanted.strip_prefix(SCRIPT_PREFIX)) {
             return scripted(file, Path::new(file));
         }
-        let models = self.listed_models(settings);
+        let models = self.known_models(settings);
         let found = match wanted {
-            Some(wanted) => models.iter().find(|model| model.name == wanted),
-            None => models.first(),
+            Some(wanted) => models.into_iter().find(|model| model.name == wanted),
+            None => models.into_iter().next(),
         };
+        let found = found.or_else(|| if wanted.is_none_or(|wanted| wanted == OLLAMA) { self.ollama() } else { None });
         let Some(found) = found else {
             let message = match wanted {
                 Some(wanted) => format!("unknown model `{wanted}`"),
                 None => "no model is configured".to_owned(),
             };
-            let hint = "add one to `models` in toolway.json, set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or use \
-                        --model scripted:FILE";
+            let hint = "add one to `models` in toolway.json, set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, start \
+                        Ollama, or use --model scripted:FILE";
             return Err(Report::usage("model", message).hint(hint));
         };
         self.build(&found.name, &found.config)
@@ -132,6 +152,11 @@ impl App {
         let client = HttpClient::new(HttpOptions { guard: None, ..self.http_options() }, &Limits::default());
         Ok(Arc::new(HttpModel::new(options, client)))
     }
+}
+
+fn unconfigured(vendor: Vendor, model: String, base_url: Option<Template>) -> ModelConfig {
+    let headers = Vec::new();
+    ModelConfig { vendor, model, base_url, api_key: None, headers, max_tokens: None, context_window: None }
 }
 
 fn scripted(name: &str, path: &Path) -> Result<Arc<dyn Model>, Report> {

@@ -8,6 +8,7 @@
 //! | sending a request and reading its stream | `transport.rs` |
 //! | adapting tool schemas to a vendor | `schema.rs` |
 //! | a script instead of a model | `scripted.rs` |
+//! | finding Ollama on its port | `ollama.rs` |
 //!
 //! Knows nothing about MCP servers, policy, the database or the terminal.
 
@@ -18,6 +19,7 @@ pub mod event;
 mod gemini;
 pub mod message;
 pub mod model;
+pub mod ollama;
 mod openai;
 mod openai_chat;
 pub mod schema;
@@ -29,5 +31,6 @@ pub use error::{ModelError, ModelErrorKind};
 pub use event::{ModelEvent, StopReason, Usage};
 pub use message::{Image, Message, Part, RawItems, ResultPart, Role, ToolCall, ToolResult, Wire};
 pub use model::{Model, ModelRequest, ToolDefinition};
+pub use ollama::Ollama;
 pub use scripted::{ScriptError, ScriptedModel};
 pub use transport::{HttpModel, HttpModelOptions};

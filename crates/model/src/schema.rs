@@ -84,6 +84,8 @@ fn adapt_schema(wire: Wire, schema: &Value) -> Result<Value, String> {
     if wire == Wire::Gemini {
         gemini::restrict(&mut schema);
     }
+    // Some definitions are no longer used.
+    schema.as_object_mut().map_or(Ok(()), references::gather)?;
     check_size(&schema)?;
     Ok(schema)
 }

@@ -104,6 +104,8 @@ impl Home {
             .env("PATH", std::env::join_paths(paths).unwrap())
             .env("LANG", "C.UTF-8")
             .env("TOOLWAY_OUTPUT", "json")
+            // No model of the machine that runs the tests.
+            .env("OLLAMA_HOST", "127.0.0.1:1")
             .stdin(Stdio::null());
         command
     }

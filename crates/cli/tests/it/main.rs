@@ -24,6 +24,7 @@ mod invalid_entries;
 mod listing;
 mod logging;
 mod many_servers;
+mod models;
 mod project_servers;
 mod reading;
 mod recording;

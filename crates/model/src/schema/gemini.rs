@@ -65,6 +65,10 @@ fn restrict_one(schema: &mut Value, definitions: &Object) {
             object.entry(bound).or_insert(value);
         }
     }
+    // Without `patternProperties`, their values would count as additional ones.
+    if object.contains_key("patternProperties") {
+        object.remove("additionalProperties");
+    }
     object.retain(|key, _| KEYWORDS.contains(&key.as_str()));
     restrict_values(object);
     split_types(object);

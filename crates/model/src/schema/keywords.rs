@@ -74,12 +74,7 @@ fn translate_enum(object: &mut Object) {
         object.entry("enum").or_insert_with(|| json!([value]));
     }
     if let Some(Value::Array(values)) = object.get_mut("enum") {
-        let all = std::mem::take(values);
-        all.into_iter().for_each(|value| {
-            if !values.contains(&value) {
-                values.push(value)
-            }
-        });
+        unique(values);
     }
 }
 
@@ -91,8 +86,7 @@ fn correct_type(object: &mut Object, nullable: bool) {
         None => object.get("enum").and_then(type_of_values).into_iter().collect(),
     };
     types.retain(|kind| kind.as_str().is_some_and(|kind| TYPES.contains(&kind)));
-    types.sort_by_key(Value::to_string);
-    types.dedup();
+    unique(&mut types);
     // OpenAPI's `nullable`.
     if nullable && !types.is_empty() && !types.contains(&json!("null")) && !object.contains_key("enum") {
         types.push(json!("null"));
@@ -152,6 +146,15 @@ fn correct_required(object: &mut Object) {
         let is_known = name.as_str().is_some_and(|name| known.as_ref().is_none_or(|known| known.contains_key(name)));
         if is_known && !required.contains(&name) {
             required.push(name);
+        }
+    }
+}
+
+/// Keeps the first of equal values.
+fn unique(values: &mut Vec<Value>) {
+    for value in std::mem::take(values) {
+        if !values.contains(&value) {
+            values.push(value);
         }
     }
 }

@@ -81,10 +81,12 @@ impl Targets {
     fn new_name(&self, pointer: &str) -> String {
         let token = pointer.rsplit('/').next().filter(|token| !token.is_empty()).unwrap_or("root");
         let valid = token.len() <= 64 && token.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b));
-        if valid && !self.names.values().any(|name| name == token) {
+        let is_free = |wanted: &str| !self.names.values().any(|name| name == wanted);
+        if valid && is_free(token) {
             return token.to_owned();
         }
-        format!("definition{}", self.names.len())
+        let mut numbered = (1..).map(|number: usize| format!("definition{number}"));
+        numbered.find(|name| is_free(name)).unwrap_or_default()
     }
 }
 

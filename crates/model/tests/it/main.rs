@@ -3,6 +3,7 @@
 mod answers;
 mod chat_deltas;
 mod golden;
+mod ollama;
 mod refusals;
 mod schema_rules;
 mod schemas;

@@ -1,1 +1,129 @@
-//! Schemas.
+//! Tool schemas as servers write them (`tests/schemas/tools.json`), adapted for every vendor or left out with a reason.
+//!
+//! `accepts` are arguments that the original accepts; an adapted schema must accept them too. `leftOut` has the reason per
+//! vendor.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use toolway_model::{
+    Wire,
+    schema::{adapt, is_valid_name},
+};
+
+use crate::schema_rules::check;
+
+const WIRES: [Wire; 4] = [Wire::Anthropic, Wire::Openai, Wire::OpenaiChat, Wire::Gemini];
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Tool {
+    name: String,
+    schema: Value,
+    accepts: Vec<Value>,
+    left_out: Map<String, Value>,
+}
+
+fn tools() -> Vec<Tool> {
+    let mut tools: Vec<Tool> = serde_json::from_str(include_str!("../schemas/tools.json")).unwrap();
+    // Too large for a file.
+    for tool in &mut tools {
+        if let Some(bytes) = tool.schema["$generate"].as_u64() {
+            tool.schema = json!({ "type": "object", "description": "x".repeat(usize::try_from(bytes).unwrap()) });
+        }
+    }
+    tools
+}
+
+#[test]
+fn every_tool_is_adapted_validly_for_every_vendor_or_left_out_with_a_reason() {
+    let tools = tools();
+    assert!(tools.len() >= 60, "{}", tools.len());
+    let mut wrong = Vec::new();
+    for tool in &tools {
+        for wire in WIRES {
+            let expected = tool.left_out.get(wire.as_str()).and_then(Value::as_str);
+            match (adapt(wire, &tool.name, "A tool.", &tool.schema), expected) {
+                (Ok(adapted), None) => {
+                    if let Err(why) = check(wire, &adapted) {
+                        wrong.push(format!("{} for {wire:?}: {why} in {}", tool.name, adapted.input_schema));
+                    }
+                }
+                (Err(left_out), Some(reason)) if left_out.reason == reason => {}
+                (found, expected) => wrong.push(format!("{} for {wire:?}: {found:?}, not {expected:?}", tool.name)),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn an_adapted_schema_is_never_narrower_than_the_original() {
+    let mut wrong = Vec::new();
+    for tool in tools().iter().filter(|tool| !tool.accepts.is_empty()) {
+        let original = jsonschema::validator_for(&tool.schema).unwrap();
+        for wire in WIRES {
+            let Ok(adapted) = adapt(wire, &tool.name, "A tool.", &tool.schema) else { continue };
+            let validator = jsonschema::draft202012::new(&adapted.input_schema).unwrap();
+            for arguments in &tool.accepts {
+                assert!(original.is_valid(arguments), "{}: {arguments} is not an example", tool.name);
+                if let Err(error) = validator.validate(arguments) {
+                    wrong.push(format!("{} for {wire:?}: {error} in {}", tool.name, adapted.input_schema));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn adapting_twice_changes_nothing() {
+    for tool in tools() {
+        for wire in WIRES {
+            let Ok(once) = adapt(wire, &tool.name, "A tool.", &tool.schema) else { continue };
+            let twice = adapt(wire, &tool.name, "A tool.", &once.input_schema).unwrap();
+            assert_eq!(once.input_schema, twice.input_schema, "{} for {wire:?}", tool.name);
+        }
+    }
+}
+
+#[test]
+fn alternatives_at_the_top_become_one_object() {
+    let schema = json!({ "oneOf": [
+        { "type": "object", "properties": { "kind": { "const": "a" }, "x": { "type": "integer" } }, "required": ["kind", "x"] },
+        { "type": "object", "properties": { "kind": { "const": "b" } }, "required": ["kind"] },
+    ] });
+    let adapted = adapt(Wire::Anthropic, "tool", "", &schema).unwrap().input_schema;
+    let kind = json!({ "anyOf": [{ "enum": ["a"], "type": "string" }, { "enum": ["b"], "type": "string" }] });
+    let expected =
+        json!({ "type": "object", "properties": { "kind": kind, "x": { "type": "integer" } }, "required": ["kind"] });
+    assert_eq!(adapted, expected);
+}
+
+#[test]
+fn gemini_keeps_recursion_through_optional_properties_only() {
+    let node = json!({
+        "type": "object",
+        "properties": { "value": { "type": "integer" }, "next": { "$ref": "#/$defs/Node" } },
+        "required": ["value", "next"],
+    });
+    let schema =
+        json!({ "type": "object", "properties": { "list": { "$ref": "#/$defs/Node" } }, "$defs": { "Node": node } });
+    let adapted = adapt(Wire::Gemini, "tool", "", &schema).unwrap().input_schema;
+    assert_eq!(adapted["$defs"]["Node"]["required"], json!(["value"]));
+    assert_eq!(adapted["$defs"]["Node"]["properties"]["next"], json!({ "$ref": "#/$defs/Node" }));
+}
+
+#[test]
+fn names_and_descriptions_fit_the_vendor() {
+    let schema = json!({ "type": "object" });
+    for name in ["", "1st", "a b", "ä", &"n".repeat(65)] {
+        assert!(!is_valid_name(name));
+        let left_out = adapt(Wire::Openai, name, "", &schema).unwrap_err().to_string();
+        assert_eq!(left_out, format!("tool `{name}` is not offered to openai: its name is not valid for the vendor"));
+    }
+    let long = "ä".repeat(2_000);
+    for (wire, characters) in [(Wire::Openai, 1_024), (Wire::OpenaiChat, 1_024), (Wire::Anthropic, 2_000)] {
+        let tool = adapt(wire, "tool", &long, &schema).unwrap();
+        assert_eq!(tool.description.chars().count(), characters, "{wire:?}");
+    }
+}
