@@ -1,7 +1,7 @@
 // The screen Calls: a live list with filters, and a drawer with everything known of one call.
 
 import { get, on, post } from "./api.js";
-import { fill, h, name, visible } from "./dom.js";
+import { fill, h, name, visible, words } from "./dom.js";
 import { picture, result } from "./content.js";
 import { bytes, CALL_STATES, clock, duration, fullTime, isOpen } from "./format.js";
 import { copyButton, json } from "./json.js";
@@ -20,9 +20,10 @@ export function create() {
 class CallsScreen {
   constructor() {
     this.calls = [];
-    this.places = new Map();
+    this.known = new Map();
     this.next = null;
     this.opened = null;
+    this.meanwhile = new Map();
     this.loading = 0;
     this.filter = { state: "", server: "", caller: "", tool: "", since: "" };
     this.count = h("span", { class: "sub", role: "status" });
@@ -101,19 +102,29 @@ class CallsScreen {
 
   query(before) {
     const query = new URLSearchParams({ limit: String(PAGE) });
-    for (const key of ["state", "server", "caller", "tool"]) if (this.filter[key]) query.set(key, this.filter[key]);
+    for (const key of ["state", "server", "caller"]) if (this.filter[key]) query.set(key, this.filter[key]);
+    if (this.filter.tool) query.set("tool", this.publicTool());
     if (this.filter.since) query.set("since", new Date(Date.now() - Number(this.filter.since) * 1000).toISOString());
     if (before) query.set("before", before);
     return `/calls?${query}`;
   }
 
+  // Calls are found by the public name; the short one is accepted where it is known.
+  publicTool() {
+    const { tool, server } = this.filter;
+    if (tool.includes("__")) return tool;
+    if (server) return `${server}__${tool}`;
+    return this.calls.find((call) => toolOf(call) === tool)?.tool ?? tool;
+  }
+
   async reload() {
     const turn = ++this.loading;
+    this.meanwhile = new Map();
     try {
       const { calls, next } = await get(this.query());
       if (turn !== this.loading) return;
       this.next = next;
-      this.calls = calls;
+      this.calls = this.merge(calls);
       this.failure = null;
     } catch (error) {
       if (turn !== this.loading) return;
@@ -122,6 +133,13 @@ class CallsScreen {
       this.failure = error;
     }
     this.draw();
+  }
+
+  // What changed while the page was read is newer than the page.
+  merge(calls) {
+    const read = new Set(calls.map((call) => call.id));
+    const added = [...this.meanwhile.values()].filter((call) => !read.has(call.id) && this.matches(call)).reverse();
+    return [...added, ...calls.map((call) => this.meanwhile.get(call.id) ?? call)];
   }
 
   // The next page, once: drawing the list asks for it whenever its end is near.
@@ -133,12 +151,12 @@ class CallsScreen {
     this.paging = false;
     if (turn !== this.loading) return;
     this.next = next;
-    this.calls.push(...calls.filter((call) => !this.places.has(call.id)));
+    this.calls = [...this.calls, ...calls.filter((call) => !this.known.has(call.id))];
     this.draw();
   }
 
   draw() {
-    this.places = new Map(this.calls.map((call, index) => [call.id, index]));
+    this.known = new Map(this.calls.map((call) => [call.id, call]));
     this.list.set(this.calls, { anchor: true });
     this.markOpened();
     this.drawFrame();
@@ -148,8 +166,8 @@ class CallsScreen {
   }
 
   markOpened() {
-    const index = this.opened === null ? undefined : this.places.get(this.opened);
-    if (index !== undefined && index !== this.list.active) this.list.select(index);
+    const index = this.list.items.indexOf(this.known.get(this.opened));
+    if (index >= 0 && index !== this.list.active) this.list.select(index);
   }
 
   drawFrame() {
@@ -164,19 +182,25 @@ class CallsScreen {
   nothing(filtered) {
     if (this.failure) return problem(this.failure, "The calls could not be read");
     if (filtered) return empty("No call matches", h("p", {}, "Change or clear a filter."));
-    if (state.session?.store === false) return empty("Calls are not recorded", h("p", {}, "The store is off. Calls appear here while they run; to keep them, remove ", command("store: off"), " from the configuration."));
+    if (state.session?.store === false) return empty("Calls are not recorded", h("p", {}, "Toolway runs without a store. Calls appear here as they are made; start it without ", command("--no-store"), " to keep them."));
     return empty("No calls yet", h("p", {}, "A call from the command line, a chat or a client of the gateway appears here at once. Try:"), h("p", {}, command("toolway call SERVER.TOOL")));
   }
 
   // A call began or changed.
   take(call) {
     this.detail.take(call);
-    const index = this.places.get(call.id);
-    if (index !== undefined) {
-      Object.assign(this.calls[index], call);
-      this.list.update(index);
-    } else if (this.matches(call)) {
-      this.calls.unshift(call);
+    this.meanwhile.set(call.id, call);
+    const known = this.known.get(call.id);
+    if (known === undefined && this.matches(call)) {
+      this.calls = [call, ...this.calls];
+      this.known.set(call.id, call);
+      this.later();
+    } else if (known !== undefined && this.matches(call)) {
+      Object.assign(known, call);
+      this.list.update(this.list.items.indexOf(known));
+    } else if (known !== undefined) {
+      this.calls = this.calls.filter((other) => other !== known);
+      this.known.delete(call.id);
       this.later();
     }
   }
@@ -185,7 +209,6 @@ class CallsScreen {
   later() {
     this.drawing ??= requestAnimationFrame(() => {
       this.drawing = null;
-      this.places = new Map(this.calls.map((call, index) => [call.id, index]));
       this.list.set(this.calls, { anchor: true });
       this.drawFrame();
     });
@@ -193,7 +216,7 @@ class CallsScreen {
 
   matches(call) {
     const { state: wanted, server, caller, tool } = this.filter;
-    return (!wanted || call.state === wanted) && (!server || call.server === server) && (!caller || call.caller === caller) && (!tool || call.tool === tool) && !this.places.has(call.id);
+    return (!wanted || call.state === wanted) && (!server || call.server === server) && (!caller || call.caller === caller || call.caller?.startsWith(`${caller}:`)) && (!tool || call.tool === tool || toolOf(call) === tool);
   }
 
   tick() {
@@ -206,12 +229,18 @@ function took(call) {
   return duration(isOpen(call.state) ? Date.now() - new Date(call.startedAt).getTime() : call.durationMs);
 }
 
+// The server's own name of a tool, from the public one.
+function toolOf(call) {
+  const prefix = `${call.server}__`;
+  return call.tool?.startsWith(prefix) ? call.tool.slice(prefix.length) : call.tool ?? call.kind;
+}
+
 function row(call) {
   return h(
     "div",
     { class: "call-row" },
     pill(stateOf(CALL_STATES, call.state)),
-    h("span", { class: "one-line" }, name(call.server, { class: "name sub" }), h("span", { class: "sub" }, " / "), name(call.tool, { class: "name strong" })),
+    h("span", { class: "one-line" }, name(call.server, { class: "name sub" }), h("span", { class: "sub" }, " / "), name(toolOf(call), { class: "name strong" })),
     h("span", { class: "one-line sub" }, name(call.caller), call.surface && call.surface !== call.caller ? ` · ${call.surface}` : ""),
     h("span", { class: "number sub" }, clock(call.startedAt)),
     h("span", { class: "number sub" }, took(call)),
@@ -266,7 +295,7 @@ class CallDetail {
     const { call } = this;
     fill(this.time, took(call));
     this.drawer.show(
-      [name(call.tool ?? call.kind), " ", pill(stateOf(CALL_STATES, call.state))],
+      [name(toolOf(call)), " ", pill(stateOf(CALL_STATES, call.state))],
       this.news,
       isOpen(call.state) ? h("div", { class: "actions" }, action("Cancel this call", () => post(`/calls/${call.id}/cancel`), { class: "danger" })) : null,
       h(
@@ -276,15 +305,21 @@ class CallDetail {
         labelled("Caller", [name(call.caller), call.surface ? ` on ${call.surface}` : ""]),
         labelled("Started", fullTime(call.startedAt)),
         labelled("Took", this.time),
-        labelled("Rule", call.rule ? h("code", {}, visible(call.rule)) : null),
+        labelled("Rule", call.rule ? words(call.rule) : null),
         labelled("Approved by", call.approvedBy ? visible(call.approvedBy) : null),
         labelled("Conversation", call.conversation ? h("a", { href: `#/chat/${encodeURIComponent(call.conversation)}` }, "open") : null),
+        labelled("Name for models", call.tool && call.tool !== toolOf(call) ? h("code", { class: "wrap" }, visible(call.tool)) : null),
         labelled("Id", h("code", { class: "wrap" }, call.id)),
       ),
       call.error ? problem(typeof call.error === "string" ? { message: call.error } : call.error, CALL_STATES[call.state]?.[0]) : null,
-      section("Arguments", copyButton(call.arguments), cutNote(call, "arguments"), call.arguments === null || call.arguments === undefined ? h("p", { class: "sub" }, "None, or not kept.") : body(call.arguments)),
+      this.argumentPart(call),
       this.resultPart(call),
     );
+  }
+
+  argumentPart(call) {
+    const values = argumentsOf(call);
+    return section("Arguments", copyButton(values), cutNote(call, "arguments"), values === null ? h("p", { class: "sub" }, "None, or not kept.") : body(values));
   }
 
   resultPart(call) {
@@ -292,6 +327,12 @@ class CallDetail {
     if (call.result === null || call.result === undefined) return null;
     return section("Result", copyButton(call.result), cutNote(call, "result"), result(call.result), typeof call.result === "string" ? (call.images ?? []).map((address) => picture(address)) : null);
   }
+}
+
+// What is recorded of a tool call are the parameters of the request.
+function argumentsOf(call) {
+  const values = call.arguments ?? null;
+  return call.kind === "tool" && typeof values?.name === "string" && "arguments" in values ? values.arguments : values;
 }
 
 function body(value) {

@@ -21,6 +21,7 @@ class ChatScreen {
   constructor() {
     this.id = null;
     this.reply = null;
+    this.ends = 0;
     this.log = h("div", { class: "log", tabindex: "0", role: "group", "aria-label": "Conversation" });
     this.title = h("h2", {});
     this.said = h("p", { class: "hidden", role: "status" });
@@ -81,6 +82,7 @@ class ChatScreen {
 
   async load() {
     const wanted = this.id;
+    const { ends } = this;
     let conversation;
     try {
       conversation = await get(`/conversations/${encodeURIComponent(wanted)}`);
@@ -89,6 +91,8 @@ class ChatScreen {
       return;
     }
     if (wanted !== this.id) return;
+    // A turn that ended meanwhile is not running any more.
+    if (conversation.running && ends !== this.ends) return this.load();
     fill(this.title, name(conversation.title || "Conversation"));
     if (conversation.model && [...this.model.options].some((option) => option.value === conversation.model)) this.model.value = conversation.model;
     if (!conversation.running) isIdle(wanted);
@@ -99,7 +103,7 @@ class ChatScreen {
 
   draw({ messages, running, partial }) {
     const turn = turnOf(this.id);
-    const whole = running && turn?.whole;
+    const whole = running && turn?.whole && !turn.ended;
     const shown = whole ? messages.slice(0, lastQuestion(messages) + 1) : messages;
     fill(this.log);
     this.reply = null;
@@ -169,7 +173,7 @@ class ChatScreen {
     started(conversation);
     if (this.id === conversation) return;
     this.id = conversation;
-    for (const event of turnOf(conversation)?.events ?? []) this.current().take(event);
+    for (const event of turnOf(conversation)?.events ?? []) this.take({ event, isFirst: false, whole: true });
     history.replaceState(null, "", `#/chat/${encodeURIComponent(conversation)}`);
     this.list.mark(conversation);
     this.list.later();
@@ -188,6 +192,7 @@ class ChatScreen {
 
   // A turn that was not seen from its beginning is read again.
   ended(event, whole) {
+    this.ends += 1;
     this.mine = false;
     this.reply = null;
     this.running(false);

@@ -2,7 +2,7 @@
 
 import { h, isImage, link, visible } from "./dom.js";
 import { bytes } from "./format.js";
-import { json, plain } from "./json.js";
+import { json, plain, written } from "./json.js";
 
 const MOST_BLOCKS = 50;
 const PICTURES = new Set(["image/png", "image/jpeg", "image/webp", "image/gif"]);
@@ -11,12 +11,23 @@ export function result(value) {
   if (value === null || value === undefined) return [];
   if (typeof value === "string") return [plain(value)];
   if (!Array.isArray(value.content)) return [json(value)];
-  const blocks = value.content.slice(0, MOST_BLOCKS).map(block);
+  const structured = value.structuredContent === undefined ? null : written(value.structuredContent);
+  const blocks = value.content.filter((item) => !repeats(item, structured)).slice(0, MOST_BLOCKS).map(block);
   const rest = value.content.length - MOST_BLOCKS;
   if (rest > 0) blocks.push(h("p", { class: "note" }, `${rest} more content blocks are not shown.`));
   const { content, isError, ...others } = value;
   if (Object.keys(others).length) blocks.push(json(others));
   return blocks;
+}
+
+// Servers repeat structured content as text, for clients that do not know it.
+function repeats(item, structured) {
+  if (structured === null || item?.type !== "text" || !(item.text?.length < 200_000)) return false;
+  try {
+    return written(JSON.parse(item.text)) === structured;
+  } catch {
+    return false;
+  }
 }
 
 function block(item) {

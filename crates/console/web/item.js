@@ -74,7 +74,7 @@ export class ItemView {
         { class: "facts small-facts" },
         labelled("Tool", h("span", {}, h("code", {}, visible(approval.tool)), " ", hints(approval))),
         labelled("Server", [name(this.item.server), approval.trust ? ` (trust: ${approval.trust})` : ""]),
-        labelled("Asked by rule", approval.rule ? h("code", {}, visible(approval.rule)) : null),
+        labelled("Asked by rule", approval.rule ? words(approval.rule) : null),
         labelled("Why", approval.reason ? words(approval.reason) : null),
         labelled("To change this", approval.remedy ? words(approval.remedy) : null),
         labelled("Saved before", typeof approval.saved === "string" ? visible(approval.saved, "prose") : null),

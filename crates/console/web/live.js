@@ -3,6 +3,7 @@
 import { emit, on } from "./api.js";
 
 const MOST_EVENTS = 4000;
+const MOST_TURNS = 40;
 const turns = new Map();
 // Conversations known to be at rest: the next event of one is the first of its turn.
 const idle = new Set();
@@ -20,16 +21,21 @@ function forget() {
 
 function take(event) {
   const id = event.conversation;
-  const known = turns.get(id);
-  const turn = known ?? { events: [], whole: idle.has(id) };
-  turns.set(id, turn);
-  idle.delete(id);
+  const isFirst = turns.get(id)?.ended !== false;
+  if (isFirst) begin(id);
+  const turn = turns.get(id);
   keep(turn, event);
-  emit("turn", { conversation: id, event, isFirst: known === undefined, whole: turn.whole });
-  if (event.type === "end" || event.type === "error") {
-    turns.delete(id);
-    idle.add(id);
-  }
+  turn.ended = event.type === "end" || event.type === "error";
+  if (turn.ended) idle.add(id);
+  emit("turn", { conversation: id, event, isFirst, whole: turn.whole });
+}
+
+// An ended turn is kept for a while: a short one may end before the answer to the request that began it.
+function begin(id) {
+  turns.delete(id);
+  turns.set(id, { events: [], whole: idle.has(id), ended: false });
+  idle.delete(id);
+  for (const [old, turn] of turns) if (turns.size > MOST_TURNS && turn.ended) turns.delete(old);
 }
 
 // Deltas of one kind become one event.
@@ -45,7 +51,7 @@ export function turnOf(conversation) {
 }
 
 export function isIdle(conversation) {
-  if (!turns.has(conversation)) idle.add(conversation);
+  if (turns.get(conversation)?.ended !== false) idle.add(conversation);
 }
 
 // A turn was started from here; its events may have come before the answer to the request.

@@ -120,7 +120,7 @@ function welcome() {
     "No servers yet",
     h("p", {}, "Add one by pasting the snippet of its README, a command or a URL:"),
     h("p", {}, h("a", { class: "button primary", href: "#/add" }, icon("plus"), "Add a server")),
-    h("p", { class: "sub" }, "Servers of other applications are found by ", command("toolway servers import"), "."),
+    h("p", { class: "sub" }, "Servers of other applications are found by ", command("toolway import"), "."),
   );
 }
 

@@ -1,0 +1,114 @@
+// Starts the program under test with its console, in a home of its own, and clients of its gateway.
+import { spawn, execFile } from "node:child_process";
+import { mkdtemp, mkdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+export const TOOLWAY = process.env.TOOLWAY ?? fileURLToPath(new URL("../../target/debug/toolway", import.meta.url));
+
+// The sample server of the program, the notes server of its demo, and one that is hostile.
+export const SAMPLE = { command: TOOLWAY, args: ["sample"] };
+export const NOTES = { command: TOOLWAY, args: ["sample", "--play", "notes"] };
+export const CRASHES = { command: TOOLWAY, args: ["sample", "--play", "crashes"] };
+export const hostile = (...args) => ({ command: process.execPath, args: [fileURLToPath(new URL("servers/hostile.mjs", import.meta.url)), ...args] });
+
+export class Program {
+  // options: { servers, scripts: { NAME: { turns } }, policy, flags }
+  static async start({ servers = { sample: SAMPLE }, scripts = {}, policy, flags = [] } = {}) {
+    const program = new Program();
+    program.home = await mkdtemp(join(tmpdir(), "toolway-console-"));
+    const models = {};
+    for (const [name, script] of Object.entries(scripts)) {
+      models[name] = { vendor: "scripted", model: join(program.home, `${name}.json`) };
+      await writeFile(models[name].model, JSON.stringify(script));
+    }
+    await mkdir(join(program.home, ".config/toolway"), { recursive: true });
+    await writeFile(join(program.home, ".config/toolway/toolway.json"), JSON.stringify({ mcpServers: servers, models, ...(policy ? { policy } : {}) }));
+    program.flags = flags;
+    await program.serve();
+    return program;
+  }
+
+  get environment() {
+    const { PATH, TERM, LANG } = process.env;
+    return { PATH, TERM, LANG, HOME: this.home, XDG_RUNTIME_DIR: this.home, TOOLWAY_SIGN_IN__VAULT: "memory" };
+  }
+
+  // Starts `toolway serve`; both addresses are free ports.
+  async serve(address = "127.0.0.1:0") {
+    this.said = "";
+    this.child = spawn(TOOLWAY, ["serve", "-o", "json", "--listen", "127.0.0.1:0", "--console", address, ...this.flags], { env: this.environment, cwd: this.home, stdio: ["ignore", "pipe", "pipe"] });
+    this.child.stderr.on("data", (data) => (this.said = (this.said + data).slice(-20_000)));
+    this.gone = new Promise((resolve) => this.child.once("exit", resolve));
+    const line = await this.firstLine();
+    const { listening, key, console: link } = JSON.parse(line);
+    Object.assign(this, { listening, key, link, origin: new URL(link).origin });
+  }
+
+  firstLine() {
+    return new Promise((resolve, reject) => {
+      let text = "";
+      this.child.stdout.on("data", (data) => {
+        text += data;
+        if (text.includes("\n")) resolve(text.slice(0, text.indexOf("\n")));
+      });
+      this.gone.then((code) => reject(new Error(`toolway serve ended with ${code}: ${this.said}`)));
+    });
+  }
+
+  // Runs another command of the program in the same home.
+  async run(...args) {
+    const { stdout } = await promisify(execFile)(TOOLWAY, args, { env: this.environment, cwd: this.home });
+    return stdout;
+  }
+
+  async newLink() {
+    return JSON.parse(await this.run("console", "--no-open", "-o", "json")).console;
+  }
+
+  async client(name = "story") {
+    return new GatewayClient(this).open(name);
+  }
+
+  async kill() {
+    this.child.kill("SIGTERM");
+    await this.gone;
+  }
+
+  async stop() {
+    await this.kill();
+    await rm(this.home, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+// A client of the gateway with a session, which cannot be asked anything.
+class GatewayClient {
+  constructor(program) {
+    this.program = program;
+    this.next = 1;
+  }
+
+  async open(name) {
+    const initialized = await this.send({ id: 0, method: "initialize", params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name, version: "1" } } });
+    this.session = initialized.headers.get("mcp-session-id");
+    await initialized.text();
+    await (await this.send({ method: "notifications/initialized" })).text();
+    return this;
+  }
+
+  send(message) {
+    const headers = { "content-type": "application/json", accept: "application/json, text/event-stream", authorization: `Bearer ${this.program.key}` };
+    if (this.session) Object.assign(headers, { "mcp-session-id": this.session, "mcp-protocol-version": "2025-11-25" });
+    return fetch(this.program.listening, { method: "POST", headers, body: JSON.stringify({ jsonrpc: "2.0", ...message }) });
+  }
+
+  // Calls a tool by its public name and waits for the response.
+  async call(tool, values = {}) {
+    const response = await this.send({ id: this.next++, method: "tools/call", params: { name: tool, arguments: values } });
+    const text = await response.text();
+    const messages = response.headers.get("content-type")?.includes("event-stream") ? [...text.matchAll(/^data: ?(.+)$/gm)].map(([, data]) => data) : [text];
+    return messages.filter((data) => data.trim()).map((data) => JSON.parse(data)).findLast((message) => "result" in message || "error" in message);
+  }
+}

@@ -1,0 +1,70 @@
+// A stdio server that tries to get into the page: markup, scripts, hidden characters, escape sequences, pictures with
+// code, results of 10 MB, deep JSON. `--tools N` adds plain tools. Written by hand, because an SDK would refuse some of it.
+import { createInterface } from "node:readline";
+
+const ATTACK = `<img src=x onerror="alert(1)"><script>alert(2)</script><svg onload=alert(3)>`;
+const HIDDEN = "safe\u202egpj.exe\u200b\u2066\u001b[31m\u0007";
+const SVG = Buffer.from(`<svg xmlns="http://www.w3.org/2000/svg" onload="alert(4)"/>`).toString("base64");
+const MARKDOWN = `# ${ATTACK}\n\n[click](javascript:alert(5)) [data](data:text/html,x) ![i](http://127.0.0.1:1/x.png)\n\n${HIDDEN}`;
+
+const count = Number(process.argv[process.argv.indexOf("--tools") + 1] || 0);
+const schema = { type: "object", properties: { [ATTACK]: { type: "string", description: ATTACK } } };
+const tool = (name, more = {}) => ({ name, description: `${ATTACK} ${HIDDEN}`, inputSchema: schema, ...more });
+const tools = [
+  tool("text", { title: `${ATTACK}${HIDDEN}`, annotations: { readOnlyHint: true } }),
+  tool("destroy", { title: `${ATTACK}${HIDDEN}`, annotations: { destructiveHint: true, title: HIDDEN } }),
+  tool("large", { annotations: { readOnlyHint: true } }),
+  tool("deep", { annotations: { readOnlyHint: true } }),
+  tool("pictures", { annotations: { readOnlyHint: true } }),
+  tool("ask", { annotations: { readOnlyHint: true } }),
+  tool("fail", { annotations: { readOnlyHint: true } }),
+  ...Array.from({ length: count }, (_, index) => ({ name: `plain_${index}`, description: `Plain tool number ${index}`, inputSchema: { type: "object" }, annotations: { readOnlyHint: true } })),
+];
+
+const deep = (depth) => `${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`;
+const text = (value) => ({ content: [{ type: "text", text: value }] });
+const results = {
+  text: () => text(MARKDOWN),
+  destroy: () => text(MARKDOWN),
+  large: () => text("x".repeat(10 * 1024 * 1024)),
+  deep: () => text(deep(5000)),
+  pictures: () => ({ content: [{ type: "image", mimeType: "image/svg+xml", data: SVG }, { type: "image", mimeType: "image/png", data: SVG }, { type: "image", mimeType: 'text/html"><script>', data: SVG }] }),
+  fail: () => ({ ...text(`${ATTACK} ${HIDDEN}`), isError: true }),
+};
+
+const waiting = new Map();
+let asked = 0;
+
+function ask(id) {
+  const request = `ask-${++asked}`;
+  waiting.set(request, id);
+  const properties = { name: { type: "string", title: ATTACK, description: HIDDEN }, choice: { type: "string", enum: [ATTACK, "b"], title: HIDDEN } };
+  send({ id: request, method: "elicitation/create", params: { message: MARKDOWN, requestedSchema: { type: "object", properties, required: ["name"] } } });
+}
+
+function send(message) {
+  process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
+}
+
+const icons = [{ src: `data:image/svg+xml;base64,${SVG}`, mimeType: "image/svg+xml" }, { src: "javascript:alert(6)" }, { src: "http://127.0.0.1:1/icon.png" }];
+const answers = {
+  initialize: ({ protocolVersion }) => ({ protocolVersion, capabilities: { tools: {} }, serverInfo: { name: HIDDEN, title: `${ATTACK}${HIDDEN}`, version: ATTACK, description: `${ATTACK} ${HIDDEN}`, icons } }),
+  "tools/list": () => ({ tools }),
+  ping: () => ({}),
+};
+
+process.stderr.write(`\u001b[31m${ATTACK}\u001b[0m\n`);
+createInterface({ input: process.stdin }).on("line", (line) => {
+  const { id, method, params, result } = JSON.parse(line);
+  if (method === undefined) {
+    const call = waiting.get(id);
+    waiting.delete(id);
+    if (call !== undefined) send({ id: call, result: text(JSON.stringify(result ?? null)) });
+  } else if (method === "tools/call" && params.name === "ask") {
+    ask(id);
+  } else if (method === "tools/call") {
+    send({ id, result: (results[params.name] ?? (() => text("ok")))() });
+  } else if (id !== undefined) {
+    send(answers[method] ? { id, result: answers[method](params ?? {}) } : { id, error: { code: -32601, message: "method not found" } });
+  }
+});

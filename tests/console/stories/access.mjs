@@ -1,0 +1,130 @@
+// Every screen with axe-core: light and dark, wide and narrow; and its pictures, kept with UPDATE_IMAGES=1.
+import assert from "node:assert/strict";
+import { mkdir, writeFile } from "node:fs/promises";
+import { after, before, test } from "node:test";
+
+import { launch, until, Window } from "../browser.mjs";
+import { CRASHES, NOTES, Program, SAMPLE } from "../program.mjs";
+
+const IMAGES = new URL("../../../docs/images/", import.meta.url);
+const scripts = {
+  assistant: {
+    turns: [
+      { text: "I look at the notes first.", calls: [{ tool: "notes__list_notes" }] },
+      { text: "There is a note for this week. I add the milk to it.", calls: [{ tool: "notes__write_note", arguments: { name: "shopping", text: "- bread\n- milk" } }] },
+      { text: "Done. The note **shopping** now reads:\n\n- bread\n- milk\n\n| note | changed |\n|---|---|\n| `shopping` | just now |" },
+    ],
+  },
+};
+let browser, program, client;
+
+before(async () => {
+  const servers = { notes: NOTES, sample: SAMPLE, weather: CRASHES, archive: { ...SAMPLE, disabled: true } };
+  const policy = { rules: [{ match: { tool: "write_memo" }, then: "ask", reason: "the memo is read by the whole team" }] };
+  [browser, program] = await Promise.all([launch(), Program.start({ servers, scripts, policy })]);
+  client = await program.client("claude-code");
+  for (const text of ["a", "b", "c", "d"]) await client.call("sample__echo", { text });
+  await client.call("sample__fail");
+  await client.call("sample__picture");
+  await client.call("notes__list_notes");
+  await client.call("sample__add", { a: 20, b: 22 });
+  await chat();
+  // Both wait until the end of the stories.
+  program.waiting = [client.call("sample__write_memo", { text: "Release on Thursday, freeze on Tuesday." }), client.call("notes__order_lunch")].map((call) => call.catch(() => {}));
+});
+after(async () => {
+  await browser?.close();
+  await program?.stop();
+});
+
+let conversation;
+
+async function chat() {
+  const window = await Window.open(browser, program);
+  await window.show("#/chat");
+  await window.page.getByRole("textbox", { name: "Message" }).fill("Put milk on my shopping list");
+  await window.page.keyboard.press("Enter");
+  await window.page.getByRole("dialog").getByRole("button", { name: "Allow once" }).click();
+  await window.page.locator(".markdown td").first().waitFor();
+  await window.button("Send").waitFor();
+  conversation = new URL(window.page.url()).hash;
+  await window.close();
+}
+
+const SCREENS = {
+  servers: async (window) => {
+    await window.show("#/servers/sample");
+    await window.page.locator(".tool-row").first().waitFor();
+  },
+  "server-failed": async (window) => {
+    await window.show("#/servers/weather");
+    await window.page.locator(".problem").waitFor();
+  },
+  add: async (window) => {
+    await window.show("#/add");
+    await window.page.getByLabel("Snippet, command or URL").fill("npx -y @modelcontextprotocol/server-everything");
+    await window.page.getByRole("checkbox").check();
+  },
+  calls: async (window) => {
+    await window.show("#/calls");
+    await window.page.locator(".call-row").nth(6).waitFor();
+  },
+  call: async (window) => {
+    await window.show("#/calls");
+    await window.page.locator(".call-row", { hasText: "picture" }).first().click();
+    await window.page.locator(".picture").waitFor();
+  },
+  inbox: async (window) => {
+    await window.show("#/inbox");
+    await window.page.locator(".item").nth(1).waitFor();
+    await until(async () => (await window.page.locator(".item button:disabled").count()) === 0, "the buttons are enabled");
+  },
+  chat: async (window) => {
+    await window.show(conversation);
+    await window.page.locator(".markdown td").first().waitFor();
+  },
+  dialog: async (window) => {
+    await window.show("#/chat");
+    await window.see("New conversation");
+    await window.page.getByRole("textbox", { name: "Message" }).fill("Put milk on my shopping list");
+    await window.page.keyboard.press("Enter");
+    await window.page.getByRole("dialog").getByRole("button", { name: "Allow once" }).and(window.page.locator(":enabled")).waitFor();
+  },
+};
+
+async function keep(window, name) {
+  if (!process.env.UPDATE_IMAGES) return;
+  const session = await window.context.newCDPSession(window.page);
+  const { data } = await session.send("Page.captureScreenshot", { format: "webp", quality: 72 });
+  await mkdir(IMAGES, { recursive: true });
+  await writeFile(new URL(`${name}.webp`, IMAGES), Buffer.from(data, "base64"));
+}
+
+for (const [scheme, width, height, suffix] of [["light", 1280, 800, ""], ["dark", 1280, 800, "-dark"], ["light", 360, 740, "-narrow"], ["dark", 360, 740, "-narrow-dark"]]) {
+  test(`every screen is accessible: ${scheme}, ${width} pixels wide`, async () => {
+    const window = await Window.open(browser, program, { scheme, width, height, bypassCSP: true });
+    for (const [name, show] of Object.entries(SCREENS)) {
+      await show(window);
+      assert.deepEqual(await window.violations(), [], `${name}${suffix}`);
+      const overflow = await window.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(overflow <= 0, `${name}${suffix} is ${overflow} pixels too wide`);
+      await keep(window, `${name}${suffix}`);
+    }
+    await window.page.getByRole("dialog").getByRole("button", { name: "No", exact: true }).click();
+    await window.button("Send").waitFor();
+    await window.close();
+  });
+}
+
+test("the theme is switched by hand and kept", async () => {
+  const window = await Window.open(browser, program, { scheme: "light" });
+  const paper = () => window.page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await paper();
+  await window.button("Use dark colours").click();
+  const dark = await paper();
+  assert.notEqual(dark, light);
+  await window.page.reload();
+  await window.button("Use light colours").waitFor();
+  assert.equal(await paper(), dark);
+  await window.close();
+});

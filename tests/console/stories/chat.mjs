@@ -1,0 +1,203 @@
+// The screen Chat, with a scripted model: the walk from a URL to a record, questions in place, errors, stopping, modes.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { after, before, test } from "node:test";
+
+import { launch, until, Window } from "../browser.mjs";
+import { Program, SAMPLE, TOOLWAY } from "../program.mjs";
+
+const call = (tool, values = {}) => ({ tool, arguments: values });
+const scripts = {
+  walk: { turns: [{ text: "I will write the **memo** now.", calls: [call("added__write_memo", { text: "buy milk" })] }, { text: "Done: {{result}}\n\n- one\n- two\n\n```sh\nls\n```" }] },
+  form: { turns: [{ text: "I ask.", calls: [call("sample__greet")] }, { text: "The server said: {{result}}" }] },
+  error: { turns: [{ text: "I try.", calls: [call("sample__fail")] }, { text: "It failed, as expected." }] },
+  long: { turns: [{ text: "I count.", calls: [call("sample__count", { to: 1000, pause: 1000 })] }, { text: "never" }] },
+  read: { turns: [{ text: "I read.", calls: [call("sample__echo", { text: "hello" })] }, { text: "I read it." }] },
+  write: { turns: [{ text: "I write.", calls: [call("sample__write_memo", { text: "x" })] }, { text: "I am done." }] },
+  twice: { turns: [{ calls: [call("sample__write_memo", { text: "1" })] }, { calls: [call("sample__write_memo", { text: "2" })] }, { text: "Both are written." }] },
+  slow: { turns: [{ text: "word ".repeat(40), delayMs: 60 }] },
+};
+let browser, program;
+
+before(async () => {
+  [browser, program] = await Promise.all([launch(), Program.start({ servers: { sample: SAMPLE }, scripts })]);
+});
+after(async () => {
+  await browser?.close();
+  await program?.stop();
+});
+
+async function say(window, model, text, mode = "restricted") {
+  await window.show("#/chat");
+  await window.see("New conversation");
+  await window.page.getByRole("combobox", { name: "Model" }).selectOption(model);
+  await window.page.getByRole("combobox", { name: "Approvals" }).selectOption(mode);
+  await window.page.getByRole("textbox", { name: "Message" }).fill(text);
+  await window.page.keyboard.press("Enter");
+}
+
+const dialog = (window) => window.page.getByRole("dialog");
+const card = (window, state) => window.page.locator(`.card[data-state="${state}"]`);
+
+// A server over HTTP, written by the program itself.
+async function sampleUrl() {
+  const child = spawn(TOOLWAY, ["sample", "--http"], { stdio: ["ignore", "pipe", "pipe"] });
+  const url = await new Promise((resolve, reject) => {
+    let said = "";
+    const look = (data) => {
+      said += data;
+      const found = /https?:\/\/[^\s"]+/.exec(said);
+      if (found) resolve(found[0]);
+    };
+    child.stdout.on("data", look);
+    child.stderr.on("data", look);
+    child.once("exit", () => reject(new Error(said)));
+  });
+  return { child, url };
+}
+
+test("from a URL to a record: add, test, chat, the warning, approve, result", async (story) => {
+  const { child, url } = await sampleUrl();
+  story.after(() => child.kill());
+  const window = await Window.open(browser, program);
+  const { page } = window;
+  await window.show("#/add");
+  await page.getByLabel("Snippet, command or URL").fill(url);
+  await page.getByLabel("Name").fill("added");
+  await page.getByRole("checkbox").check();
+  await window.button("Test connection").click();
+  await window.see("It works.");
+  await window.button("Add server").click();
+  await page.locator(".server-title", { hasText: "Connected" }).waitFor();
+
+  await say(window, "walk", "Write a memo, please");
+  await dialog(window).locator(".warning").first().waitFor();
+  await dialog(window).getByText("buy milk").first().waitFor();
+  await card(window, "waiting").waitFor();
+  await dialog(window).getByRole("button", { name: "Allow once" }).click();
+  await card(window, "succeeded").waitFor();
+  await page.locator(".markdown li", { hasText: "two" }).waitFor();
+  await page.locator(".markdown strong", { hasText: "memo" }).waitFor();
+  await page.locator(".reply-foot", { hasText: "tokens" }).waitFor();
+
+  await card(window, "succeeded").locator("summary").first().click();
+  await page.getByRole("link", { name: "Open the record" }).click();
+  const drawer = page.getByRole("complementary", { name: "Call" });
+  await drawer.getByText("buy milk").first().waitFor();
+  await drawer.locator("dt", { hasText: "Approved by" }).waitFor();
+  await window.close();
+});
+
+test("a form in the middle of a chat is answered in place", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "form", "Greet me");
+  await dialog(window).getByRole("textbox").first().fill("Grace");
+  await dialog(window).getByRole("button", { name: "Send" }).click();
+  await window.page.locator(".markdown", { hasText: "Grace" }).waitFor();
+  await window.close();
+});
+
+test("a tool error is shown on its card, and the model goes on", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "error", "Try it");
+  await card(window, "tool-error").waitFor();
+  await window.see("It failed, as expected.");
+  await window.close();
+});
+
+test("a running turn is stopped, its call cancelled, and the conversation can go on", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "long", "Count");
+  await card(window, "running").waitFor();
+  await window.button("Stop").click();
+  await window.see("Stopped by you.");
+  await card(window, "cancelled").waitFor();
+  await window.button("Send").waitFor();
+  await window.close();
+});
+
+test("a no is given to the model as the result", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "write", "Write");
+  await dialog(window).getByRole("button", { name: "No", exact: true }).click();
+  await card(window, "refused").waitFor();
+  await window.see("I am done.");
+  await window.close();
+});
+
+test("interactive asks before a read, restricted before a write, full never", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "read", "Read", "interactive");
+  await dialog(window).getByRole("button", { name: "Allow once" }).click();
+  await window.see("I read it.");
+  await say(window, "read", "Read again", "restricted");
+  await card(window, "succeeded").waitFor();
+  await window.see("I read it.");
+  await say(window, "write", "Write", "full");
+  await card(window, "succeeded").waitFor();
+  await window.see("I am done.");
+  assert.equal(await dialog(window).count(), 0);
+  await window.close();
+});
+
+test("allowed in this conversation holds for its next call", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "twice", "Write twice");
+  await dialog(window).getByRole("button", { name: "Allow in this conversation" }).click();
+  await window.see("Both are written.");
+  assert.equal(await card(window, "succeeded").count(), 2);
+  await window.close();
+});
+
+test("a question can be put off, reviewed later, and answered in the inbox of another tab", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "write", "Write");
+  await dialog(window).waitFor();
+  await window.page.keyboard.press("Escape");
+  await window.see("1 question waiting");
+  await window.button("Review").click();
+  await dialog(window).waitFor();
+  const other = await window.tab("#/inbox");
+  await other.getByRole("button", { name: "Allow once" }).click();
+  await window.see("answered elsewhere");
+  await window.see("I am done.");
+  await window.close();
+});
+
+test("a conversation is followed in a second tab, and resumed after a reload", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "slow", "Talk slowly");
+  await until(() => new URL(window.page.url()).hash.length > 10, "the conversation has an address");
+  const { hash } = new URL(window.page.url());
+  const other = await window.tab(hash);
+  const whole = /(word ?){40}/;
+  await Promise.all([window.page, other].map((page) => page.locator(".turn.model .markdown", { hasText: whole }).waitFor()));
+  await window.page.reload();
+  await window.page.locator(".bubble", { hasText: "Talk slowly" }).waitFor();
+  await window.page.locator(".turn.model .markdown", { hasText: whole }).waitFor();
+  await window.page.getByRole("searchbox", { name: "Search conversations" }).fill("slowly");
+  await window.page.locator(".conversation", { hasText: "Talk slowly" }).waitFor();
+  await window.close();
+});
+
+test("a whole conversation by keyboard alone; Enter meant for the text does not approve", async () => {
+  const window = await Window.open(browser, program);
+  const { page } = window;
+  await window.show("#/chat");
+  await page.getByRole("combobox", { name: "Model" }).selectOption("write");
+  await page.getByRole("textbox", { name: "Message" }).focus();
+  await page.keyboard.type("Write by keyboard");
+  await page.keyboard.press("Enter");
+  await dialog(window).waitFor();
+  await page.keyboard.press("Enter");
+  await dialog(window).getByRole("button", { name: "Allow once" }).and(page.locator(":enabled")).waitFor();
+  assert.equal(await dialog(window).count(), 1);
+  const allow = dialog(window).getByRole("button", { name: "Allow once" });
+  for (let presses = 0; !(await allow.evaluate((node) => node === document.activeElement)); presses += 1) {
+    assert.ok(presses < 30, "the button is not reached by Tab");
+    await page.keyboard.press("Tab");
+  }
+  await page.keyboard.press("Enter");
+  await window.see("I am done.");
+  await window.close();
+});

@@ -1,0 +1,107 @@
+// Signing in, a lost connection, an expired session, a link used twice.
+import assert from "node:assert/strict";
+import { createServer, request } from "node:http";
+import { after, before, test } from "node:test";
+
+import { launch, Window } from "../browser.mjs";
+import { Program } from "../program.mjs";
+
+let browser, program;
+
+before(async () => {
+  [browser, program] = await Promise.all([launch(), Program.start()]);
+});
+after(async () => {
+  await browser?.close();
+  await program?.stop();
+});
+
+// A proxy for HTTP between the browser and the console, which can be cut.
+async function cuttable() {
+  let isCut = false;
+  const sockets = new Set();
+  const server = createServer((incoming, outgoing) => {
+    const { hostname, port, pathname, search } = new URL(incoming.url);
+    const onward = request({ hostname, port, path: pathname + search, method: incoming.method, headers: incoming.headers, agent: false }, (answer) => {
+      outgoing.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(outgoing);
+    });
+    onward.on("error", () => outgoing.destroy());
+    outgoing.on("close", () => onward.destroy());
+    incoming.pipe(onward);
+  });
+  server.on("connection", (socket) => {
+    if (isCut) return socket.destroy();
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${server.address().port}`,
+    cut: () => {
+      isCut = true;
+      sockets.forEach((socket) => socket.destroy());
+    },
+    mend: () => (isCut = false),
+    close: () => {
+      sockets.forEach((socket) => socket.destroy());
+      server.close();
+    },
+  };
+}
+
+test("the link that serve prints signs in once", async () => {
+  const window = await Window.open(browser, program, { link: program.link });
+  await window.page.locator('a[href="#/servers/sample"]').waitFor();
+  await window.close();
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  await page.goto(program.link);
+  await page.getByText("toolway console").waitFor();
+  await context.close();
+});
+
+test("a lost connection is said, and what happened meanwhile is there afterwards", async (story) => {
+  const wire = await cuttable();
+  story.after(() => wire.close());
+  const window = await Window.open(browser, program, { proxy: { server: wire.url, bypass: "<-loopback>" } });
+  await window.show("#/calls");
+  window.expect(/Failed to load resource|ERR_/);
+  const client = await program.client();
+  await client.call("sample__echo", { text: "before" });
+  const rows = window.page.getByRole("listbox", { name: "Calls" }).getByRole("option");
+  await rows.first().waitFor();
+  const count = await rows.count();
+  wire.cut();
+  await window.see("The connection to Toolway is lost");
+  await client.call("sample__echo", { text: "meanwhile" });
+  wire.mend();
+  await window.button("Try now").click();
+  await window.see("Connected again");
+  await rows.nth(count).waitFor();
+  await window.close();
+});
+
+test("without a session every screen says how to sign in, and a new link does", async () => {
+  const window = await Window.open(browser, program);
+  window.expect(/401/);
+  await window.context.clearCookies();
+  await window.show("#/calls");
+  await window.see("Signed out");
+  await window.see("toolway console");
+  await window.page.goto(await program.newLink());
+  await window.page.locator('a[href="#/servers/sample"]').waitFor();
+  await window.close();
+});
+
+test("after a restart the page says that it is signed out", async () => {
+  const window = await Window.open(browser, program);
+  window.expect(/401|Failed to load resource|ERR_/);
+  const { origin } = program;
+  await program.kill();
+  await window.see("The connection to Toolway is lost");
+  await program.serve(origin.replace("http://", ""));
+  assert.equal(program.origin, origin);
+  await window.see("Signed out");
+  await window.close();
+});

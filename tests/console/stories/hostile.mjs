@@ -1,0 +1,106 @@
+// Hostile content on every screen: shown as text or refused, never executed, and the page stays usable. `Window.close`
+// fails on any script error, dialog, refused resource or request to another origin.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { launch, Window } from "../browser.mjs";
+import { hostile, Program } from "../program.mjs";
+
+const ATTACK = "<img src=x onerror=";
+const markdown = `${ATTACK}"alert(1)"> [x](javascript:alert(2)) <script>alert(3)</script>\n\n| a |\n|---|\n| ${ATTACK} |\n\nsafe\u202egpj.exe\n\n![i](http://127.0.0.1:1/x.png)`;
+const scripts = {
+  talk: { turns: [{ text: markdown, reasoning: markdown, calls: [{ tool: "evil__text", arguments: { [ATTACK]: ATTACK } }] }, { text: `${"#".repeat(7)} ${"> ".repeat(200)}${"*".repeat(3000)} {{result}}` }] },
+  ask: { turns: [{ calls: [{ tool: "evil__ask" }] }, { text: "{{result}}" }] },
+  destroy: { turns: [{ calls: [{ tool: "evil__destroy", arguments: { path: `${ATTACK}safe\u202egpj.exe` } }] }, { text: "end" }] },
+};
+let browser, program, client;
+
+before(async () => {
+  [browser, program] = await Promise.all([launch(), Program.start({ servers: { evil: hostile() }, scripts })]);
+  client = await program.client("evil-client");
+});
+after(async () => {
+  await browser?.close();
+  await program?.stop();
+});
+
+// No element that only markup of others could have made.
+async function isClean(window, page = window.page) {
+  const made = await page.evaluate(() => document.querySelectorAll("script:not([src]), img[src=x], iframe, object, embed, [onerror], [onload], a[href^='javascript'], a[href^='data']").length);
+  assert.equal(made, 0);
+  assert.equal(await page.evaluate(() => document.body.scrollWidth <= document.documentElement.clientWidth), true);
+}
+
+async function say(window, model) {
+  await window.show("#/chat");
+  await window.see("New conversation");
+  await window.page.getByRole("combobox", { name: "Model" }).selectOption(model);
+  await window.page.getByRole("textbox", { name: "Message" }).fill(ATTACK);
+  await window.page.keyboard.press("Enter");
+}
+
+test("titles, descriptions, icons and schemas of a server are text", async () => {
+  const window = await Window.open(browser, program);
+  await window.show("#/servers/evil");
+  await window.page.locator(".server-title", { hasText: ATTACK }).waitFor();
+  await window.page.locator(".server-title .mark", { hasText: "RLO" }).first().waitFor();
+  assert.equal(await window.page.locator("img.avatar").count(), 0);
+  await window.page.locator(".tool-row").first().click();
+  await window.page.locator(".drawer .mark", { hasText: "ESC" }).first().waitFor();
+  await isClean(window);
+  await window.close();
+});
+
+test("results of calls are text, cut, folded or refused", async () => {
+  const window = await Window.open(browser, program);
+  await window.show("#/calls");
+  const open = async (tool) => {
+    await client.call(`evil__${tool}`);
+    await window.page.locator(".call-row", { hasText: tool }).first().click();
+    await window.page.locator(".drawer h2", { hasText: tool }).waitFor();
+  };
+  await open("text");
+  await window.page.locator(".drawer", { hasText: ATTACK }).waitFor();
+  await open("pictures");
+  await window.page.locator(".drawer", { hasText: "Picture not shown: image/svg+xml" }).waitFor();
+  await open("deep");
+  await window.page.locator(".drawer .json, .drawer .plain").first().waitFor();
+  await open("large");
+  await window.page.locator(".drawer", { hasText: "of 10.0 MB in all" }).waitFor();
+  await open("fail");
+  await window.page.locator(".drawer .pill", { hasText: "Tool error" }).first().waitFor();
+  await isClean(window);
+  await window.close();
+});
+
+test("a form and its choices are text, and can be answered", async () => {
+  const window = await Window.open(browser, program);
+  const inbox = await window.tab("#/inbox");
+  await say(window, "ask");
+  const item = inbox.locator(".item");
+  await item.locator(".quoted", { hasText: ATTACK }).waitFor();
+  await item.locator(".quoted .mark", { hasText: "RLO" }).first().waitFor();
+  await isClean(window, inbox);
+  await item.getByRole("textbox").first().fill("ok");
+  await item.getByRole("combobox").selectOption({ index: 1 });
+  await item.getByRole("button", { name: "Send" }).click();
+  await window.page.locator(".markdown", { hasText: '"action":"accept"' }).waitFor();
+  await window.close();
+});
+
+test("a chat with a hostile model and tool stays a page of text", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "talk");
+  await window.page.locator('.card[data-state="succeeded"]').waitFor();
+  await window.page.locator(".reply-body > .markdown td", { hasText: ATTACK }).first().waitFor();
+  await window.page.locator(".reply-body > .markdown .no-link", { hasText: "javascript:" }).first().waitFor();
+  await window.button("Send").waitFor();
+  await window.page.locator(".conversation", { hasText: ATTACK }).first().waitFor();
+  await isClean(window);
+  await say(window, "destroy");
+  await window.page.getByRole("dialog").locator(".mark", { hasText: "RLO" }).first().waitFor();
+  await isClean(window);
+  await window.page.getByRole("dialog").getByRole("button", { name: "Never" }).click();
+  await window.page.locator('.card[data-state="refused"]').waitFor();
+  await window.close();
+});
