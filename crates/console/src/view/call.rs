@@ -97,6 +97,10 @@ pub(crate) fn details(row: CallRow, body: CallBody) -> CallDetails {
     let images = body.result.as_deref().map(images).unwrap_or_default();
     let arguments = body.arguments.and_then(|text| shown("arguments", text, &mut truncated));
     let result = body.result.and_then(|text| shown("result", text, &mut truncated));
+    // The store keeps the beginning of a large result only.
+    if let Some(size) = truncated.get_mut("result") {
+        *size = row.result_bytes.into();
+    }
     let (error, approved_by, server_requests) = (row.error.clone(), row.approved_by.clone(), row.server_requests);
     CallDetails { call: of_row(row), arguments, result, images, error, approved_by, server_requests, truncated }
 }

@@ -1,0 +1,180 @@
+//! Chat turns: text, calls, approvals, forms, cancelling, resuming.
+
+use serde_json::{Value, json};
+use toolway_testkit::{
+    fixture_server::{Behaviour, FixtureServer},
+    test_host::within,
+};
+use toolway_wire::revision::Era;
+
+use crate::stage::{Browser, Stage, over_http};
+
+async fn say(browser: &Browser, message: Value) -> String {
+    let reply = browser.post("/api/v1/chat", &message).await;
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    reply.json()["conversation"].as_str().unwrap().to_owned()
+}
+
+/// Answers the first item of the inbox.
+async fn answer(browser: &Browser, given: Value) -> Value {
+    let items = browser.until("/api/v1/inbox", |items| !items.as_array().unwrap().is_empty()).await;
+    let path = format!("/api/v1/inbox/{}/answer", items[0]["id"].as_str().unwrap());
+    assert_eq!(browser.post(&path, &given).await.status, 200);
+    items[0].clone()
+}
+
+#[tokio::test]
+async fn a_turn_streams_asks_calls_and_is_stored() {
+    let files = FixtureServer::new("files").tool("write", "Writes.");
+    let stage = Stage::new(&[("files", &files)]).await;
+    stage.script(
+        "script",
+        &json!([
+            { "reasoning": "hm", "text": "I will write.", "calls": [{ "tool": "files__write", "arguments": { "path": "a" } }] },
+            { "expect": [{ "error": false }], "text": "Done." },
+        ]),
+    );
+    let browser = stage.browser().await;
+    let mut events = browser.events(None).await;
+    let id = say(&browser, json!({ "text": "write it" })).await;
+    assert_eq!(events.chat("text").await["conversation"], id);
+    let call = events.chat("call").await;
+    assert_eq!((&call["name"], &call["arguments"]["path"]), (&"files__write".into(), &"a".into()));
+    let item = answer(&browser, json!({ "answer": "once" })).await;
+    assert_eq!(
+        (&item["conversation"], &item["callId"], &item["surface"]),
+        (&id.clone().into(), &call["callId"], &"console".into())
+    );
+    let result = events.chat("result").await;
+    assert_eq!((&result["state"], &result["callId"]), (&"succeeded".into(), &call["callId"]));
+    let end = events.chat("end").await;
+    assert_eq!((&end["stopReason"], &end["turns"]), (&"done".into(), &2.into()));
+    let stored = browser
+        .until(&format!("/api/v1/conversations/{id}"), |stored| stored["messages"].as_array().unwrap().len() == 4)
+        .await;
+    assert_eq!((&stored["title"], &stored["running"]), (&"write it".into(), &false.into()));
+    assert_eq!(stored["messages"][1]["calls"][0]["name"], "files__write");
+    assert_eq!(stored["messages"][2]["results"][0]["isError"], false);
+    assert_eq!(stored["messages"][3]["text"], "Done.");
+    let list = browser.json("/api/v1/conversations?search=write").await;
+    assert_eq!((&list[0]["id"], &list[0]["surface"]), (&id.into(), &"console".into()));
+    assert_eq!(browser.json("/api/v1/conversations?search=nothing").await, json!([]));
+}
+
+#[tokio::test]
+async fn a_refused_call_goes_back_to_the_model() {
+    let files = FixtureServer::new("files").tool("write", "");
+    let stage = Stage::new(&[("files", &files)]).await;
+    stage.script(
+        "s",
+        &json!([
+            { "calls": [{ "tool": "files__write" }] },
+            { "expect": [{ "error": true, "contains": "not now" }], "text": "I see." },
+        ]),
+    );
+    let browser = stage.browser().await;
+    let mut events = browser.events(None).await;
+    say(&browser, json!({ "text": "go" })).await;
+    answer(&browser, json!({ "answer": "no", "reason": "not now" })).await;
+    assert_eq!(events.chat("result").await["state"], "refused");
+    assert_eq!(events.chat("end").await["stopReason"], "done");
+    assert!(files.seen("tools/call").is_empty());
+}
+
+#[tokio::test]
+async fn the_mode_of_a_message_decides_whether_the_user_is_asked() {
+    let files = FixtureServer::new("files").tool("write", "");
+    let stage = Stage::new(&[("files", &files)]).await;
+    stage.script("s", &json!([{ "calls": [{ "tool": "files__write" }] }, { "text": "Done." }]));
+    let browser = stage.browser().await;
+    let mut events = browser.events(None).await;
+    say(&browser, json!({ "text": "go", "mode": "full" })).await;
+    assert_eq!(events.chat("end").await["stopReason"], "done");
+    assert_eq!(browser.json("/api/v1/calls").await["calls"][0]["rule"].as_str().unwrap(), "mode `full`");
+    assert_eq!(browser.post("/api/v1/chat", &json!({ "text": "go", "mode": "wild" })).await.status, 400);
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_and_has_one_turn_at_a_time() {
+    let files = FixtureServer::new("files").tool_that("wait", "", Behaviour::Wait);
+    let stage = Stage::new(&[("files", &files)]).await;
+    stage.script(
+        "s",
+        &json!([{ "text": "One." }, { "text": "Two.", "calls": [{ "tool": "files__wait" }] }, { "text": "Three." }]),
+    );
+    let browser = stage.browser().await;
+    let mut events = browser.events(None).await;
+    let id = say(&browser, json!({ "text": "first" })).await;
+    events.chat("end").await;
+    let message = json!({ "text": "second", "conversation": id, "mode": "full" });
+    assert_eq!(say(&browser, message.clone()).await, id);
+    within("the call", files.until_received("tools/call", 1)).await;
+    let busy = browser.post("/api/v1/chat", &message).await;
+    assert_eq!((busy.status, busy.code().as_str()), (409, "conflict"));
+    assert_eq!(browser.json(&format!("/api/v1/conversations/{id}")).await["running"], true);
+    assert_eq!(browser.post(&format!("/api/v1/chat/{id}/cancel"), &json!({})).await.status, 200);
+    assert_eq!(events.chat("end").await["stopReason"], "cancelled");
+    within("the server", files.left(1)).await;
+    assert_eq!(browser.post(&format!("/api/v1/chat/{id}/cancel"), &json!({})).await.status, 409);
+    say(&browser, json!({ "text": "third", "conversation": id })).await;
+    assert_eq!(events.chat("end").await["stopReason"], "done");
+    let stored = browser.json(&format!("/api/v1/conversations/{id}")).await;
+    let texts: Vec<&str> =
+        stored["messages"].as_array().unwrap().iter().map(|message| message["text"].as_str().unwrap()).collect();
+    assert!(texts.contains(&"One.") && texts.contains(&"Three."), "{texts:?}");
+}
+
+#[tokio::test]
+async fn a_form_in_the_middle_of_a_turn_is_answered_in_the_page() {
+    let people = FixtureServer::new("people").tool_that("greet", "", Behaviour::Greet);
+    let fixture = people.over_http(Some(Era::Legacy)).await.unwrap();
+    let wanted = over_http("people", &fixture.url());
+    let stage = Stage::with(&[], toolway_console::ConsoleOptions::default(), |builder| builder.wanted(wanted)).await;
+    stage.host.ready("people").await;
+    stage.script(
+        "s",
+        &json!([
+            { "calls": [{ "tool": "people__greet" }] },
+            { "expect": [{ "contains": "Ada" }], "text": "Greeted." },
+        ]),
+    );
+    let browser = stage.browser().await;
+    let mut events = browser.events(None).await;
+    say(&browser, json!({ "text": "greet", "mode": "full" })).await;
+    let item = answer(&browser, json!({ "action": "accept", "content": { "name": "Ada" } })).await;
+    assert_eq!((&item["kind"], &item["surface"]), (&"form".into(), &"console".into()));
+    assert_eq!(events.chat("end").await["stopReason"], "done");
+}
+
+#[tokio::test]
+async fn errors_of_models_and_requests_are_said() {
+    let stage = Stage::new(&[]).await;
+    let browser = stage.browser().await;
+    let reply = browser.post("/api/v1/chat", &json!({ "text": "hi" })).await;
+    assert_eq!((reply.status, reply.code().as_str()), (422, "invalid"), "no model");
+    stage.script("s", &json!([]));
+    assert_eq!(browser.json("/api/v1/session").await["defaultModel"], "s");
+    assert_eq!(browser.post("/api/v1/chat", &json!({ "text": " " })).await.status, 400);
+    assert_eq!(browser.post("/api/v1/chat", &json!({ "text": "hi", "model": "other" })).await.status, 422);
+    for id in ["x", "0194a000-0000-7000-8000-000000000000"] {
+        assert_eq!(browser.post("/api/v1/chat", &json!({ "text": "hi", "conversation": id })).await.status, 404);
+        assert_eq!(browser.get(&format!("/api/v1/conversations/{id}")).await.status, 404);
+    }
+    let mut events = browser.events(None).await;
+    say(&browser, json!({ "text": "hi" })).await;
+    let error = events.chat("error").await;
+    assert!(error["message"].as_str().unwrap().contains("script"), "{error}");
+}
+
+#[tokio::test]
+async fn shutdown_cancels_and_awaits_turns() {
+    let files = FixtureServer::new("files").tool_that("wait", "", Behaviour::Wait);
+    let mut stage = Stage::new(&[("files", &files)]).await;
+    stage.script("s", &json!([{ "calls": [{ "tool": "files__wait" }] }]));
+    let browser = stage.browser().await;
+    say(&browser, json!({ "text": "go", "mode": "full" })).await;
+    within("the call", files.until_received("tools/call", 1)).await;
+    stage.stop.cancel();
+    within("shutdown", stage.serving.take().unwrap()).await.unwrap().unwrap();
+    within("the server", files.left(1)).await;
+}

@@ -1,0 +1,121 @@
+//! Approvals, forms and URLs that wait for an answer in the page.
+
+use serde_json::{Value, json};
+use toolway_host::call::CallOutcome;
+use toolway_testkit::{
+    fixture_server::{Behaviour, FixtureServer},
+    test_host::within,
+};
+
+use crate::stage::{Browser, Stage};
+
+/// A console whose host asks before every call.
+async fn asking(server: &FixtureServer) -> Stage {
+    Stage::with(&[("files", server)], toolway_console::ConsoleOptions::default(), |mut builder| {
+        builder.options.stance = toolway_host::policy::Stance::Ask;
+        builder
+    })
+    .await
+}
+
+/// Waits for an item and answers it.
+async fn answer(browser: &Browser, answer: Value) -> Value {
+    let items = browser.until("/api/v1/inbox", |items| !items.as_array().unwrap().is_empty()).await;
+    let item = items[0].clone();
+    let path = format!("/api/v1/inbox/{}/answer", item["id"].as_str().unwrap());
+    let reply = browser.post(&path, &answer).await;
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    assert_eq!(browser.post(&path, &answer).await.status, 409, "answered already");
+    item
+}
+
+#[tokio::test]
+async fn an_approval_shows_everything_and_lets_the_call_pass() {
+    let files = FixtureServer::new("files").tool("write", "Writes.");
+    let stage = asking(&files).await;
+    let browser = stage.browser().await;
+    let mut events = browser.events(None).await;
+    let calling = stage.host.call_with("files__write", Some(json!({ "path": "/etc/x", "note": "<b>" })));
+    let (outcome, item) =
+        within("the approval", async { tokio::join!(calling, answer(&browser, json!({ "answer": "once" }))) }).await;
+    assert!(matches!(outcome, CallOutcome::Answered(_)), "{outcome}");
+    let approval = &item["approval"];
+    assert_eq!(
+        (&item["kind"], &item["server"], &approval["tool"]),
+        (&"approval".into(), &"files".into(), &"write".into())
+    );
+    assert_eq!(approval["rows"][0], json!({ "label": "path", "value": "/etc/x", "important": true }));
+    assert!(
+        approval["warnings"].as_array().unwrap().iter().any(|warning| warning.as_str().unwrap().contains("delete"))
+    );
+    assert_eq!((&approval["trust"], &approval["destructive"]), (&"read".into(), &true.into()));
+    assert!(approval["remedy"].is_string() && item["callId"].is_string() && item["expiresAt"].is_string());
+    assert_eq!(events.next("inbox").await.1["waiting"], 1);
+    let page = browser.json("/api/v1/calls").await;
+    let id = page["calls"][0]["id"].as_str().unwrap();
+    assert_eq!(browser.json(&format!("/api/v1/calls/{id}")).await["approvedBy"], "console");
+}
+
+#[tokio::test]
+async fn no_and_never_refuse_and_always_is_remembered() {
+    let files = FixtureServer::new("files").tool("write", "").tool("delete", "").tool("read", "");
+    let stage = asking(&files).await;
+    let browser = stage.browser().await;
+    let decide = async |tool: &str, given: Value| {
+        let (outcome, _) =
+            within("a decision", async { tokio::join!(stage.host.call(tool), answer(&browser, given)) }).await;
+        outcome
+    };
+    let outcome = decide("files__write", json!({ "answer": "no", "reason": "not today" })).await;
+    assert!(outcome.to_string().contains("not today"), "{outcome}");
+    assert!(matches!(decide("files__read", json!({ "answer": "always" })).await, CallOutcome::Answered(_)));
+    assert!(matches!(stage.host.call("files__read").await, CallOutcome::Answered(_)), "without asking again");
+    assert!(matches!(decide("files__delete", json!({ "answer": "never" })).await, CallOutcome::Refused(_)));
+    assert!(matches!(stage.host.call("files__delete").await, CallOutcome::Refused(_)), "without asking again");
+}
+
+#[tokio::test]
+async fn answers_of_the_wrong_shape_leave_the_item_waiting() {
+    let files = FixtureServer::new("files").tool("write", "");
+    let stage = asking(&files).await;
+    let browser = stage.browser().await;
+    let wrong = async {
+        let items = browser.until("/api/v1/inbox", |items| !items.as_array().unwrap().is_empty()).await;
+        let path = format!("/api/v1/inbox/{}/answer", items[0]["id"].as_str().unwrap());
+        for given in [
+            json!({}),
+            json!({ "action": "accept" }),
+            json!({ "answer": "yes" }),
+            json!({ "answer": "once", "action": "accept" }),
+        ] {
+            assert_eq!(browser.post(&path, &given).await.status, 400, "{given}");
+        }
+        assert_eq!(browser.post("/api/v1/inbox/other/answer", &json!({ "answer": "once" })).await.status, 409);
+        answer(&browser, json!({ "answer": "once" })).await
+    };
+    let (outcome, _) = within("the answers", async { tokio::join!(stage.host.call("files__write"), wrong) }).await;
+    assert!(matches!(outcome, CallOutcome::Answered(_)), "{outcome}");
+}
+
+#[tokio::test]
+async fn a_form_is_checked_and_answered() {
+    let people = FixtureServer::new("people").tool_that("greet", "", Behaviour::Greet);
+    let stage = Stage::new(&[("people", &people)]).await;
+    let browser = stage.browser().await;
+    let mut request = stage.host.request("people__greet", None);
+    request.surface = toolway_host::policy::Surface::Console;
+    let answering = async {
+        let items = browser.until("/api/v1/inbox", |items| !items.as_array().unwrap().is_empty()).await;
+        let (id, field) = (items[0]["id"].as_str().unwrap(), &items[0]["form"]["fields"][0]);
+        let name = field["name"].as_str().unwrap();
+        let path = format!("/api/v1/inbox/{id}/answer");
+        let invalid = browser.post(&path, &json!({ "action": "accept", "content": { name: 7 } })).await;
+        assert_eq!(invalid.status, 422, "{}", invalid.body);
+        assert!(invalid.json()["fields"][name].is_string(), "{}", invalid.body);
+        let reply = browser.post(&path, &json!({ "action": "accept", "content": { name: "Ada" } })).await;
+        assert_eq!(reply.status, 200, "{}", reply.body);
+    };
+    let (outcome, ()) = within("the form", async { tokio::join!(stage.host.call_of(request), answering) }).await;
+    let CallOutcome::Answered(result) = &outcome else { panic!("{outcome}") };
+    assert!(result.to_string().contains("Ada"), "{result}");
+}
