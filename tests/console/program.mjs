@@ -2,16 +2,16 @@
 import { spawn, execFile } from "node:child_process";
 import { mkdtemp, mkdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 export const TOOLWAY = process.env.TOOLWAY ?? fileURLToPath(new URL("../../target/debug/toolway", import.meta.url));
 
 // The sample server of the program, the notes server of its demo, and one that is hostile.
-export const SAMPLE = { command: TOOLWAY, args: ["sample"] };
-export const NOTES = { command: TOOLWAY, args: ["sample", "--play", "notes"] };
-export const CRASHES = { command: TOOLWAY, args: ["sample", "--play", "crashes"] };
+export const SAMPLE = { command: "toolway", args: ["sample"] };
+export const NOTES = { command: "toolway", args: ["sample", "--play", "notes"] };
+export const CRASHES = { command: "toolway", args: ["sample", "--play", "crashes"] };
 export const hostile = (...args) => ({ command: process.execPath, args: [fileURLToPath(new URL("servers/hostile.mjs", import.meta.url)), ...args] });
 
 export class Program {
@@ -33,7 +33,7 @@ export class Program {
 
   get environment() {
     const { PATH, TERM, LANG } = process.env;
-    return { PATH, TERM, LANG, HOME: this.home, XDG_RUNTIME_DIR: this.home, TOOLWAY_SIGN_IN__VAULT: "memory" };
+    return { PATH: `${dirname(TOOLWAY)}:${PATH}`, TERM, LANG, HOME: this.home, XDG_RUNTIME_DIR: this.home, TOOLWAY_SIGN_IN__VAULT: "memory" };
   }
 
   // Starts `toolway serve`; both addresses are free ports.

@@ -1,10 +1,10 @@
 // The screen that adds a server: paste, read what it means, consent, test, add.
 
 import { post } from "./api.js";
-import { fill, h, icon, visible, words } from "./dom.js";
+import { fill, h, icon, visible } from "./dom.js";
 import { count } from "./format.js";
 import { json } from "./json.js";
-import { labelled, problem, toast } from "./parts.js";
+import { labelled, problem, toast, warnings } from "./parts.js";
 
 const EXAMPLES = [
   ["A command", "npx -y @modelcontextprotocol/server-everything"],
@@ -139,7 +139,7 @@ function preview(parsed) {
       labelled(parsed.kind === "stdio" ? "Runs" : "Connects to", h("code", { class: "wrap" }, visible(parsed.runs ?? parsed.url ?? ""))),
       labelled("Environment", parsed.environment?.length ? parsed.environment.map((word) => h("code", { class: "chip" }, visible(word))) : null),
     ),
-    (parsed.warnings ?? []).map((warning) => h("p", { class: "warning" }, icon("warning"), words(warning))),
+    warnings(parsed.warnings ?? []),
     h("details", { class: "raw" }, h("summary", {}, "Entry as it will be written"), json(parsed.entry)),
   );
 }

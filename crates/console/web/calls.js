@@ -240,7 +240,7 @@ function row(call) {
     "div",
     { class: "call-row" },
     pill(stateOf(CALL_STATES, call.state)),
-    h("span", { class: "one-line" }, name(call.server, { class: "name sub" }), h("span", { class: "sub" }, " / "), name(toolOf(call), { class: "name strong" })),
+    h("span", { class: "one-line" }, call.server ? [name(call.server, { class: "name sub" }), h("span", { class: "sub" }, " / ")] : null, name(toolOf(call), { class: "name strong" })),
     h("span", { class: "one-line sub" }, name(call.caller), call.surface && call.surface !== call.caller ? ` · ${call.surface}` : ""),
     h("span", { class: "number sub" }, clock(call.startedAt)),
     h("span", { class: "number sub" }, took(call)),

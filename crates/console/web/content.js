@@ -15,8 +15,9 @@ export function result(value) {
   const blocks = value.content.filter((item) => !repeats(item, structured)).slice(0, MOST_BLOCKS).map(block);
   const rest = value.content.length - MOST_BLOCKS;
   if (rest > 0) blocks.push(h("p", { class: "note" }, `${rest} more content blocks are not shown.`));
-  const { content, isError, ...others } = value;
-  if (Object.keys(others).length) blocks.push(json(others));
+  const { content, isError, structuredContent, ...others } = value;
+  if (structuredContent !== undefined) blocks.push(json(structuredContent));
+  if (Object.keys(others).length) blocks.push(h("details", { class: "raw" }, h("summary", {}, "Other fields"), json(others)));
   return blocks;
 }
 

@@ -1,11 +1,11 @@
 // One inbox item with everything needed to decide, and the buttons that answer it. Used by the inbox and the chat.
 
 import { post } from "./api.js";
-import { fill, h, icon, link, name, visible, words } from "./dom.js";
+import { fill, h, link, name, visible, words } from "./dom.js";
 import { clock, remaining } from "./format.js";
 import { FormView } from "./form.js";
 import { json } from "./json.js";
-import { hints, labelled, problem } from "./parts.js";
+import { hints, labelled, problem, warnings } from "./parts.js";
 
 // A card that appears under a click or a key that was meant for something else must not take it.
 const SETTLE_MS = 400;
@@ -62,11 +62,11 @@ export class ItemView {
   // === approvals ===
 
   approval(approval) {
-    this.reason = h("input", { id: `reason-${this.item.id}`, placeholder: "Reason for a no (optional, the caller sees it)", "aria-label": "Reason for a no", autocomplete: "off", maxlength: 500 });
+    this.reason = h("input", { id: `reason-${this.item.id}`, placeholder: "Reason for a no (optional)", "aria-label": "Reason for a no", autocomplete: "off", maxlength: 500 });
     return h(
       "div",
       { class: "stack" },
-      (approval.warnings ?? []).map((warning) => h("p", { class: "warning" }, icon("warning"), words(warning))),
+      warnings(approval.warnings ?? []),
       rows(approval.rows ?? []),
       h("details", { class: "raw" }, h("summary", {}, "All arguments as JSON"), json(approval.arguments ?? {})),
       h(
@@ -76,7 +76,7 @@ export class ItemView {
         labelled("Server", [name(this.item.server), approval.trust ? ` (trust: ${approval.trust})` : ""]),
         labelled("Asked by rule", approval.rule ? words(approval.rule) : null),
         labelled("Why", approval.reason ? words(approval.reason) : null),
-        labelled("To change this", approval.remedy ? words(approval.remedy) : null),
+        labelled("Rule to allow it", approval.remedy ? h("code", { class: "wrap" }, visible(approval.remedy)) : null),
         labelled("Saved before", typeof approval.saved === "string" ? visible(approval.saved, "prose") : null),
       ),
       this.reason,
@@ -155,7 +155,7 @@ export class ItemView {
 export function titleOf(item) {
   if (item.approval) {
     const { title, tool } = item.approval;
-    return ["Run ", name(title || tool), "?"];
+    return ["Run “", name(title || tool), "”?"];
   }
   return [name(item.server), item.kind === "url" ? " wants you to open an address" : " asks for information"];
 }

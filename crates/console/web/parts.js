@@ -27,6 +27,13 @@ export function hints(tool) {
   return tags;
 }
 
+// What a person should know before deciding; lower-case phrases of Toolway.
+export function warnings(list) {
+  if (list.length === 0) return null;
+  const lines = list.map((warning) => h("p", {}, words(sentence(warning, false))));
+  return h("div", { class: "warning" }, icon("warning"), h("div", {}, lines));
+}
+
 export function empty(title, ...body) {
   return h("div", { class: "empty" }, h("h2", {}, title), body);
 }

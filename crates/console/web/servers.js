@@ -187,7 +187,7 @@ function toolRow(tool) {
   return h(
     "div",
     { class: "tool-row" },
-    h("span", { class: "tool-name" }, name(tool.name), hints(tool)),
+    h("span", { class: "tool-name" }, name(tool.name), hints({ ...tool, openWorld: false })),
     h("span", { class: "sub one-line", dir: "auto" }, visible((tool.description ?? tool.title ?? "").slice(0, 300), "prose")),
   );
 }

@@ -8,6 +8,7 @@ import { CRASHES, NOTES, Program, SAMPLE } from "../program.mjs";
 
 const IMAGES = new URL("../../../docs/images/", import.meta.url);
 const scripts = {
+  lunch: { turns: [{ text: "I ask the server for the menu.", calls: [{ tool: "notes__order_lunch" }] }, { text: "{{result}}" }] },
   assistant: {
     turns: [
       { text: "I look at the notes first.", calls: [{ tool: "notes__list_notes" }] },
@@ -20,8 +21,7 @@ let browser, program, client;
 
 before(async () => {
   const servers = { notes: NOTES, sample: SAMPLE, weather: CRASHES, archive: { ...SAMPLE, disabled: true } };
-  const policy = { rules: [{ match: { tool: "write_memo" }, then: "ask", reason: "the memo is read by the whole team" }] };
-  [browser, program] = await Promise.all([launch(), Program.start({ servers, scripts, policy })]);
+  [browser, program] = await Promise.all([launch(), Program.start({ servers, scripts, policy: { mode: "restricted" } })]);
   client = await program.client("claude-code");
   for (const text of ["a", "b", "c", "d"]) await client.call("sample__echo", { text });
   await client.call("sample__fail");
@@ -30,7 +30,8 @@ before(async () => {
   await client.call("sample__add", { a: 20, b: 22 });
   await chat();
   // Both wait until the end of the stories.
-  program.waiting = [client.call("sample__write_memo", { text: "Release on Thursday, freeze on Tuesday." }), client.call("notes__order_lunch")].map((call) => call.catch(() => {}));
+  client.call("sample__write_memo", { text: "Release on Thursday, freeze on Tuesday." }).catch(() => {});
+  await order();
 });
 after(async () => {
   await browser?.close();
@@ -39,11 +40,25 @@ after(async () => {
 
 let conversation;
 
+async function say(window, model, text) {
+  await window.show("#/chat");
+  await window.see("New conversation");
+  await window.page.getByRole("combobox", { name: "Model" }).selectOption(model);
+  await window.page.getByRole("textbox", { name: "Message" }).fill(text);
+  await window.page.keyboard.press("Enter");
+}
+
+// A conversation that waits for a form.
+async function order() {
+  const window = await Window.open(browser, program);
+  await say(window, "lunch", "Order lunch for me");
+  await window.page.getByRole("dialog").waitFor();
+  await window.close();
+}
+
 async function chat() {
   const window = await Window.open(browser, program);
-  await window.show("#/chat");
-  await window.page.getByRole("textbox", { name: "Message" }).fill("Put milk on my shopping list");
-  await window.page.keyboard.press("Enter");
+  await say(window, "assistant", "Put milk on my shopping list");
   await window.page.getByRole("dialog").getByRole("button", { name: "Allow once" }).click();
   await window.page.locator(".markdown td").first().waitFor();
   await window.button("Send").waitFor();
@@ -84,10 +99,7 @@ const SCREENS = {
     await window.page.locator(".markdown td").first().waitFor();
   },
   dialog: async (window) => {
-    await window.show("#/chat");
-    await window.see("New conversation");
-    await window.page.getByRole("textbox", { name: "Message" }).fill("Put milk on my shopping list");
-    await window.page.keyboard.press("Enter");
+    await say(window, "assistant", "Put milk on my shopping list");
     await window.page.getByRole("dialog").getByRole("button", { name: "Allow once" }).and(window.page.locator(":enabled")).waitFor();
   },
 };
@@ -100,7 +112,10 @@ async function keep(window, name) {
   await writeFile(new URL(`${name}.webp`, IMAGES), Buffer.from(data, "base64"));
 }
 
-for (const [scheme, width, height, suffix] of [["light", 1280, 800, ""], ["dark", 1280, 800, "-dark"], ["light", 360, 740, "-narrow"], ["dark", 360, 740, "-narrow-dark"]]) {
+const LOOKS = [["light", 1280, 800, ""], ["dark", 1280, 800, "-dark"], ["light", 360, 740, "-narrow"]];
+if (process.env.UPDATE_IMAGES) LOOKS.push(["dark", 360, 740, "-narrow-dark"]);
+
+for (const [scheme, width, height, suffix] of LOOKS) {
   test(`every screen is accessible: ${scheme}, ${width} pixels wide`, async () => {
     const window = await Window.open(browser, program, { scheme, width, height, bypassCSP: true });
     for (const [name, show] of Object.entries(SCREENS)) {
