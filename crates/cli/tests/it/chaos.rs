@@ -154,7 +154,12 @@ async fn wait_for_files(setup: &ChaosSetup, before: &[String]) {
         if files.len() <= before.len() {
             return;
         }
-        assert!(began.elapsed() < setup::PATIENCE, "open were {before:#?}\nand are {files:#?}");
+        if setup::PATIENCE < began.elapsed() {
+            let more = files.iter().filter(|file| !before.contains(file));
+            let more: Vec<&str> = more.map(|file| file.split(' ').next().unwrap()).collect();
+            let holders = process_list::holders(setup.pid(), &more);
+            panic!("open were {before:#?}\nand are {files:#?}\nheld are {holders:#?}");
+        }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -19,6 +19,7 @@ mod hostile;
 mod importing;
 mod interop_browser;
 mod interop_clients;
+mod interop_hosts;
 mod interop_keychain;
 mod invalid_entries;
 mod listing;

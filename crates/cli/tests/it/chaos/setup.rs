@@ -70,6 +70,7 @@ impl ChaosSetup {
     /// Starts the gateway and directs the proxy to it.
     pub(super) fn start(&mut self) {
         let serving = Serving::start_with(&self.home, &["--log", "json"], &[(process_list::VARIABLE, &self.mark)]);
+        process_list::register(serving.pid(), &self.mark);
         self.front.set_target(&serving.authority);
         self.serving = Some(serving);
     }
