@@ -11,6 +11,8 @@ const markdown = `${ATTACK}"alert(1)"> [x](javascript:alert(2)) <script>alert(3)
 const scripts = {
   talk: { turns: [{ text: markdown, reasoning: markdown, calls: [{ tool: "evil__text", arguments: { [ATTACK]: ATTACK } }] }, { text: `${"#".repeat(7)} ${"> ".repeat(200)}${"*".repeat(3000)} {{result}}` }] },
   ask: { turns: [{ calls: [{ tool: "evil__ask" }] }, { text: "{{result}}" }] },
+  open: { turns: [{ calls: [{ tool: "evil__open" }] }, { text: "{{result}}" }] },
+  script: { turns: [{ calls: [{ tool: "evil__open_script" }] }, { text: "ended: {{result}}" }] },
   destroy: { turns: [{ calls: [{ tool: "evil__destroy", arguments: { path: `${ATTACK}safe\u202egpj.exe` } }] }, { text: "end" }] },
 };
 let browser, program, client;
@@ -85,6 +87,27 @@ test("a form and its choices are text, and can be answered", async () => {
   await item.getByRole("combobox").selectOption({ index: 1 });
   await item.getByRole("button", { name: "Send" }).click();
   await window.page.locator(".markdown", { hasText: '"action":"accept"' }).waitFor();
+  await window.close();
+});
+
+test("an address to open shows its real host; one that is a script cannot be opened", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "open");
+  const dialog = window.page.getByRole("dialog");
+  assert.equal(await dialog.getByRole("link", { name: "Open" }).getAttribute("href"), "https://xn--80ak6aa92e.example/pay?a=%3Cb%3E");
+  await dialog.getByRole("link", { name: "Open xn--80ak6aa92e.example" }).waitFor();
+  await dialog.getByRole("button", { name: "Decline" }).click();
+  await window.page.locator(".markdown", { hasText: '"action":"decline"' }).waitFor();
+  await say(window, "script");
+  await window.page.locator(".markdown", { hasText: "ended:" }).or(dialog.getByText("cannot be opened")).first().waitFor();
+  assert.equal(await window.page.locator("a[href^='javascript']").count(), 0);
+  await window.close();
+});
+
+test("markup cannot be made from a string in this page", async () => {
+  const window = await Window.open(browser, program);
+  window.expect(/TrustedHTML|Trusted/);
+  await assert.rejects(window.page.evaluate(() => (document.createElement("div").innerHTML = "<b>x</b>")), /TrustedHTML/);
   await window.close();
 });
 
