@@ -117,9 +117,12 @@ impl<'a> Chat<'a> {
         Ok(Self { app, config, host, agent, conversation, log, screen, input, used, connecting, was_interrupted })
     }
 
-    /// Talks until the user leaves.
-    pub(crate) async fn run(mut self) -> ExitCode {
+    /// Talks until the user leaves. `resumed` is the id of the conversation that goes on.
+    pub(crate) async fn run(mut self, resumed: Option<&str>) -> ExitCode {
         self.greet();
+        if let Some(id) = resumed {
+            self.resume(id);
+        }
         loop {
             let next = match self.input.message().await {
                 Line::Text(text) => {

@@ -2,7 +2,7 @@
 
 use toolway_config::PolicyMode;
 use toolway_host::connection::ServerStatus;
-use toolway_model::Message;
+use toolway_model::{Message, Role};
 
 use super::{
     Chat, Next,
@@ -15,8 +15,6 @@ use crate::{output::clean, schema};
 const MOST_TOOLS: usize = 200;
 /// Conversations in one list.
 const MOST_CONVERSATIONS: usize = 15;
-/// Messages that are shown of a conversation that goes on.
-const SHOWN_MESSAGES: usize = 2;
 
 impl Chat<'_> {
     pub(super) async fn execute(&mut self, command: Command) -> Next {
@@ -87,7 +85,7 @@ impl Chat<'_> {
             self.screen.line("No servers are configured.");
         }
         for ServerStatus { server, phase, counts, .. } in statuses {
-            let counts = counts.map(|counts| format!(", {} tools, {} prompts", counts.tools, counts.prompts));
+            let counts = counts.map(|counts| format!(", tools: {}, prompts: {}", counts.tools, counts.prompts));
             self.screen.line(&format!("{server}: {}{}", phase.for_operator().as_str(), counts.unwrap_or_default()));
         }
     }
@@ -145,8 +143,8 @@ impl Chat<'_> {
             Ok(stored) => {
                 let stored::Stored { head, messages } = stored;
                 self.screen.note(&format!("Conversation `{}`, {} messages.", head.title, messages.len()));
-                let shown = messages.len().saturating_sub(SHOWN_MESSAGES);
-                messages.iter().skip(shown).for_each(|message| self.show(message));
+                let last = messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
+                messages.iter().skip(last).for_each(|message| self.show(message));
                 self.conversation =
                     toolway_agent::Conversation::resume(&head.id.to_string(), messages, self.log.clone());
             }
@@ -157,8 +155,8 @@ impl Chat<'_> {
     fn show(&self, message: &Message) {
         let text = message.text();
         match message.role {
-            toolway_model::Role::User => self.screen.line(&format!("> {text}")),
-            toolway_model::Role::Assistant if !text.is_empty() => self.screen.markdown(&text),
+            Role::User => self.screen.line(&format!("> {text}")),
+            Role::Assistant if !text.is_empty() => self.screen.markdown(&text),
             _ => {}
         }
     }

@@ -113,7 +113,7 @@ fn message_editor(options: Option<EditorOptions>, colour: Colour) -> Reedline {
     for modifier in [KeyModifiers::ALT, KeyModifiers::SHIFT] {
         keys.add_binding(modifier, KeyCode::Enter, ReedlineEvent::Edit(vec![EditCommand::InsertNewline]));
     }
-    let menu = ColumnarMenu::default().with_name(MENU).with_columns(2).with_marker("");
+    let menu = ColumnarMenu::default().with_name(MENU).with_columns(2).with_marker("> ");
     let mut editor = plain_editor(colour)
         .with_edit_mode(Box::new(Emacs::new(keys)))
         .with_menu(ReedlineMenu::EngineCompleter(Box::new(menu)))

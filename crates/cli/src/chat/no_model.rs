@@ -34,12 +34,14 @@ pub(crate) async fn offer_demo(app: &App, output: &mut Output) -> Result<bool, R
     let file = file.unwrap_or_else(|| "toolway.json".to_owned());
     output.notice(&format!(
         "toolway: no model is configured\n\
-         Looked for `models` in {file}, for ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY,\n\
-         and for Ollama at its usual port.\n\
-         To add one, set one of these variables, or put a model into {file}:\n\
-         \u{20}   \"models\": {{ \"local\": {{ \"vendor\": \"openai-chat\", \"model\": \"qwen3\", \
-         \"baseUrl\": \"http://127.0.0.1:11434/v1\" }} }}\n\
-         `toolway models test NAME` checks it. docs/guide/models.md says more."
+         Looked for:\n\
+         \u{20} `models` in {file}\n\
+         \u{20} ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY in the environment\n\
+         \u{20} Ollama at its usual port\n\
+         To add a model, set one of these variables, or add to that file:\n\
+         \u{20} \"models\": {{ \"local\": {{ \"vendor\": \"openai-chat\", \"model\": \"qwen3\",\n\
+         \u{20}   \"baseUrl\": \"http://127.0.0.1:11434/v1\" }} }}\n\
+         `toolway models test NAME` checks it; docs/guide/models.md says more."
     ));
     if !output::is_interactive() {
         output.notice(&format!("hint: try it without a model: toolway chat --model {DEMO}"));

@@ -78,12 +78,12 @@ impl Screen {
 
     /// Prints lines.
     pub(crate) fn line(&self, text: &str) {
-        self.state.lock().print(&format!("{}\n", clean::text(text)));
+        self.state.lock().print(&format!("{}\n", self.wrapped(&clean::text(text))));
     }
 
     /// Prints lines that matter less.
     pub(crate) fn note(&self, text: &str) {
-        let text = clean::text(text);
+        let text = self.wrapped(&clean::text(text));
         let text = if self.colour == Colour::Yes { format!("\u{1b}[2m{text}\u{1b}[0m") } else { text };
         self.state.lock().print(&format!("{text}\n"));
     }
@@ -146,7 +146,7 @@ impl Screen {
             AgentEvent::Usage(_) => state.end_message(),
             AgentEvent::LeftOut(reason) => {
                 if state.left_out.insert(reason.clone()) {
-                    state.print(&format!("{}\n", clean::text(&reason)));
+                    state.print(&format!("{}\n", self.wrapped(&clean::text(&reason))));
                 }
             }
             AgentEvent::CallStarted(call) => self.start_call(&mut state, &call),
@@ -185,10 +185,7 @@ impl Screen {
         let (line, problem) = call_line::ended(call, &label, self.width());
         state.print(&format!("{}\n", self.painted(&line)));
         if let Some(problem) = problem {
-            let mut writer = MarkdownWriter::new(self.width().saturating_sub(2), Colour::No);
-            let text = writer.push(&escaped(&problem)) + &writer.finish();
-            let text: String = text.lines().map(|line| format!("  {line}\n")).collect();
-            state.print(&text);
+            state.print(&format!("{}\n", wrap(&format!("  {problem}"), self.width())));
         }
         state.say("thinking");
     }
@@ -223,6 +220,15 @@ impl Screen {
         let text = if self.colour == Colour::Yes { format!("\u{1b}[2m{text}\u{1b}[0m") } else { text };
         state.is_status_shown = true;
         state.write(&format!("\r\u{1b}[K{text}"));
+    }
+
+    /// Text with long lines broken between words.
+    fn wrapped(&self, text: &str) -> String {
+        let width = self.width();
+        let lines = text
+            .split('\n')
+            .map(|line| if line.chars().count() <= width { line.to_owned() } else { wrap(line, width) });
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     fn width(&self) -> usize {
@@ -276,8 +282,30 @@ pub(super) fn width() -> usize {
         .map_or(USUAL_WIDTH, |(columns, _)| if columns == 0 { USUAL_WIDTH } else { columns.into() })
 }
 
-/// Text that is not markdown.
-fn escaped(text: &str) -> String {
-    let is_markup = |letter: char| letter.is_ascii_punctuation();
-    text.chars().flat_map(|letter| is_markup(letter).then_some('\\').into_iter().chain([letter])).collect()
+/// Breaks a line between words; the following lines are indented. A word that is too long stays whole.
+fn wrap(line: &str, width: usize) -> String {
+    let mut wrapped = String::new();
+    let mut column = 0;
+    for word in line.split_inclusive(' ') {
+        let columns = word.trim_end().chars().count();
+        if column > 2 && column + columns > width {
+            wrapped.truncate(wrapped.trim_end().len());
+            wrapped.push_str("\n  ");
+            column = 2;
+        }
+        wrapped.push_str(word);
+        column += word.chars().count();
+    }
+    wrapped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrap;
+
+    #[test]
+    fn long_lines_break_between_words() {
+        assert_eq!(wrap("one two three four", 10), "one two\n  three\n  four");
+        assert_eq!(wrap("a https://example.com/long/address b", 12), "a\n  https://example.com/long/address\n  b");
+    }
 }

@@ -72,7 +72,7 @@ impl Chat<'_> {
             1 => ", 1 call".to_owned(),
             count => format!(", {count} calls"),
         };
-        self.screen.note(&format!("{}{calls}, {:.1} s", tokens(&answer.usage), duration.as_secs_f64()));
+        self.screen.note(&format!("{}{calls}, {:.1} s\n", tokens(&answer.usage), duration.as_secs_f64()));
     }
 
     /// Waits a while for servers that are still connecting, and reports those that failed, once.

@@ -75,11 +75,8 @@ pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Resu
     }
     let options = options(&config, system, servers);
     let colour = output.colour();
-    let mut chat = Chat::new(app, ChatParts { config, host, log, model, options, screen, colour })?;
-    if let Some(id) = &args.resume {
-        chat.resume(id);
-    }
-    Ok(chat.run().await)
+    let chat = Chat::new(app, ChatParts { config, host, log, model, options, screen, colour })?;
+    Ok(chat.run(args.resume.as_deref()).await)
 }
 
 /// The model; `None` if there is none and the user does not want the script.

@@ -120,7 +120,8 @@ fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
     }
     output.line(&format!("{} ({}, model {}, {})", head.title, head.surface, head.model, head.id));
     for message in &messages {
-        output.entry(&format!("\n{}:", message.role), &format!("  {}", time::rfc3339(message.at)));
+        output.line("");
+        output.entry(&format!("{}:", message.role), &format!("  {}", time::rfc3339(message.at)));
         output.line(&super::tools::indent(&message.text));
     }
     Ok(())
