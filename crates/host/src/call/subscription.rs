@@ -1,6 +1,10 @@
 //! Subscription to updates of one resource.
 
-use std::time::Duration;
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use toolway_wire::{
     json::Raw,
@@ -11,22 +15,26 @@ use toolway_wire::{
 use super::{
     CallError, CallOutcome, CallerContext, Target,
     auxiliary::{Reached, reach},
-    pipeline::{self, not_connected},
+    find,
+    pipeline::{self, Asker, PreviousAttempt, not_connected},
 };
 use crate::{
+    catalog::Origin,
     connection::{
         Connection, Lease, ListenerGuard,
         pool::{CallerLease, Interactivity, RequestOrigin},
     },
     host::{Host, Inner},
-    policy::Refusal,
+    policy::{Grant, Refusal},
     record::Recording,
 };
 
-/// Updates of one resource. Continues across reconnects until it is dropped.
-#[derive(Debug)]
+/// Updates of one resource. Continues across reconnects until it is dropped or policy no longer permits it.
 pub struct Subscription {
+    host: Weak<Inner>,
     connection: Connection,
+    /// The latest decision; an approval holds as long as the subscription.
+    grant: Option<Grant>,
     uri: String,
     caller_context: CallerContext,
     patience: Duration,
@@ -82,16 +90,25 @@ impl Host {
 }
 
 async fn subscribe(
-    host: &Inner,
+    host: &Arc<Inner>,
     caller_context: CallerContext,
     target: &Target,
     recording: &mut Recording,
 ) -> Result<Subscription, CallOutcome> {
     // The slot is needed to subscribe only; receiving updates takes none.
-    let Reached { connection, permit, .. } = &reach(host, &caller_context, target, recording).await?;
+    let Reached { connection, permit, .. } = reach(host, &caller_context, target, recording).await?;
     let (uri, patience) = (permit.subject().raw_name.clone(), host.slots.patience());
-    let mut subscription = Subscription { uri, caller_context, patience, active: None, connection: connection.clone() };
+    let mut subscription = Subscription {
+        host: Arc::downgrade(host),
+        connection,
+        grant: None,
+        uri,
+        caller_context,
+        patience,
+        active: None,
+    };
     subscription.active = Some(subscription.activate().await?);
+    subscription.grant = Some(permit.into_grant());
     Ok(subscription)
 }
 
@@ -102,7 +119,7 @@ impl Subscription {
     }
 
     /// Waits for the next update; `None` if there will be no more, because the server was removed or disabled, or
-    /// refuses the subscription.
+    /// policy or the server refuses the subscription.
     pub async fn next(&mut self) -> Option<ResourceUpdate> {
         loop {
             if let Some(active) = &mut self.active {
@@ -113,7 +130,7 @@ impl Subscription {
                     None => self.active = None,
                 }
             }
-            match self.activate().await {
+            match self.renew().await {
                 Ok(active) => {
                     self.active = Some(active);
                     return Some(ResourceUpdate::Resumed);
@@ -121,6 +138,37 @@ impl Subscription {
                 Err(CallOutcome::Refused(_)) => return None,
                 Err(_) if self.connection.is_stopped() => return None,
                 Err(_) => tokio::time::sleep(RETRY_DELAY).await,
+            }
+        }
+    }
+
+    /// Decides again and subscribes again, when the server is connected again.
+    async fn renew(&mut self) -> Result<ActiveSubscription, CallOutcome> {
+        self.connection.ready().await.map_err(|why| not_connected(&self.connection, why))?;
+        self.decide_again().await?;
+        self.activate().await
+    }
+
+    /// Decides by the policy of now. A refusal is recorded.
+    async fn decide_again(&mut self) -> Result<(), CallOutcome> {
+        let Some(host) = self.host.upgrade() else { return Err(Refusal::ShuttingDown.into()) };
+        let origin = Origin { server: self.connection.name().clone(), raw_name: self.uri.clone() };
+        let (target, context) = (Target::ResourceOf(origin), &self.caller_context);
+        let found = find::find(&host, (&context.visible, &|| context.clone()), &target, None).await?;
+        let previous = self.grant.take().map(|grant| PreviousAttempt { grant, fingerprint: found.fingerprint });
+        let asker = Asker::of(&context.caller);
+        match pipeline::obtain_grant(&host, &found, asker, None, previous, None).await {
+            Ok(grant) => {
+                self.grant = Some(grant);
+                Ok(())
+            }
+            Err(outcome) => {
+                if matches!(outcome, CallOutcome::Refused(_)) {
+                    let mut recording = host.begin_recording(&context.caller, "resources/subscribe", self.uri.len());
+                    recording.set_subject(&found.subject, found.public.clone());
+                    recording.end_with(Err(&outcome)).await;
+                }
+                Err(outcome)
             }
         }
     }
@@ -147,6 +195,12 @@ impl Subscription {
             Lease::Caller(lease) => IdleGuard::Caller(lease.into_listener()),
         };
         Ok(ActiveSubscription { upstream, guard })
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").field("server", self.connection.name()).field("uri", &self.uri).finish()
     }
 }
 

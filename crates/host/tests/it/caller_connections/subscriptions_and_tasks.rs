@@ -9,10 +9,11 @@ use std::{
 };
 
 use serde_json::json;
-use toolway_config::server::Sharing;
+use toolway_config::{Config, document::Document, server::Sharing};
 use toolway_host::{
     call::{CallOutcome, CallRequest, Caller, CallerContext, ResourceUpdate, Target},
     connection::WantedServer,
+    policy::ApprovalAnswer,
     record::Ending,
 };
 use toolway_testkit::{
@@ -58,6 +59,31 @@ async fn subscription_uses_the_connection_of_its_caller_and_follows_a_reconnect(
     drop(updates);
     within("the end of a process", fixtures::gone(again)).await;
     within("the shutdown", host.host.shutdown()).await;
+}
+
+/// A configuration with one rule.
+fn policy(then: &str) -> Config {
+    let text = format!(r#"{{"policy": {{"rules": [{{"match": {{"kind": "resource"}}, "then": "{then}"}}]}}}}"#);
+    Config::of(&Document::of("/toolway.json".as_ref(), &text).unwrap(), None).unwrap()
+}
+
+#[tokio::test]
+async fn subscription_is_decided_again_after_a_reconnect() {
+    let server = fixtures::process("files", &["--era", "legacy"]);
+    let host = TestHost::new().config(policy("ask")).wanted(server).start().await;
+    host.ready("files").await;
+    host.answering(ApprovalAnswer::approved("test"));
+    let mut updates = host.host.subscribe(ada(), one()).await.unwrap();
+    let process = || host.status("files").caller_connections[0].process.unwrap();
+    fixtures::kill(process());
+    assert!(matches!(within("another one", updates.next()).await, Some(ResourceUpdate::Resumed)));
+    assert_eq!(host.asked().len(), 1, "an approval holds as long as the subscription");
+    host.host.reload(&policy("deny")).unwrap();
+    fixtures::kill(process());
+    assert!(within("the end", updates.next()).await.is_none());
+    let records: Vec<_> = host.records().iter().map(|record| (record.name.clone(), record.ending)).collect();
+    let record = |ending| ("resources/subscribe".to_owned(), ending);
+    assert_eq!(records, [record(Ending::Answered), record(Ending::Refused)]);
 }
 
 #[tokio::test]
