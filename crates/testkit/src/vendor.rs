@@ -35,7 +35,7 @@ use std::{collections::VecDeque, io};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-pub use reply::{Fault, Reply, Stop, Tokens};
+pub use reply::{Fault, Stop, Tokens, VendorReply as Reply, VendorReply};
 
 use crate::odd::http::{OddHttp, RecordedRequest, Reply as HttpReply};
 

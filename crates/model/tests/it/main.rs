@@ -1,4 +1,5 @@
 //! Stories about models: our wires against mock vendors over HTTP.
+#![expect(clippy::unwrap_used, reason = "test helpers are part of the test")]
 
 mod answers;
 mod chat_deltas;

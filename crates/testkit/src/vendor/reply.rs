@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// One reply.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub struct VendorReply {
     pub(super) body: Body,
     pub(super) fault: Option<Fault>,
 }
@@ -112,7 +112,7 @@ pub enum Fault {
     WrongReason,
 }
 
-impl Default for Reply {
+impl Default for VendorReply {
     fn default() -> Self {
         Self { body: Body::Answer(Answer::default()), fault: None }
     }
@@ -124,7 +124,7 @@ impl Default for Tokens {
     }
 }
 
-impl Reply {
+impl VendorReply {
     /// An answer without contents.
     pub fn new() -> Self {
         Self::default()

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     VendorKind, anthropic, gemini, openai, openai_chat,
-    reply::{Answer, Body, Fault, Reply},
+    reply::{Answer, Body, Fault, VendorReply},
 };
 use crate::odd::http::{Act, Reply as HttpReply};
 
@@ -37,7 +37,7 @@ const HEAD: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
 
 /// The reply of a vendor.
-pub(super) fn http_reply(kind: VendorKind, reply: Reply) -> HttpReply {
+pub(super) fn http_reply(kind: VendorKind, reply: VendorReply) -> HttpReply {
     match reply.body {
         Body::Answer(answer) => streamed(kind, &answer, reply.fault),
         Body::Stream(text) => finished(HttpReply::bare().say(HEAD).say(chunk(text.as_bytes()))),
