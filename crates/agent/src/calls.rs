@@ -22,6 +22,9 @@ use crate::{
     tools::{ToolSet, Visible, Wanted},
 };
 
+/// Reports of progress that wait to be seen.
+const PROGRESS: usize = 64;
+
 /// A call before it is made.
 struct Planned {
     /// Public name of the tool that is called.
@@ -48,7 +51,7 @@ impl Agent {
         interrupt: &Interrupt,
         observe: Observer<'_>,
     ) -> Vec<(MadeCall, ToolResult)> {
-        let (sender, mut progress) = mpsc::unbounded_channel();
+        let (sender, mut progress) = mpsc::channel(PROGRESS);
         let mut running: FuturesUnordered<BoxFuture<'_, (usize, EndedCall)>> = FuturesUnordered::new();
         let mut ended: Vec<Option<EndedCall>> = vec![None; wanted.len()];
         let mut started = Vec::with_capacity(wanted.len());
@@ -80,7 +83,8 @@ impl Agent {
             }
         };
         drop(running);
-        let reason = reason.map(|stop| if stop.is_cancelled() { "the user cancelled it" } else { "the time limit is reached" });
+        let reason =
+            reason.map(|stop| if stop.is_cancelled() { "the user cancelled it" } else { "the time limit is reached" });
         let results = wanted.iter().zip(started).zip(ended).map(|((call, (name, call_id)), ended)| {
             let ended = ended.unwrap_or_else(|| {
                 let result = result::error(&call.id, &call.name, reason.unwrap_or_default().to_owned());
@@ -183,7 +187,7 @@ impl Agent {
 }
 
 /// Where progress of calls goes.
-type Progress = mpsc::UnboundedSender<CallProgress>;
+type Progress = mpsc::Sender<CallProgress>;
 
 fn send_progress(sender: &Progress, id: &str, event: &CallEvent) {
     let CallEvent::Progress(params) = event else { return };
@@ -195,8 +199,8 @@ fn send_progress(sender: &Progress, id: &str, event: &CallEvent) {
         total: number(&total),
         message: message.as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned),
     };
-    // The receiver lives as long as the calls.
-    let _sent = sender.send(progress);
+    // A newer report replaces one that finds no room.
+    let _full = sender.try_send(progress);
 }
 
 /// The target of one of the agent's own tools.

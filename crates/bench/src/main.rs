@@ -13,10 +13,13 @@
 //! The argument `gateway` compares `toolway serve` with a raw relay instead ([`gateway`], [`relay`]); `gateway lists`
 //! measures only lists; `gateway path` compares processor time with the store off and on ([`gateway::path`]);
 //! `gateway load <way> <legacy|modern> <small|big|list> <width> <seconds> [relay]` puts one load on it,
-//! or on the relay, for a profiler. The argument `store` measures the store ([`store`]).
+//! or on the relay, for a profiler. The argument `store` measures the store ([`store`]),
+//! `chat` the time that a chat adds to the first token ([`chat`]).
 
 mod affinity;
 mod allocation;
+mod chat;
+mod console;
 mod gateway;
 mod keep_awake;
 mod load;
@@ -47,6 +50,8 @@ fn main() -> io::Result<ExitCode> {
         ["relay", "http", address] => relay::run(relay::RelayUpstream::http(address)),
         ["relay", "stdio", era] => relay::run(relay::RelayUpstream::stdio(era.parse()?)),
         ["nginx", folder] => nginx::keep(folder.as_ref()),
+        ["chat"] => chat::run(),
+        ["console"] => console::run(),
         ["gateway"] => gateway::run(measure::Size::Full),
         ["gateway", "lists"] => gateway::run_lists(),
         ["gateway", "path"] => gateway::path::run(measure::Size::Full),
@@ -68,7 +73,9 @@ fn main() -> io::Result<ExitCode> {
             alone(way.parse()?, whose == "raw", what, width, count)
         }
         _ => {
-            eprintln!("usage: toolway-bench [quick | spread | gateway [quick | lists | path [quick]] | store [quick]]");
+            eprintln!(
+                "usage: toolway-bench [quick | spread | chat | console | gateway [quick | lists | path [quick]] | store [quick]]"
+            );
             Ok(ExitCode::from(2))
         }
     }

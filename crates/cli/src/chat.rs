@@ -110,7 +110,8 @@ impl<'a> Chat<'a> {
             Input::lines()
         };
         let agent = Agent::new(host.clone(), model, options);
-        let connecting = Some(AbortOnDropHandle::new(tokio::spawn(connect_all(host.clone()))));
+        let connecting =
+            Some(AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(connect_all(host.clone()))));
         let conversation = Conversation::new(log.clone());
         let used = Usage::default();
         let was_interrupted = false;

@@ -78,7 +78,7 @@ fn unknown(name: &str, catalog: &Catalog) -> String {
     let prompts = catalog.prompts().iter().map(|entry| format!("{}.{}", entry.origin.server, entry.origin.raw_name));
     let known: Vec<String> = COMMANDS.iter().map(|(word, ..)| (*word).to_owned()).chain(prompts).collect();
     let near = suggestion::did_you_mean(name, known.iter().map(String::as_str));
-    format!("unknown command `/{name}`{near}; `/help` lists all, and a space before the slash makes it a message")
+    format!("unknown command `/{name}`{near}\n`/help` lists all; a space before the slash makes it a message")
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ fn several_tools_an_approval_and_a_refusal_in_one_conversation() {
         chat.prompts(1).types("go\r").sees("Reading both.").sees("✓ files.read_text_file").sees("✓ memory.read_graph");
         chat.sees("✓ everything.get-sum").sees_times("[y] once", 1).types("y").sees("✓ files.write_file");
         chat.sees_times("[y] once", 2).types("n").sees("eason").types("no more files\r");
-        chat.sees("⊘ files.write_file").sees("no more files").sees("Done.").sees("4 calls").prompts(2);
+        chat.sees("⊘ files.write_file").sees("no more files").sees("Done.").sees("5 calls").prompts(2);
         assert!(chat.lines().iter().all(|line| line.chars().count() <= columns.into()), "{:?}", chat.lines());
         chat.types("/exit\r");
         let (status, shown) = chat.end();
@@ -173,8 +173,8 @@ fn commands_prompts_completion_and_lines_work_at_the_editor() {
     chat.prompts(1).types("/he\t\r").sees("/usage Show the tokens used so far");
     chat.types("/servers\r").sees("sample: ready");
     chat.types("/tools write\r").sees("sample.write_memo Replace the text");
-    chat.types("/mode interactive\r").sees("asks about every call");
-    chat.types("/modle\r").sees("did you mean `model`?");
+    chat.types("/mode restricted\r").sees("asks about calls that may write");
+    chat.types("/modle\r").sees("did you mean `mode`?");
     chat.types("/sample/introduce\r").sees("name:").types("Ada\r").sees("Hello Ada.").sees("tokens in");
     chat.types("one\u{1b}\rtwo\r").sees("Two lines.").sees_times("tokens in", 2);
     chat.types("/clear\r").sees("New conversation.").types("/resume\r").sees("introduce").types("\u{3}");

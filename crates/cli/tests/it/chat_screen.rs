@@ -27,7 +27,7 @@ pub(crate) struct ChatScreen {
 }
 
 /// Longest wait for a text, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(45);
 /// So many that nothing scrolls away.
 const ROWS: u16 = 300;
 const WHERE_IS_THE_CURSOR: &[u8] = b"\x1b[6n";

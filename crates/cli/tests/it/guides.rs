@@ -154,3 +154,28 @@ fn policy_guide_works() {
 fn models_guide_works() {
     follow("models.md", Shell::Pipe);
 }
+
+#[test]
+fn approvals_guide_works() {
+    follow("approvals.md", Shell::Pipe);
+}
+
+#[test]
+fn commands_of_the_readme_work() {
+    follow("../../README.md", Shell::Pipe);
+}
+
+#[test]
+fn chat_guide_works() {
+    follow("chat.md", Shell::Pipe);
+}
+
+#[test]
+fn run_guide_works() {
+    follow("run.md", Shell::Pipe);
+}
+
+#[test]
+fn audit_guide_works() {
+    follow("audit.md", Shell::Pipe);
+}
