@@ -39,7 +39,7 @@ export function markdown(text) {
 // === blocks ===
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^\s`]*)[^`]*$/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
+const HEADING = /^ {0,3}(#{1,6})[ \t]+(\S.*)$/;
 const RULE = /^ {0,3}([-*_])(\s*\1){2,}\s*$/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])(\s+|$)(.*)$/;
 const QUOTE = /^ {0,3}>\s?(.*)$/;
@@ -67,12 +67,19 @@ function read(lines, at) {
   const fence = FENCE.exec(line);
   if (fence) return readFence(lines, at, fence);
   const heading = HEADING.exec(line);
-  if (heading) return { kind: "heading", level: heading[1].length, text: heading[2], end: at + 1 };
+  if (heading) return { kind: "heading", level: heading[1].length, text: withoutClosing(heading[2]), end: at + 1 };
   if (RULE.test(line)) return { kind: "rule", end: at + 1 };
   if (QUOTE.test(line)) return readQuote(lines, at);
   if (ITEM.test(line)) return readList(lines, at);
   if (line.includes("|") && at + 1 < lines.length && lines[at + 1].includes("-") && TABLE_LINE.test(lines[at + 1])) return readTable(lines, at);
   return readParagraph(lines, at);
+}
+
+// A heading may end with as many `#` as one likes.
+function withoutClosing(text) {
+  let end = text.trimEnd().length;
+  while (end > 0 && text[end - 1] === "#") end -= 1;
+  return (end === 0 || text[end - 1] === " " ? text.slice(0, end) : text).trim();
 }
 
 function readFence(lines, at, [, fence, language]) {
@@ -146,7 +153,7 @@ function draw(block, depth) {
     case "table":
       return table(block.rows);
     default:
-      return h("p", { dir: "auto" }, block.text.length > LONG_BLOCK ? longText(block.text, LONG_BLOCK) : inline(block.text));
+      return h("p", { dir: "auto" }, inline(block.text));
   }
 }
 
@@ -163,35 +170,32 @@ function table([head, ...rows]) {
 // === inline ===
 
 // Code, links, bold, italic, struck through, bare addresses; in this order of strength.
-const INLINE = /(`+)([\s\S]*?[^`])\1(?!`)|!?\[((?:[^\[\]\\]|\\.){0,500})\]\(\s*<?([^\s<>()]{1,2000}(?:\([^\s()]*\)[^\s<>()]*)?)>?(?:\s+"[^"]{0,200}")?\s*\)|(\*\*|__)(?=\S)([\s\S]{1,4000}?\S)\5|(?<![A-Za-z0-9_*])([*_])(?=\S)([^*_\n]{0,2000}?[^\s*_])\7(?![A-Za-z0-9])|~~(?=\S)([\s\S]{1,2000}?\S)~~|(https?:\/\/[^\s<>"'`)\]]{1,2000})|\\([!-/:-@[-`{-~])/g;
+const INLINE = /(?<!`)``(?!`)((?:[^`]|`(?!`)){1,2000})``(?!`)|(?<!`)`(?!`)([^`]{1,2000})`(?!`)|!?\[((?:[^\[\]\\]|\\.){0,500})\]\(\s*<?([^\s<>()]{1,2000}(?:\([^\s()]*\)[^\s<>()]*)?)>?(?:\s+"[^"]{0,200}")?\s*\)|(\*\*|__)(?=[^\s*_])([\s\S]{0,2000}?\S)\5|(?<![A-Za-z0-9_*])([*_])(?=\S)([^*_\n]{0,2000}?[^\s*_])\7(?![A-Za-z0-9])|~~(?=\S)([\s\S]{1,2000}?\S)~~|(https?:\/\/[^\s<>"'`)\]]{1,2000})|\\([!-/:-@[-`{-~])/g;
 
 function inline(text, depth = 0) {
+  if (text.length > LONG_BLOCK) return [longText(text, LONG_BLOCK)];
   const nodes = [];
   let end = 0;
   for (const found of text.matchAll(INLINE)) {
-    nodes.push(...prose(text.slice(end, found.index)));
+    nodes.push(...visible(text.slice(end, found.index), "prose"));
     end = found.index + found[0].length;
     nodes.push(span(found, depth));
   }
-  nodes.push(...prose(text.slice(end)));
+  nodes.push(...visible(text.slice(end), "prose"));
   return nodes;
 }
 
 function span(found, depth) {
-  const [whole, , code, label, address, , bold, , italic, struck, bare, escaped] = found;
+  const [whole, quoted, code, label, address, , bold, , italic, struck, bare, escaped] = found;
   const inner = (text) => (depth < MOST_NESTING ? inline(text, depth + 1) : visible(text, "prose"));
-  if (code !== undefined) return h("code", {}, visible(code.replace(/^ (.*) $/, "$1")));
+  if (quoted !== undefined) return h("code", {}, visible(quoted.trim()));
+  if (code !== undefined) return h("code", {}, visible(code));
   if (address !== undefined) return anchor(label, address);
   if (bold !== undefined) return h("strong", {}, inner(bold));
   if (italic !== undefined) return h("em", {}, inner(italic));
   if (struck !== undefined) return h("s", {}, inner(struck));
   if (bare !== undefined) return bareAnchor(bare);
   return escaped ?? whole;
-}
-
-function prose(text) {
-  const parts = text.split(/ {2,}\n|\\\n/);
-  return parts.flatMap((part, index) => (index ? [h("br"), ...visible(part, "prose")] : visible(part, "prose")));
 }
 
 // A link says where it leads, because its words are chosen by others.

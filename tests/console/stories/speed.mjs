@@ -79,6 +79,23 @@ test("the first paint is fast", async () => {
   await window.close();
 });
 
+test("text that is meant to take long to draw does not", async () => {
+  const window = await Window.open(browser, program);
+  const times = await window.page.evaluate(async () => {
+    const { Markdown } = await import("/markdown.js");
+    const parts = ["*", "* ", "**a", "_a ", "__a", "[", "[a](", "`", "`a``", "~~a", "|", "-|", "# #", ">", "- a\n", "http://a ", "\\*", "\u202e", " ", "```\n", "*a b ", "![", "<", "1. a\n  "];
+    return parts.map((part) => {
+      const text = `# ${part.repeat(19_000 / part.length)}x`;
+      const began = performance.now();
+      new Markdown().set(text);
+      new Markdown().set(`a|b\n${text.slice(2)}`);
+      return performance.now() - began;
+    });
+  });
+  report("slowest text", Math.max(...times), 1000);
+  await window.close();
+});
+
 test(`interactions with ${TOOLS} tools are fast`, async () => {
   const window = await Window.open(browser, program);
   await window.show("#/servers/many");
