@@ -13,15 +13,17 @@ use std::{
     fmt,
     future::poll_fn,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, uri::PathAndQuery};
 use parking_lot::Mutex;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
 pub(super) use self::head::write_field;
@@ -57,7 +59,15 @@ struct Pool {
 #[derive(Default)]
 struct IdleConnections {
     // No await under this lock.
-    connections: Mutex<Vec<(Instant, Box<HttpConnection>)>>,
+    state: Mutex<IdleState>,
+}
+
+#[derive(Default)]
+struct IdleState {
+    /// The oldest come first.
+    connections: Vec<(Instant, Box<HttpConnection>)>,
+    /// Closes connections that are idle for too long; runs while there are any.
+    sweeper: Option<AbortOnDropHandle<()>>,
 }
 
 /// Target of requests: parsed once from a URL.
@@ -213,21 +223,44 @@ impl IdleConnections {
     /// the lock.
     fn take(&self) -> Option<Box<HttpConnection>> {
         loop {
-            let (since, mut connection) = self.connections.lock().pop()?;
+            let (since, mut connection) = self.state.lock().connections.pop()?;
             if since.elapsed() < IDLE && connection.is_quiet() {
                 return Some(connection);
             }
         }
     }
 
-    fn keep(&self, connection: Box<HttpConnection>) {
-        let (now, mut connections) = (Instant::now(), self.connections.lock());
-        // The oldest come first.
-        let late = connections.partition_point(|(since, _)| IDLE <= now.saturating_duration_since(*since));
-        connections.drain(..late);
-        if connections.len() < KEPT {
-            connections.push((now, connection));
+    fn keep(self: &Arc<Self>, connection: Box<HttpConnection>) {
+        let mut state = self.state.lock();
+        if state.connections.len() < KEPT {
+            state.connections.push((Instant::now(), connection));
         }
+        // Without a runtime, for example at shutdown, the next request closes them.
+        if state.sweeper.is_none()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            state.sweeper = Some(AbortOnDropHandle::new(runtime.spawn(sweep(Arc::downgrade(self)))));
+        }
+    }
+
+    /// Closes connections that are idle for too long; returns the time of the next check, or `None` if none are left.
+    fn close_expired(&self) -> Option<Instant> {
+        let (now, mut state) = (Instant::now(), self.state.lock());
+        let late = state.connections.partition_point(|(since, _)| IDLE <= now.saturating_duration_since(*since));
+        state.connections.drain(..late);
+        let next = state.connections.first().map(|(since, _)| *since + IDLE);
+        if next.is_none() {
+            state.sweeper = None;
+        }
+        next
+    }
+}
+
+async fn sweep(idle: Weak<IdleConnections>) {
+    let mut next = Some(Instant::now() + IDLE);
+    while let Some(time) = next {
+        tokio::time::sleep_until(time).await;
+        next = idle.upgrade().and_then(|idle| idle.close_expired());
     }
 }
 

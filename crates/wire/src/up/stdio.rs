@@ -94,6 +94,12 @@ impl Transport for StdioTransport {
             let reader =
                 LineReader::new(streams.read, self.limits.message_bytes).charged_to(self.limits.memory.clone());
             let reading = read(reader, Arc::clone(&sink), process.clone(), self.limits.message_bytes);
+            let input = writer.clone();
+            let reading = async move {
+                reading.await;
+                // Calls that wait for their callers may hold the link of an ended server for long.
+                input.close();
+            };
             let runtime = tokio::runtime::Handle::current();
             let reading = AbortOnDropHandle::new(runtime.spawn(reading));
             let (broke, broken) = oneshot::channel();

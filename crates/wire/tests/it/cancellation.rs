@@ -146,6 +146,16 @@ async fn roots_are_answered_outside_the_call_that_ended_before_its_caller_answer
     }
 }
 
+/// Its input would stay open as long as a call waits for its caller.
+#[tokio::test]
+async fn input_of_a_server_that_closed_its_output_is_closed() {
+    let (peer, mut server) = scripted().await;
+    server.write.shutdown().await.unwrap();
+    let end = tokio::time::timeout(Duration::from_secs(10), server.read.next_line());
+    assert_eq!(end.await.expect("in time").unwrap(), None);
+    assert!(peer.is_closed());
+}
+
 /// An answer in the last moment is processed, so the call must not be reported as cancelled.
 #[tokio::test]
 async fn call_that_was_just_answered_is_not_cancelled() {

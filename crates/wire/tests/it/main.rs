@@ -10,6 +10,7 @@ mod golden_corpus;
 mod hidden_secrets;
 mod hostile_clients;
 mod http_rejections;
+mod idle_connections;
 mod idle_sessions;
 mod lost_sessions;
 mod oracle;
