@@ -24,6 +24,8 @@ pub(crate) struct GatewayProcess {
     process: u32,
     address: String,
     key: Option<String>,
+    /// Link that signs in to its console.
+    pub(crate) console: Option<String>,
     _child: Child,
     _home: tempfile::TempDir,
 }
@@ -68,8 +70,9 @@ impl GatewayProcess {
         let url = said["listening"].as_str().unwrap_or_default();
         let address = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
         let key = said["key"].as_str().map(str::to_owned);
+        let console = said["console"].as_str().map(str::to_owned);
         let process = child.id().ok_or_else(|| io::Error::other("the gateway ended"))?;
-        Ok(Self { process, address, key, _child: child, _home: home })
+        Ok(Self { process, address, key, console, _child: child, _home: home })
     }
 
     /// A load of this era on the gateway, for tools of this server.

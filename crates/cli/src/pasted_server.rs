@@ -28,7 +28,7 @@ impl PastedServer {
         let text = text.trim().trim_start_matches("$ ").trim();
         let (found, entry) = match text.chars().next() {
             None => return Err(Problem::new("paste a configuration snippet, a command or a URL")),
-            Some('{' | '"') => snippet(text, name)?,
+            Some('{' | '[' | '"') => snippet(text, name)?,
             Some(_) if text.starts_with("http://") || text.starts_with("https://") => url(text)?,
             Some(_) => command(text)?,
         };
@@ -235,7 +235,7 @@ mod tests {
             "{",
             "{}",
             "{\"a\":{\"b\":1}}",
-            "[1]x",
+            "[1]",
             "http://",
             "run 'half",
             "A=b",

@@ -72,7 +72,8 @@ pub struct Console {
     guard: ExactGuard,
     address: SocketAddr,
     principal: Arc<str>,
-    /// Cookies do not distinguish ports, so the name does.
+    /// Cookies do not distinguish ports, so the name does. Only the API needs it, so that pages of other ports do not get
+    /// it.
     cookie: String,
 }
 
@@ -159,7 +160,7 @@ impl Console {
             Err(error) => return reply::text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         };
         let seconds = self.access.session_lifetime().as_secs();
-        let cookie = format!("{}={cookie}; Path=/; Max-Age={seconds}; SameSite=Strict; HttpOnly", self.cookie);
+        let cookie = format!("{}={cookie}; Path=/api/; Max-Age={seconds}; SameSite=Strict; HttpOnly", self.cookie);
         let mut response = reply::see_other("/");
         if let Ok(cookie) = HeaderValue::from_str(&cookie) {
             response.headers_mut().insert(header::SET_COOKIE, cookie);

@@ -33,9 +33,8 @@ impl ExactGuard {
     /// Checks `Host`, `Origin` and `Sec-Fetch-Site`; returns why the request is refused.
     pub(crate) fn check(&self, headers: &HeaderMap, need: OriginNeed) -> Result<(), &'static str> {
         let mut hosts = headers.get_all(header::HOST).iter();
-        let host = match (hosts.next().and_then(|host| host.to_str().ok()), hosts.next()) {
-            (Some(host), None) => host,
-            _ => return Err("exactly one `Host` header is required"),
+        let (Some(host), None) = (hosts.next().and_then(|host| host.to_str().ok()), hosts.next()) else {
+            return Err("exactly one `Host` header is required");
         };
         if !self.authorities.iter().any(|known| known == host) {
             return Err("`Host` is not the address of this console");

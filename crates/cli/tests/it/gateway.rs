@@ -41,6 +41,10 @@ impl Serving {
     /// Like [`Self::start`], with environment variables.
     pub(crate) fn start_with(home: &Home, words: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = home.command(&["serve", "--listen", "127.0.0.1:0", "-o", "json"]);
+        if !words.contains(&"--console") {
+            // Its default port is the same for all stories.
+            command.args(["--console", "off"]);
+        }
         command.envs(variables.iter().copied());
         let mut child = command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();

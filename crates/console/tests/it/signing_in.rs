@@ -13,7 +13,7 @@ async fn link_signs_one_browser_in_once() {
     let first = stage.get(&link).await;
     assert_eq!((first.status, first.header("location")), (303, Some("/")));
     let cookie = first.header("set-cookie").unwrap();
-    for part in ["SameSite=Strict", "HttpOnly", "Path=/", "Max-Age=43200"] {
+    for part in ["SameSite=Strict", "HttpOnly", "Path=/api/", "Max-Age=43200"] {
         assert!(cookie.contains(part), "{cookie}");
     }
     let again = stage.get(&link).await;
