@@ -18,6 +18,11 @@ impl SeededRandom {
         Self(seed)
     }
 
+    /// Uses this seed.
+    pub fn of(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
     /// Next number, less than `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
