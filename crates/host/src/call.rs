@@ -51,7 +51,7 @@ impl Host {
             conversation: request.conversation.clone(),
             kind: request.target.kind(),
             name: request.target.name().to_owned(),
-            arguments: request.content().filter(|_| inner.context.ports.recorder.is_some()).cloned(),
+            arguments: inner.context.ports.recorder.as_ref().and_then(|_| request.recorded_arguments()),
             argument_bytes: request.content().map_or(0, |content| content.as_bytes().len()),
         };
         let id = draft.id;

@@ -154,6 +154,14 @@ impl CallRequest {
         }
     }
 
+    /// The arguments as a record shows them: of a relayed tool or prompt call only these, not its other params.
+    pub(crate) fn recorded_arguments(&self) -> Option<Raw> {
+        match (&self.whole, self.target.kind()) {
+            (Some(whole), CallKind::Tool | CallKind::Prompt) => whole.param("arguments"),
+            _ => self.content().cloned(),
+        }
+    }
+
     /// Returns the arguments, or the params of a method.
     pub(crate) fn content(&self) -> Option<&Raw> {
         self.arguments.as_ref().or_else(|| self.whole.as_ref().and_then(Request::params))

@@ -134,7 +134,7 @@ impl RecordedTasks {
     /// Follows a task to its end: its server requests and its result become those of the exchange. Dropping the exchange
     /// does not cancel the task.
     pub fn follow(&self, id: &str, timeouts: ExchangeTimeouts) -> Exchange {
-        let mut recording = self.begin("tasks/result", id.len());
+        let mut recording = self.begin(GET, id.len());
         let (tasks, held, id) = (self.tasks.clone(), Arc::clone(&self.held), id.to_owned());
         let opening: BoxFuture<'static, (Recording, Result<Exchange, Refusal>)> = Box::pin(async move {
             let running = recording.mark_running(&held.0, held.1.redactor.clone()).await;
