@@ -34,6 +34,9 @@ const CUT: u64 = 6;
 /// Allowed memory growth between a tenth of the load and all of it, in kilobytes.
 const GROWTH: u64 = 16 * 1024;
 
+/// The gateway closes idle connections to servers after 50 seconds; how many it keeps depends on the load.
+const IDLE_CONNECTIONS: Duration = Duration::from_secs(70);
+
 /// Time after which no process of a killed gateway may be left.
 const GONE: Duration = Duration::from_secs(2);
 
@@ -154,7 +157,7 @@ async fn wait_for_files(setup: &ChaosSetup, before: &[String]) {
         if files.len() <= before.len() {
             return;
         }
-        if setup::PATIENCE < began.elapsed() {
+        if IDLE_CONNECTIONS < began.elapsed() {
             let more = files.iter().filter(|file| !before.contains(file));
             let more: Vec<&str> = more.map(|file| file.split(' ').next().unwrap()).collect();
             let holders = process_list::holders(setup.pid(), &more);
