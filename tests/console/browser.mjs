@@ -81,10 +81,10 @@ export class Window {
     return page;
   }
 
-  // Violations of axe-core on what is shown; needs `bypassCSP`.
-  async violations() {
-    await this.page.evaluate(AXE);
-    const { violations } = await this.page.evaluate("axe.run()");
+  // Violations of axe-core on what is shown, of all rules or of those named; needs `bypassCSP`.
+  async violations(rules) {
+    if (!(await this.page.evaluate(() => "axe" in window))) await this.page.evaluate(AXE);
+    const { violations } = await this.page.evaluate((runOnly) => axe.run(runOnly ? { runOnly } : {}), rules);
     return violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html.slice(0, 200)} ${node.failureSummary}`));
   }
 
