@@ -40,8 +40,8 @@ use toolway_host::{
 use toolway_model::{Message, Model, Usage};
 
 pub(crate) use answerer::ChatAnswerer;
-use command::Command;
-use editor::{Editor, EditorOptions, Line};
+use command::ChatCommand;
+use editor::{EditedLine, Editor, EditorOptions};
 use input::Input;
 pub(crate) use screen::{Screen, ScreenKind};
 use words::Words;
@@ -126,17 +126,17 @@ impl<'a> Chat<'a> {
         }
         loop {
             let next = match self.input.message().await {
-                Line::Text(text) => {
+                EditedLine::Text(text) => {
                     self.was_interrupted = false;
                     self.entered(&text).await
                 }
-                Line::Interrupted if self.was_interrupted => Next::Leave,
-                Line::Interrupted => {
+                EditedLine::Interrupted if self.was_interrupted => Next::Leave,
+                EditedLine::Interrupted => {
                     self.was_interrupted = true;
                     self.screen.note("Press Ctrl-C again to leave.");
                     Next::Continue
                 }
-                Line::End => Next::Leave,
+                EditedLine::End => Next::Leave,
             };
             if next == Next::Leave {
                 break;
@@ -172,7 +172,7 @@ impl<'a> Chat<'a> {
             self.wait_for_servers().await;
         }
         let catalog = self.host.catalog();
-        match Command::parse(text, &catalog) {
+        match ChatCommand::parse(text, &catalog) {
             Some(Ok(command)) => self.execute(command).await,
             Some(Err(problem)) => {
                 self.screen.line(&problem);

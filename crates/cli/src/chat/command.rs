@@ -7,7 +7,7 @@ use crate::suggestion;
 
 /// A slash command.
 #[derive(Debug)]
-pub(crate) enum Command {
+pub(crate) enum ChatCommand {
     Help,
     Tools(Option<String>),
     Servers,
@@ -34,7 +34,7 @@ pub(crate) const COMMANDS: &[(&str, &str, &str)] = &[
     ("exit", "", "Leave; so does Ctrl-D"),
 ];
 
-impl Command {
+impl ChatCommand {
     /// Parses a line; `None` if it is a message. An error says what is wrong.
     pub(crate) fn parse(line: &str, catalog: &Catalog) -> Option<Result<Self, String>> {
         // A line that begins with a space is a message, whatever follows.
@@ -85,16 +85,16 @@ fn unknown(name: &str, catalog: &Catalog) -> String {
 mod tests {
     use toolway_host::catalog::Catalog;
 
-    use super::Command;
+    use super::ChatCommand;
 
     #[test]
     fn commands_are_told_from_messages() {
-        let parse = |line: &str| Command::parse(line, &Catalog::empty());
+        let parse = |line: &str| ChatCommand::parse(line, &Catalog::empty());
         assert!(parse("hello /help").is_none());
         assert!(parse(" /etc/hosts is a file").is_none());
-        assert!(matches!(parse("/"), Some(Ok(Command::Help))));
-        assert!(matches!(parse("/model fast"), Some(Ok(Command::Model(Some(name)))) if name == "fast"));
-        assert!(matches!(parse("/mode full"), Some(Ok(Command::Mode(Some(_))))));
+        assert!(matches!(parse("/"), Some(Ok(ChatCommand::Help))));
+        assert!(matches!(parse("/model fast"), Some(Ok(ChatCommand::Model(Some(name)))) if name == "fast"));
+        assert!(matches!(parse("/mode full"), Some(Ok(ChatCommand::Mode(Some(_))))));
         assert!(parse("/mode often").unwrap().unwrap_err().contains("`restricted`"));
         assert!(parse("/tols").unwrap().unwrap_err().contains("did you mean `tools`?"));
     }

@@ -6,7 +6,7 @@ use toolway_model::{Message, Role};
 
 use super::{
     Chat, Next,
-    command::{COMMANDS, Command},
+    command::{COMMANDS, ChatCommand},
     stored, turn,
 };
 use crate::{output::clean, schema};
@@ -17,28 +17,28 @@ const MOST_TOOLS: usize = 200;
 const MOST_CONVERSATIONS: usize = 15;
 
 impl Chat<'_> {
-    pub(super) async fn execute(&mut self, command: Command) -> Next {
+    pub(super) async fn execute(&mut self, command: ChatCommand) -> Next {
         match command {
-            Command::Help => self.help(),
-            Command::Tools(words) => {
+            ChatCommand::Help => self.help(),
+            ChatCommand::Tools(words) => {
                 self.wait_for_servers().await;
                 self.tools(words.as_deref());
             }
-            Command::Servers => self.servers(),
-            Command::Model(name) => self.change_model(name.as_deref()),
-            Command::Mode(mode) => self.change_mode(mode),
-            Command::Usage => {
+            ChatCommand::Servers => self.servers(),
+            ChatCommand::Model(name) => self.change_model(name.as_deref()),
+            ChatCommand::Mode(mode) => self.change_mode(mode),
+            ChatCommand::Usage => {
                 let count = self.conversation.messages().len();
                 self.screen.line(&format!("{}; {count} messages in this conversation", turn::tokens(&self.used)));
             }
-            Command::Resume(None) => self.list_conversations(),
-            Command::Resume(Some(id)) => self.resume(&id),
-            Command::Clear => {
+            ChatCommand::Resume(None) => self.list_conversations(),
+            ChatCommand::Resume(Some(id)) => self.resume(&id),
+            ChatCommand::Clear => {
                 self.conversation = toolway_agent::Conversation::new(self.log.clone());
                 self.screen.line("New conversation.");
             }
-            Command::Exit => return Next::Leave,
-            Command::Prompt(prompt, words) => {
+            ChatCommand::Exit => return Next::Leave,
+            ChatCommand::Prompt(prompt, words) => {
                 if let Some(messages) = self.get_prompt(&prompt, &words).await {
                     self.turn(messages).await;
                 }

@@ -20,7 +20,7 @@ pub(crate) struct Editor {
 
 /// What the user entered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum EditedLine {
     /// A message, possibly of several lines.
     Text(String),
     /// Ctrl-C.
@@ -39,7 +39,7 @@ pub(crate) struct EditorOptions {
 
 struct Request {
     label: Label,
-    reply: oneshot::Sender<Line>,
+    reply: oneshot::Sender<EditedLine>,
 }
 
 /// The text before the cursor.
@@ -79,29 +79,29 @@ impl Editor {
     }
 
     /// Reads a message.
-    pub(crate) async fn message(&self) -> Line {
+    pub(crate) async fn message(&self) -> EditedLine {
         self.request(Label::Message).await
     }
 
     /// Reads one value.
-    pub(crate) async fn value(&self, name: &str) -> Line {
+    pub(crate) async fn value(&self, name: &str) -> EditedLine {
         self.request(Label::Value(name.to_owned())).await
     }
 
-    async fn request(&self, label: Label) -> Line {
+    async fn request(&self, label: Label) -> EditedLine {
         let (reply, line) = oneshot::channel();
         if self.requests.send(Request { label, reply }).is_err() {
-            return Line::End;
+            return EditedLine::End;
         }
-        line.await.unwrap_or(Line::End)
+        line.await.unwrap_or(EditedLine::End)
     }
 }
 
-fn read(editor: &mut Reedline, label: &Label) -> Line {
+fn read(editor: &mut Reedline, label: &Label) -> EditedLine {
     match editor.read_line(label) {
-        Ok(Signal::Success(text)) => Line::Text(text),
-        Ok(Signal::CtrlC) => Line::Interrupted,
-        _ => Line::End,
+        Ok(Signal::Success(text)) => EditedLine::Text(text),
+        Ok(Signal::CtrlC) => EditedLine::Interrupted,
+        _ => EditedLine::End,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 
-use super::editor::{Editor, Line};
+use super::editor::{EditedLine, Editor};
 
 /// Source of messages.
 #[derive(Debug)]
@@ -18,10 +18,10 @@ impl Input {
     }
 
     /// The next message.
-    pub(crate) async fn message(&mut self) -> Line {
+    pub(crate) async fn message(&mut self) -> EditedLine {
         match self {
             Self::Editor(editor) => editor.message().await,
-            Self::Lines(lines) => lines.next_line().await.ok().flatten().map_or(Line::End, Line::Text),
+            Self::Lines(lines) => lines.next_line().await.ok().flatten().map_or(EditedLine::End, EditedLine::Text),
         }
     }
 
@@ -29,8 +29,8 @@ impl Input {
     pub(crate) async fn value(&mut self, name: &str) -> Option<String> {
         match self {
             Self::Editor(editor) => match editor.value(name).await {
-                Line::Text(text) => Some(text),
-                Line::Interrupted | Line::End => None,
+                EditedLine::Text(text) => Some(text),
+                EditedLine::Interrupted | EditedLine::End => None,
             },
             Self::Lines(lines) => lines.next_line().await.ok().flatten(),
         }

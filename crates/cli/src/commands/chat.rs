@@ -79,7 +79,7 @@ pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Resu
     Ok(chat.run(args.resume.as_deref()).await)
 }
 
-/// The model; `None` if there is none and the user does not want the script.
+/// The model; `None` if no model is configured and the user does not want the script.
 async fn model(
     args: &ChatArgs,
     app: &App,

@@ -47,7 +47,7 @@ pub(crate) async fn run(args: &ConsoleArgs, app: &App, output: &mut Output) -> R
     Ok(ExitCode::Ok)
 }
 
-/// Opens a browser; says so if there is none.
+/// Opens a browser, or says that no browser was found.
 pub(super) async fn open_browser(link: &str, app: &App, output: &mut Output) {
     let is_open = match Url::parse(link) {
         Ok(url) => Openers::of(&app.environment).open(&url).await,

@@ -33,9 +33,9 @@ pub(crate) struct SampleArgs {
 /// The servers of `toolway demo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Role {
-    /// Works.
+    /// The server that works.
     Notes,
-    /// Ends before the handshake.
+    /// Exits before the handshake.
     Crashes,
     /// Never answers.
     Hangs,

@@ -9,7 +9,7 @@ pub(super) struct Layout {
     cells: Vec<Cell>,
     column: usize,
     word: Vec<Cell>,
-    /// Style of the space before the word; `None` if there is none.
+    /// Style of the space before the word; `None` at the start of a line.
     space: Option<Style>,
     indents: Vec<Indent>,
     at_line_start: bool,

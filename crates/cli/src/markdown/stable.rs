@@ -3,7 +3,7 @@
 /// Free columns that an unfinished word needs, so that its end probably fits on the line.
 const ROOM_FOR_A_WORD: usize = 24;
 
-/// The part of an unfinished block that can be written; `None` if there is none yet.
+/// The part of an unfinished block that can be written; `None` if nothing is certain yet.
 pub(super) fn prefix(block: &str, room: usize) -> Option<&str> {
     let first = block.trim_start();
     if first.starts_with('|') || first.starts_with('<') {
@@ -98,7 +98,7 @@ fn emphasis(rest: &str, letter: char, before: Option<char>) -> Option<usize> {
     }
 }
 
-/// Length of a link or of a bracket that is none; `None` if it is open.
+/// Length of a link, or of a bracket that begins no link; `None` if it is not closed yet.
 fn link(rest: &str) -> Option<usize> {
     let close = rest.find(']')?;
     match rest[close + 1..].chars().next()? {

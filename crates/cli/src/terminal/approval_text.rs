@@ -18,7 +18,7 @@ pub(crate) enum Fold {
     Long,
     /// The beginning of each, for a call among others.
     Short,
-    /// Everything.
+    /// Long values in full.
     Nothing,
 }
 
@@ -115,7 +115,7 @@ impl Folded {
             self.add_row(row, width, fold);
         }
         if let more @ 1.. = rows.len().saturating_sub(fold.rows()) {
-            self.fold(&format!("  … {more} more arguments; v shows all"));
+            self.fold(&format!("… {more} more arguments; v shows all"), width);
         }
     }
 
@@ -133,7 +133,7 @@ impl Folded {
         let hidden = lines.len().saturating_sub(fold.lines());
         self.lines.extend(lines.into_iter().take(fold.lines()));
         if 0 < hidden {
-            self.fold(&format!("  … {hidden} more lines, {} bytes in all; v shows all", row.value.len()));
+            self.fold(&format!("… {hidden} more lines, {} bytes in all; v shows all", row.value.len()), width);
         }
     }
 
@@ -143,8 +143,9 @@ impl Folded {
         }
     }
 
-    fn fold(&mut self, note: &str) {
-        self.lines.push(Line::new(Style::Faint, note));
+    fn fold(&mut self, note: &str, width: usize) {
+        let lines = text::wrap(note, width, "  ", "    ");
+        self.lines.extend(lines.into_iter().map(|line| Line::new(Style::Faint, line)));
         self.is_folded = true;
     }
 }

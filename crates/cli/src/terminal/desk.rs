@@ -58,6 +58,8 @@ struct Withdrawal<'a> {
     id: &'a str,
 }
 
+/// Time in which calls of one turn come to wait. Later ones join the question that is on the screen.
+const SETTLE: Duration = Duration::from_millis(30);
 /// How long an interrupted item may stay unanswered, so that what the signal stops can end it.
 const INTERRUPTION: Duration = Duration::from_secs(2);
 
@@ -154,6 +156,8 @@ impl Desk {
     }
 
     fn ask_approvals(&self, first: Waiting) {
+        // Calls of one turn come at almost the same time.
+        thread::sleep(SETTLE);
         let mut open = vec![first];
         open.extend(self.take_approvals());
         let stop = Session::open(self).and_then(|session| approval_prompt::ask(&session, &mut open)).err();

@@ -18,9 +18,9 @@ pub(crate) struct LineEditor {
 pub(crate) enum Edit {
     Changed,
     Ignored,
-    /// Enter.
+    /// The Enter key: the line is complete.
     Done,
-    /// Escape.
+    /// The Escape key: the line is abandoned.
     Left,
 }
 

@@ -45,6 +45,8 @@ pub(super) enum Stop {
 
 /// Longest wait for a key before a prompt looks around.
 pub(super) const TICK: Duration = Duration::from_millis(40);
+/// End of a line; on Unix the terminal adds the carriage return.
+const LINE_END: &str = if cfg!(unix) { "\n" } else { "\r\n" };
 /// Columns of a terminal that does not tell its width.
 const USUAL_WIDTH: usize = 80;
 
@@ -72,7 +74,8 @@ impl<'a> Session<'a> {
 
     /// Prints lines, unless the prompt was withdrawn.
     pub(super) fn print(&self, lines: &[Line]) -> Result<(), Stop> {
-        let text: String = lines.iter().map(|line| format!("{}\r\n", line.painted(self.desk.is_coloured))).collect();
+        let text: String =
+            lines.iter().map(|line| format!("{}{LINE_END}", line.painted(self.desk.is_coloured))).collect();
         self.write(&format!("\r\u{1b}[K{text}"))
     }
 
@@ -137,11 +140,11 @@ impl<'a> Session<'a> {
                 Edit::Changed => self.draw(prompt, &editor)?,
                 Edit::Ignored => {}
                 Edit::Done => {
-                    self.write("\r\n")?;
+                    self.write(LINE_END)?;
                     return Ok(Some(editor.text()));
                 }
                 Edit::Left => {
-                    self.write("\r\n")?;
+                    self.write(LINE_END)?;
                     return Ok(None);
                 }
             }
@@ -196,7 +199,7 @@ pub(super) fn print(text: &str) {
 /// Ends a prompt whose items are withdrawn.
 pub(super) fn restore(state: &mut State) {
     if state.is_raw {
-        let _gone = io::stderr().lock().write_all(b"\r\n");
+        let _gone = io::stderr().lock().write_all(LINE_END.as_bytes());
         leave(state);
     }
 }

@@ -24,7 +24,7 @@ type Opening = BoxFuture<'static, (Recording, Result<Exchange, Refusal>)>;
 
 enum Stage {
     Opening(Opening),
-    Open(Exchange, Recording),
+    Open(Exchange, Box<Recording>),
     /// The outcome is returned when its record is written.
     Recording(BoxFuture<'static, ()>, Option<Outcome>),
     Ended,
@@ -46,7 +46,7 @@ impl ExchangeInterceptor for RecordedExchange {
         loop {
             match &mut self.stage {
                 Stage::Opening(opening) => match std::task::ready!(opening.as_mut().poll(context)) {
-                    (recording, Ok(exchange)) => self.stage = Stage::Open(exchange, recording),
+                    (recording, Ok(exchange)) => self.stage = Stage::Open(exchange, Box::new(recording)),
                     (recording, Err(refusal)) => {
                         let error = RpcError::new(RpcError::INTERNAL, &ClientText::from(&refusal).to_string());
                         self.stage = Self::end(recording, &refusal.into(), Outcome::Refused(error));
@@ -62,7 +62,7 @@ impl ExchangeInterceptor for RecordedExchange {
                         let Stage::Open(_, recording) = std::mem::replace(&mut self.stage, Stage::Ended) else {
                             return Poll::Ready(None);
                         };
-                        self.stage = Self::end(recording, &CallOutcome::from(outcome.clone()), outcome);
+                        self.stage = Self::end(*recording, &CallOutcome::from(outcome.clone()), outcome);
                     }
                     event => return Poll::Ready(event),
                 },

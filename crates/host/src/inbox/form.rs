@@ -27,7 +27,7 @@ pub struct FormField {
     pub name: String,
     /// Display name.
     pub title: Option<String>,
-    /// Explanation.
+    /// Explanation shown below the title.
     pub description: Option<String>,
     /// Whether an answer without it is invalid.
     pub required: bool,
@@ -42,7 +42,7 @@ pub struct FormField {
 /// What may be entered into a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldKind {
-    /// Text.
+    /// Free text.
     Text {
         /// Required format.
         format: Option<TextFormat>,

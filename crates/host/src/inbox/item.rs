@@ -23,7 +23,7 @@ use crate::{
 /// Something that waits for a person.
 #[derive(Clone, Debug)]
 pub struct InboxItem {
-    /// UUIDv7.
+    /// UUIDv7 of the item.
     pub id: String,
     /// When it was asked.
     pub created_at: SystemTime,
@@ -123,7 +123,7 @@ pub enum ElicitationAnswer {
 /// An item as it is recorded: when it appears, and when it ends. It never answers anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboxRecord {
-    /// UUIDv7.
+    /// UUIDv7 of the item.
     pub id: String,
     /// When it was asked.
     pub created_at: SystemTime,
