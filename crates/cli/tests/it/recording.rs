@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::home::Home;
+use crate::{home::Home, stdio_client::StdioClient};
 
 /// A home with the sample server and a rule.
 fn home() -> Home {
@@ -118,4 +118,24 @@ fn run_says_what_is_missing_without_a_model() {
     let home = home();
     let error = refused(&home, &["run", "hello"], 2);
     assert!(error.contains("no model is configured") && error.contains("scripted:FILE"), "{error}");
+}
+
+#[test]
+fn serve_removes_old_records_when_it_starts_and_logs_it() {
+    let home = home();
+    home.run(&["call", "shop.add", "1", "2"]).ok();
+    assert_eq!(home.run(&["calls", "list", "-o", "json"]).json().as_array().unwrap().len(), 1);
+    let program = env!("CARGO_BIN_EXE_toolway");
+    let servers = json!({ "shop": { "command": program, "args": ["sample"] } });
+    home.configure(&json!({ "mcpServers": servers, "store": { "maxAge": "1ms" } }).to_string());
+    let command = home.command(&["serve", "--stdio", "--log-level", "info"]);
+    let client = StdioClient::of(&home, command, json!({}));
+    let began = std::time::Instant::now();
+    while !std::fs::read_to_string(home.path("serve.log")).unwrap().contains("retention removed old records") {
+        assert!(began.elapsed().as_secs() < 60, "{}", std::fs::read_to_string(home.path("serve.log")).unwrap());
+        std::thread::yield_now();
+    }
+    client.leave();
+    assert_eq!(home.run(&["calls", "list", "-o", "json"]).json(), json!([]));
+    assert!(home.run(&["audit", "verify", "-o", "json"]).json()["checkpoint"].as_i64().unwrap() > 0);
 }
