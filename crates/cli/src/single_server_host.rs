@@ -111,8 +111,10 @@ impl SingleServerHost {
     /// The failure of a call that a server asked a user about, and no user was there; `None` if nothing was unanswered.
     pub(crate) fn unanswered(&self) -> Option<Report> {
         let unanswered = self.answerer.unanswered();
+        let is_asked = self.tap.server_request().is_some_and(|method| method == "elicitation/create");
+        let is_unanswered = !unanswered.is_empty() || (is_asked && !self.answerer.is_available());
         let report = Report::input_required("elicitation/create");
-        (!unanswered.is_empty()).then(|| unanswered.into_iter().fold(report, Report::detail))
+        is_unanswered.then(|| unanswered.into_iter().fold(report, Report::detail))
     }
 
     /// Returns the exact request instead of sending it. Nothing is sent to the server after that.

@@ -11,6 +11,7 @@ use std::{
 
 use parking_lot::Mutex;
 use rustix::{
+    process::{Pid, Signal, kill_process},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize},
 };
@@ -95,6 +96,11 @@ impl Terminal {
         }
         self.types(keys);
         self
+    }
+
+    /// Sends SIGINT to the command, as Ctrl-C does at a terminal that is not in raw mode.
+    pub(crate) fn interrupts(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
     }
 
     /// Whether the terminal echoes and edits lines itself, as before a prompt.

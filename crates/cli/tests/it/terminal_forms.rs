@@ -26,10 +26,10 @@ fn form(fields: Value) -> Value {
     json!({ "message": "Who are you?", "requestedSchema": { "type": "object", "required": names, "properties": fields } })
 }
 
-/// What the server received: the last line with a JSON object.
+/// What the server received, which is its result.
 fn received(shown: &str) -> Value {
-    let line = shown.lines().rev().find(|line| line.trim_start().starts_with('{'));
-    serde_json::from_str(line.unwrap_or_else(|| panic!("no answer: {shown}")).trim()).unwrap()
+    let start = shown.rfind("{\"action\"").unwrap_or_else(|| panic!("no answer: {shown}"));
+    serde_json::from_str(shown[start..].lines().next().unwrap()).unwrap()
 }
 
 /// Fields of every kind that the protocol allows.

@@ -22,8 +22,9 @@ enum Support {
 }
 
 /// Tools that can run as a task: name, description and support.
-const TOOLS: [(&str, &str, Support); 6] = [
+const TOOLS: [(&str, &str, Support); 7] = [
     ("slow_compute", "Takes the time it is told to take", Support::Optional),
+    ("long_job", "Says what it does, and takes the time it is told to take", Support::Required),
     ("failing_job", "Says that it failed", Support::Required),
     ("protocol_error_job", "Ends with an error", Support::Required),
     ("confirm_delete", "Asks before it deletes", Support::Optional),
@@ -51,7 +52,7 @@ pub(super) fn list() -> impl Iterator<Item = Value> {
 
 fn schema_of(tool: &str) -> Option<Value> {
     match tool {
-        "slow_compute" => Some(json!({
+        "slow_compute" | "long_job" => Some(json!({
             "type": "object",
             "properties": { "seconds": { "type": "number" }, "label": { "type": "string" } },
         })),
@@ -112,7 +113,10 @@ fn ended(answer: Result<Raw, RpcError>) -> Outcome {
 
 async fn run(name: &str, request: &Request, gathered: Option<String>, feed: &Feed) -> Result<Raw, RpcError> {
     match name {
-        "slow_compute" => {
+        "slow_compute" | "long_job" => {
+            if name == "long_job" {
+                feed.progress(Raw::of(&json!({ "progress": 1, "message": "mixing the paint" })));
+            }
             let seconds = request.param("arguments").and_then(|arguments| arguments.get("seconds"));
             let seconds = seconds.and_then(|seconds| seconds.as_f64()).unwrap_or_default().clamp(0.0, LONGEST);
             tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
