@@ -77,7 +77,7 @@ async fn an_answer_runs_in_a_task_of_its_own() {
     let host = files_host(Some(ApprovalAnswer::approved("test"))).await;
     let script = r#"{"turns": [{"calls": [{"tool": "files__read"}]}, {"text": "done"}]}"#;
     let agent = agent(&host, script);
-    let task = tokio::spawn(async move {
+    let task = tokio::runtime::Handle::current().spawn(async move {
         let mut conversation = Conversation::new(None);
         let messages = vec![Message::user("read")];
         agent.answer(&mut conversation, messages, &CancellationToken::new(), &mut |_| {}).await
