@@ -131,8 +131,11 @@ impl Answerer for CommandAnswerer {
     }
 }
 
+/// Values by field.
+type Fields = Map<String, Value>;
+
 /// Answers of a command line: texts to be converted, and JSON values, by field.
-pub(crate) fn texts_and_values(answers: &[String]) -> Result<(Map<String, Value>, Map<String, Value>), Report> {
+pub(crate) fn texts_and_values(answers: &[String]) -> Result<(Fields, Fields), Report> {
     let (mut texts, mut values) = (Map::new(), Map::new());
     for (name, given) in read(answers)? {
         match given {

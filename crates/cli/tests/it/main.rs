@@ -1,5 +1,10 @@
 //! Tests of the real binary: each runs in its own home directory and compares the output.
-#![expect(clippy::unwrap_used, reason = "test helpers are part of the test")]
+#![expect(
+    clippy::expect_used,
+    clippy::needless_pass_by_value,
+    clippy::unwrap_used,
+    reason = "test helpers are part of the test"
+)]
 
 mod arguments;
 mod calling;

@@ -257,4 +257,3 @@ fn json_line(value: &impl serde::Serialize) -> io::Result<Vec<u8>> {
     line.push(b'\n');
     Ok(line)
 }
-

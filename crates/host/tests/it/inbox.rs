@@ -71,7 +71,7 @@ async fn waiting_item_blocks_only_its_own_call_and_leaves_when_the_call_is_dropp
     let host = open_inbox(&server).start().await;
     host.ready("files").await;
     let waiting = host.host.open(CallRequest::tool(Caller::Terminal, "files__greet".parse().unwrap(), None));
-    let waiting = tokio::spawn(waiting.outcome());
+    let waiting = tokio::runtime::Handle::current().spawn(waiting.outcome());
     let asked = item(&host).await;
     assert_eq!(host.call("files__write").await.ending(), Ending::Answered);
     waiting.abort();

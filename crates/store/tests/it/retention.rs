@@ -106,7 +106,7 @@ async fn retention_is_applied_at_once_and_every_hour() {
     old().await.unwrap();
     let limits = RetentionLimits { max_age: Some(Duration::from_secs(3_600)), max_bytes: None };
     let calls = || stage.reader().calls(&CallFilter { limit: 10, ..CallFilter::default() }).unwrap().len();
-    let pruning = tokio::spawn({
+    let pruning = tokio::runtime::Handle::current().spawn({
         let store = store.clone();
         async move { store.keep_pruned(&limits).await }
     });

@@ -88,7 +88,15 @@ impl ServerRequest {
     /// A request that does not come from a server: of a host to the client of a call. Returns where its answer arrives.
     pub fn detached(details: ServerRequestDetails) -> (Self, oneshot::Receiver<Answer>) {
         let (sender, receiver) = oneshot::channel();
-        (Self { details, responder: Some(Responder { core: None, sender }), observer: None, _charge: Charge::default() }, receiver)
+        (
+            Self {
+                details,
+                responder: Some(Responder { core: None, sender }),
+                observer: None,
+                _charge: Charge::default(),
+            },
+            receiver,
+        )
     }
 
     /// Answers the request; the timeouts of the exchange run again.

@@ -11,7 +11,7 @@ use toolway_wire::{
 
 use crate::{
     peers,
-    stage::{Listener, ProtocolChoice, Server, Stage, next, within},
+    stage::{Listener, ProtocolChoice, Server, Stage, within},
 };
 
 /// Four combinations of transport and era, with the expected revision.
@@ -175,12 +175,13 @@ async fn change_notifications_arrive() {
         assert!(tools.accepted().tools);
 
         assert_eq!(server.call("touch_resource", json!({})).await.text(), "touched");
-        let Notice::Updated { uri, .. } = next(&mut memo).await else { panic!("an update") };
-        assert_eq!(uri, "memo://one");
+        let update = within(&format!("an update over {transport}, {era}"), memo.next()).await;
+        assert!(matches!(&update, Some(Notice::Updated { uri, .. }) if uri == "memo://one"), "{update:?}");
         assert_eq!(server.read("memo://one").await["text"], "one, edition 1");
 
         assert_eq!(server.call("touch_list", json!({})).await.text(), "touched");
-        assert!(matches!(next(&mut tools).await, Notice::Changed(List::Tools)));
+        let change = within(&format!("a change over {transport}, {era}"), tools.next()).await;
+        assert!(matches!(change, Some(Notice::Changed(List::Tools))), "{change:?}");
     }
 }
 
