@@ -285,16 +285,17 @@ pub(super) fn width() -> usize {
 /// Breaks a line between words; the following lines are indented. A word that is too long stays whole.
 fn wrap(line: &str, width: usize) -> String {
     let mut wrapped = String::new();
-    let mut column = 0;
+    let (mut column, mut is_empty) = (0, true);
     for word in line.split_inclusive(' ') {
         let columns = word.trim_end().chars().count();
-        if column > 2 && column + columns > width {
+        if !is_empty && column + columns > width {
             wrapped.truncate(wrapped.trim_end().len());
             wrapped.push_str("\n  ");
             column = 2;
         }
         wrapped.push_str(word);
         column += word.chars().count();
+        is_empty = false;
     }
     wrapped
 }

@@ -177,7 +177,8 @@ fn commands_prompts_completion_and_lines_work_at_the_editor() {
     chat.types("/modle\r").sees("did you mean `mode`?");
     chat.types("/sample/introduce\r").sees("name:").types("Ada\r").sees("Hello Ada.").sees("tokens in");
     chat.types("one\u{1b}\rtwo\r").sees("Two lines.").sees_times("tokens in", 2);
-    chat.types("/clear\r").sees("New conversation.").types("/resume\r").sees("introduce").types("\u{3}");
+    chat.types("/clear\r").sees("New conversation.").types("/resume\r");
+    chat.sees("Continue one with /resume ID").prompts(10).types("\u{3}");
     chat.sees("Press Ctrl-C again to leave.").types("\u{3}");
     assert!(chat.end().0.success());
     let messages = home.run(&["history", "show", "last", "-o", "json"]).json();

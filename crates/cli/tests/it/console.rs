@@ -57,7 +57,10 @@ impl Browser {
     fn until(&self, server: &str, state: &str) -> Value {
         for _ in 0..1_000 {
             let servers = self.get("/api/v1/servers");
-            let found = servers.as_array().unwrap().iter().find(|it| it["name"] == server && it["state"] == state);
+            // A connected server is listed a moment later.
+            let is_listed = |it: &Value| state != "connected" || it["counts"]["tools"] != 0;
+            let is_wanted = |it: &&Value| it["name"] == server && it["state"] == state && is_listed(it);
+            let found = servers.as_array().unwrap().iter().find(is_wanted);
             if let Some(found) = found {
                 return found.clone();
             }

@@ -384,6 +384,7 @@ fn certificates_are_passed_and_withheld_variables_are_named() {
     home.configure(r#"{"mcpServers":{"it":{"command":"sh","args":["-c","echo \"ca $SSL_CERT_FILE\" >&2; exit 7"]}}}"#);
     let mut command = home.command(&["doctor", "it", "-o", "human"]);
     command.env("SSL_CERT_FILE", "/etc/ca.pem").env("HTTPS_PROXY", "http://ada:hunter2@proxy").env("TICKETS", "x");
+    command.env_remove("OLLAMA_HOST");
     let ran = crate::home::Ran::of(&command.output().unwrap());
     assert!(ran.out.contains("    standard error ca /etc/ca.pem\n"), "{}", ran.out);
     let withheld = "    not passed     HTTPS_PROXY, TICKETS, TOOLWAY_OUTPUT; your shell has them, the server does not; \

@@ -16,7 +16,7 @@ use crate::{
 
 const PAGE: &str = "docs/reference/clients.md";
 /// Number of tools of the conformance server.
-const TOOLS: usize = 43;
+const TOOLS: usize = 44;
 /// With a handshake, or the era that the gateway offers.
 const BOTH: [&str; 2] = ["legacy", "auto"];
 
