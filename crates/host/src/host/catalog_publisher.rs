@@ -155,6 +155,8 @@ impl CatalogPublisher {
                     self.events.send_state(|| StateEvent::Catalog { catalog, diff });
                 }
             }
+            // The program is ending, the catalog has no reader left.
+            Err(error) if error.is_cancelled() => {}
             Err(error) => tracing::error!(%error, "cannot merge the catalog; the previous one stays in use"),
         }
     }
