@@ -11,6 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rmcp::model::ResourceUpdatedNotificationParam;
 use rmcp::service::{Peer, RoleServer, SubscriptionSink};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// All current listeners.
@@ -18,6 +19,8 @@ use tokio::time::timeout;
 pub(crate) struct Audience {
     seats: Mutex<Vec<Seat>>,
     next_seat: AtomicU64,
+    /// Streams that were accepted and have not joined yet: the SDK acknowledges a stream before it hands it over.
+    accepted: watch::Sender<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -48,12 +51,24 @@ struct Seat {
 /// Timeout per listener: a client that does not read its stream must not block the others.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Longest wait for an accepted stream; one that ends before it joins never comes.
+const HANDOVER: Duration = Duration::from_secs(5);
+
 // === impl Audience ===
 
 impl Audience {
+    /// Announces a stream that will join.
+    pub(crate) fn accept_stream(&self) {
+        self.accepted.send_modify(|count| *count += 1);
+    }
+
     pub(crate) fn join(&self, listener: Listener) -> SeatNumber {
         let number = SeatNumber(self.next_seat.fetch_add(1, Ordering::Relaxed));
+        let is_stream = matches!(listener, Listener::Stream(_));
         self.seats.lock().push(Seat { number, listener });
+        if is_stream {
+            self.accepted.send_modify(|count| *count = count.saturating_sub(1));
+        }
         number
     }
 
@@ -63,6 +78,10 @@ impl Audience {
 
     /// Returns when all listeners were notified, so that a tool result follows the notification it caused.
     pub(crate) async fn tell(&self, news: News<'_>) {
+        let mut accepted = self.accepted.subscribe();
+        if timeout(HANDOVER, accepted.wait_for(|count| *count == 0)).await.is_err() {
+            self.accepted.send_replace(0);
+        }
         let seats = {
             let mut seats = self.seats.lock();
             seats.retain(|seat| !seat.listener.is_gone());

@@ -170,6 +170,7 @@ impl ServerHandler for Server {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        self.world.audience.accept_stream();
         // The SDK removes what our capabilities do not declare.
         Some(requested.clone())
     }
