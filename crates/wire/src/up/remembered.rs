@@ -15,7 +15,12 @@ impl ConnectOptions {
     ) -> Option<T> {
         let (memory, key) = self.memory.clone()?;
         let done = tokio::task::spawn_blocking(move || act(&*memory, &key)).await;
-        done.inspect_err(|error| tracing::warn!(%error, "cannot use the stored eras of servers")).ok()
+        // A cancelled task means that the program is ending.
+        let failed = done.as_ref().err().filter(|error| !error.is_cancelled());
+        if let Some(error) = failed {
+            tracing::warn!(%error, "cannot use the stored eras of servers");
+        }
+        done.ok()
     }
 
     /// Stores the protocol of a server after its handshake. An entry that still holds keeps its expiry. Only a detected era
