@@ -2,12 +2,15 @@
 // security policy or a request to another origin fails the story.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 
 const installed = createRequire(new URL("../../.interop/console/package.json", import.meta.url));
 const { chromium } = installed("playwright-core");
 const AXE = readFileSync(installed.resolve("axe-core/axe.min.js"), "utf8");
 const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+
+const WEB = new URL("../../crates/console/web/", import.meta.url);
 
 // Time limit of one step, for a busy machine.
 export const PATIENCE = 20_000;
@@ -35,6 +38,7 @@ export class Window {
     window.context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, bypassCSP, proxy, reducedMotion: "reduce", locale: "en-GB" });
     window.context.setDefaultTimeout(PATIENCE);
     await window.watch();
+    if (process.env.LIVE) await window.serveWorkingTree();
     window.page = await window.context.newPage();
     await window.page.goto(link ?? (await program.newLink()));
     await window.page.waitForSelector("#nav a[aria-current]");
@@ -53,6 +57,18 @@ export class Window {
         const url = new URL(request.url());
         if (url.protocol !== "data:" && url.origin !== this.program.origin) this.problems.push(`request to ${url.origin}`);
       });
+    });
+  }
+
+  // The files of the working tree instead of those in the program, with its headers.
+  async serveWorkingTree() {
+    await this.context.route(/\/[a-z-]*(\.js|\.css|\.svg)?(#.*)?$/, async (route) => {
+      const { pathname } = new URL(route.request().url());
+      const body = await readFile(new URL(`.${pathname === "/" ? "/index.html" : pathname}`, WEB), "utf8").catch(() => null);
+      if (body === null || pathname.startsWith("/api")) return route.continue();
+      const response = await route.fetch();
+      const types = { js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
+      await route.fulfill({ response, status: 200, body, headers: { ...response.headers(), "content-type": types[pathname.split(".")[1]] ?? "text/html" } });
     });
   }
 

@@ -162,8 +162,8 @@ impl Agent {
             let id = Arc::clone(conversation.id());
             let results = self.call_all(&wanted, &tools, &mut spent, &id, &interrupt, observe).await;
             let (made, results): (Vec<_>, Vec<_>) = results.into_iter().unzip();
+            conversation.push_results(&made, results).await;
             calls.extend(made);
-            conversation.push(Message::tool_results(results)).await;
             if cancel.is_cancelled() {
                 break Stop::Cancelled;
             }

@@ -1,12 +1,13 @@
 //! A conversation: its messages, and the log that keeps them.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
+use serde::{Deserialize, Serialize};
 use toolway_host::conversation::{ConversationHead, ConversationLog, ConversationMessage};
-use toolway_model::{Message, Part, ResultPart, Role, ToolCall};
+use toolway_model::{Message, Part, ResultPart, Role, ToolCall, ToolResult};
 use uuid::Uuid;
 
-use crate::result;
+use crate::{event::MadeCall, result};
 
 /// Characters of the title.
 const TITLE: usize = 80;
@@ -17,6 +18,24 @@ pub struct Conversation {
     id: Arc<str>,
     messages: Vec<Message>,
     log: Option<Arc<dyn ConversationLog>>,
+}
+
+/// Ids of the records of calls, by the ids that the model gave the calls. Stored beside a message with results, and never
+/// sent to a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordIds {
+    /// The ids; empty for a message without results, and for one stored before ids were kept.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub records: BTreeMap<String, String>,
+}
+
+/// A message as it is stored.
+#[derive(Serialize)]
+struct StoredBody<'a> {
+    #[serde(flatten)]
+    message: &'a Message,
+    #[serde(flatten)]
+    records: &'a RecordIds,
 }
 
 impl Conversation {
@@ -51,8 +70,20 @@ impl Conversation {
 
     /// Adds a message and stores it.
     pub(crate) async fn push(&mut self, message: Message) {
+        self.push_with(message, &RecordIds::default()).await;
+    }
+
+    /// Adds the results of calls and stores them with the ids of their records.
+    pub(crate) async fn push_results(&mut self, made: &[MadeCall], results: Vec<ToolResult>) {
+        let ids = made.iter().zip(&results);
+        let ids = ids.filter_map(|(made, result)| Some((result.call_id.clone(), made.call_id.clone()?)));
+        let records = RecordIds { records: ids.collect() };
+        self.push_with(Message::tool_results(results), &records).await;
+    }
+
+    async fn push_with(&mut self, message: Message, records: &RecordIds) {
         let seq = self.messages.len();
-        let stored = self.log.as_ref().map(|log| log.append(&self.id, stored(seq, &message)));
+        let stored = self.log.as_ref().map(|log| log.append(&self.id, stored(seq, &message, records)));
         self.messages.push(message);
         if let Some(stored) = stored {
             report(stored.await);
@@ -83,13 +114,13 @@ fn without_calls(parts: Vec<Part>) -> Vec<Part> {
     parts.into_iter().filter(|part| !matches!(part, Part::ToolCall(_))).collect()
 }
 
-fn stored(seq: usize, message: &Message) -> ConversationMessage {
+fn stored(seq: usize, message: &Message, records: &RecordIds) -> ConversationMessage {
     let role = match message.role {
         Role::User => "user",
         Role::Assistant => "assistant",
         Role::Tool => "tool",
     };
-    let body = serde_json::to_string(message).unwrap_or_default();
+    let body = serde_json::to_string(&StoredBody { message, records }).unwrap_or_default();
     ConversationMessage { seq, role, text: plain_text(message), body }
 }
 

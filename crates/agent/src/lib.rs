@@ -28,7 +28,7 @@ mod tools;
 
 pub use agent::{Agent, AgentError, AgentOptions, Answer, Observer};
 pub use budget::{Budget, Stop};
-pub use conversation::Conversation;
+pub use conversation::{Conversation, RecordIds};
 /// Types of messages and models that are part of this crate's interface.
 pub use toolway_model as model;
 

@@ -1,9 +1,9 @@
-//! Times of the console's API with 1,000 tools and 10,000 recorded calls, and the size of its pages.
-//!
-//! The browser's own times are measured by the browser stories; this is what the server adds to them.
+//! The console with 1,000 tools and 10,000 recorded calls: times of its API, size of its pages, and first paint and
+//! interactions in a browser, which `tests/console/measure.mjs` measures.
 
 use std::{
     io,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    process::Command,
 };
 
 use crate::{
@@ -60,7 +61,9 @@ async fn measure() -> io::Result<ExitCode> {
     process.load(Era::Modern, "many").await?.round_trips("small", CALLS / WIDTH, WIDTH).await?;
     let link = process.console.clone().ok_or_else(|| io::Error::other("the gateway has no console"))?;
     let mut browser = Browser::open(&link).await?;
-    println!("console: {TOOLS} tools, {CALLS} calls, {ROUNDS} requests each");
+    let stories = stories().await?;
+    println!("console: {TOOLS} tools, {CALLS} calls; API: median and slowest of {ROUNDS} requests");
+    println!("{:<64} {:>10} {:>10} {:>10} {:>10}", "", "figure", "slowest", "size", "limit");
     let mut within = true;
     let calls = "/api/v1/calls?limit=100";
     for path in [
@@ -81,6 +84,7 @@ async fn measure() -> io::Result<ExitCode> {
     within &= browser.row(&format!("/api/v1/calls?limit=100&before={next}")).await?;
     within &= browser.row(&format!("/api/v1/calls/{next}")).await?;
     within &= browser.pages().await?;
+    within &= browser.figures(&stories).await?;
     Ok(if within { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -113,7 +117,8 @@ impl Browser {
         }
         times.sort_unstable();
         let (median, slowest) = (times[times.len() / 2], times[times.len() - 1]);
-        println!("{path:<64} {:>7.2} ms  slowest {:>7.2} ms  {size:>8} bytes", ms(median), ms(slowest));
+        let size = format!("{:.1} KB", kilobytes(size));
+        line(path, &ms(median), &ms(slowest), &size, &ms(BUDGET));
         Ok(median <= BUDGET)
     }
 
@@ -134,8 +139,31 @@ impl Browser {
                 left.extend(references(&reply.body));
             }
         }
-        println!("{} files of the page: {:.2} ms, {size} bytes", seen.len(), ms(begun.elapsed()));
+        let (files, limit) = (format!("page: {} files", seen.len()), format!("{:.0} KB", kilobytes(MAX_PAGE_BYTES)));
+        line(&files, &ms(begun.elapsed()), "", &format!("{:.1} KB", kilobytes(size)), &limit);
         Ok(size <= MAX_PAGE_BYTES)
+    }
+
+    /// First paint and interactions in a browser that uses this session.
+    #[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs")]
+    async fn figures(&self, stories: &Path) -> io::Result<bool> {
+        let mut node = Command::new("node");
+        node.arg(stories.join("measure.mjs")).arg(format!("http://{}", self.authority)).arg("many");
+        let output = node.arg(CALLS.to_string()).env("COOKIE", &self.cookie).stderr(std::process::Stdio::inherit());
+        let output = output.kill_on_drop(true).output().await?;
+        if !output.status.success() {
+            return Err(io::Error::other("the browser could not be measured"));
+        }
+        let mut within = true;
+        for figure in output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let figure: serde_json::Value = serde_json::from_slice(figure).map_err(io::Error::other)?;
+            let number = |key: &str| figure[key].as_f64().unwrap_or(f64::INFINITY);
+            let (took, limit) = (number("ms"), number("limit"));
+            let what = format!("browser: {}", figure["what"].as_str().unwrap_or_default());
+            line(&what, &format!("{took:.2} ms"), "", "", &format!("{limit:.2} ms"));
+            within &= took <= limit;
+        }
+        Ok(within)
     }
 
     async fn get(&mut self, path: &str) -> io::Result<Reply> {
@@ -173,6 +201,29 @@ fn references(text: &[u8]) -> Vec<String> {
     words.map(|word| format!("/{}", word.trim_start_matches("./").trim_start_matches('/'))).collect()
 }
 
-fn ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1_000.0
+/// The folder with the browser stories, after what drives the browser is installed. Its script says what is missing and how
+/// to install it.
+#[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs")]
+async fn stories() -> io::Result<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/console");
+    let installed = Command::new(folder.join("install")).status().await;
+    match installed {
+        Ok(status) if status.success() => Ok(folder),
+        _ => Err(io::Error::other(
+            "no browser to measure: install Node 20 and Debian's package `chromium-headless-shell` (`./test` does), then \
+             run `tests/console/install`",
+        )),
+    }
+}
+
+fn line(what: &str, figure: &str, slowest: &str, size: &str, limit: &str) {
+    println!("{what:<64} {figure:>10} {slowest:>10} {size:>10} {limit:>10}");
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.2} ms", time.as_secs_f64() * 1_000.0)
+}
+
+fn kilobytes(bytes: usize) -> f64 {
+    bytes as f64 / 1_024.0
 }

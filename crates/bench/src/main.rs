@@ -14,7 +14,8 @@
 //! measures only lists; `gateway path` compares processor time with the store off and on ([`gateway::path`]);
 //! `gateway load <way> <legacy|modern> <small|big|list> <width> <seconds> [relay]` puts one load on it,
 //! or on the relay, for a profiler. The argument `store` measures the store ([`store`]),
-//! `chat` the time that a chat adds to the first token ([`chat`]).
+//! `chat` the time that a chat adds to the first token ([`chat`]), `console` the API of the console and its page in a
+//! browser ([`console`]).
 
 mod affinity;
 mod allocation;

@@ -1,7 +1,11 @@
 //! The context of one command: environment, paths, global options, and what stops it.
 
-use std::io::Read;
+use std::{
+    io::Read,
+    sync::{Arc, OnceLock},
+};
 
+use toolway_auth::vault::Vault;
 use toolway_config::{Environment, Paths};
 use toolway_wire::limit::MESSAGE_BYTES;
 
@@ -21,18 +25,21 @@ pub(crate) struct App {
     pub(crate) show: ShowArgs,
     pub(crate) log: Log,
     pub(crate) stop: Stop,
+    /// The vault of this process, once it is used: one that stores nothing on disk must be the same everywhere.
+    pub(crate) vault: Arc<OnceLock<Arc<dyn Vault>>>,
 }
 
 impl App {
     pub(crate) fn new(environment: Environment, reach: ReachArgs, show: ShowArgs, log: Log) -> Self {
         let paths = Paths::of(&environment);
         let stop = Stop::watch(reach.timeout);
-        Self { environment, paths, reach, show, log, stop }
+        Self { environment, paths, reach, show, log, stop, vault: Arc::default() }
     }
 
     /// The same context for work that outlives the command's own future.
     pub(crate) fn detached(&self) -> Self {
-        Self::new(self.environment.clone(), self.reach.clone(), self.show.clone(), self.log.clone())
+        let app = Self::new(self.environment.clone(), self.reach.clone(), self.show.clone(), self.log.clone());
+        Self { vault: Arc::clone(&self.vault), ..app }
     }
 
     /// Reads standard input to its end if `wanted`, else returns nothing. Ctrl-C and `--timeout` still stop the command.

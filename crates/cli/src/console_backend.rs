@@ -8,7 +8,7 @@ use toolway_agent::model::Model;
 use toolway_config::{Config, PolicyMode, ServerName, Settings, edit::NewValue};
 use toolway_console::{
     Console, ConsoleOptions,
-    backend::{AgentSettings, ConsoleBackend, ListedModel, ParsedServer, Problem, TestFailure, TestReport},
+    backend::{AgentSettings, ConsoleBackend, ListedModel, ParsedServer, Problem, SignInPage, TestFailure, TestReport},
 };
 use toolway_host::{
     connection::{Phase, ServerStatus},
@@ -24,6 +24,7 @@ use crate::{
     output::Output,
     pasted_server::PastedServer,
     report::{Note, Report},
+    sign_in::page::PageSignIns,
 };
 
 /// Servers that are tested at the same time.
@@ -57,8 +58,9 @@ pub(crate) enum IfTaken {
 
 /// The port of the console to this program.
 struct Backend {
-    app: App,
+    app: Arc<App>,
     host: Host,
+    sign_ins: PageSignIns,
     tests: Semaphore,
 }
 
@@ -100,7 +102,12 @@ impl App {
             store: recorder.map(|recorder| recorder.store().clone()),
             ..ConsoleOptions::default()
         };
-        let backend = Backend { app: self.detached(), host: host.clone(), tests: Semaphore::new(MAX_TESTS) };
+        let backend = Backend {
+            app: Arc::new(self.detached()),
+            host: host.clone(),
+            sign_ins: PageSignIns::default(),
+            tests: Semaphore::new(MAX_TESTS),
+        };
         let console = Console::new(host.clone(), Arc::new(backend), options, address);
         Ok(Some(BoundConsole { console: console.map_err(|error| internal(&error))?, listener }))
     }
@@ -191,6 +198,10 @@ impl ConsoleBackend for Backend {
         Ok(name)
     }
 
+    fn sign_in<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Result<SignInPage, Problem>> {
+        Box::pin(async move { self.sign_ins.begin(&self.app, &self.host, server).await.map_err(problem) })
+    }
+
     fn set_enabled(&self, server: &ServerName, enabled: bool) -> Result<bool, Problem> {
         let is_configured = change::set_enabled(server, enabled, &self.app).map_err(problem)?;
         if is_configured {
@@ -210,7 +221,7 @@ fn report(host: &Host, status: &ServerStatus) -> TestReport {
     let error = (!ok).then(|| {
         let message = status.last_error.as_ref().map(|error| error.message.as_str().to_owned());
         let hint = match &status.phase {
-            Phase::SignInRequired { .. } => Some("add it, then sign in with `toolway login`".to_owned()),
+            Phase::SignInRequired { .. } => Some("add it, then sign in".to_owned()),
             _ => None,
         };
         let message = message.unwrap_or_else(|| status.phase.for_operator().into_string());

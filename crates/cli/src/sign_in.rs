@@ -2,6 +2,7 @@
 
 pub(crate) mod browser;
 pub(crate) mod opener;
+pub(crate) mod page;
 
 use std::{ffi::OsStr, io::Write, sync::Arc};
 
@@ -45,8 +46,12 @@ impl App {
         }
     }
 
-    /// The credential vault; opened on first use.
+    /// The credential vault of this process; opened on first use.
     pub(crate) fn vault(&self, settings: &Settings) -> Arc<dyn Vault> {
+        Arc::clone(self.vault.get_or_init(|| self.new_vault(settings)))
+    }
+
+    fn new_vault(&self, settings: &Settings) -> Arc<dyn Vault> {
         let choice = match settings.sign_in.vault.value {
             VaultKind::Auto => VaultChoice::Auto,
             VaultKind::Keychain => VaultChoice::Keychain,

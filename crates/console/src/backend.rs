@@ -35,6 +35,10 @@ pub trait ConsoleBackend: Send + Sync {
     /// Adds a server to the user's configuration file and applies it. The user has consented.
     fn add(&self, text: &str, name: Option<&str>) -> Result<ServerName, Problem>;
 
+    /// Begins a sign-in to a server and returns the page to open. The sign-in ends in the background; the server is then
+    /// connected again. Beginning another one ends the one before.
+    fn sign_in<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Result<SignInPage, Problem>>;
+
     /// Enables or disables a server in the user's configuration file and applies it. `Ok(false)` if the server is not
     /// configured there.
     fn set_enabled(&self, server: &ServerName, enabled: bool) -> Result<bool, Problem>;
@@ -94,6 +98,15 @@ pub struct TestReport {
     pub tools: Vec<String>,
     /// Why it failed.
     pub error: Option<TestFailure>,
+}
+
+/// The page at which a user signs in to a server.
+#[derive(Clone, Debug, Serialize)]
+pub struct SignInPage {
+    /// Address to open: https, or on this machine.
+    pub url: String,
+    /// What the user should know before opening it, one sentence each.
+    pub notices: Vec<String>,
 }
 
 /// Why a test failed.

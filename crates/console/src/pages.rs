@@ -46,15 +46,22 @@ pub const PAGES: &[Page] = &[
     page("/reply.js", SCRIPT, include_bytes!("../web/reply.js")),
     page("/screens.css", STYLE, include_bytes!("../web/screens.css")),
     page("/servers.js", SCRIPT, include_bytes!("../web/servers.js")),
+    page("/sign-in.js", SCRIPT, include_bytes!("../web/sign-in.js")),
     page("/state.js", SCRIPT, include_bytes!("../web/state.js")),
+    page("/stream.js", SCRIPT, include_bytes!("../web/stream.js")),
     page("/style.css", STYLE, include_bytes!("../web/style.css")),
     page("/theme.js", SCRIPT, include_bytes!("../web/theme.js")),
     page("/window.js", SCRIPT, include_bytes!("../web/window.js")),
 ];
 
 /// Shown for a token that is wrong, spent or expired.
-const NO_TOKEN: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Toolway</title>\
-    <h1>This link is not valid</h1><p>It works once, for ten minutes. Run <code>toolway console</code> to get a new one.</p>";
+const NO_TOKEN: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
+    <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>Link not valid · Toolway</title>\
+    <link rel=\"icon\" href=\"/icon.svg\" type=\"image/svg+xml\"><link rel=\"stylesheet\" href=\"/style.css\">\
+    <script src=\"/theme.js\"></script><main class=\"empty\"><img src=\"/icon.svg\" alt=\"\" width=\"44\" height=\"44\">\
+    <h1>This link is not valid</h1><p>A link works once, for ten minutes.</p>\
+    <p>Run <code class=\"command\">toolway console</code> to get a new one.</p>\
+    <p><a class=\"button\" href=\"/\">I am signed in already</a></p></main></html>";
 
 impl Page {
     /// Size in bytes.

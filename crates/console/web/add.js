@@ -20,13 +20,13 @@ class AddForm {
   constructor() {
     this.parsed = null;
     this.asked = 0;
-    this.text = h("textarea", { id: "add-text", rows: 5, spellcheck: "false", autocomplete: "off", "aria-describedby": "add-help", oninput: () => this.later() });
+    this.text = h("textarea", { id: "add-text", rows: 5, placeholder: "Paste it here", spellcheck: "false", autocomplete: "off", "aria-describedby": "add-help", oninput: () => this.later() });
     this.name = h("input", { id: "add-name", autocomplete: "off", spellcheck: "false", maxlength: 64, oninput: () => this.later() });
     this.preview = h("div", { "aria-live": "polite" });
     this.outcome = h("div", { "aria-live": "polite" });
     this.consent = h("input", { type: "checkbox", id: "add-consent", onchange: () => this.enable() });
     this.consentWords = h("span", {});
-    this.consentRow = h("label", { class: "check", hidden: true, for: "add-consent" }, this.consent, this.consentWords);
+    this.consentRow = h("label", { class: "check consent", hidden: true, for: "add-consent" }, this.consent, this.consentWords);
     this.testButton = h("button", { type: "button", disabled: true, onclick: () => this.test() }, "Test connection");
     this.addButton = h("button", { type: "submit", class: "primary", disabled: true }, "Add server");
   }
@@ -36,14 +36,14 @@ class AddForm {
     const form = h(
       "form",
       { class: "stack", onsubmit: (event) => this.submit(event) },
-      h("div", { class: "field" }, h("label", { for: "add-text" }, "Snippet, command or URL"), this.text, h("p", { id: "add-help", class: "sub" }, "Paste what the server's README shows. Nothing runs before you agree. Examples: ", h("span", { class: "examples" }, examples))),
+      h("div", { class: "field" }, h("label", { for: "add-text" }, "Snippet, command or URL"), this.text, h("p", { id: "add-help", class: "sub" }, "For example ", h("span", { class: "examples" }, examples))),
       h("div", { class: "field" }, h("label", { for: "add-name" }, "Name ", h("span", { class: "sub" }, "(optional)")), this.name),
       this.preview,
       this.consentRow,
-      h("div", { class: "actions" }, this.testButton, this.addButton),
+      h("div", { class: "actions" }, this.addButton, this.testButton),
       this.outcome,
     );
-    const node = h("div", { class: "page" }, h("a", { class: "back always", href: "#/servers" }, icon("back"), "Servers"), h("p", { class: "title", "aria-hidden": "true" }, "Add a server"), form);
+    const node = h("div", { class: "page" }, h("a", { class: "back always", href: "#/servers" }, icon("back"), "Servers"), h("header", { class: "page-head" }, h("p", { class: "title", "aria-hidden": "true" }, "Add a server"), h("p", { class: "sub" }, "Paste what the server's README shows. You see what it means before anything runs.")), form);
     return { node, route: () => this.text.focus() };
   }
 
@@ -130,8 +130,8 @@ class AddForm {
 function preview(parsed) {
   return h(
     "section",
-    { class: "part" },
-    h("h2", { class: "part-title" }, "What this adds"),
+    { class: "panel" },
+    h("h2", { class: "panel-title" }, "What this adds"),
     h(
       "dl",
       { class: "facts" },

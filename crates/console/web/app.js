@@ -1,6 +1,6 @@
 // Starts the console: session, navigation, connection, theme. Each screen is a module with `create()`.
 
-import { follow, get, on, poke, setCsrf } from "./api.js";
+import { get, on, setCsrf } from "./api.js";
 import * as add from "./add.js";
 import * as calls from "./calls.js";
 import * as chat from "./chat.js";
@@ -10,10 +10,11 @@ import * as live from "./live.js";
 import { command, empty, problem } from "./parts.js";
 import * as servers from "./servers.js";
 import { refreshInbox, refreshServers, state, watch } from "./state.js";
+import { follow, poke } from "./stream.js";
 
 // A further screen is one line here.
 const SCREENS = [
-  { id: "servers", label: "Servers", module: servers, badge: () => (state.servers ?? []).filter((server) => server.state === "failed").length, tone: "bad", words: "failed" },
+  { id: "servers", label: "Servers", module: servers, badge: () => (state.servers ?? []).filter((server) => server.state === "failed" || server.state === "sign-in-required").length, tone: "bad", words: "need attention" },
   { id: "calls", label: "Calls", module: calls },
   { id: "inbox", label: "Inbox", module: inbox, badge: () => (state.inbox ?? []).length, tone: "wait", words: "waiting" },
   { id: "chat", label: "Chat", module: chat },
@@ -23,6 +24,7 @@ const HIDDEN_SCREENS = [{ id: "add", label: "Add a server", module: add, within:
 const main = document.getElementById("main");
 const banner = document.getElementById("banner");
 let current = null;
+let lost = false;
 
 start();
 
@@ -104,8 +106,6 @@ function drawNavigation() {
 
 // === connection ===
 
-let lost = false;
-
 function connection(online) {
   if (state.signedOut) return;
   if (!online && !lost) {
@@ -113,10 +113,12 @@ function connection(online) {
     fill(banner, h("span", {}, "The connection to Toolway is lost. Trying again; what is shown may be old."), h("button", { type: "button", class: "small", onclick: poke }, "Try now"));
     banner.className = "banner bad";
     banner.hidden = false;
+    drawFoot();
   } else if (online && lost) {
     lost = false;
     fill(banner, "Connected again.");
     banner.className = "banner good";
+    drawFoot();
     setTimeout(() => (banner.hidden = !lost), 3000);
   }
 }
@@ -127,11 +129,13 @@ function signedOut() {
   current?.view.close();
   current = null;
   banner.hidden = true;
+  drawFoot();
   removeEventListener("hashchange", route);
   document.querySelectorAll("dialog").forEach((dialog) => dialog.remove());
   fill(
     main,
     empty(
+      "key",
       "Signed out",
       h("p", {}, "This browser has no valid session: it expired, or Toolway was started again. Run this in a terminal, and open the address that it prints:"),
       h("p", {}, command("toolway console")),
@@ -162,6 +166,8 @@ function drawFoot() {
     drawFoot();
   }, "aria-label": dark() ? "Use light colours" : "Use dark colours" }, icon(dark() ? "sun" : "moon"));
   const hadFocus = document.activeElement?.closest?.("#foot") !== null && document.activeElement?.closest?.("#foot") !== undefined;
-  fill(document.getElementById("foot"), h("span", { class: "sub" }, state.session ? `Toolway ${state.session.version}` : ""), toggle);
+  const words = state.signedOut ? "Signed out" : lost ? "Reconnecting" : "Live";
+  const status = h("span", { class: `live ${words === "Live" ? "good" : "bad"}`, title: state.session ? `Toolway ${state.session.version}` : "" }, words);
+  fill(document.getElementById("foot"), state.session ? status : h("span", {}), toggle);
   if (hadFocus) toggle.focus();
 }

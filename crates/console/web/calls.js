@@ -1,11 +1,11 @@
 // The screen Calls: a live list with filters, and a drawer with everything known of one call.
 
 import { get, on, post } from "./api.js";
-import { fill, h, name, visible, words } from "./dom.js";
+import { fill, h, icon, name, visible, words } from "./dom.js";
 import { picture, result } from "./content.js";
-import { bytes, CALL_STATES, clock, duration, fullTime, isOpen } from "./format.js";
+import { bytes, callerWords, CALL_STATES, clock, duration, fullTime, isOpen, ruleWords } from "./format.js";
 import { copyButton, json } from "./json.js";
-import { action, command, Drawer, empty, labelled, pill, problem, section, stateOf } from "./parts.js";
+import { action, command, Drawer, empty, labelled, loading, pill, problem, section, stateOf } from "./parts.js";
 import { state } from "./state.js";
 import { WindowedList } from "./window.js";
 
@@ -55,6 +55,8 @@ class CallsScreen {
       on("changed:servers", () => this.drawServers()),
     ];
     this.ticker = setInterval(() => this.tick(), 1000);
+    this.blank.hidden = false;
+    this.blank.append(loading(8));
     this.reload();
   }
 
@@ -82,7 +84,7 @@ class CallsScreen {
     this.tools = h("datalist", { id: "known-tools" });
     this.callers = h("datalist", { id: "known-callers" });
     this.drawServers();
-    return h(
+    this.form = h(
       "div",
       { class: "filters", role: "search", "aria-label": "Filter calls" },
       h("select", { "aria-label": "State", onchange: change("state") }, h("option", { value: "" }, "Any state"), states),
@@ -93,6 +95,13 @@ class CallsScreen {
       this.tools,
       this.callers,
     );
+    return this.form;
+  }
+
+  clear() {
+    for (const key of Object.keys(this.filter)) this.filter[key] = "";
+    for (const control of this.form.querySelectorAll("select, input")) control.value = "";
+    this.reload();
   }
 
   drawServers() {
@@ -181,9 +190,9 @@ class CallsScreen {
 
   nothing(filtered) {
     if (this.failure) return problem(this.failure, "The calls could not be read");
-    if (filtered) return empty("No call matches", h("p", {}, "Change or clear a filter."));
-    if (state.session?.store === false) return empty("Calls are not recorded", h("p", {}, "Toolway runs without a store. Calls appear here as they are made; start it without ", command("--no-store"), " to keep them."));
-    return empty("No calls yet", h("p", {}, "A call from the command line, a chat or a client of the gateway appears here at once. Try:"), h("p", {}, command("toolway call SERVER.TOOL")));
+    if (filtered) return empty("search", "No call matches", h("p", {}, "Change or clear a filter."), h("p", {}, h("button", { type: "button", onclick: () => this.clear() }, "Clear all filters")));
+    if (state.session?.store === false) return empty("calls", "Calls are not recorded", h("p", {}, "Toolway runs without a store. Calls appear here as they are made; start it without ", command("--no-store"), " to keep them."));
+    return empty("calls", "No calls yet", h("p", {}, "Each use of a tool appears here at once: by a chat, by a program connected to Toolway, or by a command."), h("p", { class: "actions centred" }, h("a", { class: "button primary", href: "#/chat" }, icon("chat"), "Start a chat")), h("p", { class: "sub" }, "In a terminal: ", command("toolway call SERVER.TOOL")));
   }
 
   // A call began or changed.
@@ -241,7 +250,7 @@ function row(call) {
     { class: "call-row" },
     pill(stateOf(CALL_STATES, call.state)),
     h("span", { class: "one-line" }, call.server ? [name(call.server, { class: "name sub" }), h("span", { class: "sub" }, " / ")] : null, name(toolOf(call), { class: "name strong" })),
-    h("span", { class: "one-line sub" }, name(call.caller), call.surface && call.surface !== call.caller ? ` · ${call.surface}` : ""),
+    h("span", { class: "one-line sub" }, name(callerWords(call.caller, call.surface))),
     h("span", { class: "number sub" }, clock(call.startedAt)),
     h("span", { class: "number sub" }, took(call)),
   );
@@ -302,24 +311,22 @@ class CallDetail {
         "dl",
         { class: "facts" },
         labelled("Server", call.server ? h("a", { href: `#/servers/${encodeURIComponent(call.server)}` }, name(call.server)) : null),
-        labelled("Caller", [name(call.caller), call.surface ? ` on ${call.surface}` : ""]),
+        labelled("Caller", [name(callerWords(call.caller, call.surface)), call.conversation ? [" (", h("a", { href: `#/chat/${encodeURIComponent(call.conversation)}` }, "open the conversation"), ")"] : ""]),
         labelled("Started", fullTime(call.startedAt)),
         labelled("Took", this.time),
-        labelled("Rule", call.rule ? words(call.rule) : null),
+        labelled("Rule", call.rule ? words(ruleWords(call.rule)) : null),
         labelled("Approved by", call.approvedBy ? visible(call.approvedBy) : null),
-        labelled("Conversation", call.conversation ? h("a", { href: `#/chat/${encodeURIComponent(call.conversation)}` }, "open") : null),
-        labelled("Name for models", call.tool && call.tool !== toolOf(call) ? h("code", { class: "wrap" }, visible(call.tool)) : null),
-        labelled("Id", h("code", { class: "wrap" }, call.id)),
       ),
       call.error ? problem(typeof call.error === "string" ? { message: call.error } : call.error, CALL_STATES[call.state]?.[0]) : null,
       this.argumentPart(call),
       this.resultPart(call),
+      technical(call),
     );
   }
 
   argumentPart(call) {
     const values = argumentsOf(call);
-    return section("Arguments", copyButton(values), cutNote(call, "arguments"), values === null ? h("p", { class: "sub" }, "None, or not kept.") : body(values));
+    return section("Arguments", values === null || isBare(values) ? null : copyButton(values), cutNote(call, "arguments"), values === null ? h("p", { class: "sub" }, call.state === "pending" ? ["They are shown where the call is decided: ", h("a", { href: "#/inbox" }, "in the inbox"), "."] : "None, or not kept.") : isBare(values) ? h("p", { class: "sub" }, "None.") : body(values));
   }
 
   resultPart(call) {
@@ -327,6 +334,26 @@ class CallDetail {
     if (call.result === null || call.result === undefined) return null;
     return section("Result", copyButton(call.result), cutNote(call, "result"), result(call.result), typeof call.result === "string" ? (call.images ?? []).map((address) => picture(address)) : null);
   }
+}
+
+function isBare(values) {
+  return typeof values === "object" && Object.keys(values).length === 0;
+}
+
+function technical(call) {
+  return h(
+    "details",
+    { class: "raw" },
+    h("summary", {}, "For commands and logs"),
+    h(
+      "dl",
+      { class: "facts small-facts" },
+      labelled("Id", h("code", { class: "wrap" }, call.id)),
+      labelled("Name for models", call.tool ? h("code", { class: "wrap" }, visible(call.tool)) : null),
+      labelled("Recorded as", h("code", { class: "wrap" }, visible(`${call.caller}${call.surface ? ` (${call.surface})` : ""}`))),
+      labelled("Command", h("code", { class: "wrap" }, `toolway calls show ${call.id}`)),
+    ),
+  );
 }
 
 // What is recorded of a tool call are the parameters of the request.

@@ -2,9 +2,9 @@
 
 import { get, on, post } from "./api.js";
 import { fill, h, icon, name } from "./dom.js";
-import { ago } from "./format.js";
+import { ago, count } from "./format.js";
 import { isIdle, started, turnOf } from "./live.js";
-import { command, empty, problem, toast } from "./parts.js";
+import { command, empty, loading, problem, toast } from "./parts.js";
 import { Questions } from "./questions.js";
 import { Reply, userMessage } from "./reply.js";
 import { state } from "./state.js";
@@ -49,11 +49,11 @@ class ChatScreen {
 
   composer() {
     const { models, defaultModel, mode } = state.session;
-    this.text = h("textarea", { rows: 1, "aria-label": "Message", placeholder: "Ask something, Enter sends", onkeydown: (event) => this.key(event), oninput: () => this.grow() });
+    this.text = h("textarea", { rows: 1, "aria-label": "Message", placeholder: "Ask something", onkeydown: (event) => this.key(event), oninput: () => this.grow() });
     this.model = h("select", { "aria-label": "Model" }, models.map((model) => h("option", { value: model.name, selected: model.name === defaultModel }, model.name)));
     this.mode = h("select", { "aria-label": "Approvals" }, MODES.map(([value, label]) => h("option", { value, selected: value === (mode ?? "restricted") }, label)));
-    this.send = h("button", { type: "submit", class: "primary" }, icon("send"), "Send");
-    this.stop = h("button", { type: "button", hidden: true, onclick: () => this.cancel() }, icon("stop"), "Stop");
+    this.send = h("button", { type: "submit", class: "primary", title: "Enter sends, Shift+Enter begins a new line" }, icon("send"), h("span", {}, "Send"));
+    this.stop = h("button", { type: "button", hidden: true, onclick: () => this.cancel() }, icon("stop"), h("span", {}, "Stop"));
     const form = h("form", { class: "composer", onsubmit: (event) => this.submit(event) }, this.text, h("div", { class: "composer-row" }, this.model, this.mode, h("span", { class: "grow" }), this.stop, this.send));
     form.hidden = models.length === 0;
     return form;
@@ -74,15 +74,26 @@ class ChatScreen {
 
   blank() {
     this.reply = null;
+    this.drawn = null;
     fill(this.title, "New conversation");
-    fill(this.log, state.session.models.length ? welcome() : noModel());
+    fill(this.log, state.session.models.length ? welcome((text) => this.suggest(text)) : noModel());
     this.running(false);
     if (matchMedia("(min-width: 900px)").matches) this.text.focus();
+  }
+
+  suggest(text) {
+    this.text.value = text;
+    this.grow();
+    this.text.focus();
   }
 
   async load() {
     const wanted = this.id;
     const { ends } = this;
+    if (this.drawn !== wanted) {
+      fill(this.title, " ");
+      fill(this.log, loading(3));
+    }
     let conversation;
     try {
       conversation = await get(`/conversations/${encodeURIComponent(wanted)}`);
@@ -102,6 +113,7 @@ class ChatScreen {
   }
 
   draw({ messages, running, partial }) {
+    this.drawn = this.id;
     const turn = turnOf(this.id);
     const whole = running && turn?.whole && !turn.ended;
     const shown = whole ? messages.slice(0, lastQuestion(messages) + 1) : messages;
@@ -173,6 +185,7 @@ class ChatScreen {
     started(conversation);
     if (this.id === conversation) return;
     this.id = conversation;
+    this.drawn = conversation;
     for (const event of turnOf(conversation)?.events ?? []) this.take({ event, isFirst: false, whole: true });
     history.replaceState(null, "", `#/chat/${encodeURIComponent(conversation)}`);
     this.list.mark(conversation);
@@ -241,18 +254,28 @@ function lastQuestion(messages) {
   return messages.findLastIndex(({ role, results }) => role === "user" && !results?.length);
 }
 
-function welcome() {
+const SUGGESTIONS = ["What can you do with my tools?", "Which of your tools change something?", "Use one of your tools and show me the result"];
+
+function welcome(suggest) {
   const servers = (state.servers ?? []).filter((server) => server.state === "connected");
   const tools = servers.reduce((sum, server) => sum + (server.counts?.tools ?? 0), 0);
-  const about = servers.length ? `The model can use ${tools.toLocaleString()} tools of ${servers.length} servers. What changes something is asked about first.` : "No server is connected: the model can answer, but use no tools.";
-  return empty("Talk to a model", h("p", {}, about), servers.length ? null : h("p", {}, h("a", { class: "button", href: "#/add" }, icon("plus"), "Add a server")));
+  const about = servers.length ? `The model can use ${count(tools, "tool")} of ${count(servers.length, "server")}. You are asked before it changes something.` : "No server is connected: the model can answer, but use no tools.";
+  const ideas = SUGGESTIONS.map((text) => h("button", { type: "button", class: "idea", onclick: () => suggest(text) }, text));
+  return empty("chat", "Talk to a model", h("p", {}, about), servers.length ? h("div", { class: "ideas" }, ideas) : h("p", {}, h("a", { class: "button", href: "#/add" }, icon("plus"), "Add a server")));
 }
 
 function noModel() {
-  return empty("No model is configured", h("p", {}, "Set a key such as ", command("ANTHROPIC_API_KEY"), " or ", command("OPENAI_API_KEY"), " where Toolway runs, or name a model under ", command("models"), " in the configuration. ", command("toolway models"), " lists what is usable."));
+  return empty(
+    "chat",
+    "No model is configured",
+    h("p", {}, "A chat needs a model of a vendor, or one that runs on this computer. Set a key such as ", command("ANTHROPIC_API_KEY"), " or ", command("OPENAI_API_KEY"), " where Toolway runs, or name a model under ", command("models"), " in the configuration, and start Toolway again."),
+    h("p", { class: "sub" }, command("toolway models"), " lists what is usable."),
+  );
 }
 
 // === the list ===
+
+const WHERE = { chat: " · in a terminal", run: " · prompt file" };
 
 class ConversationList {
   // onitem(item): each conversation as it was read.
@@ -287,7 +310,7 @@ class ConversationList {
   }
 
   draw() {
-    const row = (item) => h("li", {}, h("a", { class: "conversation", href: `#/chat/${encodeURIComponent(item.id)}`, "aria-current": item.id === this.marked ? "true" : false }, name(item.title || "Untitled"), h("span", { class: "sub" }, `${item.surface ?? ""}${item.surface ? " · " : ""}${ago(item.updatedAt)}`)));
+    const row = (item) => h("li", {}, h("a", { class: "conversation", href: `#/chat/${encodeURIComponent(item.id)}`, "aria-current": item.id === this.marked ? "true" : false }, name(item.title || "Untitled"), h("span", { class: "sub" }, `${ago(item.updatedAt)}${WHERE[item.surface] ?? ""}`)));
     fill(this.rows, this.items.slice(0, 200).map(row));
     if (this.items.length === 0) fill(this.rows, h("li", { class: "sub pad" }, this.search.value ? "No conversation matches." : "Conversations are kept here, those of the terminal as well."));
   }

@@ -80,6 +80,12 @@ const ICONS = {
   send: "M5 12l14-7-5 14-2.5-5.5z",
   copy: "M8 8h11v11H8zM5 16V5h11",
   list: "M5 7h14M5 12h14M5 17h14",
+  forward: "M9 5l7 7-7 7",
+  key: "M8.5 11a3.5 3.5 0 1 0 0 7 3.5 3.5 0 0 0 0-7zM11 12l8-8M16 7l3 3M13.5 9.5l2 2",
+  check: "M5 12.5l4.5 4.5L19 7.5",
+  search: "M11 5a6 6 0 1 0 0 12 6 6 0 0 0 0-12zM15.5 15.5L20 20",
+  open: "M14 5h5v5M19 5l-8 8M17 14v5H5V7h5",
+  clock: "M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16zM12 8v4l3 2",
 };
 
 export function icon(name) {

@@ -76,3 +76,48 @@ export const CALL_STATES = {
 export function isOpen(state) {
   return state === "pending" || state === "running";
 }
+
+// === callers and tools as words ===
+
+const AGENTS = { chat: "Chat in a terminal", run: "Prompt file", console: "Chat" };
+
+// Who made a call, for readers who do not know the labels of the records.
+export function callerWords(caller, surface) {
+  const label = String(caller ?? "");
+  if (label === "agent") return AGENTS[surface] ?? "Model";
+  if (label === "terminal") return "Command line";
+  if (label === "console") return "You, in the console";
+  if (label === "program") return "Program";
+  if (label.startsWith("client:@")) return "Gateway client";
+  return label.startsWith("client:") ? label.slice("client:".length) : label || "Unknown";
+}
+
+// The same as the subject of a sentence.
+export function callerSubject(caller, surface) {
+  const label = String(caller ?? "");
+  if (label === "agent") return "The model";
+  if (label === "terminal") return "A command";
+  if (label.startsWith("client:@")) return "A client of the gateway";
+  return label.startsWith("client:") ? `The client ${label.slice("client:".length)}` : callerWords(caller, surface);
+}
+
+const RULES = {
+  "mode `interactive`": "every call is asked about (mode `interactive`)",
+  "mode `restricted`": "changes are asked about (mode `restricted`)",
+  "mode `full`": "every call is allowed (mode `full`)",
+};
+
+export function ruleWords(rule) {
+  return RULES[rule] ?? rule;
+}
+
+// A public name as server and tool: [server | null, tool].
+export function splitTool(publicName, servers) {
+  const whole = String(publicName ?? "");
+  const known = (servers ?? []).map((server) => server.name).filter((name) => whole.startsWith(`${name}__`));
+  const first = servers ? undefined : /^(.+?)__./.exec(whole)?.[1];
+  const server = known.sort((a, b) => b.length - a.length)[0] ?? first;
+  return server ? [server, whole.slice(server.length + 2)] : [null, whole];
+}
+
+export const TRUST = { untrusted: "not trusted", read: "trusted to read", full: "trusted to read and change" };

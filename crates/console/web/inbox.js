@@ -4,18 +4,18 @@ import { on } from "./api.js";
 import { fill, h } from "./dom.js";
 import { count } from "./format.js";
 import { ItemView } from "./item.js";
-import { command, empty, toast } from "./parts.js";
+import { command, empty, loading, toast } from "./parts.js";
 import { state } from "./state.js";
 
 export function create() {
   const summary = h("p", { class: "sub", role: "status" });
   const list = h("div", { class: "items", onkeydown: move });
   const blank = h("div", {});
-  const node = h("div", { class: "page" }, h("p", { class: "title", "aria-hidden": "true" }, "Inbox"), summary, blank, list);
+  const node = h("div", { class: "page" }, h("header", { class: "page-head" }, h("p", { class: "title", "aria-hidden": "true" }, "Inbox"), summary), blank, list);
   const views = new Map();
 
   const draw = () => {
-    if (state.inbox === null) return;
+    if (state.inbox === null) return void fill(blank, loading(2));
     const waiting = new Set(state.inbox.map((item) => item.id));
     for (const [id, view] of views) {
       if (waiting.has(id)) continue;
@@ -23,9 +23,9 @@ export function create() {
       remove(id);
     }
     for (const item of state.inbox) if (!views.has(item.id)) append(item);
-    fill(summary, waiting.size ? `${count(waiting.size, "item")} waiting` : "");
+    fill(summary, waiting.size ? `${count(waiting.size, "item")} waiting for your answer` : "");
     blank.hidden = waiting.size > 0;
-    if (!waiting.size && !blank.firstChild) fill(blank, nothing());
+    if (!waiting.size && !blank.querySelector(".empty")) fill(blank, nothing());
   };
 
   const append = (item) => {
@@ -78,7 +78,9 @@ function move(event) {
 
 function nothing() {
   return empty(
+    "inbox",
     "Nothing waits for you",
-    h("p", {}, "Approvals and questions of servers appear here, from chats and from clients of the gateway. The first answer counts, here or in a terminal with ", command("toolway inbox"), "."),
+    h("p", {}, "When a model or a program wants to change something, or a server asks a question, you decide here."),
+    h("p", { class: "sub" }, "In a terminal: ", command("toolway inbox"), ". The first answer counts."),
   );
 }

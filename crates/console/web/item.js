@@ -1,8 +1,8 @@
 // One inbox item with everything needed to decide, and the buttons that answer it. Used by the inbox and the chat.
 
 import { post } from "./api.js";
-import { fill, h, link, name, visible, words } from "./dom.js";
-import { clock, remaining } from "./format.js";
+import { fill, h, icon, link, name, visible, words } from "./dom.js";
+import { callerSubject, clock, remaining, ruleWords, TRUST } from "./format.js";
 import { FormView } from "./form.js";
 import { json } from "./json.js";
 import { hints, labelled, problem, warnings } from "./parts.js";
@@ -10,10 +10,11 @@ import { hints, labelled, problem, warnings } from "./parts.js";
 // A card that appears under a click or a key that was meant for something else must not take it.
 const SETTLE_MS = 400;
 
+const ICONS = { approval: "key", form: "list", url: "open" };
 const KINDS = { approval: "Approval", form: "Form", url: "Address to open" };
 
 export class ItemView {
-  // options: { onanswered(words), heading: "h2" | "h3" }
+  // options: { onanswered(words), heading: "h2" | "h3", extra: a node beside the answers }
   constructor(item, options) {
     this.item = item;
     this.options = options;
@@ -24,7 +25,7 @@ export class ItemView {
     this.node = h(
       "article",
       { class: `item ${item.kind}`, "aria-labelledby": `item-${item.id}`, "data-item": item.id },
-      h("header", {}, h("span", { class: "tag kind" }, KINDS[item.kind] ?? item.kind), this.title, h("span", { class: "sub" }, asker(item)), this.expiry),
+      h("header", {}, h("span", { class: "kind" }, icon(ICONS[item.kind] ?? "inbox"), KINDS[item.kind] ?? item.kind), this.title, h("span", { class: "sub" }, asker(item)), this.expiry),
       this.content(),
       this.outcome,
     );
@@ -62,41 +63,63 @@ export class ItemView {
   // === approvals ===
 
   approval(approval) {
-    this.reason = h("input", { id: `reason-${this.item.id}`, placeholder: "Reason for a no (optional)", "aria-label": "Reason for a no", autocomplete: "off", maxlength: 500 });
+    this.reason = h("input", { id: `reason-${this.item.id}`, placeholder: "Reason, if you like", "aria-label": "Reason for a no", autocomplete: "off", maxlength: 500 });
     return h(
       "div",
       { class: "stack" },
       warnings(approval.warnings ?? []),
       rows(approval.rows ?? []),
-      h("details", { class: "raw" }, h("summary", {}, "All arguments as JSON"), json(approval.arguments ?? {})),
       h(
         "dl",
         { class: "facts small-facts" },
-        labelled("Tool", h("span", {}, h("code", {}, visible(approval.tool)), " ", hints(approval))),
-        labelled("Server", [name(this.item.server), approval.trust ? ` (trust: ${approval.trust})` : ""]),
-        labelled("Asked by rule", approval.rule ? words(approval.rule) : null),
+        labelled("Server", [name(this.item.server), approval.trust ? `, ${TRUST[approval.trust] ?? approval.trust}` : ""]),
+        labelled("Rule", approval.rule ? words(ruleWords(approval.rule)) : null),
         labelled("Why", approval.reason ? words(approval.reason) : null),
-        labelled("Rule to allow it", approval.remedy ? h("code", { class: "wrap" }, visible(approval.remedy)) : null),
-        labelled("Saved before", typeof approval.saved === "string" ? visible(approval.saved, "prose") : null),
+        labelled("Always covers", approval.covers ? visible(approval.covers, "prose") : null),
       ),
-      this.reason,
-      h("div", { class: "answers" }, this.approvalButtons()),
+      this.details(approval),
+      this.answers(),
     );
   }
 
-  approvalButtons() {
+  details(approval) {
+    return h(
+      "details",
+      { class: "raw" },
+      h("summary", {}, "Details"),
+      h(
+        "div",
+        { class: "stack" },
+        h(
+          "dl",
+          { class: "facts small-facts" },
+          labelled("Tool", h("span", { class: "tags" }, h("code", {}, visible(approval.tool)), hints(approval))),
+          labelled("Caller", this.item.caller ? h("code", {}, visible(this.item.caller)) : null),
+          labelled("Rule to allow it", approval.remedy ? h("code", { class: "wrap" }, visible(approval.remedy)) : null),
+        ),
+        h("div", {}, h("h3", {}, "All arguments as JSON"), json(approval.arguments ?? {})),
+      ),
+    );
+  }
+
+  // Two rows: yes, and no with its reason.
+  answers() {
     const no = (answer) => () => {
       const reason = this.reason.value.trim();
       return { answer, ...(reason ? { reason } : {}) };
     };
-    return [
+    return h(
+      "div",
+      { class: "answers" },
       h("div", { class: "actions" }, [
         this.button("Allow once", { answer: "once" }, "Allowed once", { class: "primary" }),
         this.item.conversation ? this.button("Allow in this conversation", { answer: "conversation" }, "Allowed in this conversation") : null,
+        !this.item.conversation && this.item.session ? this.button("Allow in this session", { answer: "conversation" }, "Allowed in this session") : null,
         this.button("Always allow", { answer: "always" }, "Always allowed"),
+        this.options.extra ?? null,
       ]),
-      h("div", { class: "actions" }, [this.button("No", no("no"), "Refused", { class: "danger" }), this.button("Never", no("never"), "Refused from now on", { class: "danger quiet" })]),
-    ];
+      h("div", { class: "actions refuse" }, [this.button("No", no("no"), "Refused", { class: "danger" }), this.button("Never", no("never"), "Refused from now on", { class: "danger quiet" }), this.reason]),
+    );
   }
 
   // === server requests ===
@@ -111,7 +134,7 @@ export class ItemView {
       event.preventDefault();
       if (!this.buttons[0].disabled) this.buttons[0].click();
     } });
-    fill(node, message(this.item), this.fields.node, h("div", { class: "actions" }, this.button("Send", send, "Sent", { class: "primary" }), this.dismissals(), h("button", { type: "submit", hidden: true })));
+    fill(node, message(this.item), this.fields.node, h("div", { class: "actions" }, this.button("Send", send, "Sent", { class: "primary" }), this.dismissals(), this.options.extra ?? null, h("button", { type: "submit", hidden: true })));
     return node;
   }
 
@@ -124,7 +147,7 @@ export class ItemView {
       message(this.item),
       h("p", {}, h("code", { class: "wrap" }, visible(String(url).slice(0, 2000)))),
       h("p", { class: "sub" }, "The server chose this address. Open it only if you expect this, then say that you are done."),
-      h("div", { class: "actions" }, open, target ? this.button("Done", { action: "accept" }, "Accepted") : null, this.dismissals()),
+      h("div", { class: "actions" }, open, target ? this.button("Done", { action: "accept" }, "Accepted") : null, this.dismissals(), this.options.extra ?? null),
     );
   }
 
@@ -161,8 +184,8 @@ export function titleOf(item) {
 }
 
 function asker(item) {
-  const caller = item.caller ? [name(item.caller), item.surface && item.surface !== item.caller ? ` (${item.surface})` : ""] : "A caller";
-  return h("span", {}, item.approval ? [caller, " on ", name(item.server)] : ["during a call of ", caller], `, ${clock(item.createdAt)}`);
+  const caller = item.caller ? name(callerSubject(item.caller, item.surface)) : "A caller";
+  return h("span", {}, item.approval ? [caller, " wants to use ", name(item.server)] : [caller, " is using it"], ` · ${clock(item.createdAt)}`);
 }
 
 function message(item) {

@@ -21,7 +21,7 @@ export function serverIcon(server) {
 
 export function hints(tool) {
   const tags = [];
-  if (tool.readOnly) tags.push(h("span", { class: "tag" }, "read-only"));
+  if (tool.readOnly) tags.push(h("span", { class: "tag calm" }, "read-only"));
   if (tool.destructive) tags.push(h("span", { class: "tag bad" }, "destructive"));
   if (tool.openWorld) tags.push(h("span", { class: "tag" }, "open world"));
   return tags;
@@ -34,8 +34,13 @@ export function warnings(list) {
   return h("div", { class: "warning" }, icon("warning"), h("div", {}, lines));
 }
 
-export function empty(title, ...body) {
-  return h("div", { class: "empty" }, h("h2", {}, title), body);
+export function empty(picture, title, ...body) {
+  return h("div", { class: "empty" }, h("span", { class: "empty-icon" }, icon(picture)), h("h2", {}, title), body);
+}
+
+// Shown while a list is read; appears only if that takes a while.
+export function loading(rows = 4) {
+  return h("div", { class: "loading", role: "status" }, h("span", { class: "hidden" }, "Loading"), Array.from({ length: rows }, () => h("div", { class: "bone", "aria-hidden": "true" })));
 }
 
 export function command(text) {
@@ -62,7 +67,7 @@ function sentence(text, inside) {
 export function stderr(lines) {
   // eslint-disable-next-line no-control-regex
   const text = lines.join("\n").replace(/\u001b\[[0-9;]*m/g, "");
-  return plain(text, { class: "plain stderr", "aria-label": "stderr of the server" });
+  return h("div", { class: "stderr-part" }, h("p", { class: "sub" }, "What the server wrote last (stderr)"), plain(text, { class: "plain stderr", "aria-label": "stderr of the server" }));
 }
 
 export function labelled(label, value) {

@@ -36,9 +36,9 @@ export class Questions {
   }
 
   show(item) {
-    this.view = new ItemView(item, { heading: "h2", onanswered: (words) => this.answered(words) });
-    const later = h("button", { type: "button", class: "quiet small", onclick: () => this.later() }, "Decide later");
-    fill(this.dialog, this.view.node, h("footer", {}, later));
+    const later = h("button", { type: "button", class: "quiet later", onclick: () => this.later() }, "Decide later");
+    this.view = new ItemView(item, { heading: "h2", extra: later, onanswered: (words) => this.answered(words) });
+    fill(this.dialog, this.view.node);
     if (!this.dialog.open) this.dialog.showModal();
     this.view.title.focus();
   }

@@ -2,10 +2,11 @@
 
 import { add, cut, fill, h, icon, name, visible } from "./dom.js";
 import { picture } from "./content.js";
-import { CALL_STATES, duration } from "./format.js";
+import { CALL_STATES, duration, splitTool } from "./format.js";
 import { json, plain } from "./json.js";
 import { Markdown } from "./markdown.js";
 import { pill, problem, stateOf } from "./parts.js";
+import { state as known } from "./state.js";
 
 const WAITING = ["Waits for you", "wait"];
 const MOST_PICTURES = 8;
@@ -134,10 +135,10 @@ class CallCard {
     this.done = false;
     this.state = h("span", {}, pill(CALL_STATES.running));
     this.record = h("span", {});
-    this.body = h("div", { class: "card-body" }, h("h3", {}, "Arguments"), json(values ?? {}));
+    this.body = h("div", { class: "card-body" }, h("h3", {}, "Arguments"), Object.keys(values ?? {}).length ? json(values) : h("p", { class: "sub" }, "None."));
     this.words = brief(values);
     this.brief = h("span", { class: "card-brief sub", dir: "auto" }, visible(this.words));
-    this.node = h("details", { class: "card", "data-state": "running" }, h("summary", {}, icon("tool"), name(tool), this.brief, this.state), this.body, this.record);
+    this.node = h("details", { class: "card", "data-state": "running" }, h("summary", { title: tool }, icon("forward"), toolName(tool), this.brief, this.state), this.body, this.record);
     this.link();
   }
 
@@ -165,7 +166,7 @@ class CallCard {
     const word = state ?? (isError ? "tool-error" : "succeeded");
     fill(this.state, pill(stateOf(CALL_STATES, word)));
     this.node.dataset.state = word;
-    fill(this.brief, visible(this.words), durationMs === undefined ? "" : ` ${this.words ? "· " : ""}${duration(durationMs)}`);
+    fill(this.brief, visible(this.words), durationMs === undefined || durationMs === null ? "" : ` ${this.words ? "· " : ""}${duration(durationMs)}`);
     add(this.body, h("h3", {}, "Result"), text ? plain(text) : h("p", { class: "sub" }, "No text."), why ? problem({ message: why }) : null);
     const pictures = (images ?? []).slice(0, MOST_PICTURES).map((address) => picture(address));
     if (pictures.length) this.node.after(h("div", { class: "pictures" }, pictures));
@@ -178,6 +179,11 @@ class CallCard {
     fill(this.state, pill(["No result", "off"]));
     this.node.dataset.state = "interrupted";
   }
+}
+
+function toolName(publicName) {
+  const [server, tool] = splitTool(publicName, known.servers);
+  return h("span", { class: "card-name" }, server ? [name(server, { class: "name sub" }), h("span", { class: "sub" }, " / ")] : null, name(tool));
 }
 
 function brief(values) {

@@ -2,13 +2,15 @@
 
 import { get, on, post } from "./api.js";
 import { fill, h, icon, name, visible, words } from "./dom.js";
-import { count, SERVER_STATES } from "./format.js";
+import { count, SERVER_STATES, TRUST } from "./format.js";
 import { copyButton, json } from "./json.js";
-import { action, command, Drawer, empty, hints, labelled, pill, problem, section, serverIcon, stateOf, stderr } from "./parts.js";
+import { action, command, Drawer, empty, hints, labelled, loading, pill, problem, section, serverIcon, stateOf, stderr } from "./parts.js";
+import { SignInPanel } from "./sign-in.js";
 import { state } from "./state.js";
 import { WindowedList } from "./window.js";
 
 const ERAS = { legacy: "with a session", modern: "stateless" };
+const TRANSPORTS = { stdio: "local program (stdio)", http: "remote (http)", "in-process": "built in" };
 
 export function create() {
   const list = h("ul", { class: "server-list", onkeydown: moveInList });
@@ -26,7 +28,7 @@ export function create() {
   let view = null;
 
   const drawList = () => {
-    if (state.servers === null) return;
+    if (state.servers === null) return void fill(list, h("li", {}, loading()));
     fill(summary, summaryOf(state.servers));
     fill(list, state.servers.map((server) => row(server, server.name === shown)));
     if (state.servers.length === 0) fill(list, h("li", { class: "sub pad" }, "No servers yet."));
@@ -90,7 +92,7 @@ function summaryOf(servers) {
 }
 
 function row(server, isShown) {
-  const tools = server.state === "connected" ? count(server.counts?.tools, "tool") : server.transport;
+  const tools = server.state === "connected" ? count(server.counts?.tools, "tool") : server.transport === "http" ? "over the network" : "on this computer";
   return h(
     "li",
     {},
@@ -115,10 +117,11 @@ function moveInList(event) {
 }
 
 function welcome() {
-  if (state.servers.length) return empty("Choose a server", h("p", {}, "Its state, tools and errors are shown here."));
+  if (state.servers.length) return empty("servers", "Choose a server", h("p", {}, "Its state, tools and errors are shown here."));
   return empty(
+    "servers",
     "No servers yet",
-    h("p", {}, "Add one by pasting the snippet of its README, a command or a URL:"),
+    h("p", {}, "A server gives models and programs new tools. Add one by pasting what its README shows: a snippet, a command or a URL."),
     h("p", {}, h("a", { class: "button primary", href: "#/add" }, icon("plus"), "Add a server")),
     h("p", { class: "sub" }, "Servers of other applications are found by ", command("toolway import"), "."),
   );
@@ -134,6 +137,8 @@ class ServerView {
   constructor(node, drawer) {
     this.drawer = drawer;
     this.head = h("div", {});
+    this.panel = null;
+    this.none = h("p", { class: "quiet-box", hidden: true });
     this.filter = h("input", { type: "search", placeholder: "Filter tools", "aria-label": "Filter tools", oninput: () => this.applyFilter() });
     this.total = h("span", { class: "sub", role: "status" });
     this.tools = new WindowedList({
@@ -147,7 +152,7 @@ class ServerView {
     this.tools.node.addEventListener("keydown", (event) => event.key === "Escape" && drawer.close());
     this.toolPart = section("Tools", h("div", { class: "tools-head" }, this.total, this.filter), this.tools.node);
     this.toolPart.classList.add("grow");
-    fill(node, h("div", { class: "server-view" }, backLink(), this.head, this.toolPart));
+    fill(node, h("div", { class: "server-view" }, backLink(), this.head, this.none, this.toolPart));
   }
 
   close() {
@@ -156,8 +161,15 @@ class ServerView {
 
   set(server) {
     this.server = server;
-    fill(this.head, header(server), facts(server), trouble(server));
+    const needsSignIn = server.signIn?.required === true;
+    if (!needsSignIn) this.panel = null;
+    else this.panel ??= new SignInPanel(server.name);
+    const focused = this.panel?.node.contains(document.activeElement) ? document.activeElement : null;
+    fill(this.head, header(server), this.panel?.node ?? trouble(server), facts(server), this.panel || server.error ? null : output(server));
+    focused?.focus();
     this.toolPart.hidden = server.tools.length === 0;
+    this.none.hidden = server.tools.length > 0;
+    fill(this.none, server.state === "connected" ? "This server offers no tools." : server.state === "disabled" ? "Its tools appear here when it is enabled." : "Its tools appear here when it is connected.");
     this.applyFilter();
   }
 
@@ -187,8 +199,9 @@ function toolRow(tool) {
   return h(
     "div",
     { class: "tool-row" },
-    h("span", { class: "tool-name" }, name(tool.name), hints({ ...tool, openWorld: false })),
-    h("span", { class: "sub one-line", dir: "auto" }, visible((tool.description ?? tool.title ?? "").slice(0, 300), "prose")),
+    h("span", { class: "tool-words" }, h("span", { class: "tool-name" }, name(tool.name), tool.title && tool.title !== tool.name ? name(tool.title, { class: "name sub" }) : null), h("span", { class: "sub one-line", dir: "auto" }, visible((tool.description ?? tool.title ?? "").slice(0, 300), "prose"))),
+    h("span", { class: "tags" }, hints({ ...tool, openWorld: false })),
+    icon("forward"),
   );
 }
 
@@ -217,45 +230,53 @@ function header(server) {
     "header",
     { class: "server-head" },
     serverIcon(server),
-    h("div", { class: "server-title" }, h("h2", {}, name(server.title || server.name), pill(stateOf(SERVER_STATES, server.state))), server.description ? h("p", { class: "sub", dir: "auto" }, visible(server.description.slice(0, 600), "prose")) : null),
+    h("div", { class: "server-title" }, h("h2", {}, name(server.title || server.name), pill(stateOf(SERVER_STATES, server.state))), h("p", { class: "sub", dir: "auto" }, server.description ? visible(server.description.slice(0, 600), "prose") : subtitle(server))),
     h("div", { class: "actions" }, actions(server)),
   );
+}
+
+function subtitle(server) {
+  const words = { connected: "Ready to be used", connecting: "Starting", retrying: "Not usable at the moment", failed: "Not usable until this is fixed", disabled: "Turned off: it is not started, and its tools are not offered", disconnected: "Not connected: it is started when you connect it", "sign-in-required": "Not usable until you sign in" };
+  return words[server.state] ?? "";
 }
 
 function actions(server) {
   const send = (verb) => () => post(`/servers/${encodeURIComponent(server.name)}/${verb}`);
   const button = (label, verb, props) => action(label, send(verb), { "data-verb": verb, ...props });
   if (!server.enabled || server.state === "disabled") return [button("Enable", "enable", { class: "primary" })];
+  if (server.signIn?.required) return [button("Try again", "restart"), button("Disable", "disable", { class: "quiet" })];
   const isUp = server.state === "connected" || server.state === "connecting" || server.state === "retrying";
   return [isUp ? button("Disconnect", "disconnect") : button("Connect", "connect", { class: "primary" }), isUp || server.state === "failed" ? button("Restart", "restart") : null, button("Disable", "disable", { class: "quiet" })];
 }
 
 function facts(server) {
-  const era = server.era ? `${ERAS[server.era] ?? server.era}${server.revision ? `, ${server.revision}` : ""}` : server.revision;
+  const era = server.era ? `${server.revision ?? ""} (${ERAS[server.era] ?? server.era})`.trim() : server.revision;
   const { tools, prompts, resources } = server.counts ?? {};
   return h(
     "dl",
-    { class: "facts" },
-    labelled("Name", h("code", {}, visible(server.name))),
-    labelled("Protocol", era),
-    labelled("Transport", server.transport),
-    labelled("Address", server.address ? h("code", {}, visible(server.address)) : null),
-    labelled("Session", server.sessionId ? h("code", {}, visible(server.sessionId)) : null),
-    labelled("Sign-in", signIn(server)),
-    labelled("Trust", server.trust),
-    labelled("Offers", server.state === "connected" ? [count(tools, "tool"), ", ", count(prompts, "prompt"), ", ", count(resources, "resource")] : null),
-    labelled("Detail", server.detail && !server.error ? words(server.detail) : null),
+    { class: "fact-grid" },
+    fact("Name", h("code", {}, visible(server.name))),
+    fact("Offers", server.state === "connected" ? [count(tools, "tool"), ", ", count(prompts, "prompt"), ", ", count(resources, "resource")] : null),
+    fact("Kind", TRANSPORTS[server.transport] ?? server.transport),
+    fact(server.transport === "http" ? "Address" : "Command", server.address ? h("code", {}, visible(server.address)) : null),
+    fact("Protocol", era),
+    fact("Session", server.sessionId ? h("code", {}, visible(server.sessionId)) : null),
+    fact("Trust", server.trust ? TRUST[server.trust] ?? server.trust : null),
+    fact("Detail", server.detail && !server.error && !server.signIn?.required ? words(server.detail) : null),
   );
 }
 
-function signIn(server) {
-  if (!server.signIn?.required) return null;
-  const open = server.signIn.url ? h("a", { href: server.signIn.url, rel: "noreferrer noopener", target: "_blank" }, "Sign in in a new tab") : null;
-  return h("span", {}, open ?? ["Run ", command(`toolway login ${server.name}`), " in a terminal."]);
+function fact(label, value) {
+  return value === null || value === undefined || value === "" ? null : h("div", {}, h("dt", {}, label), h("dd", {}, value));
 }
 
 function trouble(server) {
-  if (server.error) return problem({ ...server.error, stderr: server.error.stderr?.length ? server.error.stderr : server.stderr }, SERVER_STATES[server.state]?.[0]);
+  if (!server.error) return null;
+  const hint = server.error.hint ?? (server.state === "retrying" ? "Toolway tries again by itself; Restart tries at once." : null);
+  return problem({ ...server.error, hint, stderr: server.error.stderr?.length ? server.error.stderr : server.stderr }, SERVER_STATES[server.state]?.[0]);
+}
+
+function output(server) {
   if (!server.stderr?.length) return null;
   return h("details", { class: "raw" }, h("summary", {}, `Output on stderr (${count(server.stderr.length, "line")})`), stderr(server.stderr));
 }

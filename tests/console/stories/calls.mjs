@@ -105,3 +105,21 @@ test("arrow keys go through the list and the drawer follows", async () => {
   await drawer(window).waitFor({ state: "hidden" });
   await window.close();
 });
+
+test("a call that waits for an approval names its server, live and read again", async (story) => {
+  const asked = await Program.start({ policy: { mode: "interactive" } });
+  story.after(() => asked.stop());
+  const window = await Window.open(browser, asked);
+  await window.show("#/calls");
+  await window.see("No calls yet");
+  const answer = (await asked.client()).call("sample__echo", { text: "wait" });
+  const row = rows(window).filter({ hasText: "Waiting" });
+  await row.getByText("sample /").waitFor();
+  await window.page.reload();
+  await row.getByText("sample /").waitFor();
+  await row.click();
+  await drawer(window).getByRole("link", { name: "in the inbox" }).click();
+  await window.button("Allow once").click();
+  assert.equal((await answer).result.isError ?? false, false);
+  await window.close();
+});

@@ -180,6 +180,22 @@ test("a conversation is followed in a second tab, and resumed after a reload", a
   await window.close();
 });
 
+test("a conversation opened again shows how its calls ended, and links to their records", async () => {
+  const window = await Window.open(browser, program);
+  const { page } = window;
+  await say(window, "write", "Write, then look back");
+  await dialog(window).getByRole("button", { name: "No", exact: true }).click();
+  await window.see("I am done.");
+  await page.reload();
+  await card(window, "refused").locator("summary").first().click();
+  await page.getByRole("link", { name: "Open the record" }).click();
+  const drawer = page.getByRole("complementary", { name: "Call" });
+  await drawer.locator("h2 .pill", { hasText: "Refused" }).waitFor();
+  await drawer.getByRole("link", { name: "open the conversation" }).click();
+  await page.locator(".bubble", { hasText: "look back" }).waitFor();
+  await window.close();
+});
+
 test("a whole conversation by keyboard alone; Enter meant for the text does not approve", async () => {
   const window = await Window.open(browser, program);
   const { page } = window;

@@ -82,6 +82,27 @@ test("a lost connection is said, and what happened meanwhile is there afterwards
   await window.close();
 });
 
+test("eight tabs share one stream; each sees every call, and another takes over when its reader closes", async () => {
+  const window = await Window.open(browser, program);
+  const streams = [];
+  window.context.on("request", (sent) => sent.url().endsWith("/api/v1/events") && streams.push(sent));
+  await window.show("#/calls");
+  const tabs = [window.page];
+  while (tabs.length < 8) tabs.push(await window.tab("#/calls"));
+  const client = await program.client();
+  const row = (page, state) => page.locator(".call-row", { hasText: "count" }).filter({ hasText: state }).first().waitFor();
+  const counting = client.call("sample__count", { to: 1000, pause: 1000 });
+  await Promise.all(tabs.map((page) => row(page, "Running")));
+  assert.equal(streams.length, 0, "the first tab reads the stream for all");
+  await window.page.close();
+  await tabs[1].locator(".call-row", { hasText: "count" }).first().click();
+  await tabs[1].getByRole("button", { name: "Cancel this call" }).click();
+  await counting;
+  await Promise.all(tabs.slice(1).map((page) => row(page, "Cancelled")));
+  assert.equal(streams.length, 1);
+  await window.close();
+});
+
 test("without a session every screen says how to sign in, and a new link does", async () => {
   const window = await Window.open(browser, program);
   window.expect(/401/);

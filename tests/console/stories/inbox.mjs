@@ -116,6 +116,20 @@ test("an approval is given by keyboard alone, and focus goes on to the next item
   await window.close();
 });
 
+test("never refuses this call and the next one, without asking again, and is listed", async () => {
+  const window = await opened();
+  const names = new Set((await program.run("trust", "list")).split("\n"));
+  const answer = ask("never");
+  await window.button("Never").click();
+  assert.equal(isRefused(await answer), true);
+  assert.equal(isRefused(await ask("never again")), true);
+  await window.see("Nothing waits for you");
+  const added = (await program.run("trust", "list", "-o", "json").then(JSON.parse)).find((entry) => JSON.stringify(entry).includes("write_memo"));
+  assert.ok(added, [...names].join("\n"));
+  await program.run("trust", "remove", added.id);
+  await window.close();
+});
+
 test("always lifts the question, and is listed", async () => {
   const window = await opened();
   const answer = ask("always");

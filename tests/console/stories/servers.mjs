@@ -4,6 +4,7 @@ import { after, before, test } from "node:test";
 
 import { launch, until, Window } from "../browser.mjs";
 import { CRASHES, NOTES, Program, SAMPLE, TOOLWAY } from "../program.mjs";
+import { startSigned } from "../servers/signed.mjs";
 
 let browser, program;
 
@@ -25,7 +26,7 @@ test("servers are listed with their state, a failed one with its cause", async (
   await window.page.locator(".detail .stderr").waitFor();
   await row("notes").click();
   await window.page.locator(".detail").getByText("2025-11-25").or(window.page.locator(".detail").getByText("2026-07-28")).first().waitFor();
-  await window.page.locator(".detail .facts").getByText("stdio").waitFor();
+  await window.page.locator(".detail .fact-grid").getByText("stdio").waitFor();
   await window.close();
 });
 
@@ -93,5 +94,29 @@ test("a server that cannot start is explained before it is added", async () => {
   await window.page.getByLabel("Snippet, command or URL").fill("{ not a snippet");
   await window.page.locator(".problem").first().waitFor();
   window.expect(/status of 4\d\d/);
+  await window.close();
+});
+
+test("a server that requires a sign-in says so, opens its page, and is connected afterwards", async (story) => {
+  const tickets = await startSigned();
+  story.after(() => tickets.close());
+  const signed = await Program.start({ servers: { tickets: { url: tickets.url } }, scripts: { reader: { turns: [{ calls: [{ tool: "tickets__list_tickets" }] }, { text: "The server said: {{result}}" }] } } });
+  story.after(() => signed.stop());
+  const window = await Window.open(browser, signed);
+  window.expect(/request to http:\/\/127\.0\.0\.1/);
+  const { page } = window;
+  await page.locator('a[href="#/servers/tickets"]').getByText("Sign-in required").waitFor();
+  await window.see("This server wants to know who you are");
+  await window.button("Sign in").click();
+  await page.locator(".sign-in .address", { hasText: new URL(tickets.url).origin }).waitFor();
+  const [authorization] = await Promise.all([window.context.waitForEvent("page"), page.getByRole("link", { name: "Open the sign-in page" }).click()]);
+  await window.see("Waiting for you to finish there");
+  await authorization.getByRole("link", { name: "Agree" }).click();
+  await page.locator(".server-title .pill", { hasText: "Connected" }).waitFor();
+  await page.getByRole("listbox", { name: "Tools" }).getByText("list_tickets").waitFor();
+  await window.show("#/chat");
+  await page.getByRole("textbox", { name: "Message" }).fill("List my tickets");
+  await page.keyboard.press("Enter");
+  await window.see("The server said: No open tickets.");
   await window.close();
 });

@@ -180,8 +180,8 @@ impl LoginFailure {
 
 /// How the server answers an unauthenticated client.
 #[derive(Default)]
-struct ProbedServer {
-    challenge: TokenChallenge,
+pub(crate) struct ProbedServer {
+    pub(crate) challenge: TokenChallenge,
     /// Start of the body of a refusal.
     said: String,
 }
@@ -189,7 +189,8 @@ struct ProbedServer {
 /// Remote text is truncated to this many characters.
 const MAX_SAID: usize = 300;
 
-async fn probe(fetch: &dyn Fetch, server: &Url) -> Result<ProbedServer, FetchError> {
+/// Sends an unauthenticated request, for the challenge in its answer.
+pub(crate) async fn probe(fetch: &dyn Fetch, server: &Url) -> Result<ProbedServer, FetchError> {
     let initialize = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {},
         "clientInfo": { "name": "toolway", "version": env!("CARGO_PKG_VERSION") } } });
@@ -235,7 +236,7 @@ fn login_report(failure: &LoginFailure, finish: &str, output: &mut Output) -> Re
 }
 
 /// The report of a failed sign-in.
-fn sign_in_failure(why: &SignInReason) -> Report {
+pub(crate) fn sign_in_failure(why: &SignInReason) -> Report {
     match why {
         SignInReason::Unavailable(error) => Report::from_code("unreachable", &error.to_string()),
         SignInReason::Vault(problem) => Report::vault(problem),

@@ -69,13 +69,7 @@ impl Browser for UserBrowser {
                 let method = self.method_without_listener(&redirect)?;
                 return Ok(Box::new(PendingVisit { method, openers, redirect, listener: None }) as Box<dyn Visit>);
             }
-            let bound = match (&self.redirect, self.port) {
-                (Some(redirect), _) => CallbackListener::bind_at(redirect).await,
-                (None, Some(port)) => CallbackListener::bind(Some(port)).await,
-                (None, None) => CallbackListener::bind_again(before).await,
-            };
-            let failed = |error| BrowserError::Failed(format!("cannot listen for the callback: {error}"));
-            let listener = bound.map_err(failed)?;
+            let listener = bind(self.redirect.as_ref(), self.port, before).await?;
             let redirect = listener.redirect().clone();
             let listener =
                 Some(listener).filter(|_| matches!(self.method, SignInMethod::OpenBrowser | SignInMethod::ShowUrl));
@@ -125,8 +119,22 @@ impl Visit for PendingVisit {
     }
 }
 
+/// Listens for the callback, at the redirect URI or port of the entry if it has one.
+pub(super) async fn bind(
+    redirect: Option<&Url>,
+    port: Option<u16>,
+    before: Option<&Url>,
+) -> Result<CallbackListener, BrowserError> {
+    let bound = match (redirect, port) {
+        (Some(redirect), _) => CallbackListener::bind_at(redirect).await,
+        (None, Some(port)) => CallbackListener::bind(Some(port)).await,
+        (None, None) => CallbackListener::bind_again(before).await,
+    };
+    bound.map_err(|error| BrowserError::Failed(format!("cannot listen for the callback: {error}")))
+}
+
 /// The URL, if it may be shown and opened.
-fn checked_url(address: &Secret) -> Result<Url, BrowserError> {
+pub(super) fn checked_url(address: &Secret) -> Result<Url, BrowserError> {
     let url = Url::parse(address.expose()).ok();
     let is_fit = |url: &Url| url.scheme() == "https" || url.scheme() == "http" && is_this_machine(url);
     let unfit = || BrowserError::Failed("the sign-in URL is neither https nor on loopback".to_owned());
@@ -134,7 +142,7 @@ fn checked_url(address: &Secret) -> Result<Url, BrowserError> {
 }
 
 /// What the user should know before opening the URL, one sentence each.
-fn notices(invitation: &SignInPrompt) -> Vec<String> {
+pub(super) fn notices(invitation: &SignInPrompt) -> Vec<String> {
     let SignInPrompt { server, issuer, before, page_origin, found_by, scopes, .. } = invitation;
     let mut said = vec![format!("Sign in to `{server}` at {issuer}.")];
     let is_own = matches!(found_by, FoundBy::OwnMetadata | FoundBy::DefaultEndpoints);
@@ -155,7 +163,10 @@ fn notices(invitation: &SignInPrompt) -> Vec<String> {
     said
 }
 
-async fn await_callback(listener: &CallbackListener, state: &Secret) -> Result<ReceivedCallback, BrowserError> {
+pub(super) async fn await_callback(
+    listener: &CallbackListener,
+    state: &Secret,
+) -> Result<ReceivedCallback, BrowserError> {
     timeout(PENDING_TIMEOUT, listener.callback(state)).await.map_err(|_| BrowserError::TimedOut)
 }
 

@@ -1,13 +1,15 @@
 //! `/api/v1/conversations`: stored conversations.
 
 use serde_json::{Value, json};
-use toolway_store::Uuid;
+use toolway_store::{Uuid, calls::CallFilter};
 
 use super::{Answered, Query, calls::records};
 use crate::{console::Console, error::ApiError, reply, view::conversation};
 
 /// Conversations in a list.
 const LIMIT: usize = 200;
+/// Recorded calls of a conversation whose state is shown; the page shows about as many messages.
+const CALLS: usize = 500;
 
 pub(super) async fn list(console: &Console, query: &Query) -> Answered {
     let Some(records) = &console.records else { return reply::json(&json!([])) };
@@ -28,15 +30,17 @@ pub(super) async fn show(console: &Console, id: &str) -> Answered {
     // Before the query: a message that ends in between is then in the query.
     let partial = console.turns.partial(id);
     let read = move |reader: &toolway_store::Reader| {
-        let conversation = reader.conversation(uuid)?;
-        Ok(conversation.zip(Some(reader.messages(uuid)?)))
+        let Some(head) = reader.conversation(uuid)? else { return Ok(None) };
+        let filter = CallFilter { conversation: Some(uuid.to_string()), limit: CALLS, ..CallFilter::default() };
+        Ok(Some((head, reader.messages(uuid)?, reader.calls(&filter)?)))
     };
-    let (head, messages) = records(console)?.query(read).await?.ok_or_else(unknown)?;
+    let (head, messages, calls) = records(console)?.query(read).await?.ok_or_else(unknown)?;
+    let made: conversation::MadeCalls = calls.into_iter().collect();
     reply::json(&json!({
         "id": id,
         "title": head.title,
         "model": head.model,
-        "messages": messages.iter().map(conversation::message).collect::<Vec<_>>(),
+        "messages": messages.iter().map(|message| conversation::message(message, &made)).collect::<Vec<_>>(),
         "running": partial.is_some(),
         "partial": partial.filter(|text| !text.is_empty()),
     }))

@@ -65,6 +65,10 @@ pub(super) async fn act(console: &Console, name: &str, action: &str) -> Answered
         "disconnect" => {
             console.commands.spawn(async move { drop(host.disconnect(&name).await) });
         }
+        "sign-in" => {
+            let page = console.backend.sign_in(&name).await?;
+            return reply::json(&page);
+        }
         "enable" => toggle(console, name, Standing::Enabled).await?,
         "disable" => toggle(console, name, Standing::Disabled).await?,
         other => return Err(ApiError::not_found(format!("unknown action `{other}`"))),

@@ -152,7 +152,7 @@ fn end_state(record: &CallRecord) -> CallState {
     }
 }
 
-fn milliseconds(micros: i64) -> f64 {
+pub(super) fn milliseconds(micros: i64) -> f64 {
     micros as f64 / 1_000.0
 }
 

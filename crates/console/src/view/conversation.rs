@@ -1,13 +1,29 @@
 //! Conversations and their messages.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
-use toolway_agent::model::{Message, Part, ResultPart, ToolResult};
+use toolway_agent::{
+    RecordIds,
+    model::{Message, Part, ResultPart, ToolResult},
+};
 use toolway_store::{
+    calls::CallRow,
     conversations::{Conversation, StoredMessage},
     time,
 };
 
-use super::image;
+use super::{call::milliseconds, image};
+
+/// The recorded calls of a conversation, by id.
+#[derive(Debug, Default)]
+pub(crate) struct MadeCalls(BTreeMap<String, CallRow>);
+
+impl FromIterator<CallRow> for MadeCalls {
+    fn from_iter<T: IntoIterator<Item = CallRow>>(rows: T) -> Self {
+        Self(rows.into_iter().map(|row| (row.id.to_string(), row)).collect())
+    }
+}
 
 /// A conversation in a list.
 pub(crate) fn head(conversation: &Conversation) -> Value {
@@ -22,24 +38,37 @@ pub(crate) fn head(conversation: &Conversation) -> Value {
 }
 
 /// One message. A body that cannot be read is shown as its text.
-pub(crate) fn message(stored: &StoredMessage) -> Value {
+pub(crate) fn message(stored: &StoredMessage, made: &MadeCalls) -> Value {
     let (seq, role) = (stored.seq, &stored.role);
     let Ok(message) = serde_json::from_str::<Message>(&stored.body) else {
         return json!({ "seq": seq, "role": role, "text": stored.text, "calls": [], "results": [] });
     };
+    let records: RecordIds = serde_json::from_str(&stored.body).unwrap_or_default();
     let calls = message.tool_calls();
     let calls: Vec<Value> =
         calls.map(|call| json!({ "id": call.id, "name": call.name, "arguments": call.arguments })).collect();
     let results = message.parts.iter().filter_map(|part| match part {
-        Part::ToolResult(result) => Some(self::result(result)),
+        Part::ToolResult(result) => Some(self::result(result, &records, made)),
         _ => None,
     });
     json!({ "seq": seq, "role": role, "text": message.text(), "calls": calls, "results": results.collect::<Vec<_>>() })
 }
 
-fn result(result: &ToolResult) -> Value {
+/// A result, with the id of its record, and how its call ended where that is recorded.
+fn result(result: &ToolResult, records: &RecordIds, made: &MadeCalls) -> Value {
     let (text, images) = contents(result);
-    json!({ "callId": result.call_id, "name": result.name, "isError": result.is_error, "text": text, "images": images })
+    let record = records.records.get(&result.call_id);
+    let row = record.and_then(|id| made.0.get(id));
+    json!({
+        "callId": result.call_id,
+        "recordId": record,
+        "name": result.name,
+        "isError": result.is_error,
+        "state": row.map(|row| row.state.as_str()),
+        "durationMs": row.and_then(|row| row.duration).map(milliseconds),
+        "text": text,
+        "images": images,
+    })
 }
 
 /// Text and images of a result.

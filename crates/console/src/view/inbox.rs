@@ -1,11 +1,9 @@
 //! An item of the inbox: an approval request, a form or a URL.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use toolway_host::{
     catalog::Catalog,
-    inbox::{
-        ApprovalDetails, FieldKind, Form, FormField, FormOption, InboxContent, InboxItem, TextFormat, approval_rows,
-    },
+    inbox::{ApprovalDetails, Form, FormField, InboxContent, InboxItem, approval_rows},
 };
 use toolway_wire::json::Raw;
 use url::Url;
@@ -86,59 +84,7 @@ fn cut(text: &str) -> &str {
 }
 
 fn form(form: &Form) -> Value {
-    json!({ "fields": form.fields.iter().map(field).collect::<Vec<_>>() })
-}
-
-fn field(field: &FormField) -> Value {
-    let mut view = Map::new();
-    let mut put = |key: &str, value: Value| {
-        view.insert(key.to_owned(), value);
-    };
-    put("name", json!(field.name));
-    put("title", json!(field.title));
-    put("description", json!(field.description));
-    put("required", json!(field.required));
-    put("default", json!(field.default));
-    put("secret", json!(field.looks_secret));
-    match &field.kind {
-        FieldKind::Text { format, min_length, max_length, pattern } => {
-            put("type", json!("text"));
-            put("format", json!(format.map(self::format)));
-            put("minLength", json!(min_length));
-            put("maxLength", json!(max_length));
-            put("pattern", json!(pattern));
-        }
-        FieldKind::Number { integer, minimum, maximum } => {
-            put("type", json!(if *integer { "integer" } else { "number" }));
-            put("minimum", json!(minimum));
-            put("maximum", json!(maximum));
-        }
-        FieldKind::Boolean => put("type", json!("boolean")),
-        FieldKind::Choice { options } => {
-            put("type", json!("choice"));
-            put("options", self::options(options));
-        }
-        FieldKind::MultiChoice { options, min_items, max_items } => {
-            put("type", json!("multichoice"));
-            put("options", self::options(options));
-            put("minItems", json!(min_items));
-            put("maxItems", json!(max_items));
-        }
-    }
-    Value::Object(view)
-}
-
-fn options(options: &[FormOption]) -> Value {
-    options.iter().map(|option| json!({ "value": option.value, "title": option.title })).collect()
-}
-
-fn format(format: TextFormat) -> &'static str {
-    match format {
-        TextFormat::Email => "email",
-        TextFormat::Uri => "uri",
-        TextFormat::Date => "date",
-        TextFormat::DateTime => "date-time",
-    }
+    json!({ "fields": form.fields.iter().map(FormField::to_json).collect::<Vec<_>>() })
 }
 
 /// The URL, if a page may link to it, with the host that it leads to. Other schemes are text only.

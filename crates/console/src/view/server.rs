@@ -45,8 +45,6 @@ pub(crate) struct ServerView {
 #[derive(Debug, Serialize)]
 struct SignInView {
     required: bool,
-    /// Unknown: a sign-in is started with `toolway login`.
-    url: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -103,7 +101,7 @@ pub(crate) fn view(host: &Host, catalog: &Catalog, status: &ServerStatus) -> Ser
         revision: profile.map(|profile| profile.revision.as_str().to_owned()),
         transport: transport(status.transport),
         session_id: profile.and_then(|profile| profile.session_id.as_ref()).map(|id| Secret::expose(id).to_owned()),
-        sign_in: SignInView { required: matches!(status.phase, Phase::SignInRequired { .. }), url: None },
+        sign_in: SignInView { required: matches!(status.phase, Phase::SignInRequired { .. }) },
         trust: host.trust_of(server).map(toolway_config::Trust::as_str),
         enabled: status.phase != Phase::Disabled,
         counts: CountsView {
@@ -169,13 +167,18 @@ fn error(status: &ServerStatus) -> Option<ErrorView> {
     let is_broken = matches!(status.phase, Phase::Waiting { .. } | Phase::Failed { .. } | Phase::SignInRequired { .. });
     let last = status.last_error.as_ref().filter(|_| is_broken)?;
     let hint = match (&status.phase, last.whose_move) {
-        (Phase::SignInRequired { .. }, _) => Some(format!("sign in with `toolway login {}`", status.server)),
+        // The page has a button.
+        (Phase::SignInRequired { .. }, _) => None,
         (_, WhoseMove::Operator) => Some(format!("fix its entry ({}), then restart it", status.source)),
         (Phase::Failed { .. }, _) => Some("restart it to try again".to_owned()),
         _ => None,
     };
     let stderr = status.stderr[status.stderr.len().saturating_sub(STDERR)..].to_vec();
-    Some(ErrorView { code: last.code, message: last.message.as_str().to_owned(), hint, stderr })
+    let message = last.message.as_str();
+    // The lines are shown below the message.
+    let message =
+        if stderr.is_empty() { message } else { message.split("; last stderr output: ").next().unwrap_or(message) };
+    Some(ErrorView { code: last.code, message: message.to_owned(), hint, stderr })
 }
 
 /// The first icon that is an image in a data URL. Addresses are never fetched.

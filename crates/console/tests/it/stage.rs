@@ -14,7 +14,7 @@ use toolway_agent::model::{Model, ScriptedModel};
 use toolway_config::{PolicyMode, ServerName};
 use toolway_console::{
     Console, ConsoleOptions, Lifetimes,
-    backend::{AgentSettings, ConsoleBackend, ListedModel, ParsedServer, Problem, TestFailure, TestReport},
+    backend::{AgentSettings, ConsoleBackend, ListedModel, ParsedServer, Problem, SignInPage, TestFailure, TestReport},
 };
 use toolway_host::{
     connection::WantedServer,
@@ -327,6 +327,17 @@ impl ConsoleBackend for TestBackend {
         }
         self.changes.lock().push(format!("add {text}"));
         Ok(name.unwrap_or("pasted").parse().unwrap())
+    }
+
+    fn sign_in<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Result<SignInPage, Problem>> {
+        let page = SignInPage { url: format!("https://login.example/{server}"), notices: vec!["Sign in.".into()] };
+        Box::pin(async move {
+            if server.as_str() == "sample" {
+                Err(Problem::new("server `sample` does not use a sign-in"))
+            } else {
+                Ok(page)
+            }
+        })
     }
 
     fn set_enabled(&self, server: &ServerName, enabled: bool) -> Result<bool, Problem> {

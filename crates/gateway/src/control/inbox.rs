@@ -5,8 +5,7 @@ use serde_json::{Map, Value, json};
 use toolway_host::{
     call::Caller,
     inbox::{
-        AnswerError, ApprovalDetails, ElicitationAnswer, FieldKind, Form, FormField, Inbox, InboxAnswer, InboxContent,
-        InboxItem,
+        AnswerError, ApprovalDetails, ElicitationAnswer, Form, FormField, Inbox, InboxAnswer, InboxContent, InboxItem,
         approval_rows::{self, ArgumentRow},
     },
     policy::{ApprovalAnswer, ApprovalScope},
@@ -95,7 +94,7 @@ pub(super) fn view(item: &InboxItem) -> Value {
         InboxContent::Approval(details) => view["approval"] = approval(details),
         InboxContent::Form { message, form } => {
             view["message"] = json!(message);
-            view["form"] = json!({ "fields": form.fields.iter().map(field).collect::<Vec<_>>() });
+            view["form"] = json!({ "fields": form.fields.iter().map(FormField::to_json).collect::<Vec<_>>() });
         }
         InboxContent::Url { message, url } => {
             view["message"] = json!(message);
@@ -121,43 +120,6 @@ fn approval(details: &ApprovalDetails) -> Value {
         "reason": details.reason,
         "remedy": details.remedy,
     })
-}
-
-fn field(field: &FormField) -> Value {
-    let mut view = json!({
-        "name": field.name,
-        "title": field.title,
-        "description": field.description,
-        "required": field.required,
-        "default": field.default,
-        "secret": field.looks_secret,
-    });
-    let (word, limits) = match &field.kind {
-        FieldKind::Text { format, min_length, max_length, pattern } => (
-            "text",
-            json!({ "format": format.map(|format| format.as_str()), "minLength": min_length, "maxLength": max_length,
-                    "pattern": pattern }),
-        ),
-        FieldKind::Number { integer, minimum, maximum } => {
-            (if *integer { "integer" } else { "number" }, json!({ "minimum": minimum, "maximum": maximum }))
-        }
-        FieldKind::Boolean => ("boolean", json!({})),
-        FieldKind::Choice { options } => {
-            let options: Vec<Value> =
-                options.iter().map(|option| json!({ "value": option.value, "title": option.title })).collect();
-            ("choice", json!({ "options": options }))
-        }
-        FieldKind::MultiChoice { options, min_items, max_items } => {
-            let options: Vec<Value> =
-                options.iter().map(|option| json!({ "value": option.value, "title": option.title })).collect();
-            ("multichoice", json!({ "options": options, "minItems": min_items, "maxItems": max_items }))
-        }
-    };
-    view["type"] = json!(word);
-    if let (Some(view), Value::Object(limits)) = (view.as_object_mut(), limits) {
-        view.extend(limits.into_iter().filter(|(_, limit)| !limit.is_null()));
-    }
-    view
 }
 
 /// The content of a form: texts are converted to the types of their fields; defaults stand for what is not given.

@@ -1,5 +1,7 @@
 //! Forms of servers: the schemas that the protocol allows for elicitation, as fields with checks.
 
+mod json;
+
 use std::fmt;
 
 use serde_json::{Map, Number, Value};

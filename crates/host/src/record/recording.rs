@@ -125,8 +125,12 @@ impl Recording {
         self.record.as_ref().map(|record| record.id)
     }
 
-    /// Reports that the call waits for an approval.
+    /// Records and reports that the call waits for an approval.
     pub(crate) fn mark_approval_requested(&self) {
+        if let (Some(recorder), Some(record)) = (&self.ports.recorder, &self.record) {
+            // The first write came before the server was known. Not awaited, like that one.
+            drop(recorder.write(record, OpenState::Pending, CallBody::default()));
+        }
         self.send_stage(|_| CallStage::Approval);
     }
 
