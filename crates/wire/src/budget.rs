@@ -174,6 +174,9 @@ impl Charge {
     /// Releases `bytes`, or all that is charged if it is less.
     pub fn shrink(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
+        if bytes == 0 {
+            return;
+        }
         self.bytes -= bytes;
         self.budget.shares().for_each(|(_, share)| share.remove(bytes));
     }

@@ -20,7 +20,7 @@ pub enum WireError {
         reason: String,
     },
     /// A timeout expired.
-    #[error("no answer within {limit:?} ({kind})")]
+    #[error("{}", kind.describe(*limit))]
     TimedOut {
         /// The timeout that expired.
         kind: TimeoutKind,
@@ -153,6 +153,13 @@ impl From<BadMessage> for WireError {
             crate::message::Problem::Crowded { limit } => Self::TooLarge { what: "batch", limit },
             other => Self::protocol(other),
         }
+    }
+}
+
+impl TimeoutKind {
+    /// The message for users when this timeout of `limit` expired.
+    pub fn describe(self, limit: Duration) -> String {
+        format!("no answer within {limit:?} ({self})")
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`LineReader`] returns one message per line and skips lines that are too long; it fails on a line without an end.
 //! [`LineWriter`] writes a message directly in `send`, as far as the stream accepts it without blocking; messages sent
-//! during a write are queued and written by a task. Sending never waits. The protocol on top is in [`crate::up`] and
+//! during a write are queued and written by a task; a long queue is charged to the byte budget. Sending never waits. The protocol on top is in [`crate::up`] and
 //! [`crate::down`].
 
 use std::{
@@ -77,6 +77,10 @@ struct WriteState {
     bytes: Vec<u8>,
     /// The stream; `None` during a write.
     stream: Option<Stream>,
+    /// Bytes that the writing task has taken and not yet written.
+    writing: usize,
+    /// Charge for both, once they are more than [`AT_ONCE`].
+    charge: Charge,
     /// Whether the stream still has to be flushed.
     unflushed: bool,
     closed: Option<String>,
@@ -214,12 +218,20 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
 impl LineWriter {
     /// Creates a writer and the future that performs blocking writes; the future ends when the writer is closed or the
-    /// stream fails.
+    /// stream fails. A message that does not fit into `memory` is not queued.
     pub(crate) fn new(
         stream: impl AsyncWrite + Send + Unpin + 'static,
         limit: usize,
+        memory: MemoryBudget,
     ) -> (Self, impl Future<Output = io::Result<()>> + Send) {
-        let state = WriteState { bytes: Vec::new(), stream: Some(Box::new(stream)), unflushed: false, closed: None };
+        let state = WriteState {
+            bytes: Vec::new(),
+            stream: Some(Box::new(stream)),
+            writing: 0,
+            charge: Charge::empty(memory),
+            unflushed: false,
+            closed: None,
+        };
         let shared = Arc::new(Shared { state: Mutex::new(state), wake: Notify::new(), limit });
         (Self { shared: Arc::clone(&shared) }, write(shared))
     }
@@ -233,6 +245,10 @@ impl LineWriter {
         }
         if self.shared.limit < state.bytes.len() + message.len() {
             return Err(WireError::TooLarge { what: "the write queue", limit: self.shared.limit });
+        }
+        let queued = state.bytes.len() + state.writing + message.len() + 1;
+        if AT_ONCE < queued {
+            state.charge.set(queued)?;
         }
         state.bytes.reserve(message.len() + 1);
         state.bytes.extend_from_slice(&message);
@@ -278,6 +294,7 @@ impl Shared {
         }
         batch.extend_from_slice(&state.bytes);
         state.bytes = batch;
+        state.release(0);
         state.stream = Some(stream);
         let more = state.unflushed || !state.bytes.is_empty() || state.closed.is_some();
         drop(state);
@@ -295,16 +312,35 @@ impl Shared {
         }
         let stream = state.stream.take()?;
         state.unflushed = false;
+        state.writing = state.bytes.len();
         Some(if idle { Work::Close(stream) } else { Work::Write(stream, std::mem::take(&mut state.bytes)) })
     }
 
     fn put_back(&self, stream: Stream, mut batch: Vec<u8>) {
+        let written = batch.len();
         batch.clear();
         let mut state = self.state.lock();
+        state.writing = 0;
+        state.release(written);
         if state.bytes.is_empty() && batch.capacity() <= KEPT_BUFFER {
             state.bytes = batch;
         }
         state.stream = Some(stream);
+    }
+}
+
+impl WriteState {
+    /// Releases the charge for written bytes, and all of it if nothing is queued.
+    fn release(&mut self, written: usize) {
+        let idle = self.bytes.is_empty() && self.writing == 0;
+        self.charge.shrink(if idle { usize::MAX } else { written });
+    }
+
+    /// Drops the queue after an error.
+    fn fail(&mut self, error: &io::Error) {
+        self.closed = Some(error.to_string());
+        (self.bytes, self.writing) = (Vec::new(), 0);
+        self.release(0);
     }
 }
 
@@ -323,7 +359,7 @@ async fn write(shared: Arc<Shared>) -> io::Result<()> {
                     Err(error) => Err(error),
                 };
                 if let Err(error) = written {
-                    shared.state.lock().closed = Some(error.to_string());
+                    shared.state.lock().fail(&error);
                     return Err(error);
                 }
                 shared.put_back(stream, batch);
@@ -358,7 +394,11 @@ mod tests {
     use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
     use super::{FramedLine, LineReader, LineWriter};
-    use crate::property;
+    use crate::{
+        budget::{Exhausted, MemoryBudget, OverBudget},
+        error::WireError,
+        property,
+    };
 
     async fn lines(stream: impl AsyncRead + Unpin, limit: usize) -> Vec<String> {
         let mut reader = LineReader::new(stream, limit);
@@ -397,7 +437,7 @@ mod tests {
     #[tokio::test]
     async fn messages_arrive_in_order_on_one_line_each() {
         let (ours, mut theirs) = tokio::io::duplex(64);
-        let (writer, work) = LineWriter::new(ours, 1_000);
+        let (writer, work) = LineWriter::new(ours, 1_000, MemoryBudget::default());
         writer.send(Bytes::from_static(b"{\"a\":\n1}")).unwrap();
         writer.send(Bytes::from_static(b"{}")).unwrap();
         assert!(writer.send(Bytes::from(vec![b'x'; 2_000])).is_err());
@@ -411,9 +451,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn messages_for_a_slow_peer_are_charged_until_they_are_written() {
+        let memory = MemoryBudget::new(1_000_000);
+        let (ours, mut theirs) = tokio::io::duplex(64);
+        let (writer, work) = LineWriter::new(ours, 10_000_000, memory.of_server("slow"));
+        let message = Bytes::from(vec![b'x'; 200_000]);
+        writer.send(message.clone()).unwrap();
+        writer.send(message.clone()).unwrap();
+        assert_eq!(memory.used(), 400_002);
+        let refused = writer.send(message).unwrap_err();
+        assert!(matches!(refused, WireError::OverBudget(OverBudget(Exhausted::Server))), "{refused}");
+        writer.close();
+        let mut text = Vec::new();
+        let (written, read) = tokio::join!(work, theirs.read_to_end(&mut text));
+        (written.unwrap(), read.unwrap());
+        assert_eq!((text.len(), memory.used()), (400_002, 0));
+    }
+
+    #[tokio::test]
     async fn messages_the_stream_does_not_accept_at_once_follow_in_order() {
         let (ours, mut theirs) = tokio::io::duplex(7);
-        let (writer, work) = LineWriter::new(ours, 1_000_000);
+        let (writer, work) = LineWriter::new(ours, 1_000_000, MemoryBudget::default());
         let mut expected = String::new();
         let sending = async {
             for number in 0..200 {
@@ -437,7 +495,7 @@ mod tests {
     async fn broken_stream_is_reported_and_closes_the_writer() {
         let (ours, theirs) = tokio::io::duplex(64);
         drop(theirs);
-        let (writer, work) = LineWriter::new(ours, 1_000);
+        let (writer, work) = LineWriter::new(ours, 1_000, MemoryBudget::default());
         writer.send(Bytes::from_static(b"{}")).unwrap();
         assert_eq!(work.await.unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
         assert!(writer.send(Bytes::from_static(b"{}")).is_err());

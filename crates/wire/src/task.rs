@@ -169,6 +169,17 @@ impl Task {
     }
 }
 
+impl TaskContent {
+    /// Bytes of a result or an error.
+    fn size(&self) -> usize {
+        match self {
+            Self::Nothing | Self::Requests(_) => 0,
+            Self::Result(result) => result.as_bytes().len(),
+            Self::Error(error) => error.raw().as_bytes().len(),
+        }
+    }
+}
+
 impl TaskStatus {
     /// All statuses.
     pub const ALL: [Self; 5] = [Self::Working, Self::InputRequired, Self::Completed, Self::Failed, Self::Cancelled];

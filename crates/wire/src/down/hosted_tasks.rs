@@ -18,6 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Caller, Tasks};
 use crate::{
+    budget::MemoryBudget,
     exchange::{self, Exchange, ExchangeTimeouts},
     json::Raw,
     message::RpcError,
@@ -53,6 +54,7 @@ pub struct HostedTasks {
 #[derive(Debug)]
 struct Inner {
     options: HostedTaskOptions,
+    memory: MemoryBudget,
     namespaces: AtomicU64,
     // Nothing awaits under this lock.
     tasks: Mutex<HashMap<String, Entry>>,
@@ -83,12 +85,15 @@ impl Default for HostedTaskOptions {
 // === impl HostedTasks ===
 
 impl HostedTasks {
-    /// An empty set of tasks.
+    /// An empty set of tasks, whose results are not limited in bytes.
     pub fn new(options: HostedTaskOptions) -> Self {
-        Self {
-            inner: Arc::new(Inner { options, namespaces: AtomicU64::new(1), tasks: Mutex::default() }),
-            namespace: 0,
-        }
+        Self::charged_to(options, MemoryBudget::default())
+    }
+
+    /// An empty set of tasks, whose results are charged to the shares of their principals in `memory`.
+    pub fn charged_to(options: HostedTaskOptions, memory: MemoryBudget) -> Self {
+        let inner = Inner { options, memory, namespaces: AtomicU64::new(1), tasks: Mutex::default() };
+        Self { inner: Arc::new(inner), namespace: 0 }
     }
 
     /// A new namespace: its tasks are found only there, within the same limits.
@@ -137,7 +142,7 @@ impl HostedTasks {
             principal: Arc::clone(&caller.principal),
             namespace: self.namespace,
             seen: Arc::default(),
-            hosted: HostedTask::start(task.clone(), exchange),
+            hosted: HostedTask::start(task.clone(), exchange, self.inner.memory.of_principal(&caller.principal)),
             _expiry: AbortOnDropHandle::new(expiry),
         };
         tasks.insert(id, entry);
@@ -252,6 +257,7 @@ mod tests {
 
     use super::{Caller, HostedTaskOptions, HostedTasks, TaskDetail, Tasks};
     use crate::{
+        budget::MemoryBudget,
         exchange::{Cause, ExchangeTimeouts, Outcome, ServerRequestDetails, ServerRequestId, pair},
         json::Raw,
         message::ClientCapabilities,
@@ -290,6 +296,27 @@ mod tests {
         assert!(tasks.get(&task.id, TaskDetail::Full, &ada).await.is_ok());
         feed.cancelled().await;
         assert!(tasks.get(&task.id, TaskDetail::Full, &ada).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn results_are_charged_as_long_as_they_are_kept() {
+        let memory = MemoryBudget::new(1_000);
+        let (tasks, ada) = (HostedTasks::charged_to(HostedTaskOptions::default(), memory.clone()), ada());
+        let result = Raw::of(&json!({ "text": "x".repeat(300) }));
+        let mut ends = Vec::new();
+        for _ in 0..2 {
+            let (exchange, feed) = pair(ExchangeTimeouts::unbounded(), 8);
+            let id = tasks.start(exchange, None, &ada).unwrap().id;
+            feed.end(Outcome::Answered(result.clone()));
+            let hosted = tasks.find(&id, &ada).unwrap();
+            ends.push(hosted.until(Duration::from_secs(60), |task| task.status.is_finished()).await);
+        }
+        assert_eq!([ends[0].status, ends[1].status], [TaskStatus::Completed, TaskStatus::Failed]);
+        let TaskContent::Error(error) = &ends[1].content else { panic!("{ends:?}") };
+        assert!(error.message().starts_with("the result cannot be kept: memory budget exhausted"), "{error}");
+        assert_eq!(memory.used(), result.as_bytes().len());
+        tasks.cancel_all_of("ada");
+        assert_eq!(memory.used(), 0);
     }
 
     #[tokio::test]

@@ -298,7 +298,7 @@ impl LegacyReply {
             }
             Outcome::Refused(error) => self.refused(&refusal::to_stateful(error)),
             Outcome::Failed(problem) => self.failed(&problem),
-            Outcome::TimedOut { kind, limit } => self.failed(&format!("no answer within {limit:?} ({kind})")),
+            Outcome::TimedOut { kind, limit } => self.failed(&kind.describe(limit)),
             Outcome::Cancelled => self.failed(&"the request was cancelled"),
         };
         self.outgoing.push_back(message);

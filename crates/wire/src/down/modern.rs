@@ -307,7 +307,7 @@ impl ModernReply {
                 OutgoingMessage::error(Some(&self.id), &error, status_of(&error))
             }
             Outcome::Failed(error) => self.failed(&error),
-            Outcome::TimedOut { kind, limit } => self.failed(&format!("no answer within {limit:?} ({kind})")),
+            Outcome::TimedOut { kind, limit } => self.failed(&kind.describe(limit)),
             Outcome::Cancelled => self.failed(&"the request was cancelled"),
         };
         self.outgoing.push_back(response);

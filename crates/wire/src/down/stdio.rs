@@ -34,7 +34,7 @@ where
 {
     let (limits, drain) = (options.limits.clone(), options.drain);
     let downstream = Downstream::new(service, options)?;
-    let (writer, writing) = LineWriter::new(write, limits.unsent_bytes);
+    let (writer, writing) = LineWriter::new(write, limits.unsent_bytes, limits.memory.clone());
     let tasks = TaskTracker::new();
     tasks.spawn(writing);
     let line = Arc::new(StdioDownstream {

@@ -1,4 +1,5 @@
-//! One hosted task: drives its exchange, keeps open server requests and notifies followers.
+//! One hosted task: drives its exchange, keeps open server requests and notifies followers. Its result is charged to the
+//! byte budget as long as it is kept; if that is exhausted, the task fails.
 
 use std::{
     collections::HashSet,
@@ -13,6 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Task, TaskContent, TaskError, TaskStatus, follow::TaskHandle};
 use crate::{
+    budget::{Charge, MemoryBudget},
     exchange::{Answer, Exchange, ExchangeEvent, Outcome, ServerRequest, ServerRequestDetails, ServerRequestId},
     json::Raw,
     message::RpcError,
@@ -34,6 +36,8 @@ struct State {
     /// Open server requests by key, oldest first.
     server_requests: Vec<(String, ServerRequest)>,
     used: HashSet<String>,
+    /// Charge for the result.
+    charge: Charge,
 }
 
 /// Follows one hosted task from a known version on.
@@ -46,12 +50,17 @@ pub(crate) struct HostedTaskFollower {
 // === impl HostedTask ===
 
 impl HostedTask {
-    /// Starts a task that drives this exchange.
-    pub(crate) fn start(task: Task, exchange: Exchange) -> Arc<Self> {
+    /// Starts a task that drives this exchange. Its result is charged to `memory`.
+    pub(crate) fn start(task: Task, exchange: Exchange, memory: MemoryBudget) -> Arc<Self> {
         Arc::new_cyclic(|me| {
             let driver = tokio::runtime::Handle::current().spawn(drive(Weak::clone(me), exchange));
             Self {
-                state: Mutex::new(State { task, server_requests: Vec::new(), used: HashSet::new() }),
+                state: Mutex::new(State {
+                    task,
+                    server_requests: Vec::new(),
+                    used: HashSet::new(),
+                    charge: Charge::empty(memory),
+                }),
                 changed: watch::Sender::new(0),
                 driver: Mutex::new(Some(AbortOnDropHandle::new(driver))),
             }
@@ -153,8 +162,7 @@ impl HostedTask {
         self.change(|state| {
             if !state.task.status.is_finished() {
                 unanswered = std::mem::take(&mut state.server_requests);
-                state.task.status = status;
-                state.task.content = content;
+                (state.task.status, state.task.content) = state.charged(status, content);
             }
         });
         drop(unanswered);
@@ -171,6 +179,19 @@ impl HostedTask {
         state.task.touch(status);
         drop(state);
         self.changed.send_modify(|version| *version += 1);
+    }
+}
+
+impl State {
+    /// The end of the task with its content charged; a failure if it does not fit.
+    fn charged(&mut self, status: TaskStatus, content: TaskContent) -> (TaskStatus, TaskContent) {
+        match self.charge.set(content.size()) {
+            Ok(()) => (status, content),
+            Err(error) => {
+                let error = RpcError::new(RpcError::INTERNAL, &format!("the result cannot be kept: {error}"));
+                (TaskStatus::Failed, TaskContent::Error(error))
+            }
+        }
     }
 }
 
@@ -217,7 +238,7 @@ async fn drive(hosted: Weak<HostedTask>, mut exchange: Exchange) {
 fn failure(outcome: &Outcome) -> RpcError {
     let sentence = match outcome {
         Outcome::Failed(error) => error.to_string(),
-        Outcome::TimedOut { kind, limit } => format!("no answer within {limit:?} ({kind})"),
+        Outcome::TimedOut { kind, limit } => kind.describe(*limit),
         _ => "the task ended without a result".to_owned(),
     };
     RpcError::new(RpcError::INTERNAL, &sentence)

@@ -19,6 +19,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue};
 use tokio::{runtime::Handle, task::unconstrained};
@@ -119,10 +120,22 @@ impl Transport for HttpTransport {
     }
 }
 
+impl Endpoint {
+    /// A message to send, charged to the byte budget until it is dropped, unless it is small.
+    fn charged(&self, message: Bytes) -> Result<Bytes, WireError> {
+        if message.len() <= AT_ONCE {
+            return Ok(message);
+        }
+        let charge = self.limits.memory.charge(message.len())?;
+        Ok(Arc::new(charge).attach(message))
+    }
+}
+
 // === impl HttpLink ===
 
 impl Link for HttpLink {
-    fn send(&self, outbound: Outbound) -> Result<(), WireError> {
+    fn send(&self, mut outbound: Outbound) -> Result<(), WireError> {
+        outbound.message = self.shared.endpoint.charged(outbound.message)?;
         let (shared, request) = (Arc::clone(&self.shared), outbound.request);
         self.shared.lanes.begin(request, Box::pin(async move { Some(shared.post(outbound).await) }))
     }
@@ -313,7 +326,7 @@ impl Shared {
     }
 }
 
-fn method_not_found(body: &bytes::Bytes) -> bool {
+fn method_not_found(body: &Bytes) -> bool {
     super::handshake::json_rpc_error(body)
         .is_some_and(|error| error.code() == crate::message::RpcError::METHOD_NOT_FOUND)
 }

@@ -90,7 +90,8 @@ impl Transport for StdioTransport {
         Box::pin(async move {
             let streams = self.streams.open().await?;
             let process: Option<Arc<dyn ProcessHandle>> = streams.process.map(Arc::from);
-            let (writer, writing) = LineWriter::new(streams.write, self.limits.unsent_bytes);
+            let (writer, writing) =
+                LineWriter::new(streams.write, self.limits.unsent_bytes, self.limits.memory.clone());
             let reader =
                 LineReader::new(streams.read, self.limits.message_bytes).charged_to(self.limits.memory.clone());
             let reading = read(reader, Arc::clone(&sink), process.clone(), self.limits.message_bytes);

@@ -15,6 +15,7 @@ use crate::{
     error::WireError,
     exchange::{self, Exchange, ExchangeTimeouts, Handover, Outcome, Request},
     json::Raw,
+    limit::Limits,
     message::{ClientCapabilities, RpcError, splice},
     task::{
         Task, TaskContent, TaskDetail, TaskError, TaskPage, TaskStatus, codec,
@@ -166,8 +167,7 @@ impl PeerTasks {
 
     /// Returns the pending `tasks/result` of a task; sends one if necessary.
     fn start_following(&self, task: &Task) -> Result<Arc<HostedTask>, TaskError> {
-        let limit = self.peer.router().limits.concurrent_requests;
-        self.followed().find_or_start(task, limit, || {
+        self.followed().find_or_start(task, &self.peer.router().limits, || {
             self.peer.open(self.task_request("tasks/result", &task.id), ExchangeTimeouts::unbounded())
         })
     }
@@ -247,19 +247,20 @@ impl FollowedTasks {
     fn find_or_start(
         self: &Arc<Self>,
         task: &Task,
-        limit: usize,
+        limits: &Limits,
         wait: impl FnOnce() -> Exchange,
     ) -> Result<Arc<HostedTask>, TaskError> {
         let mut tasks = self.tasks.lock();
         if let Some(waited) = tasks.get(&task.id) {
             return Ok(Arc::clone(&waited.hosted));
         }
+        let limit = limits.concurrent_requests;
         if limit <= tasks.len() {
             let message = format!("more than {limit} task results are pending");
             return Err(TaskError::Refused(RpcError::new(RpcError::INTERNAL, &message)));
         }
         let begun = Task { status: TaskStatus::Working, content: TaskContent::Nothing, ..task.clone() };
-        let hosted = HostedTask::start(begun, wait());
+        let hosted = HostedTask::start(begun, wait(), limits.memory.clone());
         let (me, id) = (Arc::downgrade(self), task.id.clone());
         let expiry = tokio::runtime::Handle::current().spawn(async move {
             tokio::time::sleep(PENDING_RESULT_LIFETIME).await;

@@ -121,7 +121,8 @@ fn address(endpoint: &Endpoint, data: &[u8]) -> Result<Url, WireError> {
 }
 
 impl Link for EventStreamLink {
-    fn send(&self, outbound: Outbound) -> Result<(), WireError> {
+    fn send(&self, mut outbound: Outbound) -> Result<(), WireError> {
+        outbound.message = self.endpoint.charged(outbound.message)?;
         let (request, post) = (outbound.request, self.post(outbound));
         // The response comes on the stream; only a refused POST ends the lane.
         let post = async move { Some(post.await).filter(|end| !matches!(end, LaneEnd::Accepted)) };
