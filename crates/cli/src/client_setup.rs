@@ -32,7 +32,7 @@ pub(crate) fn setups(url: &str, key: Option<&str>) -> Vec<ClientSetup> {
     let command = |client, text| ClientSetup { client, file: None, text };
     let file = |client, file, text| ClientSetup { client, file: Some(file), text };
     vec![
-        command("Claude Code", format!("claude mcp add --transport http {NAME} {url}{header}")),
+        command("Claude Code", format!("claude mcp add --scope user --transport http {NAME} {url}{header}")),
         file("Codex", "~/.codex/config.toml", format!("[mcp_servers.{NAME}]\nurl = \"{url}\"{codex_header}")),
         file(
             "Cursor",
@@ -68,7 +68,7 @@ mod tests {
         let of = |client: &str| all.iter().find(|setup| setup.client == client).unwrap().text.clone();
         assert_eq!(
             of("Claude Code"),
-            "claude mcp add --transport http toolway http://127.0.0.1:7717/mcp --header 'Authorization: Bearer tw_1'"
+            "claude mcp add --scope user --transport http toolway http://127.0.0.1:7717/mcp --header 'Authorization: Bearer tw_1'"
         );
         assert_eq!(
             of("Codex"),
