@@ -1,7 +1,9 @@
 //! Programs that people run, unmodified, through the gateway with a key: each lists the tools and calls one. A mock vendor on
-//! loopback is the model of those that need one.
+//! loopback is the model of those that need one. Those that only `./test long` installs are in `long.rs`.
 
-use std::process::Command;
+mod long;
+
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use toolway_testkit::vendor::{MockVendor, Reply, VendorKind};
@@ -18,7 +20,7 @@ const RESULT: &str = "This is a simple text response for testing.";
 
 /// Codex is a program for one platform.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-const CODEX: &str = "codex-linux-x64/vendor/x86_64-unknown-linux-musl/codex/codex";
+const CODEX: &str = "node_modules/codex-linux-x64/vendor/x86_64-unknown-linux-musl/codex/codex";
 
 /// A gateway with one server, and a home for the program.
 struct HostFixture {
@@ -44,19 +46,54 @@ impl HostFixture {
         format!("Bearer {}", self.serving.key())
     }
 
-    /// Runs a program of `.interop/node_modules`.
+    /// The set-up that `toolway clients add` prints for a client, for this gateway.
+    #[track_caller]
+    fn setup(&self, client: &str) -> String {
+        let said = self.home.run(&["clients", "add", "editor", "-o", "human"]).talk;
+        let block = said.split("\n\n").find(|block| block.starts_with(&format!("{client} (")));
+        let lines: Vec<&str> = block.unwrap_or_else(|| panic!("{said}")).lines().skip(1).map(str::trim).collect();
+        lines.join("\n").replace("127.0.0.1:7717", &self.serving.authority)
+    }
+
+    /// Runs a program of `.interop`.
     #[track_caller]
     fn run(&self, program: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
-        let path = root().join(".interop/node_modules").join(program);
-        assert!(path.exists(), "{} is missing: run ./test, which installs it", path.display());
+        let path = root().join(".interop").join(program);
+        assert!(path.exists(), "{} is missing: run ./test (or ./test long), which installs it", path.display());
+        self.output(Command::new(path).args(arguments), variables)
+    }
+
+    /// Runs a line as a user does in a shell, in which the programs of `.interop` are found.
+    #[track_caller]
+    fn run_in_shell(&self, line: &str, variables: &[(&str, &str)]) -> Ran {
+        let line = format!("PATH='{}':$PATH; {line}", root().join(".interop/hosts/bin").display());
+        self.output(Command::new("sh").args(["-c", &line]), variables)
+    }
+
+    #[track_caller]
+    fn output(&self, command: &mut Command, variables: &[(&str, &str)]) -> Ran {
         let around = self.home.command(&[]);
-        let mut command = Command::new(path);
-        command.args(arguments).env_clear().current_dir(self.home.folder("work")).stdin(std::process::Stdio::null());
+        command.env_clear().current_dir(self.home.folder("work")).stdin(Stdio::null());
         command.envs(around.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let ran = Ran::of(&command.envs(variables.iter().copied()).output().unwrap());
         assert_eq!(ran.code, 0, "{ran:?}");
         ran
     }
+
+    /// Checks that the gateway recorded one call, and stops it.
+    #[track_caller]
+    fn end(self) {
+        let calls = self.home.run(&["calls", "list", "-o", "json"]).json();
+        let [call] = calls.as_array().unwrap().as_slice() else { panic!("{calls}") };
+        let recorded = ["tool", "server", "surface", "state"].map(|key| call[key].as_str().unwrap());
+        assert_eq!(recorded, [TOOL, "old", "gateway", "succeeded"], "{call}");
+        self.serving.stop();
+    }
+}
+
+/// Answers of a model that calls the tool, and then says that it is done.
+fn replies(tool: &str) -> Vec<Reply> {
+    vec![Reply::new().call("c1", tool, json!({})), Reply::text("It is done.")]
 }
 
 #[test]
@@ -66,21 +103,24 @@ fn mcporter_lists_and_calls() {
     let file =
         fixture.home.write("mcporter.json", &json!({ "mcpServers": { "gw": server }, "imports": [] }).to_string());
     let file = ["--config", file.to_str().unwrap()];
-    let listed = fixture.run(".bin/mcporter", &[&file[..], &["list", "gw", "--json"]].concat(), &[]).json();
+    let listed =
+        fixture.run("node_modules/.bin/mcporter", &[&file[..], &["list", "gw", "--json"]].concat(), &[]).json();
     let names = listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap());
     assert!(names.clone().any(|name| name == TOOL), "{:?}", names.collect::<Vec<_>>());
-    let called =
-        fixture.run(".bin/mcporter", &[&file[..], &["call", &format!("gw.{TOOL}"), "--output", "json"]].concat(), &[]);
+    let called = fixture.run(
+        "node_modules/.bin/mcporter",
+        &[&file[..], &["call", &format!("gw.{TOOL}"), "--output", "json"]].concat(),
+        &[],
+    );
     assert_eq!(called.json()["content"][0]["text"], RESULT, "{called:?}");
-    fixture.serving.stop();
+    fixture.end();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn gemini_cli_lists_and_calls() {
     let fixture = HostFixture::new();
     let tool = format!("mcp_gw_{TOOL}");
-    let replies = vec![Reply::new().call("c1", &tool, json!({})), Reply::text("It is done.")];
-    let model = MockVendor::start(VendorKind::Gemini, replies).await.unwrap();
+    let model = MockVendor::start(VendorKind::Gemini, replies(&tool)).await.unwrap();
     let server = json!({ "httpUrl": fixture.url(), "headers": { "Authorization": fixture.bearer() }, "trust": true });
     let settings = json!({
         "mcpServers": { "gw": server },
@@ -94,33 +134,35 @@ async fn gemini_cli_lists_and_calls() {
         ("GOOGLE_GEMINI_BASE_URL", &model.base_url()),
         ("GEMINI_CLI_TRUST_WORKSPACE", "true"),
     ];
-    let ran =
-        fixture.run(".bin/gemini", &["-p", "call it", "--yolo", "-m", "gemini-2.5-flash", "-o", "json"], &variables);
+    let ran = fixture.run(
+        "node_modules/.bin/gemini",
+        &["-p", "call it", "--yolo", "-m", "gemini-2.5-flash", "-o", "json"],
+        &variables,
+    );
     let said = ran.json();
     assert_eq!(said["response"], "It is done.", "{said}");
     assert_eq!(said["stats"]["tools"]["byName"][&tool]["success"], 1, "{said}");
     let [first, second] = requests(&model);
     assert!(first["tools"].to_string().contains(&tool), "the model is offered the tool");
     assert!(second["contents"].to_string().contains(RESULT), "the model gets the result");
-    fixture.serving.stop();
+    fixture.end();
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[tokio::test(flavor = "multi_thread")]
-async fn codex_lists_and_calls() {
+async fn codex_lists_and_calls_with_the_printed_lines() {
     let fixture = HostFixture::new();
-    let tool = format!("mcp__gw__{TOOL}");
-    let replies = vec![Reply::new().call("c1", &tool, json!({})), Reply::text("It is done.")];
-    let model = MockVendor::start(VendorKind::Openai, replies).await.unwrap();
+    let tool = format!("mcp__toolway__{TOOL}");
+    let model = MockVendor::start(VendorKind::Openai, replies(&tool)).await.unwrap();
     let settings = format!(
         "model = \"gpt-5\"\nmodel_provider = \"mock\"\n\
          [model_providers.mock]\nname = \"mock\"\nbase_url = \"{}\"\nenv_key = \"MODEL_KEY\"\nwire_api = \"responses\"\n\
-         [mcp_servers.gw]\nurl = \"{}\"\nbearer_token_env_var = \"GATEWAY_KEY\"\n",
+         {}\n",
         model.base_url(),
-        fixture.url(),
+        fixture.setup("Codex"),
     );
     fixture.home.write(".codex/config.toml", &settings);
-    let variables = [("MODEL_KEY", "none"), ("GATEWAY_KEY", fixture.serving.key())];
+    let variables = [("MODEL_KEY", "none")];
     let words = ["exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "call it"];
     let ran = fixture.run(CODEX, &words, &variables);
     let events: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -130,7 +172,7 @@ async fn codex_lists_and_calls() {
     let [first, second] = requests(&model);
     assert!(first["tools"].to_string().contains(&tool), "the model is offered the tool");
     assert!(second["input"].to_string().contains(RESULT), "the model gets the result");
-    fixture.serving.stop();
+    fixture.end();
 }
 
 /// The two requests that the model got.

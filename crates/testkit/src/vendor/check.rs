@@ -14,7 +14,8 @@ type Refusal = (u16, String);
 pub(super) fn request(kind: VendorKind, request: &RecordedRequest) -> Result<(), Refusal> {
     let path = request.path.as_str();
     let is_found = match kind {
-        VendorKind::Anthropic => path == "/v1/messages",
+        // Claude Code adds `?beta=true`.
+        VendorKind::Anthropic => path.split('?').next() == Some("/v1/messages"),
         VendorKind::Openai => path == "/v1/responses",
         VendorKind::OpenaiChat => path == "/v1/chat/completions",
         VendorKind::Gemini => path.starts_with("/v1beta/models/") && path.ends_with(":streamGenerateContent?alt=sse"),
