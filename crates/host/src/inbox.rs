@@ -66,6 +66,9 @@ pub enum AnswerError {
         /// Kind of the item.
         kind: &'static str,
     },
+    /// An approval for the conversation of a call that has none.
+    #[error("the call of the item `{0}` belongs to no conversation or session; approve it once or always")]
+    NoConversation(String),
     /// Values of a form are invalid.
     #[error("invalid values: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     InvalidForm(Vec<FieldProblem>),

@@ -5,7 +5,7 @@
 //! | what is decided on | `input.rs`, `surface.rs` |
 //! | which rule matches | `rules.rs` |
 //! | decision, grant, approval request, refusal | `decision.rs` |
-//! | answers of a user; saved approvals | `approval.rs`, `saved.rs` |
+//! | answers of a user; saved approvals and what they cover | `approval.rs`, `saved.rs`, `pattern.rs` |
 //! | slots: a grant becomes a permit | `limit.rs`, `caller_counter.rs` |
 //!
 //! Within one file the first rule that matches decides; over files the strictest. Without a rule the default of the
@@ -16,6 +16,7 @@ mod caller_counter;
 pub mod decision;
 pub mod input;
 pub mod limit;
+pub mod pattern;
 mod rules;
 pub mod saved;
 pub mod surface;
@@ -27,6 +28,7 @@ pub use approval::{ApprovalAnswer, ApprovalScope};
 pub use decision::{ApprovalRequest, Decision, Grant, Refusal, RuleId, Subject};
 pub use input::{Annotations, PolicyInput};
 pub use limit::{CALLS_PER_CLIENT, CallLimits, Permit};
+pub use pattern::ArgumentPattern;
 pub use saved::{ApprovalKey, MemorySavedApprovals, SavedApprovals, SavedDecision, SavedEffect};
 pub use surface::Surface;
 use toolway_config::{PolicyMode, PolicySettings, RuleEffect, Trust, policy::Rule};

@@ -18,7 +18,7 @@ pub struct SavedApproval {
     pub server: String,
     /// The server's own name of the tool.
     pub tool: String,
-    /// JSON object of pointer to pattern that the arguments must match; `None`: any arguments.
+    /// JSON object of pointer to value: the arguments that must be the same; `None`: any arguments.
     pub arguments: Option<String>,
     /// Digest of the tool's definition. A changed definition is asked about again.
     pub digest: String,

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use toolway_host::{
     conversation::{ConversationHead, ConversationLog, ConversationMessage},
     inbox::InboxRecord,
-    policy::{ApprovalKey, SavedApprovals, SavedDecision, SavedEffect as HostEffect},
+    policy::{ApprovalKey, ArgumentPattern, SavedApprovals, SavedDecision, SavedEffect as HostEffect},
     record::{AuditNote, CallBody as HostBody, CallRecord, CallRecorder, Ending, OpenState, Requirement},
 };
 use uuid::Uuid;
@@ -99,7 +99,11 @@ impl SavedApprovals for StoreRecorder {
         Box::pin(async move {
             let found = self.store.reader().and_then(|reader| reader.approvals_of(key.server.as_str(), &key.tool));
             let found = found.inspect_err(|error| tracing::error!(%error, "saved approvals cannot be read")).ok()?;
-            let matching = |saved: &&SavedApproval| saved.caller == key.caller && saved.digest == key.digest;
+            let arguments = key.arguments.as_ref().map(ArgumentPattern::to_json);
+            let matching = |saved: &&SavedApproval| {
+                let covered = saved.arguments.is_none() || saved.arguments == arguments;
+                saved.caller == key.caller && saved.digest == key.digest && covered
+            };
             let saved = found.iter().find(matching)?;
             let effect = match saved.effect {
                 SavedEffect::Allow => HostEffect::Allow,
@@ -116,7 +120,7 @@ impl SavedApprovals for StoreRecorder {
             caller: key.caller.clone(),
             server: key.server.to_string(),
             tool: key.tool.clone(),
-            arguments: None,
+            arguments: key.arguments.as_ref().map(ArgumentPattern::to_json),
             digest: key.digest.clone(),
             effect: match effect {
                 HostEffect::Allow => SavedEffect::Allow,

@@ -81,9 +81,9 @@ enum InboxCommand {
 enum Scope {
     /// This call
     Once,
-    /// This tool, until the conversation ends
+    /// This tool, until the conversation or the client's session ends
     Conversation,
-    /// This tool and caller, saved (`toolway trust`)
+    /// Later calls of this tool by this caller that touch the same, saved (`toolway trust`)
     Always,
 }
 
@@ -96,7 +96,11 @@ pub(crate) async fn run(args: &InboxArgs, app: &App, output: &mut Output) -> Res
         InboxCommand::Answer { id, values, scope } => {
             let item = find(app, id).await?;
             let answer = answer(&item, values, *scope)?;
+            let always = matches!(answer, ControlAnswer::Always {});
             send(app, id, answer, output).await?;
+            if always && output.format == Format::Human {
+                output.line(&format!("It covers later calls with {}.", covers(&item)));
+            }
         }
         InboxCommand::Decline { id, reason, never, cancel } => {
             let is_approval = find(app, id).await?["kind"] == "approval";
@@ -228,7 +232,13 @@ fn show_approval(approval: &Value, output: &mut Output) {
         let reason = approval["reason"].as_str().map(|reason| format!(": {reason}")).unwrap_or_default();
         output.line(&format!("asked by {rule}{reason}"));
         output.line(&format!("this rule would allow it: {}", text(&approval["remedy"])));
+        output.line(&format!("`--for always` covers later calls with {}", text(&approval["covers"])));
     }
+}
+
+/// What an answer of "always" covers, on one line.
+fn covers(item: &Value) -> String {
+    clean::flat(&text(&item["approval"]["covers"]))
 }
 
 fn text(value: &Value) -> String {

@@ -2,14 +2,14 @@
 
 use clap::Subcommand;
 use serde_json::{Value, json};
-use toolway_host::record::kind;
+use toolway_host::{policy::ArgumentPattern, record::kind};
 use toolway_store::{approvals::SavedApproval, time};
 use toolway_wire::json::Raw;
 
 use crate::{
     app::App,
     exit_code::ExitCode,
-    output::{Format, Output},
+    output::{Format, Output, clean},
     report::Report,
     storage,
 };
@@ -17,7 +17,8 @@ use crate::{
 /// List and remove saved approvals
 ///
 /// An answer of "always" or "never" to an approval request is saved for one caller, tool and definition. It lifts `ask`,
-/// never `deny`. A tool whose definition changes is asked about again.
+/// never `deny`. "always" covers calls with the same paths, addresses and commands; "never" covers all arguments. A tool
+/// whose definition changes is asked about again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrustArgs {
     #[command(subcommand)]
@@ -65,14 +66,24 @@ fn list(saved: &[SavedApproval], output: &mut Output) -> ExitCode {
             let row = |approval: &SavedApproval| {
                 let (id, effect) = (approval.id.to_string(), approval.effect.as_str().to_owned());
                 let (caller, server, tool) = (approval.caller.clone(), approval.server.clone(), approval.tool.clone());
-                [id, effect, caller, server, tool, time::rfc3339(approval.created_at)]
+                [id, effect, caller, server, tool, arguments(approval), time::rfc3339(approval.created_at)]
             };
             let rows: Vec<_> = saved.iter().map(row).collect();
-            output.table(["ID", "EFFECT", "CALLER", "SERVER", "TOOL", "SAVED"], &rows);
+            output.table(["ID", "EFFECT", "CALLER", "SERVER", "TOOL", "ARGUMENTS", "SAVED"], &rows);
         }
         _ => output.json(&Raw::of(&saved.iter().map(view).collect::<Vec<_>>())),
     }
     ExitCode::Ok
+}
+
+/// The arguments that a saved approval covers, in words.
+fn arguments(approval: &SavedApproval) -> String {
+    let pattern = approval.arguments.as_deref().map(|text| (ArgumentPattern::parse(text), text));
+    match pattern {
+        None => "any".to_owned(),
+        Some((Some(pattern), _)) => clean::flat(&pattern.to_string()),
+        Some((None, text)) => clean::flat(text),
+    }
 }
 
 fn view(approval: &SavedApproval) -> Value {
@@ -82,6 +93,7 @@ fn view(approval: &SavedApproval) -> Value {
         "caller": approval.caller,
         "server": approval.server,
         "tool": approval.tool,
+        "arguments": approval.arguments.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok()),
         "digest": approval.digest,
         "createdAt": time::rfc3339(approval.created_at),
         "createdBy": approval.created_by,

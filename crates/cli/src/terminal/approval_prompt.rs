@@ -2,7 +2,7 @@
 
 use toolway_host::{
     call::Caller,
-    inbox::{ApprovalDetails, InboxAnswer, InboxContent, InboxItem},
+    inbox::{InboxAnswer, InboxContent, InboxItem},
     policy::{ApprovalAnswer, ApprovalScope},
 };
 
@@ -107,8 +107,10 @@ fn ask_one(session: &Session<'_>, waiting: &Waiting, others: Others) -> Result<O
         let answer = match chosen {
             'y' => Some(approved(ApprovalScope::Once)),
             'c' => Some(approved(ApprovalScope::Conversation)),
-            'a' => confirm(session, item, details, "Allow")?.then(|| approved(ApprovalScope::Always)),
-            'x' => confirm(session, item, details, "Refuse")?.then(|| declined(None, ApprovalScope::Always)),
+            'a' => confirm(session, &approval_text::allowed(item, details))?.then(|| approved(ApprovalScope::Always)),
+            'x' => {
+                confirm(session, &approval_text::refused(item, details))?.then(|| declined(None, ApprovalScope::Always))
+            }
             'n' => ask_reason(session, &[item])?.map(|why| declined(why, ApprovalScope::Once)),
             _ => {
                 fold = Fold::Nothing;
@@ -124,15 +126,15 @@ fn ask_one(session: &Session<'_>, waiting: &Waiting, others: Others) -> Result<O
 
 fn choices(item: &InboxItem, is_folded: bool) -> Vec<(char, &'static str)> {
     let mut choices = vec![('y', "once")];
-    choices.extend(item.conversation.is_some().then_some(('c', "for this conversation")));
+    choices.extend(item.has_conversation().then_some(('c', "for this conversation")));
     choices.extend([('a', "always"), ('n', "no"), ('x', "never")]);
     choices.extend(is_folded.then_some(('v', "show all")));
     choices
 }
 
 /// Shows what an answer for later calls covers, and asks whether that is meant.
-fn confirm(session: &Session<'_>, item: &InboxItem, details: &ApprovalDetails, verb: &str) -> Result<bool, Stop> {
-    session.say(Style::Plain, &approval_text::pattern(item, details, verb))?;
+fn confirm(session: &Session<'_>, text: &str) -> Result<bool, Stop> {
+    session.say(Style::Plain, text)?;
     Ok(session.choose(&[('y', "yes"), ('n', "back")])? == 'y')
 }
 

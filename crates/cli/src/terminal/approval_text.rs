@@ -92,15 +92,29 @@ pub(crate) fn name(details: &ApprovalDetails) -> String {
     format!("{kind} `{}` of `{server}`", clean::flat(raw_name))
 }
 
-/// What an answer for all later calls covers, before it is given.
-pub(crate) fn pattern(item: &InboxItem, details: &ApprovalDetails, verb: &str) -> String {
-    let caller = item.caller.as_ref().map(toolway_host::call::Caller::label).unwrap_or_default();
-    let caller = caller.split(':').next().filter(|kind| *kind == "agent").map_or(caller.clone(), str::to_owned);
+/// What an answer of "always" covers, before it is given.
+pub(crate) fn allowed(item: &InboxItem, details: &ApprovalDetails) -> String {
+    let (name, caller, pattern) = (name(details), caller(item), &details.pattern);
+    let (covers, free) = (clean::flat(&pattern.to_string()), pattern.free_arguments());
     format!(
-        "{verb} every later call of {} by `{caller}`, with any arguments, until its definition changes. `toolway trust` \
-         lists and removes such answers.",
-        name(details)
+        "Allow every later call of {name} by `{caller}` with {covers}, until its definition changes. {free} {LISTED}"
     )
+}
+
+/// What an answer of "never" covers, before it is given.
+pub(crate) fn refused(item: &InboxItem, details: &ApprovalDetails) -> String {
+    let (name, caller) = (name(details), caller(item));
+    format!(
+        "Refuse every later call of {name} by `{caller}`, with any arguments, until its definition changes. {LISTED}"
+    )
+}
+
+/// Where saved answers are found again.
+const LISTED: &str = "`toolway trust` lists and removes such answers.";
+
+fn caller(item: &InboxItem) -> String {
+    let caller = item.caller.as_ref().map(toolway_host::call::Caller::label).unwrap_or_default();
+    caller.split(':').next().filter(|kind| *kind == "agent").map_or(caller.clone(), str::to_owned)
 }
 
 // === impl Folded ===

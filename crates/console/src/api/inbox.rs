@@ -86,7 +86,7 @@ fn elicitation(action: Action, content: Option<Map<String, Value>>) -> Elicitati
 fn refused(error: &AnswerError) -> ApiError {
     match error {
         AnswerError::NotWaiting(_) => ApiError::conflict(error.to_string()),
-        AnswerError::WrongKind { .. } => ApiError::bad_request(error.to_string()),
+        AnswerError::WrongKind { .. } | AnswerError::NoConversation(_) => ApiError::bad_request(error.to_string()),
         AnswerError::InvalidForm(problems) => {
             let fields = problems.iter().map(|problem| (problem.field.clone(), Value::from(problem.message.clone())));
             let invalid = ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", "some values are invalid");

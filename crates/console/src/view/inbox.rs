@@ -23,6 +23,7 @@ pub(crate) fn view(item: &InboxItem, catalog: &Catalog) -> Value {
         "surface": item.surface.map(toolway_host::policy::Surface::as_str),
         "callId": item.call.map(|call| call.to_string()),
         "conversation": item.conversation.as_deref(),
+        "session": item.has_session,
         "createdAt": moment(item.created_at),
         "expiresAt": moment(item.expires_at),
     });
@@ -66,7 +67,7 @@ fn approval(details: &ApprovalDetails, catalog: &Catalog) -> Value {
         "rule": details.rule.to_string(),
         "reason": details.reason,
         "remedy": details.remedy,
-        "saved": null,
+        "covers": cut(&details.pattern.to_string()),
     })
 }
 

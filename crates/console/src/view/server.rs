@@ -127,7 +127,7 @@ pub(crate) fn details(host: &Host, status: &ServerStatus) -> ServerDetails {
 
 fn tool(entry: &ToolEntry) -> ToolView {
     let item = &entry.item;
-    let Annotations { read_only, destructive, open_world } = Annotations::of_tool(item.annotations.as_ref());
+    let Annotations { read_only, destructive, open_world, .. } = Annotations::of_tool(item.annotations.as_ref());
     let annotated = item.annotations.as_ref().and_then(|annotations| text(annotations.get("title").as_ref()));
     ToolView {
         name: entry.origin.raw_name.clone(),

@@ -20,9 +20,9 @@ use crate::records::Timestamp;
 pub enum ControlAnswer {
     /// Approves the call.
     Once {},
-    /// Approves the tool for the conversation of the call.
+    /// Approves the tool for the conversation of the call, or for the session of its client.
     Conversation {},
-    /// Approves the tool for all later calls of the caller.
+    /// Approves all later calls of the caller that touch the same.
     Always {},
     /// Declines the call.
     No {
@@ -86,6 +86,7 @@ pub(super) fn view(item: &InboxItem) -> Value {
         "surface": item.surface.map(|surface| surface.to_string()),
         "callId": item.call.map(|call| call.to_string()),
         "conversation": item.conversation.as_deref(),
+        "session": item.has_session,
         "text": item.summary(),
         "createdAt": Timestamp(item.created_at).to_string(),
         "expiresAt": Timestamp(item.expires_at).to_string(),
@@ -119,6 +120,7 @@ fn approval(details: &ApprovalDetails) -> Value {
         "line": details.rule.place().map(|place| place.line),
         "reason": details.reason,
         "remedy": details.remedy,
+        "covers": details.pattern.to_string(),
     })
 }
 
@@ -152,7 +154,9 @@ fn invalid(message: &str) -> Failure {
 fn failed(error: &AnswerError) -> Failure {
     let code = match error {
         AnswerError::NotWaiting(_) => "not_waiting",
-        AnswerError::WrongKind { .. } | AnswerError::InvalidForm(_) => "invalid_answer",
+        AnswerError::WrongKind { .. } | AnswerError::NoConversation(_) | AnswerError::InvalidForm(_) => {
+            "invalid_answer"
+        }
     };
     super::failure(code, &error.to_string())
 }

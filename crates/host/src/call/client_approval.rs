@@ -54,6 +54,7 @@ impl OpenCall {
             caller: self.request.caller.clone(),
             surface: self.request.surface,
             conversation: self.request.conversation.clone(),
+            has_session: self.request.session.is_some(),
         }
     }
 

@@ -24,8 +24,8 @@ use crate::{
     host::Inner,
     inbox::{InboxAnswer, InboxItem, ItemOrigin},
     policy::{
-        ApprovalKey, ApprovalRequest, ApprovalScope, Decision, Grant, Permit, PolicyInput, Refusal, RuleId,
-        SavedEffect, Subject, Surface, approval, limit::ClientSlot,
+        ApprovalKey, ApprovalRequest, ApprovalScope, ArgumentPattern, Decision, Grant, Permit, PolicyInput, Refusal,
+        RuleId, SavedEffect, Subject, Surface, approval, limit::ClientSlot,
     },
     record::{Recording, kind},
 };
@@ -76,7 +76,8 @@ async fn run_stages(
     let withheld = connection.wanted().withheld;
     wire_request.capabilities = wire_request.capabilities.map(|declared| withheld::remaining(&declared, withheld));
     let asker = Asker { open_call: Some(request), surface: request.surface, ..Asker::of(&request.caller) };
-    let asker = Asker { conversation: request.conversation.as_ref(), mode: request.mode, ..asker };
+    let (conversation, session) = (request.conversation.as_ref(), request.session.as_ref());
+    let asker = Asker { conversation, session, mode: request.mode, ..asker };
     let grant = obtain_grant(host, &found, asker, Some(wire_request), previous, Some(recording)).await?;
     let not_connected = |why| not_connected(connection, why);
     // No slot is held while the server is being connected.
@@ -123,6 +124,8 @@ pub(super) struct Asker<'a> {
     pub(super) caller: &'a Caller,
     pub(super) surface: Surface,
     pub(super) conversation: Option<&'a Arc<str>>,
+    /// Session of a gateway's client.
+    pub(super) session: Option<&'a Arc<str>>,
     /// Mode of policy for this call.
     pub(super) mode: Option<PolicyMode>,
     /// The call, if its client can be asked for an approval.
@@ -132,7 +135,7 @@ pub(super) struct Asker<'a> {
 impl<'a> Asker<'a> {
     /// A caller on its usual surface.
     pub(super) fn of(caller: &'a Caller) -> Self {
-        Self { caller, surface: Surface::of(caller), conversation: None, mode: None, open_call: None }
+        Self { caller, surface: Surface::of(caller), conversation: None, session: None, mode: None, open_call: None }
     }
 }
 
@@ -171,7 +174,8 @@ pub(super) async fn obtain_grant(
         (Decision::Allow(grant), ..) => Ok(grant),
         (Decision::Ask(request), None, Some(previous)) => Ok(previous.grant.with_request(request.into_request())),
         (Decision::Ask(request), None, None) => {
-            let key = ApprovalKey::new(asker.caller, &found.subject, found.fingerprint);
+            let pattern = ArgumentPattern::of(request.arguments());
+            let key = ApprovalKey::new(asker.caller, &found.subject, pattern, found.fingerprint);
             approve(host, request, &key, asker, recording).await
         }
     }
@@ -196,7 +200,8 @@ async fn approve(
             }
         };
     }
-    let conversation = asker.conversation.map(|conversation| (Arc::clone(conversation), key.clone()));
+    let conversation = asker.conversation.or(asker.session);
+    let conversation = conversation.map(|conversation| (Arc::clone(conversation), key.with_any_arguments()));
     if conversation.as_ref().is_some_and(|entry| host.conversation_approvals.lock().contains(entry)) {
         return Ok(request.into_saved_grant("of this conversation".to_owned()));
     }
@@ -220,8 +225,11 @@ async fn approve(
         }
         (ApprovalScope::Conversation, Some(_)) => {}
         (ApprovalScope::Always, _) => {
-            let effect = if answer.is_ok() { SavedEffect::Allow } else { SavedEffect::Deny };
-            if let Err(error) = ports.approvals.save(key, effect).await {
+            let (key, effect) = match &answer {
+                Ok(_) => (key.clone(), SavedEffect::Allow),
+                Err(_) => (key.with_any_arguments(), SavedEffect::Deny),
+            };
+            if let Err(error) = ports.approvals.save(&key, effect).await {
                 tracing::warn!(%error, tool = key.tool, "the approval could not be saved; it holds for this call");
             }
         }
@@ -239,6 +247,7 @@ async fn ask(host: &Inner, request: &ApprovalRequest, asker: Asker<'_>, recordin
         caller: asker.caller.clone(),
         surface: asker.surface,
         conversation: asker.conversation.cloned(),
+        has_session: asker.session.is_some(),
     };
     let item = InboxItem::approval(request, title, origin);
     let client = asker.open_call.and_then(|call| call.ask_client(request));

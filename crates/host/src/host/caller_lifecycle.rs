@@ -12,6 +12,7 @@ use crate::{
         ServerStatus,
         sign_in::{Account, SignInChange},
     },
+    policy::ApprovalKey,
 };
 
 impl Host {
@@ -30,13 +31,22 @@ impl Host {
     /// Ends a session of a caller. Connections reserved for it close when their calls in flight have ended.
     pub fn end_session(&self, caller: &Caller, session: &str) {
         self.inner.context.client_sessions.remove(caller, Some(session));
+        self.forget_approvals(caller, Some(session));
         self.connections().iter().for_each(|connection| connection.shared().pool.remove_caller(caller, Some(session)));
     }
 
     /// Ends all sessions of a caller. Connections reserved for it close when their calls in flight have ended.
     pub fn end_caller(&self, caller: &Caller) {
         self.inner.context.client_sessions.remove(caller, None);
+        self.forget_approvals(caller, None);
         self.connections().iter().for_each(|connection| connection.shared().pool.remove_caller(caller, None));
+    }
+
+    /// Forgets the approvals that held for a session of a caller, or for all of them.
+    fn forget_approvals(&self, caller: &Caller, session: Option<&str>) {
+        let label = caller.label();
+        let is_of = |of: &str, key: &ApprovalKey| key.caller == label && session.is_none_or(|session| of == session);
+        self.inner.conversation_approvals.lock().retain(|(of, key)| !is_of(of, key));
     }
 
     /// Applies that a gateway client signed in to a server or out of it. Its open connections close when their calls in

@@ -54,7 +54,7 @@ pub fn warnings(annotations: Annotations, trust: Trust) -> Vec<String> {
     } else if !annotations.read_only {
         warnings.push("changes data".to_owned());
     }
-    if annotations.open_world {
+    if annotations.says_open_world {
         warnings.push("may reach systems outside this computer".to_owned());
     }
     if annotations.read_only && trust == Trust::Untrusted {
@@ -97,6 +97,18 @@ fn row(label: String, value: &Raw) -> ArgumentRow {
     };
     let important = is_important_name(&label) || is_place(&text);
     ArgumentRow { label, value: text, important }
+}
+
+/// Whether an argument, or anything inside, is a path, an address or a command by its name or value. The depth of the
+/// recursion is bounded by the parser.
+pub(crate) fn touches(name: &str, value: &Raw) -> bool {
+    let inside = match value.kind() {
+        JsonKind::Object => value.members().iter().any(|member| touches(&member.key, &member.value)),
+        JsonKind::Array => value.elements().iter().any(|element| touches("", element)),
+        JsonKind::String => value.as_str().is_none_or(|text| is_place(&text)),
+        JsonKind::Number | JsonKind::Boolean | JsonKind::Null => false,
+    };
+    inside || is_important_name(name)
 }
 
 /// Number of scalar values; more than [`MAX_LEAVES`] if the value is too deep to tell.
@@ -196,8 +208,9 @@ mod tests {
 
     #[test]
     fn annotations_become_warnings() {
-        let text = |read_only, destructive, open_world, trust| {
-            warnings(Annotations { read_only, destructive, open_world }, trust).join("; ")
+        let text = |read_only, destructive, says_open_world, trust| {
+            let open_world = true;
+            warnings(Annotations { read_only, destructive, open_world, says_open_world }, trust).join("; ")
         };
         assert_eq!(text(true, false, false, Trust::Read), "");
         assert!(text(true, false, false, Trust::Untrusted).contains("not trusted"));

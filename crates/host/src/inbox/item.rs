@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::{AnswerError, Form, ITEM_LIFETIME};
 use crate::{
     call::{CallId, Caller},
-    policy::{Annotations, ApprovalAnswer, ApprovalRequest, ApprovalScope, RuleId, Subject, Surface},
+    policy::{Annotations, ApprovalAnswer, ApprovalRequest, ApprovalScope, ArgumentPattern, RuleId, Subject, Surface},
 };
 
 /// Something that waits for a person.
@@ -39,6 +39,8 @@ pub struct InboxItem {
     pub call: Option<CallId>,
     /// Conversation of the call.
     pub conversation: Option<Arc<str>>,
+    /// Whether the call belongs to a session of a gateway's client.
+    pub has_session: bool,
     /// What is asked.
     pub content: InboxContent,
 }
@@ -83,6 +85,8 @@ pub struct ApprovalDetails {
     pub reason: Option<String>,
     /// The rule that would allow the call without asking, as JSON for `policy.rules`.
     pub remedy: String,
+    /// Arguments of later calls that an answer of "always" covers.
+    pub pattern: ArgumentPattern,
 }
 
 /// The call that an item belongs to.
@@ -96,6 +100,8 @@ pub struct ItemOrigin {
     pub surface: Surface,
     /// Conversation of the call.
     pub conversation: Option<Arc<str>>,
+    /// Whether the call belongs to a session of a gateway's client.
+    pub has_session: bool,
 }
 
 /// Answer to an item.
@@ -148,11 +154,11 @@ pub struct InboxRecord {
 impl InboxItem {
     fn new(server: ServerName, origin: Option<ItemOrigin>, content: InboxContent) -> Self {
         let created_at = SystemTime::now();
-        let (call, caller, surface, conversation) = match origin {
-            Some(ItemOrigin { call, caller, surface, conversation }) => {
-                (call, Some(caller), Some(surface), conversation)
+        let (call, caller, surface, conversation, has_session) = match origin {
+            Some(ItemOrigin { call, caller, surface, conversation, has_session }) => {
+                (call, Some(caller), Some(surface), conversation, has_session)
             }
-            None => (None, None, None, None),
+            None => (None, None, None, None, false),
         };
         Self {
             id: Uuid::now_v7().to_string(),
@@ -163,6 +169,7 @@ impl InboxItem {
             surface,
             call,
             conversation,
+            has_session,
             content,
         }
     }
@@ -178,6 +185,7 @@ impl InboxItem {
             rule: request.rule().clone(),
             reason: request.reason().map(str::to_owned),
             remedy: request.remedy(),
+            pattern: ArgumentPattern::of(request.arguments()),
         };
         Self::new(request.subject().server.clone(), Some(origin), InboxContent::Approval(Box::new(details)))
     }
@@ -201,6 +209,11 @@ impl InboxItem {
             Some(other) => return Err(invalid(&format!("unknown mode `{other}`"))),
         };
         Ok(Self::new(server.clone(), origin, content))
+    }
+
+    /// Whether an approval can hold for later calls of the same conversation or session.
+    pub fn has_conversation(&self) -> bool {
+        self.conversation.is_some() || self.has_session
     }
 
     /// The time left until it expires.
@@ -228,6 +241,10 @@ impl InboxItem {
     /// Checks that an answer fits this item.
     pub(super) fn check(&self, answer: &InboxAnswer) -> Result<(), AnswerError> {
         match (&self.content, answer) {
+            (
+                InboxContent::Approval(_),
+                InboxAnswer::Approval(ApprovalAnswer::Approved { scope: ApprovalScope::Conversation, .. }),
+            ) if !self.has_conversation() => Err(AnswerError::NoConversation(self.id.clone())),
             (_, InboxAnswer::Unavailable)
             | (InboxContent::Approval(_), InboxAnswer::Approval(_))
             | (InboxContent::Url { .. }, InboxAnswer::Elicitation(_)) => Ok(()),

@@ -41,9 +41,10 @@ impl ApprovalAnswer {
 pub enum ApprovalScope {
     /// For this call.
     Once,
-    /// For this tool, until the conversation ends.
+    /// For this tool with any arguments, until the conversation or the session of the client ends.
     Conversation,
-    /// For this tool and caller, saved.
+    /// Saved for this tool and caller: an approval for the same targets ([`ArgumentPattern`](super::ArgumentPattern)), a
+    /// refusal for any arguments.
     Always,
 }
 

@@ -32,6 +32,8 @@ pub struct Annotations {
     pub destructive: bool,
     /// `openWorldHint`, default `true`.
     pub open_world: bool,
+    /// `openWorldHint` is given and `true`; almost every tool has the default, which is worth no warning.
+    pub says_open_world: bool,
 }
 
 /// Methods that change nothing at a server.
@@ -46,6 +48,7 @@ impl Annotations {
             read_only,
             destructive: !read_only && hint("destructiveHint").unwrap_or(true),
             open_world: hint("openWorldHint").unwrap_or(true),
+            says_open_world: hint("openWorldHint") == Some(true),
         }
     }
 
@@ -59,7 +62,7 @@ impl Annotations {
                 is_listed || raw_name.starts_with("resources/") || raw_name.starts_with("prompts/")
             }
         };
-        Self { read_only, destructive: !read_only, open_world: true }
+        Self { read_only, destructive: !read_only, open_world: true, says_open_world: false }
     }
 }
 
@@ -72,12 +75,13 @@ mod tests {
     #[test]
     fn missing_hints_have_the_defaults_of_the_protocol() {
         let of = |text: &'static str| Annotations::of_tool(Some(&Raw::parse(text).unwrap()));
-        let unknown = Annotations { read_only: false, destructive: true, open_world: true };
+        let unknown = Annotations { read_only: false, destructive: true, open_world: true, says_open_world: false };
         assert_eq!(Annotations::of_tool(None), unknown);
         assert_eq!(of(r#"{"title":"x"}"#), unknown);
         assert_eq!(of(r#"{"readOnlyHint":"yes"}"#), unknown);
         let reading = of(r#"{"readOnlyHint":true,"destructiveHint":true}"#);
         assert_eq!((reading.read_only, reading.destructive), (true, false));
         assert!(!of(r#"{"destructiveHint":false}"#).destructive);
+        assert!(of(r#"{"openWorldHint":true}"#).says_open_world);
     }
 }

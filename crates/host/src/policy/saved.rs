@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use toolway_config::ServerName;
 
-use super::Subject;
+use super::{ArgumentPattern, Subject};
 use crate::{call::Caller, catalog::Fingerprint};
 
 /// What a saved approval is about.
@@ -18,6 +18,8 @@ pub struct ApprovalKey {
     pub server: ServerName,
     /// The server's own name of the item.
     pub tool: String,
+    /// Arguments that it covers; `None`: any.
+    pub arguments: Option<ArgumentPattern>,
     /// Digest of the definition; empty for an item without one.
     pub digest: String,
 }
@@ -42,7 +44,7 @@ pub enum SavedEffect {
 
 /// Remembers approvals beyond a call.
 pub trait SavedApprovals: Send + Sync {
-    /// Finds what was saved for exactly this.
+    /// Finds what was saved for exactly this, or for the same with any arguments.
     fn find<'a>(&'a self, key: &'a ApprovalKey) -> BoxFuture<'a, Option<SavedDecision>>;
 
     /// Saves a decision and returns it, or the reason why it cannot be saved.
@@ -61,7 +63,8 @@ const MAX_ENTRIES: usize = 10_000;
 
 impl SavedApprovals for MemorySavedApprovals {
     fn find<'a>(&'a self, key: &'a ApprovalKey) -> BoxFuture<'a, Option<SavedDecision>> {
-        let found = self.saved.lock().get(key).cloned();
+        let saved = self.saved.lock();
+        let found = saved.get(&key.with_any_arguments()).or_else(|| saved.get(key)).cloned();
         Box::pin(async move { found })
     }
 
@@ -80,12 +83,24 @@ impl SavedApprovals for MemorySavedApprovals {
 
 impl ApprovalKey {
     /// The key of one request.
-    pub(crate) fn new(caller: &Caller, subject: &Subject, fingerprint: Option<Fingerprint>) -> Self {
+    pub(crate) fn new(
+        caller: &Caller,
+        subject: &Subject,
+        arguments: ArgumentPattern,
+        fingerprint: Option<Fingerprint>,
+    ) -> Self {
         let caller = match caller {
             Caller::Agent(_) => "agent".to_owned(),
             other => other.label(),
         };
         let digest = fingerprint.map(|fingerprint| fingerprint.to_string()).unwrap_or_default();
-        Self { caller, server: subject.server.clone(), tool: subject.raw_name.clone(), digest }
+        let (server, tool) = (subject.server.clone(), subject.raw_name.clone());
+        Self { caller, server, tool, arguments: Some(arguments), digest }
+    }
+
+    /// This key for any arguments.
+    #[must_use]
+    pub fn with_any_arguments(&self) -> Self {
+        Self { arguments: None, ..self.clone() }
     }
 }

@@ -15,8 +15,14 @@ use toolway_testkit::{
 #[derive(Clone, Copy, Debug)]
 enum Saved {
     Nothing,
+    /// An approval of a call with the same path.
     Always,
+    /// An approval of a call with another path.
+    AlwaysElsewhere,
+    /// A refusal of a call with the same path.
     Never,
+    /// A refusal of a call with another path.
+    NeverElsewhere,
 }
 
 /// The approver.
@@ -28,7 +34,7 @@ enum Approver {
 }
 
 use Approver::{Absent, No, Yes};
-use Saved::{Always, Never, Nothing};
+use Saved::{Always, AlwaysElsewhere, Never, NeverElsewhere, Nothing};
 
 const NONE: &str = "{}";
 const ASK: &str = r#"{"rules": [{"then": "ask"}]}"#;
@@ -65,6 +71,20 @@ const TABLE: &[Row] = &[
     (ASK, "terminal", Trust::Read, Always, Absent, "sent", false),
     (ASK, "client", Trust::Read, Always, Absent, "sent", false),
     (ASK, "client", Trust::Read, Never, Yes, "denied", false),
+    // A saved approval covers the same path, a saved refusal all arguments.
+    (NONE, "chat", Trust::Read, AlwaysElsewhere, Yes, "sent", true),
+    (NONE, "chat", Trust::Read, AlwaysElsewhere, No, "declined", true),
+    (NONE, "chat", Trust::Read, AlwaysElsewhere, Absent, "no_approver", true),
+    (NONE, "run", Trust::Read, AlwaysElsewhere, Absent, "no_approver", true),
+    (NONE, "chat", Trust::Full, AlwaysElsewhere, Absent, "sent", false),
+    (ASK, "terminal", Trust::Read, AlwaysElsewhere, No, "declined", true),
+    (ASK, "client", Trust::Read, AlwaysElsewhere, Yes, "sent", true),
+    (ASK_ETC, "terminal", Trust::Read, AlwaysElsewhere, No, "declined", true),
+    (ASK_ETC, "terminal", Trust::Read, Always, Absent, "sent", false),
+    (INTERACTIVE, "run", Trust::Full, AlwaysElsewhere, Absent, "no_approver", true),
+    (DENY, "chat", Trust::Full, AlwaysElsewhere, Yes, "denied", false),
+    (NONE, "chat", Trust::Read, NeverElsewhere, Yes, "denied", false),
+    (ASK, "client", Trust::Read, NeverElsewhere, Yes, "denied", false),
     // A saved refusal concerns what would be asked, not what is allowed.
     (ALLOW, "chat", Trust::Read, Never, Absent, "sent", false),
     (NONE, "terminal", Trust::Read, Never, Absent, "sent", false),
@@ -94,16 +114,19 @@ const TABLE: &[Row] = &[
     (FULL, "run", Trust::Untrusted, Never, Absent, "sent", false),
 ];
 
-fn request(caller: &str) -> CallRequest {
+fn request(caller: &str, path: &str) -> CallRequest {
     let (caller, surface) = match caller {
         "terminal" => (Caller::Terminal, Surface::Call),
         "chat" => (Caller::Agent("a".into()), Surface::Chat),
         "run" => (Caller::Agent("a".into()), Surface::Run),
         _ => (Caller::Client("editor".into()), Surface::Gateway),
     };
-    let arguments = toolway_wire::json::Raw::of(&serde_json::json!({ "path": "/etc/hosts" }));
+    let arguments = toolway_wire::json::Raw::of(&serde_json::json!({ "path": path, "text": "new" }));
     CallRequest { surface, ..CallRequest::tool(caller, "files__write".parse().unwrap(), Some(arguments)) }
 }
+
+/// Path of the call that a row decides.
+const PATH: &str = "/etc/hosts";
 
 fn config(policy: &str) -> Config {
     let text = format!(r#"{{"policy": {policy}}}"#);
@@ -118,10 +141,10 @@ async fn host(server: &FixtureServer, policy: &str, trust: Trust) -> TestHost {
 }
 
 /// Saves an answer as a user would: by giving it.
-async fn save(host: &TestHost, caller: &str, answer: ApprovalAnswer) {
+async fn save(host: &TestHost, caller: &str, path: &str, answer: ApprovalAnswer) {
     host.host.reload(&config(ASK)).unwrap();
     host.answering(answer);
-    drop(host.host.call(request(caller)).await);
+    drop(host.host.call(request(caller, path)).await);
 }
 
 #[tokio::test]
@@ -133,8 +156,10 @@ async fn every_row_decides_as_the_table_says() {
         let never = || ApprovalAnswer::Declined { why: None, scope: ApprovalScope::Always };
         match saved {
             Nothing => {}
-            Always => save(&host, caller, always("test")).await,
-            Never => save(&host, caller, never()).await,
+            Always => save(&host, caller, PATH, always("test")).await,
+            AlwaysElsewhere => save(&host, caller, "/tmp/notes", always("test")).await,
+            Never => save(&host, caller, PATH, never()).await,
+            NeverElsewhere => save(&host, caller, "/tmp/notes", never()).await,
         }
         host.host.reload(&config(policy)).unwrap();
         host.ready("files").await;
@@ -144,7 +169,7 @@ async fn every_row_decides_as_the_table_says() {
             Yes => ApprovalAnswer::approved("test"),
             No => ApprovalAnswer::declined(None),
         });
-        let outcome = host.host.call(request(caller)).await;
+        let outcome = host.host.call(request(caller, PATH)).await;
         let word = match &outcome {
             CallOutcome::Answered(_) => "sent",
             CallOutcome::Refused(refusal) => refusal.code(),

@@ -169,6 +169,41 @@ async fn an_answer_for_a_conversation_holds_in_that_conversation_alone() {
     assert_eq!(host.asked().len(), 2);
 }
 
+#[tokio::test]
+async fn an_answer_for_always_covers_the_same_path_and_asks_about_another() {
+    let files = files();
+    let always = ApprovalAnswer::Approved { scope: ApprovalScope::Always, by: "test".to_owned() };
+    let host = TestHost::with(&files, "files").asking(always).start().await;
+    host.ready("files").await;
+    for (path, text, asked) in
+        [("a.txt", "one", 1), ("a.txt", "two", 1), ("b.txt", "one", 2), ("b.txt", "two", 2), ("a.txt", "three", 2)]
+    {
+        let outcome = host.call_with("files__read", Some(json!({ "path": path, "text": text }))).await;
+        assert_eq!((outcome.ending(), host.asked().len()), (Ending::Answered, asked), "{path} {text}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_for_the_session_of_a_client_holds_until_that_session_ends() {
+    let files = files();
+    let answer = ApprovalAnswer::Approved { scope: ApprovalScope::Conversation, by: "test".to_owned() };
+    let host = TestHost::with(&files, "files").asking(answer).start().await;
+    host.ready("files").await;
+    let client = Caller::Client("editor".into());
+    let call = |session: Option<&str>| {
+        let request = CallRequest::tool(client.clone(), "files__read".parse().unwrap(), None);
+        CallRequest { session: session.map(Into::into), surface: Surface::Gateway, ..request }
+    };
+    for (session, asked) in [("one", 1), ("one", 1), ("two", 2), ("one", 2)] {
+        assert_eq!(host.host.call(call(Some(session))).await.ending(), Ending::Answered);
+        assert_eq!(host.asked().len(), asked, "{session}");
+    }
+    host.host.end_session(&client, "one");
+    assert_eq!(host.host.call(call(Some("one"))).await.ending(), Ending::Answered);
+    assert_eq!(host.asked().len(), 3, "the approval ended with its session");
+    assert_eq!(host.host.call(call(None)).await.ending(), Ending::Refused, "without a session it holds for nothing");
+}
+
 struct PanickingApprover;
 
 impl Answerer for PanickingApprover {
