@@ -3,7 +3,6 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use futures_util::StreamExt;
-use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolway_config::{PolicyMode, ServerName};
@@ -13,6 +12,7 @@ use toolway_model::{
 };
 
 use crate::{
+    answer_schema::AnswerSchema,
     budget::{Budget, Spent, Stop},
     conversation::Conversation,
     event::{AgentEvent, MadeCall},
@@ -48,8 +48,8 @@ pub struct AgentOptions {
     pub resources: bool,
     /// Whether the model gets a tool to get prompts.
     pub prompts: bool,
-    /// JSON Schema that the answer must match.
-    pub answer_schema: Option<Value>,
+    /// JSON Schema that the answer must match. The model is asked again, twice at most, if it does not.
+    pub answer_schema: Option<Arc<AnswerSchema>>,
     /// Mode of policy for its calls; `None`: the configured one.
     pub mode: Option<PolicyMode>,
 }
@@ -76,6 +76,9 @@ pub enum AgentError {
     #[error(transparent)]
     Model(#[from] ModelError),
 }
+
+/// Corrections of an answer that does not match its schema.
+const CORRECTIONS: u32 = 2;
 
 /// Sees what happens. It must not block.
 pub type Observer<'a> = &'a mut (dyn FnMut(AgentEvent) + Send);
@@ -105,6 +108,19 @@ impl Agent {
         Self { model, ..self.clone() }
     }
 
+    /// The same agent with another mode of policy for its calls.
+    #[must_use]
+    pub fn with_mode(&self, mode: PolicyMode) -> Self {
+        let mut agent = self.clone();
+        agent.options.mode = Some(mode);
+        agent
+    }
+
+    /// Mode of policy for its calls; `None`: the configured one.
+    pub fn mode(&self) -> Option<PolicyMode> {
+        self.options.mode
+    }
+
     /// The model.
     pub fn model(&self) -> &Arc<dyn Model> {
         &self.model
@@ -122,7 +138,7 @@ impl Agent {
         let (tools, system) = self.begin(conversation, messages, observe).await;
         let mut spent = Spent::new(self.options.budget);
         let interrupt = Interrupt { cancel: cancel.clone(), deadline: spent.deadline() };
-        let mut calls = Vec::new();
+        let (mut calls, mut corrections, mut answered) = (Vec::new(), 0, String::new());
         let stop = loop {
             if let Some(stop) = spent.exhausted() {
                 break stop;
@@ -133,10 +149,15 @@ impl Agent {
                 messages: conversation.messages().to_vec(),
                 tools: tools.definitions.clone(),
                 max_tokens: self.options.max_output,
-                answer_schema: self.options.answer_schema.clone(),
+                answer_schema: self.options.answer_schema.as_ref().map(|schema| schema.schema().clone()),
             };
             let reply = match self.ask(request, &interrupt, observe).await {
                 Ok(reply) => reply,
+                // The answer that was to be corrected is worth more than this error.
+                Err((_, error)) if corrections > 0 => {
+                    tracing::warn!(%error, "the model did not correct its answer");
+                    break Stop::Done;
+                }
                 Err((partial, error)) => {
                     conversation.push_partial(partial).await;
                     return Err(error.into());
@@ -157,7 +178,15 @@ impl Agent {
                 _ if !wanted.is_empty() => {}
                 StopReason::MaxTokens => break Stop::MaxOutput,
                 StopReason::Refused => break Stop::Refused,
-                StopReason::EndTurn | StopReason::ToolCalls | StopReason::Other(_) => break Stop::Done,
+                StopReason::EndTurn | StopReason::ToolCalls | StopReason::Other(_) => {
+                    answered = last_text(conversation);
+                    let may_correct = corrections < CORRECTIONS && spent.exhausted().is_none();
+                    let correction = if may_correct { self.correction(&answered) } else { None };
+                    let Some(correction) = correction else { break Stop::Done };
+                    conversation.push(correction).await;
+                    corrections += 1;
+                    continue;
+                }
             }
             let id = Arc::clone(conversation.id());
             let results = self.call_all(&wanted, &tools, &mut spent, &id, &interrupt, observe).await;
@@ -168,7 +197,17 @@ impl Agent {
                 break Stop::Cancelled;
             }
         };
-        Ok(Answer { text: last_text(conversation), stop, turns: spent.turns, calls, usage: spent.usage })
+        let text = Some(last_text(conversation)).filter(|text| !text.is_empty()).unwrap_or(answered);
+        Ok(Answer { text, stop, turns: spent.turns, calls, usage: spent.usage })
+    }
+
+    /// What the model is told if its answer does not match the schema.
+    fn correction(&self, answer: &str) -> Option<Message> {
+        let problem = self.options.answer_schema.as_ref()?.check(answer).err()?;
+        tracing::warn!(%problem, "the answer does not match the schema; asking the model again");
+        let text =
+            format!("Your answer does not match the JSON Schema: {problem}. Answer again, with the JSON value only.");
+        Some(Message::user(text))
     }
 
     /// Adds the user's messages; returns the tools on offer and the system prompt.

@@ -11,10 +11,12 @@
 //! | results as the model sees them | `result.rs`, `kept.rs` |
 //! | messages, and where they are stored | `conversation.rs` |
 //! | the system prompt | `system.rs` |
+//! | the JSON Schema of an answer | `answer_schema.rs` |
 //!
 //! Every tool call takes the host's path of a call: policy decides, an approver is asked, and the call is recorded.
 
 mod agent;
+mod answer_schema;
 mod budget;
 mod builtin;
 mod calls;
@@ -27,6 +29,7 @@ mod system;
 mod tools;
 
 pub use agent::{Agent, AgentError, AgentOptions, Answer, Observer};
+pub use answer_schema::AnswerSchema;
 pub use budget::{Budget, Stop};
 pub use conversation::{Conversation, RecordIds};
 /// Types of messages and models that are part of this crate's interface.

@@ -78,7 +78,7 @@ impl App {
     pub(crate) fn model(&self, wanted: Option<&str>, settings: &Settings) -> Result<Arc<dyn Model>, Report> {
         let wanted = wanted.or(settings.default_model.value.as_deref());
         if let Some(file) = wanted.and_then(|wanted| wanted.strip_prefix(SCRIPT_PREFIX)) {
-            return scripted(file, Path::new(file));
+            return scripted(file, Path::new(file), None);
         }
         let models = self.known_models(settings);
         let found = match wanted {
@@ -100,7 +100,7 @@ impl App {
 
     fn build(&self, name: &str, config: &ModelConfig) -> Result<Arc<dyn Model>, Report> {
         let wire = match config.vendor {
-            Vendor::Scripted => return scripted(name, Path::new(&config.model)),
+            Vendor::Scripted => return scripted(name, Path::new(&config.model), config.context_window.map(u64::from)),
             Vendor::Anthropic => Wire::Anthropic,
             Vendor::Openai => Wire::Openai,
             Vendor::OpenaiChat => Wire::OpenaiChat,
@@ -159,10 +159,10 @@ fn unconfigured(vendor: Vendor, model: String, base_url: Option<Template>) -> Mo
     ModelConfig { vendor, model, base_url, api_key: None, headers, max_tokens: None, context_window: None }
 }
 
-fn scripted(name: &str, path: &Path) -> Result<Arc<dyn Model>, Report> {
+fn scripted(name: &str, path: &Path, window: Option<u64>) -> Result<Arc<dyn Model>, Report> {
     let model = ScriptedModel::read(name, path);
     let model = model.map_err(|error| Report::new(ExitCode::Usage, "model", error.to_string()))?;
-    Ok(Arc::new(model))
+    Ok(Arc::new(model.with_context_window(window)))
 }
 
 fn variable_of(environment: &Environment, name: &str) -> Option<Secret> {

@@ -9,6 +9,7 @@ use crate::{
     Image, Message, ModelErrorKind, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, ToolResult,
     Usage, Wire,
     answer::AnswerBuilder,
+    schema,
     wire::{self, CallIds, Decoder, ModelErrorKindWithMessage, WireSettings, text},
 };
 
@@ -38,6 +39,9 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
             .collect();
         mark_cached(tools.last_mut());
         body["tools"] = tools.into();
+    }
+    if let Some(schema) = request.answer_schema.as_ref().and_then(schema::answer::for_anthropic) {
+        body["output_config"] = json!({ "format": { "type": "json_schema", "schema": schema } });
     }
     body
 }

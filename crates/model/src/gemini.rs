@@ -10,6 +10,7 @@ use crate::{
     Usage, Wire,
     answer::AnswerBuilder,
     openai::joined_text,
+    schema,
     wire::{self, Decoder, ModelErrorKindWithMessage, WireSettings, text},
 };
 
@@ -23,7 +24,11 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
         body["systemInstruction"] = json!({ "parts": [{ "text": request.system }] });
     }
     if let Some(limit) = request.max_tokens.or(settings.max_tokens) {
-        body["generationConfig"] = json!({ "maxOutputTokens": limit });
+        body["generationConfig"]["maxOutputTokens"] = limit.into();
+    }
+    if let Some(schema) = answer_schema(settings, request) {
+        body["generationConfig"]["responseMimeType"] = "application/json".into();
+        body["generationConfig"]["responseJsonSchema"] = schema;
     }
     if !request.tools.is_empty() {
         let declarations = request.tools.iter().map(|tool| {
@@ -33,6 +38,15 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
         body["tools"] = json!([{ "functionDeclarations": declarations.collect::<Vec<_>>() }]);
     }
     body
+}
+
+/// The schema of the answer. Models before Gemini 3 refuse it beside tools.
+fn answer_schema(settings: &WireSettings, request: &ModelRequest) -> Option<Value> {
+    let is_older = ["gemini-1", "gemini-2"].iter().any(|older| settings.model.contains(older));
+    if is_older && !request.tools.is_empty() {
+        return None;
+    }
+    schema::answer::for_gemini(request.answer_schema.as_ref()?)
 }
 
 fn contents(settings: &WireSettings, request: &ModelRequest) -> Vec<Value> {

@@ -37,7 +37,8 @@ pub struct ModelRequest {
     pub tools: Vec<ToolDefinition>,
     /// Limit of output tokens; `None`: the configured or the vendor's default.
     pub max_tokens: Option<u64>,
-    /// JSON Schema that the final answer must match, where the wire supports it.
+    /// JSON Schema that the final answer must match. It is sent where the vendor can enforce it; the answer has to be
+    /// checked in any case.
     pub answer_schema: Option<Value>,
 }
 

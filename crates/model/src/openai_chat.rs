@@ -41,7 +41,9 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
         });
         body["tools"] = tools.collect();
     }
-    if let Some(schema) = &request.answer_schema {
+    // Compatible servers hold every answer to the schema, also those that should be tool calls.
+    let may_send = settings.at_openai || request.tools.is_empty();
+    if let Some(schema) = request.answer_schema.as_ref().filter(|_| may_send) {
         let schema = json!({ "name": "answer", "schema": schema });
         body["response_format"] = json!({ "type": "json_schema", "json_schema": schema });
     }

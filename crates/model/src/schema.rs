@@ -7,10 +7,12 @@
 //! | the root is a plain object | `schema/root.rs` |
 //! | keywords have values that the meta-schema (2020-12) allows | `schema/keywords.rs` |
 //! | Gemini's subset | `schema/gemini.rs` |
+//! | the schema of a whole answer | `schema/answer.rs` |
 //!
 //! An adapted schema may be wider than the original (a keyword is dropped), never narrower. The server checks the
 //! arguments itself.
 
+pub(crate) mod answer;
 mod gemini;
 mod keywords;
 mod references;

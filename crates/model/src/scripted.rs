@@ -38,6 +38,7 @@ pub struct ScriptedModel {
     turns: Arc<[Turn]>,
     /// The next turn. No await under this lock.
     next: Mutex<usize>,
+    context_window: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -117,7 +118,13 @@ impl ScriptedModel {
     /// Parses a script.
     pub fn parse(name: impl Into<String>, text: &str) -> Result<Self, serde_json::Error> {
         let script: Script = serde_json::from_str(text)?;
-        Ok(Self { name: name.into(), turns: script.turns.into(), next: Mutex::new(0) })
+        Ok(Self { name: name.into(), turns: script.turns.into(), next: Mutex::new(0), context_window: None })
+    }
+
+    /// The same script, for conversations of at most this many tokens.
+    #[must_use]
+    pub fn with_context_window(self, context_window: Option<u64>) -> Self {
+        Self { context_window, ..self }
     }
 
     fn take_turn(&self, request: &ModelRequest) -> Result<(usize, Turn), String> {
@@ -145,7 +152,7 @@ impl Model for ScriptedModel {
     }
 
     fn context_window(&self) -> Option<u64> {
-        None
+        self.context_window
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>> {

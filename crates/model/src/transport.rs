@@ -2,7 +2,14 @@
 
 mod failure;
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
 
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -41,6 +48,8 @@ const DRAIN: Duration = Duration::from_millis(100);
 pub struct HttpModel {
     options: HttpModelOptions,
     client: HttpClient,
+    /// The vendor refused a request because of its answer schema; further requests have none.
+    refuses_schema: Arc<AtomicBool>,
 }
 
 /// How to reach a model.
@@ -69,7 +78,7 @@ pub struct HttpModelOptions {
 impl HttpModel {
     /// A model that is reached through `client`, which decides which addresses may be dialled.
     pub fn new(options: HttpModelOptions, client: HttpClient) -> Self {
-        Self { options, client }
+        Self { options, client, refuses_schema: Arc::default() }
     }
 
     fn settings(&self) -> WireSettings {
@@ -126,9 +135,27 @@ impl HttpModel {
         Ok(Some((name, value)))
     }
 
-    /// Opens the stream of an answer, with further attempts while the vendor is busy.
+    /// Opens the stream of an answer. A request that is refused with an answer schema is repeated without it: older
+    /// models and compatible servers do not know it, or not together with tools.
     async fn open(&self, request: &ModelRequest) -> Result<Answer, ModelError> {
-        let http = self.http_request(request)?;
+        let with_schema = self.http_request(request)?;
+        let without = self.http_request(&ModelRequest { answer_schema: None, ..request.clone() })?;
+        if self.refuses_schema.load(Ordering::Relaxed) || with_schema.body() == without.body() {
+            return self.open_patiently(without).await;
+        }
+        match self.open_patiently(with_schema).await {
+            Err(error) if matches!(error.kind, ModelErrorKind::InvalidRequest { .. }) => {
+                let answer = self.open_patiently(without).await?;
+                tracing::warn!(model = %self.options.name, %error, "the vendor does not take the schema of the answer");
+                self.refuses_schema.store(true, Ordering::Relaxed);
+                Ok(answer)
+            }
+            opened => opened,
+        }
+    }
+
+    /// Opens the stream of an answer, with further attempts while the vendor is busy.
+    async fn open_patiently(&self, http: Request<Bytes>) -> Result<Answer, ModelError> {
         let mut attempt = 1;
         loop {
             let error = match self.attempt(&http).await {
@@ -186,7 +213,7 @@ impl HttpModel {
         let refusal = failure::Refusal::read(&body);
         ModelError {
             kind: refusal.kind(status),
-            retry_after: refusal.retry_after(&headers),
+            retry_after: refusal.retry_after(&headers, SystemTime::now()),
             vendor_message: refusal.message.map(|text| self.clean(&text)),
             model: self.options.name.clone(),
         }

@@ -1,6 +1,7 @@
 //! Stories about the agent, with a scripted model and real servers in the same process.
 #![expect(clippy::unwrap_used, reason = "setup of a story is part of the test")]
 
+mod answer_schema;
 mod cancelling;
 mod searching;
 

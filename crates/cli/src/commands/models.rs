@@ -17,7 +17,8 @@ use crate::{
 
 /// List and test models
 ///
-/// Models come from `models` in the configuration, and from ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY.
+/// Models come from `models` in the configuration, from ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY, and from an
+/// Ollama that runs on its usual port or at OLLAMA_HOST.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelsArgs {
     #[command(subcommand)]
@@ -59,7 +60,8 @@ pub(crate) async fn run(args: &ModelsArgs, app: &App, output: &mut Output) -> Re
 fn list(models: &[ListedModel], output: &mut Output) -> ExitCode {
     match output.format {
         Format::Human if models.is_empty() => {
-            output.notice("toolway: no models; add one to `models` in toolway.json, or set an API key variable");
+            output.notice("toolway: no models; add one to `models` in toolway.json, set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or start \
+                 Ollama");
         }
         Format::Human => {
             let row = |model: &ListedModel| {

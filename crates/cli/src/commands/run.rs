@@ -11,7 +11,8 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use toolway_agent::{
-    Agent, AgentError, AgentEvent, AgentOptions, Answer, Budget, CallState, Conversation, EndedCall, StartedCall, Stop,
+    Agent, AgentError, AgentEvent, AgentOptions, Answer, AnswerSchema, Budget, CallState, Conversation, EndedCall,
+    StartedCall, Stop,
 };
 use toolway_config::{PolicyMode, ServerName, parse_duration};
 use toolway_host::{Host, connection::Phase, inbox::NoAnswerer, policy::Surface};
@@ -89,16 +90,8 @@ Examples:
 
 pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let prompt = prompt(args, app).await?;
-    let read = |file: &PathBuf| {
-        std::fs::read_to_string(file)
-            .map_err(|error| Report::usage("arguments", format!("cannot read `{}`: {error}", file.display())))
-    };
-    let system = args.system.as_ref().map(read).transpose()?.unwrap_or_default();
-    let schema = args.schema.as_ref().map(read).transpose()?;
-    let schema: Option<Value> = schema
-        .map(|text| serde_json::from_str(&text))
-        .transpose()
-        .map_err(|error| Report::usage("arguments", format!("the schema is not JSON: {error}")))?;
+    let system = args.system.as_deref().map(read_file).transpose()?.unwrap_or_default();
+    let schema = args.schema.as_deref().map(read_schema).transpose()?.map(Arc::new);
     let mut config = app.config(output)?;
     if let Some(mode) = args.mode {
         config.settings.policy.mode.value = Some(mode);
@@ -110,7 +103,7 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
     app.stop.or(connect_all(&host, output)).await?;
     let options = AgentOptions {
         surface: Surface::Run,
-        system: with_schema(system, schema.as_ref()),
+        system: with_schema(system, schema.as_deref()),
         servers: servers.clone(),
         budget: Budget {
             turns: args.max_turns,
@@ -140,7 +133,7 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
     if let Some(report) = stopped {
         return Err(report);
     }
-    finish(&answer, &conversation, schema.as_ref(), output)
+    finish(&answer, &conversation, schema.as_deref(), output)
 }
 
 /// Lets the agent finish. When the command has to stop, what was said so far is kept, and the reason is returned.
@@ -169,8 +162,7 @@ async fn prompt(args: &RunArgs, app: &App) -> Result<String, Report> {
     let text = match (&args.prompt, &args.file) {
         (Some(prompt), _) if prompt == "-" => String::from_utf8_lossy(&app.stdin(true).await?).into_owned(),
         (Some(prompt), _) => prompt.clone(),
-        (None, Some(file)) => std::fs::read_to_string(file)
-            .map_err(|error| Report::usage("arguments", format!("cannot read `{}`: {error}", file.display())))?,
+        (None, Some(file)) => read_file(file)?,
         (None, None) => String::new(),
     };
     if text.trim().is_empty() {
@@ -200,14 +192,17 @@ pub(crate) fn read_file(file: &Path) -> Result<String, Report> {
         .map_err(|error| Report::usage("arguments", format!("cannot read `{}`: {error}", file.display())))
 }
 
-/// Not every wire can be told the schema, so the model is told in words too.
-fn with_schema(system: String, schema: Option<&Value>) -> String {
-    match schema {
-        Some(schema) => format!(
-            "{system}\n\nAnswer with one JSON value that matches this JSON Schema and with nothing else:\n{schema}"
-        ),
-        None => system,
-    }
+fn read_schema(file: &Path) -> Result<AnswerSchema, Report> {
+    let invalid = |why: String| Report::usage("arguments", format!("the schema in `{}` {why}", file.display()));
+    let schema = serde_json::from_str(&read_file(file)?).map_err(|error| invalid(format!("is not JSON: {error}")))?;
+    AnswerSchema::new(schema).map_err(|why| invalid(format!("is not a valid JSON Schema: {why}")))
+}
+
+/// Not every vendor enforces the schema, so the model is told in words too.
+fn with_schema(system: String, schema: Option<&AnswerSchema>) -> String {
+    let Some(schema) = schema.map(AnswerSchema::schema) else { return system };
+    let words = format!("Answer with one JSON value that matches this JSON Schema and with nothing else:\n{schema}");
+    if system.is_empty() { words } else { format!("{system}\n\n{words}") }
 }
 
 fn dry_run(host: &Host, model: &str, servers: Option<&BTreeSet<ServerName>>, output: &mut Output) -> ExitCode {
@@ -266,10 +261,10 @@ fn event_view(event: &AgentEvent) -> Option<Value> {
 fn finish(
     answer: &Answer,
     conversation: &Conversation,
-    schema: Option<&Value>,
+    schema: Option<&AnswerSchema>,
     output: &mut Output,
 ) -> Result<ExitCode, Report> {
-    let structured = schema.map(|schema| structured(&answer.text, schema));
+    let structured = schema.map(|schema| schema.check(&answer.text));
     let valid = structured.as_ref().and_then(|structured| structured.as_ref().ok());
     match output.format {
         Format::Human | Format::Raw => output.line(&answer.text),
@@ -312,17 +307,6 @@ fn finish(
         return Err(Report::new(ExitCode::Protocol, "schema", message));
     }
     Ok(ExitCode::Ok)
-}
-
-/// The answer as JSON, if it matches. Models like to put it into a code block.
-fn structured(text: &str, schema: &Value) -> Result<Value, String> {
-    let inner = text.trim();
-    let inner = inner.strip_prefix("```json").or_else(|| inner.strip_prefix("```")).unwrap_or(inner);
-    let inner = inner.strip_suffix("```").unwrap_or(inner);
-    let value: Value = serde_json::from_str(inner).map_err(|error| format!("it is not JSON: {error}"))?;
-    let validator = jsonschema::validator_for(schema).map_err(|error| format!("the schema is invalid: {error}"))?;
-    let problem = validator.iter_errors(&value).next().map(|error| error.to_string());
-    problem.map_or(Ok(value), Err)
 }
 
 /// The report of a model that failed.

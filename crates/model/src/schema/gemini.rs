@@ -178,7 +178,7 @@ fn break_cycles(definitions: &mut Object) {
 }
 
 /// Names of definitions that a schema refers to.
-fn references(schema: &Value) -> BTreeSet<String> {
+pub(super) fn references(schema: &Value) -> BTreeSet<String> {
     let (mut found, mut copy) = (BTreeSet::new(), schema.clone());
     let mut waiting = vec![&mut copy];
     while let Some(schema) = waiting.pop() {

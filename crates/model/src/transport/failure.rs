@@ -1,6 +1,6 @@
 //! What a vendor's refusal means: an HTTP status with headers and a body.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
@@ -54,16 +54,24 @@ impl Refusal {
         telling.next().unwrap_or(ModelErrorKind::InvalidRequest { status })
     }
 
-    /// How long to wait: `retry-after-ms`, `retry-after` in seconds, or Gemini's `RetryInfo` in the body.
-    pub(super) fn retry_after(&self, headers: &HeaderMap) -> Option<Duration> {
+    /// How long to wait: `retry-after-ms`, `retry-after` in seconds or as a date, or Gemini's `RetryInfo` in the body.
+    pub(super) fn retry_after(&self, headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
         let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
         let of_headers = number("retry-after-ms").map(|millis| millis / 1_000.0).or_else(|| number("retry-after"));
         let details = self.error["details"].as_array();
         let delays = details.into_iter().flatten().filter_map(|detail| detail["retryDelay"].as_str());
         let mut of_body = delays.filter_map(|delay| delay.strip_suffix('s')?.parse::<f64>().ok());
         // Negative and absurd values are no durations.
-        of_headers.or_else(|| of_body.next()).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        let seconds = of_headers.or_else(|| date(headers, now)).or_else(|| of_body.next());
+        seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
     }
+}
+
+/// The seconds until the date in `retry-after`; none if it has passed.
+fn date(headers: &HeaderMap, now: SystemTime) -> Option<f64> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
+    let then = httpdate::parse_http_date(text.trim()).ok()?;
+    Some(then.duration_since(now).unwrap_or_default().as_secs_f64())
 }
 
 /// The media type of a body in lower case, without parameters; empty if it is not given.

@@ -193,15 +193,3 @@ async fn configured_headers_replace_ours_and_a_key_loses_its_line_break() {
     let headers = ["anthropic-version", "x-team", "x-api-key"].map(|name| request.header(name).unwrap());
     assert_eq!(headers, ["2099-01-01", "tools", KEY]);
 }
-
-#[tokio::test]
-async fn an_answer_schema_is_sent_where_the_wire_has_a_place_for_it() {
-    let schema = json!({ "type": "object", "properties": { "ok": { "type": "boolean" } } });
-    for (kind, pointer) in
-        [(VendorKind::Openai, "/text/format/schema"), (VendorKind::OpenaiChat, "/response_format/json_schema/schema")]
-    {
-        let (vendor, model) = model(kind, vec![Reply::text("{}")]).await;
-        answer(&model, ModelRequest { answer_schema: Some(schema.clone()), ..hello() }).await;
-        assert_eq!(vendor.requests()[0].message().pointer(pointer), Some(&schema), "{kind:?}");
-    }
-}

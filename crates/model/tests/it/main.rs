@@ -1,6 +1,7 @@
 //! Stories about models: our wires against mock vendors over HTTP.
 #![expect(clippy::unwrap_used, reason = "test helpers are part of the test")]
 
+mod answer_schemas;
 mod answers;
 mod chat_deltas;
 mod golden;

@@ -31,6 +31,19 @@ async fn a_long_rate_limit_is_reported_with_its_time() {
 }
 
 #[tokio::test]
+async fn a_rate_limit_may_name_a_date() {
+    let date = |ahead: u64| httpdate::fmt_http_date(std::time::SystemTime::now() + Duration::from_secs(ahead));
+    for kind in VendorKind::ALL {
+        let busy = |date: &str| Reply::refusal(429, "slow").header("retry-after", date);
+        let passed = busy("Sun, 06 Nov 1994 08:49:37 GMT");
+        let (vendor, model) = model(kind, vec![passed, Reply::text("hi"), busy(&date(3_600))]).await;
+        assert_eq!(answer(&model, hello()).await.0.text, "hi");
+        let wait = error(&model).await.retry_after.unwrap().as_secs();
+        assert!((3_000..=3_600).contains(&wait) && vendor.requests().len() == 3, "{kind:?}: {wait}");
+    }
+}
+
+#[tokio::test]
 async fn a_failing_vendor_is_asked_three_times() {
     for kind in VendorKind::ALL {
         for status in [500, 503, 529] {
