@@ -2,7 +2,7 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | messages: the line editor, or standard input | `chat/input.rs`, `chat/editor.rs`, `chat/words.rs` |
+//! | messages: the line editor, or standard input | `chat/input.rs`, `chat/editor.rs`, `chat/seen_text.rs`, `chat/words.rs` |
 //! | one turn: the model works, Ctrl-C stops it | `chat/turn.rs` |
 //! | output: text, calls, status | `chat/screen.rs`, `chat/call_line.rs`, `chat/status_line.rs` |
 //! | approvals and forms in place | `chat/answerer.rs` |
@@ -20,6 +20,7 @@ mod input;
 pub(crate) mod no_model;
 mod prompt;
 mod screen;
+mod seen_text;
 mod status_line;
 pub(crate) mod stored;
 mod turn;
@@ -129,6 +130,10 @@ impl<'a> Chat<'a> {
                 EditedLine::Text(text) => {
                     self.was_interrupted = false;
                     self.entered(&text).await
+                }
+                EditedLine::Dropped => {
+                    self.was_interrupted = false;
+                    Next::Continue
                 }
                 EditedLine::Interrupted if self.was_interrupted => Next::Leave,
                 EditedLine::Interrupted => {

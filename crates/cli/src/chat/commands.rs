@@ -55,7 +55,8 @@ impl Chat<'_> {
         self.screen.line("/SERVER.PROMPT     Use a prompt of a server, with `name=value` for its arguments");
         self.screen
             .line("\nEnter sends, Alt+Enter or Shift+Enter begins a new line, Tab completes commands and tools.");
-        self.screen.line("Ctrl-C stops the model, twice leaves. Ctrl-R searches earlier messages.");
+        self.screen
+            .line("Ctrl-C drops what you typed or stops the model; twice leaves. Ctrl-R searches earlier messages.");
     }
 
     fn tools(&self, words: Option<&str>) {
@@ -109,16 +110,14 @@ impl Chat<'_> {
     }
 
     fn change_mode(&mut self, mode: Option<PolicyMode>) {
-        let setting = &mut self.config.settings.policy.mode.value;
         let Some(mode) = mode else {
-            let words = setting.map_or("restricted (the default of chat)", about);
+            let mode = self.agent.mode().or(self.config.settings.policy.mode.value);
+            let words = mode.map_or("restricted (the default of chat)", about);
             return self.screen.line(&format!("Mode {words}."));
         };
-        *setting = Some(mode);
-        match self.host.reload(&self.config) {
-            Ok(_) => self.screen.line(&format!("Mode {} from the next call on; rules still come first.", about(mode))),
-            Err(error) => self.screen.line(&format!("toolway: {error}")),
-        }
+        // Only the model's calls: what the user invokes with a command is approved by that.
+        self.agent = self.agent.with_mode(mode);
+        self.screen.line(&format!("Mode {} from the next call on; rules still come first.", about(mode)));
     }
 
     fn list_conversations(&self) {

@@ -9,7 +9,7 @@ use reedline::{
 use tokio::sync::oneshot;
 use toolway_host::private_file;
 
-use super::words::Words;
+use super::{seen_text::SeenText, words::Words};
 use crate::output::Colour;
 
 /// Reads lines at the terminal.
@@ -23,8 +23,10 @@ pub(crate) struct Editor {
 pub(crate) enum EditedLine {
     /// A message, possibly of several lines.
     Text(String),
-    /// Ctrl-C.
+    /// Ctrl-C on an empty line.
     Interrupted,
+    /// Ctrl-C on a line with text, which is dropped.
+    Dropped,
     /// Ctrl-D, or the end of the input.
     End,
 }
@@ -60,16 +62,16 @@ impl Editor {
     pub(crate) fn start(options: EditorOptions) -> std::io::Result<Self> {
         let (requests, received) = mpsc::channel::<Request>();
         thread::Builder::new().name("editor".to_owned()).spawn(move || {
-            let mut messages = None;
+            let (mut messages, seen) = (None, SeenText::default());
             let colour = options.colour;
             let mut options = Some(options);
             while let Ok(Request { label, reply }) = received.recv() {
                 let line = match &label {
                     Label::Message => {
-                        let editor = messages.get_or_insert_with(|| message_editor(options.take(), colour));
-                        read(editor, &label)
+                        let editor = messages.get_or_insert_with(|| message_editor(options.take(), &seen, colour));
+                        read(editor, &label, &seen)
                     }
-                    Label::Value(_) => read(&mut value_editor(colour), &label),
+                    Label::Value(_) => read(&mut plain_editor(&seen, colour), &label, &seen),
                 };
                 // The reader may be gone.
                 let _gone = reply.send(line);
@@ -97,15 +99,18 @@ impl Editor {
     }
 }
 
-fn read(editor: &mut Reedline, label: &Label) -> EditedLine {
-    match editor.read_line(label) {
+fn read(editor: &mut Reedline, label: &Label, seen: &SeenText) -> EditedLine {
+    let read = editor.read_line(label);
+    let had_text = seen.take();
+    match read {
         Ok(Signal::Success(text)) => EditedLine::Text(text),
+        Ok(Signal::CtrlC) if had_text => EditedLine::Dropped,
         Ok(Signal::CtrlC) => EditedLine::Interrupted,
         _ => EditedLine::End,
     }
 }
 
-fn message_editor(options: Option<EditorOptions>, colour: Colour) -> Reedline {
+fn message_editor(options: Option<EditorOptions>, seen: &SeenText, colour: Colour) -> Reedline {
     let mut keys = default_emacs_keybindings();
     let next = vec![ReedlineEvent::Menu(MENU.to_owned()), ReedlineEvent::MenuNext];
     keys.add_binding(KeyModifiers::NONE, KeyCode::Tab, ReedlineEvent::UntilFound(next));
@@ -114,7 +119,7 @@ fn message_editor(options: Option<EditorOptions>, colour: Colour) -> Reedline {
         keys.add_binding(modifier, KeyCode::Enter, ReedlineEvent::Edit(vec![EditCommand::InsertNewline]));
     }
     let menu = ColumnarMenu::default().with_name(MENU).with_columns(2).with_marker("> ");
-    let mut editor = plain_editor(colour)
+    let mut editor = plain_editor(seen, colour)
         .with_edit_mode(Box::new(Emacs::new(keys)))
         .with_menu(ReedlineMenu::EngineCompleter(Box::new(menu)))
         .with_quick_completions(true)
@@ -129,12 +134,9 @@ fn message_editor(options: Option<EditorOptions>, colour: Colour) -> Reedline {
 }
 
 /// An editor for one value, which is not remembered.
-fn value_editor(colour: Colour) -> Reedline {
-    plain_editor(colour)
-}
-
-fn plain_editor(colour: Colour) -> Reedline {
-    Reedline::create().use_bracketed_paste(true).with_ansi_colors(colour == Colour::Yes)
+fn plain_editor(seen: &SeenText, colour: Colour) -> Reedline {
+    let editor = Reedline::create().use_bracketed_paste(true).with_ansi_colors(colour == Colour::Yes);
+    editor.with_highlighter(Box::new(seen.clone()))
 }
 
 /// Opens the file of earlier messages, which only the user may read.

@@ -30,7 +30,7 @@ impl Input {
         match self {
             Self::Editor(editor) => match editor.value(name).await {
                 EditedLine::Text(text) => Some(text),
-                EditedLine::Interrupted | EditedLine::End => None,
+                EditedLine::Interrupted | EditedLine::Dropped | EditedLine::End => None,
             },
             Self::Lines(lines) => lines.next_line().await.ok().flatten(),
         }

@@ -53,9 +53,6 @@ Examples:
 
 pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let mut config = app.config(output)?;
-    if let Some(mode) = args.mode {
-        config.settings.policy.mode.value = Some(mode);
-    }
     let system = args.system.as_ref().map(|file| run_command::read_file(file)).transpose()?.unwrap_or_default();
     let servers = run_command::servers(&args.servers, &config)?;
     let Some(model) = model(args, app, &config, output).await? else { return Ok(ExitCode::Usage) };
@@ -73,7 +70,7 @@ pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Resu
     if let Some(terminal) = terminal {
         terminal.attach(&screen);
     }
-    let options = options(&config, system, servers);
+    let options = AgentOptions { mode: args.mode, ..options(&config, system, servers) };
     let colour = output.colour();
     let chat = Chat::new(app, ChatParts { config, host, log, model, options, screen, colour })?;
     Ok(chat.run(args.resume.as_deref()).await)

@@ -32,10 +32,24 @@ const PATIENCE: Duration = Duration::from_secs(45);
 const ROWS: u16 = 300;
 const WHERE_IS_THE_CURSOR: &[u8] = b"\x1b[6n";
 const WHAT_ARE_YOU: &[u8] = b"\x1b[c";
+const WHICH_KEYS: &[u8] = b"\x1b[?u";
+
+/// What the terminal tells about keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keyboard {
+    /// Shift+Enter is the same as Enter.
+    Plain,
+    /// The kitty keyboard protocol.
+    Kitty,
+}
 
 impl ChatScreen {
     /// Runs `toolway` with these words at a terminal of this width.
     pub(crate) fn start(home: &Home, words: &[&str], columns: u16) -> Self {
+        Self::start_with(home, words, columns, Keyboard::Plain)
+    }
+
+    pub(crate) fn start_with(home: &Home, words: &[&str], columns: u16, keyboard_kind: Keyboard) -> Self {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
@@ -55,7 +69,7 @@ impl ChatScreen {
         let screen = Arc::new(Mutex::new(vt100::Parser::new(rows, width, 0)));
         let (output, answers) = (keyboard.try_clone().unwrap(), keyboard.try_clone().unwrap());
         let shown = Arc::clone(&screen);
-        thread::spawn(move || read(output, answers, &shown));
+        thread::spawn(move || read(output, answers, &shown, keyboard_kind));
         Self { child, keyboard, screen }
     }
 
@@ -121,7 +135,7 @@ impl Drop for ChatScreen {
 }
 
 /// Shows output and answers questions in it, until the process ends.
-fn read(mut output: File, mut answers: File, screen: &Mutex<vt100::Parser>) {
+fn read(mut output: File, mut answers: File, screen: &Mutex<vt100::Parser>, keyboard: Keyboard) {
     let (mut chunk, mut unread) = ([0; 4096], Vec::new());
     while let Ok(length @ 1..) = output.read(&mut chunk) {
         unread.extend_from_slice(&chunk[..length]);
@@ -130,10 +144,11 @@ fn read(mut output: File, mut answers: File, screen: &Mutex<vt100::Parser>) {
                 let mut screen = screen.lock();
                 screen.process(&unread[..end]);
                 let (row, column) = screen.screen().cursor_position();
-                if question == WHERE_IS_THE_CURSOR {
-                    format!("\x1b[{};{}R", row + 1, column + 1)
-                } else {
-                    "\x1b[?62c".to_owned()
+                match question {
+                    WHERE_IS_THE_CURSOR => format!("\x1b[{};{}R", row + 1, column + 1),
+                    WHAT_ARE_YOU => "\x1b[?62c".to_owned(),
+                    _ if keyboard == Keyboard::Kitty => "\x1b[?0u".to_owned(),
+                    _ => String::new(),
                 }
             };
             unread.drain(..end);
@@ -156,5 +171,5 @@ fn next_question(output: &[u8]) -> Option<(usize, &'static [u8])> {
         let at = output.windows(question.len()).position(|window| window == question)?;
         Some((at + question.len(), question))
     };
-    [find(WHERE_IS_THE_CURSOR), find(WHAT_ARE_YOU)].into_iter().flatten().min_by_key(|(end, _)| *end)
+    [WHERE_IS_THE_CURSOR, WHAT_ARE_YOU, WHICH_KEYS].into_iter().map(find).flatten().min_by_key(|(end, _)| *end)
 }

@@ -10,6 +10,7 @@ mod arguments;
 mod calling;
 mod chaos;
 mod chat;
+mod chat_keys;
 mod chat_screen;
 mod completion;
 mod configuring;

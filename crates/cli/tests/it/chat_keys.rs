@@ -1,0 +1,79 @@
+//! Keys at the prompt of `toolway chat`: new lines, pasted text and Ctrl-C, with and without the kitty keyboard protocol.
+
+use serde_json::{Value, json};
+
+use crate::{
+    chat_screen::{ChatScreen, Keyboard},
+    home::{Home, TOOLWAY},
+};
+
+const CHAT: [&str; 3] = ["chat", "--model", "scripted:script.json"];
+
+fn home(turns: &Value) -> Home {
+    let home = Home::new();
+    let server = json!({ "command": TOOLWAY, "args": ["sample"] });
+    home.configure(&json!({ "mcpServers": { "sample": server } }).to_string());
+    home.write("script.json", &json!({ "turns": turns }).to_string());
+    home
+}
+
+/// What the user said in the last conversation.
+fn said(home: &Home) -> Vec<String> {
+    let shown = home.run(&["history", "show", "last", "-o", "json"]).json();
+    let messages = shown["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "user");
+    messages.map(|message| message["text"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn shift_enter_and_alt_enter_begin_a_new_line_where_the_terminal_reports_keys() {
+    let home = home(&json!([{ "text": "First." }, { "text": "Second." }]));
+    let mut chat = ChatScreen::start_with(&home, &CHAT, 80, Keyboard::Kitty);
+    chat.prompts(1).types("one\u{1b}[13;2utwo").sees("> one two").types("\r").sees("First.").sees_times("tokens in", 1);
+    chat.prompts(2).types("three\u{1b}[13;3ufour\r").sees("Second.").sees_times("tokens in", 2);
+    // Ctrl-C and Ctrl-D are reported as keys with modifiers.
+    chat.prompts(3).types("dropped").sees("> dropped").types("\u{1b}[99;5u").prompts(4).types("\u{1b}[100;5u");
+    assert!(chat.end().0.success());
+    assert_eq!(said(&home), ["one\ntwo", "three\nfour"]);
+}
+
+#[test]
+fn pasted_lines_are_one_message() {
+    let home = home(&json!([{ "text": "All of it." }]));
+    for columns in [80, 40] {
+        let mut chat = ChatScreen::start(&home, &CHAT, columns);
+        chat.prompts(1).types("\u{1b}[200~one\ntwo\r\nthree\rfour\u{1b}[201~").sees("one two three four");
+        assert!(!chat.text().contains("All of it."), "pasting does not send: {}", chat.text());
+        chat.types(" and five\r").sees("All of it.").sees("tokens in").types("/exit\r");
+        assert!(chat.end().0.success());
+        assert_eq!(said(&home), ["one\ntwo\nthree\nfour and five"]);
+    }
+}
+
+#[test]
+fn ctrl_c_drops_the_text_at_the_prompt_and_leaves_only_from_an_empty_one() {
+    let home = home(&json!([{ "text": "Here." }]));
+    let mut chat = ChatScreen::start(&home, &CHAT, 80);
+    chat.prompts(1).types("half a message").sees("> half a message").types("\u{3}").prompts(2);
+    chat.types("more").sees("> more").types("\u{3}").prompts(3);
+    assert!(!chat.text().contains("Press Ctrl-C"), "{}", chat.text());
+    chat.types("still there?\r").sees("Here.").sees("tokens in").prompts(4);
+    chat.types("\u{3}").sees("Press Ctrl-C again to leave.").prompts(5).types("\u{3}");
+    assert!(chat.end().0.success());
+    assert_eq!(said(&home), ["still there?"], "what was dropped is not sent");
+}
+
+#[test]
+fn in_interactive_mode_the_models_calls_are_asked_about_and_the_users_own_prompts_are_not() {
+    let home = home(&json!([
+        { "text": "Hello Ada." },
+        { "calls": [{ "tool": "sample__add", "arguments": { "a": 2, "b": 3 } }] },
+        { "expect": [{ "error": false }], "text": "Five." },
+    ]));
+    let mut chat = ChatScreen::start(&home, &CHAT, 80);
+    chat.prompts(1).types("/mode interactive\r").sees("asks about every call").prompts(2);
+    chat.types("/sample.introduce name=Ada\r").sees("Hello Ada.").sees("tokens in").prompts(3);
+    assert!(!chat.text().contains("Approval required"), "{}", chat.text());
+    chat.types("add\r").sees("Approval required").sees("[y] once").types("y").sees("Five.").sees_times("tokens in", 2);
+    chat.types("/mode\r").sees_times("Mode interactive", 2).types("/exit\r");
+    assert!(chat.end().0.success());
+}
