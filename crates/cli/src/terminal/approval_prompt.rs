@@ -10,7 +10,7 @@ use super::{
     approval_text::{self, Fold, Folded},
     desk::Waiting,
     line_editor::LineEditor,
-    session::{self, Input, Session, Stop},
+    session::{self, Input, Session, Stop, TypedLine},
     text::Style,
 };
 
@@ -143,8 +143,11 @@ fn ask_reason(session: &Session<'_>, items: &[&InboxItem]) -> Result<Option<Opti
     let is_agent = |item: &&InboxItem| matches!(item.caller, Some(Caller::Agent(_)));
     let reader = if items.iter().any(is_agent) { " for the model" } else { "" };
     session.say(Style::Faint, &format!("reason{reader}; Enter: none, Esc: back"))?;
-    let reason = session.read_line("> ", LineEditor::default())?;
-    Ok(reason.map(|text| Some(text.trim().to_owned()).filter(|text| !text.is_empty())))
+    Ok(match session.read_line("> ", LineEditor::default())? {
+        TypedLine::Text(text) => Some(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
+        TypedLine::Nothing => Some(None),
+        TypedLine::Left => None,
+    })
 }
 
 /// Waits for one of the keys. `None` if calls were withdrawn or more wait now; `open` is up to date then.

@@ -7,7 +7,7 @@ use toolway_host::inbox::{ElicitationAnswer, Form, FormField};
 use super::{
     form_text,
     line_editor::LineEditor,
-    session::{Session, Stop},
+    session::{Session, Stop, TypedLine},
     text::Style,
 };
 
@@ -66,18 +66,18 @@ fn ask(
     session.print(&form_text::field(field, number, of, given, server, session.width()))?;
     loop {
         let editor = if field.looks_secret { LineEditor::hidden() } else { LineEditor::default() };
-        let Some(text) = session.read_line("> ", editor)? else {
-            match session.choose(&[('d', "decline"), ('c', "cancel"), ('b', "back to the form")])? {
-                'd' => return Ok(Step::End(ElicitationAnswer::Decline)),
-                'c' => return Ok(Step::End(ElicitationAnswer::Cancel)),
-                _ => continue,
+        let parsed = match session.read_line("> ", editor)? {
+            TypedLine::Left => {
+                match session.choose(&[('d', "decline"), ('c', "cancel"), ('b', "back to the form")])? {
+                    'd' => return Ok(Step::End(ElicitationAnswer::Decline)),
+                    'c' => return Ok(Step::End(ElicitationAnswer::Cancel)),
+                    _ => continue,
+                }
             }
-        };
-        let parsed = match (text.trim().is_empty(), given) {
-            (true, Some(value)) => Ok(Some(value.clone())),
-            (true, None) if field.required => Err("a value is required".to_owned()),
-            (true, None) => Ok(None),
-            (false, _) => field.parse(&text).map(Some),
+            TypedLine::Text(text) if !text.trim().is_empty() => field.parse(&text).map(Some),
+            TypedLine::Text(_) if given.is_some() => Ok(given.cloned()),
+            TypedLine::Text(_) | TypedLine::Nothing if field.required => Err("a value is required".to_owned()),
+            TypedLine::Text(_) | TypedLine::Nothing => Ok(None),
         };
         match parsed {
             Ok(value) => return Ok(Step::Value(value)),

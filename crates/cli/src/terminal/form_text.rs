@@ -44,7 +44,10 @@ pub(crate) fn field(
     lines.extend(options(&field.kind, width));
     let mut hints = vec![hint(&field.kind)];
     match given {
-        Some(value) => hints.push(format!("Enter: {}", shown(field, value))),
+        Some(value) => {
+            hints.push(format!("Enter: {}", shown(field, value)));
+            hints.extend((!field.required).then(|| "Ctrl-D: leave out".to_owned()));
+        }
         None if !field.required => hints.push("Enter: skip".to_owned()),
         None => {}
     }

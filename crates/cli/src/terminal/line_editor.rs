@@ -22,6 +22,8 @@ pub(crate) enum Edit {
     Done,
     /// The Escape key: the line is abandoned.
     Left,
+    /// Ctrl-D on an empty line: no value at all.
+    Nothing,
 }
 
 /// Longest line, larger than anything typed or pasted in good faith.
@@ -52,6 +54,7 @@ impl LineEditor {
             KeyCode::Enter => return Edit::Done,
             KeyCode::Esc => return Edit::Left,
             KeyCode::Char('j' | 'm') if control => return Edit::Done,
+            KeyCode::Char('d') if control && self.letters.is_empty() => return Edit::Nothing,
             KeyCode::Char('a') if control => self.cursor = 0,
             KeyCode::Char('e') if control => self.cursor = self.letters.len(),
             KeyCode::Char('u') if control => drop(self.letters.drain(..std::mem::take(&mut self.cursor))),

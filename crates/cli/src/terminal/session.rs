@@ -32,6 +32,17 @@ pub(super) enum Input {
     Tick,
 }
 
+/// How a line ends.
+#[derive(Debug)]
+pub(super) enum TypedLine {
+    /// Enter after this text, which may be empty.
+    Text(String),
+    /// Ctrl-D: no value.
+    Nothing,
+    /// Escape.
+    Left,
+}
+
 /// Why a prompt ends without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
@@ -124,10 +135,10 @@ impl<'a> Session<'a> {
         self.print(&lines)
     }
 
-    /// Reads one line after `prompt`; `None` if the user pressed Escape.
-    pub(super) fn read_line(&self, prompt: &str, mut editor: LineEditor) -> Result<Option<String>, Stop> {
+    /// Reads one line after `prompt`.
+    pub(super) fn read_line(&self, prompt: &str, mut editor: LineEditor) -> Result<TypedLine, Stop> {
         self.draw(prompt, &editor)?;
-        loop {
+        let line = loop {
             let edit = match self.read()? {
                 Input::Key(key) => editor.press(key),
                 Input::Paste(text) => {
@@ -139,16 +150,13 @@ impl<'a> Session<'a> {
             match edit {
                 Edit::Changed => self.draw(prompt, &editor)?,
                 Edit::Ignored => {}
-                Edit::Done => {
-                    self.write(LINE_END)?;
-                    return Ok(Some(editor.text()));
-                }
-                Edit::Left => {
-                    self.write(LINE_END)?;
-                    return Ok(None);
-                }
+                Edit::Done => break TypedLine::Text(editor.text()),
+                Edit::Nothing => break TypedLine::Nothing,
+                Edit::Left => break TypedLine::Left,
             }
-        }
+        };
+        self.write(LINE_END)?;
+        Ok(line)
     }
 
     fn draw(&self, prompt: &str, editor: &LineEditor) -> Result<(), Stop> {

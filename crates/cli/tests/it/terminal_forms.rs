@@ -126,6 +126,24 @@ fn an_invalid_value_is_explained_and_asked_for_again() {
 }
 
 #[test]
+fn an_optional_field_with_a_default_can_be_left_out() {
+    let home = Home::new();
+    let fields = json!({ "city": { "type": "string", "default": "Berlin" }, "name": { "type": "string" } });
+    let mut params = form(fields);
+    params["requestedSchema"]["required"] = json!(["name"]);
+    let mut terminal = asked(&home, &params, 80);
+    terminal
+        .answers("Enter: Berlin; Ctrl-D: leave out", "\u{4}")
+        .answers("2/2 name", "\u{4}")
+        .answers("! a value is required", "Ada\r")
+        .answers("  city: (left out)", "")
+        .answers("[y] send", "y");
+    let (status, shown) = terminal.end(PATIENCE);
+    assert!(status.success(), "{shown}");
+    assert_eq!(received(&shown)["content"], json!({ "name": "Ada" }));
+}
+
+#[test]
 fn answers_can_be_changed_in_the_review() {
     let home = Home::new();
     let mut terminal = asked(&home, &form(json!({ "name": { "type": "string" } })), 80);
