@@ -75,7 +75,7 @@ export class ItemView {
         labelled("Server", [name(this.item.server), approval.trust ? `, ${TRUST[approval.trust] ?? approval.trust}` : ""]),
         labelled("Rule", approval.rule ? words(ruleWords(approval.rule)) : null),
         labelled("Why", approval.reason ? words(approval.reason) : null),
-        labelled("Always covers", approval.covers ? visible(approval.covers, "prose") : null),
+        labelled("“Always” holds", approval.covers ? ["for later calls with ", visible(approval.covers, "prose")] : null),
       ),
       this.details(approval),
       this.answers(),

@@ -58,7 +58,7 @@ export function problem(error, title) {
   );
 }
 
-function sentence(text, inside) {
+export function sentence(text, inside = false) {
   const whole = String(text ?? "");
   return inside ? whole : whole.charAt(0).toUpperCase() + whole.slice(1);
 }

@@ -4,13 +4,13 @@ import { get, on, post } from "./api.js";
 import { fill, h, icon, name, visible, words } from "./dom.js";
 import { count, SERVER_STATES, TRUST } from "./format.js";
 import { copyButton, json } from "./json.js";
-import { action, command, Drawer, empty, hints, labelled, loading, pill, problem, section, serverIcon, stateOf, stderr } from "./parts.js";
+import { action, command, Drawer, empty, hints, labelled, loading, pill, problem, section, sentence, serverIcon, stateOf, stderr } from "./parts.js";
 import { SignInPanel } from "./sign-in.js";
 import { state } from "./state.js";
 import { WindowedList } from "./window.js";
 
 const ERAS = { legacy: "with a session", modern: "stateless" };
-const TRANSPORTS = { stdio: "local program (stdio)", http: "remote (http)", "in-process": "built in" };
+const TRANSPORTS = { stdio: "Local program (stdio)", http: "Remote (http)", "in-process": "Built in" };
 
 export function create() {
   const list = h("ul", { class: "server-list", onkeydown: moveInList });
@@ -32,6 +32,7 @@ export function create() {
     fill(summary, summaryOf(state.servers));
     fill(list, state.servers.map((server) => row(server, server.name === shown)));
     if (state.servers.length === 0) fill(list, h("li", { class: "sub pad" }, "No servers yet."));
+    if (state.servers.length === 1 && state.servers[0].transport === "in-process") list.append(h("li", { class: "quiet-box sub" }, "This server is a sample, to try things with. ", h("a", { href: "#/add" }, "Add your own"), " by pasting what its README shows."));
     node.classList.toggle("has-detail", shown !== null);
     if (shown === null) fill(detail, welcome());
   };
@@ -261,7 +262,7 @@ function facts(server) {
     fact(server.transport === "http" ? "Address" : "Command", server.address ? h("code", {}, visible(server.address)) : null),
     fact("Protocol", era),
     fact("Session", server.sessionId ? h("code", {}, visible(server.sessionId)) : null),
-    fact("Trust", server.trust ? TRUST[server.trust] ?? server.trust : null),
+    fact("Trust", server.trust ? sentence(TRUST[server.trust] ?? server.trust) : null),
     fact("Detail", server.detail && !server.error && !server.signIn?.required ? words(server.detail) : null),
   );
 }

@@ -5,6 +5,7 @@ import { after, before, test } from "node:test";
 
 import { launch, until, Window } from "../browser.mjs";
 import { CRASHES, NOTES, Program, SAMPLE } from "../program.mjs";
+import { startSigned } from "../servers/signed.mjs";
 
 const IMAGES = new URL("../../../docs/images/", import.meta.url);
 const scripts = {
@@ -17,10 +18,11 @@ const scripts = {
     ],
   },
 };
-let browser, program, client;
+let browser, program, client, tickets;
 
 before(async () => {
-  const servers = { notes: NOTES, sample: SAMPLE, weather: CRASHES, archive: { ...SAMPLE, disabled: true } };
+  tickets = await startSigned();
+  const servers = { tickets: { url: tickets.url }, notes: NOTES, sample: SAMPLE, weather: CRASHES, archive: { ...SAMPLE, disabled: true } };
   [browser, program] = await Promise.all([launch(), Program.start({ servers, scripts, policy: { mode: "restricted" } })]);
   client = await program.client("claude-code");
   for (const text of ["a", "b", "c", "d"]) await client.call("sample__echo", { text });
@@ -36,6 +38,7 @@ before(async () => {
 after(async () => {
   await browser?.close();
   await program?.stop();
+  tickets?.close();
 });
 
 let conversation;
@@ -75,6 +78,16 @@ const SCREENS = {
     await window.show("#/servers/weather");
     await window.page.locator(".problem").waitFor();
   },
+  "sign-in": async (window) => {
+    await window.show("#/servers/tickets");
+    await window.button("Sign in").click();
+    await window.page.locator(".sign-in .address").waitFor();
+  },
+  tool: async (window) => {
+    await window.show("#/servers/sample");
+    await window.page.locator(".tool-row", { hasText: "write_memo" }).click();
+    await window.page.locator(".drawer .arguments").waitFor();
+  },
   add: async (window) => {
     await window.show("#/add");
     await window.page.getByLabel("Snippet, command or URL").fill("npx -y @modelcontextprotocol/server-everything");
@@ -98,6 +111,10 @@ const SCREENS = {
     await window.show(conversation);
     await window.page.locator(".markdown td").first().waitFor();
   },
+  "chat-new": async (window) => {
+    await window.show("#/chat");
+    await window.see("Talk to a model");
+  },
   dialog: async (window) => {
     await say(window, "assistant", "Put milk on my shopping list");
     await window.page.getByRole("dialog").getByRole("button", { name: "Allow once" }).and(window.page.locator(":enabled")).waitFor();
@@ -106,6 +123,7 @@ const SCREENS = {
 
 async function keep(window, name) {
   if (!process.env.UPDATE_IMAGES) return;
+  await window.page.mouse.move(0, 0);
   const session = await window.context.newCDPSession(window.page);
   const { data } = await session.send("Page.captureScreenshot", { format: "webp", quality: 72 });
   await mkdir(IMAGES, { recursive: true });
@@ -131,6 +149,18 @@ for (const [scheme, width, height, suffix] of LOOKS) {
     await window.close();
   });
 }
+
+test("screens without content are accessible and say what to do", async (story) => {
+  const bare = await Program.start({ servers: {} });
+  story.after(() => bare.stop());
+  const window = await Window.open(browser, bare, { bypassCSP: true });
+  for (const [hash, words] of [["#/servers", "This server is a sample"], ["#/calls", "No calls yet"], ["#/inbox", "Nothing waits for you"], ["#/chat", "No model is configured"]]) {
+    await window.show(hash);
+    await window.see(words);
+    assert.deepEqual(await window.violations(), [], hash);
+  }
+  await window.close();
+});
 
 test("the theme is switched by hand and kept", async () => {
   const window = await Window.open(browser, program, { scheme: "light" });

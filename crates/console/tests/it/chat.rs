@@ -54,7 +54,10 @@ async fn a_turn_streams_asks_calls_and_is_stored() {
         .await;
     assert_eq!((&stored["title"], &stored["running"]), (&"write it".into(), &false.into()));
     assert_eq!(stored["messages"][1]["calls"][0]["name"], "files__write");
-    assert_eq!(stored["messages"][2]["results"][0]["isError"], false);
+    let stored_result = &stored["messages"][2]["results"][0];
+    assert_eq!((&stored_result["isError"], &stored_result["recordId"]), (&false.into(), &call["callId"]));
+    assert_eq!(stored_result["state"], "succeeded");
+    assert!(stored_result["durationMs"].is_number());
     assert_eq!(stored["messages"][3]["text"], "Done.");
     let list = browser.json("/api/v1/conversations?search=write").await;
     assert_eq!((&list[0]["id"], &list[0]["surface"]), (&id.into(), &"console".into()));

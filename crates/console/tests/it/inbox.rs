@@ -119,3 +119,20 @@ async fn a_form_is_checked_and_answered() {
     let CallOutcome::Answered(result) = &outcome else { panic!("{outcome}") };
     assert!(result.to_string().contains("Ada"), "{result}");
 }
+
+#[tokio::test]
+async fn a_call_that_waits_is_recorded_with_its_server() {
+    let files = FixtureServer::new("files").tool("write", "");
+    let stage = asking(&files).await;
+    let browser = stage.browser().await;
+    let deciding = async {
+        let is_named = |page: &Value| {
+            let call = &page["calls"][0];
+            call["state"] == "pending" && call["server"] == "files" && call["tool"] == "files__write"
+        };
+        browser.until("/api/v1/calls", is_named).await;
+        answer(&browser, json!({ "answer": "no" })).await
+    };
+    let (outcome, _) = within("the approval", async { tokio::join!(stage.host.call("files__write"), deciding) }).await;
+    assert!(matches!(outcome, CallOutcome::Refused(_)), "{outcome}");
+}

@@ -91,3 +91,15 @@ async fn problems_of_pasted_text_are_said() {
     let reply = browser.post("/api/v1/servers", &taken).await;
     assert_eq!((reply.status, reply.code().as_str()), (409, "conflict"));
 }
+
+#[tokio::test]
+async fn a_sign_in_gives_the_page_to_open_or_the_reason_why_not() {
+    let stage = Stage::new(&[("files", &files()), ("sample", &files())]).await;
+    let browser = stage.browser().await;
+    let reply = browser.post("/api/v1/servers/files/sign-in", &json!({})).await;
+    assert_eq!((reply.status, &reply.json()["url"]), (200, &"https://login.example/files".into()));
+    assert_eq!(reply.json()["notices"][0], "Sign in.");
+    let reply = browser.post("/api/v1/servers/sample/sign-in", &json!({})).await;
+    assert_eq!((reply.status, reply.code().as_str()), (422, "invalid"));
+    assert_eq!(browser.post("/api/v1/servers/other/sign-in", &json!({})).await.status, 404);
+}
