@@ -32,7 +32,10 @@ impl Records {
         let run = move || {
             let kept = readers.lock().pop();
             let reader = match kept {
-                Some(reader) => reader,
+                Some(reader) => {
+                    store.catch_up();
+                    reader
+                }
                 None => store.reader()?,
             };
             let found = query(&reader)?;

@@ -17,6 +17,10 @@ pub mod kind {
     pub const CALL: &str = "call";
     /// A process ended without ending its calls.
     pub const RECOVERY: &str = "recovery";
+
+    /// All of them.
+    pub const ALL: [&str; 9] =
+        [DECISION, APPROVAL, SERVER_REQUEST, CONNECTION, SIGN_IN, CONFIGURATION, KEY, CALL, RECOVERY];
 }
 
 /// An event to append.

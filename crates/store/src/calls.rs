@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter, types::Value};
+use rusqlite::{Connection, OptionalExtension, Row, Statement, params, params_from_iter, types::Value};
 use uuid::Uuid;
 
 use crate::{Reader, StoreError, time::Micros};
@@ -103,17 +103,22 @@ pub struct CallFilter {
 const COLUMNS: &str = "id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, approved_by, \
                        error, conversation, argument_bytes, result_bytes, server_requests";
 
+/// Statement of [`CallRow::write`].
+pub(crate) const INSERT: &str = "INSERT INTO calls (run, id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, \
+     approved_by, error, conversation, argument_bytes, result_bytes, server_requests) \
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+     ON CONFLICT (id) DO UPDATE SET duration = excluded.duration, server = excluded.server, \
+     tool = excluded.tool, state = excluded.state, rule = excluded.rule, approved_by = excluded.approved_by, \
+     error = excluded.error, result_bytes = excluded.result_bytes, server_requests = excluded.server_requests";
+
+/// Statement of [`CallBody::write`].
+pub(crate) const INSERT_BODY: &str = "INSERT INTO bodies VALUES (?, ?, ?) ON CONFLICT (call) DO UPDATE SET \
+                                      arguments = coalesce(excluded.arguments, arguments), \
+                                      result = coalesce(excluded.result, result)";
+
 impl CallRow {
-    /// Inserts the row, or updates what changes between the beginning of a call and its end.
-    pub(crate) fn write(&self, connection: &Connection, run: Uuid) -> Result<(), StoreError> {
-        let mut statement = connection.prepare_cached(
-            "INSERT INTO calls (run, id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, \
-             approved_by, error, conversation, argument_bytes, result_bytes, server_requests) \
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
-             ON CONFLICT (id) DO UPDATE SET duration = excluded.duration, server = excluded.server, \
-             tool = excluded.tool, state = excluded.state, rule = excluded.rule, approved_by = excluded.approved_by, \
-             error = excluded.error, result_bytes = excluded.result_bytes, server_requests = excluded.server_requests",
-        )?;
+    /// Inserts the row, or updates what changes between the beginning of a call and its end. `statement` is [`INSERT`].
+    pub(crate) fn write(&self, statement: &mut Statement<'_>, run: Uuid) -> Result<(), StoreError> {
         statement.execute(params![
             run,
             self.id,
@@ -139,17 +144,34 @@ impl CallRow {
 }
 
 impl CallBody {
-    pub(crate) fn write(&self, connection: &Connection, call: Uuid) -> Result<(), StoreError> {
-        if *self == Self::default() {
-            return Ok(());
+    /// Adds what is known to what was written before. `statement` is [`INSERT_BODY`], `arguments` those of this write or
+    /// of an earlier one.
+    pub(crate) fn write(
+        &self,
+        statement: &mut Statement<'_>,
+        call: Uuid,
+        arguments: Option<&str>,
+    ) -> Result<(), StoreError> {
+        if arguments.is_some() || self.result.is_some() {
+            statement.execute(params![call, arguments, self.result])?;
         }
-        let mut statement = connection.prepare_cached(
-            "INSERT INTO bodies VALUES (?, ?, ?) ON CONFLICT (call) DO UPDATE SET \
-             arguments = coalesce(excluded.arguments, arguments), result = coalesce(excluded.result, result)",
-        )?;
-        statement.execute(params![call, self.arguments, self.result])?;
         Ok(())
     }
+
+    /// Bytes of both texts.
+    pub(crate) fn bytes(&self) -> usize {
+        let texts = [&self.arguments, &self.result];
+        texts.into_iter().flatten().map(String::len).sum()
+    }
+}
+
+/// Removes calls that began before a time and have ended.
+pub(crate) fn remove_before(connection: &Connection, before: Micros) -> Result<(), StoreError> {
+    let first = first_id_at(before);
+    let open = "(SELECT id FROM calls WHERE state IN ('pending', 'running'))";
+    connection.execute(&format!("DELETE FROM bodies WHERE call < ? AND call NOT IN {open}"), params![first])?;
+    connection.execute("DELETE FROM calls WHERE id < ? AND state NOT IN ('pending', 'running')", params![first])?;
+    Ok(())
 }
 
 /// Closes the open calls of a process that has ended, and returns their ids.

@@ -16,6 +16,9 @@ pub(crate) const BUSY: Duration = Duration::from_secs(5);
 /// The same after a write waited in vain, until one succeeds.
 pub(crate) const BUSY_AGAIN: Duration = Duration::from_millis(100);
 
+/// Pages of the WAL after which it is copied to the database. Under load a page is in it many times and is copied once.
+const CHECKPOINT: i64 = 4_000;
+
 /// Something the operator should know about the file that was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenNotice {
@@ -77,6 +80,7 @@ fn prepare(connection: &mut Connection, path: &Path, sync: Sync) -> Result<(), S
         Sync::Full => "full",
     };
     connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.set_prepared_statement_cache_capacity(64);
     migration::migrate(connection, path)

@@ -3,7 +3,8 @@
 //! | part | file |
 //! |---|---|
 //! | opening a file: permissions, migrations, corrupt files | `database.rs`, `migration.rs` |
-//! | the writer thread: queue, group commit | `writer.rs`, `write.rs` |
+//! | the writer thread: queue, group commit | `writer.rs`, `queue.rs`, `write.rs` |
+//! | writes acknowledged before their commit: the journal, a store in memory | `journal.rs`, `recent.rs` |
 //! | queries on read-only connections | `reader.rs` |
 //! | calls and their bodies, per-minute rollups | `calls.rs`, `rollup.rs` |
 //! | the hash-chained audit log | `audit.rs`, `chain.rs` |
@@ -23,14 +24,18 @@ pub mod conversations;
 mod database;
 mod error;
 pub mod inbox;
+mod journal;
 mod migration;
+mod queue;
 pub mod reader;
+mod recent;
 pub mod recorder;
 pub mod retention;
 pub mod rollup;
 mod runs;
 mod store;
 pub mod time;
+mod unwritten;
 mod write;
 mod writer;
 

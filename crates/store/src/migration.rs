@@ -7,7 +7,11 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::StoreError;
 
 /// Migrations in order; the version of a file is how many were applied (`PRAGMA user_version`).
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001.sql"), include_str!("../migrations/0002.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/0001.sql"),
+    include_str!("../migrations/0002.sql"),
+    include_str!("../migrations/0003.sql"),
+];
 
 /// Brings the schema up to date. A file of a later version is refused and stays as it is.
 pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {

@@ -1,10 +1,10 @@
-//! A connection for queries. It sees what was committed, never waits for the writer, and cannot write.
+//! A connection for queries. It sees what was committed and cannot write.
 
 use std::path::Path;
 
 use rusqlite::{Connection, Params, Row};
 
-use crate::{StoreError, database};
+use crate::{Store, StoreError, StoreOptions, Sync, database, journal, store};
 
 /// A read-only connection. Queries are in the files of their subjects.
 #[derive(Debug)]
@@ -13,8 +13,18 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens a file for queries. Returns `None` if there is no file yet.
+    /// Opens a file for queries. Returns `None` if there is no file yet. What any process acknowledged before is seen,
+    /// also that of a process that was killed before it was committed.
     pub fn open(path: &Path) -> Result<Option<Self>, StoreError> {
+        let is_left = path.exists() && journal::settle(&store::lock_folder(path));
+        if is_left && let Err(error) = Store::open(&StoreOptions { path: Some(path.to_owned()), sync: Sync::Normal }) {
+            tracing::error!(%error, "records of a process that was killed cannot be read");
+        }
+        Self::open_committed(path)
+    }
+
+    /// Opens a file for queries on what is committed.
+    pub(crate) fn open_committed(path: &Path) -> Result<Option<Self>, StoreError> {
         Ok(database::open_read_only(path)?.map(|connection| Self { connection }))
     }
 

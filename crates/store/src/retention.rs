@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
 
 use crate::{
     Reader, Store, StoreError,
-    calls::first_id_at,
+    calls::{self, first_id_at},
     chain::Link,
     time::{Micros, duration},
 };
@@ -58,11 +58,7 @@ impl RetentionPlan {
     /// Removes what is planned, inside the caller's transaction.
     pub(crate) fn apply(&self, connection: &Connection) -> Result<(), StoreError> {
         if let Some(before) = self.calls_before {
-            let first = first_id_at(before);
-            let open = "(SELECT id FROM calls WHERE state IN ('pending', 'running'))";
-            connection.execute(&format!("DELETE FROM bodies WHERE call < ? AND call NOT IN {open}"), params![first])?;
-            connection
-                .execute("DELETE FROM calls WHERE id < ? AND state NOT IN ('pending', 'running')", params![first])?;
+            calls::remove_before(connection, before)?;
             connection.execute("DELETE FROM rollups WHERE minute < ?", [before])?;
             // The hour that contains the limit is kept.
             connection.execute("DELETE FROM rollups_hourly WHERE minute < ?", [before - HOUR])?;

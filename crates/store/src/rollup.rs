@@ -1,6 +1,6 @@
 //! Counts and latency histograms per minute and per hour, so that plots need not read calls.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use rusqlite::{Connection, Row, params_from_iter, types::Value};
 
@@ -40,12 +40,12 @@ pub struct Rollup {
 
 /// What the calls of a rollup have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct RollupKey {
+pub(crate) struct RollupKey<'a> {
     minute: Micros,
-    server: String,
-    tool: String,
-    caller: String,
-    state: String,
+    server: Cow<'a, str>,
+    tool: Cow<'a, str>,
+    caller: Cow<'a, str>,
+    state: &'static str,
 }
 
 /// Which rollups to return. Absent members match all.
@@ -118,24 +118,31 @@ impl Rollup {
 }
 
 /// The rollups of one batch of writes.
-#[derive(Debug, Default)]
-pub(crate) struct Pending(BTreeMap<RollupKey, Rollup>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pending<'a>(BTreeMap<RollupKey<'a>, Rollup>);
 
-impl Pending {
-    pub(crate) fn count(&mut self, call: &CallRow) {
+impl<'a> Pending<'a> {
+    pub(crate) fn count(&mut self, call: &'a CallRow) {
         let Some(duration) = call.duration else { return };
-        let key = RollupKey {
-            minute: call.started_at.saturating_add(duration) / MINUTE * MINUTE,
-            server: call.server.clone().unwrap_or_default(),
-            tool: call.tool.clone().unwrap_or_default(),
-            caller: call.caller.clone(),
-            state: call.state.as_str().to_owned(),
-        };
+        let text = |text: &'a Option<String>| Cow::Borrowed(text.as_deref().unwrap_or_default());
+        let (server, tool) = (text(&call.server), text(&call.tool));
+        let minute = Span::Minute.start_of(call.started_at.saturating_add(duration));
+        let key = RollupKey { minute, server, tool, caller: Cow::Borrowed(&call.caller), state: call.state.as_str() };
+        self.0.entry(key).or_default().count(duration);
+    }
+
+    /// Counts a call that is not kept.
+    pub(crate) fn count_owned(&mut self, call: CallRow) {
+        let Some(duration) = call.duration else { return };
+        let text = |text: Option<String>| Cow::Owned(text.unwrap_or_default());
+        let (server, tool) = (text(call.server), text(call.tool));
+        let minute = Span::Minute.start_of(call.started_at.saturating_add(duration));
+        let key = RollupKey { minute, server, tool, caller: Cow::Owned(call.caller), state: call.state.as_str() };
         self.0.entry(key).or_default().count(duration);
     }
 
     pub(crate) fn write(&self, connection: &Connection) -> Result<(), StoreError> {
-        let mut hours: BTreeMap<RollupKey, Rollup> = BTreeMap::new();
+        let mut hours: BTreeMap<RollupKey<'_>, Rollup> = BTreeMap::new();
         for (key, rollup) in &self.0 {
             let hour = RollupKey { minute: Span::Hour.start_of(key.minute), ..key.clone() };
             hours.entry(hour).or_default().add(rollup);
@@ -146,7 +153,7 @@ impl Pending {
 }
 
 /// Adds counts to those of one table.
-fn add(connection: &Connection, span: Span, counts: &BTreeMap<RollupKey, Rollup>) -> Result<(), StoreError> {
+fn add(connection: &Connection, span: Span, counts: &BTreeMap<RollupKey<'_>, Rollup>) -> Result<(), StoreError> {
     if counts.is_empty() {
         return Ok(());
     }
@@ -160,7 +167,8 @@ fn add(connection: &Connection, span: Span, counts: &BTreeMap<RollupKey, Rollup>
     ))?;
     for (key, rollup) in counts {
         let mut values: Vec<Value> = vec![key.minute.into()];
-        values.extend([&key.server, &key.tool, &key.caller, &key.state].map(|text| Value::from(text.clone())));
+        let texts = [&*key.server, &*key.tool, &*key.caller, key.state];
+        values.extend(texts.map(|text| Value::from(text.to_owned())));
         values.extend([rollup.calls, rollup.duration].map(Value::from));
         values.extend(rollup.buckets.map(Value::from));
         statement.execute(params_from_iter(values))?;

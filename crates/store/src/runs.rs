@@ -5,19 +5,31 @@ use std::{
     fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rusqlite::{Connection, params};
 use toolway_config::ownership;
 use uuid::Uuid;
 
-use crate::{StoreError, time};
+use crate::{StoreError, journal, time, write::Write};
+
+/// Age from which the lock file of a process that did not register is removed. Registering takes milliseconds, or waits
+/// a few seconds for the lock of the database.
+const STRAY_AFTER: Duration = Duration::from_secs(10 * 60);
 
 /// This process, as long as it is kept.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) id: Uuid,
     lock: Option<(File, PathBuf)>,
+}
+
+/// A process that has ended, with what is left of its journal: writes by generation, oldest first.
+#[derive(Clone, Debug)]
+pub(crate) struct DeadRun {
+    pub(crate) id: Uuid,
+    pub(crate) journal: Vec<(i64, Vec<Write>)>,
 }
 
 impl Run {
@@ -34,10 +46,15 @@ impl Run {
         self.lock.is_none()
     }
 
-    /// Removes the lock file of a process that no longer lives and whose calls were closed.
-    pub(crate) fn remove_lock_of(&self, dead: Uuid) {
-        let folder = self.lock.as_ref().and_then(|(_, path)| path.parent());
-        if let Some(folder) = folder {
+    /// The folder with the files of all processes; `None` if the database is private to this one.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.lock.as_ref().and_then(|(_, path)| path.parent())
+    }
+
+    /// Removes the files of a process that no longer lives and whose calls were closed.
+    pub(crate) fn remove_files_of(&self, dead: Uuid) {
+        if let Some(folder) = self.folder() {
+            journal::remove(folder, dead);
             // Another process may have removed it at the same time.
             let _gone = fs::remove_file(lock_path(folder, dead));
         }
@@ -54,16 +71,49 @@ impl Drop for Run {
 }
 
 /// The processes in the table that no longer live.
-pub(crate) fn dead(connection: &Connection, folder: &Path) -> Result<Vec<Uuid>, StoreError> {
+pub(crate) fn dead(connection: &Connection, folder: &Path) -> Result<Vec<DeadRun>, StoreError> {
     let mut statement = connection.prepare("SELECT id FROM runs")?;
     let runs: Vec<Uuid> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    Ok(runs.into_iter().filter(|run| !is_alive(&lock_path(folder, *run))).collect())
+    let dead = runs.into_iter().filter(|run| !lives(folder, *run));
+    Ok(dead.map(|id| DeadRun { id, journal: journal::read(folder, id) }).collect())
+}
+
+/// Removes lock files of processes that ended before they registered. Recent ones may belong to a process that is about
+/// to.
+pub(crate) fn remove_stray_locks(connection: &Connection, folder: &Path) -> Result<(), StoreError> {
+    let Ok(files) = fs::read_dir(folder) else { return Ok(()) };
+    let mut registered = connection.prepare("SELECT 1 FROM runs WHERE id = ?")?;
+    for path in files.flatten().map(|file| file.path()) {
+        let id = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".lock"));
+        let Some(id) = id.and_then(|id| id.parse::<Uuid>().ok()) else { continue };
+        if is_old(&path) && !registered.exists([id])? && !is_alive(&path) {
+            // Another process may have removed it at the same time.
+            let _gone = fs::remove_file(path);
+        }
+    }
+    Ok(())
+}
+
+fn is_old(path: &Path) -> bool {
+    let age =
+        fs::metadata(path).and_then(|file| file.modified()).map(|modified| modified.elapsed().unwrap_or_default());
+    age.is_ok_and(|age| STRAY_AFTER < age)
 }
 
 /// Forgets a process that no longer lives.
 pub(crate) fn forget(connection: &Connection, run: Uuid) -> Result<(), StoreError> {
     connection.execute("DELETE FROM runs WHERE id = ?", [run])?;
-    Ok(())
+    journal::forget(connection, run)
+}
+
+/// Whether a process is in the table.
+pub(crate) fn is_registered(connection: &Connection, run: Uuid) -> Result<bool, StoreError> {
+    Ok(connection.prepare_cached("SELECT 1 FROM runs WHERE id = ?")?.exists([run])?)
+}
+
+/// Whether a process holds its lock.
+pub(crate) fn lives(folder: &Path, run: Uuid) -> bool {
+    is_alive(&lock_path(folder, run))
 }
 
 fn lock_new(folder: &Path, id: Uuid) -> Result<(File, PathBuf), StoreError> {

@@ -17,11 +17,13 @@ use crate::{
     conversations::{Conversation, StoredMessage},
     database,
     inbox::InboxRow,
+    journal,
+    queue::Urgency,
     retention::{RetentionLimits, RetentionPlan},
     runs::{self, Run},
     time,
     write::Write,
-    writer::{Urgency, Writer},
+    writer::Writer,
 };
 
 /// How to open a store.
@@ -78,11 +80,13 @@ impl Store {
         let (connection, notice) = database::open(path, sync)?;
         let locks = lock_folder(path);
         let dead = runs::dead(&connection, &locks)?;
+        runs::remove_stray_locks(&connection, &locks)?;
+        journal::remove_strays(&connection, &locks)?;
         let run = Run::register(&connection, Some(&locks))?;
-        let writer = Writer::start(connection, run)?;
+        let writer = Writer::start(connection, run, sync)?;
         for run in dead {
             // Its result is logged by the writer.
-            let _result = writer.submit(Write::Recover(run), Urgency::Required)?;
+            let _result = writer.submit(Write::Recover(Box::new(run)), Urgency::Required)?;
         }
         Ok((Self { shared: Arc::new(Shared { place: Place::File(path.to_owned()), writer }) }, notice))
     }
@@ -93,13 +97,20 @@ impl Store {
         let connection = database::open_memory(&uri)?;
         let run = Run::register(&connection, None)?;
         let place = Place::Memory { _connection: database::open_memory(&uri)?.into(), uri };
-        Ok(Self { shared: Arc::new(Shared { place, writer: Writer::start(connection, run)? }) })
+        Ok(Self { shared: Arc::new(Shared { place, writer: Writer::start(connection, run, Sync::Normal)? }) })
     }
 
-    /// Opens a connection for queries.
+    /// Waits until everything that was written before can be read, for a short time. Blocks.
+    pub fn catch_up(&self) {
+        self.shared.writer.catch_up();
+    }
+
+    /// Opens a connection for queries. It sees everything that was written before; for later writes, see
+    /// [`Store::catch_up`].
     pub fn reader(&self) -> Result<Reader, StoreError> {
+        self.catch_up();
         match &self.shared.place {
-            Place::File(path) => Reader::open(path)?.ok_or(StoreError::Closed),
+            Place::File(path) => Reader::open_committed(path)?.ok_or(StoreError::Closed),
             Place::Memory { uri, .. } => Ok(Reader { connection: database::open_memory(uri)? }),
         }
     }
@@ -182,12 +193,17 @@ impl Store {
 
     fn submit(&self, write: Write, urgency: Urgency) -> impl Future<Output = Result<(), StoreError>> + use<> {
         let submitted = self.shared.writer.submit(write, urgency);
-        async move { submitted?.await.unwrap_or(Err(StoreError::Closed)) }
+        async move {
+            match submitted? {
+                Some(committed) => committed.await.unwrap_or(Err(StoreError::Closed)),
+                None => Ok(()),
+            }
+        }
     }
 }
 
-/// The folder in which processes hold their locks, next to the database.
-fn lock_folder(path: &Path) -> PathBuf {
+/// The folder in which processes have their locks and journals, next to the database.
+pub(crate) fn lock_folder(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".runs");
     name.into()

@@ -13,9 +13,26 @@ use crate::{
     chain::Link,
     conversations::{self, Conversation, StoredMessage},
     inbox::InboxRow,
+    journal,
+    recent::Dropped,
     retention::RetentionPlan,
-    rollup, runs, time,
+    rollup,
+    runs::{self, DeadRun},
+    time,
 };
+
+/// Details of the audit event of a call's end.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EndDetails<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approved_by: Option<&'a str>,
+    kind: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<&'a str>,
+    state: &'a str,
+    surface: &'a str,
+}
 
 /// One change of the database.
 #[derive(Clone, Debug)]
@@ -32,77 +49,144 @@ pub(crate) enum Write {
     Message(Uuid, Box<StoredMessage>),
     DeleteConversation(Uuid),
     Prune(Box<RetentionPlan>),
-    /// Closes the calls of a process that has ended.
-    Recover(Uuid),
+    /// Calls that a store in memory no longer keeps.
+    Dropped(Box<Dropped>),
+    /// Completes the calls of a process that has ended.
+    Recover(Box<DeadRun>),
+}
+
+/// A batch of writes by one process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch<'a> {
+    pub(crate) run: Uuid,
+    pub(crate) writes: &'a [&'a Write],
+    /// Generation of the journal up to which everything is in this batch or was committed before.
+    pub(crate) journal: Option<i64>,
 }
 
 /// Applies a batch in one transaction. Either all of it is committed or nothing.
-pub(crate) fn apply(connection: &mut Connection, run: Uuid, batch: &[&Write]) -> Result<(), StoreError> {
+pub(crate) fn apply(connection: &mut Connection, batch: Batch<'_>) -> Result<(), StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Other processes append too: the head is read under the write lock.
-    let mut head = Link::read(&transaction, "head")?;
-    let first = head;
-    let mut rollups = rollup::Pending::default();
-    let last_of_call = last_writes(batch);
-    for (index, write) in batch.iter().enumerate() {
-        match write {
-            // A later write of this batch has everything that this one has.
-            Write::Call(call, body) => {
-                body.write(&transaction, call.id)?;
-                if last_of_call.get(&call.id) == Some(&index) {
-                    call.write(&transaction, run)?;
-                }
-            }
-            Write::CallEnd(call, body) => {
-                call.write(&transaction, run)?;
-                body.write(&transaction, call.id)?;
-                rollups.count(call);
-                head = end_event(call).append(&transaction, head)?;
-            }
-            Write::Audit(event) => head = event.append(&transaction, head)?,
-            Write::SaveApproval(approval) => approval.write(&transaction)?,
-            Write::RemoveApproval(id) => {
-                transaction.execute("DELETE FROM approvals WHERE id = ?", [id])?;
-            }
-            Write::Inbox(item) => item.write(&transaction)?,
-            Write::Conversation(conversation) => conversation.write(&transaction)?,
-            Write::Message(conversation, message) => message.write(&transaction, *conversation)?,
-            Write::DeleteConversation(id) => conversations::delete(&transaction, *id)?,
-            Write::Prune(plan) => plan.apply(&transaction)?,
-            Write::Recover(dead) => head = recover(&transaction, *dead, head)?,
-        }
-    }
+    let first = Link::read(&transaction, "head")?;
+    let mut applying = Applying { connection: &transaction, head: first, rollups: rollup::Pending::default() };
+    applying.all(batch.run, batch.writes)?;
+    let Applying { head, rollups, .. } = applying;
     rollups.write(&transaction)?;
     if head != first {
         head.write(&transaction, "head")?;
+    }
+    if let Some(generation) = batch.journal {
+        journal::mark_applied(&transaction, batch.run, generation)?;
     }
     transaction.commit()?;
     Ok(())
 }
 
-/// For each call the position of its last write in the batch.
-fn last_writes(batch: &[&Write]) -> HashMap<Uuid, usize> {
-    let ids = batch.iter().enumerate().filter_map(|(index, write)| match write {
-        Write::Call(call, _) | Write::CallEnd(call, _) => Some((call.id, index)),
-        _ => None,
-    });
-    ids.collect()
+/// A transaction that is being filled.
+struct Applying<'a> {
+    connection: &'a Connection,
+    head: Link,
+    rollups: rollup::Pending<'a>,
+}
+
+/// Writes of one call in a batch.
+#[derive(Default)]
+struct OfCall<'a> {
+    /// Position of the last one, which has everything that the earlier ones have except the arguments.
+    last: usize,
+    arguments: Option<&'a str>,
+}
+
+impl<'a> Applying<'a> {
+    fn all(&mut self, run: Uuid, batch: &[&'a Write]) -> Result<(), StoreError> {
+        let of_calls = of_calls(batch);
+        let mut calls = self.connection.prepare_cached(calls::INSERT)?;
+        let mut bodies = self.connection.prepare_cached(calls::INSERT_BODY)?;
+        let mut row = |index: usize, call: &CallRow, body: &CallBody| -> Result<(), StoreError> {
+            let of_call = of_calls.get(&call.id).filter(|of_call| of_call.last == index);
+            let Some(of_call) = of_call else { return Ok(()) };
+            call.write(&mut calls, run)?;
+            body.write(&mut bodies, call.id, of_call.arguments)
+        };
+        for (index, write) in batch.iter().enumerate() {
+            match write {
+                Write::Call(call, body) => row(index, call, body)?,
+                Write::CallEnd(call, body) => {
+                    row(index, call, body)?;
+                    self.rollups.count(call);
+                    self.head = end_event(call).append(self.connection, self.head)?;
+                }
+                other => self.one(other)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies a write that is not of a call.
+    fn one(&mut self, write: &'a Write) -> Result<(), StoreError> {
+        let connection = self.connection;
+        match write {
+            Write::Call(..) | Write::CallEnd(..) => {}
+            Write::Audit(event) => self.head = event.append(connection, self.head)?,
+            Write::SaveApproval(approval) => approval.write(connection)?,
+            Write::RemoveApproval(id) => {
+                connection.execute("DELETE FROM approvals WHERE id = ?", [id])?;
+            }
+            Write::Inbox(item) => item.write(connection)?,
+            Write::Conversation(conversation) => conversation.write(connection)?,
+            Write::Message(conversation, message) => message.write(connection, *conversation)?,
+            Write::DeleteConversation(id) => conversations::delete(connection, *id)?,
+            Write::Prune(plan) => plan.apply(connection)?,
+            Write::Dropped(dropped) => {
+                calls::remove_before(connection, dropped.before)?;
+                dropped.counts.write(connection)?;
+            }
+            Write::Recover(dead) => self.recover(dead)?,
+        }
+        Ok(())
+    }
+
+    /// Applies what a process that has ended acknowledged and did not commit, and closes its open calls.
+    fn recover(&mut self, dead: &'a DeadRun) -> Result<(), StoreError> {
+        // Another process may have done all of it since the journal was read.
+        if !runs::is_registered(self.connection, dead.id)? {
+            return Ok(());
+        }
+        let applied = journal::applied(self.connection, dead.id)?;
+        for (generation, writes) in &dead.journal {
+            if applied < *generation {
+                self.all(dead.id, &writes.iter().collect::<Vec<_>>())?;
+            }
+        }
+        for call in calls::interrupt(self.connection, dead.id)? {
+            let event = AuditEvent { at: time::now(), kind: kind::RECOVERY, ..end_event(&call) };
+            self.head = event.append(self.connection, self.head)?;
+        }
+        runs::forget(self.connection, dead.id)
+    }
+}
+
+fn of_calls<'a>(batch: &[&'a Write]) -> HashMap<Uuid, OfCall<'a>> {
+    let mut of_calls: HashMap<Uuid, OfCall<'a>> = HashMap::with_capacity(batch.len());
+    for (index, write) in batch.iter().enumerate() {
+        if let Write::Call(call, body) | Write::CallEnd(call, body) = write {
+            let of_call = of_calls.entry(call.id).or_default();
+            of_call.last = index;
+            of_call.arguments = body.arguments.as_deref().or(of_call.arguments);
+        }
+    }
+    of_calls
 }
 
 fn end_event(call: &CallRow) -> AuditEvent {
-    let mut details = serde_json::Map::new();
-    let texts = [
-        ("state", Some(call.state.as_str())),
-        ("surface", Some(call.surface.as_str())),
-        ("kind", Some(call.kind.as_str())),
-        ("rule", call.rule.as_deref()),
-        ("approvedBy", call.approved_by.as_deref()),
-    ];
-    for (key, value) in texts {
-        if let Some(value) = value {
-            details.insert(key.to_owned(), value.into());
-        }
-    }
+    let details = EndDetails {
+        approved_by: call.approved_by.as_deref(),
+        kind: &call.kind,
+        rule: call.rule.as_deref(),
+        state: call.state.as_str(),
+        surface: &call.surface,
+    };
     AuditEvent {
         at: call.started_at.saturating_add(call.duration.unwrap_or_default()),
         kind: kind::CALL,
@@ -110,15 +194,7 @@ fn end_event(call: &CallRow) -> AuditEvent {
         server: call.server.clone(),
         subject: Some(call.tool.clone().unwrap_or_else(|| call.name.clone())),
         call: Some(call.id),
-        details: serde_json::Value::Object(details).to_string(),
+        // Texts and absent members alone: this cannot fail.
+        details: serde_json::to_string(&details).unwrap_or_default(),
     }
-}
-
-fn recover(connection: &Connection, dead: Uuid, mut head: Link) -> Result<Link, StoreError> {
-    for call in calls::interrupt(connection, dead)? {
-        let event = AuditEvent { at: time::now(), kind: kind::RECOVERY, ..end_event(&call) };
-        head = event.append(connection, head)?;
-    }
-    runs::forget(connection, dead)?;
-    Ok(head)
 }

@@ -4,6 +4,10 @@
 mod audit;
 mod calls;
 mod conversations;
+mod journal;
+mod memory;
 mod opening;
+mod recorder;
 mod retention;
 mod stage;
+mod writing;

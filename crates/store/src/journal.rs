@@ -1,0 +1,219 @@
+//! The journal of a process: writes that were acknowledged before they were committed.
+//!
+//! Under load a call does not wait for a commit. Its record is appended to a file with one `write`, which survives the
+//! end of the process as a commit does (not a power failure: with `store.sync: full` there is no journal), and is committed
+//! with others some milliseconds later. There are two files. When the writer takes a batch, further records go to the
+//! other file under the next generation; the transaction of the batch also stores its generation, and its file is emptied
+//! afterwards. So a record of a process that was killed is either committed or in a file with a later generation, never
+//! both. The next process that opens the store applies it (`runs.rs`, `write.rs`).
+
+mod encoding;
+mod reading;
+
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rusqlite::{Connection, OptionalExtension, params};
+use toolway_config::ownership;
+use uuid::Uuid;
+
+pub(crate) use reading::{read, remove_strays, settle};
+
+use crate::{StoreError, write::Write};
+
+/// Bytes of a record at most; a larger one waits for its commit.
+const MAX_RECORD: usize = 64 * 1024;
+/// Bytes of a file at most; beyond it, calls wait for a commit.
+const MAX_FILE: usize = 8 * 1024 * 1024;
+/// A commit that succeeded within this time shows that the store can be written.
+const FRESH: Duration = Duration::from_millis(100);
+/// Ends of calls within [`SPAN`] from which there is load.
+const LOAD: u32 = 32;
+const SPAN: Duration = Duration::from_millis(100);
+
+/// Appends records of this process.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    paths: [PathBuf; 2],
+    /// Opened when they are first used; most processes have no load.
+    files: [Option<Arc<File>>; 2],
+    current: usize,
+    generation: i64,
+    length: usize,
+    record: Vec<u8>,
+    pace: Pace,
+    /// When the last commit ended, if it succeeded.
+    committed: Option<Instant>,
+    /// Both files may have records that are not committed: there is none to change to.
+    is_full: bool,
+    /// The file may end with a part of a record; nothing may follow it.
+    is_torn: bool,
+}
+
+/// Ends of calls in the present span of time and in the one before.
+#[derive(Debug)]
+struct Pace {
+    since: Instant,
+    now: u32,
+    before: u32,
+}
+
+/// A file whose records are all in one batch.
+#[derive(Debug)]
+pub(crate) struct ClosedFile {
+    pub(crate) generation: i64,
+    file: Option<Arc<File>>,
+}
+
+impl Journal {
+    pub(crate) fn new(folder: &Path, run: Uuid) -> Self {
+        Self {
+            paths: paths(folder, run),
+            files: [None, None],
+            current: 0,
+            generation: 1,
+            length: 0,
+            record: Vec::new(),
+            pace: Pace { since: Instant::now(), now: 0, before: 0 },
+            committed: None,
+            is_full: false,
+            is_torn: false,
+        }
+    }
+
+    /// Appends a record, if there is load and the store could be written a moment ago. Returns whether it did.
+    pub(crate) fn append(&mut self, write: &Write) -> bool {
+        if !matches!(write, Write::Call(..) | Write::CallEnd(..) | Write::Audit(_)) {
+            return false;
+        }
+        let now = Instant::now();
+        self.pace.count(now, u32::from(matches!(write, Write::CallEnd(..))));
+        let is_fresh = self.committed.is_some_and(|committed| now.duration_since(committed) < FRESH);
+        if !is_fresh
+            || self.is_torn
+            || !self.pace.is_load()
+            || MAX_FILE < self.length
+            || MAX_RECORD < encoding::bytes(write)
+        {
+            return false;
+        }
+        let appended = self.append_record(write);
+        if let Err(error) = &appended {
+            tracing::warn!(%error, "the journal of the store cannot be written; calls wait for commits");
+            self.is_torn = true;
+        }
+        appended.is_ok()
+    }
+
+    fn append_record(&mut self, write: &Write) -> io::Result<()> {
+        self.record.clear();
+        if self.length == 0 {
+            self.record.extend_from_slice(&self.generation.to_be_bytes());
+        }
+        encoding::encode(write, &mut self.record);
+        let slot = &mut self.files[self.current];
+        let mut file: &File = match slot {
+            Some(file) => file,
+            None => slot.insert(Arc::new(open(&self.paths[self.current])?)),
+        };
+        file.write_all(&self.record)?;
+        self.length += self.record.len();
+        Ok(())
+    }
+
+    /// Begins the next generation in the other file. All records of the present one must be in the batch that is taken.
+    /// Returns `None` if there are none.
+    pub(crate) fn close_file(&mut self) -> Option<ClosedFile> {
+        if self.length == 0 && !self.is_torn && !self.is_full {
+            return None;
+        }
+        let closed = ClosedFile { generation: self.generation, file: self.files[self.current].clone() };
+        if !self.is_full {
+            self.current = 1 - self.current;
+            self.begin_generation();
+        }
+        Some(closed)
+    }
+
+    fn begin_generation(&mut self) {
+        (self.length, self.is_torn) = (0, false);
+        self.generation += 1;
+    }
+
+    /// The batch of the closed file was committed, and everything before it; the file is empty.
+    pub(crate) fn mark_committed(&mut self) {
+        if self.is_full {
+            self.begin_generation();
+        }
+        (self.committed, self.is_full) = (Some(Instant::now()), false);
+    }
+
+    /// The batch of the closed file was not committed. Until one is, calls wait.
+    pub(crate) fn mark_failed(&mut self) {
+        (self.committed, self.is_full) = (None, true);
+    }
+}
+
+impl ClosedFile {
+    /// Empties the file after the commit of its batch.
+    pub(crate) fn empty(&self) {
+        if let Some(Err(error)) = self.file.as_ref().map(|file| file.set_len(0)) {
+            tracing::warn!(%error, "a journal of the store cannot be emptied");
+        }
+    }
+}
+
+impl Pace {
+    fn count(&mut self, now: Instant, ends: u32) {
+        let age = now.duration_since(self.since);
+        if SPAN < age {
+            self.before = if age < 2 * SPAN { self.now } else { 0 };
+            (self.since, self.now) = (now, 0);
+        }
+        self.now += ends;
+    }
+
+    fn is_load(&self) -> bool {
+        LOAD <= self.now.max(self.before)
+    }
+}
+
+/// Stores up to which generation everything of a process is committed, inside the caller's transaction.
+pub(crate) fn mark_applied(connection: &Connection, run: Uuid, generation: i64) -> Result<(), StoreError> {
+    let mut statement = connection.prepare_cached("INSERT OR REPLACE INTO journals VALUES (?, ?)")?;
+    statement.execute(params![run, generation])?;
+    Ok(())
+}
+
+/// The generation up to which everything of a process is committed.
+pub(crate) fn applied(connection: &Connection, run: Uuid) -> Result<i64, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT generation FROM journals WHERE run = ?")?;
+    Ok(statement.query_row([run], |row| row.get(0)).optional()?.unwrap_or_default())
+}
+
+/// Forgets a process.
+pub(crate) fn forget(connection: &Connection, run: Uuid) -> Result<(), StoreError> {
+    connection.execute("DELETE FROM journals WHERE run = ?", [run])?;
+    Ok(())
+}
+
+/// Removes the files of a process.
+pub(crate) fn remove(folder: &Path, run: Uuid) {
+    for path in paths(folder, run) {
+        // It may never have existed, or another process removed it.
+        let _gone = std::fs::remove_file(path);
+    }
+}
+
+fn paths(folder: &Path, run: Uuid) -> [PathBuf; 2] {
+    ["a", "b"].map(|letter| folder.join(format!("{run}.journal-{letter}")))
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    ownership::private_write_options().create(true).append(true).open(path)
+}

@@ -1,0 +1,232 @@
+//! The queue of the writer: what waits for the next commit, and which writes need not wait for it.
+//!
+//! A write is acknowledged in one of three ways: by its commit; under load by the journal (`journal.rs`); in memory at once
+//! (`recent.rs`). Acknowledged writes let the writer wait a little, so that a commit has many of them.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use tokio::sync::oneshot;
+
+use crate::{
+    StoreError,
+    calls::CallState,
+    journal::{ClosedFile, Journal},
+    recent::Recent,
+    write::Write,
+};
+
+/// Writes that may wait. Every open call may still add its end beyond it, so that no end is lost.
+const QUEUE: usize = 16_384;
+/// Writes beyond which calls wait for a commit, so that they are not faster than the writer.
+const CROWD: usize = 4_096;
+/// How long the writer waits for more writes if no caller waits for these.
+const LINGER: Duration = Duration::from_millis(10);
+/// How long a reader waits for the writes before it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    /// The writer waits for it.
+    changed: Condvar,
+    /// Readers wait for it.
+    finished: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    jobs: Vec<Job>,
+    closed: bool,
+    ahead: Ahead,
+    /// A caller or a reader waits for the next commit.
+    is_urgent: bool,
+    /// The writer waits for a first write.
+    is_idle: bool,
+    submitted: u64,
+    finished: u64,
+}
+
+/// What acknowledges a write before its commit.
+#[derive(Debug)]
+pub(crate) enum Ahead {
+    /// Nothing: every commit reaches the disk, and so must every write.
+    Nothing,
+    Journal(Box<Journal>),
+    /// The database is in memory.
+    Memory(Recent),
+}
+
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) write: Write,
+    /// `None`: acknowledged already.
+    pub(crate) done: Option<oneshot::Sender<Result<(), StoreError>>>,
+}
+
+/// A batch to commit.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) file: Option<ClosedFile>,
+}
+
+/// The result of a write that was submitted; `None`: acknowledged.
+pub(crate) type Submitted = Option<oneshot::Receiver<Result<(), StoreError>>>;
+
+/// Whether a write may be refused when the queue is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// Refused if the queue is full.
+    Refusable,
+    /// Taken in any case: the end of something whose beginning was taken.
+    Required,
+}
+
+impl Queue {
+    pub(crate) fn new(ahead: Ahead) -> Self {
+        let (jobs, closed, is_urgent, is_idle) = (Vec::new(), false, false, false);
+        let state = State { jobs, closed, ahead, is_urgent, is_idle, submitted: 0, finished: 0 };
+        Self { state: state.into(), changed: Condvar::new(), finished: Condvar::new() }
+    }
+
+    /// Adds a write. The receiver gets its result after the commit; dropping the receiver does not cancel the write.
+    pub(crate) fn submit(&self, write: Write, urgency: Urgency) -> Result<Submitted, StoreError> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err(StoreError::Closed);
+        }
+        if urgency == Urgency::Refusable && QUEUE <= state.jobs.len() {
+            return Err(StoreError::QueueFull(state.jobs.len()));
+        }
+        let crowded = CROWD <= state.jobs.len();
+        let acknowledged = match &mut state.ahead {
+            Ahead::Nothing => false,
+            Ahead::Journal(journal) => !crowded && !is_beginning(&write) && journal.append(&write),
+            Ahead::Memory(recent) => match recent.keep(write) {
+                Ok(()) if !recent.is_large() => return Ok(None),
+                Ok(()) => return Ok(Some(self.push_recent(&mut state))),
+                Err(other) => return Ok(Some(self.push(&mut state, other))),
+            },
+        };
+        if acknowledged {
+            state.add(Job { write, done: None });
+            self.wake(&state);
+            return Ok(None);
+        }
+        Ok(Some(self.push(&mut state, write)))
+    }
+
+    /// Adds a write that waits for its commit.
+    fn push(&self, state: &mut MutexGuard<'_, State>, write: Write) -> oneshot::Receiver<Result<(), StoreError>> {
+        let (done, receiver) = oneshot::channel();
+        state.is_urgent |= !is_patient(&write);
+        state.add(Job { write, done: Some(done) });
+        self.wake(state);
+        receiver
+    }
+
+    /// Adds everything that is kept in memory, and a receiver for the last of it.
+    fn push_recent(&self, state: &mut MutexGuard<'_, State>) -> oneshot::Receiver<Result<(), StoreError>> {
+        let (done, receiver) = oneshot::channel();
+        state.take_recent();
+        if let Some(last) = state.jobs.last_mut() {
+            last.done = Some(done);
+        }
+        state.is_urgent = true;
+        self.wake(state);
+        receiver
+    }
+
+    /// Wakes the writer, unless it waits for more writes and no one waits for it.
+    fn wake(&self, state: &State) {
+        if state.is_idle || state.is_urgent || CROWD <= state.jobs.len() {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Waits until everything that was submitted before is in the database, for a short time.
+    pub(crate) fn catch_up(&self) {
+        let mut state = self.state.lock();
+        state.take_recent();
+        let (target, deadline) = (state.submitted, Instant::now() + PATIENCE);
+        while state.finished < target && !state.closed {
+            state.is_urgent = true;
+            self.changed.notify_one();
+            if self.finished.wait_until(&mut state, deadline).timed_out() {
+                break;
+            }
+        }
+    }
+
+    /// Takes what waits. Returns `None` when the store is closed and all was taken, and no writes after `patience`.
+    pub(crate) fn take(&self, patience: Option<Duration>) -> Option<Taken> {
+        let mut state = self.state.lock();
+        let again = patience.map(|patience| Instant::now() + patience);
+        while state.jobs.is_empty() && !state.closed {
+            state.is_idle = true;
+            match again {
+                None => self.changed.wait(&mut state),
+                Some(again) if self.changed.wait_until(&mut state, again).timed_out() => break,
+                Some(_) => {}
+            }
+        }
+        state.is_idle = false;
+        if state.jobs.is_empty() && state.closed {
+            return None;
+        }
+        let enough = Instant::now() + LINGER;
+        while !state.jobs.is_empty() && !state.is_urgent && !state.closed && state.jobs.len() < CROWD {
+            if self.changed.wait_until(&mut state, enough).timed_out() {
+                break;
+            }
+        }
+        state.is_urgent = false;
+        let file = match &mut state.ahead {
+            Ahead::Journal(journal) => journal.close_file(),
+            Ahead::Nothing | Ahead::Memory(_) => None,
+        };
+        Some(Taken { jobs: std::mem::take(&mut state.jobs), file })
+    }
+
+    /// Reports the end of a batch with this many jobs to readers and to the journal.
+    pub(crate) fn finish(&self, jobs: usize, is_committed: bool) {
+        let mut state = self.state.lock();
+        state.finished += jobs as u64;
+        if let Ahead::Journal(journal) = &mut state.ahead {
+            if is_committed { journal.mark_committed() } else { journal.mark_failed() }
+        }
+        self.finished.notify_all();
+    }
+
+    /// Refuses further writes. The writer ends after those that wait.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.changed.notify_one();
+        self.finished.notify_all();
+    }
+}
+
+impl State {
+    fn add(&mut self, job: Job) {
+        self.jobs.push(job);
+        self.submitted += 1;
+    }
+
+    fn take_recent(&mut self) {
+        let Ahead::Memory(recent) = &mut self.ahead else { return };
+        if !recent.is_empty() {
+            recent.take().into_iter().for_each(|write| self.add(Job { write, done: None }));
+        }
+    }
+}
+
+/// Whether no caller waits for its result before something else of the same call is written.
+fn is_patient(write: &Write) -> bool {
+    is_beginning(write) || matches!(write, Write::Audit(_) | Write::Inbox(_))
+}
+
+/// Whether a call began and nothing was sent.
+fn is_beginning(write: &Write) -> bool {
+    matches!(write, Write::Call(call, _) if call.state == CallState::Pending)
+}

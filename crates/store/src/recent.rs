@@ -1,0 +1,98 @@
+//! Calls of a store in memory that no query has asked for yet.
+//!
+//! Without a file there is nothing to survive, so a record costs no more than being kept here: calls by id while they are
+//! open, then the last ones in order. They go to the database when a query comes or when they are many bytes; beyond a
+//! number, the oldest are counted and dropped.
+
+use std::collections::{HashMap, VecDeque};
+
+use uuid::Uuid;
+
+use crate::{
+    calls::{CallBody, CallRow},
+    rollup,
+    time::Micros,
+    write::Write,
+};
+
+/// Ends of calls and audit events that are kept.
+const MAX_ENDED: usize = 10_000;
+/// Bytes of bodies from which everything goes to the database.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
+
+/// What is kept for the next query.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    open: HashMap<Uuid, (Box<CallRow>, CallBody)>,
+    ended: VecDeque<Write>,
+    bytes: usize,
+    dropped: Option<Box<Dropped>>,
+}
+
+/// Calls that are no longer kept.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Dropped {
+    /// All of them began before this time. Older calls in the database are removed with them, so that there is no gap.
+    pub(crate) before: Micros,
+    /// They stay in the statistics.
+    pub(crate) counts: rollup::Pending<'static>,
+}
+
+impl Recent {
+    /// Keeps a write, or returns it if it is not of this kind.
+    pub(crate) fn keep(&mut self, write: Write) -> Result<(), Write> {
+        match write {
+            Write::Call(call, body) => {
+                self.bytes += body.bytes();
+                let earlier = self.open.remove(&call.id).map(|(_, body)| body);
+                self.open.insert(call.id, (call, merged(earlier, body)));
+            }
+            Write::CallEnd(call, body) => {
+                self.bytes += body.bytes();
+                let earlier = self.open.remove(&call.id).map(|(_, body)| body);
+                self.ended.push_back(Write::CallEnd(call, merged(earlier, body)));
+            }
+            Write::Audit(event) => self.ended.push_back(Write::Audit(event)),
+            other => return Err(other),
+        }
+        while MAX_ENDED < self.ended.len() {
+            self.drop_oldest();
+        }
+        Ok(())
+    }
+
+    /// Whether so many bytes are kept that they should go to the database.
+    pub(crate) fn is_large(&self) -> bool {
+        MAX_BYTES < self.bytes
+    }
+
+    /// Whether there is nothing to apply.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ended.is_empty() && self.open.is_empty()
+    }
+
+    /// Takes everything, in the order in which it is to be applied.
+    pub(crate) fn take(&mut self) -> Vec<Write> {
+        let Self { open, ended, dropped, .. } = std::mem::take(self);
+        let mut open: Vec<_> = open.into_values().collect();
+        open.sort_by_key(|(call, _)| call.id);
+        let open = open.into_iter().map(|(call, body)| Write::Call(call, body));
+        dropped.map(Write::Dropped).into_iter().chain(ended).chain(open).collect()
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(Write::CallEnd(call, body)) = self.ended.pop_front() {
+            self.bytes = self.bytes.saturating_sub(body.bytes());
+            let dropped = self.dropped.get_or_insert_default();
+            // Ids have milliseconds; a call of the same one may be kept.
+            dropped.before = dropped.before.max(call.started_at);
+            dropped.counts.count_owned(*call);
+        }
+    }
+}
+
+/// A body with what was known before.
+fn merged(earlier: Option<CallBody>, body: CallBody) -> CallBody {
+    let earlier = earlier.unwrap_or_default();
+    CallBody { arguments: body.arguments.or(earlier.arguments), result: body.result.or(earlier.result) }
+}

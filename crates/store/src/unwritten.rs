@@ -1,0 +1,58 @@
+//! Ends of calls that could not be written, because the disk was full or another process held the lock. They are kept in
+//! memory without their bodies and written when the store can write again. What is left when the process ends is found
+//! open by the next one and closed as interrupted.
+
+use std::{collections::VecDeque, time::Duration};
+
+use rusqlite::Connection;
+use uuid::Uuid;
+
+use crate::{
+    StoreError,
+    calls::{CallBody, CallRow},
+    write::{self, Batch, Write},
+};
+
+/// Ends that are kept. A further one stays open in the file until this process ends.
+const MAX_ENDS: usize = 10_000;
+/// Ends in one transaction.
+const BATCH: usize = 1_000;
+/// Time between two attempts while nothing else is written.
+pub(crate) const AGAIN: Duration = Duration::from_secs(1);
+
+/// Ends that wait for the store to recover, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Unwritten {
+    ends: VecDeque<Box<CallRow>>,
+}
+
+impl Unwritten {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Keeps a write that failed, if it is the end of a call and the file was the reason.
+    pub(crate) fn keep(&mut self, write: Write, error: &StoreError) {
+        if let (Write::CallEnd(call, _), true) = (write, error.is_of_file() && self.ends.len() < MAX_ENDS) {
+            self.ends.push_back(call);
+        }
+    }
+
+    /// Writes what waits, as far as that succeeds.
+    pub(crate) fn write(&mut self, connection: &mut Connection, run: Uuid) {
+        while !self.ends.is_empty() {
+            let batch: Vec<Write> =
+                self.ends.iter().take(BATCH).map(|call| Write::CallEnd(call.clone(), CallBody::default())).collect();
+            let writes: Vec<&Write> = batch.iter().collect();
+            let result = write::apply(connection, Batch { run, writes: &writes, journal: None });
+            match result {
+                Err(error) if error.is_of_file() => return,
+                Ok(()) => {
+                    tracing::info!(calls = batch.len(), "recorded ends of calls that could not be written before")
+                }
+                Err(error) => tracing::error!(%error, calls = batch.len(), "ends of calls are not recorded"),
+            }
+            self.ends.drain(..batch.len());
+        }
+    }
+}
