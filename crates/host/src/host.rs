@@ -2,17 +2,20 @@
 //! states, calls and events.
 //!
 //! The wanted servers come from a [`Config`] and from the embedding program. The difference to the running servers is a
-//! [`Plan`], which can be shown before it is applied. Each server has its own task, so a slow server delays no other.
+//! [`Plan`], which can be shown before it is applied (`host/connection_set.rs`). Commands to one server are in
+//! `host/server_commands.rs`. Each server has its own task, so a slow server delays no other.
 //! Dropping the host stops its servers; [`Host::shutdown`] also waits for that.
 
 mod caller_catalogs;
 mod caller_lifecycle;
 mod catalog_publisher;
+mod connection_set;
 mod first_listings;
 mod options;
+mod server_commands;
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::HashSet,
     fmt,
     sync::{
         Arc,
@@ -22,29 +25,28 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use serde_json::json;
 use tokio::sync::{broadcast, watch};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
 use toolway_auth::refresh_tracker::RefreshTracker;
-use toolway_config::{
-    Config, Prefix, ServerName, Trust,
-    server::{Need, Standing},
-};
-use toolway_wire::{exchange::LogLevel, seal};
+use toolway_config::{Config, Prefix, ServerName, Trust};
+use toolway_wire::seal;
 
 pub use self::options::HostOptions;
 
-use self::caller_catalogs::CallerCatalogs;
 pub(crate) use self::catalog_publisher::CatalogPublisher;
+use self::{
+    caller_catalogs::CallerCatalogs,
+    connection_set::{ConnectionSet, Member},
+};
 use crate::{
     call::{CallId, open_calls::OpenCalls},
     catalog::{Catalog, Naming},
     connection::{
-        AppliedPlan, CallerListChange, CallerLog, Connection, ConnectionCounters, Dialer, HostContext, Phase, Plan,
-        ServerStatus, StartLimiter, SupervisorCommand, WantedServer, WantedSet,
+        AppliedPlan, CallerListChange, CallerLog, Connection, ConnectionCounters, Dialer, HostContext, Plan,
+        ServerStatus, StartLimiter, WantedServer, WantedSet,
         sign_in::{self, SignIns},
         supervise,
     },
@@ -52,7 +54,7 @@ use crate::{
     inbox::Inbox,
     policy::{ApprovalKey, Policy, Stance, limit::CallSlots},
     ports::HostPorts,
-    record::{AuditNote, RecordPorts, kind},
+    record::RecordPorts,
 };
 
 /// Keeps the connections to any number of servers. Cloning is cheap; all clones share one host.
@@ -81,19 +83,6 @@ pub(crate) struct Inner {
     pub(crate) open_calls: OpenCalls,
     unrecorded: Arc<AtomicU64>,
     _stop_when_dropped: DropGuard,
-}
-
-/// Wanted servers and their connections.
-#[derive(Default)]
-struct ConnectionSet {
-    wanted: WantedSet,
-    members: BTreeMap<ServerName, Member>,
-}
-
-struct Member {
-    connection: Connection,
-    /// Cancelled when the server is no longer wanted.
-    removed: CancellationToken,
 }
 
 /// Why a request to the host failed. The host is unchanged.
@@ -176,7 +165,7 @@ impl Host {
             }
             wanted.insert(server.name.clone(), server);
         }
-        Ok(Plan::new(&self.inner.set.lock().wanted, wanted))
+        Ok(self.inner.set.lock().plan(wanted))
     }
 
     /// Applies another configuration and returns what happened to each server. On an error nothing changes.
@@ -245,7 +234,7 @@ impl Host {
 
     /// Whether a server of this name is wanted.
     pub fn has(&self, server: &ServerName) -> bool {
-        self.inner.set.lock().members.contains_key(server)
+        self.inner.set.lock().connection(server).is_some()
     }
 
     /// Whether the entry of this server lets clients of a gateway call a method that the protocol does not define.
@@ -256,74 +245,6 @@ impl Host {
     /// Trust of a server; `None` if no server has this name.
     pub fn trust_of(&self, server: &ServerName) -> Option<Trust> {
         self.inner.connection(server).map(|connection| connection.wanted().trust)
-    }
-
-    /// Connects a server and returns its status when the attempt has ended.
-    pub async fn connect(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
-        self.refuse_disabled(server)?;
-        self.send_command(server, SupervisorCommand::Connect).await
-    }
-
-    /// Connects a server if necessary, waits until its lists are in the catalog, and returns its status.
-    pub async fn list(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
-        let connection = self.connection(server)?;
-        self.inner.wait_until_listed(&connection).await;
-        Ok(connection.status())
-    }
-
-    /// Disconnects a server until it is connected explicitly.
-    pub async fn disconnect(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
-        self.send_command(server, SupervisorCommand::Disconnect).await
-    }
-
-    /// Closes the connection to a server and opens a new one.
-    pub async fn reconnect(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
-        self.refuse_disabled(server)?;
-        self.send_command(server, SupervisorCommand::Reconnect).await
-    }
-
-    /// Enables or disables a server until its configuration entry changes.
-    pub async fn toggle(&self, server: &ServerName, standing: Standing) -> Result<ServerStatus, HostError> {
-        self.send_command(server, |done| SupervisorCommand::Toggle(standing, done)).await
-    }
-
-    /// Requests all lists of a server again and returns its status afterwards.
-    pub async fn refresh(&self, server: &ServerName) -> Result<ServerStatus, HostError> {
-        let connection = self.connection(server)?;
-        connection.execute(SupervisorCommand::Refresh).await;
-        self.inner.wait_until_listed(&connection).await;
-        Ok(connection.status())
-    }
-
-    /// Sets the minimum log level requested of a server, for this connection and later ones.
-    pub async fn set_log_level(&self, server: &ServerName, level: LogLevel) -> Result<(), HostError> {
-        let connection = self.connection(server)?;
-        let details = json!({ "logLevel": level.as_str() });
-        self.note(AuditNote::of_server(kind::CONNECTION, server, details));
-        connection.execute(|done| SupervisorCommand::LogLevel(level, done)).await;
-        Ok(())
-    }
-
-    /// Waits until all required servers are ready; otherwise returns those that are not.
-    pub async fn wait_for_required(&self) -> Result<(), Vec<ServerStatus>> {
-        let required = |connection: &Connection| connection.wanted().need == Need::Required;
-        let connections: Vec<_> = self.connections().into_iter().filter(required).collect();
-        let ready = connections.iter().map(|connection| async { connection.ready().await.is_ok() });
-        let ready = futures_util::future::join_all(ready).await;
-        let missing: Vec<_> = connections
-            .iter()
-            .zip(ready)
-            .filter(|(_, ready)| !ready)
-            .map(|(connection, _)| connection.status())
-            .collect();
-        if missing.is_empty() { Ok(()) } else { Err(missing) }
-    }
-
-    /// Returns the required servers that are not ready.
-    pub fn missing_required(&self) -> Vec<ServerStatus> {
-        let required = |connection: &Connection| connection.wanted().need == Need::Required;
-        let statuses = self.connections().into_iter().filter(required).map(|connection| connection.status());
-        statuses.filter(|status| status.phase != Phase::Ready).collect()
     }
 
     /// Maximum number of calls of one client, running or queued.
@@ -366,25 +287,7 @@ impl Host {
 
     /// Applies a plan.
     fn apply(&self, plan: Plan) -> AppliedPlan {
-        let mut set = self.inner.set.lock();
-        // The running set may have changed since the plan was made.
-        let plan = Plan::new(&set.wanted, plan.wanted);
-        for name in &plan.removed {
-            if let Some(member) = set.members.remove(name) {
-                member.removed.cancel();
-            }
-        }
-        for server in plan.added.iter().filter_map(|name| plan.wanted.get(name)) {
-            let member = self.inner.start_supervisor(Arc::clone(server));
-            set.members.insert(server.name.clone(), member);
-        }
-        for changed in &plan.changed {
-            if let (Some(member), Some(server)) = (set.members.get(&changed.server), plan.wanted.get(&changed.server)) {
-                member.connection.set_wanted(Arc::clone(server));
-            }
-        }
-        set.wanted = plan.wanted.clone();
-        drop(set);
+        let plan = self.inner.set.lock().apply(plan.wanted, |server| self.inner.start_supervisor(server));
         let applied = AppliedPlan { results: plan.results(), plan };
         self.inner.context.events.send_state(|| StateEvent::Applied(Arc::new(applied.clone())));
         for name in &applied.plan.removed {
@@ -393,30 +296,12 @@ impl Host {
         applied
     }
 
-    async fn send_command(
-        &self,
-        server: &ServerName,
-        order: impl FnOnce(tokio::sync::oneshot::Sender<()>) -> SupervisorCommand,
-    ) -> Result<ServerStatus, HostError> {
-        let connection = self.connection(server)?;
-        connection.execute(order).await;
-        connection.wait_until_settled().await;
-        Ok(connection.status())
-    }
-
-    fn refuse_disabled(&self, server: &ServerName) -> Result<(), HostError> {
-        match self.connection(server)?.status().phase {
-            Phase::Disabled => Err(HostError::Disabled(server.clone())),
-            _ => Ok(()),
-        }
-    }
-
     fn connection(&self, server: &ServerName) -> Result<Connection, HostError> {
         self.inner.connection(server).ok_or_else(|| HostError::UnknownServer(server.clone()))
     }
 
     fn connections(&self) -> Vec<Connection> {
-        self.inner.set.lock().members.values().map(|member| member.connection.clone()).collect()
+        self.inner.set.lock().connections().cloned().collect()
     }
 }
 
@@ -444,11 +329,11 @@ impl Inner {
     }
 
     pub(crate) fn connection(&self, server: &ServerName) -> Option<Connection> {
-        self.set.lock().members.get(server).map(|member| member.connection.clone())
+        self.set.lock().connection(server).cloned()
     }
 
     pub(crate) fn server_names(&self) -> Vec<ServerName> {
-        self.set.lock().members.keys().cloned().collect()
+        self.set.lock().names().cloned().collect()
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -479,14 +364,13 @@ impl Inner {
         let (connection, supervising) =
             supervise(server, slots, Arc::clone(&self.context), self.stop.clone(), removed.clone());
         self.tasks.spawn(supervising);
-        Member { connection, removed }
+        Member::new(connection, removed)
     }
 }
 
 impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let set = self.inner.set.lock();
-        f.debug_struct("Host").field("servers", &set.members.keys()).finish_non_exhaustive()
+        f.debug_struct("Host").field("servers", &self.inner.server_names()).finish_non_exhaustive()
     }
 }
 
@@ -499,7 +383,7 @@ fn host_context(
 ) -> HostContext {
     let around = sign_in::surroundings(&options.environment, &options.sign_in);
     HostContext {
-        inbox: Inbox::new(ports.recorder.clone()),
+        inbox: Inbox::new(ports.recorder.clone(), options.limits.memory.clone()),
         dialer: Dialer {
             environment: Arc::new(options.environment),
             keychain: options.keychain,

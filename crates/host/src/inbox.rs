@@ -8,7 +8,8 @@
 //! | arguments and warnings of an approval | `inbox/approval_rows.rs` |
 //!
 //! An item waits for the first answer: of the [`Answerer`] of this process, or of another surface through
-//! [`Inbox::answer`]. It ends unanswered when it expires or when its call ends. It blocks only its own call.
+//! [`Inbox::answer`]. It ends unanswered when it expires or when its call ends. It blocks only its own call. What servers
+//! sent is charged to the byte budget while it waits.
 
 pub mod answerer;
 pub mod approval_rows;
@@ -20,6 +21,7 @@ use std::{collections::BTreeMap, fmt, panic::AssertUnwindSafe, sync::Arc, time::
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
+use toolway_wire::budget::{Charge, MemoryBudget};
 
 pub use answerer::{Answerer, ElicitationModes, InboxAnswerer, NoAnswerer};
 pub use form::{FieldKind, FieldProblem, Form, FormField, FormOption, TextFormat};
@@ -45,11 +47,13 @@ struct Shared {
     items: Mutex<BTreeMap<String, Waiting>>,
     changes: watch::Sender<u64>,
     recorder: Option<Arc<dyn CallRecorder>>,
+    memory: MemoryBudget,
 }
 
 struct Waiting {
     item: Arc<InboxItem>,
     answer: oneshot::Sender<InboxAnswer>,
+    _charge: Charge,
 }
 
 /// Why an answer was not accepted.
@@ -84,9 +88,9 @@ struct Place<'a> {
 // === impl Inbox ===
 
 impl Inbox {
-    pub(crate) fn new(recorder: Option<Arc<dyn CallRecorder>>) -> Self {
+    pub(crate) fn new(recorder: Option<Arc<dyn CallRecorder>>, memory: MemoryBudget) -> Self {
         let (changes, _) = watch::channel(0);
-        Self { shared: Arc::new(Shared { items: Mutex::default(), changes, recorder }) }
+        Self { shared: Arc::new(Shared { items: Mutex::default(), changes, recorder, memory }) }
     }
 
     /// The waiting items, oldest first.
@@ -122,7 +126,7 @@ impl Inbox {
     ) -> InboxAnswer {
         let item = Arc::new(item);
         let Some((receiver, mut place)) = self.add(&item) else {
-            tracing::warn!(server = %item.server, "too many inbox items are waiting; this one is not answered");
+            tracing::warn!(server = %item.server, "too many or too large inbox items are waiting; this one is not answered");
             return InboxAnswer::Unavailable;
         };
         // The port is called inside the future, so that a panic before its first await is caught, too.
@@ -150,12 +154,14 @@ impl Inbox {
 
     fn add(&self, item: &Arc<InboxItem>) -> Option<(oneshot::Receiver<InboxAnswer>, Place<'_>)> {
         let (answer, receiver) = oneshot::channel();
+        let share = self.shared.memory.of_server(item.server.as_str());
+        let charge = share.charge(item.content.kept_bytes()).ok()?;
         let mut items = self.shared.items.lock();
         let of_server = items.values().filter(|waiting| waiting.item.server == item.server).count();
         if items.len() >= MAX_ITEMS || of_server >= MAX_ITEMS_OF_A_SERVER {
             return None;
         }
-        items.insert(item.id.clone(), Waiting { item: Arc::clone(item), answer });
+        items.insert(item.id.clone(), Waiting { item: Arc::clone(item), answer, _charge: charge });
         drop(items);
         self.report(item, None);
         Some((receiver, Place { inbox: self, item: Arc::clone(item), outcome: None }))

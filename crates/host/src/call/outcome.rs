@@ -116,9 +116,7 @@ impl CallOutcome {
             Self::Refused(refusal) => Some(refusal.into()),
             Self::Failed(error) => Some(error.for_client()),
             Self::Cancelled => Some(ClientText::complete("cancelled")),
-            Self::TimedOut { kind, limit } => {
-                Some(ClientText::complete(format!("no answer within {limit:?} ({kind})")))
-            }
+            Self::TimedOut { kind, limit } => Some(ClientText::complete(kind.describe(*limit))),
         }
     }
 }

@@ -67,8 +67,7 @@ impl Host {
 impl Inner {
     /// Waits, at most [`OWN_VIEW_WAIT`], until what these servers list to this caller is known.
     pub(crate) async fn wait_for_own_view(&self, caller_context: &CallerContext, of: impl Fn(&ServerName) -> bool) {
-        let mut connections: Vec<_> =
-            self.set.lock().members.values().map(|member| member.connection.clone()).collect();
+        let mut connections: Vec<_> = self.set.lock().connections().cloned().collect();
         connections.retain(|connection| of(connection.name()));
         let pending = self.own_view_pending(&connections, caller_context);
         if !pending.is_empty() {

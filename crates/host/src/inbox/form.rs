@@ -133,6 +133,11 @@ impl Form {
         Ok(Self { fields: properties.into_iter().map(field).collect::<Result<_, _>>()? })
     }
 
+    /// About how many bytes it takes in memory.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.fields.iter().map(FormField::kept_bytes).sum()
+    }
+
     /// Checks an answer: every required field, every value, no other names.
     pub fn check(&self, content: &Map<String, Value>) -> Result<(), Vec<FieldProblem>> {
         let problem = |field: &str, message: String| FieldProblem { field: field.to_owned(), message };
@@ -152,6 +157,24 @@ impl Form {
 // === impl FormField ===
 
 impl FormField {
+    fn kept_bytes(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let of_option = |option: &FormOption| size_of::<FormOption>() + option.value.len() + text(&option.title);
+        let kind = match &self.kind {
+            FieldKind::Text { pattern, .. } => text(pattern),
+            FieldKind::Number { .. } | FieldKind::Boolean => 0,
+            FieldKind::Choice { options } | FieldKind::MultiChoice { options, .. } => {
+                options.iter().map(of_option).sum()
+            }
+        };
+        let default = match &self.default {
+            Some(Value::String(value)) => value.len(),
+            Some(Value::Array(values)) => values.len() * size_of::<Value>(),
+            _ => 0,
+        };
+        size_of::<Self>() + self.name.len() + text(&self.title) + text(&self.description) + kind + default
+    }
+
     fn of(name: String, definition: &Value, required: bool) -> Result<Self, String> {
         let text = |key: &str| definition[key].as_str().map(str::to_owned);
         let kind = FieldKind::of(definition).map_err(|why| format!("field `{name}`: {why}"))?;

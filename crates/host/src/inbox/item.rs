@@ -266,6 +266,15 @@ impl InboxContent {
             Self::Url { .. } => "url",
         }
     }
+
+    /// About how many bytes of the server's text are kept. The arguments of a call are charged with its request.
+    pub(super) fn kept_bytes(&self) -> usize {
+        match self {
+            Self::Approval(_) => 0,
+            Self::Form { message, form } => message.len() + form.kept_bytes(),
+            Self::Url { message, url } => message.len() + url.len(),
+        }
+    }
 }
 
 // === impl InboxAnswer ===

@@ -13,6 +13,7 @@ use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
     test_host::{TestHost, TestHostBuilder, within},
 };
+use toolway_wire::{budget::MemoryBudget, limit::Limits};
 
 fn open_inbox(server: &FixtureServer) -> TestHostBuilder {
     let mut builder = TestHost::with(server, "files");
@@ -77,6 +78,32 @@ async fn waiting_item_blocks_only_its_own_call_and_leaves_when_the_call_is_dropp
     waiting.abort();
     waiting.await.unwrap_err();
     assert!(host.host.inbox().find(&asked.id).is_none());
+}
+
+#[tokio::test]
+async fn parsed_form_is_charged_to_the_server_while_it_waits() {
+    let server = FixtureServer::new("files").tool_that("greet", "Greet", Behaviour::Greet);
+    let mut builder = open_inbox(&server);
+    let memory = MemoryBudget::new(1_000_000);
+    builder.options.limits = Limits { memory: memory.clone(), ..Limits::default() };
+    let host = builder.start().await;
+    host.ready("files").await;
+    let before = memory.used();
+    let greet = || CallRequest::tool(Caller::Terminal, "files__greet".parse().unwrap(), None);
+    let waiting = tokio::runtime::Handle::current().spawn(host.host.open(greet()).outcome());
+    let asked = item(&host).await;
+    let InboxContent::Form { form, .. } = &asked.content else { panic!("{asked:?}") };
+    let kept = memory.used() - before;
+    assert!(size_of_val(form.fields.as_slice()) < kept, "{kept}");
+    host.host.inbox().answer(&asked.id, InboxAnswer::Elicitation(ElicitationAnswer::Decline)).unwrap();
+    drop(within("the call", waiting).await.unwrap());
+    assert!(memory.used() <= before);
+
+    // A form that does not fit is not answered, and the call ends.
+    let _rest = memory.of_server("files").charge(500_000 - kept / 2).unwrap();
+    let outcome = within("the call", host.host.open(greet()).outcome()).await;
+    assert!(host.host.inbox().list().is_empty());
+    drop(outcome);
 }
 
 #[tokio::test]
