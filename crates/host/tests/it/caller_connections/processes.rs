@@ -1,14 +1,16 @@
 //! Processes of a server that runs once per caller: the one that made the first listing is not left idle, and those that
 //! only listed end soon.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 use toolway_host::{
-    call::{Caller, CallerContext},
+    call::{CallRequest, Caller, CallerContext, Target},
+    catalog::Origin,
+    connection::ServerStatus,
     record::Ending,
 };
-use toolway_testkit::test_host::{TestHost, within};
+use toolway_testkit::test_host::{TestHost, TestHostBuilder, name, within};
 use toolway_wire::{json::Raw, message::ClientCapabilities};
 
 use super::{call_of, files, forms, in_sessions, owners};
@@ -55,6 +57,47 @@ async fn process_that_served_another_call_is_not_handed_over() {
     assert_eq!(host.call("files__echo").await.ending(), Ending::Answered);
     call(&host, "ada", &json!({})).await;
     assert!(!processes(&host, "client ada").contains(&first));
+}
+
+#[tokio::test]
+async fn four_servers_have_four_processes_and_one_more_for_each_that_a_client_called() {
+    let servers = ["one", "two", "three", "four"];
+    let process = |server: &&str| fixtures::process(server, &["--era", "legacy"]);
+    let host = servers.iter().map(process).fold(TestHost::new(), TestHostBuilder::wanted).start().await;
+    for server in servers {
+        host.ready(server).await;
+    }
+    assert_eq!(running(&host).len(), 4);
+    let call = |client: &str, server: &str, capabilities: &Value| {
+        let target = Target::ToolOf(Origin { server: name(server), raw_name: "echo".to_owned() });
+        host.call_of(CallRequest { target, ..call_of(client, "echo", capabilities) })
+    };
+    for (client, server, capabilities, processes) in [
+        ("ada", "one", forms(), 5),
+        ("ada", "one", forms(), 5),
+        // The process of the first listing is handed over.
+        ("ben", "two", json!({}), 5),
+        ("ada", "three", forms(), 6),
+    ] {
+        assert_eq!(call(client, server, &capabilities).await.ending(), Ending::Answered, "{client} {server}");
+        assert_eq!(running(&host).len(), processes, "{client} {server}");
+    }
+    host.host.end_caller(&Caller::Client("ada".into()));
+    let ended = async {
+        while running(&host).len() != 4 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    within("the end of the processes", ended).await;
+}
+
+/// The running processes of all servers.
+fn running(host: &TestHost) -> BTreeSet<u32> {
+    let of_server = |status: ServerStatus| {
+        let own = status.caller_connections.into_iter().filter_map(|connection| connection.process);
+        own.chain(status.process).collect::<Vec<_>>()
+    };
+    host.host.servers().into_iter().flat_map(of_server).filter(|pid| fixtures::runs(*pid)).collect()
 }
 
 #[tokio::test(start_paused = true)]
