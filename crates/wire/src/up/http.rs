@@ -353,3 +353,35 @@ impl fmt::Debug for HttpLink {
         f.debug_struct("HttpLink").field("url", &display_url(&self.shared.endpoint.url)).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use http::HeaderMap;
+
+    use super::{AT_ONCE, HttpTransport};
+    use crate::{
+        budget::MemoryBudget,
+        limit::Limits,
+        up::{client::HttpClient, connector::HttpOptions, credential::NoCredentials},
+    };
+
+    #[test]
+    fn large_message_is_charged_until_it_is_written() {
+        let memory = MemoryBudget::new(4 * AT_ONCE);
+        let limits = Limits { memory: memory.of_server("slow"), ..Limits::default() };
+        let client = HttpClient::new(HttpOptions::default(), &limits);
+        let url = "http://localhost/mcp".parse().unwrap();
+        let endpoint = HttpTransport::new(client, url, HeaderMap::new(), Arc::new(NoCredentials), limits).endpoint;
+        let message = |size: usize| Bytes::from(vec![b'x'; size]);
+        let first = endpoint.charged(message(AT_ONCE + 1)).unwrap();
+        let refused = endpoint.charged(message(AT_ONCE + 1)).unwrap_err();
+        assert_eq!(refused.code(), "over_budget", "{refused}");
+        let _small = endpoint.charged(message(AT_ONCE)).unwrap();
+        assert_eq!(memory.used(), AT_ONCE + 1);
+        drop(first);
+        assert_eq!(memory.used(), 0);
+    }
+}
