@@ -229,6 +229,7 @@ fn report(host: &Host, status: &ServerStatus) -> TestReport {
     });
     TestReport {
         ok,
+        sign_in_required: matches!(status.phase, Phase::SignInRequired { .. }),
         title: info("title").or_else(|| info("name")),
         revision: profile.map(|profile| profile.revision.as_str().to_owned()),
         tools: catalog.tools_of(&status.server).iter().map(|tool| tool.origin.raw_name.clone()).collect(),

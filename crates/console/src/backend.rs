@@ -90,6 +90,9 @@ pub struct ParsedServer {
 pub struct TestReport {
     /// Whether it could be connected and listed.
     pub ok: bool,
+    /// Whether it answers, and requires a sign-in.
+    #[serde(rename = "signIn")]
+    pub sign_in_required: bool,
     /// Title or name that the server gives itself.
     pub title: Option<String>,
     /// Negotiated protocol revision.

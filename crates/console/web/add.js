@@ -150,6 +150,7 @@ function consentFor(parsed) {
 }
 
 function tested(answer) {
+  if (answer.signIn) return h("div", { class: "success" }, h("p", {}, h("strong", {}, "It answers, and requires a sign-in. "), "Add the server, then sign in on its page here."));
   if (!answer.ok) return problem(answer.error ?? { message: "the test failed" }, "The test failed");
   const names = (answer.tools ?? []).slice(0, 40);
   const rest = (answer.tools ?? []).length - names.length;

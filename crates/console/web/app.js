@@ -7,7 +7,8 @@ import * as chat from "./chat.js";
 import { fill, h, icon } from "./dom.js";
 import * as inbox from "./inbox.js";
 import * as live from "./live.js";
-import { command, empty, problem } from "./parts.js";
+import { callerSubject } from "./format.js";
+import { command, empty, problem, toast } from "./parts.js";
 import * as servers from "./servers.js";
 import { refreshInbox, refreshServers, state, watch } from "./state.js";
 import { follow, poke } from "./stream.js";
@@ -40,6 +41,7 @@ async function start() {
   on("online", () => connection(true));
   on("changed:servers", drawNavigation);
   on("changed:inbox", drawNavigation);
+  on("changed:inbox", sayNewItems);
   await openSession();
 }
 
@@ -102,6 +104,22 @@ function drawNavigation() {
   if (focused) nav.querySelector(`a[href="${focused}"]`)?.focus();
   const waiting = state.inbox?.length ?? 0;
   document.title = `${waiting ? `(${waiting}) ` : ""}${current?.screen.label ?? "Console"} · Toolway`;
+}
+
+// === news ===
+
+let seenItems = null;
+
+// What begins to wait while another screen is open is said; those of the open conversation have their dialog.
+function sayNewItems() {
+  const items = state.inbox ?? [];
+  const isNew = (item) => seenItems !== null && !seenItems.has(item.id) && !(current?.screen.id === "chat" && item.conversation);
+  const added = current?.screen.id === "inbox" ? [] : items.filter(isNew);
+  seenItems = new Set(items.map((item) => item.id));
+  if (added.length === 0 || state.signedOut) return;
+  const [item] = added;
+  const words = item.approval ? `${callerSubject(item.caller, item.surface)} wants to use ${item.server}` : `${item.server} asks you something`;
+  toast(added.length === 1 ? words : `${added.length} questions wait for you`, "", null, { href: "#/inbox", label: "Review" });
 }
 
 // === connection ===

@@ -10,6 +10,9 @@ import { state } from "./state.js";
 import { WindowedList } from "./window.js";
 
 const PAGE = 200;
+// Pages that are read at once to find this many calls with a text in their name.
+const MOST_PAGES = 25;
+const ENOUGH = 100;
 const SINCE = [["", "Any time"], ["3600", "Last hour"], ["86400", "Last 24 hours"], ["604800", "Last 7 days"]];
 
 export function create() {
@@ -82,7 +85,8 @@ class CallsScreen {
     const states = Object.entries(CALL_STATES).map(([word, [label]]) => h("option", { value: word }, label));
     this.servers = h("select", { "aria-label": "Server", onchange: change("server") });
     this.tools = h("datalist", { id: "known-tools" });
-    this.callers = h("datalist", { id: "known-callers" });
+    this.callers = h("select", { "aria-label": "Caller", onchange: change("caller") }, h("option", { value: "" }, "Any caller"));
+    this.callerNames = new Set();
     this.drawServers();
     this.form = h(
       "div",
@@ -90,10 +94,9 @@ class CallsScreen {
       h("select", { "aria-label": "State", onchange: change("state") }, h("option", { value: "" }, "Any state"), states),
       this.servers,
       h("input", { type: "search", placeholder: "Tool", "aria-label": "Tool", list: "known-tools", oninput: change("tool") }),
-      h("input", { type: "search", placeholder: "Caller", "aria-label": "Caller", list: "known-callers", oninput: change("caller") }),
+      this.callers,
       h("select", { "aria-label": "Time", onchange: change("since") }, SINCE.map(([value, label]) => h("option", { value }, label))),
       this.tools,
-      this.callers,
     );
     return this.form;
   }
@@ -112,25 +115,40 @@ class CallsScreen {
   query(before) {
     const query = new URLSearchParams({ limit: String(PAGE) });
     for (const key of ["state", "server", "caller"]) if (this.filter[key]) query.set(key, this.filter[key]);
-    if (this.filter.tool) query.set("tool", this.publicTool());
+    const tool = this.exactTool();
+    if (tool) query.set("tool", tool);
     if (this.filter.since) query.set("since", new Date(Date.now() - Number(this.filter.since) * 1000).toISOString());
     if (before) query.set("before", before);
     return `/calls?${query}`;
   }
 
-  // Calls are found by the public name; the short one is accepted where it is known.
-  publicTool() {
+  // The API finds calls by the exact public name; any other text is looked for in the pages that are read.
+  exactTool() {
     const { tool, server } = this.filter;
-    if (tool.includes("__")) return tool;
-    if (server) return `${server}__${tool}`;
-    return this.calls.find((call) => toolOf(call) === tool)?.tool ?? tool;
+    const offered = (wanted) => (state.servers ?? []).some((known) => wanted.startsWith(`${known.name}__`));
+    if (!tool) return null;
+    if (offered(tool) && this.calls.some((call) => call.tool === tool)) return tool;
+    return server && this.calls.some((call) => call.tool === `${server}__${tool}`) ? `${server}__${tool}` : null;
+  }
+
+  // One page of the API, or as many as it takes to find a page of calls that match.
+  async page(before) {
+    const found = [];
+    let next = before;
+    for (let pages = 0; pages < MOST_PAGES; pages += 1) {
+      const answer = await get(this.query(next));
+      found.push(...answer.calls.filter((call) => this.matches(call)));
+      next = answer.next;
+      if (next === null || found.length >= ENOUGH) break;
+    }
+    return { calls: found, next };
   }
 
   async reload() {
     const turn = ++this.loading;
     this.meanwhile = new Map();
     try {
-      const { calls, next } = await get(this.query());
+      const { calls, next } = await this.page(null);
       if (turn !== this.loading) return;
       this.next = next;
       this.calls = this.merge(calls);
@@ -156,7 +174,7 @@ class CallsScreen {
     if (this.next === null || this.paging) return;
     const turn = this.loading;
     this.paging = true;
-    const { calls, next } = await get(this.query(this.next)).catch(() => ({ calls: [], next: null }));
+    const { calls, next } = await this.page(this.next).catch(() => ({ calls: [], next: null }));
     this.paging = false;
     if (turn !== this.loading) return;
     this.next = next;
@@ -169,9 +187,18 @@ class CallsScreen {
     this.list.set(this.calls, { anchor: true });
     this.markOpened();
     this.drawFrame();
-    const known = (key) => [...new Set(this.calls.slice(0, 2000).map((call) => call[key]).filter(Boolean))].slice(0, 100).map((value) => h("option", { value }));
-    fill(this.tools, known("tool"));
-    fill(this.callers, known("caller"));
+    const known = (key) => new Set(this.calls.slice(0, 2000).map((call) => call[key]).filter(Boolean));
+    fill(this.tools, [...known("tool")].slice(0, 100).map((value) => h("option", { value })));
+    this.addCallers(known("caller"));
+  }
+
+  // Callers stay in the list while a filter hides their calls.
+  addCallers(callers) {
+    for (const caller of callers) {
+      if (this.callerNames.has(caller) || this.callerNames.size >= 100) continue;
+      this.callerNames.add(caller);
+      this.callers.append(h("option", { value: caller }, visible(caller === "agent" ? "Models" : callerWords(caller))));
+    }
   }
 
   markOpened() {
@@ -203,6 +230,7 @@ class CallsScreen {
     if (known === undefined && this.matches(call)) {
       this.calls = [call, ...this.calls];
       this.known.set(call.id, call);
+      this.addCallers([call.caller]);
       this.later();
     } else if (known !== undefined && this.matches(call)) {
       Object.assign(known, call);
@@ -225,7 +253,7 @@ class CallsScreen {
 
   matches(call) {
     const { state: wanted, server, caller, tool } = this.filter;
-    return (!wanted || call.state === wanted) && (!server || call.server === server) && (!caller || call.caller === caller || call.caller?.startsWith(`${caller}:`)) && (!tool || call.tool === tool || toolOf(call) === tool);
+    return (!wanted || call.state === wanted) && (!server || call.server === server) && (!caller || call.caller === caller || call.caller?.startsWith(`${caller}:`)) && (!tool || String(call.tool).toLowerCase().includes(tool.toLowerCase()));
   }
 
   tick() {

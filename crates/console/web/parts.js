@@ -88,8 +88,9 @@ export function action(label, run, props) {
   return node;
 }
 
-export function toast(message, tone = "", hint = null) {
-  const node = h("div", { class: `toast ${tone}` }, h("p", {}, words(cut(message, 500))), hint ? h("p", { class: "hint" }, words(cut(hint, 500))) : null);
+export function toast(message, tone = "", hint = null, place = null) {
+  const open = place ? h("a", { class: "button small", href: place.href, onclick: () => node.remove() }, place.label) : null;
+  const node = h("div", { class: `toast ${tone}` }, h("div", { class: "grow" }, h("p", {}, words(cut(message, 500))), hint ? h("p", { class: "hint" }, words(cut(hint, 500))) : null), open);
   document.getElementById("toasts").append(node);
   setTimeout(() => node.remove(), tone === "bad" ? 9000 : 5000);
 }

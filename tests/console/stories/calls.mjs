@@ -63,6 +63,11 @@ test("filters leave the calls that match, also of those that come in", async () 
   assert.equal(await rows(window).filter({ hasText: "echo" }).count(), 0);
   await window.page.getByRole("combobox", { name: "Tool" }).fill("no_such_tool");
   await window.see("No call matches");
+  await window.button("Clear all filters").click();
+  await window.page.getByRole("combobox", { name: "Tool" }).fill("ech");
+  await until(async () => (await rows(window).count()) > 0 && (await rows(window).filter({ hasNotText: "echo" }).count()) === 0, "a part of a name finds its calls");
+  await window.page.getByRole("combobox", { name: "Caller" }).selectOption({ label: "Gateway client" });
+  await rows(window).filter({ hasText: "echo" }).first().waitFor();
   await window.close();
 });
 

@@ -75,9 +75,10 @@ test("a lost connection is said, and what happened meanwhile is there afterwards
   wire.cut();
   await window.see("The connection to Toolway is lost");
   await client.call("sample__echo", { text: "meanwhile" });
-  wire.mend();
   await window.button("Try now").click();
-  await window.see("Connected again");
+  await window.page.locator(".live", { hasText: "Reconnecting" }).waitFor();
+  wire.mend();
+  await window.page.locator(".live", { hasText: "Live" }).waitFor();
   await rows.nth(count).waitFor();
   await window.close();
 });

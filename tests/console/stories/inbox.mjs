@@ -55,6 +55,18 @@ test("a no refuses the call, with a reason", async () => {
   await window.close();
 });
 
+test("a question that comes while another screen is open is said, and leads to the inbox", async () => {
+  const window = await opened();
+  await window.show("#/servers");
+  const answer = ask("look here");
+  await window.see("A client of the gateway wants to use sample");
+  await window.page.getByRole("link", { name: "Review" }).click();
+  await item(window).getByText("look here").first().waitFor();
+  await window.button("No").click();
+  assert.equal(isRefused(await answer), true);
+  await window.close();
+});
+
 test("an item answered elsewhere disappears and is said", async () => {
   const window = await opened();
   const other = await window.tab("#/inbox");

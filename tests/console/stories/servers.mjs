@@ -103,6 +103,12 @@ test("a server that requires a sign-in says so, opens its page, and is connected
   const signed = await Program.start({ servers: { tickets: { url: tickets.url } }, scripts: { reader: { turns: [{ calls: [{ tool: "tickets__list_tickets" }] }, { text: "The server said: {{result}}" }] } } });
   story.after(() => signed.stop());
   const window = await Window.open(browser, signed);
+  await window.show("#/add");
+  await window.page.getByLabel("Snippet, command or URL").fill(tickets.url);
+  await window.page.getByRole("checkbox").check();
+  await window.button("Test connection").click();
+  await window.see("It answers, and requires a sign-in.");
+  await window.show("#/servers/tickets");
   window.expect(/request to http:\/\/127\.0\.0\.1/);
   const { page } = window;
   await page.locator('a[href="#/servers/tickets"]').getByText("Sign-in required").waitFor();

@@ -317,8 +317,10 @@ impl ConsoleBackend for TestBackend {
 
     fn test<'a>(&'a self, text: &'a str, _name: Option<&'a str>) -> BoxFuture<'a, Result<TestReport, Problem>> {
         let failure = TestFailure { message: format!("cannot start {text}"), hint: None, stderr: vec!["boo".into()] };
-        let report = TestReport { ok: false, title: None, revision: None, tools: Vec::new(), error: Some(failure) };
-        Box::pin(async { Ok(report) })
+        let error = Some(failure);
+        Box::pin(async {
+            Ok(TestReport { ok: false, sign_in_required: false, title: None, revision: None, tools: Vec::new(), error })
+        })
     }
 
     fn add(&self, text: &str, name: Option<&str>) -> Result<ServerName, Problem> {
