@@ -8,7 +8,7 @@
 //! | answers of a user; saved approvals and what they cover | `approval.rs`, `saved.rs`, `pattern.rs` |
 //! | slots: a grant becomes a permit | `limit.rs`, `caller_counter.rs` |
 //!
-//! Within one file the first rule that matches decides; over files the strictest. Without a rule the default of the
+//! Within one file the first rule that matches decides; over files the strictest. A rule that cannot be evaluated refuses. Without a rule the default of the
 //! surface decides, or the mode. A saved approval lifts `ask`, never `deny`.
 
 pub mod approval;
@@ -112,10 +112,14 @@ impl Policy {
         let matching = self.files.iter().filter_map(|file| rules::first_match(file, input));
         let strictest = matching.max_by(|one, other| {
             // Of equal ones the first file counts.
-            one.then.cmp(&other.then).then(std::cmp::Ordering::Greater)
+            one.effect().cmp(&other.effect()).then(std::cmp::Ordering::Greater)
         });
         let (written, rule, reason) = match strictest {
-            Some(rule) => (rule.then, RuleId::Rule(rule.place.clone()), rule.reason.clone()),
+            Some(matched) => {
+                let unclear = matched.unclear.as_ref().map(|why| format!("the rule cannot be evaluated: {why}"));
+                let reason = unclear.or_else(|| matched.rule.reason.clone());
+                (matched.effect(), RuleId::Rule(matched.rule.place.clone()), reason)
+            }
             None => self.default_of(input),
         };
         let passes = input.trust == Trust::Full || (input.trust >= Trust::Read && input.annotations.read_only);

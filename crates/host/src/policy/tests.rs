@@ -212,11 +212,32 @@ fn arguments_are_matched_by_pointer() {
         (r#"{"/count": {"min": 10}}"#, r#"{"count": 10}"#, "deny"),
         (r#"{"/count": {"min": 10}}"#, r#"{"count": 9}"#, "allow"),
         (r#"{"/count": {"min": 1, "max": 5}}"#, r#"{"count": 6}"#, "allow"),
-        (r#"{"/count": {"min": 1, "max": 5}}"#, r#"{"count": "3"}"#, "allow"),
+        (r#"{"/count": {"min": 1, "max": 5}}"#, "{}", "allow"),
         (r#"{"/path": "/etc/*", "/force": [true]}"#, r#"{"path": "/etc/a", "force": false}"#, "allow"),
     ] {
         Row { user: denies(wanted), arguments, ..row() }.is(expected);
     }
+}
+
+#[test]
+fn a_rule_that_cannot_be_evaluated_refuses() {
+    let rule = |then: &str, arguments: &str| -> &'static str {
+        let rule = format!(r#"{{"match": {{"tool": "write_*", "arguments": {arguments}}}, "then": "{then}"}}"#);
+        Box::leak(format!(r#"{{"mode": "full", "rules": [{rule}, {{"then": "allow"}}]}}"#).into_boxed_str())
+    };
+    let (range, path) = (r#"{"/count": {"max": 5}}"#, r#"{"/path": "/etc/*"}"#);
+    for then in ["allow", "writes", "ask", "deny"] {
+        Row { user: rule(then, range), arguments: r#"{"count": "3"}"#, ..row() }.is("deny");
+        Row { user: rule(then, range), arguments: r#"{"count": [3]}"#, ..row() }.is("deny");
+        Row { user: rule(then, path), arguments: r#"{"path": "/tmp/a", "path": "/etc/passwd"}"#, ..row() }.is("deny");
+    }
+    // Where another condition does not hold, it need not be evaluated.
+    Row { user: rule("deny", range), arguments: r#"{"count": "3"}"#, tool: "read", ..row() }.is("allow");
+    let both = r#"{"/count": {"max": 5}, "/path": "/etc/*"}"#;
+    Row { user: rule("deny", both), arguments: r#"{"count": "3", "path": "/tmp/a"}"#, ..row() }.is("allow");
+    let verdict = Row { user: rule("allow", range), arguments: r#"{"count": "3"}"#, ..row() }.verdict();
+    let reason = verdict.reason.unwrap();
+    assert_eq!(reason, "the rule cannot be evaluated: the argument `/count` is not a number");
 }
 
 #[test]
