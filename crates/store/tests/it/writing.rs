@@ -5,7 +5,7 @@ use std::{fs::File, time::SystemTime};
 use futures_util::future::join_all;
 use rusqlite::Connection;
 use toolway_store::{
-    StoreError, Uuid,
+    Store, StoreError, StoreOptions, Sync, Uuid,
     approvals::{SavedApproval, SavedEffect},
     audit::Verified,
     calls::{CallBody, CallState},
@@ -14,6 +14,11 @@ use toolway_store::{
 };
 
 use crate::stage::{Stage, begun, ended, record};
+
+/// A store whose writes are acknowledged by their commit alone.
+fn open(stage: &Stage) -> Store {
+    Store::open(&StoreOptions { sync: Sync::Full, ..stage.options() }).unwrap().0
+}
 
 /// A connection that holds the write lock until it is dropped.
 fn locked(stage: &Stage) -> Connection {
@@ -39,7 +44,7 @@ fn approval() -> SavedApproval {
 #[tokio::test]
 async fn a_write_that_cannot_be_applied_takes_no_other_with_it() {
     let stage = Stage::new();
-    let store = stage.open();
+    let store = open(&stage);
     let saved = approval();
     store.save_approval(saved.clone()).await.unwrap();
     // All wait together while the lock is held, and form one batch.
@@ -61,7 +66,7 @@ async fn a_write_that_cannot_be_applied_takes_no_other_with_it() {
 #[tokio::test]
 async fn an_end_that_could_not_be_written_is_written_when_the_lock_is_free() {
     let stage = Stage::new();
-    let store = stage.open();
+    let store = open(&stage);
     let call = begun("read");
     store.write_call(call.clone(), CallBody::default()).await.unwrap();
     let lock = locked(&stage);
@@ -80,7 +85,7 @@ async fn an_end_that_could_not_be_written_is_written_when_the_lock_is_free() {
 #[tokio::test]
 async fn an_end_that_waits_is_written_before_the_store_closes() {
     let stage = Stage::new();
-    let store = stage.open();
+    let store = open(&stage);
     let lock = locked(&stage);
     let call = ended(&begun("read"), CallState::Failed);
     store.end_call(call.clone(), CallBody::default()).await.unwrap_err();
@@ -92,7 +97,7 @@ async fn an_end_that_waits_is_written_before_the_store_closes() {
 #[tokio::test]
 async fn a_full_queue_refuses_beginnings_and_takes_ends() {
     let stage = Stage::new();
-    let store = stage.open();
+    let store = open(&stage);
     let lock = locked(&stage);
     let mut begins = Vec::new();
     let refused = loop {
