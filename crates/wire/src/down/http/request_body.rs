@@ -7,12 +7,11 @@ use std::{
     task::{Context, Poll},
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, SizeHint};
 
 use crate::{
     budget::{MemoryBudget, OverBudget},
-    pieces::Pieces,
     quiet::suppress_wakes,
 };
 
@@ -54,13 +53,16 @@ impl<B: Body<Data = Bytes> + Unpin> RequestBody<B> {
         if self.is_end_stream() {
             return Ok(Arc::new(charge).attach(first));
         }
-        let mut pieces = Pieces::default();
-        pieces.push(first);
-        while let Some(piece) = self.piece(limit - pieces.len()).await? {
+        // One allocation, which goes back to the system as a whole; kept pieces would leave gaps in the heaps of threads.
+        let announced = self.size_hint().upper().and_then(|rest| usize::try_from(rest).ok()).unwrap_or_default();
+        let mut whole = BytesMut::with_capacity(first.len().saturating_add(announced).min(limit));
+        whole.extend_from_slice(&first);
+        drop(first);
+        while let Some(piece) = self.piece(limit - whole.len()).await? {
             charge.grow(piece.len()).map_err(BodyError::OverBudget)?;
-            pieces.push(piece);
+            whole.extend_from_slice(&piece);
         }
-        Ok(Arc::new(charge).attach(pieces.whole()))
+        Ok(Arc::new(charge).attach(whole.freeze()))
     }
 
     /// Reads the next piece, at most `limit` bytes.
