@@ -1,9 +1,10 @@
 //! Servers of both eras that send requests of their own: callers with a session are reached with a session, after the
 //! first such request failed.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, process::Stdio, sync::Arc};
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use toolway_host::connection::{DiskEraMemory, Program, ServerAddress, WantedServer, Way};
 use toolway_testkit::{
     fixture_server::FixtureServer,
@@ -20,12 +21,29 @@ use crate::test_gateway::{Ada, TestGateway, behind};
 
 /// The server on the TypeScript SDK 2.
 fn dual() -> WantedServer {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
-    let node = root.join(".interop/node_modules/.bin/node");
-    let script = root.join("tests/interop/servers/dual_typescript.mjs");
-    let arguments = vec![script.to_str().unwrap().to_owned()];
-    let program = Program { arguments, ..Program::new(node.to_str().unwrap()) };
+    let [node, script] = typescript("dual_typescript.mjs");
+    let program = Program { arguments: vec![script], ..Program::new(&node) };
     WantedServer::new(name("dual"), Way::Address(ServerAddress::Process(program)))
+}
+
+/// The tools of the TypeScript SDK's conformance server that send requests to the client, over HTTP. The process ends with
+/// the first value.
+async fn pushing() -> (tokio::process::Child, WantedServer) {
+    let [node, script] = typescript("pushing_typescript.mjs");
+    let mut command = tokio::process::Command::new(node);
+    command.arg(script).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut process = command.spawn().unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let line = within("its address", lines.next_line()).await.unwrap().unwrap();
+    let url = line.strip_prefix("listening on ").unwrap().parse().unwrap();
+    (process, WantedServer::new(name("pushing"), Way::Address(ServerAddress::http(url))))
+}
+
+/// Node and the path of a script.
+fn typescript(script: &str) -> [String; 2] {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let script = root.join("tests/interop/servers").join(script);
+    [root.join(".interop/node_modules/.bin/node"), script].map(|path| path.to_str().unwrap().to_owned())
 }
 
 fn remembering(mut builder: TestHostBuilder, folder: &tempfile::TempDir) -> TestHostBuilder {
@@ -63,6 +81,23 @@ async fn typescript_server_of_both_eras_gets_sessions_for_callers_with_a_session
     gateway.host.ready("dual").await;
     let with = gateway.client("/mcp", Era::Legacy).await;
     assert!(call(&with, "dual__greet", json!({})).await.contains("hello Ada"));
+}
+
+#[tokio::test]
+async fn four_pushing_tools_of_the_typescript_sdk_work_after_the_first_failure() {
+    let (_process, wanted) = pushing().await;
+    let gateway = TestGateway::with(TestHost::new().wanted(wanted)).await;
+    gateway.host.ready("pushing").await;
+    let client = gateway.client("/mcp", Era::Legacy).await;
+    let tools = ["sampling", "elicitation", "elicitation_sep1034_defaults", "elicitation_sep1330_enums"]
+        .map(|tool| format!("pushing__test_{tool}"));
+    let first = call(&client, &tools[0], json!({})).await;
+    assert!(first.contains("not supported or error") && first.contains("sampling/createMessage"), "{first}");
+    for tool in &tools {
+        let said = call(&client, tool, json!({})).await;
+        assert!(said.contains("answered") && said.contains("Ada"), "{tool}: {said}");
+    }
+    assert_eq!(gateway.host.status("pushing").caller_connections.len(), 1);
 }
 
 #[tokio::test]
