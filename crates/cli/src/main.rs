@@ -23,6 +23,7 @@ mod models;
 mod multi_server_host;
 mod output;
 mod pasted_server;
+mod record_args;
 mod report;
 mod save;
 mod schema;

@@ -4,16 +4,19 @@
 
 pub(crate) mod clean;
 pub(crate) mod content;
+mod listing;
 pub(crate) mod progress;
 pub(crate) mod spinner;
 pub(crate) mod state;
 mod table;
 
+pub(crate) use listing::Listing;
+
 use std::io::{self, IsTerminal, Write};
 
 use toolway_wire::json::{Raw, one_line};
 
-use crate::{exit_code::ExitCode, report::Report};
+use crate::{exit_code::ExitCode, report::Report, terminal::text};
 
 /// Output format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -63,7 +66,7 @@ impl Output {
             stdout_is_terminal,
             stderr_is_terminal: io::stderr().is_terminal(),
             colour,
-            width: stdout_is_terminal.then(terminal_width),
+            width: stdout_is_terminal.then(|| terminal_width(io::stdout())),
             progress_shown: false,
         }
     }
@@ -87,6 +90,32 @@ impl Output {
         let _gone = writeln!(self.stdout, "{name}{rest}").and_then(|()| self.stdout.flush());
     }
 
+    /// Prints text with an indent before each line; on a terminal, long lines are broken at spaces.
+    pub(crate) fn wrapped(&mut self, indent: &str, text: &str) {
+        let text = clean::text(text);
+        let lines: Vec<String> = text.lines().flat_map(|line| self.broken(line, indent, indent)).collect();
+        self.line(&lines.join("\n"));
+    }
+
+    /// Like [`Self::entry`]; on a terminal, a long line is continued with this indent.
+    pub(crate) fn wrapped_entry(&mut self, name: &str, rest: &str, indent: &str) {
+        let first = " ".repeat(text::columns(&clean::flat(name)));
+        let lines = self.broken(&clean::flat(rest), &first, indent);
+        let (head, more) = lines.split_first().map_or(("", &[][..]), |(head, more)| (head.as_str(), more));
+        self.entry(name, head.strip_prefix(&first).unwrap_or_default());
+        if !more.is_empty() {
+            self.line(&more.join("\n"));
+        }
+    }
+
+    /// A line with a prefix, broken if standard output is a terminal.
+    fn broken(&self, line: &str, first: &str, rest: &str) -> Vec<String> {
+        match self.width {
+            Some(width) => text::wrap(line, width, first, rest),
+            None => vec![format!("{first}{line}")],
+        }
+    }
+
     /// Like [`Self::entry`], with a state between name and rest that is coloured by its meaning. `columns` is the width of
     /// the state.
     pub(crate) fn state_entry(&mut self, name: &str, state: &str, columns: usize, rest: &str) {
@@ -100,12 +129,8 @@ impl Output {
         let _gone = writeln!(self.stdout, "{}", line.trim_end()).and_then(|()| self.stdout.flush());
     }
 
-    /// Prints a row of a table: name, text, state, rest; all are clean.
-    fn table_row(&mut self, [name, text, state, rest]: [&str; 4]) {
-        let line = match self.colour {
-            Colour::Yes => format!("\u{1b}[1m{name}\u{1b}[0m{text}{}{rest}", state::painted(state)),
-            Colour::No => format!("{name}{text}{state}{rest}"),
-        };
+    /// Prints a line that is clean already, and may have our own control sequences.
+    fn print_clean(&mut self, line: &str) {
         self.clear_progress();
         let _gone = writeln!(self.stdout, "{line}").and_then(|()| self.stdout.flush());
     }
@@ -142,10 +167,17 @@ impl Output {
         let _gone = written.and_then(|()| self.stdout.flush());
     }
 
-    /// Prints lines to standard error.
+    /// Prints lines to standard error. On a terminal, our sentences are broken between words; what may be copied, such as a
+    /// command or a hint, is not.
     pub(crate) fn notice(&mut self, text: &str) {
         self.clear_progress();
-        let _gone = writeln!(self.stderr, "{}", clean::text(text)).and_then(|()| self.stderr.flush());
+        let text = clean::text(text);
+        let is_sentence = |line: &str| self.stderr_is_terminal && line.starts_with("toolway: ");
+        let lines = text.split('\n').map(|line| {
+            if is_sentence(line) { text::fold(line, terminal_width(io::stderr())) } else { line.to_owned() }
+        });
+        let text = lines.collect::<Vec<_>>().join("\n");
+        let _gone = writeln!(self.stderr, "{text}").and_then(|()| self.stderr.flush());
     }
 
     /// Prints progress on a line that the next output replaces; only on a terminal.
@@ -185,13 +217,17 @@ const SHORTEST_LINE: usize = 20;
 /// Columns of a terminal that does not tell its width.
 const USUAL_WIDTH: usize = 80;
 
-/// Columns of the terminal at standard output.
-fn terminal_width() -> usize {
-    #[cfg(unix)]
-    let columns = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
-    #[cfg(not(unix))]
-    let columns = 0;
+/// Columns of the terminal of a stream.
+#[cfg(unix)]
+fn terminal_width(stream: impl rustix::fd::AsFd) -> usize {
+    let columns = rustix::termios::tcgetwinsize(stream).map_or(0, |size| usize::from(size.ws_col));
     if columns == 0 { USUAL_WIDTH } else { columns }
+}
+
+/// Columns of the terminal of a stream.
+#[cfg(not(unix))]
+fn terminal_width<T>(_stream: T) -> usize {
+    USUAL_WIDTH
 }
 
 /// Whether a user can answer prompts: standard input and standard error are terminals.

@@ -19,7 +19,7 @@ mod form_text;
 pub(crate) mod given;
 mod line_editor;
 mod session;
-mod text;
+pub(crate) mod text;
 
 use std::{ffi::OsStr, sync::Arc};
 

@@ -9,10 +9,14 @@ use super::{
     command::{COMMANDS, ChatCommand},
     stored, turn,
 };
-use crate::{output::clean, schema};
+use crate::{output::clean, schema, terminal::text};
 
 /// Tools in one list.
 const MOST_TOOLS: usize = 200;
+/// Columns of a command in the help.
+const COMMAND: usize = 19;
+/// Columns of a terminal on which commands and their meanings have lines of their own.
+const NARROW: usize = 60;
 /// Conversations in one list.
 const MOST_CONVERSATIONS: usize = 15;
 
@@ -48,11 +52,11 @@ impl Chat<'_> {
     }
 
     fn help(&self) {
-        for (word, arguments, about) in COMMANDS {
-            let command = format!("/{word} {arguments}");
-            self.screen.line(&format!("{command:<18} {about}"));
+        let prompts = ("/SERVER.PROMPT".to_owned(), "Use a prompt of a server, with `name=value` for its arguments");
+        let own = COMMANDS.iter().map(|(word, arguments, about)| (format!("/{word} {arguments}"), *about));
+        for (command, about) in own.chain([prompts]) {
+            self.screen.line(&help_line(&command, about, super::screen::width()));
         }
-        self.screen.line("/SERVER.PROMPT     Use a prompt of a server, with `name=value` for its arguments");
         self.screen
             .line("\nEnter sends, Alt+Enter or Shift+Enter begins a new line, Tab completes commands and tools.");
         self.screen
@@ -169,7 +173,31 @@ fn about(mode: PolicyMode) -> &'static str {
     }
 }
 
+/// A command with its meaning beside it, or below it on a narrow terminal.
+fn help_line(command: &str, about: &str, width: usize) -> String {
+    if width < NARROW {
+        return format!("{}\n{}", command.trim_end(), text::wrap(about, width, "  ", "  ").join("\n"));
+    }
+    let indent = " ".repeat(COMMAND);
+    text::wrap(about, width, &format!("{command:<COMMAND$}"), &indent).join("\n")
+}
+
 /// How a prompt is used.
 pub(super) fn prompt_usage(name: &str, arguments: &[toolway_wire::message::item::PromptArgument]) -> String {
     format!("usage: /{}", schema::prompt_signature(name, arguments))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::help_line;
+
+    #[test]
+    fn help_is_aligned_and_fits() {
+        let wide = help_line("/resume [ID]", "List earlier conversations, or continue one; `last` is the latest", 60);
+        assert_eq!(
+            wide,
+            "/resume [ID]       List earlier conversations, or continue\n                   one; `last` is the latest"
+        );
+        assert_eq!(help_line("/usage ", "Show the tokens used so far", 20), "/usage\n  Show the tokens\n  used so far");
+    }
 }

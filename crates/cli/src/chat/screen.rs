@@ -19,6 +19,7 @@ use super::{
 use crate::{
     markdown::MarkdownWriter,
     output::{Colour, clean},
+    terminal::text,
 };
 
 /// The screen of a chat.
@@ -51,6 +52,8 @@ struct State {
     is_status_shown: bool,
     /// Prompts that have the terminal.
     holders: usize,
+    /// What is printed when they are over, so that a prompt stays the last thing on the screen.
+    held: String,
     left_out: HashSet<String>,
 }
 
@@ -71,6 +74,7 @@ impl Screen {
             status: None,
             is_status_shown: false,
             holders: 0,
+            held: String::new(),
             left_out: HashSet::new(),
         };
         Self { host, colour, kind, state: Mutex::new(state) }
@@ -130,6 +134,8 @@ impl Screen {
     pub(crate) fn release(&self) {
         let mut state = self.state.lock();
         state.holders = state.holders.saturating_sub(1);
+        let held = std::mem::take(&mut state.held);
+        state.write(&held);
     }
 
     /// Shows what happens in a turn.
@@ -185,7 +191,7 @@ impl Screen {
         let (line, problem) = call_line::ended(call, &label, self.width());
         state.print(&format!("{}\n", self.painted(&line)));
         if let Some(problem) = problem {
-            state.print(&format!("{}\n", wrap(&format!("  {problem}"), self.width())));
+            state.print(&format!("{}\n", text::fold(&format!("  {problem}"), self.width())));
         }
         state.say("thinking");
     }
@@ -227,7 +233,7 @@ impl Screen {
         let width = self.width();
         let lines = text
             .split('\n')
-            .map(|line| if line.chars().count() <= width { line.to_owned() } else { wrap(line, width) });
+            .map(|line| if line.chars().count() <= width { line.to_owned() } else { text::fold(line, width) });
         lines.collect::<Vec<_>>().join("\n")
     }
 
@@ -272,6 +278,9 @@ impl State {
 
     /// Write errors are ignored, because the reader may be gone.
     fn write(&mut self, text: &str) {
+        if self.holders > 0 {
+            return self.held.push_str(text);
+        }
         let _gone = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
 }
@@ -280,33 +289,4 @@ impl State {
 pub(super) fn width() -> usize {
     crossterm::terminal::size()
         .map_or(USUAL_WIDTH, |(columns, _)| if columns == 0 { USUAL_WIDTH } else { columns.into() })
-}
-
-/// Breaks a line between words; the following lines are indented. A word that is too long stays whole.
-fn wrap(line: &str, width: usize) -> String {
-    let mut wrapped = String::new();
-    let (mut column, mut is_empty) = (0, true);
-    for word in line.split_inclusive(' ') {
-        let columns = word.trim_end().chars().count();
-        if !is_empty && column + columns > width {
-            wrapped.truncate(wrapped.trim_end().len());
-            wrapped.push_str("\n  ");
-            column = 2;
-        }
-        wrapped.push_str(word);
-        column += word.chars().count();
-        is_empty = false;
-    }
-    wrapped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::wrap;
-
-    #[test]
-    fn long_lines_break_between_words() {
-        assert_eq!(wrap("one two three four", 10), "one two\n  three\n  four");
-        assert_eq!(wrap("a https://example.com/long/address b", 12), "a\n  https://example.com/long/address\n  b");
-    }
 }

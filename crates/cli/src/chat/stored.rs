@@ -19,8 +19,7 @@ const SEARCHED: usize = 10_000;
 
 /// The last conversations, newest first.
 pub(crate) fn list(app: &App, limit: usize) -> Result<Vec<Conversation>, Report> {
-    let reader = app.open_reader()?;
-    reader.map_or(Ok(Vec::new()), |reader| reader.conversations(limit)).map_err(|error| storage::failed(&error))
+    app.query(|reader| reader.conversations(limit))
 }
 
 /// A conversation by its id, the beginning of it, or `last`.

@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 use toolway_store::{
     Reader,
     audit::{AuditEntry, AuditFilter, Verified},
-    time::{self, Micros},
+    time,
 };
 use toolway_wire::json::Raw;
 
-use super::calls::parse_since;
 use crate::{
     app::App,
     exit_code::ExitCode,
-    output::{Format, Output},
+    output::{Format, Listing, Output},
+    record_args::RecordArgs,
     report::Report,
     storage,
 };
@@ -43,17 +43,8 @@ enum AuditCommand {
         #[arg(long)]
         kind: Option<String>,
 
-        /// Only entries of this caller: `KIND` or `KIND:NAME`
-        #[arg(long)]
-        caller: Option<String>,
-
-        /// Only entries since then: a time (RFC 3339) or a duration such as `2h`
-        #[arg(long, value_name = "TIME", value_parser = parse_since)]
-        since: Option<Micros>,
-
-        /// At most this many entries
-        #[arg(long, value_name = "N", default_value_t = 100)]
-        limit: usize,
+        #[command(flatten)]
+        records: RecordArgs,
     },
     /// Check that no entry was changed, removed or inserted
     Verify,
@@ -65,37 +56,30 @@ enum AuditCommand {
 const PAGE: usize = 1_000;
 
 pub(crate) fn run(args: &AuditArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let reader = app.open_reader()?;
     match &args.command {
-        AuditCommand::Query { kind, caller, since, limit } => {
+        AuditCommand::Query { kind, records: RecordArgs { limit, caller, since } } => {
             let (kind, caller, server) = (kind.clone(), caller.clone(), app.reach.by_name.clone());
             let filter = AuditFilter { kind, caller, server, since: *since, limit: *limit, ..AuditFilter::default() };
-            query(reader.as_ref(), &filter, output)
+            output.listing(&app.query(|reader| reader.audit(&filter))?, &LISTING);
+            Ok(ExitCode::Ok)
         }
-        AuditCommand::Verify => verify(reader.as_ref(), output),
-        AuditCommand::Export => export(reader.as_ref(), output),
+        AuditCommand::Verify => verify(app.open_reader()?.as_ref(), output),
+        AuditCommand::Export => export(app.open_reader()?.as_ref(), output),
     }
 }
 
-fn query(reader: Option<&Reader>, filter: &AuditFilter, output: &mut Output) -> Result<ExitCode, Report> {
-    let entries = reader.map_or(Ok(Vec::new()), |reader| reader.audit(filter));
-    let entries = entries.map_err(|error| storage::failed(&error))?;
-    match output.format {
-        Format::Human if entries.is_empty() => output.notice("toolway: no audit entries"),
-        Format::Human => {
-            let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
-            let row = |entry: &AuditEntry| {
-                let (seq, at) = (entry.seq.to_string(), time::rfc3339(entry.at));
-                let subject = text(&entry.subject);
-                [seq, at, entry.kind.clone(), text(&entry.caller), subject, entry.details.clone()]
-            };
-            let rows: Vec<_> = entries.iter().map(row).collect();
-            output.table(["ENTRY", "TIME", "KIND", "CALLER", "SUBJECT", "DETAILS"], &rows);
-        }
-        Format::Json => output.json(&Raw::of(&entries.iter().map(view).collect::<Vec<_>>())),
-        Format::Raw | Format::Ndjson => entries.iter().for_each(|entry| output.json(&Raw::of(&view(entry)))),
-    }
-    Ok(ExitCode::Ok)
+const LISTING: Listing<'_, AuditEntry, 6> = Listing {
+    empty: "no audit entries",
+    headings: ["ENTRY", "TIME", "KIND", "CALLER", "SUBJECT", "DETAILS"],
+    row,
+    id: |entry| view(entry).to_string(),
+    view,
+};
+
+fn row(entry: &AuditEntry) -> [String; 6] {
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
+    let (seq, at, subject) = (entry.seq.to_string(), time::rfc3339(entry.at), text(&entry.subject));
+    [seq, at, entry.kind.clone(), text(&entry.caller), subject, entry.details.clone()]
 }
 
 fn verify(reader: Option<&Reader>, output: &mut Output) -> Result<ExitCode, Report> {

@@ -139,7 +139,7 @@ pub(super) fn find<'a>(
     let by_public = || public.as_ref().and_then(|name| catalog.find_tool(name)).filter(is_ours);
     match catalog.tool_at(single.name(), name).or_else(by_public) {
         Some(entry) => Ok(entry),
-        None => Err(tools::unknown(catalog.tools_of(single.name()), name)),
+        None => Err(tools::unknown(catalog.tools_of(single.name()), name, &single.target)),
     }
 }
 

@@ -5,9 +5,8 @@ use std::time::Duration;
 use clap::Subcommand;
 use serde_json::{Value, json};
 use toolway_store::{
-    Reader,
     calls::{CallBody, CallFilter, CallRow, CallState},
-    rollup::RollupFilter,
+    rollup::{Rollup, RollupFilter, ToolStats},
     time::{self, Micros},
 };
 use toolway_wire::json::Raw;
@@ -15,7 +14,8 @@ use toolway_wire::json::Raw;
 use crate::{
     app::App,
     exit_code::ExitCode,
-    output::{Format, Output},
+    output::{Format, Listing, Output},
+    record_args::{RecordArgs, parse_since},
     report::Report,
     storage,
 };
@@ -34,7 +34,7 @@ pub(crate) struct CallsArgs {
 const EXAMPLES: &str = "\
 Examples:
   toolway calls list --state refused,failed --since 1h
-  toolway calls show 0198c0de
+  toolway calls show last
   toolway calls follow --server files
   toolway calls stats --since 24h";
 
@@ -44,7 +44,7 @@ enum CallsCommand {
     List(FilterArgs),
     /// Show one call with its arguments and result
     Show {
-        /// Id of the call, or the beginning of it
+        /// Id of the call, the beginning of it, or `last`
         id: String,
     },
     /// Print calls as they end, until interrupted
@@ -59,80 +59,80 @@ enum CallsCommand {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct FilterArgs {
-    /// At most this many calls
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    limit: usize,
-
     /// Only calls in these states, separated by commas
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<CallState>,
 
-    /// Only calls of this caller: `KIND` or `KIND:NAME`
-    #[arg(long)]
-    caller: Option<String>,
-
-    /// Only calls since then: a time (RFC 3339) or a duration such as `2h`
-    #[arg(long, value_name = "TIME", value_parser = parse_since)]
-    since: Option<Micros>,
+    #[command(flatten)]
+    records: RecordArgs,
 }
 
 /// Time between two looks for new calls.
 const POLL: Duration = Duration::from_millis(250);
 
 pub(crate) async fn run(args: &CallsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let reader = app.open_reader()?;
     match &args.command {
-        CallsCommand::List(filter) => list(reader.as_ref(), &filter.filter(app), output),
-        CallsCommand::Show { id } => show(reader.as_ref(), id, output),
-        CallsCommand::Follow(filter) => follow(app, filter, output).await,
-        CallsCommand::Stats { since } => stats(reader.as_ref(), *since, app.reach.by_name.clone(), output),
-    }
-}
-
-fn list(reader: Option<&Reader>, filter: &CallFilter, output: &mut Output) -> Result<ExitCode, Report> {
-    let calls = reader.map_or(Ok(Vec::new()), |reader| reader.calls(filter));
-    let calls = calls.map_err(|error| storage::failed(&error))?;
-    match output.format {
-        Format::Human if calls.is_empty() => output.notice("toolway: no calls recorded"),
-        Format::Human => output
-            .table(["STARTED", "STATE", "TIME", "CALLER", "CALL", "ID"], &calls.iter().map(line).collect::<Vec<_>>()),
-        Format::Raw => calls.iter().for_each(|call| output.content(format!("{}\n", call.id).as_bytes())),
-        Format::Json => output.json(&Raw::of(&calls.iter().map(view).collect::<Vec<_>>())),
-        Format::Ndjson => calls.iter().for_each(|call| output.json(&Raw::of(&view(call)))),
+        CallsCommand::List(filter) => {
+            let calls = app.query(|reader| reader.calls(&filter.filter(app)))?;
+            output.listing(&calls, &LISTING);
+        }
+        CallsCommand::Show { id } => show(app, id, output)?,
+        CallsCommand::Follow(filter) => follow(app, filter, output).await?,
+        CallsCommand::Stats { since } => {
+            let filter = RollupFilter { since: *since, server: app.reach.by_name.clone(), ..RollupFilter::default() };
+            stats(&app.query(|reader| reader.stats(&filter))?, output);
+        }
     }
     Ok(ExitCode::Ok)
 }
 
-fn show(reader: Option<&Reader>, id: &str, output: &mut Output) -> Result<ExitCode, Report> {
-    let failed = |error| storage::failed(&error);
-    let unknown = || Report::usage("unknown_call", format!("no recorded call has the id `{id}`"));
-    let reader = reader.ok_or_else(unknown)?;
-    let found = reader.calls_by_prefix(id).map_err(failed)?;
+const LISTING: Listing<'_, CallRow, 6> = Listing {
+    empty: "no calls recorded",
+    headings: ["STARTED", "STATE", "TIME", "CALLER", "CALL", "ID"],
+    row: line,
+    id: |call| call.id.to_string(),
+    view,
+};
+
+fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
+    let unknown = || {
+        let message = format!("no recorded call has the id `{id}`");
+        Report::usage("unknown_call", message).hint("list them with `toolway calls list`")
+    };
+    let found = app.query(|reader| match id {
+        "last" => {
+            let last = reader.calls(&CallFilter { limit: 1, ..CallFilter::default() })?;
+            Ok(last.iter().map(|call| call.id).collect())
+        }
+        id => reader.calls_by_prefix(id),
+    })?;
     let id = match found.as_slice() {
         [one] => *one,
         [] => return Err(unknown()),
-        _ => return Err(Report::usage("unknown_call", format!("several calls have ids that begin with `{id}`"))),
-    };
-    let (call, body) = reader.call(id).map_err(failed)?.ok_or_else(unknown)?;
-    let view = full_view(&call, &body);
-    match output.format {
-        Format::Human => {
-            for (key, value) in view.as_object().into_iter().flatten() {
-                match value {
-                    Value::Null => {}
-                    Value::String(text) => output.entry(key, &format!(": {text}")),
-                    other => output.entry(key, &format!(": {other}")),
-                }
-            }
+        _ => {
+            let message = format!("several calls have ids that begin with `{id}`");
+            return Err(Report::usage("unknown_call", message).hint("give more of the id"));
         }
-        Format::Raw | Format::Json | Format::Ndjson => output.json(&Raw::of(&view)),
+    };
+    let (call, body) = app.query(|reader| reader.call(id))?.ok_or_else(unknown)?;
+    let view = full_view(&call, &body);
+    if output.format != Format::Human {
+        output.json(&Raw::of(&view));
+        return Ok(());
     }
-    Ok(ExitCode::Ok)
+    for (key, value) in view.as_object().into_iter().flatten() {
+        match value {
+            Value::Null => {}
+            Value::String(text) => output.wrapped_entry(key, &format!(": {text}"), "  "),
+            other => output.wrapped_entry(key, &format!(": {other}"), "  "),
+        }
+    }
+    Ok(())
 }
 
 /// Prints calls that ended since the command began.
-async fn follow(app: &App, args: &FilterArgs, output: &mut Output) -> Result<ExitCode, Report> {
-    let since = args.since.unwrap_or_else(time::now);
+async fn follow(app: &App, args: &FilterArgs, output: &mut Output) -> Result<(), Report> {
+    let since = args.records.since.unwrap_or_else(time::now);
     let mut printed = std::collections::HashSet::new();
     let mut reader = None;
     loop {
@@ -162,43 +162,44 @@ fn print(call: &CallRow, output: &mut Output) {
     }
 }
 
-fn stats(
-    reader: Option<&Reader>,
-    since: Micros,
-    server: Option<String>,
-    output: &mut Output,
-) -> Result<ExitCode, Report> {
-    let filter = RollupFilter { since, server, ..RollupFilter::default() };
-    let stats = reader.map_or(Ok(Vec::new()), |reader| reader.stats(&filter));
-    let stats = stats.map_err(|error| storage::failed(&error))?;
-    let millis = |micros: Option<i64>| micros.map(|micros| micros as f64 / 1_000.0);
-    let views: Vec<Value> = stats
-        .iter()
-        .map(|tool| {
-            json!({
-                "server": tool.server, "tool": tool.tool, "calls": tool.total.calls, "errors": tool.unsuccessful,
-                "meanMs": millis(tool.total.duration.checked_div(tool.total.calls)),
-                "p50Ms": millis(tool.total.quantile(0.5)), "p95Ms": millis(tool.total.quantile(0.95)),
-            })
-        })
-        .collect();
+fn stats(stats: &[ToolStats], output: &mut Output) {
     if output.format == Format::Human {
-        let cell = |view: &Value, key: &str| match &view[key] {
-            Value::Null => "–".to_owned(),
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
+        if stats.is_empty() {
+            return output.notice("toolway: no calls recorded in this time");
+        }
+        let time = |micros: Option<i64>| micros.map_or_else(|| "–".to_owned(), duration);
+        let row = |tool: &ToolStats| {
+            let Rollup { calls, duration, .. } = tool.total;
+            let (p50, p95) = (tool.total.quantile(0.5), tool.total.quantile(0.95));
+            let name =
+                if tool.tool.is_empty() { format!("{} (other requests)", tool.server) } else { tool.tool.clone() };
+            let (calls, errors) = (calls.to_string(), tool.unsuccessful.to_string());
+            [name, calls, errors, time(duration.checked_div(tool.total.calls)), time(p50), time(p95)]
         };
-        let keys = ["server", "tool", "calls", "errors", "meanMs", "p50Ms", "p95Ms"];
-        let rows: Vec<[String; 7]> = views.iter().map(|view| keys.map(|key| cell(view, key))).collect();
-        output.table(["SERVER", "TOOL", "CALLS", "ERRORS", "MEAN MS", "P50 MS ≤", "P95 MS ≤"], &rows);
-    } else {
-        output.json(&Raw::of(&views));
+        output.table(["TOOL", "CALLS", "ERRORS", "MEAN", "P50 ≤", "P95 ≤"], &stats.iter().map(row).collect::<Vec<_>>());
+        return;
     }
-    Ok(ExitCode::Ok)
+    let millis = |micros: Option<i64>| micros.map(|micros| micros as f64 / 1_000.0);
+    let view = |tool: &ToolStats| {
+        json!({
+            "server": tool.server, "tool": tool.tool, "calls": tool.total.calls, "errors": tool.unsuccessful,
+            "meanMs": millis(tool.total.duration.checked_div(tool.total.calls)),
+            "p50Ms": millis(tool.total.quantile(0.5)), "p95Ms": millis(tool.total.quantile(0.95)),
+        })
+    };
+    output.json(&Raw::of(&stats.iter().map(view).collect::<Vec<Value>>()));
+}
+
+/// A duration for the user.
+fn duration(micros: i64) -> String {
+    match micros as f64 / 1_000.0 {
+        millis if millis < 1_000.0 => format!("{millis:.1} ms"),
+        millis => format!("{:.1} s", millis / 1_000.0),
+    }
 }
 
 fn line(call: &CallRow) -> [String; 6] {
-    let duration = call.duration.map_or_else(|| "–".to_owned(), |micros| format!("{:.1} ms", micros as f64 / 1_000.0));
+    let duration = call.duration.map_or_else(|| "–".to_owned(), duration);
     let name = call.tool.clone().unwrap_or_else(|| call.name.clone());
     let id = call.id.to_string();
     [time::rfc3339(call.started_at), call.state.to_string(), duration, call.caller.clone(), name, id]
@@ -237,22 +238,15 @@ fn full_view(call: &CallRow, body: &CallBody) -> Value {
     view
 }
 
-/// A time in RFC 3339, or a duration before now.
-pub(crate) fn parse_since(text: &str) -> Result<Micros, String> {
-    let ago = || toolway_config::parse_duration(text).map(|ago| time::now() - time::duration(ago));
-    let expected = "must be a time such as `2026-11-16T10:00:00Z`, or a duration such as `2h`";
-    time::parse_rfc3339(text).or_else(ago).ok_or_else(|| expected.to_owned())
-}
-
 impl FilterArgs {
     /// The filter; `--server` is an option of all commands.
     fn filter(&self, app: &App) -> CallFilter {
         CallFilter {
             states: self.state.clone(),
             server: app.reach.by_name.clone(),
-            caller: self.caller.clone(),
-            since: self.since,
-            limit: self.limit,
+            caller: self.records.caller.clone(),
+            since: self.records.since,
+            limit: self.records.limit,
             ..CallFilter::default()
         }
     }

@@ -12,7 +12,7 @@ use crate::{
     app::App,
     chat::stored,
     exit_code::ExitCode,
-    output::{Format, Output},
+    output::{Format, Listing, Output},
     report::Report,
     storage,
 };
@@ -73,7 +73,7 @@ const FOUND: usize = 80;
 
 pub(crate) async fn run(args: &HistoryArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.command {
-        HistoryCommand::List { limit } => list(&stored::list(app, *limit)?, output),
+        HistoryCommand::List { limit } => output.listing(&stored::list(app, *limit)?, &LISTING),
         HistoryCommand::Show { id } => show(app, id, output)?,
         HistoryCommand::Search { text, limit } => search(app, text, *limit, output)?,
         HistoryCommand::Export { id } => export(app, id, output)?,
@@ -82,18 +82,13 @@ pub(crate) async fn run(args: &HistoryArgs, app: &App, output: &mut Output) -> R
     Ok(ExitCode::Ok)
 }
 
-fn list(conversations: &[Conversation], output: &mut Output) {
-    match output.format {
-        Format::Human if conversations.is_empty() => output.notice("toolway: no conversations stored"),
-        Format::Human => {
-            let rows: Vec<_> = conversations.iter().map(row).collect();
-            output.table(["UPDATED", "SURFACE", "MODEL", "TITLE", "ID"], &rows);
-        }
-        Format::Raw => conversations.iter().for_each(|head| output.content(format!("{}\n", head.id).as_bytes())),
-        Format::Json => output.json(&Raw::of(&conversations.iter().map(view).collect::<Vec<_>>())),
-        Format::Ndjson => conversations.iter().for_each(|head| output.json(&Raw::of(&view(head)))),
-    }
-}
+const LISTING: Listing<'_, Conversation, 5> = Listing {
+    empty: "no conversations stored",
+    headings: ["UPDATED", "SURFACE", "MODEL", "TITLE", "ID"],
+    row,
+    id: |head| head.id.to_string(),
+    view,
+};
 
 fn row(head: &Conversation) -> [String; 5] {
     let updated = time::rfc3339(head.updated_at);
@@ -118,11 +113,11 @@ fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
         output.json(&Raw::of(&with_messages(&head, &messages)));
         return Ok(());
     }
-    output.line(&format!("{} ({}, model {}, {})", head.title, head.surface, head.model, head.id));
+    output.wrapped("", &format!("{} ({}, model {}, {})", head.title, head.surface, head.model, head.id));
     for message in &messages {
         output.line("");
         output.entry(&format!("{}:", message.role), &format!("  {}", time::rfc3339(message.at)));
-        output.line(&super::tools::indent(&message.text));
+        output.wrapped("    ", &message.text);
     }
     Ok(())
 }
@@ -144,9 +139,7 @@ fn with_messages(head: &Conversation, messages: &[StoredMessage]) -> Value {
 }
 
 fn search(app: &App, text: &str, limit: usize, output: &mut Output) -> Result<(), Report> {
-    let reader = app.open_reader()?;
-    let found = reader.map_or(Ok(Vec::new()), |reader| reader.search_conversations(text, limit));
-    let found = found.map_err(|error| storage::failed(&error))?;
+    let found = app.query(|reader| reader.search_conversations(text, limit))?;
     let view = |(head, message): &(Conversation, StoredMessage)| {
         let mut view = view(head);
         view["match"] = json!({ "seq": message.seq, "role": message.role, "text": around(&message.text, text) });

@@ -2,13 +2,14 @@
 
 use clap::Subcommand;
 use serde_json::{Value, json};
-use toolway_config::Trust;
+use toolway_config::{RuleEffect, Trust};
 use toolway_host::{
     call::{CallKind, Caller},
     catalog::ItemKind,
     connection::Lists,
-    policy::{Annotations, Policy, PolicyInput, Stance, Subject, Surface},
+    policy::{Annotations, ArgumentPattern, Policy, PolicyInput, RuleId, Stance, Subject, Surface, Verdict},
 };
+use toolway_store::approvals::{SavedApproval, SavedEffect};
 use toolway_wire::json::Raw;
 
 use crate::{
@@ -31,7 +32,7 @@ pub(crate) struct PolicyArgs {
 const EXAMPLES: &str = "\
 Examples:
   toolway policy show
-  toolway policy explain --caller agent files.write_file path=/tmp/a
+  toolway policy explain files.write_file path=/tmp/a
   toolway policy explain --caller client:editor --surface gateway files.move_file -o json";
 
 #[derive(Debug, Subcommand)]
@@ -41,7 +42,7 @@ enum PolicyCommand {
     /// Explain what policy decides about a call, without making it
     Explain {
         /// The caller: `terminal`, `agent`, `client:NAME`, `console` or `program`
-        #[arg(long, value_parser = parse_caller)]
+        #[arg(long, value_parser = parse_caller, default_value = "agent")]
         caller: Caller,
 
         /// The surface [default: the usual one of the caller]
@@ -112,7 +113,7 @@ async fn explain(
         let arguments = arguments.map_err(|problem| Report::usage("arguments", problem.message))?;
         let subject = Subject { server: single.name().clone(), kind: CallKind::Tool, raw_name: raw_name.clone() };
         let input = PolicyInput { caller, surface, subject: &subject, trust, annotations, arguments: Some(&arguments) };
-        let verdict = policy.evaluate(&input);
+        let verdict = with_saved(app, policy.evaluate(&input), &input, &entry.fingerprint.to_string())?;
         let place = verdict.rule.place();
         if output.format == Format::Human {
             output.line(&format!("{}: {}", verdict.effect.as_str(), verdict.rule));
@@ -130,6 +131,34 @@ async fn explain(
         Ok(ExitCode::Ok)
     })
     .await
+}
+
+/// A saved approval decides where policy asks.
+fn with_saved(app: &App, verdict: Verdict, input: &PolicyInput<'_>, digest: &str) -> Result<Verdict, Report> {
+    if verdict.effect != RuleEffect::Ask {
+        return Ok(verdict);
+    }
+    let caller = match input.caller {
+        Caller::Agent(_) => "agent".to_owned(),
+        other => other.label(),
+    };
+    let pattern = ArgumentPattern::of(input.arguments);
+    let covers = |saved: &&SavedApproval| {
+        let is_same = saved.server == input.subject.server.as_str() && saved.tool == input.subject.raw_name;
+        let arguments = saved.arguments.as_deref().map(ArgumentPattern::parse);
+        let has_arguments = arguments.is_none_or(|arguments| arguments.is_some_and(|arguments| arguments == pattern));
+        is_same && saved.caller == caller && saved.digest == digest && has_arguments
+    };
+    let saved = app.query(|reader| reader.approvals())?;
+    // An answer for any arguments comes first, as for a call.
+    let found = saved.iter().filter(covers).min_by_key(|saved| saved.arguments.is_some());
+    Ok(match found {
+        Some(saved) => {
+            let effect = if saved.effect == SavedEffect::Allow { RuleEffect::Allow } else { RuleEffect::Deny };
+            Verdict { effect, rule: RuleId::Saved(saved.id.to_string()), reason: None }
+        }
+        None => verdict,
+    })
 }
 
 fn trust_text(trust: Trust) -> &'static str {

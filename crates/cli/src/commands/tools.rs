@@ -184,10 +184,14 @@ impl<'a> ListedTool<'a> {
 }
 
 /// The report of an unknown tool.
-pub(crate) fn unknown(tools: &[ToolEntry], name: &str) -> Report {
+pub(crate) fn unknown(tools: &[ToolEntry], name: &str, target: &Target) -> Report {
     let near = suggestion::did_you_mean(name, tools.iter().map(|tool| tool.item.name.as_str()));
     let report = Report::usage("unknown_tool", format!("the server has no tool `{name}`{near}"));
-    report.hint(if tools.is_empty() { "the server has no tools" } else { "list its tools with `toolway tools`" })
+    match &target.entry {
+        _ if tools.is_empty() => report.hint("the server has no tools"),
+        Some(entry) => report.hint(format!("list its tools with `toolway tools {}`", entry.name)),
+        None => report.hint("list its tools with `toolway tools`"),
+    }
 }
 
 fn list(tools: &[ListedTool<'_>], output: &mut Output) {
@@ -218,15 +222,13 @@ fn one(tool: &Tool, target: &Target, output: &mut Output) {
         Format::Raw => output.content(format!("{}\n", tool.raw).as_bytes()),
         Format::Human => {
             let signature = schema::signature(tool);
-            output.entry(
-                &tool.name,
-                &format!("{}{}", signature.strip_prefix(&tool.name).unwrap_or_default(), tags(tool)),
-            );
+            let rest = format!("{}{}", signature.strip_prefix(&tool.name).unwrap_or_default(), tags(tool));
+            output.wrapped_entry(&tool.name, &rest, "    ");
             if let Some(title) = title(tool) {
                 output.line(&format!("  title: {title}"));
             }
             if let Some(description) = &tool.description {
-                output.line(&indent(description));
+                output.wrapped("    ", description);
             }
             output.line(&format!("  example:\n    {}", example_call::command(target, tool)));
             let schema = Schema::new(tool.input_schema.clone());
@@ -234,10 +236,8 @@ fn one(tool: &Tool, target: &Target, output: &mut Output) {
                 let description = property.schema.get("description");
                 let description = description.as_ref().and_then(toolway_wire::json::Raw::as_str).unwrap_or_default();
                 let needed = if property.required { "" } else { ", optional" };
-                output.entry(
-                    &format!("  {}", property.name),
-                    &format!(" ({}{needed}) {description}", schema.type_text(&property.schema)),
-                );
+                let rest = format!(" ({}{needed}) {description}", schema.type_text(&property.schema));
+                output.wrapped_entry(&format!("  {}", property.name), &rest, "      ");
             }
             output.line(&format!("  input schema:\n{}", indent(&content::indented(&tool.input_schema))));
             if let Some(schema) = &tool.output_schema {

@@ -78,7 +78,7 @@ impl Renderer {
                 self.lists.push(first);
             }
             Tag::Item => self.start_item(),
-            Tag::Table(_) => self.table = Some(Table::default()),
+            Tag::Table(alignments) => self.table = Some(Table::new(alignments)),
             Tag::Emphasis => self.style.italic = true,
             Tag::Strong => self.style.bold = true,
             Tag::Strikethrough => self.style.struck = true,

@@ -1,5 +1,7 @@
 //! Tables, fitted to the width: cells of wide columns wrap.
 
+use pulldown_cmark::Alignment;
+
 use super::{
     layout::Layout,
     style::{Cell, Style},
@@ -8,6 +10,7 @@ use super::{
 /// A table as far as it is read. The first row is the head.
 #[derive(Debug, Default)]
 pub(super) struct Table {
+    alignments: Vec<Alignment>,
     rows: Vec<Vec<Pieces>>,
     row: Vec<Pieces>,
     cell: Pieces,
@@ -25,6 +28,10 @@ const GAP: &str = " │ ";
 const GAP_COLUMNS: usize = 3;
 
 impl Table {
+    pub(super) fn new(alignments: Vec<Alignment>) -> Self {
+        Self { alignments, ..Self::default() }
+    }
+
     pub(super) fn text(&mut self, text: &str, style: Style) {
         let bold = style.bold || self.rows.is_empty();
         self.cell.push((text.to_owned(), Style { bold, ..style }));
@@ -51,7 +58,7 @@ impl Table {
             if number > 1 {
                 cells.extend(plain("\n"));
             }
-            cells.extend(self::row(row, &widths));
+            cells.extend(self.row(row, &widths));
             if number == 0 && self.rows.len() > 1 {
                 cells.extend(plain("\n"));
             }
@@ -73,29 +80,40 @@ impl Table {
         }
         widths
     }
-}
 
-fn row(row: &[Pieces], widths: &[usize]) -> Vec<Cell> {
-    let wrapped: Vec<Lines> = row.iter().zip(widths).map(|(cell, width)| lines(cell, *width)).collect();
-    let height = wrapped.iter().map(Vec::len).max().unwrap_or(1).max(1);
-    let mut cells = Vec::new();
-    for line in 0..height {
-        if line > 0 {
-            cells.extend(plain("\n"));
+    fn row(&self, row: &[Pieces], widths: &[usize]) -> Vec<Cell> {
+        let wrapped: Vec<Lines> = row.iter().zip(widths).map(|(cell, width)| lines(cell, *width)).collect();
+        let height = wrapped.iter().map(Vec::len).max().unwrap_or(1).max(1);
+        let mut cells = Vec::new();
+        for line in 0..height {
+            if line > 0 {
+                cells.extend(plain("\n"));
+            }
+            for (column, width) in widths.iter().enumerate() {
+                if column > 0 {
+                    cells.extend(plain(GAP));
+                }
+                let empty = Vec::new();
+                let text = wrapped.get(column).and_then(|lines| lines.get(line)).unwrap_or(&empty);
+                let (before, after) = self.blanks(column, width.saturating_sub(columns(text)));
+                cells.extend(plain(&" ".repeat(before)));
+                cells.extend(text.iter().copied());
+                if column + 1 < widths.len() {
+                    cells.extend(plain(&" ".repeat(after)));
+                }
+            }
         }
-        for (column, width) in widths.iter().enumerate() {
-            if column > 0 {
-                cells.extend(plain(GAP));
-            }
-            let empty = Vec::new();
-            let text = wrapped.get(column).and_then(|lines| lines.get(line)).unwrap_or(&empty);
-            cells.extend(text.iter().copied());
-            if column + 1 < widths.len() {
-                cells.extend(plain(&" ".repeat(width.saturating_sub(columns(text)))));
-            }
+        cells
+    }
+
+    /// The blanks before and after the text of a cell.
+    fn blanks(&self, column: usize, blanks: usize) -> (usize, usize) {
+        match self.alignments.get(column) {
+            Some(Alignment::Right) => (blanks, 0),
+            Some(Alignment::Center) => (blanks / 2, blanks - blanks / 2),
+            _ => (0, blanks),
         }
     }
-    cells
 }
 
 /// The lines of a cell of this width.

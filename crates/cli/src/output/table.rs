@@ -1,53 +1,160 @@
-//! Text tables: each column as wide as its widest cell, except the last.
+//! Text tables: each column as wide as its widest cell. A table that is too wide for the terminal is cut in its widest
+//! column, or has its last column below each row, or becomes a list of fields.
 
-use super::{Output, clean};
+use super::{Colour, Output, clean, state};
+use crate::terminal::text;
+
+/// How the rows are laid out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Layout {
+    /// One line per row, with columns of these widths.
+    Columns(Vec<usize>),
+    /// Like `Columns`, with the last cell on lines of its own.
+    LastBelow(Vec<usize>),
+    /// One line per cell.
+    Fields,
+}
+
+/// Between two columns.
+const GAP: &str = "  ";
+/// A column is not cut below this width.
+const NARROWEST: usize = 16;
 
 impl Output {
     /// Prints rows with headings; prints nothing without rows. A column with the heading `STATE` is coloured.
     pub(crate) fn table<const N: usize>(&mut self, headings: [&str; N], rows: &[[String; N]]) {
-        let state_column = headings.iter().position(|heading| *heading == "STATE");
         if rows.is_empty() {
             return;
         }
-        let headings = headings.map(str::to_owned);
-        let rows: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|cell| clean::flat(cell))).collect();
+        let headings: Vec<String> = headings.map(str::to_owned).into();
+        let rows: Vec<Vec<String>> =
+            rows.iter().map(|row| row.iter().map(|cell| clean::flat(cell)).collect()).collect();
         let all = || std::iter::once(&headings).chain(&rows);
-        let widths: [usize; N] =
-            std::array::from_fn(|column| all().map(|row| row[column].chars().count()).max().unwrap_or(0));
-        self.line(&padded(&headings, widths));
-        for row in &rows {
-            let line = padded(row, widths);
-            let first = row[0].len();
-            match state_column.filter(|column| line.len() > column_start(row, widths, *column)) {
-                Some(column) => {
-                    let start = column_start(row, widths, column);
-                    let end = start + row[column].len();
-                    self.table_row([&line[..first], &line[first..start], &line[start..end], &line[end..]]);
-                }
-                None => self.entry(&line[..first], &line[first..]),
+        let widest = |column: usize| all().map(|row| text::columns(&row[column])).max().unwrap_or(0);
+        let natural: Vec<usize> = (0..N).map(widest).collect();
+        match self.width.map_or_else(|| Layout::Columns(natural.clone()), |width| layout(&natural, width)) {
+            Layout::Columns(widths) => self.columns(&headings, &rows, &widths),
+            Layout::LastBelow(widths) => self.last_below(&headings, &rows, &widths),
+            Layout::Fields => self.fields(&headings, &rows),
+        }
+    }
+
+    fn columns(&mut self, headings: &[String], rows: &[Vec<String>], widths: &[usize]) {
+        self.line(&padded(headings, widths).concat());
+        for row in rows {
+            let line = self.painted(headings, padded(row, widths));
+            self.print_clean(&line);
+        }
+    }
+
+    fn last_below(&mut self, headings: &[String], rows: &[Vec<String>], widths: &[usize]) {
+        let (Some((_, first)), width) = (headings.split_last(), self.width.unwrap_or(usize::MAX)) else { return };
+        self.line(&padded(first, widths).concat());
+        for row in rows {
+            let Some((last, cells)) = row.split_last() else { continue };
+            let line = self.painted(first, padded(cells, widths));
+            self.print_clean(&line);
+            self.line(&text::wrap(last, width, "    ", "    ").join("\n"));
+        }
+    }
+
+    fn fields(&mut self, headings: &[String], rows: &[Vec<String>]) {
+        let (longest, width) = (headings.iter().map(|heading| text::columns(heading)).max(), self.width);
+        let (longest, width) = (longest.unwrap_or(0), width.unwrap_or(usize::MAX));
+        for (number, row) in rows.iter().enumerate() {
+            if number > 0 {
+                self.line("");
+            }
+            for (heading, cell) in headings.iter().zip(row) {
+                let fits = longest + GAP.len() + text::columns(cell) <= width;
+                let line = if fits {
+                    format!("{heading:<longest$}{GAP}{cell}")
+                } else {
+                    format!("{heading}\n{}", text::wrap(cell, width, GAP, GAP).join("\n"))
+                };
+                self.line(&line);
             }
         }
     }
+
+    /// A row of clean, padded cells: the first is bold, a state is coloured by its meaning.
+    fn painted(&self, headings: &[String], mut cells: Vec<String>) -> String {
+        if self.colour == Colour::Yes {
+            for (heading, cell) in headings.iter().zip(&mut cells) {
+                let padding = cell.len() - cell.trim_end().len();
+                let (word, rest) = cell.split_at(cell.len() - padding);
+                if heading == "STATE" {
+                    *cell = format!("{}{rest}", state::painted(word));
+                }
+            }
+            if let Some(first) = cells.first_mut().filter(|_| headings.first().is_none_or(|first| first != "STATE")) {
+                let (word, rest) = first.split_at(first.trim_end().len());
+                *first = format!("\u{1b}[1m{word}\u{1b}[0m{rest}");
+            }
+        }
+        cells.concat()
+    }
 }
 
-/// Byte at which a column of a padded row begins.
-fn column_start<const N: usize>(row: &[String; N], widths: [usize; N], column: usize) -> usize {
-    let cell = |(cell, width): (&String, usize)| cell.len() + width - cell.chars().count() + 2;
-    row.iter().zip(widths).take(column).map(cell).sum()
+/// The layout of columns that want to be this wide.
+fn layout(natural: &[usize], width: usize) -> Layout {
+    let total = |widths: &[usize]| widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1);
+    let cut = |widths: &[usize]| {
+        let over = total(widths).saturating_sub(width);
+        let (column, widest) = widths.iter().enumerate().max_by_key(|(_, wide)| **wide)?;
+        let mut widths = widths.to_vec();
+        widths[column] =
+            if over == 0 { *widest } else { widest.checked_sub(over).filter(|left| *left >= NARROWEST)? };
+        Some(widths)
+    };
+    let (last, first) = natural.split_last().map_or((0, natural), |(last, first)| (*last, first));
+    let is_last_widest = first.iter().all(|column| *column <= last);
+    if total(natural) <= width {
+        return Layout::Columns(natural.to_vec());
+    }
+    if let (false, Some(widths)) = (is_last_widest, cut(natural)) {
+        return Layout::Columns(widths);
+    }
+    cut(first).filter(|first| !first.is_empty()).map_or(Layout::Fields, Layout::LastBelow)
 }
 
-fn padded<const N: usize>(row: &[String; N], widths: [usize; N]) -> String {
-    let cell = |(cell, width): (&String, usize)| format!("{cell}{}", " ".repeat(width - cell.chars().count()));
-    let cells: Vec<String> = row.iter().zip(widths).map(cell).collect();
-    cells.join("  ").trim_end().to_owned()
+/// Cells with the blanks after them, except after the last one with text.
+fn padded(row: &[String], widths: &[usize]) -> Vec<String> {
+    let cells = row.iter().zip(widths).map(|(cell, width)| {
+        let cell = text::cut(cell, *width);
+        format!("{cell}{}{GAP}", " ".repeat(width - text::columns(&cell)))
+    });
+    let mut cells: Vec<String> = cells.collect();
+    for cell in cells.iter_mut().rev() {
+        cell.truncate(cell.trim_end().len());
+        if !cell.is_empty() {
+            break;
+        }
+    }
+    cells
 }
 
 #[cfg(test)]
 mod tests {
-    use super::padded;
+    use super::{Layout, layout, padded};
+
+    fn row(cells: &[&str]) -> Vec<String> {
+        cells.iter().map(|cell| (*cell).to_owned()).collect()
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        assert_eq!(padded(&["a".to_owned(), "b".to_owned(), "é".to_owned()], [3, 1, 4]), "a    b  é");
+        assert_eq!(padded(&row(&["a", "b", "é"]), &[3, 1, 4]).concat(), "a    b  é");
+        assert_eq!(padded(&row(&["a", "", ""]), &[3, 1, 4]).concat(), "a");
+        assert_eq!(padded(&row(&["abcdef", "b"]), &[4, 1]).concat(), "abc…  b");
+    }
+
+    #[test]
+    fn a_table_that_is_too_wide_gives_way_in_its_widest_column() {
+        assert_eq!(layout(&[20, 9, 36], 80), Layout::Columns(vec![20, 9, 36]));
+        assert_eq!(layout(&[24, 9, 10, 6, 18, 36], 80), Layout::LastBelow(vec![24, 9, 10, 6, 18]));
+        assert_eq!(layout(&[42, 5, 6, 7, 7, 8, 8], 80), Layout::Columns(vec![27, 5, 6, 7, 7, 8, 8]));
+        assert_eq!(layout(&[24, 9, 10, 6, 18, 36], 40), Layout::Fields);
+        assert_eq!(layout(&[90], 40), Layout::Fields);
     }
 }

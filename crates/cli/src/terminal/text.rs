@@ -53,7 +53,33 @@ pub(crate) fn marked(untrusted: &str, width: usize) -> Vec<Line> {
     lines.map(|line| Line::new(Style::Plain, line)).collect()
 }
 
-/// Breaks a line at spaces, and words that are too long anywhere.
+/// Breaks a line between words, with an indent before the lines that follow. A word that is too long stays whole, so that
+/// it can be copied.
+pub(crate) fn fold(line: &str, width: usize) -> String {
+    let mut folded = String::new();
+    let (mut used, mut is_empty) = (0, true);
+    for word in line.split_inclusive(' ') {
+        if !is_empty && used + columns(word.trim_end()) > width {
+            folded.truncate(folded.trim_end().len());
+            folded.push_str("\n  ");
+            used = 2;
+        }
+        folded.push_str(word);
+        used += columns(word);
+        is_empty = false;
+    }
+    folded
+}
+
+/// Words of a line with the space after them. JSON, which has no spaces, is also broken after its commas.
+fn words(text: &str, width: usize) -> impl Iterator<Item = &str> {
+    text.split_inclusive(' ').flat_map(move |word| {
+        let ends: &[char] = if columns(word) > width { &[','] } else { &[' '] };
+        word.split_inclusive(ends)
+    })
+}
+
+/// Breaks a line at spaces, and words that are too long at commas or anywhere.
 pub(crate) fn wrap(text: &str, width: usize, first: &str, rest: &str) -> Vec<String> {
     let width = width.max(MIN_WIDTH);
     let (mut lines, mut line, mut used) = (Vec::new(), first.to_owned(), columns(first));
@@ -62,7 +88,7 @@ pub(crate) fn wrap(text: &str, width: usize, first: &str, rest: &str) -> Vec<Str
         *used = columns(rest);
     };
     let mut is_empty = true;
-    for word in text.split_inclusive(' ') {
+    for word in words(text, width.saturating_sub(columns(rest))) {
         if width < used + columns(word.trim_end()) && !is_empty {
             lines.push(std::mem::take(&mut line).trim_end().to_owned());
             start(&mut line, &mut used);
@@ -95,7 +121,7 @@ pub(crate) fn columns(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Line, Style, cut, marked, wrap};
+    use super::{Line, Style, cut, fold, marked, wrap};
 
     #[test]
     fn lines_are_broken_at_spaces_and_long_words_anywhere() {
@@ -105,6 +131,14 @@ mod tests {
             ["x".repeat(20), format!("  {}", "x".repeat(18)), "  xxxxxxx".into()]
         );
         assert_eq!(wrap("", 20, "> ", ""), [">"]);
+        let rule = r#"{"match":{"tool":"write"},"then":"allow"}"#;
+        assert_eq!(wrap(rule, 30, "", "  "), [r#"{"match":{"tool":"write"},"#, r#"  "then":"allow"}"#]);
+    }
+
+    #[test]
+    fn folded_lines_keep_long_words_whole() {
+        assert_eq!(fold("one two three four", 10), "one two\n  three\n  four");
+        assert_eq!(fold("a https://example.com/long/address b", 12), "a\n  https://example.com/long/address\n  b");
     }
 
     #[test]

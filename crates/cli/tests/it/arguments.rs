@@ -75,7 +75,7 @@ fn invalid_arguments_are_reported_with_the_signature() {
         ),
         (
             &["sample.ecko", "text=x"],
-            "toolway: the server has no tool `ecko`; did you mean `echo`?\nhint: list its tools with `toolway tools`\n",
+            "toolway: the server has no tool `ecko`; did you mean `echo`?\nhint: list its tools with `toolway tools sample`\n",
         ),
     ] {
         let ran = home.run(&[&["call", "-o", "human"][..], words].concat());

@@ -77,3 +77,20 @@ fn in_interactive_mode_the_models_calls_are_asked_about_and_the_users_own_prompt
     chat.types("/mode\r").sees_times("Mode interactive", 2).types("/exit\r");
     assert!(chat.end().0.success());
 }
+
+#[test]
+fn a_result_waits_until_the_prompts_are_answered() {
+    let write = |text: &str| json!({ "tool": "sample__write_memo", "arguments": { "text": text } });
+    let home = home(&json!([{ "calls": [write("one"), write("two")] }, { "text": "Done." }]));
+    let mut chat = ChatScreen::start(&home, &CHAT, 80);
+    chat.prompts(1).types("write\r").sees("2 calls require approval").sees("[o] one by one").types("o");
+    chat.sees_times("[y] once", 1).types("y").sees_times("[y] once", 2);
+    let has_ended = || home.run(&["calls", "list", "--state", "succeeded"]).json().as_array().unwrap().len() == 1;
+    let began = std::time::Instant::now();
+    while !has_ended() {
+        assert!(began.elapsed().as_secs() < 60, "the approved call does not end");
+    }
+    assert!(!chat.text().contains('✓'), "the prompt is the last thing on the screen: {}", chat.text());
+    chat.types("y").sees_times("✓ sample.write_memo", 2).sees("Done.").types("/exit\r");
+    assert!(chat.end().0.success());
+}

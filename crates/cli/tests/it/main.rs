@@ -43,6 +43,7 @@ mod recording;
 mod recording_crash;
 mod recording_required;
 mod recording_ways;
+mod records_at_terminal;
 mod reference;
 mod run;
 mod secrets;

@@ -1,0 +1,39 @@
+//! Options and queries that `calls`, `audit` and `history` share.
+
+use toolway_store::{
+    Reader, StoreError,
+    time::{self, Micros},
+};
+
+use crate::{app::App, report::Report, storage};
+
+/// Which records are listed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RecordArgs {
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) limit: usize,
+
+    /// Only those of this caller: `KIND` or `KIND:NAME`
+    #[arg(long)]
+    pub(crate) caller: Option<String>,
+
+    /// Only those since then: a time (RFC 3339) or a duration such as `2h`
+    #[arg(long, value_name = "TIME", value_parser = parse_since)]
+    pub(crate) since: Option<Micros>,
+}
+
+impl App {
+    /// Asks the store; nothing is found if nothing was recorded yet.
+    pub(crate) fn query<T: Default>(&self, query: impl FnOnce(&Reader) -> Result<T, StoreError>) -> Result<T, Report> {
+        let reader = self.open_reader()?;
+        reader.map_or(Ok(T::default()), |reader| query(&reader)).map_err(|error| storage::failed(&error))
+    }
+}
+
+/// A time in RFC 3339, or a duration before now.
+pub(crate) fn parse_since(text: &str) -> Result<Micros, String> {
+    let ago = || toolway_config::parse_duration(text).map(|ago| time::now() - time::duration(ago));
+    let expected = "must be a time such as `2026-11-16T10:00:00Z`, or a duration such as `2h`";
+    time::parse_rfc3339(text).or_else(ago).ok_or_else(|| expected.to_owned())
+}

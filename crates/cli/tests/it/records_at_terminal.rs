@@ -1,0 +1,96 @@
+//! Records at a terminal: lists fit its width, ids stay whole, and short ways to the last record.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::{
+    home::{Home, TOOLWAY},
+    terminal::Terminal,
+};
+
+/// A home with a run of three calls, one of which is refused.
+fn home() -> Home {
+    let home = Home::new();
+    let server = json!({ "command": TOOLWAY, "args": ["sample"] });
+    home.configure(&json!({ "mcpServers": { "sample": server } }).to_string());
+    let turns = json!([
+        { "calls": [{ "tool": "sample__add", "arguments": { "a": 2, "b": 3 } }, { "tool": "sample__fail" },
+            { "tool": "sample__write_memo", "arguments": { "text": "a memo that may not be written" } }] },
+        { "text": "An answer that is so long that it does not fit on one line of any terminal in this story." },
+    ]);
+    home.write("script.json", &json!({ "turns": turns }).to_string());
+    let ran = home.run(&["run", "add, fail and write", "--model", "scripted:script.json"]);
+    assert_eq!(ran.code, 7, "{ran:?}");
+    home
+}
+
+/// What a command shows at a terminal of this width, without colours.
+fn shown(home: &Home, words: &[&str], columns: u16) -> String {
+    let mut command = home.command(words);
+    command.env("NO_COLOR", "1");
+    let (_, shown) = Terminal::start_with(command, columns).end(Duration::from_secs(60));
+    shown.replace("\r\n", "\n")
+}
+
+#[test]
+fn lists_of_records_fit_wide_and_narrow_terminals_and_ids_stay_whole() {
+    let home = home();
+    let call = home.run(&["calls", "list", "-o", "json"]).json()[0]["id"].as_str().unwrap().to_owned();
+    let conversation = home.run(&["history", "list", "-o", "json"]).json()[0]["id"].as_str().unwrap().to_owned();
+    for columns in [80, 40] {
+        for (words, text) in [
+            (&["calls", "list"][..], call.as_str()),
+            (&["calls", "stats"], "sample__add"),
+            (&["calls", "show", "last"], "state: "),
+            (&["history", "list"], conversation.as_str()),
+            (&["history", "show", "last"], "    An answer"),
+            (&["audit", "query"], "sample__write_memo"),
+        ] {
+            let shown = shown(&home, words, columns);
+            assert!(shown.contains(text), "{words:?}: {shown}");
+            let wide = shown.lines().find(|line| line.chars().count() > columns.into());
+            assert_eq!(wide, None, "{words:?} at {columns}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn other_programs_get_one_line_per_record() {
+    let home = home();
+    let list = home.run(&["calls", "list", "-o", "human"]);
+    assert_eq!(list.ok().lines().count(), 4, "{}", list.out);
+    assert!(list.out.starts_with("STARTED"), "{}", list.out);
+    assert_eq!(home.run(&["calls", "list", "-o", "ndjson"]).ok().lines().count(), 3);
+    assert_eq!(home.run(&["audit", "query", "--kind", "call", "-o", "ndjson"]).ok().lines().count(), 3);
+    let last = home.run(&["calls", "show", "last", "-o", "json"]).json();
+    assert_eq!(Some(last["id"].as_str().unwrap()), home.run(&["calls", "list", "-o", "raw"]).ok().lines().next());
+    home.run(&["calls", "show", "nothing"]).failed(2, "unknown_call");
+}
+
+#[test]
+fn a_sentence_of_ours_is_broken_between_words_and_a_rule_stays_whole() {
+    let home = home();
+    let shown = shown(&home, &["run", "add, fail and write", "--model", "scripted:script.json"], 80);
+    let rule = r#"{"match":{"caller":"agent","server":"sample","tool":"write_memo"},"then":"allow"}"#;
+    assert!(shown.contains(&format!("\n  {rule}\n")), "{shown}");
+    assert!(shown.contains("requires approval") && !shown.contains("approva\n"), "{shown}");
+}
+
+#[test]
+fn an_explanation_knows_saved_approvals() {
+    let home = Home::new();
+    let server = json!({ "command": TOOLWAY, "args": ["sample"] });
+    let rule = json!({ "match": { "tool": "echo" }, "then": "ask" });
+    home.configure(&json!({ "mcpServers": { "sample": server }, "policy": { "rules": [rule] } }).to_string());
+    let explain = |text: &str| {
+        let words = ["policy", "explain", "--caller", "terminal", "sample.echo", text, "-o", "json"];
+        home.run(&words).json()["decision"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(explain("text=/tmp/a"), "ask");
+    let mut terminal = Terminal::start(home.command(&["call", "sample.echo", "text=/tmp/a"]));
+    terminal.answers("[a] always", "a").answers("[n] back", "y");
+    assert!(terminal.end(Duration::from_secs(60)).0.success());
+    assert_eq!([explain("text=/tmp/a"), explain("text=/tmp/b")], ["allow", "ask"]);
+    assert_eq!(home.run(&["policy", "explain", "sample.echo", "text=x"]).json()["decision"], "ask", "of the agent");
+}
