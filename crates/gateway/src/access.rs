@@ -44,6 +44,25 @@ pub struct Client {
     pub(crate) revoked: CancellationToken,
 }
 
+/// Why a key is no longer valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyEnd {
+    /// It is not in the key file any more.
+    Revoked,
+    /// Its time is over.
+    Expired,
+}
+
+impl KeyEnd {
+    /// The word in logs and the audit log.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Revoked => "revoked",
+            Self::Expired => "expired",
+        }
+    }
+}
+
 /// The request has no valid key. Does not tell a missing key from a wrong one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a valid key is required: `Authorization: Bearer <key>`; create one with `toolway clients add <name>`")]
@@ -122,7 +141,7 @@ impl Access {
     }
 
     /// Checks the key file, and takes the clients whose keys were revoked or expired since the last call.
-    pub(crate) fn take_revoked(&self) -> Vec<Arc<Client>> {
+    pub(crate) fn take_revoked(&self) -> Vec<(Arc<Client>, KeyEnd)> {
         match self {
             Self::Open => Vec::new(),
             Self::Keys(keys) => keys.ring.as_ref().map(KeyRing::take_revoked).unwrap_or_default(),

@@ -29,7 +29,7 @@ use toolway_wire::{
 };
 
 use crate::{
-    access::{Access, Client, KeyError},
+    access::{Access, Client, KeyEnd, KeyError},
     records::{KnownStates, Records, metrics::GatewayGauges},
     service::{HostService, PAGE_ITEMS, Scope},
 };
@@ -225,18 +225,20 @@ impl Gateway {
 
     fn end_revoked(&self) {
         let _ending = self.ending_clients.lock();
-        self.access.take_revoked().iter().for_each(|client| self.end_client(client));
+        self.access.take_revoked().iter().for_each(|(client, why)| self.end_client(client, *why));
     }
 
     /// Removes state kept under the name of `client` for a revoked key that had the same name.
     fn end_revoked_namesakes(&self, client: &Client) {
         let _ending = self.ending_clients.lock();
-        self.access.take_revoked_namesakes(client).iter().for_each(|revoked| self.end_client(revoked));
+        let revoked = self.access.take_revoked_namesakes(client);
+        revoked.iter().for_each(|revoked| self.end_client(revoked, KeyEnd::Revoked));
     }
 
-    fn end_client(&self, client: &Client) {
-        tracing::info!(client = &*client.name, "key revoked or expired; closing its sessions and streams");
-        let (subject, details) = (Some(client.name.to_string()), json!({ "change": "revoked or expired" }));
+    fn end_client(&self, client: &Client, why: KeyEnd) {
+        let why = why.as_str();
+        tracing::info!(client = &*client.name, "key {why}; closing its sessions and streams");
+        let (subject, details) = (Some(client.name.to_string()), json!({ "change": why, "by": "gateway" }));
         self.host.note(AuditNote { kind: kind::KEY, caller: None, server: None, subject, call: None, details });
         self.downstreams().iter().for_each(|downstream| downstream.expel(&client.name));
         // The key may be unchanged, with other visible servers.

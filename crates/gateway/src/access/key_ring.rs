@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use toolway_host::call::VisibleServers;
 
 use super::{
-    Client,
+    Client, KeyEnd,
     keys::{Digest, FileStamp, KeyError, KeyFile, KnownClient, is_unexpired},
 };
 
@@ -97,13 +97,14 @@ impl KeyRing {
     }
 
     /// Takes the clients whose keys were revoked or expired since the last call, and cancels their tokens.
-    pub(super) fn take_revoked(&self) -> Vec<Arc<Client>> {
+    pub(super) fn take_revoked(&self) -> Vec<(Arc<Client>, KeyEnd)> {
         self.with_clients(|_| ());
         let mut state = self.state.lock();
         let expired = |(_, expires, client): &&KeyEntry| !is_unexpired(*expires) && !client.revoked.is_cancelled();
         let expired: Vec<_> = state.clients.iter().filter(expired).map(|(_, _, client)| Arc::clone(client)).collect();
         expired.iter().for_each(|client| client.revoked.cancel());
-        state.revoked.drain(..).chain(expired).collect()
+        let revoked = state.revoked.drain(..).map(|client| (client, KeyEnd::Revoked));
+        revoked.chain(expired.into_iter().map(|client| (client, KeyEnd::Expired))).collect()
     }
 
     /// Takes the revoked clients that had the name of `client`.
