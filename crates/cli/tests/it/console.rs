@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// A signed-in browser.
-struct Browser {
+pub(crate) struct Browser {
     authority: String,
     cookie: String,
     csrf: String,
@@ -34,13 +34,13 @@ impl Browser {
         browser
     }
 
-    fn get(&self, path: &str) -> Value {
+    pub(crate) fn get(&self, path: &str) -> Value {
         let answer = get(&format!("http://{}{path}", self.authority), &format!("cookie: {}\r\n", self.cookie));
         assert_eq!(answer.status, 200, "{}", answer.body);
         serde_json::from_str(&answer.body).unwrap()
     }
 
-    fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         let (Self { authority, cookie, csrf }, body) = (self, body.to_string());
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: {authority}\r\norigin: http://{authority}\r\ncookie: {cookie}\r\n\
@@ -54,7 +54,7 @@ impl Browser {
     }
 
     /// Waits until a server has this state.
-    fn until(&self, server: &str, state: &str) -> Value {
+    pub(crate) fn until(&self, server: &str, state: &str) -> Value {
         for _ in 0..1_000 {
             let servers = self.get("/api/v1/servers");
             // A connected server is listed a moment later.
@@ -77,7 +77,8 @@ fn get(link: &str, more: &str) -> Answer {
     Answer::of(stream)
 }
 
-fn serving(home: &Home) -> (Serving, Browser) {
+/// A gateway with its console, and a browser that is signed in to it.
+pub(crate) fn serving(home: &Home) -> (Serving, Browser) {
     let serving = Serving::start(home, &["--console", "127.0.0.1:0"]);
     let browser = Browser::open(serving.said["console"].as_str().unwrap());
     (serving, browser)

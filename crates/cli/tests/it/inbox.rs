@@ -10,8 +10,9 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
+    console,
     gateway::{Answer, Serving},
-    home::{Home, TOOLWAY},
+    home::{Home, TOOLWAY, odd},
 };
 
 /// Longest wait for an item.
@@ -115,6 +116,142 @@ fn a_waiting_item_blocks_only_its_own_call_and_follow_prints_each() {
     assert!(call(&serving).join().unwrap().body.contains("\"sum\":5"), "it is approved for later calls");
     following.kill().unwrap();
     following.wait().unwrap();
+}
+
+/// Sends a message of a client with a session; returns the session and the body.
+fn in_session(serving: &Serving, session: Option<&str>, message: &Value) -> (Option<String>, String) {
+    let bearer = format!("Bearer {}", serving.key());
+    let mut headers = vec![
+        ("authorization", bearer.as_str()),
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+    ];
+    if let Some(session) = session {
+        headers.extend([("mcp-session-id", session), ("mcp-protocol-version", "2025-11-25")]);
+    }
+    let stream = serving.send("POST", "/mcp", &headers, &message.to_string());
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let answer = Answer::of(stream);
+    let session = answer.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
+    (session.map(str::to_owned), answer.body)
+}
+
+/// Begins a session; returns its id.
+fn session(serving: &Serving) -> String {
+    let info = json!({ "name": "story", "version": "1" });
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
+    let begin = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
+    let session = in_session(serving, None, &begin).0.unwrap();
+    in_session(serving, Some(&session), &json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    session
+}
+
+#[test]
+fn an_approval_for_the_session_of_a_client_holds_in_that_session_alone() {
+    let home = home();
+    let serving = Serving::start(&home, &[]);
+    home.settled(&serving, "shop", "ready");
+    let (one, two) = (session(&serving), session(&serving));
+    let add = |session: &str| {
+        let params = json!({ "name": "shop__add", "arguments": { "a": 2, "b": 3 } });
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        in_session(&serving, Some(session), &call).1
+    };
+    thread::scope(|scope| {
+        let called = scope.spawn(|| add(&one));
+        let item = &waiting(&home, 1)[0];
+        assert_eq!(item["session"], json!(true), "{item}");
+        home.run(&["inbox", "answer", id(item), "--for", "conversation"]).ok();
+        assert!(called.join().unwrap().contains("\"sum\":5"));
+        assert!(add(&one).contains("\"sum\":5"), "the session is not asked about again");
+        let other = scope.spawn(|| add(&two));
+        home.run(&["inbox", "decline", id(&waiting(&home, 1)[0])]).ok();
+        assert!(other.join().unwrap().contains("declined"));
+    });
+}
+
+#[test]
+fn an_approval_for_the_conversation_of_a_client_without_a_session_is_refused_with_a_reason() {
+    let home = home();
+    let serving = Serving::start(&home, &[]);
+    home.settled(&serving, "shop", "ready");
+    let called = call(&serving);
+    let item = &waiting(&home, 1)[0];
+    let refused = home.run(&["inbox", "answer", id(item), "--for", "conversation"]);
+    assert!(refused.code != 0 && refused.talk.contains("no conversation or session"), "{refused:?}");
+    assert_eq!(waiting(&home, 1)[0]["id"], item["id"], "it still waits");
+    home.run(&["inbox", "answer", id(item)]).ok();
+    assert!(called.join().unwrap().body.contains("\"sum\":5"));
+}
+
+/// A gateway with a console, whose model calls a tool that asks for this.
+fn elicited(params: &Value) -> (Home, Serving, console::Browser) {
+    let home = Home::new();
+    let command = odd("elicits");
+    let (program, argument) = command.split_once(' ').unwrap();
+    let turns = json!([
+        { "calls": [{ "tool": "asking__odd", "arguments": params }] },
+        { "text": "Done." },
+    ]);
+    let script = home.write("script.json", &json!({ "turns": turns }).to_string());
+    let config = json!({
+        "mcpServers": { "asking": { "command": program, "args": [argument], "trust": "full" } },
+        "models": { "script": { "vendor": "scripted", "model": script } },
+        "defaultModel": "script",
+    });
+    home.configure(&config.to_string());
+    let (serving, browser) = console::serving(&home);
+    browser.until("asking", "connected");
+    let (status, reply) = browser.post("/api/v1/chat", &json!({ "text": "go" }));
+    assert_eq!(status, 200, "{reply}");
+    (home, serving, browser)
+}
+
+/// What the server received, which is the result of its call.
+fn received(home: &Home, item: &Value) -> Value {
+    let began = Instant::now();
+    loop {
+        let call = home.run(&["calls", "show", item["callId"].as_str().unwrap(), "-o", "json"]).json();
+        if call["state"] == "succeeded" {
+            return serde_json::from_str(call["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+        }
+        assert!(began.elapsed() < PATIENCE, "{call}");
+    }
+}
+
+#[test]
+fn a_form_is_answered_over_the_socket_with_valid_values_only() {
+    let fields = json!({ "name": { "type": "string", "minLength": 2 }, "age": { "type": "integer" } });
+    let schema = json!({ "type": "object", "required": ["name", "age"], "properties": fields });
+    let (home, _serving, _browser) = elicited(&json!({ "message": "Who are you?", "requestedSchema": schema }));
+    let item = &waiting(&home, 1)[0];
+    assert_eq!((&item["kind"], &item["message"]), (&json!("form"), &json!("Who are you?")), "{item}");
+    let shown = home.run(&["inbox", "show", id(item), "-o", "human"]);
+    assert!(shown.ok().contains("  name (text, required)") && shown.ok().contains("  age (integer"), "{shown:?}");
+    for (values, problem) in [(&["name=Ada"][..], "age"), (&["name=A", "age=3"], "name"), (&["no=1"], "no such field")]
+    {
+        let refused = home.run(&[&["inbox", "answer", id(item)], values].concat());
+        assert!(refused.code != 0 && refused.talk.contains(problem), "{values:?} {refused:?}");
+    }
+    home.run(&["inbox", "answer", id(item), "name=Ada", "age=36"]).ok();
+    assert_eq!(received(&home, item), json!({ "action": "accept", "content": { "name": "Ada", "age": 36 } }));
+}
+
+#[test]
+fn a_url_is_accepted_declined_and_cancelled_over_the_socket() {
+    let url = "https://login.example.com/start";
+    for (words, action) in
+        [(&["answer"][..], "accept"), (&["decline"], "decline"), (&["decline", "--cancel"], "cancel")]
+    {
+        let params = json!({ "mode": "url", "message": "Sign in", "elicitationId": "1", "url": url });
+        let (home, _serving, _browser) = elicited(&params);
+        let item = &waiting(&home, 1)[0];
+        assert_eq!((&item["kind"], &item["url"]), (&json!("url"), &json!(url)), "{item}");
+        let shown = home.run(&["inbox", "show", id(item), "-o", "human"]);
+        assert!(shown.ok().contains("address: https://login.example.com/start"), "{shown:?}");
+        home.run(&[&["inbox", words[0], id(item)], &words[1..]].concat()).ok();
+        assert_eq!(received(&home, item)["action"], action);
+    }
 }
 
 #[test]

@@ -40,6 +40,7 @@ mod models;
 mod project_servers;
 mod reading;
 mod recording;
+mod recording_audit;
 mod recording_crash;
 mod recording_required;
 mod recording_ways;

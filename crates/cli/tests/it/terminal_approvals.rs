@@ -72,6 +72,22 @@ fn an_answer_of_always_is_saved_and_the_next_call_is_not_asked_about() {
 }
 
 #[test]
+fn always_shows_the_path_that_it_covers_and_another_path_is_asked_about() {
+    let home = home();
+    let mut terminal = Terminal::start(command(&home, &["call", "shop.echo", "text=/tmp/a"]));
+    terminal.answers("[a] always", "a").answers("text=\"/tmp/a\"", "").answers("[n] back", "y");
+    let (status, shown) = terminal.end(PATIENCE);
+    assert!(status.success() && shown.contains("Approved and saved."), "{shown}");
+    assert!(without_spaces(&shown).contains("Otherargumentsmaydiffer"), "{shown}");
+    home.run(&["call", "shop.echo", "text=/tmp/a"]).ok();
+    home.run(&["call", "shop.echo", "text=/tmp/b"]).failed(7, "no_approver");
+    let saved = home.run(&["trust", "list", "-o", "json"]).json();
+    assert_eq!(saved[0]["arguments"], json!({ "/text": "/tmp/a" }), "{saved}");
+    home.run(&["trust", "remove", saved[0]["id"].as_str().unwrap()]).ok();
+    home.run(&["call", "shop.echo", "text=/tmp/a"]).failed(7, "no_approver");
+}
+
+#[test]
 fn an_answer_of_never_is_saved_and_the_next_call_is_refused() {
     let home = home();
     let mut terminal = Terminal::start(command(&home, &["call", "shop.add", "a=2", "b=3"]));
