@@ -31,7 +31,7 @@ const MAX_RECORD: usize = 64 * 1024;
 /// Bytes of a file at most; beyond it, calls wait for a commit.
 const MAX_FILE: usize = 8 * 1024 * 1024;
 /// A commit that succeeded within this time shows that the store can be written.
-const FRESH: Duration = Duration::from_millis(100);
+const FRESH: Duration = Duration::from_secs(1);
 /// Ends of calls within [`SPAN`] from which there is load.
 const LOAD: u32 = 32;
 const SPAN: Duration = Duration::from_millis(100);

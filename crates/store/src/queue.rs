@@ -19,7 +19,7 @@ use crate::{
 /// Writes that may wait. Every open call may still add its end beyond it, so that no end is lost.
 const QUEUE: usize = 16_384;
 /// Writes beyond which calls wait for a commit, so that they are not faster than the writer.
-const CROWD: usize = 4_096;
+const CROWD: usize = 12_000;
 /// How long the writer waits for more writes if no caller waits for these.
 const LINGER: Duration = Duration::from_millis(10);
 /// How long a reader waits for the writes before it.
