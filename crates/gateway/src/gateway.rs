@@ -148,7 +148,7 @@ impl Gateway {
             ..DownstreamOptions::default()
         };
         let (access, guard) = (Arc::new(options.access), HostGuard::and_hosts(options.hosts));
-        let hosted = HostedTasks::new(HostedTaskOptions::default());
+        let hosted = HostedTasks::charged_to(HostedTaskOptions::default(), downstream.limits.memory.clone());
         let service = HostService::with_hosted_tasks(
             host.clone(),
             Arc::clone(&access),
