@@ -1,6 +1,11 @@
 //! Terminal output and verbose output.
 
-use crate::home::{Home, odd};
+use std::time::Duration;
+
+use crate::{
+    home::{Home, odd},
+    terminal::Terminal,
+};
 
 #[test]
 fn terminal_output_is_text_with_a_progress_bar() {
@@ -21,6 +26,20 @@ fn names_are_bold_on_a_terminal_unless_no_color_is_set() {
     command.env("NO_COLOR", "1");
     let (_, shown) = home.run_at_terminal(command, "");
     assert!(shown.starts_with("memo://today  "), "{shown:?}");
+}
+
+#[test]
+fn descriptions_of_a_tool_wrap_at_the_width_of_the_terminal() {
+    let home = Home::with_sample();
+    let mut command = home.command(&["tools", "sample", "count"]);
+    command.env("NO_COLOR", "1");
+    let (_, shown) = Terminal::start_with(command, 40).end(Duration::from_secs(20));
+    assert!(shown.contains("\r\n    Count up to a number and report\r\n    progress at each step\r\n"), "{shown}");
+    let pause = "\r\n  pause (integer, optional) Milliseconds\r\n      between steps\r\n";
+    assert!(shown.contains(pause), "{shown}");
+    // Other programs get each description on one line.
+    let piped = home.run(&["tools", "sample", "count", "-o", "human"]);
+    assert!(piped.ok().contains("\n    Count up to a number and report progress at each step\n"), "{}", piped.out);
 }
 
 #[test]
