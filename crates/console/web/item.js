@@ -115,10 +115,10 @@ export class ItemView {
         this.button("Allow once", { answer: "once" }, "Allowed once", { class: "primary" }),
         this.item.conversation ? this.button("Allow in this conversation", { answer: "conversation" }, "Allowed in this conversation") : null,
         !this.item.conversation && this.item.session ? this.button("Allow in this session", { answer: "conversation" }, "Allowed in this session") : null,
-        this.button("Always allow", { answer: "always" }, "Always allowed"),
+        this.button("Always allow", { answer: "always" }, "Always allowed; `toolway trust` takes it back"),
         this.options.extra ?? null,
       ]),
-      h("div", { class: "actions refuse" }, [this.button("No", no("no"), "Refused", { class: "danger" }), this.button("Never", no("never"), "Refused from now on", { class: "danger quiet" }), this.reason]),
+      h("div", { class: "actions refuse" }, [this.button("No", no("no"), "Refused", { class: "danger" }), this.button("Never", no("never"), "Refused from now on; `toolway trust` takes it back", { class: "danger quiet" }), this.reason]),
     );
   }
 
