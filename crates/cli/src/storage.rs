@@ -124,3 +124,69 @@ pub(crate) fn failed(error: &StoreError) -> Report {
     Report::new(ExitCode::Internal, "store", format!("the store cannot be used: {error}"))
         .hint("set `store.path` to another file, or use --no-store")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use toolway_config::{Config, document::Document};
+    use toolway_host::record::Requirement;
+    use toolway_store::{
+        Store, StoreRecorder, Uuid,
+        calls::{CallBody, CallFilter, CallRow, CallState},
+        time,
+    };
+
+    use super::keep_pruned;
+
+    /// Records a call that ended two hours ago.
+    async fn record_old_call(store: &Store) {
+        const AGE: i64 = 2 * 60 * 60 * 1_000_000;
+        let id = Uuid::from_u128(Uuid::now_v7().as_u128() - ((AGE as u128 / 1_000) << 80));
+        let call = CallRow {
+            id,
+            started_at: time::now() - AGE,
+            duration: Some(1),
+            caller: "terminal".to_owned(),
+            surface: "call".to_owned(),
+            kind: "tool".to_owned(),
+            name: "files__read".to_owned(),
+            server: None,
+            tool: None,
+            state: CallState::Succeeded,
+            rule: None,
+            approved_by: None,
+            error: None,
+            conversation: None,
+            argument_bytes: 0,
+            result_bytes: 0,
+            server_requests: 0,
+        };
+        store.end_call(call, CallBody::default()).await.unwrap();
+    }
+
+    fn calls(store: &Store) -> usize {
+        store.reader().unwrap().calls(&CallFilter { limit: 10, ..CallFilter::default() }).unwrap().len()
+    }
+
+    /// The clock is paused: hours pass when nothing else is left to do.
+    #[tokio::test(start_paused = true)]
+    async fn retention_of_a_process_that_serves_runs_every_hour_until_it_ends() {
+        let store = Store::in_memory().unwrap();
+        let recorder = Arc::new(StoreRecorder::new(store.clone(), Requirement::Required, "gateway"));
+        let document = Document::of("/toolway.json".as_ref(), r#"{"store": {"maxAge": "1h"}}"#).unwrap();
+        let settings = Config::of(&document, None).unwrap().settings;
+        let began = tokio::time::Instant::now();
+        let retention = keep_pruned(&recorder, &settings);
+        while began.elapsed() < Duration::from_secs(3 * 3_600) {
+            record_old_call(&store).await;
+            while 0 < calls(&store) {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+            }
+        }
+        drop(retention);
+        record_old_call(&store).await;
+        tokio::time::sleep(Duration::from_secs(10 * 3_600)).await;
+        assert_eq!(calls(&store), 1, "it has ended");
+    }
+}
