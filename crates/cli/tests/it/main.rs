@@ -37,6 +37,7 @@ mod listing;
 mod logging;
 mod many_servers;
 mod models;
+mod process_memory;
 mod project_servers;
 mod reading;
 mod recording;
