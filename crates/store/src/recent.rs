@@ -4,7 +4,7 @@
 //! open, then the last ones in order. They go to the database when a query comes or when they are many bytes; beyond a
 //! number, the oldest are counted and dropped.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use uuid::Uuid;
 
@@ -16,14 +16,15 @@ use crate::{
 };
 
 /// Ends of calls and audit events that are kept.
-const MAX_ENDED: usize = 10_000;
+const MAX_ENDED: usize = 1_000;
 /// Bytes of bodies from which everything goes to the database.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// What is kept for the next query.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
-    open: HashMap<Uuid, (Box<CallRow>, CallBody)>,
+    /// By id, which is the order of time.
+    open: BTreeMap<Uuid, (Box<CallRow>, CallBody)>,
     ended: VecDeque<Write>,
     bytes: usize,
     dropped: Option<Box<Dropped>>,
@@ -44,8 +45,12 @@ impl Recent {
         match write {
             Write::Call(call, body) => {
                 self.bytes += body.bytes();
-                let earlier = self.open.remove(&call.id).map(|(_, body)| body);
-                self.open.insert(call.id, (call, merged(earlier, body)));
+                let id = call.id;
+                if let Some((_, earlier)) = self.open.insert(id, (call, body))
+                    && let Some((_, body)) = self.open.get_mut(&id)
+                {
+                    *body = merged(Some(earlier), std::mem::take(body));
+                }
             }
             Write::CallEnd(call, body) => {
                 self.bytes += body.bytes();
@@ -74,9 +79,7 @@ impl Recent {
     /// Takes everything, in the order in which it is to be applied.
     pub(crate) fn take(&mut self) -> Vec<Write> {
         let Self { open, ended, dropped, .. } = std::mem::take(self);
-        let mut open: Vec<_> = open.into_values().collect();
-        open.sort_by_key(|(call, _)| call.id);
-        let open = open.into_iter().map(|(call, body)| Write::Call(call, body));
+        let open = open.into_values().map(|(call, body)| Write::Call(call, body));
         dropped.map(Write::Dropped).into_iter().chain(ended).chain(open).collect()
     }
 

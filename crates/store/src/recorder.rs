@@ -151,7 +151,7 @@ fn row(call: &CallRecord, state: CallState, took: Option<Duration>) -> CallRow {
         surface: call.surface.as_str().to_owned(),
         kind: call.kind.as_str().to_owned(),
         name: call.name.clone(),
-        server: call.server.as_ref().map(ToString::to_string),
+        server: call.server.as_ref().map(|server| server.as_str().to_owned()),
         tool: call.tool.clone(),
         state,
         rule: call.rule.as_ref().map(ToString::to_string),

@@ -82,7 +82,7 @@ impl Caller {
             Self::Terminal => "terminal".to_owned(),
             Self::Program => "program".to_owned(),
             Self::Agent(_) => "agent".to_owned(),
-            Self::Client(principal) => format!("client:{principal}"),
+            Self::Client(principal) => ["client:", &**principal].concat(),
             Self::Console => "console".to_owned(),
         }
     }
