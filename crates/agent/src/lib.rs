@@ -29,7 +29,7 @@ mod system;
 mod tools;
 
 pub use agent::{Agent, AgentError, AgentOptions, Answer, Observer};
-pub use answer_schema::AnswerSchema;
+pub use answer_schema::{AnswerSchema, Validate};
 pub use budget::{Budget, Stop};
 pub use conversation::{Conversation, RecordIds};
 /// Types of messages and models that are part of this crate's interface.

@@ -2,14 +2,23 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use toolway_agent::{AgentOptions, AnswerSchema, Budget, Stop};
 
 use crate::{ask, files_host, options};
 
-fn with_schema() -> AgentOptions {
+/// An object with a number as its size.
+fn schema() -> AnswerSchema {
     let schema = json!({ "type": "object", "properties": { "size": { "type": "integer" } }, "required": ["size"] });
-    AgentOptions { answer_schema: Some(Arc::new(AnswerSchema::new(schema).unwrap())), ..options() }
+    let validate = |value: &Value| {
+        let problem = || format!("{} is not of type \"integer\"", value["size"]);
+        value["size"].as_i64().map(drop).ok_or_else(problem)
+    };
+    AnswerSchema::new(schema, Box::new(validate))
+}
+
+fn with_schema() -> AgentOptions {
+    AgentOptions { answer_schema: Some(Arc::new(schema())), ..options() }
 }
 
 #[tokio::test]
@@ -41,10 +50,8 @@ async fn an_answer_stays_if_it_cannot_be_corrected() {
 }
 
 #[test]
-fn problems_are_named_with_their_place() {
-    let schema = AnswerSchema::new(json!({ "properties": { "size": { "type": "integer" } } })).unwrap();
-    assert_eq!(schema.check("```json\n{\"size\": 3}\n```"), Ok(json!({ "size": 3 })));
-    assert_eq!(schema.check("{\"size\": \"x\"}").unwrap_err(), "\"x\" is not of type \"integer\" (at `/size`)");
-    assert!(schema.check("large").unwrap_err().starts_with("it is not JSON"));
-    assert!(AnswerSchema::new(json!({ "type": "number of apples" })).is_err());
+fn an_answer_may_be_in_a_code_block() {
+    assert_eq!(schema().check("```json\n{\"size\": 3}\n```"), Ok(json!({ "size": 3 })));
+    assert_eq!(schema().check("{\"size\": \"x\"}").unwrap_err(), "\"x\" is not of type \"integer\"");
+    assert!(schema().check("large").unwrap_err().starts_with("it is not JSON"));
 }

@@ -194,8 +194,16 @@ pub(crate) fn read_file(file: &Path) -> Result<String, Report> {
 
 fn read_schema(file: &Path) -> Result<AnswerSchema, Report> {
     let invalid = |why: String| Report::usage("arguments", format!("the schema in `{}` {why}", file.display()));
-    let schema = serde_json::from_str(&read_file(file)?).map_err(|error| invalid(format!("is not JSON: {error}")))?;
-    AnswerSchema::new(schema).map_err(|why| invalid(format!("is not a valid JSON Schema: {why}")))
+    let schema: Value =
+        serde_json::from_str(&read_file(file)?).map_err(|error| invalid(format!("is not JSON: {error}")))?;
+    let validator = jsonschema::validator_for(&schema);
+    let validator = validator.map_err(|error| invalid(format!("is not a valid JSON Schema: {error}")))?;
+    let validate = move |value: &Value| match validator.iter_errors(value).next() {
+        None => Ok(()),
+        Some(error) if error.instance_path().as_str().is_empty() => Err(error.to_string()),
+        Some(error) => Err(format!("{error} (at `{}`)", error.instance_path())),
+    };
+    Ok(AnswerSchema::new(schema, Box::new(validate)))
 }
 
 /// Not every vendor enforces the schema, so the model is told in words too.

@@ -93,7 +93,14 @@ fn an_answer_is_checked_against_a_schema() {
     assert_eq!(result["structured"], json!({ "size": 3 }));
     home.write("script.json", &json!({ "turns": answer("{\"size\": \"large\"}") }).to_string());
     let problem = run(&home, &["measure", "--schema", "schema.json"]).failed(8, "schema");
-    assert!(problem["message"].as_str().unwrap().contains("\"large\" is not of type \"integer\""), "{problem}");
+    let message = problem["message"].as_str().unwrap();
+    assert!(message.ends_with("\"large\" is not of type \"integer\" (at `/size`)"), "{problem}");
+    let corrected = json!([{ "text": "It is large." }, { "text": "{\"size\": 4}" }]);
+    home.write("script.json", &json!({ "turns": corrected }).to_string());
+    let result = run(&home, &["measure", "--schema", "schema.json"]).json();
+    assert_eq!((&result["structured"], &result["turns"]), (&json!({ "size": 4 }), &json!(2)));
+    home.write("invalid.json", r#"{"type": "number of apples"}"#);
+    run(&home, &["measure", "--schema", "invalid.json"]).failed(2, "arguments");
     home.write("script.json", &json!({ "turns": answer("It is large.") }).to_string());
     run(&home, &["measure", "--schema", "schema.json"]).failed(8, "schema");
 }
