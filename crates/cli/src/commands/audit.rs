@@ -78,7 +78,9 @@ const LISTING: Listing<'_, AuditEntry, 6> = Listing {
 
 fn row(entry: &AuditEntry) -> [String; 6] {
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
-    let (seq, at, subject) = (entry.seq.to_string(), time::rfc3339(entry.at), text(&entry.subject));
+    // An entry about a server as a whole has no other subject.
+    let subject = text(&entry.subject.clone().or_else(|| entry.server.clone()));
+    let (seq, at) = (entry.seq.to_string(), time::rfc3339(entry.at));
     [seq, at, entry.kind.clone(), text(&entry.caller), subject, entry.details.clone()]
 }
 

@@ -120,8 +120,8 @@ fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
         output.json(&Raw::of(&view));
         return Ok(());
     }
-    for (key, value) in view.as_object().into_iter().flatten() {
-        match value {
+    for key in SHOWN {
+        match &view[key] {
             Value::Null => {}
             Value::String(text) => output.wrapped_entry(key, &format!(": {text}"), "  "),
             other => output.wrapped_entry(key, &format!(": {other}"), "  "),
@@ -129,6 +129,29 @@ fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
     }
     Ok(())
 }
+
+/// Members of a call in the order in which a user reads them.
+const SHOWN: [&str; 19] = [
+    "id",
+    "state",
+    "kind",
+    "name",
+    "tool",
+    "server",
+    "caller",
+    "surface",
+    "conversation",
+    "startedAt",
+    "durationMs",
+    "rule",
+    "approvedBy",
+    "arguments",
+    "result",
+    "error",
+    "argumentBytes",
+    "resultBytes",
+    "serverRequests",
+];
 
 /// Prints calls that ended since the command began.
 async fn follow(app: &App, args: &FilterArgs, output: &mut Output) -> Result<(), Report> {

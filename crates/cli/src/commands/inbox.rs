@@ -40,12 +40,12 @@ enum InboxCommand {
     List,
     /// Show everything about a waiting item
     Show {
-        /// Id of the item
+        /// Id of the item, or the beginning of it
         id: String,
     },
     /// Approve a call, send a form, or agree to open a URL
     Answer {
-        /// Id of the item
+        /// Id of the item, or the beginning of it
         id: String,
 
         /// Values of a form: `field=value`, or `@file` with a JSON object
@@ -58,7 +58,7 @@ enum InboxCommand {
     },
     /// Decline a call, a form or a URL
     Decline {
-        /// Id of the item
+        /// Id of the item, or the beginning of it
         id: String,
 
         /// Reason for the client or the model
@@ -97,20 +97,20 @@ pub(crate) async fn run(args: &InboxArgs, app: &App, output: &mut Output) -> Res
             let item = find(app, id).await?;
             let answer = answer(&item, values, *scope)?;
             let always = matches!(answer, ControlAnswer::Always {});
-            send(app, id, answer, output).await?;
+            send(app, &item, answer, output).await?;
             if always && output.format == Format::Human {
                 output.line(&format!("It covers later calls with {}.", covers(&item)));
             }
         }
         InboxCommand::Decline { id, reason, never, cancel } => {
-            let is_approval = find(app, id).await?["kind"] == "approval";
-            let answer = match (is_approval, never, cancel) {
+            let item = find(app, id).await?;
+            let answer = match (item["kind"] == "approval", never, cancel) {
                 (true, false, _) => ControlAnswer::No { reason: reason.clone() },
                 (true, true, _) => ControlAnswer::Never {},
                 (false, _, true) => ControlAnswer::Cancel {},
                 (false, _, false) => ControlAnswer::Decline {},
             };
-            send(app, id, answer, output).await?;
+            send(app, &item, answer, output).await?;
         }
         InboxCommand::Follow => return follow(app, output).await,
     }
@@ -124,12 +124,23 @@ async fn items(app: &App, after: Option<u64>) -> Result<(Vec<Value>, u64), Repor
     Ok((items, reply["version"].as_u64().unwrap_or_default()))
 }
 
+/// The item with this id, or with an id that begins with it.
 async fn find(app: &App, id: &str) -> Result<Value, Report> {
     let (items, _) = items(app, None).await?;
-    items.into_iter().find(|item| item["id"] == id).ok_or_else(|| {
-        let message = format!("no inbox item `{id}` is waiting; it may have been answered elsewhere or have expired");
-        Report::usage("not_waiting", message).hint("list them with `toolway inbox list`")
-    })
+    let begins = |item: &Value| !id.is_empty() && item["id"].as_str().is_some_and(|whole| whole.starts_with(id));
+    let mut found = items.into_iter().filter(begins);
+    match (found.next(), found.next()) {
+        (Some(item), None) => Ok(item),
+        (None, _) => {
+            let message =
+                format!("no inbox item `{id}` is waiting; it may have been answered elsewhere or have expired");
+            Err(Report::usage("not_waiting", message).hint("list them with `toolway inbox list`"))
+        }
+        (Some(_), Some(_)) => {
+            let message = format!("several inbox items have ids that begin with `{id}`");
+            Err(Report::usage("not_waiting", message).hint("give more of the id"))
+        }
+    }
 }
 
 fn answer(item: &Value, values: &[String], scope: Scope) -> Result<ControlAnswer, Report> {
@@ -148,7 +159,7 @@ fn answer(item: &Value, values: &[String], scope: Scope) -> Result<ControlAnswer
     })
 }
 
-async fn send(app: &App, id: &str, answer: ControlAnswer, output: &mut Output) -> Result<(), Report> {
+async fn send(app: &App, item: &Value, answer: ControlAnswer, output: &mut Output) -> Result<(), Report> {
     let word = match &answer {
         ControlAnswer::Once {} => "Approved once.",
         ControlAnswer::Conversation {} => "Approved for this conversation.",
@@ -158,7 +169,7 @@ async fn send(app: &App, id: &str, answer: ControlAnswer, output: &mut Output) -
         ControlAnswer::Accept { .. } => "Answered.",
         ControlAnswer::Cancel {} => "Cancelled.",
     };
-    let reply = app.require_gateway(&ControlRequest::Answer { id: id.to_owned(), answer }).await?;
+    let reply = app.require_gateway(&ControlRequest::Answer { id: text(&item["id"]), answer }).await?;
     match output.format {
         Format::Human | Format::Raw => output.line(word),
         Format::Json | Format::Ndjson => output.json(&Raw::of(&reply.value)),
@@ -176,7 +187,7 @@ async fn follow(app: &App, output: &mut Output) -> Result<ExitCode, Report> {
         for item in &items {
             if item["id"].as_str().is_some_and(|id| !known.contains(id)) {
                 match output.format {
-                    Format::Human | Format::Raw => output.line(&line(item)),
+                    Format::Human | Format::Raw => print(item, output),
                     Format::Json | Format::Ndjson => output.json(&Raw::of(item)),
                 }
             }
@@ -188,15 +199,16 @@ async fn follow(app: &App, output: &mut Output) -> Result<ExitCode, Report> {
 fn list(items: &[Value], output: &mut Output) {
     match output.format {
         Format::Human if items.is_empty() => output.notice("toolway: nothing is waiting"),
-        Format::Human => items.iter().for_each(|item| output.line(&line(item))),
+        Format::Human => items.iter().for_each(|item| print(item, output)),
         Format::Raw => items.iter().for_each(|item| output.line(&text(&item["id"]))),
         Format::Json => output.json(&Raw::of(items)),
         Format::Ndjson => items.iter().for_each(|item| output.json(&Raw::of(item))),
     }
 }
 
-fn line(item: &Value) -> String {
-    format!("{}  {}  {}", text(&item["id"]), text(&item["kind"]), clean::flat(&text(&item["text"])))
+fn print(item: &Value, output: &mut Output) {
+    let rest = format!("  {}  {}", text(&item["kind"]), clean::flat(&text(&item["text"])));
+    output.wrapped_entry(&text(&item["id"]), &rest, "    ");
 }
 
 fn show(item: &Value, output: &mut Output) {
@@ -230,9 +242,9 @@ fn show_approval(approval: &Value, output: &mut Output) {
     }
     if let Some(rule) = approval["rule"].as_str() {
         let reason = approval["reason"].as_str().map(|reason| format!(": {reason}")).unwrap_or_default();
-        output.line(&format!("asked by {rule}{reason}"));
+        output.wrapped("", &format!("asked by {rule}{reason}"));
         output.line(&format!("this rule would allow it: {}", text(&approval["remedy"])));
-        output.line(&format!("`--for always` covers later calls with {}", text(&approval["covers"])));
+        output.wrapped("", &format!("`--for always` covers later calls with {}", text(&approval["covers"])));
     }
 }
 

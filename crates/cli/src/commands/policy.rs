@@ -2,7 +2,10 @@
 
 use clap::Subcommand;
 use serde_json::{Value, json};
-use toolway_config::{RuleEffect, Trust};
+use toolway_config::{
+    RuleEffect, Trust,
+    policy::{ArgumentMatch, ArgumentValue, RuleMatch},
+};
 use toolway_host::{
     call::{CallKind, Caller},
     catalog::ItemKind,
@@ -76,19 +79,56 @@ fn show(app: &App, output: &mut Output) -> Result<ExitCode, Report> {
         output.line(&format!("mode: {}", mode.unwrap_or("none; the default of each surface applies")));
         for rule in rules {
             let reason = rule.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-            output.entry(&rule.place.to_string(), &format!(": {}{reason}", rule.then.as_str()));
+            output.wrapped_entry(&rule.place.to_string(), &format!(": {}{reason}", rule.then.as_str()), "  ");
+            output.wrapped("  ", &format!("match {}", conditions(&rule.matches)));
         }
     } else {
         let rules: Vec<Value> = rules
             .iter()
             .map(|rule| {
                 let (file, line) = (rule.place.file.display().to_string(), rule.place.line);
-                json!({ "file": file, "line": line, "then": rule.then.as_str(), "reason": rule.reason })
+                let (then, matches) = (rule.then.as_str(), conditions(&rule.matches));
+                json!({ "file": file, "line": line, "match": matches, "then": then, "reason": rule.reason })
             })
             .collect();
         output.json(&Raw::of(&json!({ "mode": mode, "rules": rules })));
     }
     Ok(ExitCode::Ok)
+}
+
+/// The conditions of a rule as they are written; those that match everything are left out.
+fn conditions(matches: &RuleMatch) -> Value {
+    let RuleMatch { caller, surface, server, tool, kind, read_only, destructive, open_world, trust, arguments } =
+        matches;
+    let lists = [("caller", caller), ("surface", surface), ("server", server), ("tool", tool), ("kind", kind)];
+    let lists = lists.into_iter().filter(|(_, words)| !words.is_empty()).map(|(key, words)| match words.as_slice() {
+        [one] => (key, json!(one)),
+        several => (key, json!(several)),
+    });
+    let flags = [("readOnly", read_only), ("destructive", destructive), ("openWorld", open_world)];
+    let flags = flags.into_iter().filter_map(|(key, flag)| Some((key, json!((*flag)?))));
+    let trust = trust.map(|trust| ("trust", json!(trust.as_str())));
+    let values = arguments.iter().map(|(pointer, condition)| (pointer.clone(), argument(condition))).collect();
+    let arguments = (!arguments.is_empty()).then_some(("arguments", Value::Object(values)));
+    lists.chain(flags).chain(trust).chain(arguments).map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+fn argument(condition: &ArgumentMatch) -> Value {
+    match condition {
+        ArgumentMatch::Glob(pattern) => json!(pattern),
+        ArgumentMatch::OneOf(values) => values
+            .iter()
+            .map(|value| match value {
+                ArgumentValue::Text(text) => json!(text),
+                ArgumentValue::Number(number) => json!(number.0),
+                ArgumentValue::Flag(flag) => json!(flag),
+            })
+            .collect(),
+        ArgumentMatch::Range { min, max } => {
+            let bounds = [("min", min), ("max", max)].into_iter();
+            bounds.filter_map(|(key, bound)| Some((key.to_owned(), json!((*bound)?.0)))).collect()
+        }
+    }
 }
 
 async fn explain(

@@ -39,7 +39,7 @@ pub(super) enum TypedLine {
     Text(String),
     /// Ctrl-D: no value.
     Nothing,
-    /// Escape.
+    /// The Escape key, which gives the line up.
     Left,
 }
 

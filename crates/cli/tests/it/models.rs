@@ -77,3 +77,20 @@ fn a_key_in_the_environment_comes_before_ollama() {
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
     assert_eq!((&listed[0]["name"], &listed[1]["name"]), (&json!("gemini"), &json!("ollama")));
 }
+
+#[test]
+fn the_context_window_of_a_script_decides_whether_tools_are_searched_for() {
+    let home = Home::new();
+    let turns = json!([
+        { "calls": [{ "tool": "search_tools", "arguments": { "query": "add numbers" } }] },
+        { "expect": [{ "contains": "sample__add", "error": false }], "text": "Found." },
+    ]);
+    home.write("script.json", &json!({ "turns": turns }).to_string());
+    let model = |window: u32| json!({ "vendor": "scripted", "model": "script.json", "contextWindow": window });
+    let servers = json!({ "sample": { "command": TOOLWAY, "args": ["sample"] } });
+    let models = json!({ "small": model(100), "large": model(200_000) });
+    home.configure(&json!({ "mcpServers": servers, "models": models }).to_string());
+    assert_eq!(home.run(&["run", "find it", "--model", "small"]).json()["result"], "Found.");
+    let problem = home.run(&["run", "find it", "--model", "large"]).failed(8, "model");
+    assert!(problem["message"].as_str().unwrap().contains("result 1"), "it has no search: {problem}");
+}
