@@ -13,7 +13,7 @@ use toolway_wire::{
     up::{client::HttpClient, connector::HttpOptions},
 };
 
-use crate::{app::App, exit_code::ExitCode, report::Report};
+use crate::{app::App, exit_code::ExitCode, report::Report, suggestion};
 
 /// First pause before a request is repeated.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -81,12 +81,18 @@ impl App {
             return scripted(file, Path::new(file), None);
         }
         let models = self.known_models(settings);
+        let names: Vec<String> = models.iter().map(|model| model.name.clone()).collect();
         let found = match wanted {
             Some(wanted) => models.into_iter().find(|model| model.name == wanted),
             None => models.into_iter().next(),
         };
         let found = found.or_else(|| if wanted.is_none_or(|wanted| wanted == OLLAMA) { self.ollama() } else { None });
         let Some(found) = found else {
+            if let Some(wanted) = wanted.filter(|_| !names.is_empty()) {
+                let near = suggestion::did_you_mean(wanted, names.iter().map(String::as_str));
+                let report = Report::usage("model", format!("unknown model `{wanted}`{near}"));
+                return Err(report.hint(format!("configured models: {}", names.join(", "))));
+            }
             let message = match wanted {
                 Some(wanted) => format!("unknown model `{wanted}`"),
                 None => "no model is configured".to_owned(),

@@ -7,11 +7,14 @@ use toolway_store::{
 
 use crate::{app::App, report::Report, storage};
 
+/// Records in one list.
+pub(crate) const DEFAULT_LIMIT: usize = 100;
+
 /// Which records are listed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecordArgs {
     /// At most this many
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_LIMIT)]
     pub(crate) limit: usize,
 
     /// Only those of this caller: `KIND` or `KIND:NAME`
@@ -21,6 +24,12 @@ pub(crate) struct RecordArgs {
     /// Only those since then: a time (RFC 3339) or a duration such as `2h`
     #[arg(long, value_name = "TIME", value_parser = parse_since)]
     pub(crate) since: Option<Micros>,
+}
+
+impl Default for RecordArgs {
+    fn default() -> Self {
+        Self { limit: DEFAULT_LIMIT, caller: None, since: None }
+    }
 }
 
 impl App {

@@ -23,12 +23,12 @@ use crate::{
 /// List, show and follow recorded calls
 ///
 /// Every call of every surface is recorded in the store (`store` in the configuration), with its caller, state, duration and
-/// the rule that decided.
+/// the rule that decided. Without a command, lists the last 100.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CallsArgs {
     #[command(subcommand)]
-    command: CallsCommand,
+    command: Option<CallsCommand>,
 }
 
 const EXAMPLES: &str = "\
@@ -57,7 +57,7 @@ enum CallsCommand {
     },
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct FilterArgs {
     /// Only calls in these states, separated by commas
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
@@ -72,18 +72,22 @@ const POLL: Duration = Duration::from_millis(250);
 
 pub(crate) async fn run(args: &CallsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.command {
-        CallsCommand::List(filter) => {
-            let calls = app.query(|reader| reader.calls(&filter.filter(app)))?;
-            output.listing(&calls, &LISTING);
-        }
-        CallsCommand::Show { id } => show(app, id, output)?,
-        CallsCommand::Follow(filter) => follow(app, filter, output).await?,
-        CallsCommand::Stats { since } => {
+        None => list(app, &FilterArgs::default(), output)?,
+        Some(CallsCommand::List(filter)) => list(app, filter, output)?,
+        Some(CallsCommand::Show { id }) => show(app, id, output)?,
+        Some(CallsCommand::Follow(filter)) => follow(app, filter, output).await?,
+        Some(CallsCommand::Stats { since }) => {
             let filter = RollupFilter { since: *since, server: app.reach.by_name.clone(), ..RollupFilter::default() };
             stats(&app.query(|reader| reader.stats(&filter))?, output);
         }
     }
     Ok(ExitCode::Ok)
+}
+
+fn list(app: &App, filter: &FilterArgs, output: &mut Output) -> Result<(), Report> {
+    let calls = app.query(|reader| reader.calls(&filter.filter(app)))?;
+    output.listing(&calls, &LISTING);
+    Ok(())
 }
 
 const LISTING: Listing<'_, CallRow, 6> = Listing {

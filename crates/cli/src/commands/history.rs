@@ -13,6 +13,7 @@ use crate::{
     chat::stored,
     exit_code::ExitCode,
     output::{Format, Listing, Output},
+    record_args::DEFAULT_LIMIT,
     report::Report,
     storage,
 };
@@ -20,12 +21,12 @@ use crate::{
 /// List, show, search, export and delete conversations
 ///
 /// `chat`, `run` and the web console store every message before the next step, so that a conversation survives a crash.
-/// `toolway chat --resume ID` continues one.
+/// `toolway chat --resume ID` continues one. Without a command, lists the last 100.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct HistoryArgs {
     #[command(subcommand)]
-    command: HistoryCommand,
+    command: Option<HistoryCommand>,
 }
 
 const EXAMPLES: &str = "\
@@ -40,7 +41,7 @@ enum HistoryCommand {
     /// List conversations, newest first
     List {
         /// At most this many conversations
-        #[arg(long, value_name = "N", default_value_t = 100)]
+        #[arg(long, value_name = "N", default_value_t = DEFAULT_LIMIT)]
         limit: usize,
     },
     /// Show one conversation
@@ -53,7 +54,7 @@ enum HistoryCommand {
         /// The text
         text: String,
         /// At most this many conversations
-        #[arg(long, value_name = "N", default_value_t = 100)]
+        #[arg(long, value_name = "N", default_value_t = DEFAULT_LIMIT)]
         limit: usize,
     },
     /// Print one conversation as markdown, or as JSON with the messages as they were stored
@@ -73,11 +74,12 @@ const FOUND: usize = 80;
 
 pub(crate) async fn run(args: &HistoryArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.command {
-        HistoryCommand::List { limit } => output.listing(&stored::list(app, *limit)?, &LISTING),
-        HistoryCommand::Show { id } => show(app, id, output)?,
-        HistoryCommand::Search { text, limit } => search(app, text, *limit, output)?,
-        HistoryCommand::Export { id } => export(app, id, output)?,
-        HistoryCommand::Delete { id } => delete(app, id, output).await?,
+        None => output.listing(&stored::list(app, DEFAULT_LIMIT)?, &LISTING),
+        Some(HistoryCommand::List { limit }) => output.listing(&stored::list(app, *limit)?, &LISTING),
+        Some(HistoryCommand::Show { id }) => show(app, id, output)?,
+        Some(HistoryCommand::Search { text, limit }) => search(app, text, *limit, output)?,
+        Some(HistoryCommand::Export { id }) => export(app, id, output)?,
+        Some(HistoryCommand::Delete { id }) => delete(app, id, output).await?,
     }
     Ok(ExitCode::Ok)
 }

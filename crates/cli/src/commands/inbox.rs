@@ -23,7 +23,7 @@ use crate::{
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InboxArgs {
     #[command(subcommand)]
-    command: InboxCommand,
+    command: Option<InboxCommand>,
 }
 
 const EXAMPLES: &str = "\
@@ -89,11 +89,11 @@ enum Scope {
 
 pub(crate) async fn run(args: &InboxArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.command {
-        InboxCommand::List => {
+        None | Some(InboxCommand::List) => {
             list(&items(app, None).await?.0, output);
         }
-        InboxCommand::Show { id } => show(&find(app, id).await?, output),
-        InboxCommand::Answer { id, values, scope } => {
+        Some(InboxCommand::Show { id }) => show(&find(app, id).await?, output),
+        Some(InboxCommand::Answer { id, values, scope }) => {
             let item = find(app, id).await?;
             let answer = answer(&item, values, *scope)?;
             let always = matches!(answer, ControlAnswer::Always {});
@@ -102,7 +102,7 @@ pub(crate) async fn run(args: &InboxArgs, app: &App, output: &mut Output) -> Res
                 output.line(&format!("It covers later calls with {}.", covers(&item)));
             }
         }
-        InboxCommand::Decline { id, reason, never, cancel } => {
+        Some(InboxCommand::Decline { id, reason, never, cancel }) => {
             let item = find(app, id).await?;
             let answer = match (item["kind"] == "approval", never, cancel) {
                 (true, false, _) => ControlAnswer::No { reason: reason.clone() },
@@ -112,7 +112,7 @@ pub(crate) async fn run(args: &InboxArgs, app: &App, output: &mut Output) -> Res
             };
             send(app, &item, answer, output).await?;
         }
-        InboxCommand::Follow => return follow(app, output).await,
+        Some(InboxCommand::Follow) => return follow(app, output).await,
     }
     Ok(ExitCode::Ok)
 }

@@ -18,11 +18,11 @@ use crate::{
 /// List and test models
 ///
 /// Models come from `models` in the configuration, from ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY, and from an
-/// Ollama that runs on its usual port or at OLLAMA_HOST.
+/// Ollama that runs on its usual port or at OLLAMA_HOST. Without a command, lists them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelsArgs {
     #[command(subcommand)]
-    command: ModelsCommand,
+    command: Option<ModelsCommand>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -39,8 +39,8 @@ enum ModelsCommand {
 pub(crate) async fn run(args: &ModelsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let settings = app.load()?.config.settings;
     match &args.command {
-        ModelsCommand::List => Ok(list(&app.listed_models(&settings), output)),
-        ModelsCommand::Test { name } => {
+        None | Some(ModelsCommand::List) => Ok(list(&app.listed_models(&settings), output)),
+        Some(ModelsCommand::Test { name }) => {
             let model = app.model(Some(name), &settings)?;
             let messages = vec![Message::user("Answer with the word OK.")];
             let request = ModelRequest { messages, max_tokens: Some(1_024), ..ModelRequest::default() };

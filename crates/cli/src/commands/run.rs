@@ -24,6 +24,7 @@ use crate::{
     exit_code::ExitCode,
     output::{Format, Output},
     report::Report,
+    target,
 };
 
 /// Let a model work with your tools, without a user
@@ -179,10 +180,7 @@ pub(crate) fn servers(
     if names.is_empty() {
         return Ok(None);
     }
-    let named = names.iter().map(|name| {
-        let server = config.find(name).map(|server| server.name.clone());
-        server.ok_or_else(|| Report::usage("unknown_server", format!("unknown server `{name}`")))
-    });
+    let named = names.iter().map(|name| target::entry(config, name).map(|server| server.name.clone()));
     named.collect::<Result<_, _>>().map(Some)
 }
 

@@ -22,7 +22,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrustArgs {
     #[command(subcommand)]
-    command: TrustCommand,
+    command: Option<TrustCommand>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -41,8 +41,8 @@ pub(crate) async fn run(args: &TrustArgs, app: &App, output: &mut Output) -> Res
     let reader = app.open_reader()?;
     let saved = reader.map_or(Ok(Vec::new()), |reader| reader.approvals()).map_err(failed)?;
     match &args.command {
-        TrustCommand::List => Ok(list(&saved, output)),
-        TrustCommand::Remove { id } => {
+        None | Some(TrustCommand::List) => Ok(list(&saved, output)),
+        Some(TrustCommand::Remove { id }) => {
             let mut matching = saved.iter().filter(|approval| approval.id.to_string().starts_with(id.as_str()));
             let (Some(approval), None) = (matching.next(), matching.next()) else {
                 let message = format!("`{id}` is not the id of one saved approval");

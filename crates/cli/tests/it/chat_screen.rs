@@ -171,5 +171,5 @@ fn next_question(output: &[u8]) -> Option<(usize, &'static [u8])> {
         let at = output.windows(question.len()).position(|window| window == question)?;
         Some((at + question.len(), question))
     };
-    [WHERE_IS_THE_CURSOR, WHAT_ARE_YOU, WHICH_KEYS].into_iter().map(find).flatten().min_by_key(|(end, _)| *end)
+    [WHERE_IS_THE_CURSOR, WHAT_ARE_YOU, WHICH_KEYS].into_iter().filter_map(find).min_by_key(|(end, _)| *end)
 }

@@ -66,6 +66,25 @@ fn other_programs_get_one_line_per_record() {
     let last = home.run(&["calls", "show", "last", "-o", "json"]).json();
     assert_eq!(Some(last["id"].as_str().unwrap()), home.run(&["calls", "list", "-o", "raw"]).ok().lines().next());
     home.run(&["calls", "show", "nothing"]).failed(2, "unknown_call");
+    for command in ["calls", "history", "trust", "models"] {
+        assert_eq!(home.run(&[command]).ok(), home.run(&[command, "list"]).ok(), "{command} alone lists");
+    }
+}
+
+#[test]
+fn unknown_models_and_servers_are_reported_with_the_known_ones() {
+    let home = home();
+    let config = json!({
+        "mcpServers": { "sample": { "command": TOOLWAY, "args": ["sample"] } },
+        "models": { "script": { "vendor": "scripted", "model": "script.json" } },
+    });
+    home.configure(&config.to_string());
+    let error = home.run(&["run", "x", "--model", "scirpt"]).failed(2, "model");
+    assert_eq!(error["message"], "unknown model `scirpt`; did you mean `script`?");
+    assert_eq!(error["hint"], "configured models: script");
+    let error = home.run(&["run", "x", "--servers", "sampel"]).failed(2, "unknown_server");
+    assert_eq!(error["message"], "unknown server `sampel`; did you mean `sample`?");
+    assert_eq!(error["hint"], "configured servers: sample");
 }
 
 #[test]
