@@ -52,6 +52,7 @@ pub(crate) fn run() -> io::Result<ExitCode> {
 }
 
 async fn measure() -> io::Result<ExitCode> {
+    let stories = stories().await?;
     let program = processes::program().await?;
     let here = std::env::current_exe()?;
     let servers = json!({ "many": { "command": here, "args": Way::StdioModern.role(TOOLS) } });
@@ -61,8 +62,7 @@ async fn measure() -> io::Result<ExitCode> {
     process.load(Era::Modern, "many").await?.round_trips("small", CALLS / WIDTH, WIDTH).await?;
     let link = process.console.clone().ok_or_else(|| io::Error::other("the gateway has no console"))?;
     let mut browser = Browser::open(&link).await?;
-    let stories = stories().await?;
-    println!("console: {TOOLS} tools, {CALLS} calls; API: median and slowest of {ROUNDS} requests");
+    println!("console: {TOOLS} tools, {CALLS} calls; API: median of {ROUNDS} requests; browser: best of 5");
     println!("{:<64} {:>10} {:>10} {:>10} {:>10}", "", "figure", "slowest", "size", "limit");
     let mut within = true;
     let calls = "/api/v1/calls?limit=100";

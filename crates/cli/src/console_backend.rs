@@ -202,6 +202,10 @@ impl ConsoleBackend for Backend {
         Box::pin(async move { self.sign_ins.begin(&self.app, &self.host, server).await.map_err(problem) })
     }
 
+    fn sign_in_failure(&self, server: &ServerName) -> Option<String> {
+        self.sign_ins.failure(server)
+    }
+
     fn set_enabled(&self, server: &ServerName, enabled: bool) -> Result<bool, Problem> {
         let is_configured = change::set_enabled(server, enabled, &self.app).map_err(problem)?;
         if is_configured {

@@ -39,6 +39,9 @@ pub trait ConsoleBackend: Send + Sync {
     /// connected again. Beginning another one ends the one before.
     fn sign_in<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Result<SignInPage, Problem>>;
 
+    /// Why the last sign-in that was begun here failed; `None` if it did not, or has not ended.
+    fn sign_in_failure(&self, server: &ServerName) -> Option<String>;
+
     /// Enables or disables a server in the user's configuration file and applies it. `Ok(false)` if the server is not
     /// configured there.
     fn set_enabled(&self, server: &ServerName, enabled: bool) -> Result<bool, Problem>;

@@ -165,6 +165,7 @@ class ServerView {
     const needsSignIn = server.signIn?.required === true;
     if (!needsSignIn) this.panel = null;
     else this.panel ??= new SignInPanel(server.name);
+    this.panel?.failed(server.signIn.failure ?? null);
     const focused = this.panel?.node.contains(document.activeElement) ? document.activeElement : null;
     fill(this.head, header(server), this.panel?.node ?? trouble(server), facts(server), this.panel || server.error ? null : output(server));
     focused?.focus();

@@ -8,6 +8,7 @@ import { command, problem } from "./parts.js";
 export class SignInPanel {
   constructor(server) {
     this.server = server;
+    this.said = null;
     this.node = h("section", { class: "panel sign-in", "aria-label": "Sign-in" });
     this.ask();
   }
@@ -24,6 +25,7 @@ export class SignInPanel {
 
   async begin(start) {
     start.disabled = true;
+    this.said = null;
     fill(start, "Looking for the sign-in page…");
     try {
       this.show(await post(`/servers/${encodeURIComponent(this.server)}/sign-in`));
@@ -31,6 +33,14 @@ export class SignInPanel {
       this.ask();
       this.node.append(problem(error, "The sign-in could not begin"));
     }
+  }
+
+  // The last sign-in has ended without success; said once.
+  failed(why) {
+    if (why === null || why === this.said) return;
+    this.said = why;
+    this.ask();
+    this.node.append(problem({ message: why }, "The sign-in failed"));
   }
 
   show({ url, notices }) {

@@ -22,10 +22,9 @@ export async function startSigned() {
       "/agree": () => {
         const code = randomUUID();
         codes.set(code, url.searchParams.get("code_challenge"));
-        const back = new URL(url.searchParams.get("redirect_uri"));
-        for (const [key, value] of [["code", code], ["state", url.searchParams.get("state")], ["iss", origin]]) back.searchParams.set(key, value);
-        response.writeHead(302, { location: back.href }).end();
+        goBack(response, url.searchParams, { code, iss: origin });
       },
+      "/refuse": () => goBack(response, url.searchParams, { error: "access_denied", iss: origin }),
       "/token": () => exchange(new URLSearchParams(text), codes, tokens, send),
     };
     (handlers[url.pathname] ?? (() => send(404, {})))();
@@ -51,7 +50,13 @@ function metadata(origin) {
 // The query is passed on in a link; it contains nothing that is markup.
 function page(query) {
   const onward = query.toString().replace(/&/g, "&amp;");
-  return `<!doctype html><meta charset="utf-8"><title>Tickets</title><link rel="icon" href="data:,"><h1>Tickets</h1><p><a href="/agree?${onward}">Agree</a></p>`;
+  return `<!doctype html><meta charset="utf-8"><title>Tickets</title><link rel="icon" href="data:,"><h1>Tickets</h1><p><a href="/agree?${onward}">Agree</a> <a href="/refuse?${onward}">Refuse</a></p>`;
+}
+
+function goBack(response, query, answer) {
+  const back = new URL(query.get("redirect_uri"));
+  for (const [key, value] of Object.entries({ ...answer, state: query.get("state") })) back.searchParams.set(key, value);
+  response.writeHead(302, { location: back.href }).end();
 }
 
 function exchange(given, codes, tokens, send) {

@@ -97,7 +97,7 @@ test("a server that cannot start is explained before it is added", async () => {
   await window.close();
 });
 
-test("a server that requires a sign-in says so, opens its page, and is connected afterwards", async (story) => {
+test("a server that requires a sign-in says so, opens its page, tells of a refusal, and is connected afterwards", async (story) => {
   const tickets = await startSigned();
   story.after(() => tickets.close());
   const signed = await Program.start({ servers: { tickets: { url: tickets.url } }, scripts: { reader: { turns: [{ calls: [{ tool: "tickets__list_tickets" }] }, { text: "The server said: {{result}}" }] } } });
@@ -113,11 +113,18 @@ test("a server that requires a sign-in says so, opens its page, and is connected
   const { page } = window;
   await page.locator('a[href="#/servers/tickets"]').getByText("Sign-in required").waitFor();
   await window.see("This server wants to know who you are");
-  await window.button("Sign in").click();
-  await page.locator(".sign-in .address", { hasText: new URL(tickets.url).origin }).waitFor();
-  const [authorization] = await Promise.all([window.context.waitForEvent("page"), page.getByRole("link", { name: "Open the sign-in page" }).click()]);
-  await window.see("Waiting for you to finish there");
-  await authorization.getByRole("link", { name: "Agree" }).click();
+  const decide = async (answer) => {
+    await window.button("Sign in").click();
+    await page.locator(".sign-in .address", { hasText: new URL(tickets.url).origin }).waitFor();
+    const [authorization] = await Promise.all([window.context.waitForEvent("page"), page.getByRole("link", { name: "Open the sign-in page" }).click()]);
+    await window.see("Waiting for you to finish there");
+    await authorization.getByRole("link", { name: answer }).click();
+  };
+  // The page that a refusal ends at.
+  window.expect(/status of 400/);
+  await decide("Refuse");
+  await window.see("The sign-in failed");
+  await decide("Agree");
   await page.locator(".server-title .pill", { hasText: "Connected" }).waitFor();
   await page.getByRole("listbox", { name: "Tools" }).getByText("list_tickets").waitFor();
   await window.show("#/chat");

@@ -28,9 +28,13 @@ use crate::{
 /// The sign-ins that wait for their browser, at most one for each server.
 #[derive(Default)]
 pub(crate) struct PageSignIns {
-    // Nothing awaits under this lock.
+    // Nothing awaits under these locks.
     waiting: Mutex<BTreeMap<ServerName, AbortOnDropHandle<()>>>,
+    failures: Failures,
 }
+
+/// Why the last sign-in to a server failed.
+type Failures = Arc<Mutex<BTreeMap<ServerName, String>>>;
 
 /// Hands the address to the console instead of opening it.
 #[derive(Debug)]
@@ -57,11 +61,19 @@ impl PageSignIns {
         let browser = PageBrowser { page: Arc::new(Mutex::new(Some(sender))), ..options.browser };
         let session = SessionOptions { browser: Some(Arc::new(browser)), ..options.session };
         let (app, host, name) = (Arc::clone(app), host.clone(), server.clone());
+        let failures = Arc::clone(&self.failures);
+        failures.lock().remove(server);
         let signing_in = async move {
-            if let Err(needed) = sign_in(session, &app, &host, &name).await {
+            if let Err(needed) = sign_in(session).await {
                 tracing::warn!(server = %name, reason = %needed.reason, "the sign-in from the console failed");
+                failures.lock().insert(name.clone(), needed.reason.to_string());
                 let _answered = failed.send(needed);
+            } else {
+                let details = json!({ "change": "signed in", "surface": "console" });
+                app.audit(kind::SIGN_IN, Some(name.as_str()), None, &details);
             }
+            // With the new credential, or to tell the pages that the sign-in has ended.
+            drop(host.reconnect(&name).await);
         };
         let task = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(signing_in));
         drop(self.waiting.lock().insert(server.clone(), task));
@@ -70,6 +82,11 @@ impl PageSignIns {
             return Err(failure.await.map_or_else(|_| stopped(), |needed| sign_in_failure(&needed.reason)));
         };
         Ok(page)
+    }
+
+    /// Why the last sign-in to a server failed.
+    pub(crate) fn failure(&self, server: &ServerName) -> Option<String> {
+        self.failures.lock().get(server).cloned()
     }
 }
 
@@ -87,17 +104,12 @@ fn options(app: &App, server: &ServerName) -> Result<Prepared, Report> {
     Ok(Prepared { session: account.options, browser })
 }
 
-/// Signs in, and connects the server with the new credential.
-async fn sign_in(session: SessionOptions, app: &App, host: &Host, server: &ServerName) -> Result<(), SignInRequired> {
+/// Signs in; the credential is then in the vault.
+async fn sign_in(session: SessionOptions) -> Result<(), SignInRequired> {
     let about = session.sign_in.clone();
     let probed = probe(&*about.fetch, &about.server).await;
     let challenge = probed.map(|refusal| refusal.challenge).unwrap_or_default();
-    let principal = app.principal();
-    Session::new(session).sign_in(&challenge).await?;
-    let details = json!({ "change": "signed in", "surface": "console", "principal": principal.as_str() });
-    app.audit(kind::SIGN_IN, Some(server.as_str()), None, &details);
-    drop(host.reconnect(server).await);
-    Ok(())
+    Session::new(session).sign_in(&challenge).await
 }
 
 impl Browser for PageBrowser {

@@ -44,7 +44,8 @@ pub(super) fn list(console: &Console) -> Answered {
 
 pub(super) fn show(console: &Console, name: &str) -> Answered {
     let status = console.host.status(&find(console, name)?)?;
-    reply::json(&server::details(&console.host, &status))
+    let failure = console.backend.sign_in_failure(&status.server);
+    reply::json(&server::details(&console.host, &status, failure))
 }
 
 /// Carries out a command. Connecting does not wait for its end: events tell the page.

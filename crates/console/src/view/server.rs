@@ -45,6 +45,8 @@ pub(crate) struct ServerView {
 #[derive(Debug, Serialize)]
 struct SignInView {
     required: bool,
+    /// Why the last attempt from the page failed.
+    failure: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -101,7 +103,7 @@ pub(crate) fn view(host: &Host, catalog: &Catalog, status: &ServerStatus) -> Ser
         revision: profile.map(|profile| profile.revision.as_str().to_owned()),
         transport: transport(status.transport),
         session_id: profile.and_then(|profile| profile.session_id.as_ref()).map(|id| Secret::expose(id).to_owned()),
-        sign_in: SignInView { required: matches!(status.phase, Phase::SignInRequired { .. }) },
+        sign_in: SignInView { required: matches!(status.phase, Phase::SignInRequired { .. }), failure: None },
         trust: host.trust_of(server).map(toolway_config::Trust::as_str),
         enabled: status.phase != Phase::Disabled,
         counts: CountsView {
@@ -115,11 +117,13 @@ pub(crate) fn view(host: &Host, catalog: &Catalog, status: &ServerStatus) -> Ser
     }
 }
 
-/// One server with its tools.
-pub(crate) fn details(host: &Host, status: &ServerStatus) -> ServerDetails {
+/// One server with its tools, and why the last sign-in from the page failed.
+pub(crate) fn details(host: &Host, status: &ServerStatus, failure: Option<String>) -> ServerDetails {
     let catalog = host.catalog();
+    let mut server = view(host, &catalog, status);
+    server.sign_in.failure = failure;
     ServerDetails {
-        server: view(host, &catalog, status),
+        server,
         tools: catalog.tools_of(&status.server).iter().map(tool).collect(),
         stderr: status.stderr.clone(),
     }

@@ -102,4 +102,6 @@ async fn a_sign_in_gives_the_page_to_open_or_the_reason_why_not() {
     let reply = browser.post("/api/v1/servers/sample/sign-in", &json!({})).await;
     assert_eq!((reply.status, reply.code().as_str()), (422, "invalid"));
     assert_eq!(browser.post("/api/v1/servers/other/sign-in", &json!({})).await.status, 404);
+    assert_eq!(browser.json("/api/v1/servers/sample").await["signIn"]["failure"], "access denied");
+    assert!(browser.json("/api/v1/servers/files").await["signIn"]["failure"].is_null());
 }

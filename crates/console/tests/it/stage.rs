@@ -342,6 +342,10 @@ impl ConsoleBackend for TestBackend {
         })
     }
 
+    fn sign_in_failure(&self, server: &ServerName) -> Option<String> {
+        (server.as_str() == "sample").then(|| "access denied".to_owned())
+    }
+
     fn set_enabled(&self, server: &ServerName, enabled: bool) -> Result<bool, Problem> {
         self.changes.lock().push(format!("{server} {enabled}"));
         Ok(false)
