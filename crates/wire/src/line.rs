@@ -464,7 +464,8 @@ mod tests {
         writer.close();
         let mut text = Vec::new();
         let (written, read) = tokio::join!(work, theirs.read_to_end(&mut text));
-        (written.unwrap(), read.unwrap());
+        written.unwrap();
+        read.unwrap();
         assert_eq!((text.len(), memory.used()), (400_002, 0));
     }
 

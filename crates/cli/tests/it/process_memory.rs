@@ -41,7 +41,6 @@ fn settles(serving: &Serving, idle: u64, after: &str) {
         assert_eq!(serving.get("/ready", serving.key()).status, 200);
         thread::sleep(Duration::from_millis(100));
     }
-    println!("after {after}: {} kB, idle {idle} kB, {:?}", memory(serving), began.elapsed());
 }
 
 /// Sends a request whose body does not end.
