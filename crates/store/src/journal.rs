@@ -49,7 +49,7 @@ pub(crate) struct Journal {
     pace: Pace,
     /// When the last commit ended, if it succeeded.
     committed: Option<Instant>,
-    /// Both files may have records that are not committed: there is none to change to.
+    /// Both files may have records that are not committed: there is no empty file to change to.
     is_full: bool,
     /// The file may end with a part of a record; nothing may follow it.
     is_torn: bool,

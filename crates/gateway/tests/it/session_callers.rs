@@ -30,7 +30,7 @@ fn dual() -> WantedServer {
 /// the first value.
 async fn pushing() -> (tokio::process::Child, WantedServer) {
     let [node, script] = typescript("pushing_typescript.mjs");
-    let mut command = tokio::process::Command::new(node);
+    let mut command = tokio::process::Command::from(std::process::Command::new(node));
     command.arg(script).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
     let mut process = command.spawn().unwrap();
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
