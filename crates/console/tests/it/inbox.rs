@@ -49,11 +49,29 @@ async fn an_approval_shows_everything_and_lets_the_call_pass() {
         approval["warnings"].as_array().unwrap().iter().any(|warning| warning.as_str().unwrap().contains("delete"))
     );
     assert_eq!((&approval["trust"], &approval["destructive"]), (&"read".into(), &true.into()));
+    assert_eq!((&approval["covers"], &item["session"]), (&"path=\"/etc/x\"".into(), &false.into()));
     assert!(approval["remedy"].is_string() && item["callId"].is_string() && item["expiresAt"].is_string());
     assert_eq!(events.next("inbox").await.1["waiting"], 1);
     let page = browser.json("/api/v1/calls").await;
     let id = page["calls"][0]["id"].as_str().unwrap();
     assert_eq!(browser.json(&format!("/api/v1/calls/{id}")).await["approvedBy"], "console");
+}
+
+#[tokio::test]
+async fn an_approval_for_the_conversation_of_a_call_without_one_is_refused_and_it_waits_on() {
+    let files = FixtureServer::new("files").tool("write", "Writes.");
+    let stage = asking(&files).await;
+    let browser = stage.browser().await;
+    let answering = async {
+        let items = browser.until("/api/v1/inbox", |items| !items.as_array().unwrap().is_empty()).await;
+        let path = format!("/api/v1/inbox/{}/answer", items[0]["id"].as_str().unwrap());
+        let refused = browser.post(&path, &json!({ "answer": "conversation" })).await;
+        assert_eq!(refused.status, 400, "{}", refused.body);
+        assert!(refused.body.contains("no conversation or session"), "{}", refused.body);
+        answer(&browser, json!({ "answer": "once" })).await
+    };
+    let (outcome, _) = within("the approval", async { tokio::join!(stage.host.call("files__write"), answering) }).await;
+    assert!(matches!(outcome, CallOutcome::Answered(_)), "{outcome}");
 }
 
 #[tokio::test]
