@@ -253,7 +253,7 @@ fn command_with_a_result_does_not_wait_for_its_server() {
     let began = Instant::now();
     let server = format!("sh -c 'trap \"\" TERM; {}; sleep 20'", sample());
     assert_eq!(home.run(&["call", "--stdio", &server, "echo", "hi", "-o", "human"]).ok(), "hi\n");
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
 #[test]

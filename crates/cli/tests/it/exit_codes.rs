@@ -192,7 +192,7 @@ fn interrupt_cancels_the_call_at_the_server() {
     assert_eq!(talk, "{\"error\":{\"code\":\"interrupted\",\"exit\":130,\"message\":\"interrupted\"}}\n");
     let began = Instant::now();
     while !heard().contains("notifications/cancelled") {
-        assert!(began.elapsed() < Duration::from_secs(2), "{}", heard());
+        assert!(began.elapsed() < Duration::from_secs(10), "{}", heard());
         thread::sleep(Duration::from_millis(5));
     }
 }

@@ -150,16 +150,14 @@ fn hanging_servers_do_not_delay_the_first_response_and_are_reported() {
             "two": { "command": "sleep", "args": ["1000"] },
             "three": { "command": "sleep", "args": ["1000"] } } }"#,
     );
-    // The machine may be busy; a gateway that waits for its servers is late every time.
-    let in_time = (0..5).any(|_| {
-        let began = Instant::now();
-        let serving = Serving::start(&home, &[]);
-        let listed = Answer::of(serving.call("tools/list", json!({})));
-        let took = began.elapsed();
-        assert!(listed.body.contains(r#""tools":[]"#), "{listed:?}");
-        took < Duration::from_millis(200)
-    });
-    assert!(in_time, "the first answer takes longer than 200 ms");
+    let began = Instant::now();
+    let serving = Serving::start(&home, &[]);
+    let listed = Answer::of(serving.call("tools/list", json!({})));
+    assert!(listed.body.contains(r#""tools":[]"#), "{listed:?}");
+    // A gateway that waits for its servers takes their connect timeout, ten seconds and more. `toolway-bench gateway` has
+    // the exact time.
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    drop(serving);
 
     let serving = Serving::start(&home, &[]);
     let servers = serving.get("/servers", serving.key()).json();

@@ -252,5 +252,6 @@ async fn blocked_log_does_not_delay_calls() {
         caller.ask("tools/call", json!({ "name": "files__echo" })).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert!(began.elapsed() < Duration::from_millis(1_900), "{:?}", began.elapsed());
+    // Twenty calls that wait for the log would take forty seconds.
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }

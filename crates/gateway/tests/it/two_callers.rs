@@ -256,7 +256,7 @@ async fn revoking_a_key_ends_its_sessions_streams_and_calls() {
     assert_eq!(within("the call", stateless).await.unwrap(), 401);
     within("the call of the session", in_session).await.unwrap();
     within("the cancellation at the server", three.files.left(2)).await;
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     assert_eq!(ada.get().await.status, 401);
     let metrics = three.bob("/metrics").get().await.text().await;
     assert!(metrics.contains("toolway_sessions 1\n") && metrics.contains("toolway_parked_calls 0\n"), "{metrics}");
