@@ -66,11 +66,30 @@ pub(crate) struct Batch<'a> {
 
 /// Applies a batch in one transaction. Either all of it is committed or nothing.
 pub(crate) fn apply(connection: &mut Connection, batch: Batch<'_>) -> Result<(), StoreError> {
+    in_transaction(connection, batch, |applying| applying.all(batch.run, batch.writes))
+}
+
+/// Applies the writes of a batch that can be applied, in one transaction, so that the journal and the database agree also
+/// if the process is killed meanwhile. Returns the result of each; an error of the file fails all of them.
+pub(crate) fn apply_each(
+    connection: &mut Connection,
+    batch: Batch<'_>,
+) -> Result<Vec<Result<(), StoreError>>, StoreError> {
+    in_transaction(connection, batch, |applying| {
+        batch.writes.iter().map(|write| applying.alone(batch.run, write)).collect()
+    })
+}
+
+fn in_transaction<'a, T>(
+    connection: &mut Connection,
+    batch: Batch<'a>,
+    fill: impl FnOnce(&mut Applying<'_, 'a>) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Other processes append too: the head is read under the write lock.
     let first = Link::read(&transaction, "head")?;
     let mut applying = Applying { connection: &transaction, head: first, rollups: rollup::Pending::default() };
-    applying.all(batch.run, batch.writes)?;
+    let filled = fill(&mut applying)?;
     let Applying { head, rollups, .. } = applying;
     rollups.write(&transaction)?;
     if head != first {
@@ -80,12 +99,12 @@ pub(crate) fn apply(connection: &mut Connection, batch: Batch<'_>) -> Result<(),
         journal::mark_applied(&transaction, batch.run, generation)?;
     }
     transaction.commit()?;
-    Ok(())
+    Ok(filled)
 }
 
 /// A transaction that is being filled.
-struct Applying<'a> {
-    connection: &'a Connection,
+struct Applying<'c, 'a> {
+    connection: &'c Connection,
     head: Link,
     rollups: rollup::Pending<'a>,
 }
@@ -98,7 +117,25 @@ struct OfCall<'a> {
     arguments: Option<&'a str>,
 }
 
-impl<'a> Applying<'a> {
+impl<'a> Applying<'_, 'a> {
+    /// Applies one write, or nothing of it. The outer error is one of the file.
+    fn alone(&mut self, run: Uuid, write: &'a Write) -> Result<Result<(), StoreError>, StoreError> {
+        let head = self.head;
+        self.connection.execute_batch("SAVEPOINT alone")?;
+        match self.all(run, &[write]) {
+            Err(error) if error.is_of_file() => Err(error),
+            Err(error) => {
+                self.connection.execute_batch("ROLLBACK TO alone; RELEASE alone")?;
+                self.head = head;
+                Ok(Err(error))
+            }
+            Ok(()) => {
+                self.connection.execute_batch("RELEASE alone")?;
+                Ok(Ok(()))
+            }
+        }
+    }
+
     fn all(&mut self, run: Uuid, batch: &[&'a Write]) -> Result<(), StoreError> {
         let of_calls = of_calls(batch);
         let mut calls = self.connection.prepare_cached(calls::INSERT)?;

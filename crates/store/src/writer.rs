@@ -180,15 +180,14 @@ impl Worker {
         let run = self.run.id;
         let writes: Vec<&Write> = jobs.iter().map(|job| &job.write).collect();
         let result = write::apply(&mut self.connection, Batch { run, writes: &writes, journal });
-        let of_file = result.clone().err().filter(StoreError::is_of_file);
+        let mut of_file = result.clone().err().filter(StoreError::is_of_file);
         if result.is_ok() || of_file.is_some() || jobs.len() == 1 {
             jobs.into_iter().for_each(|job| self.finish(job, result.clone()));
         } else {
-            for job in jobs {
-                let batch = Batch { run, writes: &[&job.write], journal };
-                let result = write::apply(&mut self.connection, batch);
-                self.finish(job, result);
-            }
+            let each = write::apply_each(&mut self.connection, Batch { run, writes: &writes, journal });
+            of_file = each.as_ref().err().filter(|error| error.is_of_file()).cloned();
+            let each = each.unwrap_or_else(|error| vec![Err(error); jobs.len()]);
+            jobs.into_iter().zip(each).for_each(|(job, result)| self.finish(job, result));
         }
         match of_file {
             Some(error) => Err(error),
