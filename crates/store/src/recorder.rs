@@ -104,7 +104,9 @@ impl SavedApprovals for StoreRecorder {
                 let covered = saved.arguments.is_none() || saved.arguments == arguments;
                 saved.caller == key.caller && saved.digest == key.digest && covered
             };
-            let saved = found.iter().find(matching)?;
+            // A refusal that was saved holds, whatever was approved after it.
+            let refusal = found.iter().filter(matching).find(|saved| saved.effect == SavedEffect::Deny);
+            let saved = refusal.or_else(|| found.iter().find(matching))?;
             let effect = match saved.effect {
                 SavedEffect::Allow => HostEffect::Allow,
                 SavedEffect::Deny => HostEffect::Deny,

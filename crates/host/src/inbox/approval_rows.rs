@@ -26,7 +26,8 @@ const MAX_DEPTH: usize = 4;
 /// Words in the name of an argument that decides what a call touches.
 const IMPORTANT_WORDS: &str = "path paths file files filename dir directory folder source destination target url urls uri \
     uris endpoint host hostname domain command commands cmd script shell program executable args sql statement code \
-    recipient recipients to cc bcc email branch repo repository amount";
+    recipient recipients to cc bcc email emails branch repo repository amount cwd workdir filepath hosts scripts argv \
+    query expression";
 
 /// All arguments of a call, paths, addresses and commands first. Members that occur twice are two rows: servers differ
 /// in which of them counts.
@@ -105,10 +106,21 @@ pub(crate) fn touches(name: &str, value: &Raw) -> bool {
     let inside = match value.kind() {
         JsonKind::Object => value.members().iter().any(|member| touches(&member.key, &member.value)),
         JsonKind::Array => value.elements().iter().any(|element| touches("", element)),
-        JsonKind::String => value.as_str().is_none_or(|text| is_place(&text)),
+        JsonKind::String => value.as_str().is_none_or(|text| may_name_a_place(&text)),
         JsonKind::Number | JsonKind::Boolean | JsonKind::Null => false,
     };
-    inside || is_important_name(name)
+    inside || is_important_name(name) || may_name_a_place(name)
+}
+
+/// Whether any word of a text could be a path or an address. Wider than [`is_place`]: what is missed here is covered by a
+/// saved approval without being asked about.
+fn may_name_a_place(text: &str) -> bool {
+    text.split_whitespace().any(|word| {
+        word.contains(['/', '\\', '@'])
+            || word.starts_with(['~', '$', '%'])
+            || word.contains("..")
+            || word.split_once(':').is_some_and(|(_, rest)| !rest.is_empty())
+    })
 }
 
 /// Number of scalar values; more than [`MAX_LEAVES`] if the value is too deep to tell.
@@ -162,6 +174,18 @@ fn is_place(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn hidden_forms_of_paths_and_addresses_are_found() {
+        let texts = [" /etc/passwd", "a\n/etc/passwd", "/", "~", "~root/.ssh", "..", "..\\x", "C:x", "a/../../b"];
+        let more = ["$HOME/.ssh", "file:/etc/passwd", "mailto:x", "a@evil.example", "evil.example/x", "rm /tmp/x"];
+        for text in texts.into_iter().chain(more) {
+            assert!(super::may_name_a_place(text), "{text}");
+        }
+        for text in ["milk", "Release on Thursday: freeze on Tuesday.", ""] {
+            assert!(!super::may_name_a_place(text), "{text}");
+        }
+    }
+
     use toolway_config::Trust;
     use toolway_wire::json::Raw;
 
