@@ -106,7 +106,8 @@ impl Worker {
             let is_tried = 0 < count || !self.acknowledged.is_empty();
             let result = self.commit(taken);
             let locked = result.as_ref().is_err_and(StoreError::is_locked);
-            if !locked && !self.unwritten.is_empty() {
+            // After acknowledged writes: an earlier state of a call must not follow its end.
+            if !locked && self.acknowledged.is_empty() && !self.unwritten.is_empty() {
                 self.unwritten.write(&mut self.connection, self.run.id);
             }
             if self.run.is_in_memory() {
@@ -137,10 +138,10 @@ impl Worker {
             // The result is logged. What is not written stays in the journal.
             let _result = self.commit(Taken { jobs: Vec::new(), file: None });
         }
-        self.unwritten.write(&mut self.connection, self.run.id);
         if !self.acknowledged.is_empty() {
             return;
         }
+        self.unwritten.write(&mut self.connection, self.run.id);
         if let Err(error) = crate::runs::forget(&self.connection, self.run.id) {
             tracing::warn!(%error, "this process could not be removed from the store's list of processes");
         }
