@@ -181,6 +181,11 @@ impl Charge {
         self.budget.shares().for_each(|(_, share)| share.remove(bytes));
     }
 
+    /// Charged bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Makes this a charge of `bytes`; on failure nothing changes.
     pub(crate) fn set(&mut self, bytes: usize) -> Result<(), OverBudget> {
         match bytes.checked_sub(self.bytes) {

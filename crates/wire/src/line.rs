@@ -238,17 +238,30 @@ impl LineWriter {
 
     /// Queues a message, and writes it directly if no other write is in progress.
     pub(crate) fn send(&self, message: Bytes) -> Result<(), WireError> {
+        self.queue(message, 0)
+    }
+
+    /// As [`send`](Self::send), for a small message: up to [`AT_ONCE`] bytes are queued beyond the limit and the budget.
+    pub(crate) fn send_small(&self, message: Bytes) -> Result<(), WireError> {
+        self.queue(message, AT_ONCE)
+    }
+
+    fn queue(&self, message: Bytes, reserve: usize) -> Result<(), WireError> {
         let message = json::one_line(message);
         let mut state = self.shared.state.lock();
         if let Some(reason) = &state.closed {
             return Err(WireError::Ended(reason.clone()));
         }
-        if self.shared.limit < state.bytes.len() + message.len() {
+        if self.shared.limit.saturating_add(reserve) < state.bytes.len() + message.len() {
             return Err(WireError::TooLarge { what: "the write queue", limit: self.shared.limit });
         }
         let queued = state.bytes.len() + state.writing + message.len() + 1;
         if AT_ONCE < queued {
-            state.charge.set(queued)?;
+            match state.charge.set(queued) {
+                Err(error) if state.charge.bytes() + reserve < queued => return Err(error.into()),
+                // Charged, or within the reserve.
+                _ => {}
+            }
         }
         state.bytes.reserve(message.len() + 1);
         state.bytes.extend_from_slice(&message);
@@ -467,6 +480,25 @@ mod tests {
         written.unwrap();
         read.unwrap();
         assert_eq!((text.len(), memory.used()), (400_002, 0));
+    }
+
+    #[tokio::test]
+    async fn small_messages_have_a_bounded_reserve_beyond_limit_and_budget() {
+        for (limit, memory) in [(10_000_000, MemoryBudget::new(400_002)), (200_000, MemoryBudget::default())] {
+            let (ours, mut theirs) = tokio::io::duplex(64);
+            let (writer, work) = LineWriter::new(ours, limit, memory.of_server("slow"));
+            let message = |length| Bytes::from(vec![b'x'; length]);
+            writer.send(message(200_000)).unwrap();
+            assert!(writer.send(message(1_000)).is_err());
+            let small = (0..1_000).take_while(|_| writer.send_small(message(1_000)).is_ok()).count();
+            assert_eq!(small, super::AT_ONCE / 1_001, "{limit}");
+            writer.close();
+            let mut text = Vec::new();
+            let (written, read) = tokio::join!(work, theirs.read_to_end(&mut text));
+            written.unwrap();
+            read.unwrap();
+            assert_eq!((text.len(), memory.used()), (200_001 + small * 1_001, 0));
+        }
     }
 
     #[tokio::test]

@@ -13,6 +13,7 @@ use super::{
     session::{self, DownstreamSession},
 };
 use crate::{
+    error::WireError,
     json::{Raw, skim::Skimmed},
     line::{FramedLine, LineReader, LineWriter},
     message::{BadMessage, Envelope, Id, MessageKind, Problem, RpcError, compose},
@@ -83,6 +84,14 @@ struct StdioDownstream {
     stop: CancellationToken,
 }
 
+/// Whether a request goes on after a message of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delivered {
+    Yes,
+    /// The client got an error instead, which ends the request.
+    No,
+}
+
 impl StdioDownstream {
     /// Handles messages until the client closes its side.
     async fn read_messages<R: AsyncRead + Unpin>(self: &Arc<Self>, reader: &mut LineReader<R>) {
@@ -114,7 +123,7 @@ impl StdioDownstream {
             MessageKind::Request if self.downstream.draining.is_cancelled() => {
                 let error =
                     RpcError::new(RpcError::INTERNAL, "the server is shutting down and accepts no new requests");
-                self.send(compose::error(envelope.id(), &error));
+                self.answer(compose::error(envelope.id(), &error));
             }
             MessageKind::Request => self.request(envelope, session),
             MessageKind::Notification if envelope.method() == "notifications/cancelled" => {
@@ -138,9 +147,9 @@ impl StdioDownstream {
             (RequestKind::Undeclared, Some(session)) => self.answer_legacy(envelope, &session),
             (RequestKind::Handshake, Some(_)) => {
                 let error = RpcError::new(RpcError::INVALID_REQUEST, "the session is already initialized");
-                self.send(compose::error(envelope.id(), &error));
+                self.answer(compose::error(envelope.id(), &error));
             }
-            (RequestKind::Undeclared, None) => self.send(compose::error(envelope.id(), &session::no_session())),
+            (RequestKind::Undeclared, None) => self.answer(compose::error(envelope.id(), &session::no_session())),
         }
     }
 
@@ -150,9 +159,9 @@ impl StdioDownstream {
             Ok((session, result)) => {
                 self.forward_standing(&session);
                 *self.session.lock() = Some(session);
-                self.send(compose::result(id, &result, &[]));
+                self.answer(compose::result(id, &result, &[]));
             }
-            Err(error) => self.send(compose::error(Some(id), &error)),
+            Err(error) => self.answer(compose::error(Some(id), &error)),
         }
     }
 
@@ -176,13 +185,13 @@ impl StdioDownstream {
         let Some(id) = envelope.id() else { return };
         let in_flight = match session.begin_request(id) {
             Ok(in_flight) => in_flight,
-            Err(error) => return self.send(compose::error(Some(id), &error)),
+            Err(error) => return self.answer(compose::error(Some(id), &error)),
         };
         let mut reply = match legacy::LegacyReply::begin(session, envelope) {
             Ok(reply) => reply,
-            Err(message) => return self.send(message.bytes),
+            Err(message) => return self.answer(message.bytes),
         };
-        let me = Arc::clone(self);
+        let (me, id) = (Arc::clone(self), id.clone());
         self.requests.spawn(async move {
             loop {
                 let message = tokio::select! {
@@ -190,9 +199,8 @@ impl StdioDownstream {
                     () = in_flight.cancelled.cancelled() => return,
                     message = reply.next() => message,
                 };
-                match message {
-                    Some(OutgoingMessage { bytes, .. }) => me.send(bytes),
-                    None => return,
+                if message.is_none_or(|message| me.deliver(&id, message) == Delivered::No) {
+                    return;
                 }
             }
         });
@@ -210,7 +218,7 @@ impl StdioDownstream {
             };
             if let Some(error) = refusal {
                 drop(in_flight);
-                return self.send(compose::error(Some(&id), &error));
+                return self.answer(compose::error(Some(&id), &error));
             }
             in_flight.insert(id.clone(), cancelled.clone());
         }
@@ -218,7 +226,7 @@ impl StdioDownstream {
             Ok(reply) => reply,
             Err(message) => {
                 self.modern.lock().remove(&id);
-                return self.send(message.bytes);
+                return self.answer(message.bytes);
             }
         };
         let me = Arc::clone(self);
@@ -234,7 +242,9 @@ impl StdioDownstream {
                     // The id is free as soon as the client can read the response.
                     me.modern.lock().remove(&id);
                 }
-                me.send(message.bytes);
+                if me.deliver(&id, message) == Delivered::No {
+                    break;
+                }
             }
             me.modern.lock().remove(&id);
         });
@@ -254,20 +264,45 @@ impl StdioDownstream {
 
     fn refuse(&self, bad: &BadMessage) {
         let (id, error) = accent::bad_message(bad);
-        self.send(compose::error(id.as_ref(), &error));
+        self.answer(compose::error(id.as_ref(), &error));
     }
 
     fn takes_batches(&self) -> bool {
         self.session.lock().as_ref().is_some_and(|session| session.caller.revision.has_batches())
     }
 
-    fn send(&self, message: bytes::Bytes) {
-        if let Err(error) = self.writer.send(message) {
-            tracing::debug!(%error, "the client stopped reading");
-            // If it has closed its side too, no request needs a response.
-            if self.downstream.draining.is_cancelled() {
-                self.stop.cancel();
+    /// Sends a message of a request. A notification that does not fit into the queue is dropped; instead of a response, or
+    /// of a server request without which the call cannot go on, the client gets an error.
+    fn deliver(&self, id: &Id, message: OutgoingMessage) -> Delivered {
+        let is_notification = message.is_notification();
+        match self.writer.send(message.bytes) {
+            Err(error @ (WireError::TooLarge { .. } | WireError::OverBudget(_))) if !is_notification => {
+                tracing::warn!(%error, request = %id, "a response cannot be kept for the client, which gets an error");
+                let error = RpcError::new(RpcError::INTERNAL, &format!("the response cannot be sent: {error}"));
+                self.answer(compose::error(Some(id), &error));
+                Delivered::No
             }
+            sent => {
+                sent.unwrap_or_else(|error| self.unsent(&error));
+                Delivered::Yes
+            }
+        }
+    }
+
+    /// Sends a small response, for which there is room while a large one waits to be read.
+    fn answer(&self, response: bytes::Bytes) {
+        self.writer.send_small(response).unwrap_or_else(|error| self.unsent(&error));
+    }
+
+    fn send(&self, message: bytes::Bytes) {
+        self.writer.send(message).unwrap_or_else(|error| self.unsent(&error));
+    }
+
+    fn unsent(&self, error: &WireError) {
+        tracing::debug!(%error, "the client stopped reading");
+        // If it has closed its side too, no request needs a response.
+        if self.downstream.draining.is_cancelled() {
+            self.stop.cancel();
         }
     }
 }

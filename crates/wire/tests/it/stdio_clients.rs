@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolway_wire::{
+    budget::MemoryBudget,
     down::DownstreamOptions,
     limit::Limits,
     revision::{Era, Revision},
@@ -84,6 +85,24 @@ async fn active_ids_are_unique_and_limited() {
         }
         let answer = wire.request(&spoken(call("c", "echo"))).await;
         assert!(answer["result"].is_object(), "{era}: a slot is free after the cancellation: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn response_that_cannot_be_kept_is_replaced_by_an_error() {
+    let bulk = |id| request(id, "tools/call", json!({ "name": "bulk", "arguments": { "size": 300_000 } }));
+    for limits in [
+        Limits { memory: MemoryBudget::new(200_000), ..Limits::default() },
+        Limits { unsent_bytes: 200_000, ..Limits::default() },
+    ] {
+        let (_, mut wire) = parrot(limits);
+        assert_eq!(refused(&wire.request(&stateless(bulk("m"), MODERN)).await), (json!("m"), -32603));
+        wire.session("2025-11-25").await;
+        assert_eq!(refused(&wire.request(&bulk("l")).await), (json!("l"), -32603));
+        assert!(
+            wire.request(&call("l", "echo")).await["result"].is_object(),
+            "the connection goes on, and the id is free"
+        );
     }
 }
 

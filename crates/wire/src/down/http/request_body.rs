@@ -7,11 +7,11 @@ use std::{
     task::{Context, Poll},
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
 use crate::{
-    budget::{MemoryBudget, OverBudget},
+    budget::{Charge, MemoryBudget, OverBudget},
     quiet::suppress_wakes,
 };
 
@@ -53,16 +53,29 @@ impl<B: Body<Data = Bytes> + Unpin> RequestBody<B> {
         if self.is_end_stream() {
             return Ok(Arc::new(charge).attach(first));
         }
-        // One allocation, which goes back to the system as a whole; kept pieces would leave gaps in the heaps of threads.
-        let announced = self.size_hint().upper().and_then(|rest| usize::try_from(rest).ok()).unwrap_or_default();
-        let mut whole = BytesMut::with_capacity(first.len().saturating_add(announced).min(limit));
-        whole.extend_from_slice(&first);
-        drop(first);
+        let mut whole = Vec::from(first);
         while let Some(piece) = self.piece(limit - whole.len()).await? {
-            charge.grow(piece.len()).map_err(BodyError::OverBudget)?;
+            self.make_room(&mut whole, piece.len(), limit, &mut charge)?;
             whole.extend_from_slice(&piece);
         }
-        Ok(Arc::new(charge).attach(whole.freeze()))
+        whole.shrink_to_fit();
+        charge.shrink(charge.bytes().saturating_sub(whole.capacity()));
+        Ok(Arc::new(charge).attach(whole.into()))
+    }
+
+    /// Makes room for a piece that has arrived. Every allocation is charged first and at most doubles what is there: an
+    /// announced length costs nothing until its bytes arrive. There is one allocation at a time, which goes back to the
+    /// system as a whole; kept pieces would leave gaps in the heaps of threads.
+    fn make_room(&self, whole: &mut Vec<u8>, piece: usize, limit: usize, charge: &mut Charge) -> Result<(), BodyError> {
+        let needed = whole.len() + piece;
+        if needed <= whole.capacity() {
+            return Ok(());
+        }
+        let rest = self.size_hint().upper().and_then(|rest| usize::try_from(rest).ok()).unwrap_or(usize::MAX);
+        let capacity = needed.saturating_mul(2).min(needed.saturating_add(rest)).min(limit);
+        charge.grow(capacity.saturating_sub(charge.bytes())).map_err(BodyError::OverBudget)?;
+        whole.reserve_exact(capacity - whole.len());
+        Ok(())
     }
 
     /// Reads the next piece, at most `limit` bytes.
@@ -114,12 +127,17 @@ impl<B: Body + Unpin> Body for RequestBody<B> {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::VecDeque, convert::Infallible};
+    use std::{
+        collections::VecDeque,
+        convert::Infallible,
+        pin::Pin,
+        task::{Context, Poll},
+    };
 
     use bytes::Bytes;
     use futures_util::FutureExt;
     use http_body_util::{Full, StreamBody};
-    use hyper::body::Frame;
+    use hyper::body::{Body, Frame, SizeHint};
 
     use super::{BodyError, MemoryBudget, RequestBody};
 
@@ -132,6 +150,32 @@ mod tests {
             .unwrap()
     }
 
+    /// A body of a known length, of which some pieces of 10,000 bytes have arrived.
+    struct Announced {
+        rest: u64,
+        pieces: usize,
+    }
+
+    impl Body for Announced {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            if self.rest == 0 {
+                return Poll::Ready(None);
+            }
+            if self.pieces == 0 {
+                return Poll::Pending;
+            }
+            (self.pieces, self.rest) = (self.pieces - 1, self.rest - 10_000);
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from(vec![b'x'; 10_000])))))
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            SizeHint::with_exact(self.rest)
+        }
+    }
+
     #[test]
     fn body_is_read_within_its_limit_in_any_pieces() {
         for sizes in [&[][..], &[10], &[3, 7], &[1; 10], &[0, 10]] {
@@ -141,6 +185,30 @@ mod tests {
         for sizes in [&[11][..], &[10, 1], &[1; 11]] {
             assert_eq!(pieces(sizes, 10), Err(BodyError::TooLarge), "{sizes:?}");
         }
+    }
+
+    #[test]
+    fn announced_length_is_not_charged_before_its_bytes_arrive() {
+        let memory = MemoryBudget::new(1_000_000);
+        let mut sent = Announced { rest: 10_000_000, pieces: 2 };
+        let mut reading = Box::pin(RequestBody::new(&mut sent).whole(10_000_000, &memory));
+        assert!((&mut reading).now_or_never().is_none(), "it waits for the third piece");
+        assert!((20_000..=40_000).contains(&memory.used()), "{}", memory.used());
+        drop(reading);
+        assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn whole_body_is_charged_with_its_length() {
+        let memory = MemoryBudget::new(1_000_000);
+        let mut sent = Announced { rest: 70_000, pieces: 7 };
+        let whole = RequestBody::new(&mut sent).whole(100_000, &memory).now_or_never().unwrap().unwrap();
+        assert_eq!((whole.len(), memory.used()), (70_000, 70_000));
+        let refused = Announced { rest: 10_000_000, pieces: 1_000 };
+        let refused = RequestBody::new(refused).whole(10_000_000, &memory).now_or_never().unwrap();
+        assert!(matches!(refused, Err(BodyError::OverBudget(_))), "{refused:?}");
+        drop(whole);
+        assert_eq!(memory.used(), 0);
     }
 
     #[test]
