@@ -160,7 +160,7 @@ impl AddressGuard for Guard {
         if range == Range::Public || near_server || host == self.server || is_proxy {
             return Ok(());
         }
-        Err(format!("it is {range}, and the server that refers to it has no such address"))
+        Err(format!("it is {range}, and only a server with such an address may refer to it"))
     }
 }
 

@@ -111,7 +111,7 @@ pub async fn register(
     if !matches!(response.status(), StatusCode::OK | StatusCode::CREATED) {
         return Err(refused(refusal_text(response.status(), body)));
     }
-    let reply = serde_json::from_slice::<Reply>(body);
+    let reply = serde_json::from_slice::<RegistrationResponse>(body);
     let reply = reply.map_err(|_| refused("the response is not a client registration".to_owned()))?;
     reply.registration(method, server, metadata.redirect).map_err(refused)
 }
@@ -198,14 +198,14 @@ fn preferred(server: &ServerMetadata, ours: &[AuthMethod]) -> Result<AuthMethod,
 }
 
 #[derive(Deserialize)]
-struct Reply {
+struct RegistrationResponse {
     client_id: String,
     client_secret: Option<String>,
     client_secret_expires_at: Option<u64>,
     token_endpoint_auth_method: Option<String>,
 }
 
-impl Reply {
+impl RegistrationResponse {
     /// The method in the response overrides the requested one. If the server lists no methods, an unrequested secret is
     /// sent with the default method of RFC 7591.
     fn registration(self, asked: AuthMethod, server: &ServerMetadata, redirect: &Url) -> Result<Registration, String> {
@@ -231,15 +231,15 @@ impl Reply {
 }
 
 #[derive(Deserialize)]
-struct Refusal {
+struct RegistrationRefusal {
     error: String,
     error_description: Option<String>,
 }
 
 fn refusal_text(status: StatusCode, body: &[u8]) -> String {
-    match serde_json::from_slice::<Refusal>(body) {
-        Ok(Refusal { error, error_description: Some(text) }) => one_line(&format!("{error} ({text})")),
-        Ok(Refusal { error, error_description: None }) => one_line(&error),
+    match serde_json::from_slice::<RegistrationRefusal>(body) {
+        Ok(RegistrationRefusal { error, error_description: Some(text) }) => one_line(&format!("{error} ({text})")),
+        Ok(RegistrationRefusal { error, error_description: None }) => one_line(&error),
         Err(_) => format!("HTTP {}", status.as_u16()),
     }
 }

@@ -183,7 +183,7 @@ impl Shared {
         if sending.url.origin() != self.options.sign_in.server.origin() {
             return Ok(Vec::new());
         }
-        let Some(held) = self.held().await.map_err(WireError::Vault)? else { return Ok(Vec::new()) };
+        let Some(held) = self.current_credential().await.map_err(WireError::Vault)? else { return Ok(Vec::new()) };
         self.save(&held.key);
         let held = if held.needs_refresh() { self.refresh_before_expiry(held).await? } else { Some(held) };
         held.map_or_else(|| Ok(Vec::new()), |held| held.headers(sending).map_err(wire_refused))
@@ -338,7 +338,7 @@ impl Shared {
 
     /// The current credential; the first call loads it from the vault, once for all callers, because a keychain may
     /// prompt the user.
-    async fn held(&self) -> Result<Option<Arc<ActiveCredential>>, String> {
+    async fn current_credential(&self) -> Result<Option<Arc<ActiveCredential>>, String> {
         if let Some(known) = self.held.get() {
             return Ok(known);
         }
@@ -351,7 +351,7 @@ impl Shared {
 
     /// The current credential; if it was refused, the one that another process may have stored meanwhile.
     async fn latest(&self, presented: Option<&HeaderValue>) -> Result<Option<Arc<ActiveCredential>>, String> {
-        match self.held().await? {
+        match self.current_credential().await? {
             Some(held) if !held.matches(presented) => Ok(Some(held)),
             _ => self.load_from_vault().await,
         }

@@ -191,14 +191,14 @@ impl TokenRequest<'_> {
         }
         if response.status() == StatusCode::OK {
             // The parser's message could quote a token.
-            let reply: Reply =
+            let reply: TokenBody =
                 serde_json::from_slice(body).map_err(|_| self.malformed("it is not a token response"))?;
             return reply.checked().map_err(|problem| self.malformed(problem));
         }
         if let Some(unavailable) = FetchError::unavailable(self.endpoint, response.status()) {
             return Err(unavailable.into());
         }
-        match serde_json::from_slice::<Refusal>(body) {
+        match serde_json::from_slice::<TokenRefusal>(body) {
             Ok(refusal) if refusal.error == "temporarily_unavailable" => {
                 let (target, status) = (address::redacted(self.endpoint), response.status().as_u16());
                 Err(FetchError::Unavailable { target, status }.into())
@@ -280,7 +280,7 @@ impl TokenError {
 }
 
 #[derive(Deserialize)]
-struct Reply {
+struct TokenBody {
     access_token: String,
     token_type: String,
     expires_in: Option<Seconds>,
@@ -299,12 +299,12 @@ enum Seconds {
 }
 
 #[derive(Deserialize)]
-struct Refusal {
+struct TokenRefusal {
     error: String,
     error_description: Option<String>,
 }
 
-impl Reply {
+impl TokenBody {
     fn checked(self) -> Result<TokenResponse, String> {
         let fits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
         if !fits(&self.access_token) || !fits(&self.token_type) {

@@ -113,7 +113,7 @@ impl Unattended {
         if sending.url.origin() != self.options.server.origin() {
             return Ok(Vec::new());
         }
-        let held = match self.held().await.map_err(|error| WireError::Vault(error.to_string()))? {
+        let held = match self.current_credential().await.map_err(|error| WireError::Vault(error.to_string()))? {
             Some(held) if held.tokens.expires_soon(now()) => self.replace_before_expiry(held).await,
             None if matches!(self.options.grant, Grant::Google(_)) => self.obtain_unprompted().await,
             held => held,
@@ -143,7 +143,7 @@ impl Unattended {
     /// Requests a token before any challenge, because the token endpoint is known.
     async fn obtain_unprompted(&self) -> Option<Arc<ActiveCredential>> {
         let _one = self.handling.acquire().await;
-        if let Ok(Some(held)) = self.held().await {
+        if let Ok(Some(held)) = self.current_credential().await {
             return Some(held);
         }
         let asked = self.request_token(&TokenChallenge::default(), None, None).await;
@@ -201,7 +201,7 @@ impl Unattended {
     }
 
     /// The current credential; the first call loads it from the vault.
-    async fn held(&self) -> Result<Option<Arc<ActiveCredential>>, ObtainError> {
+    async fn current_credential(&self) -> Result<Option<Arc<ActiveCredential>>, ObtainError> {
         match self.held.get() {
             Some(known) => Ok(known),
             None => self.load_from_vault().await,
@@ -210,7 +210,7 @@ impl Unattended {
 
     /// The current credential; if it was refused, the one that another process may have stored meanwhile.
     async fn latest(&self, presented: Option<&HeaderValue>) -> Result<Option<Arc<ActiveCredential>>, ObtainError> {
-        match self.held().await? {
+        match self.current_credential().await? {
             Some(held) if !held.matches(presented) => Ok(Some(held)),
             _ => self.load_from_vault().await,
         }
@@ -218,7 +218,7 @@ impl Unattended {
 
     async fn load_from_vault(&self) -> Result<Option<Arc<ActiveCredential>>, ObtainError> {
         let wanted = self.options.settings.scopes.clone().unwrap_or_default();
-        let found = self.stored().await?.into_iter().rev().find(|(_, kept)| self.fits(kept, &wanted, None));
+        let found = self.load_stored().await?.into_iter().rev().find(|(_, kept)| self.fits(kept, &wanted, None));
         // The current credential already has the nonces of the server.
         if let (Some(Some(held)), Some((_, found))) = (self.held.get(), &found)
             && found.tokens.as_ref() == Some(&held.tokens)

@@ -146,7 +146,7 @@ impl HttpModel {
         match self.open_patiently(with_schema).await {
             Err(error) if matches!(error.kind, ModelErrorKind::InvalidRequest { .. }) => {
                 let answer = self.open_patiently(without).await?;
-                tracing::warn!(model = %self.options.name, %error, "the vendor does not take the schema of the answer");
+                tracing::warn!(model = %self.options.name, %error, "the vendor rejects the answer schema; asking without it");
                 self.refuses_schema.store(true, Ordering::Relaxed);
                 Ok(answer)
             }
@@ -183,7 +183,7 @@ impl HttpModel {
             Err(_) => return Err(self.unreachable(None)),
         };
         if !response.status().is_success() {
-            return Err(self.refused(response).await);
+            return Err(self.read_refusal(response).await);
         }
         let media_type = failure::media_type(response.headers());
         if !media_type.is_empty() && media_type != "text/event-stream" {
@@ -207,7 +207,7 @@ impl HttpModel {
         error
     }
 
-    async fn refused(&self, mut response: StreamedResponse) -> ModelError {
+    async fn read_refusal(&self, mut response: StreamedResponse) -> ModelError {
         let (status, headers) = (response.status(), response.headers().clone());
         let body = error_body(&mut response).await;
         let refusal = failure::Refusal::read(&body);

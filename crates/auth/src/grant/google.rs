@@ -88,7 +88,7 @@ impl Google {
 }
 
 #[derive(Deserialize)]
-struct Reply {
+struct MetadataToken {
     access_token: String,
     token_type: String,
     expires_in: Option<u64>,
@@ -116,12 +116,12 @@ impl GoogleMetadataServer {
             .into());
         }
         let body = Some(response.body()).filter(|body| body.len() <= MAX_REPLY);
-        let reply = body.and_then(|body| serde_json::from_slice::<Reply>(body).ok());
-        Ok(reply.and_then(Reply::checked).ok_or_else(|| malformed("not a token response"))?)
+        let reply = body.and_then(|body| serde_json::from_slice::<MetadataToken>(body).ok());
+        Ok(reply.and_then(MetadataToken::checked).ok_or_else(|| malformed("not a token response"))?)
     }
 }
 
-impl Reply {
+impl MetadataToken {
     fn checked(self) -> Option<TokenResponse> {
         let fits = !self.access_token.is_empty() && self.access_token.bytes().all(|byte| byte.is_ascii_graphic());
         fits.then(|| TokenResponse {

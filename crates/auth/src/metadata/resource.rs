@@ -22,7 +22,7 @@ pub struct ResourceMetadata {
 }
 
 #[derive(Deserialize)]
-struct Document {
+struct ResourceDocument {
     resource: String,
     #[serde(default)]
     authorization_servers: Vec<String>,
@@ -47,8 +47,8 @@ impl ResourceMetadata {
         Self::checked(&place, parsed(&place, &document)?, server)
     }
 
-    fn checked(place: &Url, document: Document, server: &Url) -> Result<Self, MetadataError> {
-        let Document { resource, authorization_servers: issuers, scopes_supported } = document;
+    fn checked(place: &Url, document: ResourceDocument, server: &Url) -> Result<Self, MetadataError> {
+        let ResourceDocument { resource, authorization_servers: issuers, scopes_supported } = document;
         if !covers(&resource, server) {
             let (place, resource, server) = (redacted(place), quoted(&resource), redacted(server));
             return Err(MetadataError::ForeignResource { place, resource, server });

@@ -52,7 +52,7 @@ pub enum Pkce {
 }
 
 #[derive(Deserialize)]
-struct Document {
+struct ServerDocument {
     issuer: String,
     authorization_endpoint: Option<String>,
     token_endpoint: String,
@@ -148,7 +148,7 @@ impl ServerMetadata {
 
     /// Checks the issuer before anything else in the document is used.
     fn checked(place: &Url, document: &[u8], issuer: Option<&str>) -> Result<Self, MetadataError> {
-        let document: Document = parsed(place, document)?;
+        let document: ServerDocument = parsed(place, document)?;
         if let Some(issuer) = issuer.filter(|issuer| *issuer != document.issuer) {
             let (place, found, issuer) = (redacted(place), quoted(&document.issuer), issuer.to_owned());
             return Err(MetadataError::WrongIssuer { place, found, issuer });

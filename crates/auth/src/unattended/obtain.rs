@@ -75,7 +75,7 @@ impl Unattended {
                 found_by: FoundBy::Configuration,
             });
         }
-        let before = self.stored().await?.pop().map(|(key, _)| key.issuer);
+        let before = self.load_stored().await?.pop().map(|(key, _)| key.issuer);
         let found = Discovery::find(&**fetch, server, settings, demand, before.as_deref()).await;
         Ok(found.map_err(GrantError::from).inspect_err(|error| self.start_cooldown(error))?)
     }
@@ -154,14 +154,14 @@ impl Unattended {
 
     /// CVE-2026-104850: a client of one issuer is never presented to another.
     async fn check_issuer(&self, issuer: &str) -> Result<(), ObtainError> {
-        match self.stored().await?.into_iter().find(|(key, _)| key.issuer != issuer) {
+        match self.load_stored().await?.into_iter().find(|(key, _)| key.issuer != issuer) {
             Some((key, _)) => Err(ObtainError::IssuerChanged { before: key.issuer, now: issuer.to_owned() }),
             None => Ok(()),
         }
     }
 
     /// Credentials of this client for this server, the newest last.
-    pub(super) async fn stored(&self) -> Result<Vec<(CredentialKey, Credential)>, ObtainError> {
+    pub(super) async fn load_stored(&self) -> Result<Vec<(CredentialKey, Credential)>, ObtainError> {
         let UnattendedOptions { vault, principal, server, grant, settings, .. } = &self.options;
         let mut kept = Credential::all(&**vault, principal, &address::identity(server)).await?;
         kept.retain(|(key, kept)| {

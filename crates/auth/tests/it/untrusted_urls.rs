@@ -70,7 +70,7 @@ async fn remote_server_cannot_refer_to_this_machine() {
     for place in [here.clone(), here.replace("127.0.0.1", "localhost")] {
         let demand = TokenChallenge { resource_metadata: Some(place.clone()), ..TokenChallenge::default() };
         let failed = sign_in.plan(&demand, None).await.unwrap_err().to_string();
-        assert!(failed.contains("the server that refers to it has no such address"), "{place}: {failed}");
+        assert!(failed.contains("only a server with such an address may refer to it"), "{place}: {failed}");
     }
     assert_eq!(stage.login.connections(), 0);
 }

@@ -135,7 +135,7 @@ impl<'a> Object<'a> {
 }
 
 fn is_setting(key: &str) -> bool {
-    key != "enabled" && sign_in::Member::of(key).is_some()
+    key != "enabled" && sign_in::OAuthKey::of(key).is_some()
 }
 
 /// A key without case, `_` and `-`.

@@ -4,7 +4,7 @@ use super::{
     Host,
     entry::{Entries, FileReader},
     find::Location,
-    rules::{Clock, MILLISECONDS, Rule},
+    rules::{Clock, KeyRule, MILLISECONDS},
 };
 use crate::{
     document::{Document, Section},
@@ -22,16 +22,16 @@ pub(super) const HOST: Host = Host {
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Shell,
     rules: &[&[
-        ("type", Rule::Kind),
-        ("command", Rule::Command),
-        ("args", Rule::Arguments),
-        ("env", Rule::Environment),
-        ("url", Rule::Url),
-        ("headers", Rule::Headers),
+        ("type", KeyRule::Kind),
+        ("command", KeyRule::Command),
+        ("args", KeyRule::Arguments),
+        ("env", KeyRule::Environment),
+        ("url", KeyRule::Url),
+        ("headers", KeyRule::Headers),
         // Claude Code ignores values below one second too.
-        ("timeout", Rule::LongTime(Clock::Total, MILLISECONDS)),
-        ("headersHelper", Rule::Ignored("header helper programs are not supported")),
-        ("oauth", Rule::OAuth),
+        ("timeout", KeyRule::LongTime(Clock::Total, MILLISECONDS)),
+        ("headersHelper", KeyRule::Ignored("header helper programs are not supported")),
+        ("oauth", KeyRule::OAuth),
     ]],
     unusable,
 };

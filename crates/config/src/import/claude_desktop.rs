@@ -4,7 +4,7 @@ use super::{
     Host,
     entry::{Entries, usable},
     find::Location,
-    rules::Rule,
+    rules::KeyRule,
 };
 use crate::{interpolate::Dialect, server::Format};
 
@@ -19,6 +19,6 @@ pub(super) const HOST: Host = Host {
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Literal,
-    rules: &[&[("command", Rule::Command), ("args", Rule::Arguments), ("env", Rule::Environment)]],
+    rules: &[&[("command", KeyRule::Command), ("args", KeyRule::Arguments), ("env", KeyRule::Environment)]],
     unusable: usable,
 };

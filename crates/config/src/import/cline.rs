@@ -4,7 +4,7 @@ use super::{
     Host,
     entry::{Entries, usable},
     find::Location,
-    rules::{Clock, Rule, SECONDS, USUAL},
+    rules::{Clock, KeyRule, SECONDS, USUAL},
 };
 use crate::{interpolate::Dialect, server::Format};
 
@@ -27,12 +27,12 @@ const ENTRIES: Entries = Entries {
     rules: &[
         USUAL,
         &[
-            ("transportType", Rule::Kind),
-            ("disabled", Rule::Disabled),
-            ("disabledTools", Rule::Without),
-            ("timeout", Rule::Time(Clock::Total, SECONDS)),
-            ("alwaysAllow", Rule::Ignored("approvals are not imported")),
-            ("autoApprove", Rule::Ignored("approvals are not imported")),
+            ("transportType", KeyRule::Kind),
+            ("disabled", KeyRule::Disabled),
+            ("disabledTools", KeyRule::Without),
+            ("timeout", KeyRule::Time(Clock::Total, SECONDS)),
+            ("alwaysAllow", KeyRule::Ignored("approvals are not imported")),
+            ("autoApprove", KeyRule::Ignored("approvals are not imported")),
         ],
     ],
     unusable: usable,

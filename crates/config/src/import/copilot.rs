@@ -4,7 +4,7 @@ use super::{
     Host,
     entry::{Entries, usable},
     find::Location,
-    rules::{Rule, USUAL},
+    rules::{KeyRule, USUAL},
 };
 use crate::{interpolate::Dialect, server::Format};
 
@@ -24,8 +24,8 @@ const ENTRIES: Entries = Entries {
         USUAL,
         &[
             // `["*"]` means all tools.
-            ("tools", Rule::Only),
-            ("disabled", Rule::Disabled),
+            ("tools", KeyRule::Only),
+            ("disabled", KeyRule::Disabled),
         ],
     ],
     unusable: usable,

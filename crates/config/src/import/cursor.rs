@@ -4,7 +4,7 @@ use super::{
     Host,
     entry::{Entries, usable},
     find::Location,
-    rules::{Rule, USUAL},
+    rules::{KeyRule, USUAL},
 };
 use crate::{interpolate::Dialect, server::Format};
 
@@ -16,6 +16,9 @@ pub(super) const HOST: Host = Host {
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Cursor,
-    rules: &[USUAL, &[("envFile", Rule::EnvironmentFile), ("disabled", Rule::Disabled), ("auth", Rule::OAuth)]],
+    rules: &[
+        USUAL,
+        &[("envFile", KeyRule::EnvironmentFile), ("disabled", KeyRule::Disabled), ("auth", KeyRule::OAuth)],
+    ],
     unusable: usable,
 };

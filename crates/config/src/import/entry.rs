@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{FoundFile, Imported, SearchRoots, rules::Rule};
+use super::{FoundFile, Imported, SearchRoots, rules::KeyRule};
 use crate::{
     document::{Document, Section},
     error::ConfigError,
@@ -28,7 +28,7 @@ pub(super) struct FileReader<'a> {
 pub(super) struct Entries {
     pub(super) dialect: Dialect,
     /// Meaning of the keys, in reading order.
-    pub(super) rules: &'static [&'static [(&'static str, Rule)]],
+    pub(super) rules: &'static [&'static [(&'static str, KeyRule)]],
     /// Why an entry is not used; `None` if it is usable.
     pub(super) unusable: fn(&Draft, &Section<'_>) -> Option<String>,
 }
@@ -132,12 +132,12 @@ impl<'a> FileReader<'a> {
         &mut self,
         draft: &mut Draft,
         entry: &mut Section<'_>,
-        rules: &[&'static [(&'static str, Rule)]],
+        rules: &[&'static [(&'static str, KeyRule)]],
         dialect: Dialect,
     ) -> Result<(), ConfigError> {
         let place = entry.place();
         for (key, rule) in rules.iter().copied().flatten() {
-            if let Rule::Inside(rules) = rule {
+            if let KeyRule::Inside(rules) = rule {
                 if let Some(mut inside) = entry.take_section(key)? {
                     self.apply(draft, &mut inside, &[*rules], dialect)?;
                 }

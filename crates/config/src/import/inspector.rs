@@ -4,7 +4,7 @@ use super::{
     Host,
     entry::{Entries, usable},
     find::Location,
-    rules::{Clock, MILLISECONDS, Rule, USUAL},
+    rules::{Clock, KeyRule, MILLISECONDS, USUAL},
 };
 use crate::{interpolate::Dialect, server::Format};
 
@@ -19,14 +19,14 @@ const ENTRIES: Entries = Entries {
     rules: &[
         USUAL,
         &[
-            ("protocolEra", Rule::Era),
-            ("connectionTimeout", Rule::Time(Clock::Connect, MILLISECONDS)),
-            ("requestTimeout", Rule::Time(Clock::Total, MILLISECONDS)),
-            ("oauth", Rule::OAuth),
-            ("roots", Rule::Ignored("roots are not configured per server")),
-            ("metadata", Rule::Nothing),
-            ("taskTtl", Rule::Nothing),
-            ("paginatedLists", Rule::Nothing),
+            ("protocolEra", KeyRule::Era),
+            ("connectionTimeout", KeyRule::Time(Clock::Connect, MILLISECONDS)),
+            ("requestTimeout", KeyRule::Time(Clock::Total, MILLISECONDS)),
+            ("oauth", KeyRule::OAuth),
+            ("roots", KeyRule::Ignored("roots are not configured per server")),
+            ("metadata", KeyRule::Nothing),
+            ("taskTtl", KeyRule::Nothing),
+            ("paginatedLists", KeyRule::Nothing),
         ],
     ],
     unusable: usable,

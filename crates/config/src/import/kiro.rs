@@ -4,7 +4,7 @@ use super::{
     Host,
     entry::{Entries, usable},
     find::Location,
-    rules::{Rule, USUAL},
+    rules::{KeyRule, USUAL},
 };
 use crate::{interpolate::Dialect, server::Format};
 
@@ -19,9 +19,9 @@ const ENTRIES: Entries = Entries {
     rules: &[
         USUAL,
         &[
-            ("disabled", Rule::Disabled),
-            ("disabledTools", Rule::Without),
-            ("autoApprove", Rule::Ignored("approvals are not imported")),
+            ("disabled", KeyRule::Disabled),
+            ("disabledTools", KeyRule::Without),
+            ("autoApprove", KeyRule::Ignored("approvals are not imported")),
         ],
     ],
     unusable: usable,

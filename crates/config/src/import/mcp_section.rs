@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     Host,
     entry::{Entries, FileReader, usable},
-    rules::{Clock, Rule, SECONDS, Switch},
+    rules::{Clock, KeyRule, SECONDS, Switch},
 };
 use crate::{
     document::{Section, Value},
@@ -24,30 +24,30 @@ const REQUEST: Duration = Duration::from_secs(30);
 /// Maximum length of an id.
 const LONGEST_ID: usize = 64;
 
-const TRANSPORT: &[(&str, Rule)] = &[
-    ("type", Rule::Kind),
-    ("executable", Rule::Command),
-    ("endpoint", Rule::Url),
-    ("args", Rule::Arguments),
-    ("env", Rule::Environment),
-    ("working_dir", Rule::Directory),
-    ("headers", Rule::Headers),
-    ("timeout_seconds", Rule::Time(Clock::Total, SECONDS)),
-    ("oauth", Rule::OAuth),
+const TRANSPORT: &[(&str, KeyRule)] = &[
+    ("type", KeyRule::Kind),
+    ("executable", KeyRule::Command),
+    ("endpoint", KeyRule::Url),
+    ("args", KeyRule::Arguments),
+    ("env", KeyRule::Environment),
+    ("working_dir", KeyRule::Directory),
+    ("headers", KeyRule::Headers),
+    ("timeout_seconds", KeyRule::Time(Clock::Total, SECONDS)),
+    ("oauth", KeyRule::OAuth),
 ];
 
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Toolway,
     rules: &[&[
-        ("id", Rule::Nothing),
-        ("enabled", Rule::Enabled),
-        ("tools_enabled", Rule::Switch(Switch::Tools)),
-        ("resources_enabled", Rule::Switch(Switch::Resources)),
-        ("prompts_enabled", Rule::Switch(Switch::Prompts)),
-        ("sampling_enabled", Rule::Switch(Switch::Sampling)),
-        ("elicitation_enabled", Rule::Switch(Switch::Elicitation)),
-        ("timeout_seconds", Rule::Time(Clock::Total, SECONDS)),
-        ("transport", Rule::Inside(TRANSPORT)),
+        ("id", KeyRule::Nothing),
+        ("enabled", KeyRule::Enabled),
+        ("tools_enabled", KeyRule::Switch(Switch::Tools)),
+        ("resources_enabled", KeyRule::Switch(Switch::Resources)),
+        ("prompts_enabled", KeyRule::Switch(Switch::Prompts)),
+        ("sampling_enabled", KeyRule::Switch(Switch::Sampling)),
+        ("elicitation_enabled", KeyRule::Switch(Switch::Elicitation)),
+        ("timeout_seconds", KeyRule::Time(Clock::Total, SECONDS)),
+        ("transport", KeyRule::Inside(TRANSPORT)),
     ]],
     unusable: usable,
 };

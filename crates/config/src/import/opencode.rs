@@ -4,7 +4,7 @@ use super::{
     Host,
     entry::{Entries, FileReader, usable},
     find::Location,
-    rules::{Clock, MILLISECONDS, Rule},
+    rules::{Clock, KeyRule, MILLISECONDS},
 };
 use crate::{
     document::{Section, Value},
@@ -31,16 +31,16 @@ pub(super) const HOST_TWO: Host = Host { format: Format::OpencodeTwo, locations:
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Opencode,
     rules: &[&[
-        ("type", Rule::Kind),
-        ("command", Rule::CommandList),
-        ("environment", Rule::Environment),
-        ("cwd", Rule::Directory),
-        ("url", Rule::Url),
-        ("headers", Rule::Headers),
-        ("enabled", Rule::Enabled),
+        ("type", KeyRule::Kind),
+        ("command", KeyRule::CommandList),
+        ("environment", KeyRule::Environment),
+        ("cwd", KeyRule::Directory),
+        ("url", KeyRule::Url),
+        ("headers", KeyRule::Headers),
+        ("enabled", KeyRule::Enabled),
         // Applies to starting and listing, not to calls.
-        ("timeout", Rule::Time(Clock::Connect, MILLISECONDS)),
-        ("oauth", Rule::OAuth),
+        ("timeout", KeyRule::Time(Clock::Connect, MILLISECONDS)),
+        ("oauth", KeyRule::OAuth),
     ]],
     unusable: usable,
 };
@@ -50,15 +50,15 @@ const CLOCKS: &[(&str, Clock)] = &[("startup", Clock::Connect), ("request", Cloc
 const ENTRIES_TWO: Entries = Entries {
     dialect: Dialect::Opencode,
     rules: &[&[
-        ("type", Rule::Kind),
-        ("command", Rule::CommandList),
-        ("environment", Rule::Environment),
-        ("cwd", Rule::Directory),
-        ("url", Rule::Url),
-        ("headers", Rule::Headers),
-        ("disabled", Rule::Disabled),
-        ("timeout", Rule::Times(CLOCKS, MILLISECONDS)),
-        ("oauth", Rule::OAuth),
+        ("type", KeyRule::Kind),
+        ("command", KeyRule::CommandList),
+        ("environment", KeyRule::Environment),
+        ("cwd", KeyRule::Directory),
+        ("url", KeyRule::Url),
+        ("headers", KeyRule::Headers),
+        ("disabled", KeyRule::Disabled),
+        ("timeout", KeyRule::Times(CLOCKS, MILLISECONDS)),
+        ("oauth", KeyRule::OAuth),
     ]],
     unusable: usable,
 };
@@ -81,7 +81,7 @@ fn read_two(reader: &mut FileReader<'_>) -> Result<(), ConfigError> {
     if let Some(node) = mcp.take("timeout") {
         let field = Field::new(reader.document, "mcp.timeout".to_owned(), node);
         let mut draft = crate::server::Draft::default();
-        Rule::Times(CLOCKS, MILLISECONDS).apply(&mut draft, &field, Dialect::Opencode)?;
+        KeyRule::Times(CLOCKS, MILLISECONDS).apply(&mut draft, &field, Dialect::Opencode)?;
         for server in reader.servers_mut() {
             let (own, all) = (server.timeouts, draft.timeouts);
             server.timeouts = Timeouts { connect: own.connect.or(all.connect), total: own.total.or(all.total), ..own };

@@ -13,7 +13,7 @@ use crate::{
 
 /// Meaning of a key. A format is a table of keys and rules.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Rule {
+pub(super) enum KeyRule {
     Command,
     /// A list of program and arguments, or the program alone.
     CommandList,
@@ -94,14 +94,14 @@ pub(super) enum Switch {
 }
 
 /// Keys that most hosts have in common.
-pub(super) const USUAL: &[(&str, Rule)] = &[
-    ("type", Rule::Kind),
-    ("command", Rule::Command),
-    ("args", Rule::Arguments),
-    ("env", Rule::Environment),
-    ("cwd", Rule::Directory),
-    ("url", Rule::Url),
-    ("headers", Rule::Headers),
+pub(super) const USUAL: &[(&str, KeyRule)] = &[
+    ("type", KeyRule::Kind),
+    ("command", KeyRule::Command),
+    ("args", KeyRule::Arguments),
+    ("env", KeyRule::Environment),
+    ("cwd", KeyRule::Directory),
+    ("url", KeyRule::Url),
+    ("headers", KeyRule::Headers),
 ];
 
 /// Providers with the same meaning here.
@@ -118,7 +118,7 @@ pub(super) enum Clock {
 pub(super) const SECONDS: Duration = Duration::from_secs(1);
 pub(super) const MILLISECONDS: Duration = Duration::from_millis(1);
 
-impl Rule {
+impl KeyRule {
     /// Toolway's name of the key; `None` if the key is ignored.
     pub(super) fn own_key(self) -> Option<&'static str> {
         match self {
@@ -272,7 +272,7 @@ fn filter_prompts(draft: &mut Draft, filter: server::NameFilter) {
 fn command_line(draft: &mut Draft, field: &Field<'_>, dialect: Dialect) -> Result<(), ConfigError> {
     let Ok(line) = field.text() else { return command_list(draft, field, dialect) };
     if draft.arguments.is_some() || !line.contains(char::is_whitespace) {
-        return Rule::Command.apply(draft, field, dialect);
+        return KeyRule::Command.apply(draft, field, dialect);
     }
     let words = shlex::split(line).ok_or_else(|| field.expected("a command line with matching quotes"))?;
     let mut words = words.into_iter().map(|word| Template::new(word, dialect, field.node.line));
@@ -298,13 +298,13 @@ fn command_list(draft: &mut Draft, field: &Field<'_>, dialect: Dialect) -> Resul
 
 fn command_or_object(draft: &mut Draft, field: &Field<'_>, dialect: Dialect) -> Result<(), ConfigError> {
     if !matches!(field.node.value, Value::Map(_)) {
-        return Rule::Command.apply(draft, field, dialect);
+        return KeyRule::Command.apply(draft, field, dialect);
     }
     for (key, field) in field.members()? {
         match key {
-            "path" | "command" => Rule::Command.apply(draft, &field, dialect)?,
-            "args" => Rule::Arguments.apply(draft, &field, dialect)?,
-            "env" if field.node.value != Value::Null => Rule::Environment.apply(draft, &field, dialect)?,
+            "path" | "command" => KeyRule::Command.apply(draft, &field, dialect)?,
+            "args" => KeyRule::Arguments.apply(draft, &field, dialect)?,
+            "env" if field.node.value != Value::Null => KeyRule::Environment.apply(draft, &field, dialect)?,
             _ => {}
         }
     }

@@ -3,7 +3,7 @@
 use super::{
     Host,
     entry::{Entries, FileReader, usable},
-    rules::{Clock, MILLISECONDS, Rule},
+    rules::{Clock, KeyRule, MILLISECONDS},
 };
 use crate::{
     document::{Section, Value},
@@ -20,21 +20,21 @@ const TYPES: &[&str] = &["none", "bearer", "api-key", "basic", "oauth2"];
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Toolway,
     rules: &[&[
-        ("name", Rule::Nothing),
-        ("transport", Rule::Kind),
-        ("type", Rule::Kind),
+        ("name", KeyRule::Nothing),
+        ("transport", KeyRule::Kind),
+        ("type", KeyRule::Kind),
         // Before `command`, which is a command line only without them.
-        ("args", Rule::Arguments),
-        ("command", Rule::CommandLine),
-        ("env", Rule::Environment),
-        ("cwd", Rule::Directory),
-        ("url", Rule::Url),
-        ("headers", Rule::Headers),
-        ("authentication", Rule::Authentication(TYPES)),
-        ("timeout", Rule::Time(Clock::Total, MILLISECONDS)),
-        ("retryAttempts", Rule::Attempts),
-        ("enabled", Rule::Enabled),
-        ("description", Rule::Description),
+        ("args", KeyRule::Arguments),
+        ("command", KeyRule::CommandLine),
+        ("env", KeyRule::Environment),
+        ("cwd", KeyRule::Directory),
+        ("url", KeyRule::Url),
+        ("headers", KeyRule::Headers),
+        ("authentication", KeyRule::Authentication(TYPES)),
+        ("timeout", KeyRule::Time(Clock::Total, MILLISECONDS)),
+        ("retryAttempts", KeyRule::Attempts),
+        ("enabled", KeyRule::Enabled),
+        ("description", KeyRule::Description),
     ]],
     unusable: usable,
 };

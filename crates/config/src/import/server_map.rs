@@ -3,7 +3,7 @@
 use super::{
     Host,
     entry::{Entries, FileReader, usable},
-    rules::{Clock, MILLISECONDS, Rule},
+    rules::{Clock, KeyRule, MILLISECONDS},
 };
 use crate::{document::Section, error::ConfigError, interpolate::Dialect, server::Format, shape::Field};
 
@@ -14,24 +14,24 @@ const TYPES: &[&str] = &["oauth", "api-key", "google-credentials"];
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Toolway,
     rules: &[&[
-        ("transport", Rule::Kind),
-        ("type", Rule::Kind),
+        ("transport", KeyRule::Kind),
+        ("type", KeyRule::Kind),
         // Before `command`, which is a command line only without them.
-        ("args", Rule::Arguments),
-        ("command", Rule::CommandLine),
-        ("env", Rule::Environment),
-        ("cwd", Rule::Directory),
-        ("url", Rule::Url),
-        ("headers", Rule::Headers),
-        ("trust", Rule::Ignored("use `untrusted`, `read` or `full` in your own file")),
-        ("disabled", Rule::Disabled),
-        ("auth", Rule::Authentication(TYPES)),
-        ("includeTools", Rule::Only),
-        ("excludeTools", Rule::Without),
-        ("includePrompts", Rule::OnlyPrompts),
-        ("excludePrompts", Rule::WithoutPrompts),
-        ("timeout", Rule::Time(Clock::Total, MILLISECONDS)),
-        ("description", Rule::Description),
+        ("args", KeyRule::Arguments),
+        ("command", KeyRule::CommandLine),
+        ("env", KeyRule::Environment),
+        ("cwd", KeyRule::Directory),
+        ("url", KeyRule::Url),
+        ("headers", KeyRule::Headers),
+        ("trust", KeyRule::Ignored("use `untrusted`, `read` or `full` in your own file")),
+        ("disabled", KeyRule::Disabled),
+        ("auth", KeyRule::Authentication(TYPES)),
+        ("includeTools", KeyRule::Only),
+        ("excludeTools", KeyRule::Without),
+        ("includePrompts", KeyRule::OnlyPrompts),
+        ("excludePrompts", KeyRule::WithoutPrompts),
+        ("timeout", KeyRule::Time(Clock::Total, MILLISECONDS)),
+        ("description", KeyRule::Description),
     ]],
     unusable: usable,
 };

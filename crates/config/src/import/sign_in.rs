@@ -13,7 +13,7 @@ use crate::{
 
 /// Key of an `oauth` object; the hosts differ only in case and underscores.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Member {
+pub(super) enum OAuthKey {
     Enabled,
     ClientId,
     ClientSecret,
@@ -26,7 +26,7 @@ pub(super) enum Member {
     ClientName,
 }
 
-impl Member {
+impl OAuthKey {
     pub(super) fn of(key: &str) -> Option<Self> {
         let letters = key.chars().filter(|letter| *letter != '_').map(|letter| letter.to_ascii_lowercase());
         Some(match letters.collect::<String>().as_str() {
@@ -59,18 +59,18 @@ pub(super) fn member(draft: &mut Draft, key: &str, field: &Field<'_>, dialect: D
     let text = |field: &Field<'_>| -> Result<Option<Template>, ConfigError> {
         field.template(dialect).map(|text| Some(text).filter(|text| !text.written().expose().is_empty()))
     };
-    match Member::of(key) {
-        Some(Member::Enabled) if !field.flag()? => draft.auth = Some(Auth::None),
-        Some(Member::ClientId) => draft.oauth.client_id = text(field)?,
-        Some(Member::ClientSecret) => draft.oauth.client_secret = text(field)?,
-        Some(Member::Scopes) => scopes(draft, field)?,
-        Some(Member::CallbackPort) => draft.oauth.callback_port = Some(field.port()?),
-        Some(Member::RedirectUri) => draft.oauth.redirect_uri = text(field)?,
-        Some(Member::MetadataUrl) => draft.oauth.metadata_url = text(field)?,
-        Some(Member::AuthorizationUrl) => draft.oauth.authorization_url = text(field)?,
-        Some(Member::TokenUrl) => draft.oauth.token_url = text(field)?,
-        Some(Member::ClientName) => draft.oauth.client_name = Some(field.text()?.to_owned()),
-        Some(Member::Enabled) | None => {}
+    match OAuthKey::of(key) {
+        Some(OAuthKey::Enabled) if !field.flag()? => draft.auth = Some(Auth::None),
+        Some(OAuthKey::ClientId) => draft.oauth.client_id = text(field)?,
+        Some(OAuthKey::ClientSecret) => draft.oauth.client_secret = text(field)?,
+        Some(OAuthKey::Scopes) => scopes(draft, field)?,
+        Some(OAuthKey::CallbackPort) => draft.oauth.callback_port = Some(field.port()?),
+        Some(OAuthKey::RedirectUri) => draft.oauth.redirect_uri = text(field)?,
+        Some(OAuthKey::MetadataUrl) => draft.oauth.metadata_url = text(field)?,
+        Some(OAuthKey::AuthorizationUrl) => draft.oauth.authorization_url = text(field)?,
+        Some(OAuthKey::TokenUrl) => draft.oauth.token_url = text(field)?,
+        Some(OAuthKey::ClientName) => draft.oauth.client_name = Some(field.text()?.to_owned()),
+        Some(OAuthKey::Enabled) | None => {}
     }
     Ok(())
 }
@@ -98,6 +98,6 @@ pub(super) fn provider(draft: &mut Draft, field: &Field<'_>) -> Result<(), Confi
 /// The keys of an `oauth` object that are ignored.
 pub(super) fn ignored(field: &Field<'_>) -> Vec<(String, usize)> {
     let members = field.members().unwrap_or_default();
-    let others = members.into_iter().filter(|(key, _)| Member::of(key).is_none());
+    let others = members.into_iter().filter(|(key, _)| OAuthKey::of(key).is_none());
     others.map(|(_, field)| (field.name.clone(), field.node.line)).collect()
 }

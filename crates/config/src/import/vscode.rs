@@ -4,7 +4,7 @@ use super::{
     Echo, Host, Input,
     entry::{Entries, FileReader, usable},
     find::Location,
-    rules::{Rule, USUAL},
+    rules::{KeyRule, USUAL},
 };
 use crate::{
     document::{Section, Value},
@@ -30,12 +30,12 @@ const ENTRIES: Entries = Entries {
     rules: &[
         USUAL,
         &[
-            ("envFile", Rule::EnvironmentFile),
-            ("sandboxEnabled", Rule::Ignored("sandboxing is not supported")),
-            ("sandbox", Rule::Ignored("sandboxing is not supported")),
-            ("dev", Rule::Nothing),
-            ("gallery", Rule::Nothing),
-            ("version", Rule::Nothing),
+            ("envFile", KeyRule::EnvironmentFile),
+            ("sandboxEnabled", KeyRule::Ignored("sandboxing is not supported")),
+            ("sandbox", KeyRule::Ignored("sandboxing is not supported")),
+            ("dev", KeyRule::Nothing),
+            ("gallery", KeyRule::Nothing),
+            ("version", KeyRule::Nothing),
         ],
     ],
     unusable: usable,

@@ -4,7 +4,7 @@ use super::{
     Host,
     entry::{Entries, usable},
     find::Location,
-    rules::Rule,
+    rules::KeyRule,
 };
 use crate::{interpolate::Dialect, server::Format};
 
@@ -17,15 +17,15 @@ pub(super) const HOST: Host = Host {
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Windsurf,
     rules: &[&[
-        ("type", Rule::Kind),
-        ("command", Rule::Command),
-        ("args", Rule::Arguments),
-        ("env", Rule::Environment),
-        ("serverUrl", Rule::Url),
-        ("url", Rule::Url),
-        ("headers", Rule::Headers),
-        ("disabled", Rule::Disabled),
-        ("disabledTools", Rule::Without),
+        ("type", KeyRule::Kind),
+        ("command", KeyRule::Command),
+        ("args", KeyRule::Arguments),
+        ("env", KeyRule::Environment),
+        ("serverUrl", KeyRule::Url),
+        ("url", KeyRule::Url),
+        ("headers", KeyRule::Headers),
+        ("disabled", KeyRule::Disabled),
+        ("disabledTools", KeyRule::Without),
     ]],
     unusable: usable,
 };

@@ -4,7 +4,7 @@ use super::{
     Host,
     entry::{Entries, FileReader},
     find::Location,
-    rules::{Clock, Rule, SECONDS},
+    rules::{Clock, KeyRule, SECONDS},
 };
 use crate::{
     document::Section,
@@ -22,17 +22,17 @@ pub(super) const HOST: Host = Host {
 const ENTRIES: Entries = Entries {
     dialect: Dialect::Literal,
     rules: &[&[
-        ("command", Rule::CommandOrObject),
-        ("args", Rule::Arguments),
-        ("env", Rule::Environment),
-        ("url", Rule::Url),
-        ("headers", Rule::Headers),
-        ("enabled", Rule::Enabled),
-        ("timeout", Rule::Time(Clock::Total, SECONDS)),
-        ("oauth", Rule::OAuth),
-        ("source", Rule::Nothing),
-        ("remote", Rule::Nothing),
-        ("settings", Rule::Nothing),
+        ("command", KeyRule::CommandOrObject),
+        ("args", KeyRule::Arguments),
+        ("env", KeyRule::Environment),
+        ("url", KeyRule::Url),
+        ("headers", KeyRule::Headers),
+        ("enabled", KeyRule::Enabled),
+        ("timeout", KeyRule::Time(Clock::Total, SECONDS)),
+        ("oauth", KeyRule::OAuth),
+        ("source", KeyRule::Nothing),
+        ("remote", KeyRule::Nothing),
+        ("settings", KeyRule::Nothing),
     ]],
     unusable,
 };

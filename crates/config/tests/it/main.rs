@@ -7,6 +7,7 @@ mod import;
 mod import_rules;
 mod invalid_entries;
 mod load;
+mod project_file;
 mod robustness;
 mod schema;
 mod shapes;

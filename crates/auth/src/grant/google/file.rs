@@ -96,7 +96,7 @@ impl KeyFile {
     }
 
     async fn read(path: &Path) -> Result<Option<Self>, GrantError> {
-        let bytes = match bounded(path).await {
+        let bytes = match read_bounded(path).await {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(unusable(path, &format!("cannot be read: {error}"))),
@@ -136,7 +136,7 @@ impl CredentialFile {
 }
 
 /// Reads one byte more than allowed, so that an oversized file is detected.
-async fn bounded(path: &Path) -> io::Result<Vec<u8>> {
+async fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     tokio::fs::File::open(path).await?.take(MAX_FILE + 1).read_to_end(&mut bytes).await?;
     Ok(bytes)

@@ -67,7 +67,7 @@ async fn refresh_does_not_adopt_the_sign_in_of_another_url() {
     let scene = Scene::new().issue_tokens(&["t2"]);
     scene.store_token("t1", now() + 20, RegistrationSource::Dynamic).await;
     let session = scene.session(None);
-    session.shared.held().await.unwrap().unwrap();
+    session.shared.current_credential().await.unwrap().unwrap();
     let key = scene.vault.keys().await.unwrap().remove(0);
     let mut other = Credential::load(&*scene.vault, &key).await.unwrap().unwrap();
     other.server = "https://example.org/other".to_owned();
