@@ -11,6 +11,8 @@ use toolway_wire::json::Raw;
 const MAX_FIELDS: usize = 200;
 /// Options of one field.
 const MAX_OPTIONS: usize = 1_000;
+/// Bytes that an allocator uses for the shortest text.
+const SMALL_TEXT: usize = 32;
 /// Words in a name or title that suggest a secret.
 const SECRET_WORDS: &[&str] =
     &["password", "passwd", "passphrase", "secret", "token", "apikey", "api key", "credential", "private key", "cvv"];
@@ -158,8 +160,9 @@ impl Form {
 
 impl FormField {
     fn kept_bytes(&self) -> usize {
-        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let of_option = |option: &FormOption| size_of::<FormOption>() + option.value.len() + text(&option.title);
+        let text = |text: &Option<String>| text.as_ref().map_or(0, |text| text.len().max(SMALL_TEXT));
+        let of_option =
+            |option: &FormOption| size_of::<FormOption>() + option.value.len().max(SMALL_TEXT) + text(&option.title);
         let kind = match &self.kind {
             FieldKind::Text { pattern, .. } => text(pattern),
             FieldKind::Number { .. } | FieldKind::Boolean => 0,
@@ -167,11 +170,7 @@ impl FormField {
                 options.iter().map(of_option).sum()
             }
         };
-        let default = match &self.default {
-            Some(Value::String(value)) => value.len(),
-            Some(Value::Array(values)) => values.len() * size_of::<Value>(),
-            _ => 0,
-        };
+        let default = self.default.as_ref().map_or(0, value_bytes);
         size_of::<Self>() + self.name.len() + text(&self.title) + text(&self.description) + kind + default
     }
 
@@ -253,7 +252,11 @@ impl FormField {
                 if max_items.is_some_and(|most| number > most) {
                     return Err(format!("choose at most {}", max_items.unwrap_or_default()));
                 }
-                values.iter().try_for_each(|value| is_option(options, value.as_str().unwrap_or_default()))
+                let check = |value: &Value| match value {
+                    Value::String(text) => is_option(options, text),
+                    other => Err(format!("`{other}` is not an option")),
+                };
+                values.iter().try_for_each(check)
             }
             (kind, _) => Err(format!("must be {}", kind.noun())),
         }
@@ -300,6 +303,15 @@ impl FieldKind {
             Self::Choice { .. } => "one of the options",
             Self::MultiChoice { .. } => "a list of options",
         }
+    }
+}
+
+/// Bytes of a value outside itself: of its text or of its values.
+fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len().max(SMALL_TEXT),
+        Value::Array(values) => values.iter().map(|value| size_of::<Value>() + value_bytes(value)).sum(),
+        _ => 0,
     }
 }
 

@@ -107,3 +107,22 @@ fn secrets_are_recognised_and_unusable_defaults_are_dropped() {
         FieldKind::Text { pattern: Some(_), .. }
     ));
 }
+
+#[test]
+fn default_values_are_charged_with_all_their_text() {
+    let long = "x".repeat(10_000);
+    let one = field(&json!({ "type": "string", "default": long }));
+    let many = field(&json!({ "type": "array", "items": { "enum": [long] }, "default": vec![long.as_str(); 50] }));
+    let short = field(&json!({ "type": "array", "items": { "enum": ["a"] }, "default": vec!["a"; 50_000] }));
+    assert!(one.kept_bytes() > 10_000 && many.kept_bytes() > 51 * 10_000, "{}", many.kept_bytes());
+    assert!(short.kept_bytes() > 50_000 * (size_of::<Value>() + 1), "{}", short.kept_bytes());
+}
+
+#[test]
+fn values_that_are_not_text_are_not_the_empty_option() {
+    let field = field(&json!({ "type": "array", "items": { "enum": ["", "a"] } }));
+    assert_eq!(field.check(&json!(["", "a"])), Ok(()));
+    for value in [json!(1), json!(null), json!(["a"]), json!({})] {
+        assert_eq!(field.check(&json!([value])), Err(format!("`{value}` is not an option")));
+    }
+}
