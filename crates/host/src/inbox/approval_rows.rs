@@ -27,7 +27,10 @@ const MAX_DEPTH: usize = 4;
 const IMPORTANT_WORDS: &str = "path paths file files filename dir directory folder source destination target url urls uri \
     uris endpoint host hostname domain command commands cmd script shell program executable args sql statement code \
     recipient recipients to cc bcc email emails branch repo repository amount cwd workdir filepath hosts scripts argv \
-    query expression";
+    query expression src dst dest link links href address addresses location pathname dirname";
+/// Endings of such words that are written together with what is before them: `baseurl`.
+const IMPORTANT_ENDINGS: &[&str] =
+    &["path", "paths", "url", "urls", "uri", "uris", "dir", "directory", "command", "filename"];
 
 /// All arguments of a call, paths, addresses and commands first. Members that occur twice are two rows: servers differ
 /// in which of them counts.
@@ -138,27 +141,39 @@ fn leaves(value: &Raw, depth: usize) -> usize {
 
 /// Whether the name, or the name of its parent, has one of the words.
 fn is_important_name(label: &str) -> bool {
-    words(label).iter().any(|word| IMPORTANT_WORDS.split_whitespace().any(|important| important == word))
+    words(label).iter().any(|word| {
+        IMPORTANT_WORDS.split_whitespace().any(|important| important == word)
+            || IMPORTANT_ENDINGS.iter().any(|ending| word.ends_with(ending))
+    })
 }
 
-/// The words of a label in snake case, kebab case or camel case.
+/// The words of a label in snake case, kebab case or camel case, without numbers. Capitals before a word in camel case are
+/// taken as part of it and as a word of their own: `URLPath`, `URLs`.
 fn words(label: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut previous_lower = false;
-    for letter in label.chars() {
-        let starts = !letter.is_alphanumeric() || (letter.is_uppercase() && previous_lower);
-        if starts {
-            words.push(String::new());
+    let mut words = Vec::new();
+    for part in label.split(|letter: char| !letter.is_alphabetic()) {
+        let mut rest = part;
+        while !rest.is_empty() {
+            let (word, after) = rest.split_at(camel_case_end(rest));
+            words.push(word.to_lowercase());
+            // `URLPath` is `URL` and `Path`.
+            let capitals: Vec<_> = word.char_indices().take_while(|(_, letter)| letter.is_uppercase()).collect();
+            if let [_, .., (last, _)] = capitals[..]
+                && word.chars().any(char::is_lowercase)
+            {
+                words.extend([word[..last].to_lowercase(), word[last..].to_lowercase()]);
+            }
+            rest = after;
         }
-        if letter.is_alphanumeric()
-            && let Some(word) = words.last_mut()
-        {
-            word.extend(letter.to_lowercase());
-        }
-        previous_lower = letter.is_lowercase() || letter.is_numeric();
     }
-    words.retain(|word| !word.is_empty());
     words
+}
+
+/// Where the first capital after a small letter stands.
+fn camel_case_end(text: &str) -> usize {
+    let pairs = text.char_indices().zip(text.char_indices().skip(1));
+    let mut ends = pairs.filter(|((_, one), (_, next))| !one.is_uppercase() && next.is_uppercase());
+    ends.next().map_or(text.len(), |(_, (end, _))| end)
 }
 
 /// Whether a text is a path or a URL.
@@ -227,7 +242,32 @@ mod tests {
 
     #[test]
     fn names_are_split_into_words() {
-        assert_eq!(words("sourceFile_name[0].toURL"), ["source", "file", "name", "0", "to", "url"]);
+        assert_eq!(words("sourceFile_name[0].toURL"), ["source", "file", "name", "to", "url"]);
+        assert_eq!(words("URLPath2x"), ["urlpath", "url", "path", "x"]);
+        assert_eq!(words("URLs"), ["urls", "ur", "ls"]);
+        assert_eq!(words("[0]"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn names_of_paths_are_found_in_every_spelling() {
+        for name in [
+            "path2",
+            "2path",
+            "file_path_1",
+            "URLPath",
+            "XMLFile",
+            "imageURL",
+            "URLs",
+            "s3Uri",
+            "PATH",
+            "baseurl",
+            "outDir",
+        ] {
+            assert!(super::is_important_name(name), "{name}");
+        }
+        for name in ["text", "count2", "HTMLBody", "note_1", "isDirty"] {
+            assert!(!super::is_important_name(name), "{name}");
+        }
     }
 
     #[test]
