@@ -3,7 +3,7 @@
 //! | part | file |
 //! |---|---|
 //! | what is decided on | `input.rs`, `surface.rs` |
-//! | which rule matches | `rules.rs` |
+//! | which rule matches | `rules.rs`, `argument_match.rs`, `text_match.rs` |
 //! | decision, grant, approval request, refusal | `decision.rs` |
 //! | answers of a user; saved approvals and what they cover | `approval.rs`, `saved.rs`, `pattern.rs` |
 //! | slots: a grant becomes a permit | `limit.rs`, `caller_counter.rs` |
@@ -12,6 +12,7 @@
 //! surface decides, or the mode. A saved approval lifts `ask`, never `deny`.
 
 pub mod approval;
+mod argument_match;
 mod caller_counter;
 pub mod decision;
 pub mod input;
@@ -20,6 +21,7 @@ pub mod pattern;
 mod rules;
 pub mod saved;
 pub mod surface;
+mod text_match;
 pub mod trust;
 
 use std::sync::Arc;
@@ -29,7 +31,7 @@ pub use decision::{ApprovalRequest, Decision, Grant, Refusal, RuleId, Subject};
 pub use input::{Annotations, PolicyInput};
 pub use limit::{CALLS_PER_CLIENT, CallLimits, Permit};
 pub use pattern::ArgumentPattern;
-pub use saved::{ApprovalKey, MemorySavedApprovals, SavedApprovals, SavedDecision, SavedEffect};
+pub use saved::{ApprovalKey, MemorySavedApprovals, SavedApprovals, SavedDecision, SavedEffect, decisive};
 pub use surface::Surface;
 use toolway_config::{PolicyMode, PolicySettings, RuleEffect, Trust, policy::Rule};
 use toolway_wire::exchange::Request;

@@ -4,7 +4,7 @@
 //! for a server that does not exist, and wakes, awaits or suggests nothing. This is the only place that checks
 //! visibility.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use toolway_config::ServerName;
 use toolway_wire::json::Raw;
@@ -67,7 +67,10 @@ pub(super) async fn find(
         Target::ResourceOf(origin) => finder.find_at(CallKind::Resource, origin.clone(), None),
         Target::Method { server, method } => {
             let (kind, raw_name) = resolve_method(method, params)?;
-            finder.find_at(kind, Origin { server: server.clone(), raw_name }, None)
+            let catalog = host.catalog_publisher.catalog();
+            let tool = catalog.tool_at(server, &raw_name).filter(|_| kind == CallKind::Tool);
+            let fingerprint = tool.map(|tool| tool.fingerprint);
+            finder.find_at(kind, Origin { server: server.clone(), raw_name }, fingerprint)
         }
     }
 }
@@ -263,12 +266,19 @@ fn resolve_method(method: &str, params: Option<&Raw>) -> Result<(CallKind, Strin
     if method.starts_with("notifications/") || method.starts_with("subscriptions/") {
         return Err(Refusal::Malformed(format!("`{method}` cannot be sent as a raw request")));
     }
-    let member = |key| params.and_then(|params| params.get(key));
-    let text = |value: Option<Raw>| value.and_then(|value| value.as_str().map(Cow::into_owned));
+    let member = |key: &'static str| params.and_then(|params| params.get(key));
+    // Some servers take `["read"]` for `"read"`.
+    let text = |key: &'static str| match member(key) {
+        Some(value) => match value.as_str() {
+            Some(text) => Ok(Some(text.into_owned())),
+            None => Err(Refusal::Malformed(format!("`{key}` of `{method}` must be a string"))),
+        },
+        None => Ok(None),
+    };
     let (kind, name) = match method {
-        "tools/call" => (CallKind::Tool, text(member("name"))),
-        "prompts/get" => (CallKind::Prompt, text(member("name"))),
-        "resources/read" | "resources/subscribe" => (CallKind::Resource, text(member("uri"))),
+        "tools/call" => (CallKind::Tool, text("name")?),
+        "prompts/get" => (CallKind::Prompt, text("name")?),
+        "resources/read" | "resources/subscribe" => (CallKind::Resource, text("uri")?),
         "completion/complete" => match member("ref") {
             Some(raw) => {
                 let about = CompletionRef::parse(&raw).map_err(Refusal::Malformed)?;

@@ -5,7 +5,11 @@ use std::{borrow::Cow, sync::Arc};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use toolway_config::PolicyMode;
-use toolway_wire::{exchange::Request, json::Raw, message::splice};
+use toolway_wire::{
+    exchange::Request,
+    json::{JsonKind, Raw},
+    message::splice::{self, Edit},
+};
 use tracing::Instrument;
 
 use super::{
@@ -153,7 +157,8 @@ pub(super) async fn obtain_grant(
         *previous.grant.subject() == found.subject && previous.fingerprint == found.fingerprint
     };
     // Policy looks at the arguments that are sent, not at those that were given.
-    let arguments = request.as_ref().and_then(|request| request.param("arguments"));
+    let arguments = request.as_ref().and_then(arguments_of);
+    let method = request.as_ref().map(|request| request.method().to_owned());
     let input = PolicyInput {
         caller: asker.caller,
         surface: asker.surface,
@@ -175,10 +180,23 @@ pub(super) async fn obtain_grant(
         (Decision::Ask(request), None, Some(previous)) => Ok(previous.grant.with_request(request.into_request())),
         (Decision::Ask(request), None, None) => {
             let pattern = ArgumentPattern::of(request.arguments());
-            let key = ApprovalKey::new(asker.caller, &found.subject, pattern, found.fingerprint);
+            let key = ApprovalKey::new(asker.caller, &found.subject, method.as_deref(), pattern, found.fingerprint);
             approve(host, request, &key, asker, recording).await
         }
     }
+}
+
+/// What policy and a user see of the params: the arguments of a tool or prompt, all params of another method. `_meta` and
+/// what names the item are left out.
+fn arguments_of(request: &Request) -> Option<Raw> {
+    let left_out: &[_] = match request.method() {
+        "tools/call" | "prompts/get" => return request.param("arguments"),
+        "resources/read" | "resources/subscribe" => &["uri", "_meta", "inputResponses", "requestState"],
+        _ => &["_meta"],
+    };
+    let edits: Vec<_> = left_out.iter().map(|key| Edit::Remove(key)).collect();
+    let params = splice::edited(request.params()?, &edits);
+    (params.kind() != JsonKind::Object || !params.members().is_empty()).then_some(params)
 }
 
 /// Looks for a saved approval, else asks.
@@ -207,7 +225,8 @@ async fn approve(
     }
     recording.into_iter().for_each(Recording::mark_approval_requested);
     let rule = request.rule().to_string();
-    let answer = ask(host, &request, asker, recording).await;
+    let pattern = key.arguments.clone().unwrap_or_default();
+    let answer = ask(host, &request, pattern, asker, recording).await;
     let (scope, answer) = approval::apply_answer(request, answer);
     let (approved_by, refusal) = match &answer {
         Ok(grant) => (grant.approved_by().map(ToString::to_string), None),
@@ -238,7 +257,13 @@ async fn approve(
 }
 
 /// Puts an approval request into the inbox, and asks the client of the call where it can answer.
-async fn ask(host: &Inner, request: &ApprovalRequest, asker: Asker<'_>, recording: Option<&Recording>) -> InboxAnswer {
+async fn ask(
+    host: &Inner,
+    request: &ApprovalRequest,
+    pattern: ArgumentPattern,
+    asker: Asker<'_>,
+    recording: Option<&Recording>,
+) -> InboxAnswer {
     let subject = request.subject();
     let catalog = host.catalog_publisher.catalog();
     let title = catalog.tool_at(&subject.server, &subject.raw_name).and_then(|tool| tool.item.title.clone());
@@ -249,7 +274,7 @@ async fn ask(host: &Inner, request: &ApprovalRequest, asker: Asker<'_>, recordin
         conversation: asker.conversation.cloned(),
         has_session: asker.session.is_some(),
     };
-    let item = InboxItem::approval(request, title, origin);
+    let item = InboxItem::approval(request, title, pattern, origin);
     let client = asker.open_call.and_then(|call| call.ask_client(request));
     let answerer = Arc::clone(&host.context.ports.answerer);
     let answers = |item: Arc<InboxItem>| -> BoxFuture<'_, InboxAnswer> {

@@ -175,7 +175,12 @@ impl InboxItem {
     }
 
     /// The item of an approval request.
-    pub(crate) fn approval(request: &ApprovalRequest, title: Option<String>, origin: ItemOrigin) -> Self {
+    pub(crate) fn approval(
+        request: &ApprovalRequest,
+        title: Option<String>,
+        pattern: ArgumentPattern,
+        origin: ItemOrigin,
+    ) -> Self {
         let details = ApprovalDetails {
             subject: request.subject().clone(),
             title,
@@ -185,7 +190,7 @@ impl InboxItem {
             rule: request.rule().clone(),
             reason: request.reason().map(str::to_owned),
             remedy: request.remedy(),
-            pattern: ArgumentPattern::of(request.arguments()),
+            pattern,
         };
         Self::new(request.subject().server.clone(), Some(origin), InboxContent::Approval(Box::new(details)))
     }
@@ -267,10 +272,10 @@ impl InboxContent {
         }
     }
 
-    /// About how many bytes of the server's text are kept. The arguments of a call are charged with its request.
+    /// About how many bytes are kept beside the request. The arguments of a call are charged with it.
     pub(super) fn kept_bytes(&self) -> usize {
         match self {
-            Self::Approval(_) => 0,
+            Self::Approval(details) => details.pattern.kept_bytes(),
             Self::Form { message, form } => message.len() + form.kept_bytes(),
             Self::Url { message, url } => message.len() + url.len(),
         }

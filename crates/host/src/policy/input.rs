@@ -19,7 +19,7 @@ pub struct PolicyInput<'a> {
     pub trust: Trust,
     /// Annotations of the item, with the protocol's defaults.
     pub annotations: Annotations,
-    /// Arguments as they will be sent.
+    /// Arguments as they will be sent: of a tool or prompt its `arguments`, of a method its params without `_meta`.
     pub arguments: Option<&'a Raw>,
 }
 
@@ -37,7 +37,23 @@ pub struct Annotations {
 }
 
 /// Methods that change nothing at a server.
-const READING_METHODS: &[&str] = &["ping", "completion/complete", "logging/setLevel", "tasks/get", "tasks/list"];
+const READING_METHODS: &[&str] = &[
+    "ping",
+    "server/discover",
+    "completion/complete",
+    "logging/setLevel",
+    "tools/list",
+    "prompts/list",
+    "prompts/get",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "tasks/get",
+    "tasks/list",
+    "tasks/result",
+];
 
 impl Annotations {
     /// Annotations of a tool's definition.
@@ -52,15 +68,12 @@ impl Annotations {
         }
     }
 
-    /// Annotations of an item that has no definition: prompts, resources and most methods only read.
+    /// Annotations of an item that has no definition: prompts, resources and the reading methods of the protocol only read.
     pub fn of_kind(kind: CallKind, raw_name: &str) -> Self {
         let read_only = match kind {
             CallKind::Prompt | CallKind::Resource => true,
             CallKind::Tool => false,
-            CallKind::Method => {
-                let is_listed = READING_METHODS.contains(&raw_name) || raw_name.ends_with("/list");
-                is_listed || raw_name.starts_with("resources/") || raw_name.starts_with("prompts/")
-            }
+            CallKind::Method => READING_METHODS.contains(&raw_name),
         };
         Self { read_only, destructive: !read_only, open_world: true, says_open_world: false }
     }

@@ -2,7 +2,8 @@
 //!
 //! These are the arguments whose name or value says that they are a path, an address or a command, anywhere inside. A
 //! later call is covered if exactly the same arguments do so, with the same values; its other arguments may differ. An
-//! argument that appears later and names a path is therefore asked about.
+//! argument that appears later and names a path is therefore asked about. Arguments that are too large to be shown are
+//! covered as a whole, by their digest.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -18,6 +19,12 @@ pub struct ArgumentPattern {
     values: BTreeMap<String, String>,
 }
 
+/// Bytes of arguments that are looked into. Of larger ones the digest of the whole is kept.
+const MAX_ARGUMENTS: usize = 64 * 1024;
+/// Levels of arguments that are looked into: each costs one pass over what is inside.
+const MAX_LEVELS: usize = 32;
+/// Bytes of a pattern. Instead of a larger one the digest of all arguments is kept.
+const MAX_PATTERN: usize = 8 * 1024;
 /// Bytes of a value that is kept. Of a longer one the digest is kept.
 const MAX_VALUE: usize = 1_000;
 /// Marks a pointer whose value is a digest. No pointer to a member ends like this: `~` is followed by `0` or `1` there.
@@ -28,6 +35,9 @@ impl ArgumentPattern {
     pub fn of(arguments: Option<&Raw>) -> Self {
         let mut pattern = Self::default();
         let Some(arguments) = arguments else { return pattern };
+        if MAX_ARGUMENTS < arguments.as_bytes().len() || MAX_LEVELS < levels(arguments.as_bytes()) {
+            return Self::of_digest(arguments);
+        }
         let mut members = match arguments.kind() {
             JsonKind::Object => arguments.members(),
             _ => return Self::of_whole(arguments),
@@ -41,7 +51,7 @@ impl ArgumentPattern {
             let pointer = format!("/{}", member.key.replace('~', "~0").replace('/', "~1"));
             pattern.insert(pointer, canonical(&member.value));
         }
-        pattern
+        if pattern.kept_bytes() <= MAX_PATTERN { pattern } else { Self::of_digest(arguments) }
     }
 
     /// Reads a pattern as [`ArgumentPattern::to_json`] writes it; `None` if the text is not an object.
@@ -65,6 +75,15 @@ impl ArgumentPattern {
         "Other arguments may differ, unless they name a path, an address or a command."
     }
 
+    /// About how many bytes it takes.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.values.iter().map(|(pointer, value)| pointer.len() + value.len()).sum()
+    }
+
+    fn of_digest(arguments: &Raw) -> Self {
+        Self { values: BTreeMap::from([(DIGEST_MARK.to_owned(), sha256(arguments.as_bytes()))]) }
+    }
+
     fn of_whole(arguments: &Raw) -> Self {
         let mut pattern = Self::default();
         pattern.insert(String::new(), canonical(arguments));
@@ -76,10 +95,33 @@ impl ArgumentPattern {
             self.values.insert(pointer, value);
             return;
         }
-        let hash = digest(&SHA256, value.as_bytes());
-        let hex: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        self.values.insert(pointer + DIGEST_MARK, Raw::of(&hex).to_string());
+        self.values.insert(pointer + DIGEST_MARK, sha256(value.as_bytes()));
     }
+}
+
+/// Levels of objects and lists in a JSON text.
+fn levels(text: &[u8]) -> usize {
+    let (mut level, mut deepest, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'{' | b'[' if !is_text => {
+                level += 1;
+                deepest = deepest.max(level);
+            }
+            b'}' | b']' if !is_text => level = level.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// The digest as a JSON string.
+fn sha256(bytes: &[u8]) -> String {
+    let hex: String = digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    Raw::of(&hex).to_string()
 }
 
 /// `path="/tmp/a", url="https://example.org"`. Values come from a model or a client: a surface removes control sequences.
@@ -186,6 +228,29 @@ mod tests {
         let member = long.to_json().replace("/script", "script");
         assert_ne!(long, pattern(&member));
         assert!(long.to_string().starts_with("the same long script (sha256 "), "{long}");
+    }
+
+    #[test]
+    fn large_arguments_are_covered_as_a_whole_by_their_digest() {
+        let large = |text: &str| pattern(&format!(r#"{{"path":"a","text":"{}"}}"#, text.repeat(70_000)));
+        assert!(large("x").to_string().starts_with("the same long arguments (sha256 "), "{}", large("x"));
+        assert_eq!(large("x").free_arguments(), "All arguments must be the same.");
+        assert_eq!(large("x"), large("x"));
+        assert_ne!(large("x"), large("y"), "no argument of it may differ");
+        assert_eq!(ArgumentPattern::parse(&large("x").to_json()), Some(large("x")));
+        let many = |last: &str| {
+            let paths: Vec<_> = (0..500).map(|number| format!(r#""path{number}":"/tmp/{number}""#)).collect();
+            pattern(&format!("{{{},\"x\":\"{last}\"}}", paths.join(",")))
+        };
+        assert!(many("a").kept_bytes() < 100, "{:?}", many("a"));
+        assert_ne!(many("a"), many("b"));
+    }
+
+    #[test]
+    fn deeply_nested_arguments_are_covered_as_a_whole_too() {
+        let nested = |depth: usize| pattern(&format!(r#"{{"x":{}"[["{}}}"#, "[".repeat(depth), "]".repeat(depth)));
+        assert!(nested(20).to_string().starts_with("no path"), "{}", nested(20));
+        assert!(nested(40).to_string().starts_with("the same long arguments (sha256 "), "{}", nested(40));
     }
 
     #[test]

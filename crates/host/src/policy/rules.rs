@@ -2,17 +2,19 @@
 
 use toolway_config::{
     RuleEffect,
-    policy::{ArgumentMatch, ArgumentValue, Rule, RuleMatch},
+    policy::{Rule, RuleMatch},
 };
-use toolway_wire::json::Raw;
 
-use super::PolicyInput;
-use crate::{call::Caller, catalog::filter::Pattern};
+use super::{PolicyInput, Subject, argument_match::matches_argument, text_match};
+use crate::{
+    call::{CallKind, Caller},
+    catalog::filter::Pattern,
+};
 
 /// The rule of a file that decides.
 pub(super) struct Matched<'a> {
     pub(super) rule: &'a Rule,
-    /// Why its conditions on arguments cannot be evaluated. The call is refused then.
+    /// Why its conditions on arguments or on a URI cannot be evaluated. The call is refused then.
     pub(super) unclear: Option<String>,
 }
 
@@ -25,7 +27,11 @@ impl Matched<'_> {
 /// The first rule of a file that matches, or that would match and has conditions that cannot be evaluated.
 pub(super) fn first_match<'a>(rules: &'a [Rule], input: &PolicyInput<'_>) -> Option<Matched<'a>> {
     rules.iter().filter(|rule| matches_call(&rule.matches, input)).find_map(|rule| {
-        let mut unclear = None;
+        let mut unclear = match matches_name(&rule.matches.tool, input.subject) {
+            Ok(true) => None,
+            Ok(false) => return None,
+            Err(why) => Some(why),
+        };
         for (pointer, wanted) in &rule.matches.arguments {
             match matches_argument(input.arguments, pointer, wanted) {
                 Ok(true) => {}
@@ -37,14 +43,13 @@ pub(super) fn first_match<'a>(rules: &'a [Rule], input: &PolicyInput<'_>) -> Opt
     })
 }
 
-/// All conditions but those on arguments.
+/// All conditions but those on the name and on arguments.
 fn matches_call(rule: &RuleMatch, input: &PolicyInput<'_>) -> bool {
     let PolicyInput { surface, subject, annotations, trust, .. } = input;
     let flag = |wanted: Option<bool>, is: bool| wanted.is_none_or(|wanted| wanted == is);
     matches_caller(&rule.caller, input.caller)
         && any_word(&rule.surface, surface.as_str())
         && any_pattern(&rule.server, subject.server.as_str())
-        && any_pattern(&rule.tool, &subject.raw_name)
         && any_word(&rule.kind, subject.kind.as_str())
         && flag(rule.read_only, annotations.read_only)
         && flag(rule.destructive, annotations.destructive)
@@ -67,52 +72,31 @@ fn any_pattern(wanted: &[String], is: &str) -> bool {
     wanted.is_empty() || wanted.iter().any(|wanted| pattern(wanted, is))
 }
 
-pub(super) fn pattern(pattern: &str, text: &str) -> bool {
-    Pattern::from(pattern).matches(text)
-}
-
-/// Whether an argument is as wanted, or why that cannot be told.
-fn matches_argument(arguments: Option<&Raw>, pointer: &str, wanted: &ArgumentMatch) -> Result<bool, String> {
-    let Some(arguments) = arguments else { return Ok(false) };
-    let Some(value) = at_pointer(arguments, pointer)? else { return Ok(false) };
-    Ok(match wanted {
-        ArgumentMatch::Glob(glob) => value.as_str().is_some_and(|text| pattern(glob, &text)),
-        ArgumentMatch::OneOf(values) => values.iter().any(|wanted| equals(&value, wanted)),
-        ArgumentMatch::Range { min, max } => {
-            let is = number(&value).ok_or_else(|| format!("the argument `{pointer}` is not a number"))?;
-            min.is_none_or(|min| min.0 <= is) && max.is_none_or(|max| is <= max.0)
-        }
-    })
-}
-
-fn equals(value: &Raw, wanted: &ArgumentValue) -> bool {
-    match wanted {
-        ArgumentValue::Text(text) => value.as_str().is_some_and(|is| is == text.as_str()),
-        ArgumentValue::Number(wanted) => number(value).is_some_and(|is| (is - wanted.0).abs() < f64::EPSILON),
-        ArgumentValue::Flag(flag) => value.as_bool() == Some(*flag),
+/// A tool or prompt by its name at the server, or by its public name; a resource by its URI.
+fn matches_name(wanted: &[String], subject: &Subject) -> Result<bool, String> {
+    let Subject { server, kind, raw_name } = subject;
+    if wanted.is_empty() {
+        return Ok(true);
     }
-}
-
-fn number(value: &Raw) -> Option<f64> {
-    let text = value.to_string();
-    text.starts_with(|c: char| c == '-' || c.is_ascii_digit()).then(|| text.parse().ok()).flatten()
-}
-
-/// The value at a JSON Pointer. A member that occurs twice is an error: servers differ in which of them counts.
-fn at_pointer(value: &Raw, pointer: &str) -> Result<Option<Raw>, String> {
-    let mut value = value.clone();
-    for token in pointer.split('/').skip(1) {
-        let token = token.replace("~1", "/").replace("~0", "~");
-        let mut members = value.members().into_iter().filter(|member| member.key == token);
-        let next = match (members.next(), members.next()) {
-            (Some(_), Some(_)) => return Err(format!("the argument `{pointer}` is given twice")),
-            (Some(member), None) => Some(member.value),
-            (None, _) => token.parse().ok().and_then(|index| value.elements().into_iter().nth(index)),
+    if *kind != CallKind::Resource {
+        let is_named = |wanted: &String| {
+            let rest = wanted.strip_prefix(server.as_str());
+            let rest = rest.and_then(|rest| rest.strip_prefix("__").or_else(|| rest.strip_prefix('.')));
+            pattern(wanted, raw_name) || rest.is_some_and(|rest| pattern(rest, raw_name))
         };
-        match next {
-            Some(next) => value = next,
-            None => return Ok(None),
+        return Ok(wanted.iter().any(is_named));
+    }
+    let mut unclear = None;
+    for wanted in wanted {
+        match text_match::matches(wanted, raw_name) {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            Err(why) => unclear = Some(format!("the URI {why}")),
         }
     }
-    Ok(Some(value))
+    unclear.map_or(Ok(false), Err)
+}
+
+fn pattern(pattern: &str, text: &str) -> bool {
+    Pattern::from(pattern).matches(text)
 }

@@ -115,6 +115,8 @@ fn resources_and_prompts_read() {
     Row { kind: CallKind::Method, tool: "completion/complete", ..row() }.is("allow");
     Row { kind: CallKind::Method, tool: "resources/list", ..row() }.is("allow");
     Row { kind: CallKind::Method, tool: "admin/reset", ..row() }.is("ask");
+    Row { kind: CallKind::Method, tool: "resources/delete", ..row() }.is("ask");
+    Row { kind: CallKind::Method, tool: "prompts/delete/list", ..row() }.is("ask");
 }
 
 #[test]
@@ -202,6 +204,12 @@ fn arguments_are_matched_by_pointer() {
         (r#"{"/path": "/etc/*"}"#, r#"{"path": "/tmp/a"}"#, "allow"),
         (r#"{"/path": "/etc/*"}"#, r#"{}"#, "allow"),
         (r#"{"/path": "/etc/*"}"#, r#"{"path": 7}"#, "allow"),
+        (r#"{"/path": "/etc/*"}"#, r#"{"path": null}"#, "allow"),
+        (r#"{"/path": "/etc/*"}"#, "null", "allow"),
+        (r#"{"/path": "/etc/*"}"#, r#"{"Path": "/tmp/a"}"#, "allow"),
+        (r#"{"/path": "/etc/*"}"#, r#"{"p\u0061th": "/etc/passwd"}"#, "deny"),
+        (r#"{"/count": "7*"}"#, r#"{"count": 72}"#, "deny"),
+        (r#"{"/force": "t*"}"#, r#"{"force": true}"#, "deny"),
         (r#"{"/a/b": "x"}"#, r#"{"a": {"b": "x"}}"#, "deny"),
         (r#"{"/list/1": "x"}"#, r#"{"list": ["y", "x"]}"#, "deny"),
         (r#"{"/a~1b": "x"}"#, r#"{"a/b": "x"}"#, "deny"),
@@ -209,10 +217,13 @@ fn arguments_are_matched_by_pointer() {
         (r#"{"/mode": ["w", "a"]}"#, r#"{"mode": "r"}"#, "allow"),
         (r#"{"/force": [true]}"#, r#"{"force": true}"#, "deny"),
         (r#"{"/count": [3]}"#, r#"{"count": 3.0}"#, "deny"),
+        (r#"{"/count": [3]}"#, r#"{"count": null}"#, "allow"),
+        (r#"{"/count": ["all"]}"#, r#"{"count": 10}"#, "allow"),
         (r#"{"/count": {"min": 10}}"#, r#"{"count": 10}"#, "deny"),
         (r#"{"/count": {"min": 10}}"#, r#"{"count": 9}"#, "allow"),
         (r#"{"/count": {"min": 1, "max": 5}}"#, r#"{"count": 6}"#, "allow"),
         (r#"{"/count": {"min": 1, "max": 5}}"#, "{}", "allow"),
+        (r#"{"/count": {"max": 5}}"#, r#"{"count": null}"#, "allow"),
         (r#"{"/path": "/etc/*", "/force": [true]}"#, r#"{"path": "/etc/a", "force": false}"#, "allow"),
     ] {
         Row { user: denies(wanted), arguments, ..row() }.is(expected);
@@ -238,6 +249,66 @@ fn a_rule_that_cannot_be_evaluated_refuses() {
     let verdict = Row { user: rule("allow", range), arguments: r#"{"count": "3"}"#, ..row() }.verdict();
     let reason = verdict.reason.unwrap();
     assert_eq!(reason, "the rule cannot be evaluated: the argument `/count` is not a number");
+}
+
+/// A condition, and arguments that one server reads as a match and another does not.
+const UNCLEAR: &[(&str, &str)] = &[
+    (r#"{"/path": "/etc/*"}"#, r#"{"path": ["/etc/passwd"]}"#),
+    (r#"{"/path": "/etc/*"}"#, r#"{"path": {"value": "/etc/passwd"}}"#),
+    (r#"{"/path": "/etc/*"}"#, r#"{"path": []}"#),
+    (r#"{"/path": ["/etc/passwd"]}"#, r#"{"path": ["/etc/passwd"]}"#),
+    (r#"{"/path": ["/etc/passwd"]}"#, r#"{"path": "/etc/../etc/passwd"}"#),
+    (r#"{"/path": "/etc/*"}"#, r#"{"path": "/tmp/../etc/passwd"}"#),
+    (r#"{"/path": "/tmp/*"}"#, r#"{"path": "/tmp/../etc/passwd"}"#),
+    (r#"{"/path": "*passwd*"}"#, r#"{"path": "/etc/passwd\ud800"}"#),
+    (r#"{"/path": "/etc/*"}"#, r#"{"Path": "/etc/passwd"}"#),
+    (r#"{"/path": "/etc/*"}"#, r#"{"path": "/tmp/a", "PATH": "/etc/passwd"}"#),
+    (r#"{"/edit/path": "/etc/*"}"#, r#"{"edit": [{"path": "/etc/passwd"}]}"#),
+    (r#"{"/edit/path": "/etc/*"}"#, r#"{"edit": "{\"path\": \"/etc/passwd\"}"}"#),
+    (r#"{"/path": "/etc/*"}"#, r#""{\"path\": \"/etc/passwd\"}""#),
+    (r#"{"/path": "/etc/*"}"#, r#"[{"path": "/etc/passwd"}]"#),
+    (r#"{"/count": [3]}"#, r#"{"count": "3"}"#),
+    (r#"{"/count": ["3"]}"#, r#"{"count": 3}"#),
+    (r#"{"/count": "7"}"#, r#"{"count": 7.0}"#),
+    (r#"{"/force": [true]}"#, r#"{"force": "yes"}"#),
+    (r#"{"/force": [true]}"#, r#"{"force": 1}"#),
+];
+
+#[test]
+fn arguments_that_servers_read_differently_pass_no_rule() {
+    for (condition, arguments) in UNCLEAR {
+        for then in ["allow", "ask", "deny"] {
+            let rule = format!(r#"{{"match": {{"arguments": {condition}}}, "then": "{then}"}}"#);
+            let user = format!(r#"{{"mode": "full", "rules": [{rule}]}}"#);
+            let verdict = Row { user: Box::leak(user.into_boxed_str()), arguments, ..row() }.verdict();
+            assert_eq!(verdict.effect, RuleEffect::Deny, "{then} {condition} {arguments}");
+            assert!(
+                verdict.reason.is_some_and(|reason| reason.starts_with("the rule cannot be evaluated: the argument"))
+            );
+        }
+    }
+}
+
+#[test]
+fn resources_are_matched_by_what_their_uri_resolves_to() {
+    let user = r#"{"rules": [{"match": {"kind": "resource", "tool": "file:///etc/*"}, "then": "deny"}]}"#;
+    let resource = || Row { kind: CallKind::Resource, user, ..row() };
+    for tool in ["file:///etc/passwd", "file:///tmp/../etc/passwd", "FILE:///etc/passwd", "file:///%65tc/passwd"] {
+        Row { tool, ..resource() }.is("deny");
+    }
+    Row { tool: "file:///tmp/a", ..resource() }.is("allow");
+}
+
+#[test]
+fn a_rule_may_name_a_tool_with_its_server() {
+    for tool in ["write_file", "files__write_file", "files.write_file", "files__write_*"] {
+        let user = format!(r#"{{"rules": [{{"match": {{"tool": "{tool}"}}, "then": "deny"}}]}}"#);
+        let user: &'static str = Box::leak(user.into_boxed_str());
+        Row { user, ..row() }.is("deny");
+        Row { user, tool: "read_file", ..row() }.is("ask");
+    }
+    let user = r#"{"rules": [{"match": {"tool": "files__write_file"}, "then": "deny"}]}"#;
+    Row { user, server: "mail", ..row() }.is("ask");
 }
 
 #[test]

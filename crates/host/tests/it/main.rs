@@ -14,6 +14,7 @@ mod inbox;
 mod interop;
 mod peers;
 mod process;
+mod raw_requests;
 mod reconnecting;
 mod shutting_down;
 mod signing_in;
