@@ -4,6 +4,7 @@
 //! or a key, and neither delays a caller.
 
 pub mod access_log;
+mod log_entry;
 mod logged_errors;
 pub(crate) mod metrics;
 mod refusal_rate;
@@ -27,12 +28,13 @@ use toolway_host::{
     record::{CallLog, CallRecord},
 };
 
-pub use access_log::{AccessLog, LogFormat};
+pub use access_log::AccessLog;
+pub use log_entry::LogFormat;
 pub use logged_errors::LoggedErrors;
 pub use timestamp::Timestamp;
 
 use self::{
-    access_log::{RefusedRequest, ServerStateChange},
+    log_entry::{RefusedRequest, ServerStateChange},
     metrics::{GatewayGauges, Metrics},
 };
 use crate::{access::Client, route::Route, view};
@@ -122,9 +124,9 @@ impl Records {
         log.record_refused(RefusedRequest {
             at: SystemTime::now(),
             caller: request.caller,
-            method: access_log::cut(request.method.as_str()),
+            method: log_entry::cut(request.method.as_str()),
             // Only the path: queries may contain keys.
-            path: access_log::cut(request.uri.path()),
+            path: log_entry::cut(request.uri.path()),
             status: request.status.as_u16(),
             took: request.took,
             peer: request.peer,

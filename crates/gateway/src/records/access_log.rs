@@ -2,36 +2,28 @@
 //! outcome, duration and sizes. Never arguments, results, keys or server messages about them. The lines of the operator
 //! log go through the same queue.
 //!
-//! A thread formats and writes the lines in batches, so that a slow reader delays no caller. If the queue is full, lines
+//! The lines themselves are in `log_entry`. A thread formats and writes the lines in batches, so that a slow reader delays no caller. If the queue is full, lines
 //! are dropped and counted.
 
 use std::{
     collections::VecDeque,
-    fmt::{self, Write as _},
+    fmt,
     io::Write,
-    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use parking_lot::{Condvar, Mutex};
-use serde_json::json;
-use toolway_host::{call::Caller, record::CallRecord};
+use toolway_host::record::CallRecord;
 
-use super::{refusal_rate::RefusalRate, timestamp::Timestamp};
-
-/// Format of the log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// `key=value` pairs; values from clients and servers are quoted.
-    Text,
-    /// One JSON object per line.
-    Json,
-}
+use super::{
+    log_entry::{LogEntry, LogFormat, RefusedRequest, ServerStateChange},
+    refusal_rate::RefusalRate,
+};
 
 /// An open access log. Writes the queued lines on drop.
 pub struct AccessLog {
@@ -57,41 +49,10 @@ struct Queue {
     closed: bool,
 }
 
-enum LogEntry {
-    Call(Arc<CallRecord>),
-    RefusedRequest(Box<RefusedRequest>),
-    /// Time, and number of refused requests without a line.
-    Suppressed(Box<(SystemTime, u64)>),
-    Server(Box<ServerStateChange>),
-    Line(String),
-}
-
-/// A server whose state changed.
-pub(crate) struct ServerStateChange {
-    pub(crate) at: SystemTime,
-    pub(crate) name: String,
-    pub(crate) state: &'static str,
-    pub(crate) because: Option<String>,
-}
-
-/// A request that was answered with a status of 400 or above.
-pub(crate) struct RefusedRequest {
-    pub(crate) at: SystemTime,
-    /// `None` for an unauthenticated client.
-    pub(crate) caller: Option<Arc<str>>,
-    pub(crate) method: String,
-    pub(crate) path: String,
-    pub(crate) status: u16,
-    pub(crate) took: Duration,
-    pub(crate) peer: IpAddr,
-}
-
 /// Maximum number of queued lines; more are dropped.
 const MAX_QUEUED_LINES: usize = 8_192;
 /// How long the writer waits to collect a batch.
 const BATCH_DELAY: Duration = Duration::from_millis(20);
-/// Maximum length of a name from a client or server, in characters.
-const MAX_TEXT_CHARS: usize = 200;
 
 // === impl AccessLog ===
 
@@ -209,189 +170,6 @@ impl Shared {
     }
 }
 
-// === impl LogFormat ===
-
-impl LogFormat {
-    fn write(self, line: &LogEntry, text: &mut String) {
-        let _written = match (self, line) {
-            (Self::Text, LogEntry::Call(record)) => call_text(record, text),
-            (Self::Text, LogEntry::RefusedRequest(change)) => refused_text(change, text),
-            (Self::Text, LogEntry::Server(change)) => state_text(change, text),
-            (Self::Json, LogEntry::Server(change)) => state_json(change, text),
-            (Self::Json, LogEntry::Call(record)) => call_json(record, text),
-            (Self::Json, LogEntry::RefusedRequest(change)) => refused_json(change, text),
-            (Self::Text, LogEntry::Suppressed(it)) => {
-                writeln!(text, "{} refused suppressed={}", Timestamp(it.0), it.1)
-            }
-            (Self::Json, LogEntry::Suppressed(it)) => {
-                let time = Timestamp(it.0).to_string();
-                writeln!(text, "{}", json!({ "time": time, "event": "refused", "suppressed": it.1 }))
-            }
-            (_, LogEntry::Line(line)) => text.write_str(line),
-        };
-    }
-
-    fn write_lost(self, lost: u64, text: &mut String) {
-        let at = Timestamp(SystemTime::now());
-        let _written = match self {
-            Self::Text => writeln!(text, "{at} lost lines={lost}"),
-            Self::Json => writeln!(text, "{}", json!({ "time": at.to_string(), "event": "lost", "lines": lost })),
-        };
-    }
-}
-
-fn call_text(record: &CallRecord, text: &mut String) -> fmt::Result {
-    // Assembled by hand, because every call is logged: this costs half as much as `write!`.
-    Timestamp(record.started_at).push_to(text);
-    text.push_str(" call caller=");
-    push_caller(&record.caller, text);
-    push(text, " kind=", record.kind.as_str());
-    text.push_str(" name=");
-    push_quoted(&record.name, text)?;
-    push(text, " server=", record.server.as_ref().map_or("-", |server| server.as_str()));
-    push(text, " outcome=", record.ending.as_str());
-    if record.tool_error {
-        text.push_str(" tool_error=true");
-    }
-    push_number(text, " asks=", u64::from(record.asks));
-    push_milliseconds(text, " waited_ms=", record.waited);
-    push_milliseconds(text, " took_ms=", record.took);
-    push_number(text, " in=", record.argument_bytes as u64);
-    push_number(text, " out=", record.result_bytes as u64);
-    writeln!(text, " id={}", record.id)
-}
-
-fn push(text: &mut String, key: &str, value: &str) {
-    text.push_str(key);
-    text.push_str(value);
-}
-
-fn push_number(text: &mut String, key: &str, number: u64) {
-    text.push_str(key);
-    push_digits(text, number, 1);
-}
-
-/// Appends a number with at least `least` digits.
-fn push_digits(text: &mut String, mut number: u64, least: usize) {
-    let (mut digits, mut count) = ([b'0'; 20], 0);
-    while 0 < number || count < least {
-        count += 1;
-        digits[20 - count] = b'0' + (number % 10) as u8;
-        number /= 10;
-    }
-    text.push_str(std::str::from_utf8(&digits[20 - count..]).unwrap_or_default());
-}
-
-/// Appends milliseconds with microsecond precision, without trailing zeros.
-fn push_milliseconds(text: &mut String, key: &str, time: Duration) {
-    let microseconds = u64::try_from((time.as_nanos() + 500) / 1_000).unwrap_or(u64::MAX);
-    push_number(text, key, microseconds / 1_000);
-    let mut rest = microseconds % 1_000;
-    if rest == 0 {
-        return;
-    }
-    let mut least = 3;
-    while rest.is_multiple_of(10) {
-        (rest, least) = (rest / 10, least - 1);
-    }
-    text.push('.');
-    push_digits(text, rest, least);
-}
-
-/// Appends an untrusted text in quotes, escaped and cut if necessary.
-fn push_quoted(value: &str, text: &mut String) -> fmt::Result {
-    let plain = |byte: u8| (0x20..0x7f).contains(&byte) && !matches!(byte, b'"' | b'\\');
-    if MAX_TEXT_CHARS < value.len() || !value.bytes().all(plain) {
-        return write!(text, "{:?}", cut(value));
-    }
-    text.push('"');
-    push(text, value, "\"");
-    Ok(())
-}
-
-fn push_caller(caller: &Caller, text: &mut String) {
-    match caller {
-        Caller::Client(name) => text.push_str(name),
-        other => text.push_str(&other.to_string()),
-    }
-}
-
-fn call_json(record: &CallRecord, text: &mut String) -> fmt::Result {
-    let line = json!({
-        "time": Timestamp(record.started_at).to_string(),
-        "event": "call",
-        "id": record.id.to_string(),
-        "caller": caller(&record.caller),
-        "kind": record.kind.as_str(),
-        "name": cut(&record.name),
-        "server": record.server.as_ref().map(|server| server.as_str()),
-        "outcome": record.ending.as_str(),
-        "toolError": record.tool_error,
-        "asks": record.asks,
-        "waitedMilliseconds": milliseconds(record.waited),
-        "tookMilliseconds": milliseconds(record.took),
-        "argumentBytes": record.argument_bytes,
-        "resultBytes": record.result_bytes,
-    });
-    writeln!(text, "{line}")
-}
-
-fn refused_text(change: &RefusedRequest, text: &mut String) -> fmt::Result {
-    let (at, caller) = (Timestamp(change.at), change.caller.as_deref().unwrap_or("-"));
-    let RefusedRequest { method, path, status, took, peer, .. } = change;
-    let took = milliseconds(*took);
-    writeln!(
-        text,
-        "{at} refused caller={caller} peer={peer} method={method:?} path={path:?} status={status} took_ms={took}"
-    )
-}
-
-fn refused_json(change: &RefusedRequest, text: &mut String) -> fmt::Result {
-    let line = json!({
-        "time": Timestamp(change.at).to_string(),
-        "event": "refused",
-        "caller": change.caller.as_deref(),
-        "peer": change.peer.to_string(),
-        "method": change.method,
-        "path": change.path,
-        "status": change.status,
-        "tookMilliseconds": milliseconds(change.took),
-    });
-    writeln!(text, "{line}")
-}
-
-fn state_text(change: &ServerStateChange, text: &mut String) -> fmt::Result {
-    write!(text, "{} server name={} state={:?}", Timestamp(change.at), change.name, change.state)?;
-    match &change.because {
-        Some(because) => writeln!(text, " because={because:?}"),
-        None => writeln!(text),
-    }
-}
-
-fn state_json(change: &ServerStateChange, text: &mut String) -> fmt::Result {
-    let (time, because) = (Timestamp(change.at).to_string(), change.because.as_deref());
-    let line =
-        json!({ "time": time, "event": "server", "name": change.name, "state": change.state, "because": because });
-    writeln!(text, "{line}")
-}
-
-/// Caller name; needs no quotes, because names are restricted to letters, digits and a few marks.
-fn caller(caller: &Caller) -> String {
-    match caller {
-        Caller::Client(name) => name.to_string(),
-        other => other.to_string(),
-    }
-}
-
-/// At most [`MAX_TEXT_CHARS`] characters of an untrusted text.
-pub(crate) fn cut(text: &str) -> String {
-    text.chars().take(MAX_TEXT_CHARS).collect()
-}
-
-fn milliseconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1_000_000.0).round() / 1_000.0
-}
-
 impl fmt::Debug for AccessLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AccessLog").field("format", &self.shared.format).finish_non_exhaustive()
@@ -404,12 +182,12 @@ mod tests {
         io::Write,
         net::Ipv4Addr,
         sync::Arc,
-        time::{Duration, SystemTime, UNIX_EPOCH},
+        time::{Duration, UNIX_EPOCH},
     };
 
     use parking_lot::Mutex;
 
-    use super::{AccessLog, LogFormat, MAX_QUEUED_LINES, RefusedRequest, Timestamp};
+    use super::{AccessLog, LogFormat, MAX_QUEUED_LINES, RefusedRequest};
 
     #[derive(Clone, Default)]
     struct Buffer(Arc<Mutex<Vec<u8>>>);
@@ -505,19 +283,5 @@ mod tests {
         log.flush();
         let lines = String::from_utf8(buffer.0.lock().clone()).unwrap().lines().count();
         assert!((1..100).contains(&lines), "{lines}");
-    }
-
-    #[test]
-    fn timestamps_are_rfc_3339() {
-        let at = |seconds: u64| Timestamp(UNIX_EPOCH + Duration::from_secs(seconds)).to_string();
-        assert_eq!(at(951_782_400), "2000-02-29T00:00:00.000Z");
-        assert_eq!(at(1_785_240_000), "2026-07-28T12:00:00.000Z");
-        assert_eq!(at(1_798_761_599), "2026-12-31T23:59:59.000Z");
-        assert_eq!(at(1_798_761_600), "2027-01-01T00:00:00.000Z");
-        assert_eq!(at(1_772_323_199), "2026-02-28T23:59:59.000Z");
-        assert_eq!(at(1_772_323_200), "2026-03-01T00:00:00.000Z");
-        assert_eq!(at(4_107_542_400), "2100-03-01T00:00:00.000Z");
-        assert_eq!(at(4_107_542_399), "2100-02-28T23:59:59.000Z");
-        assert_eq!(Timestamp(SystemTime::UNIX_EPOCH).to_string(), "1970-01-01T00:00:00.000Z");
     }
 }

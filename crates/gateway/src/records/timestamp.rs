@@ -57,3 +57,24 @@ fn date(day: u64) -> (u64, u64, u64) {
     let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
     (400 * era + year + next, month, day)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+    use super::Timestamp;
+
+    #[test]
+    fn timestamps_are_rfc_3339() {
+        let at = |seconds: u64| Timestamp(UNIX_EPOCH + Duration::from_secs(seconds)).to_string();
+        assert_eq!(at(951_782_400), "2000-02-29T00:00:00.000Z");
+        assert_eq!(at(1_785_240_000), "2026-07-28T12:00:00.000Z");
+        assert_eq!(at(1_798_761_599), "2026-12-31T23:59:59.000Z");
+        assert_eq!(at(1_798_761_600), "2027-01-01T00:00:00.000Z");
+        assert_eq!(at(1_772_323_199), "2026-02-28T23:59:59.000Z");
+        assert_eq!(at(1_772_323_200), "2026-03-01T00:00:00.000Z");
+        assert_eq!(at(4_107_542_400), "2100-03-01T00:00:00.000Z");
+        assert_eq!(at(4_107_542_399), "2100-02-28T23:59:59.000Z");
+        assert_eq!(Timestamp(SystemTime::UNIX_EPOCH).to_string(), "1970-01-01T00:00:00.000Z");
+    }
+}
