@@ -193,24 +193,24 @@ impl Service for HostService {
         })
     }
 
-    fn session_ready(&self, caller: &Caller, client: Arc<dyn ServerRequestHandler>) {
+    fn on_session_ready(&self, caller: &Caller, client: Arc<dyn ServerRequestHandler>) {
         if let Some(session) = &caller.session {
             self.host.begin_session(&HostCaller::Client(Arc::clone(&caller.principal)), session, client);
         }
     }
 
-    fn roots_changed(&self, caller: &Caller) {
+    fn on_roots_changed(&self, caller: &Caller) {
         let client = HostCaller::Client(Arc::clone(&caller.principal));
         self.host.announce_roots_changed(&client, caller.session.as_deref());
     }
 
-    fn session_ended(&self, caller: &Caller) {
+    fn on_session_end(&self, caller: &Caller) {
         if let Some(session) = &caller.session {
             self.host.end_session(&HostCaller::Client(Arc::clone(&caller.principal)), session);
         }
     }
 
-    fn principal_expelled(&self, principal: &str) {
+    fn on_principal_expelled(&self, principal: &str) {
         self.tasks.hosted.cancel_all_of(principal);
     }
 

@@ -44,13 +44,13 @@ pub struct Inbox {
 
 struct Shared {
     // No await under this lock.
-    items: Mutex<BTreeMap<String, Waiting>>,
+    items: Mutex<BTreeMap<String, WaitingItem>>,
     changes: watch::Sender<u64>,
     recorder: Option<Arc<dyn CallRecorder>>,
     memory: MemoryBudget,
 }
 
-struct Waiting {
+struct WaitingItem {
     item: Arc<InboxItem>,
     answer: oneshot::Sender<InboxAnswer>,
     _charge: Charge,
@@ -161,7 +161,7 @@ impl Inbox {
         if items.len() >= MAX_ITEMS || of_server >= MAX_ITEMS_OF_A_SERVER {
             return None;
         }
-        items.insert(item.id.clone(), Waiting { item: Arc::clone(item), answer, _charge: charge });
+        items.insert(item.id.clone(), WaitingItem { item: Arc::clone(item), answer, _charge: charge });
         drop(items);
         self.report(item, None);
         Some((receiver, Place { inbox: self, item: Arc::clone(item), outcome: None }))

@@ -72,16 +72,16 @@ pub trait Service: Send + Sync + 'static {
 
     /// Called when a client with a session has completed the handshake. `client` sends it requests outside its own
     /// requests; it does not keep the session open.
-    fn session_ready(&self, _caller: &Caller, _client: Arc<dyn ServerRequestHandler>) {}
+    fn on_session_ready(&self, _caller: &Caller, _client: Arc<dyn ServerRequestHandler>) {}
 
     /// Called when a client with a session announces that its roots changed.
-    fn roots_changed(&self, _caller: &Caller) {}
+    fn on_roots_changed(&self, _caller: &Caller) {}
 
     /// Called when a caller's session has ended.
-    fn session_ended(&self, _caller: &Caller) {}
+    fn on_session_end(&self, _caller: &Caller) {}
 
     /// Called when a principal has lost access: everything kept for it must end.
-    fn principal_expelled(&self, _principal: &str) {}
+    fn on_principal_expelled(&self, _principal: &str) {}
 
     /// Arguments of a tool that clients repeat in HTTP headers (`x-mcp-header`).
     fn param_headers(&self, _tool: &str, _caller: &Caller) -> Vec<ParamHeader> {

@@ -54,13 +54,13 @@ use crate::{
 /// The caller's end. Dropping it before the outcome cancels the request, as the server's revision and transport require.
 #[derive(Debug)]
 pub struct Exchange {
-    source: Source,
+    source: EventSource,
     ended: bool,
 }
 
 /// Source of the events.
 #[derive(Debug)]
-enum Source {
+enum EventSource {
     /// The [`Feed`] at the other end.
     Feed { core: Arc<Core>, timer: PooledTimer, pending_io: PendingIo },
     /// An interceptor that forwards the events of another exchange.
@@ -195,7 +195,7 @@ pub(crate) fn pair_with(
 ) -> (Exchange, Feed) {
     let core = Arc::new(Core::new(timeouts, unread, memory));
     let source =
-        Source::Feed { core: Arc::clone(&core), timer: PooledTimer::new(timers), pending_io: PendingIo::none() };
+        EventSource::Feed { core: Arc::clone(&core), timer: PooledTimer::new(timers), pending_io: PendingIo::none() };
     (Exchange { source, ended: false }, Feed { core })
 }
 
@@ -211,12 +211,12 @@ impl Exchange {
 
     /// Creates an exchange whose events come from an interceptor.
     pub fn through(interceptor: impl ExchangeInterceptor + 'static) -> Self {
-        Self { source: Source::Intercepted(Box::new(interceptor)), ended: false }
+        Self { source: EventSource::Intercepted(Box::new(interceptor)), ended: false }
     }
 
     /// Attaches I/O that is polled together with this exchange.
     pub(crate) fn with_pending_io(mut self, work: PendingIo) -> Self {
-        if let Source::Feed { pending_io, .. } = &mut self.source {
+        if let EventSource::Feed { pending_io, .. } = &mut self.source {
             *pending_io = work;
         }
         self
@@ -233,8 +233,8 @@ impl Exchange {
             return Poll::Ready(None);
         }
         let event = match &mut self.source {
-            Source::Feed { core, timer, pending_io } => poll_feed(core, timer, pending_io, context),
-            Source::Intercepted(interceptor) => interceptor.poll_next(context),
+            EventSource::Feed { core, timer, pending_io } => poll_feed(core, timer, pending_io, context),
+            EventSource::Intercepted(interceptor) => interceptor.poll_next(context),
         };
         if let Poll::Ready(event) = &event {
             self.ended = matches!(event, Some(ExchangeEvent::Ended(_)) | None);
@@ -246,19 +246,19 @@ impl Exchange {
     pub fn cancel(&mut self, reason: &str) {
         match &mut self.source {
             _ if self.ended => {}
-            Source::Feed { core, pending_io, .. } => {
+            EventSource::Feed { core, pending_io, .. } => {
                 core.cancel(reason);
                 *pending_io = PendingIo::none();
             }
-            Source::Intercepted(interceptor) => interceptor.cancel(reason),
+            EventSource::Intercepted(interceptor) => interceptor.cancel(reason),
         }
     }
 
     /// Returns a handle that can cancel this exchange from elsewhere. For an intercepted exchange the handle does nothing.
     pub fn cancel_handle(&self) -> CancelHandle {
         let core = match &self.source {
-            Source::Feed { core, .. } => Arc::downgrade(core),
-            Source::Intercepted(_) => std::sync::Weak::new(),
+            EventSource::Feed { core, .. } => Arc::downgrade(core),
+            EventSource::Intercepted(_) => std::sync::Weak::new(),
         };
         CancelHandle { core }
     }
@@ -266,8 +266,8 @@ impl Exchange {
     /// Number of progress and log events dropped because the caller did not read them in time.
     pub fn missed(&self) -> u64 {
         match &self.source {
-            Source::Feed { core, .. } => core.missed(),
-            Source::Intercepted(interceptor) => interceptor.missed(),
+            EventSource::Feed { core, .. } => core.missed(),
+            EventSource::Intercepted(interceptor) => interceptor.missed(),
         }
     }
 
@@ -326,8 +326,8 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         match &self.source {
-            Source::Feed { core, .. } if !self.ended => core.leave("the caller disconnected"),
-            Source::Feed { .. } | Source::Intercepted(_) => {}
+            EventSource::Feed { core, .. } if !self.ended => core.leave("the caller disconnected"),
+            EventSource::Feed { .. } | EventSource::Intercepted(_) => {}
         }
     }
 }

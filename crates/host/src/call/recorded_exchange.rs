@@ -16,13 +16,13 @@ use crate::{audience::ClientText, policy::Refusal, record::Recording};
 
 /// An exchange with its recording.
 pub(super) struct RecordedExchange {
-    stage: Stage,
+    stage: RecordedStage,
 }
 
 /// An exchange that begins once its record is written.
 type Opening = BoxFuture<'static, (Recording, Result<Exchange, Refusal>)>;
 
-enum Stage {
+enum RecordedStage {
     Opening(Opening),
     Open(Exchange, Box<Recording>),
     /// The outcome is returned when its record is written.
@@ -32,12 +32,12 @@ enum Stage {
 
 impl RecordedExchange {
     pub(super) fn new(opening: Opening) -> Self {
-        Self { stage: Stage::Opening(opening) }
+        Self { stage: RecordedStage::Opening(opening) }
     }
 
-    fn end(mut recording: Recording, recorded: &CallOutcome, outcome: Outcome) -> Stage {
+    fn end(mut recording: Recording, recorded: &CallOutcome, outcome: Outcome) -> RecordedStage {
         let written = recording.end(recorded).unwrap_or_else(|| Box::pin(std::future::ready(())));
-        Stage::Recording(written, Some(outcome))
+        RecordedStage::Recording(written, Some(outcome))
     }
 }
 
@@ -45,34 +45,36 @@ impl ExchangeInterceptor for RecordedExchange {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
         loop {
             match &mut self.stage {
-                Stage::Opening(opening) => match std::task::ready!(opening.as_mut().poll(context)) {
-                    (recording, Ok(exchange)) => self.stage = Stage::Open(exchange, Box::new(recording)),
+                RecordedStage::Opening(opening) => match std::task::ready!(opening.as_mut().poll(context)) {
+                    (recording, Ok(exchange)) => self.stage = RecordedStage::Open(exchange, Box::new(recording)),
                     (recording, Err(refusal)) => {
                         let error = RpcError::new(RpcError::INTERNAL, &ClientText::from(&refusal).to_string());
                         self.stage = Self::end(recording, &refusal.into(), Outcome::Refused(error));
                     }
                 },
-                Stage::Open(exchange, recording) => match std::task::ready!(exchange.poll_next(context)) {
+                RecordedStage::Open(exchange, recording) => match std::task::ready!(exchange.poll_next(context)) {
                     Some(ExchangeEvent::ServerRequest(request)) => {
                         recording.count_server_request(&request.details.method);
                         let request = recording.observe_answer(request);
                         return Poll::Ready(Some(ExchangeEvent::ServerRequest(request)));
                     }
                     Some(ExchangeEvent::Ended(outcome)) => {
-                        let Stage::Open(_, recording) = std::mem::replace(&mut self.stage, Stage::Ended) else {
+                        let RecordedStage::Open(_, recording) =
+                            std::mem::replace(&mut self.stage, RecordedStage::Ended)
+                        else {
                             return Poll::Ready(None);
                         };
                         self.stage = Self::end(*recording, &CallOutcome::from(outcome.clone()), outcome);
                     }
                     event => return Poll::Ready(event),
                 },
-                Stage::Recording(written, outcome) => {
+                RecordedStage::Recording(written, outcome) => {
                     std::task::ready!(written.as_mut().poll(context));
                     let outcome = outcome.take();
-                    self.stage = Stage::Ended;
+                    self.stage = RecordedStage::Ended;
                     return Poll::Ready(outcome.map(ExchangeEvent::Ended));
                 }
-                Stage::Ended => return Poll::Ready(None),
+                RecordedStage::Ended => return Poll::Ready(None),
             }
         }
     }
@@ -80,18 +82,18 @@ impl ExchangeInterceptor for RecordedExchange {
     fn cancel(&mut self, reason: &str) {
         match &mut self.stage {
             // Nothing was sent. Dropping the recording records the cancellation.
-            Stage::Opening(_) => {
-                self.stage = Stage::Recording(Box::pin(std::future::ready(())), Some(Outcome::Cancelled));
+            RecordedStage::Opening(_) => {
+                self.stage = RecordedStage::Recording(Box::pin(std::future::ready(())), Some(Outcome::Cancelled));
             }
-            Stage::Open(exchange, _) => exchange.cancel(reason),
-            Stage::Recording(..) | Stage::Ended => {}
+            RecordedStage::Open(exchange, _) => exchange.cancel(reason),
+            RecordedStage::Recording(..) | RecordedStage::Ended => {}
         }
     }
 
     fn missed(&self) -> u64 {
         match &self.stage {
-            Stage::Open(exchange, _) => exchange.missed(),
-            Stage::Opening(_) | Stage::Recording(..) | Stage::Ended => 0,
+            RecordedStage::Open(exchange, _) => exchange.missed(),
+            RecordedStage::Opening(_) | RecordedStage::Recording(..) | RecordedStage::Ended => 0,
         }
     }
 }

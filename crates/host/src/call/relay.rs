@@ -50,7 +50,7 @@ fn is_sign_in_required(outcome: &Outcome) -> bool {
 #[must_use]
 pub struct Relay {
     id: CallId,
-    stage: Stage,
+    stage: RelayStage,
     host: Arc<Inner>,
     request: Arc<OpenCall>,
     /// The call was sent once and did not reach the server.
@@ -64,7 +64,7 @@ pub struct Relay {
 /// Event of a call: the events of its exchange, with the outcome of the call.
 pub type CallEvent = ExchangeEvent<CallOutcome>;
 
-enum Stage {
+enum RelayStage {
     /// Running the stages up to sending.
     Preparing(Preparing),
     /// Sent to the server.
@@ -79,7 +79,7 @@ enum Stage {
 impl Relay {
     pub(super) fn new(host: Arc<Inner>, request: CallRequest, id: CallId, recording: Box<Recording>) -> Self {
         let request = Arc::new(OpenCall::new(request));
-        let stage = Stage::Preparing(pipeline::prepare(Arc::clone(&host), Arc::clone(&request), None, recording));
+        let stage = RelayStage::Preparing(pipeline::prepare(Arc::clone(&host), Arc::clone(&request), None, recording));
         let cancel_switch = host.open_calls.add(id);
         Self { id, stage, host, request, retried: false, server: None, cancel_switch }
     }
@@ -106,21 +106,21 @@ impl Relay {
         }
         loop {
             match &mut self.stage {
-                Stage::Preparing(work) => match work.as_mut().poll(context) {
+                RelayStage::Preparing(work) => match work.as_mut().poll(context) {
                     Poll::Pending => match self.request.take_question() {
                         Some(question) => return Poll::Ready(Some(ExchangeEvent::ServerRequest(question))),
                         None => return Poll::Pending,
                     },
                     Poll::Ready((recording, Ok(sent))) => {
                         self.server = Some(sent.connection.name().clone());
-                        self.stage = Stage::InFlight(sent, recording);
+                        self.stage = RelayStage::InFlight(sent, recording);
                         if let Some(question) = self.request.withdraw_question() {
                             return Poll::Ready(Some(ExchangeEvent::Withdrawn(question)));
                         }
                     }
                     Poll::Ready((recording, Err(outcome))) => self.end(recording, outcome),
                 },
-                Stage::InFlight(sent, recording) => {
+                RelayStage::InFlight(sent, recording) => {
                     let Poll::Ready(event) = sent.exchange.poll_next(context) else { return Poll::Pending };
                     match event.unwrap_or_else(already_ended) {
                         ExchangeEvent::Ended(outcome) => {
@@ -147,19 +147,19 @@ impl Relay {
                         }
                     }
                 }
-                Stage::Recording(written, outcome) => {
+                RelayStage::Recording(written, outcome) => {
                     if written.as_mut().poll(context).is_pending() {
                         return Poll::Pending;
                     }
                     let outcome = outcome.take();
-                    self.stage = Stage::Ended;
+                    self.stage = RelayStage::Ended;
                     return Poll::Ready(outcome.map(CallEvent::Ended));
                 }
-                Stage::Cancelled => {
-                    self.stage = Stage::Ended;
+                RelayStage::Cancelled => {
+                    self.stage = RelayStage::Ended;
                     return Poll::Ready(Some(CallEvent::Ended(CallOutcome::Cancelled)));
                 }
-                Stage::Ended => return Poll::Ready(None),
+                RelayStage::Ended => return Poll::Ready(None),
             }
         }
     }
@@ -167,8 +167,8 @@ impl Relay {
     /// Number of progress and log events that were dropped because the relay was not polled.
     pub fn missed(&self) -> u64 {
         match &self.stage {
-            Stage::InFlight(sent, _) => sent.exchange.missed(),
-            Stage::Preparing(_) | Stage::Recording(..) | Stage::Cancelled | Stage::Ended => 0,
+            RelayStage::InFlight(sent, _) => sent.exchange.missed(),
+            RelayStage::Preparing(_) | RelayStage::Recording(..) | RelayStage::Cancelled | RelayStage::Ended => 0,
         }
     }
 
@@ -176,9 +176,9 @@ impl Relay {
     pub fn cancel(&mut self, reason: &str) {
         match &mut self.stage {
             // Nothing was sent. Dropping the recording records the cancellation.
-            Stage::Preparing(_) => self.stage = Stage::Cancelled,
-            Stage::InFlight(sent, _) => sent.exchange.cancel(reason),
-            Stage::Recording(..) | Stage::Cancelled | Stage::Ended => {}
+            RelayStage::Preparing(_) => self.stage = RelayStage::Cancelled,
+            RelayStage::InFlight(sent, _) => sent.exchange.cancel(reason),
+            RelayStage::Recording(..) | RelayStage::Cancelled | RelayStage::Ended => {}
         }
     }
 
@@ -237,17 +237,19 @@ impl Relay {
     /// The client features that the ports of the host offer to the server of this call.
     fn client_features(&self) -> Option<ClientFeatures> {
         match &self.stage {
-            Stage::InFlight(sent, _) => {
+            RelayStage::InFlight(sent, _) => {
                 let origin = self.request.origin(self.id);
                 Some(ClientFeatures { origin: Some(origin), ..self.host.context.features(sent.connection.name()) })
             }
-            Stage::Preparing(_) | Stage::Recording(..) | Stage::Cancelled | Stage::Ended => None,
+            RelayStage::Preparing(_) | RelayStage::Recording(..) | RelayStage::Cancelled | RelayStage::Ended => None,
         }
     }
 
     /// Ends the call, or sends it once more if it did not reach the server.
     fn finish(&mut self, outcome: Outcome) {
-        let Stage::InFlight(mut sent, recording) = std::mem::replace(&mut self.stage, Stage::Ended) else { return };
+        let RelayStage::InFlight(mut sent, recording) = std::mem::replace(&mut self.stage, RelayStage::Ended) else {
+            return;
+        };
         if let Outcome::Failed(error) = &outcome
             && is_suspicious(error)
         {
@@ -258,7 +260,7 @@ impl Relay {
             self.retried = true;
             let previous = PreviousAttempt { fingerprint: sent.fingerprint, grant: sent.into_permit().into_grant() };
             let (host, request) = (Arc::clone(&self.host), Arc::clone(&self.request));
-            self.stage = Stage::Preparing(pipeline::prepare(host, request, Some(previous), recording));
+            self.stage = RelayStage::Preparing(pipeline::prepare(host, request, Some(previous), recording));
             return;
         }
         if let (Outcome::Cancelled, Some(preempted)) = (&outcome, preempted(&sent)) {
@@ -273,7 +275,7 @@ impl Relay {
                 sent.exchange = followed::follow(sent.tasks(self.request.capabilities.clone()), task);
                 // What fails from here on failed in the task; the call itself was received.
                 self.retried = true;
-                self.stage = Stage::InFlight(sent, recording);
+                self.stage = RelayStage::InFlight(sent, recording);
                 return;
             }
         }
@@ -284,7 +286,7 @@ impl Relay {
 
     fn end(&mut self, mut recording: Box<Recording>, outcome: CallOutcome) {
         let written = recording.end(&outcome).unwrap_or_else(|| Box::pin(std::future::ready(())));
-        self.stage = Stage::Recording(written, Some(outcome));
+        self.stage = RelayStage::Recording(written, Some(outcome));
     }
 }
 
@@ -303,7 +305,7 @@ impl Drop for Relay {
     /// Records a preempted call as such, also if its relay is dropped before it was polled again.
     fn drop(&mut self) {
         self.host.open_calls.remove(self.id);
-        if let Stage::InFlight(sent, recording) = &mut self.stage
+        if let RelayStage::InFlight(sent, recording) = &mut self.stage
             && let Some(preempted) = preempted(sent)
         {
             drop(recording.end(&preempted));

@@ -128,7 +128,7 @@ impl CallerTasks {
 impl RecordedTasks {
     /// Reads a task.
     pub async fn get(&self, id: &str, depth: TaskDetail) -> Result<Task, TaskError> {
-        self.recorded(GET, id.len(), self.tasks.get(id, depth)).await
+        self.record_operation(GET, id.len(), self.tasks.get(id, depth)).await
     }
 
     /// Follows a task to its end: its server requests and its result become those of the exchange. Dropping the exchange
@@ -146,17 +146,17 @@ impl RecordedTasks {
     /// Answers server requests of a task, by key; unknown keys are ignored.
     pub async fn answer(&self, id: &str, answers: Raw) -> Result<(), TaskError> {
         let bytes = id.len() + answers.as_bytes().len();
-        self.recorded("tasks/update", bytes, self.tasks.answer(id, answers)).await
+        self.record_operation("tasks/update", bytes, self.tasks.answer(id, answers)).await
     }
 
     /// Cancels a task and returns its state. A task that has ended is unchanged.
     pub async fn cancel(&self, id: &str) -> Result<Task, TaskError> {
-        self.recorded("tasks/cancel", id.len(), self.tasks.cancel(id)).await
+        self.record_operation("tasks/cancel", id.len(), self.tasks.cancel(id)).await
     }
 
     /// Lists the tasks of the server, one page from the given cursor. Only stateful servers support it.
     pub async fn list(&self, from: Option<Raw>) -> Result<TaskPage, TaskError> {
-        self.recorded("tasks/list", 0, self.tasks.list(from)).await
+        self.record_operation("tasks/list", 0, self.tasks.list(from)).await
     }
 
     fn begin(&self, method: &'static str, argument_bytes: usize) -> Recording {
@@ -165,7 +165,7 @@ impl RecordedTasks {
         recording
     }
 
-    async fn recorded<T>(
+    async fn record_operation<T>(
         &self,
         method: &'static str,
         argument_bytes: usize,

@@ -76,7 +76,7 @@ impl Catalog {
         for entry in self.tools() {
             let mut report = ToolReport::new(entry);
             report.name(rules);
-            report.described(rules);
+            report.check_description(rules);
             schema::check(&mut report, rules);
             findings.extend(report.finish());
         }
@@ -199,7 +199,7 @@ impl<'a> ToolReport<'a> {
         }
     }
 
-    fn described(&mut self, rules: &Rules) {
+    fn check_description(&mut self, rules: &Rules) {
         let length = self.entry.item.description.as_deref().unwrap_or_default().chars().count();
         if let Some(most) = rules.description.filter(|most| *most < length) {
             let sentence = format!(

@@ -135,15 +135,15 @@ impl Listing {
         listing.instructions = instructions(peer);
         match list {
             List::Tools if listing.asks(filter, ItemKind::Tool) => {
-                listing.tools = listing.accept(Part::whole(peer.list_tools().await?));
+                listing.tools = listing.accept(ListPart::whole(peer.list_tools().await?));
             }
             List::Prompts if listing.asks(filter, ItemKind::Prompt) => {
-                listing.prompts = listing.accept(Part::whole(peer.list_prompts().await?));
+                listing.prompts = listing.accept(ListPart::whole(peer.list_prompts().await?));
             }
             List::Resources if listing.asks(filter, ItemKind::Resource) => {
                 let (resources, templates) =
                     futures_util::join!(peer.list_resources(), part(Some(peer.list_templates())));
-                listing.resources = listing.accept(Part::whole(resources?));
+                listing.resources = listing.accept(ListPart::whole(resources?));
                 listing.templates = listing.accept(templates?);
             }
             List::Tools | List::Prompts | List::Resources => {}
@@ -220,7 +220,7 @@ impl Listing {
     }
 
     /// Takes the result of one list request; replaces the metadata of that kind.
-    fn accept<T: CatalogItem>(&mut self, part: Part<T>) -> Vec<ListedItem<T>> {
+    fn accept<T: CatalogItem>(&mut self, part: ListPart<T>) -> Vec<ListedItem<T>> {
         self.set_aside.retain(|item| item.kind != T::KIND);
         self.set_aside.extend(part.set_aside);
         self.cache_hints.remove(&T::KIND);
@@ -264,7 +264,7 @@ fn differing<T: CatalogItem>(
 }
 
 /// Result of one list request.
-struct Part<T> {
+struct ListPart<T> {
     items: Vec<ListedItem<T>>,
     cache_hint: Option<CacheHint>,
     set_aside: Vec<UnreadableItem>,
@@ -273,18 +273,18 @@ struct Part<T> {
 /// Waits for one list; empty if it is not requested.
 async fn part<T: CatalogItem>(
     asked: Option<impl Future<Output = Result<up::Listing<T>, WireError>>>,
-) -> Result<Part<T>, WireError> {
-    let Some(asked) = asked else { return Ok(Part::nothing()) };
+) -> Result<ListPart<T>, WireError> {
+    let Some(asked) = asked else { return Ok(ListPart::nothing()) };
     match asked.await {
-        Ok(listed) => Ok(Part::whole(listed)),
+        Ok(listed) => Ok(ListPart::whole(listed)),
         Err(error) if ends_everything(&error) => Err(error),
-        Err(error) => Ok(Part::refused(&error)),
+        Err(error) => Ok(ListPart::refused(&error)),
     }
 }
 
-// === impl Part ===
+// === impl ListPart ===
 
-impl<T: CatalogItem> Part<T> {
+impl<T: CatalogItem> ListPart<T> {
     fn nothing() -> Self {
         Self { items: Vec::new(), cache_hint: None, set_aside: Vec::new() }
     }

@@ -49,10 +49,10 @@ pub fn merge(offers: &BTreeMap<ServerName, Offer>, naming: Naming, revision: u64
     for (server, offer) in offers {
         merge.set_aside.extend(offer.listing.set_aside.iter().map(|item| item.of(server)));
     }
-    let tools = merge.named(offers, |listing| &listing.tools);
-    let prompts = merge.named(offers, |listing| &listing.prompts);
-    let resources = merge.located(offers, |listing| &listing.resources);
-    let templates = merge.located(offers, |listing| &listing.templates);
+    let tools = merge.merge_named(offers, |listing| &listing.tools);
+    let prompts = merge.merge_named(offers, |listing| &listing.prompts);
+    let resources = merge.merge_located(offers, |listing| &listing.resources);
+    let templates = merge.merge_located(offers, |listing| &listing.templates);
     Catalog {
         revision,
         naming,
@@ -82,7 +82,7 @@ type Admitted<T> = (Origin, ListedItem<T>);
 
 impl Merge {
     /// Builds the index of a kind with public names.
-    fn named<T: CatalogItem>(
+    fn merge_named<T: CatalogItem>(
         &mut self,
         offers: &BTreeMap<ServerName, Offer>,
         list: impl Fn(&Listing) -> &Vec<ListedItem<T>>,
@@ -101,7 +101,7 @@ impl Merge {
     }
 
     /// Builds the index of a kind with public URIs.
-    fn located<T: CatalogItem>(
+    fn merge_located<T: CatalogItem>(
         &mut self,
         offers: &BTreeMap<ServerName, Offer>,
         list: impl Fn(&Listing) -> &Vec<ListedItem<T>>,

@@ -63,7 +63,7 @@ const SEPARATOR: &str = "__";
 ///
 /// Tries the shortest name of the naming mode first and the tagged one last, which is unique unless digests collide.
 pub(super) fn assign(origins: &[Origin], naming: Naming) -> Vec<Option<PublicName>> {
-    let mut stages = vec![Stage::first(naming); origins.len()];
+    let mut stages = vec![NameStage::first(naming); origins.len()];
     let mut names: Vec<String> = origins.iter().zip(&stages).map(|(origin, stage)| stage.name(origin)).collect();
     loop {
         let losers = losers(&names, &stages, naming);
@@ -81,11 +81,11 @@ pub(super) fn assign(origins: &[Origin], naming: Naming) -> Vec<Option<PublicNam
 
 /// The name of an item without conflicts.
 pub(super) fn wanted(origin: &Origin, naming: Naming) -> String {
-    Stage::first(naming).name(origin)
+    NameStage::first(naming).name(origin)
 }
 
 /// Returns the items that share a name and have to take their next candidate.
-fn losers(names: &[String], stages: &[Stage], naming: Naming) -> Vec<usize> {
+fn losers(names: &[String], stages: &[NameStage], naming: Naming) -> Vec<usize> {
     let mut groups: HashMap<&str, Vec<usize>> = HashMap::with_capacity(names.len());
     for (index, name) in names.iter().enumerate() {
         groups.entry(name).or_default().push(index);
@@ -100,7 +100,7 @@ fn losers(names: &[String], stages: &[Stage], naming: Naming) -> Vec<usize> {
 
 /// Form of a candidate name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum NameStage {
     Bare,
     Prefixed,
     /// Always with a tag, without prefix.
@@ -108,9 +108,9 @@ enum Stage {
     Tagged,
 }
 
-// === impl Stage ===
+// === impl NameStage ===
 
-impl Stage {
+impl NameStage {
     fn first(naming: Naming) -> Self {
         match naming {
             Naming::Always => Self::Prefixed,

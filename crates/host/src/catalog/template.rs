@@ -6,10 +6,10 @@
 
 /// A parsed URI template.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Matcher(Vec<Part>);
+pub(super) struct Matcher(Vec<TemplatePart>);
 
 #[derive(Debug, PartialEq, Eq)]
-enum Part {
+enum TemplatePart {
     Literal(Vec<u8>),
     Expression { lead: Option<u8>, allowed: Allowed },
 }
@@ -44,11 +44,11 @@ impl Matcher {
                 return None;
             }
             if !literal.is_empty() {
-                parts.push(Part::Literal(literal.as_bytes().to_vec()));
+                parts.push(TemplatePart::Literal(literal.as_bytes().to_vec()));
             }
             let Some(tail) = tail else { break };
             let (expression, after) = tail.split_once('}')?;
-            parts.push(Part::expression(expression)?);
+            parts.push(TemplatePart::expression(expression)?);
             rest = after;
         }
         Some(Self(parts))
@@ -70,13 +70,13 @@ impl Matcher {
 
     /// Fast path for templates that begin with another literal.
     fn begins_otherwise(&self, uri: &[u8]) -> bool {
-        matches!(self.0.first(), Some(Part::Literal(literal)) if !uri.starts_with(literal))
+        matches!(self.0.first(), Some(TemplatePart::Literal(literal)) if !uri.starts_with(literal))
     }
 }
 
-// === impl Part ===
+// === impl TemplatePart ===
 
-impl Part {
+impl TemplatePart {
     fn expression(text: &str) -> Option<Self> {
         let (operator, variables) = match text.as_bytes().first()? {
             b'+' | b'#' | b'.' | b'/' | b';' | b'?' | b'&' => text.split_at(1),
@@ -153,7 +153,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Matcher, Part};
+    use super::{Matcher, TemplatePart};
 
     fn matches(template: &str, uri: &str) -> bool {
         Matcher::read(template).is_some_and(|matcher| matcher.matches(uri))
@@ -190,14 +190,14 @@ mod tests {
     }
 
     /// Matches by exhaustive search.
-    fn tried(parts: &[Part], uri: &[u8]) -> bool {
+    fn tried(parts: &[TemplatePart], uri: &[u8]) -> bool {
         let Some((part, rest)) = parts.split_first() else { return uri.is_empty() };
         match part {
-            Part::Literal(literal) => uri.strip_prefix(literal.as_slice()).is_some_and(|uri| tried(rest, uri)),
-            Part::Expression { lead: None, allowed } => (1..=uri.len())
+            TemplatePart::Literal(literal) => uri.strip_prefix(literal.as_slice()).is_some_and(|uri| tried(rest, uri)),
+            TemplatePart::Expression { lead: None, allowed } => (1..=uri.len())
                 .take_while(|length| allowed.holds(uri[length - 1]))
                 .any(|length| tried(rest, &uri[length..])),
-            Part::Expression { lead: Some(lead), allowed } => {
+            TemplatePart::Expression { lead: Some(lead), allowed } => {
                 let value = uri.strip_prefix(&[*lead]).is_some_and(|uri| {
                     let holds = |length: &usize| uri[..*length].iter().all(|byte| allowed.holds(*byte));
                     (0..=uri.len()).take_while(holds).any(|length| tried(rest, &uri[length..]))

@@ -173,7 +173,7 @@ impl Dialer {
     async fn handshake(
         &self,
         wanted: &WantedServer,
-        target: Target,
+        target: DialTarget,
         presented: PresentedCredentials,
         features: Arc<dyn ServerRequestHandler>,
         (stderr_tail, monitor): (StderrTail, ProcessMonitor),
@@ -194,8 +194,8 @@ impl Dialer {
         };
         let tap = self.tap.as_ref().map(|make| make(&wanted.name));
         let address = match target {
-            Target::Address(address) => address,
-            Target::Transport(transport) => {
+            DialTarget::Address(address) => address,
+            DialTarget::Transport(transport) => {
                 return Peer::connect(tapped(transport, tap), connect)
                     .await
                     .map_err(|error| DialError::of(error, None, None));
@@ -243,7 +243,11 @@ impl Dialer {
             Way::Configured(server) => self.resolve(Arc::clone(server), client).await,
             Way::Address(address) => {
                 let presented = PresentedCredentials::common(Arc::clone(&self.sign_ins.credentials));
-                Ok(ResolvedServer { target: Target::Address(address.clone()), presented, secrets: address.secrets() })
+                Ok(ResolvedServer {
+                    target: DialTarget::Address(address.clone()),
+                    presented,
+                    secrets: address.secrets(),
+                })
             }
             Way::InProcess(service) => Ok(ResolvedServer::over(in_process::transport(service))),
             Way::Custom(transport) => Ok(ResolvedServer::over(Arc::clone(transport))),
@@ -273,20 +277,24 @@ impl Dialer {
             ServerAddress::Process(_) => PresentedCredentials::nothing(),
         };
         secrets.extend(presented.secrets.iter().cloned());
-        Ok(ResolvedServer { target: Target::Address(address), presented, secrets })
+        Ok(ResolvedServer { target: DialTarget::Address(address), presented, secrets })
     }
 }
 
 /// What is known of a server before it is dialled.
 struct ResolvedServer {
-    target: Target,
+    target: DialTarget,
     presented: PresentedCredentials,
     secrets: Vec<Secret>,
 }
 
 impl ResolvedServer {
     fn over(transport: Arc<dyn Transport>) -> Self {
-        Self { target: Target::Transport(transport), presented: PresentedCredentials::nothing(), secrets: Vec::new() }
+        Self {
+            target: DialTarget::Transport(transport),
+            presented: PresentedCredentials::nothing(),
+            secrets: Vec::new(),
+        }
     }
 }
 
@@ -297,7 +305,7 @@ impl DialOutcome {
 }
 
 /// Where to connect, with all references resolved.
-enum Target {
+enum DialTarget {
     Address(ServerAddress),
     Transport(Arc<dyn Transport>),
 }

@@ -37,9 +37,9 @@ pub struct DiskEraMemory {
 /// Changes not written yet, by key; `None` removes the entry.
 #[derive(Debug, Default)]
 struct Unwritten {
-    changes: BTreeMap<String, Option<Entry>>,
+    changes: BTreeMap<String, Option<EraEntry>>,
     /// Changes being written at the moment.
-    in_progress: Option<BTreeMap<String, Option<Entry>>>,
+    in_progress: Option<BTreeMap<String, Option<EraEntry>>>,
 }
 
 /// Size limit of the file.
@@ -67,12 +67,12 @@ pub fn address_key(url: &Url) -> String {
 /// Content of the file: the era of each server, by key.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Known {
-    servers: BTreeMap<String, Entry>,
+    servers: BTreeMap<String, EraEntry>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Entry {
+enum EraEntry {
     /// Modern era, without sessions.
     Stateless,
     /// The same, but callers with a session are reached with a session: the server sends requests of its own.
@@ -100,7 +100,7 @@ impl DiskEraMemory {
     }
 
     /// The entry of a key, unless it has expired.
-    fn entry(&self, key: &str) -> Option<Entry> {
+    fn entry(&self, key: &str) -> Option<EraEntry> {
         let unwritten = self.unwritten.lock().of(key);
         let known = unwritten.unwrap_or_else(|| self.read().servers.get(key).copied());
         known.filter(|entry| entry.is_valid(now()))
@@ -112,7 +112,7 @@ impl DiskEraMemory {
     }
 
     /// Writes a change: by the thread that is writing already, or now, together with changes that arrive meanwhile.
-    fn change(&self, key: &str, entry: Option<Entry>) {
+    fn change(&self, key: &str, entry: Option<EraEntry>) {
         let mut unwritten = self.unwritten.lock();
         unwritten.changes.insert(key.to_owned(), entry);
         if unwritten.in_progress.is_some() {
@@ -126,14 +126,14 @@ impl DiskEraMemory {
         unwritten.in_progress = None;
     }
 
-    fn write(&self, changes: BTreeMap<String, Option<Entry>>) {
+    fn write(&self, changes: BTreeMap<String, Option<EraEntry>>) {
         if let Err(error) = self.try_write(changes) {
             tracing::debug!(%error, path = %self.file.path().display(), "cannot store the era of a server");
         }
     }
 
     /// Reads, changes and writes the file under its lock. Without an effective change, nothing is written.
-    fn try_write(&self, changes: BTreeMap<String, Option<Entry>>) -> io::Result<()> {
+    fn try_write(&self, changes: BTreeMap<String, Option<EraEntry>>) -> io::Result<()> {
         let lock = self.file.lock()?;
         let mut known = self.read();
         let mut changed = false;
@@ -149,17 +149,17 @@ impl DiskEraMemory {
 
 impl EraMemory for DiskEraMemory {
     fn recall(&self, key: &str) -> Option<DetectedProtocol> {
-        self.entry(key).map(Entry::found)
+        self.entry(key).map(EraEntry::found)
     }
 
     fn prefers_sessions(&self, key: &str) -> bool {
-        self.entry(key) == Some(Entry::StatelessPushing)
+        self.entry(key) == Some(EraEntry::StatelessPushing)
     }
 
     fn prefer_sessions(&self, key: &str, preference: SessionPreference) {
         let entry = match preference {
-            SessionPreference::Session => Entry::StatelessPushing,
-            SessionPreference::Stateless => Entry::Stateless,
+            SessionPreference::Session => EraEntry::StatelessPushing,
+            SessionPreference::Stateless => EraEntry::Stateless,
         };
         self.change(key, Some(entry));
     }
@@ -167,15 +167,15 @@ impl EraMemory for DiskEraMemory {
     fn remember(&self, key: &str, found: DetectedProtocol) {
         // Usually the entry exists, and no lock is needed.
         if self.recall(key) != Some(found) {
-            self.change(key, Some(Entry::of(found)));
+            self.change(key, Some(EraEntry::of(found)));
         }
     }
 
     fn suppose(&self, key: &str, found: DetectedProtocol) {
         let until = now() + SUPPOSED_FOR.as_secs();
-        match Entry::of(found) {
-            Entry::Session => self.change(key, Some(Entry::SupposedSession { until })),
-            Entry::EventStream => self.change(key, Some(Entry::SupposedEventStream { until })),
+        match EraEntry::of(found) {
+            EraEntry::Session => self.change(key, Some(EraEntry::SupposedSession { until })),
+            EraEntry::EventStream => self.change(key, Some(EraEntry::SupposedEventStream { until })),
             // A stateless server is probed in any case.
             _ => {}
         }
@@ -190,7 +190,7 @@ impl EraMemory for DiskEraMemory {
 
 impl Unwritten {
     /// The unwritten change of a key, if any.
-    fn of(&self, key: &str) -> Option<Option<Entry>> {
+    fn of(&self, key: &str) -> Option<Option<EraEntry>> {
         let in_progress = || self.in_progress.as_ref().and_then(|changes| changes.get(key));
         self.changes.get(key).or_else(in_progress).copied()
     }
@@ -200,7 +200,7 @@ impl Unwritten {
 
 impl Known {
     /// Inserts an entry; returns whether it changed.
-    fn keep(&mut self, key: String, entry: Entry) -> bool {
+    fn keep(&mut self, key: String, entry: EraEntry) -> bool {
         if ENTRIES <= self.servers.len() {
             self.servers.clear();
         }
@@ -208,9 +208,9 @@ impl Known {
     }
 }
 
-// === impl Entry ===
+// === impl EraEntry ===
 
-impl Entry {
+impl EraEntry {
     /// Whether the entry has not expired.
     fn is_valid(self, now: u64) -> bool {
         match self {
@@ -256,7 +256,7 @@ mod tests {
         up::{DetectedProtocol, EraMemory, SessionPreference, transport::HttpMode},
     };
 
-    use super::{DiskEraMemory, ENTRIES, Entry, address_key, process_key};
+    use super::{DiskEraMemory, ENTRIES, EraEntry, address_key, process_key};
     use crate::connection::stdio::Program;
 
     const SESSION: DetectedProtocol = DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session };
@@ -289,8 +289,8 @@ mod tests {
             assert_eq!(super::tests::memory(&folder).recall(key), Some(found));
         }
         let until = super::now();
-        memory.change("a", Some(Entry::SupposedSession { until }));
-        memory.change("b", Some(Entry::SupposedEventStream { until: until + 60 }));
+        memory.change("a", Some(EraEntry::SupposedSession { until }));
+        memory.change("b", Some(EraEntry::SupposedEventStream { until: until + 60 }));
         assert_eq!(["a", "b"].map(|key| super::tests::memory(&folder).recall(key)), [None, Some(OLDEST)]);
         memory.remember("a", SESSION);
         assert_eq!(super::tests::memory(&folder).recall("a"), Some(SESSION));
@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn full_cache_is_cleared() {
         let folder = tempfile::tempdir().unwrap();
-        memory(&folder).write((0..ENTRIES).map(|number| (number.to_string(), Some(Entry::Session))).collect());
+        memory(&folder).write((0..ENTRIES).map(|number| (number.to_string(), Some(EraEntry::Session))).collect());
         assert_eq!(memory(&folder).read().servers.len(), ENTRIES);
         memory(&folder).remember("one more", STATELESS);
         assert_eq!(memory(&folder).read().servers.len(), 1);

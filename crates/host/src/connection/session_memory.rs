@@ -17,12 +17,12 @@ pub struct SessionMemory {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Kept {
-    sessions: BTreeMap<String, Entry>,
+struct SessionFile {
+    sessions: BTreeMap<String, SessionEntry>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Entry {
+struct SessionEntry {
     id: String,
     revision: String,
     hello: String,
@@ -46,7 +46,7 @@ impl SessionMemory {
         if HELLO < session.hello.as_bytes().len() {
             return Ok(());
         }
-        let entry = Entry {
+        let entry = SessionEntry {
             id: session.id.clone(),
             revision: session.revision.as_str().to_owned(),
             hello: session.hello.to_string(),
@@ -68,11 +68,11 @@ impl SessionMemory {
             tracing::debug!(%error, "cannot take a kept session");
             return None;
         }
-        let Entry { id, revision, hello } = taken?;
+        let SessionEntry { id, revision, hello } = taken?;
         Some(KeptSession { id, revision: revision.parse().ok()?, hello: Raw::parse(hello).ok()? })
     }
 
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Entry>)) -> io::Result<()> {
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, SessionEntry>)) -> io::Result<()> {
         let lock = self.file.lock()?;
         let mut kept = self.read();
         change(&mut kept.sessions);
@@ -80,7 +80,7 @@ impl SessionMemory {
     }
 
     /// Reads the file; one that is missing, invalid or not trusted counts as empty.
-    fn read(&self) -> Kept {
+    fn read(&self) -> SessionFile {
         let text = self.file.read().ok().flatten().unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }

@@ -127,19 +127,19 @@ impl Sink for TappedSink {
         self.inner.too_long(lane, id, limit);
     }
 
-    fn lane_ended(&self, request: u64, end: LaneEnd) {
+    fn on_lane_end(&self, request: u64, end: LaneEnd) {
         if let LaneEnd::Status { body, .. } = &end {
             self.tap.incoming(body);
         }
-        self.inner.lane_ended(request, end);
+        self.inner.on_lane_end(request, end);
     }
 
     fn fault(&self, error: WireError) {
         self.inner.fault(error);
     }
 
-    fn session_lost(&self) {
-        self.inner.session_lost();
+    fn on_session_lost(&self) {
+        self.inner.on_session_lost();
     }
 
     fn closed(&self, why: WireError) {

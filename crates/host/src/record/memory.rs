@@ -13,11 +13,11 @@ pub struct MemoryCallLog {
     most: usize,
     most_bytes: usize,
     // Nothing awaits under this lock.
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptRecords>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptRecords {
     records: VecDeque<Arc<CallRecord>>,
     bytes: usize,
     forgotten: u64,

@@ -32,7 +32,7 @@ pub(super) struct LegacyReply {
     token: Option<Raw>,
     method: Cow<'static, str>,
     limiter: ProgressLimiter,
-    source: Source,
+    source: LegacySource,
     /// Id of the task that this request follows (`tasks/result`).
     task: Option<String>,
     /// Answers to server requests being awaited; most requests have none.
@@ -43,7 +43,7 @@ pub(super) struct LegacyReply {
     outgoing: VecDeque<OutgoingMessage>,
 }
 
-enum Source {
+enum LegacySource {
     /// An open exchange.
     Exchange(Exchange),
     /// A response that the downstream itself prepares.
@@ -76,18 +76,18 @@ impl LegacyReply {
         let (mut task, refuse) = (None, |error| OutgoingMessage::error(Some(&id), &error, StatusCode::OK));
         let source = if envelope.method() == "resources/subscribe" {
             let subscribed = Arc::clone(session).subscribe(envelope.params());
-            Source::Here(Box::pin(subscribed.map_ok_or_else(Outcome::Refused, Outcome::Answered)))
+            LegacySource::Here(Box::pin(subscribed.map_ok_or_else(Outcome::Refused, Outcome::Answered)))
         } else {
             let request = session::neutral(session, envelope).map_err(refuse)?;
             if let Some(page) = session.prepared_page(&request) {
                 return Err(OutgoingMessage::response(page.stateful_response(&id)));
             }
             match session.about_tasks(&request).transpose().map_err(refuse)? {
-                None => Source::Exchange(session.open(request)),
-                Some(SessionTaskReply::Once(answer)) => Source::Here(answer),
+                None => LegacySource::Exchange(session.open(request)),
+                Some(SessionTaskReply::Once(answer)) => LegacySource::Here(answer),
                 Some(SessionTaskReply::Following(exchange, id)) => {
                     task = Some(id);
-                    Source::Exchange(exchange)
+                    LegacySource::Exchange(exchange)
                 }
             }
         };
@@ -131,7 +131,7 @@ impl LegacyReply {
             let message = match accent::catch_panic_async(self.poll_next()).await {
                 Ok(message) => message?,
                 Err(error) => {
-                    self.source = Source::Nothing;
+                    self.source = LegacySource::Nothing;
                     self.outgoing.clear();
                     self.refused(&error)
                 }
@@ -148,9 +148,9 @@ impl LegacyReply {
                 return Some(message);
             }
             let exchange = match &mut self.source {
-                Source::Nothing => return None,
-                Source::Exchange(exchange) => exchange,
-                Source::Here(answer) => {
+                LegacySource::Nothing => return None,
+                LegacySource::Exchange(exchange) => exchange,
+                LegacySource::Here(answer) => {
                     let outcome = answer.await;
                     self.end(outcome);
                     continue;
@@ -184,7 +184,7 @@ impl LegacyReply {
             Some(ExchangeEvent::ServerRequest(server_request)) => self.forward(server_request),
             Some(ExchangeEvent::Withdrawn(request_id)) => self.withdraw(request_id),
             Some(ExchangeEvent::Ended(outcome)) => self.end(outcome),
-            None => self.source = Source::Nothing,
+            None => self.source = LegacySource::Nothing,
         }
     }
 
@@ -277,7 +277,7 @@ impl LegacyReply {
     }
 
     fn end(&mut self, outcome: Outcome) {
-        self.source = Source::Nothing;
+        self.source = LegacySource::Nothing;
         if let Some(params) = self.limiter.release() {
             self.report(&params);
         }

@@ -61,11 +61,11 @@ pub(super) struct ModernReply {
     request: Request,
     /// Digest of the request, to which its handles are bound.
     digest: OnceLock<String>,
-    source: Source,
+    source: ModernSource,
     outgoing: VecDeque<OutgoingMessage>,
 }
 
-enum Source {
+enum ModernSource {
     /// An open exchange, and the server requests collected for one round.
     Exchange { exchange: Exchange, server_requests: Vec<(String, ServerRequest)>, since: Option<Instant> },
     /// A response that the downstream itself prepares.
@@ -137,7 +137,7 @@ impl ModernReply {
             level,
             request,
             digest: OnceLock::new(),
-            source: Source::Nothing,
+            source: ModernSource::Nothing,
             outgoing: VecDeque::new(),
             id: id.clone(),
         };
@@ -154,7 +154,7 @@ impl ModernReply {
             let message = match accent::catch_panic_async(self.poll_next()).await {
                 Ok(message) => message?,
                 Err(error) => {
-                    self.source = Source::Nothing;
+                    self.source = ModernSource::Nothing;
                     self.outgoing.clear();
                     OutgoingMessage::error(Some(&self.id), &error, StatusCode::OK)
                 }
@@ -171,23 +171,23 @@ impl ModernReply {
                 return Some(message);
             }
             match &mut self.source {
-                Source::Nothing => return None,
-                Source::Here(answer) => {
+                ModernSource::Nothing => return None,
+                ModernSource::Here(answer) => {
                     let outcome = answer.await;
                     self.end(outcome);
                 }
-                Source::Subscribing(subscribing) => {
+                ModernSource::Subscribing(subscribing) => {
                     let subscription = subscribing.await;
                     self.acknowledge(subscription);
                 }
-                Source::Listening(subscription) => {
+                ModernSource::Listening(subscription) => {
                     let notice = tokio::select! {
                         () = self.downstream.draining.cancelled() => None,
                         notice = subscription.service.notices.recv() => notice,
                     };
                     self.send_notice(notice);
                 }
-                Source::Exchange { exchange, since, .. } => {
+                ModernSource::Exchange { exchange, since, .. } => {
                     let event = match *since {
                         None => tokio::select! {
                             event = exchange.next() => event,
@@ -219,7 +219,8 @@ impl ModernReply {
             ("server/discover", _) => self.discover(),
             ("subscriptions/listen", _) => self.listen()?,
             (method, _) if tasks::is_about(method) => {
-                self.source = Source::Here(tasks::stateless(&self.downstream, &self.caller, &self.request, responses)?);
+                self.source =
+                    ModernSource::Here(tasks::stateless(&self.downstream, &self.caller, &self.request, responses)?);
             }
             (_, Some(state)) => self.resume_with(state, responses)?,
             (_, None) => match self.downstream.service.prepared_page(&self.request, &self.caller) {
@@ -240,7 +241,7 @@ impl ModernReply {
     /// Opens the request at the service.
     fn open_exchange(&mut self) {
         let exchange = self.downstream.service.open(self.request.clone(), &self.caller);
-        self.source = Source::Exchange { exchange, server_requests: Vec::new(), since: None };
+        self.source = ModernSource::Exchange { exchange, server_requests: Vec::new(), since: None };
     }
 
     fn discover(&mut self) {
@@ -275,7 +276,7 @@ impl ModernReply {
             }
             Some(ExchangeEvent::ServerRequest(server_request)) => self.collect(server_request),
             Some(ExchangeEvent::Withdrawn(withdrawn)) => {
-                if let Source::Exchange { server_requests, since, .. } = &mut self.source {
+                if let ModernSource::Exchange { server_requests, since, .. } = &mut self.source {
                     server_requests.retain(|(_, request)| request.details.id != withdrawn);
                     if server_requests.is_empty() {
                         *since = None;
@@ -283,12 +284,12 @@ impl ModernReply {
                 }
             }
             Some(ExchangeEvent::Ended(outcome)) => self.end(outcome),
-            None => self.source = Source::Nothing,
+            None => self.source = ModernSource::Nothing,
         }
     }
 
     fn end(&mut self, outcome: Outcome) {
-        self.source = Source::Nothing;
+        self.source = ModernSource::Nothing;
         self.flush_progress();
         let response = match outcome {
             Outcome::Answered(result) => self.answered(&result),

@@ -146,7 +146,7 @@ impl DownstreamSession {
         let requests = self.in_flight.lock().close();
         requests.iter().for_each(CancellationToken::cancel);
         self.close_streams();
-        self.downstream.service.session_ended(&self.caller);
+        self.downstream.service.on_session_end(&self.caller);
     }
 
     /// Whether the session belongs to this downstream.

@@ -12,7 +12,7 @@ use crate::{budget::Charge, json::Raw, message::RpcError};
 pub struct ServerRequest {
     /// Method, params and id of the request.
     pub details: ServerRequestDetails,
-    responder: Option<Responder>,
+    responder: Option<AnswerSender>,
     observer: Option<Observer>,
     /// Charge for its params, as long as it is unanswered.
     _charge: Charge,
@@ -60,7 +60,7 @@ pub enum Answer {
 /// Sees the answer before it is sent.
 struct Observer(Box<dyn FnOnce(&Answer) + Send + Sync>);
 
-struct Responder {
+struct AnswerSender {
     core: Option<Arc<Core>>,
     sender: oneshot::Sender<Answer>,
 }
@@ -74,7 +74,7 @@ impl ServerRequest {
         sender: oneshot::Sender<Answer>,
         charge: Charge,
     ) -> Self {
-        let responder = Some(Responder { core: Some(core), sender });
+        let responder = Some(AnswerSender { core: Some(core), sender });
         Self { details, responder, observer: None, _charge: charge }
     }
 
@@ -91,7 +91,7 @@ impl ServerRequest {
         (
             Self {
                 details,
-                responder: Some(Responder { core: None, sender }),
+                responder: Some(AnswerSender { core: None, sender }),
                 observer: None,
                 _charge: Charge::default(),
             },
@@ -105,7 +105,7 @@ impl ServerRequest {
     }
 
     fn close(&mut self, answer: Answer) {
-        if let Some(Responder { core, sender }) = self.responder.take() {
+        if let Some(AnswerSender { core, sender }) = self.responder.take() {
             if let Some(Observer(observe)) = self.observer.take() {
                 observe(&answer);
             }
@@ -180,8 +180,8 @@ impl fmt::Debug for Observer {
     }
 }
 
-impl fmt::Debug for Responder {
+impl fmt::Debug for AnswerSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Responder")
+        f.write_str("AnswerSender")
     }
 }

@@ -63,7 +63,7 @@ pub(crate) trait Accent: Send + Sync + fmt::Debug {
     fn completes_in_context(&self) -> bool;
 
     /// The notification that our roots changed; `None` where servers ask for them with each request.
-    fn roots_changed(&self) -> Option<Bytes> {
+    fn roots_changed_notification(&self) -> Option<Bytes> {
         None
     }
 

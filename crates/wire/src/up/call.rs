@@ -241,7 +241,7 @@ impl Call {
     }
 
     /// Handles the end of the lane without a response.
-    pub(crate) fn lane_ended(self: &Arc<Self>, router: &Router, end: LaneEnd) {
+    pub(crate) fn on_lane_end(self: &Arc<Self>, router: &Router, end: LaneEnd) {
         match end {
             LaneEnd::Over => self.fail(WireError::Ended("the stream closed before the response".to_owned())),
             LaneEnd::Accepted => {

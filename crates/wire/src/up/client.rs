@@ -44,10 +44,10 @@ const ORIGINS: usize = 64;
 /// HTTP/1.1 client. Cloning is cheap; all clones share the connections.
 #[derive(Clone)]
 pub struct HttpClient {
-    pool: Arc<Pool>,
+    pool: Arc<HttpPool>,
 }
 
-struct Pool {
+struct HttpPool {
     connector: Connector,
     /// Limits of response heads.
     head_limits: HeadLimits,
@@ -101,7 +101,7 @@ impl HttpClient {
     /// Creates a client with these options.
     pub fn new(options: HttpOptions, limits: &Limits) -> Self {
         let head_limits = HeadLimits { bytes: limits.header_bytes, count: limits.header_count };
-        Self { pool: Arc::new(Pool { connector: Connector::new(options), head_limits, idle: Mutex::default() }) }
+        Self { pool: Arc::new(HttpPool { connector: Connector::new(options), head_limits, idle: Mutex::default() }) }
     }
 
     /// Sends a request. `taken` is set to true before a connection writes it, and to false while a new one is opened.
@@ -264,9 +264,9 @@ async fn sweep(idle: Weak<IdleConnections>) {
     }
 }
 
-// === impl Pool ===
+// === impl HttpPool ===
 
-impl Pool {
+impl HttpPool {
     /// The idle connections to an origin. Remote parties can name origins too, so unused origins are dropped.
     fn idle_at(&self, origin: String) -> Arc<IdleConnections> {
         let mut known = self.idle.lock();

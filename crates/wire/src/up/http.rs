@@ -153,7 +153,7 @@ impl Link for HttpLink {
             let post_waker = Arc::clone(&post_waker);
             async move {
                 if let Some(end) = shared.post_in_place(request, outbound, &post_waker).await {
-                    shared.lanes.sink().lane_ended(request, end);
+                    shared.lanes.sink().on_lane_end(request, end);
                 }
             }
         });

@@ -104,7 +104,7 @@ impl Accent for Legacy {
         Revision::V2025_06_18 <= self.revision
     }
 
-    fn roots_changed(&self) -> Option<Bytes> {
+    fn roots_changed_notification(&self) -> Option<Bytes> {
         let declared = self.capabilities.0.get("roots").is_some();
         declared.then(|| compose::notification("notifications/roots/list_changed", None, &[]))
     }

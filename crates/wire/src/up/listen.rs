@@ -35,12 +35,12 @@ const ACKNOWLEDGEMENT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct UpstreamSubscription {
     accepted: SubscriptionFilter,
-    source: Source,
+    source: SubscriptionSource,
     router: Weak<Router>,
 }
 
 #[derive(Debug)]
-enum Source {
+enum SubscriptionSource {
     /// All notices of the server, filtered here.
     Announced(broadcast::Receiver<Notice>),
     /// The stream of a `subscriptions/listen` request with this id.
@@ -71,7 +71,7 @@ async fn subscribe_announced(
     router: &Arc<Router>,
     wanted: SubscriptionFilter,
 ) -> Result<UpstreamSubscription, WireError> {
-    let source = Source::Announced(router.notices.subscribe());
+    let source = SubscriptionSource::Announced(router.notices.subscribe());
     let uris = wanted.uris.clone();
     let accepted = SubscriptionFilter { uris: Vec::new(), ..wanted };
     // Created first: if this future is dropped, dropping the subscription takes back what was counted.
@@ -128,7 +128,7 @@ async fn subscribe_stream(router: &Arc<Router>, wanted: SubscriptionFilter) -> R
     router.wait_for(id, PendingRequest::Listen(Arc::clone(&feed)))?;
     let mut listening = UpstreamSubscription {
         accepted: wanted,
-        source: Source::Own(id, receiver, feed),
+        source: SubscriptionSource::Own(id, receiver, feed),
         router: Arc::downgrade(router),
     };
     router.send(outbound)?;
@@ -155,11 +155,11 @@ impl UpstreamSubscription {
     pub async fn next(&mut self) -> Option<Notice> {
         loop {
             let notice = match &mut self.source {
-                Source::Own(_, receiver, feed) => match feed.missed.swap(0, Ordering::Relaxed) {
+                SubscriptionSource::Own(_, receiver, feed) => match feed.missed.swap(0, Ordering::Relaxed) {
                     0 => receiver.recv().await?,
                     missed => Notice::Missed(missed),
                 },
-                Source::Announced(receiver) => {
+                SubscriptionSource::Announced(receiver) => {
                     let closed = self.router.upgrade()?.closed.clone();
                     tokio::select! {
                         () = closed.cancelled() => return None,
@@ -182,8 +182,8 @@ impl Drop for UpstreamSubscription {
     fn drop(&mut self) {
         let Some(router) = self.router.upgrade() else { return };
         match &self.source {
-            Source::Own(id, ..) => cancel_stream(&router, *id),
-            Source::Announced(_) => {
+            SubscriptionSource::Own(id, ..) => cancel_stream(&router, *id),
+            SubscriptionSource::Announced(_) => {
                 for uri in self.accepted.uris.drain(..) {
                     unsubscribe(&router, uri);
                 }
@@ -249,7 +249,7 @@ impl SubscriptionFeed {
         self.sender.lock().take();
     }
 
-    pub(crate) fn lane_ended(&self, end: LaneEnd) {
+    pub(crate) fn on_lane_end(&self, end: LaneEnd) {
         self.fail(match end {
             LaneEnd::Failed(error) => error,
             LaneEnd::Status { status, body } => match handshake::json_rpc_error(&body) {

@@ -41,7 +41,7 @@ pub enum CompletionTarget {
 impl Peer {
     /// Announces that our roots changed, if they were declared and the server does not ask for them with each request.
     pub fn announce_roots_changed(&self) -> Result<(), WireError> {
-        match self.router().accent()?.roots_changed() {
+        match self.router().accent()?.roots_changed_notification() {
             Some(message) => self.router().send(Outbound::plain(message, None)),
             None => Ok(()),
         }

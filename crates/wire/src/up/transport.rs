@@ -89,13 +89,13 @@ pub trait Sink: Send + Sync {
     fn too_long(&self, lane: Lane, id: Option<Id>, limit: usize);
 
     /// The lane of a request ended.
-    fn lane_ended(&self, request: u64, end: LaneEnd);
+    fn on_lane_end(&self, request: u64, end: LaneEnd);
 
     /// The server violated the protocol outside any request.
     fn fault(&self, error: WireError);
 
     /// The server has lost the session; detected outside any request.
-    fn session_lost(&self) {}
+    fn on_session_lost(&self) {}
 
     /// The whole link has ended.
     fn closed(&self, why: WireError);

@@ -30,12 +30,12 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(30);
 struct FollowedTask {
     tasks: PeerTasks,
     id: String,
-    stage: Stage,
+    stage: FollowStage,
     /// The last status message, and how many there were.
     reported: (Option<String>, u64),
 }
 
-enum Stage {
+enum FollowStage {
     Running {
         exchange: Exchange,
         /// Reads the status of a task whose exchange does not report it.
@@ -76,7 +76,7 @@ pub(in crate::call) fn handover(host: &Inner, subject: &Subject, request: &CallR
 pub(in crate::call) fn follow(tasks: PeerTasks, task: &Task) -> Exchange {
     let exchange = tasks.follow(&task.id, ExchangeTimeouts::unbounded());
     let status = (!tasks.is_polled()).then(|| read_status(tasks.clone(), task.id.clone(), task.poll_delay()));
-    let stage = Stage::Running { exchange, status };
+    let stage = FollowStage::Running { exchange, status };
     Exchange::through(FollowedTask { tasks, id: task.id.clone(), stage, reported: (None, 0) })
 }
 
@@ -91,9 +91,9 @@ impl FollowedTask {
     /// Polls the status; returns a new status message as progress.
     fn poll_status(&mut self, context: &mut Context<'_>) -> Poll<ExchangeEvent> {
         loop {
-            let Stage::Running { status: Some(status), .. } = &mut self.stage else { return Poll::Pending };
+            let FollowStage::Running { status: Some(status), .. } = &mut self.stage else { return Poll::Pending };
             let read = std::task::ready!(status.as_mut().poll(context));
-            let Stage::Running { status, .. } = &mut self.stage else { return Poll::Pending };
+            let FollowStage::Running { status, .. } = &mut self.stage else { return Poll::Pending };
             let Ok(task) = read else {
                 // The exchange itself reports what is wrong.
                 *status = None;
@@ -131,16 +131,16 @@ impl FollowedTask {
 impl ExchangeInterceptor for FollowedTask {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
         match &mut self.stage {
-            Stage::Ended => Poll::Ready(None),
-            Stage::Cancelling(cancelling) => {
+            FollowStage::Ended => Poll::Ready(None),
+            FollowStage::Cancelling(cancelling) => {
                 std::task::ready!(cancelling.as_mut().poll(context));
-                self.stage = Stage::Ended;
+                self.stage = FollowStage::Ended;
                 Poll::Ready(Some(ExchangeEvent::Ended(Outcome::Cancelled)))
             }
-            Stage::Running { exchange, .. } => match exchange.poll_next(context) {
+            FollowStage::Running { exchange, .. } => match exchange.poll_next(context) {
                 Poll::Ready(event) => {
                     if matches!(event, Some(ExchangeEvent::Ended(_)) | None) {
-                        self.stage = Stage::Ended;
+                        self.stage = FollowStage::Ended;
                     }
                     Poll::Ready(event)
                 }
@@ -150,25 +150,25 @@ impl ExchangeInterceptor for FollowedTask {
     }
 
     fn cancel(&mut self, _reason: &str) {
-        if matches!(self.stage, Stage::Running { .. }) {
-            self.stage = Stage::Cancelling(self.cancel_task());
+        if matches!(self.stage, FollowStage::Running { .. }) {
+            self.stage = FollowStage::Cancelling(self.cancel_task());
         }
     }
 
     fn missed(&self) -> u64 {
         match &self.stage {
-            Stage::Running { exchange, .. } => exchange.missed(),
-            Stage::Cancelling(_) | Stage::Ended => 0,
+            FollowStage::Running { exchange, .. } => exchange.missed(),
+            FollowStage::Cancelling(_) | FollowStage::Ended => 0,
         }
     }
 }
 
 impl Drop for FollowedTask {
     fn drop(&mut self) {
-        let cancelling = match std::mem::replace(&mut self.stage, Stage::Ended) {
-            Stage::Running { .. } => self.cancel_task(),
-            Stage::Cancelling(cancelling) => cancelling,
-            Stage::Ended => return,
+        let cancelling = match std::mem::replace(&mut self.stage, FollowStage::Ended) {
+            FollowStage::Running { .. } => self.cancel_task(),
+            FollowStage::Cancelling(cancelling) => cancelling,
+            FollowStage::Ended => return,
         };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(cancelling);

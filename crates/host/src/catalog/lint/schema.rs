@@ -64,7 +64,7 @@ fn top(report: &mut ToolReport<'_>, rules: &Rules, schema: &Raw) {
     }
 }
 
-fn keywords(report: &mut ToolReport<'_>, rules: &Rules, place: &Place) {
+fn keywords(report: &mut ToolReport<'_>, rules: &Rules, place: &SchemaPlace) {
     for member in &place.members {
         if let Some((keyword, severity)) = rules.nowhere.iter().find(|(keyword, _)| *keyword == member.key) {
             let sentence =
@@ -74,7 +74,7 @@ fn keywords(report: &mut ToolReport<'_>, rules: &Rules, place: &Place) {
     }
 }
 
-fn kinds(report: &mut ToolReport<'_>, rules: &Rules, place: &Place) {
+fn kinds(report: &mut ToolReport<'_>, rules: &Rules, place: &SchemaPlace) {
     let [kind, items, prefix, values, format] = place.schema.fields(["type", "items", "prefixItems", "enum", "format"]);
     if let (Some(severity), Some(JsonKind::Array)) = (rules.type_lists, kind.as_ref().map(Raw::kind)) {
         let sentence = format!("`{}` has a list of types, which {} rejects.", place.path, rules.provider);
@@ -103,7 +103,7 @@ fn kinds(report: &mut ToolReport<'_>, rules: &Rules, place: &Place) {
     }
 }
 
-fn parameters(report: &mut ToolReport<'_>, rules: &Rules, place: &Place) {
+fn parameters(report: &mut ToolReport<'_>, rules: &Rules, place: &SchemaPlace) {
     let [properties, required] = place.schema.fields(["properties", "required"]);
     let names: Vec<String> = properties
         .map(|properties| properties.members())
@@ -136,14 +136,14 @@ fn parameters(report: &mut ToolReport<'_>, rules: &Rules, place: &Place) {
 }
 
 /// A subschema and its location.
-struct Place {
+struct SchemaPlace {
     path: String,
     depth: usize,
     schema: Raw,
     members: Vec<Member>,
 }
 
-impl Place {
+impl SchemaPlace {
     fn new(path: String, depth: usize, schema: Raw) -> Self {
         let members = schema.members();
         Self { path, depth, schema, members }
@@ -151,8 +151,8 @@ impl Place {
 }
 
 /// Calls `visit` with each subschema, the outermost first, then in document order.
-fn walk(schema: &Raw, visit: &mut impl FnMut(&Place)) {
-    let mut waiting = vec![Place::new("inputSchema".to_owned(), 1, schema.clone())];
+fn walk(schema: &Raw, visit: &mut impl FnMut(&SchemaPlace)) {
+    let mut waiting = vec![SchemaPlace::new("inputSchema".to_owned(), 1, schema.clone())];
     for _ in 0..LOOKED_AT {
         let Some(place) = waiting.pop() else { return };
         visit(&place);
@@ -164,12 +164,12 @@ fn walk(schema: &Raw, visit: &mut impl FnMut(&Place)) {
     }
 }
 
-fn inner(place: &Place, keyword: &str, value: &Raw, found: &mut Vec<Place>) {
+fn inner(place: &SchemaPlace, keyword: &str, value: &Raw, found: &mut Vec<SchemaPlace>) {
     let mut add = |step: &str, schema: Raw| {
         if matches!(schema.kind(), JsonKind::Object | JsonKind::Boolean) {
             // The path is shown to users, so it is limited in length.
             let path = if place.path.len() < 200 { format!("{}.{step}", place.path) } else { place.path.clone() };
-            found.push(Place::new(path, place.depth + 1, schema));
+            found.push(SchemaPlace::new(path, place.depth + 1, schema));
         }
     };
     if EACH.contains(&keyword) {

@@ -26,11 +26,11 @@ const PREEMPT_AFTER: Duration = Duration::from_secs(30);
 pub(super) struct ParkedCall {
     cancel: CancelHandle,
     // Nothing awaits under this lock.
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingSince>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingSince {
     /// When the server sent its last request.
     since: Instant,
     /// How long it had waited when it was preempted.
@@ -41,7 +41,7 @@ struct Waiting {
 
 impl ParkedCall {
     pub(super) fn new(cancel: CancelHandle, now: Instant) -> Self {
-        Self { cancel, waiting: Mutex::new(Waiting { since: now, preempted_after: None, released: false }) }
+        Self { cancel, waiting: Mutex::new(WaitingSince { since: now, preempted_after: None, released: false }) }
     }
 
     pub(super) fn restart_wait(&self, now: Instant) {

@@ -19,7 +19,7 @@ impl HttpDownstream {
         self.sessions.expel(Some(principal));
         self.sse_sessions.expel(Some(principal));
         self.downstream.parked.abandon_all_of(Some(principal));
-        self.downstream.service.principal_expelled(principal);
+        self.downstream.service.on_principal_expelled(principal);
     }
 
     /// Ends everything kept for any principal; later requests find none of it.

@@ -51,7 +51,7 @@ impl HttpDownstream {
         session: &Arc<DownstreamSession>,
         envelope: &Envelope,
     ) -> Response<ResponseBody> {
-        let pending = match PendingRequest::begin(session, envelope) {
+        let pending = match UnansweredRequest::begin(session, envelope) {
             Ok(pending) => pending,
             Err(message) => return responses::message(message),
         };
@@ -70,7 +70,7 @@ impl HttpDownstream {
     fn stream_of(
         &self,
         session: &Arc<DownstreamSession>,
-        pending: PendingRequest,
+        pending: UnansweredRequest,
         first: Option<OutgoingMessage>,
     ) -> Response<ResponseBody> {
         let (stream, writer) = session.streams.lock().begin();
@@ -98,7 +98,7 @@ impl HttpDownstream {
 
     /// Answers a request on this stream.
     pub(super) fn pump(&self, session: &Arc<DownstreamSession>, envelope: &Envelope, writer: StreamWriter) {
-        match PendingRequest::begin(session, envelope) {
+        match UnansweredRequest::begin(session, envelope) {
             Ok(pending) => self.run(pending, None, Some(writer)),
             // A batch can have more of these responses than the stream has space for.
             Err(message) => self.send_later(writer, message),
@@ -106,8 +106,8 @@ impl HttpDownstream {
     }
 
     /// Runs a request in a task of its own: on this stream, or detached.
-    fn run(&self, pending: PendingRequest, first: Option<OutgoingMessage>, writer: Option<StreamWriter>) {
-        let PendingRequest { mut answer, in_flight } = pending;
+    fn run(&self, pending: UnansweredRequest, first: Option<OutgoingMessage>, writer: Option<StreamWriter>) {
+        let UnansweredRequest { mut answer, in_flight } = pending;
         let stop = self.stop.clone();
         let sending = async move {
             let mut next = first;
@@ -197,7 +197,7 @@ impl HttpDownstream {
 }
 
 /// A request of a session in progress.
-struct PendingRequest {
+struct UnansweredRequest {
     answer: legacy::LegacyReply,
     in_flight: InFlightRequest,
 }
@@ -205,7 +205,7 @@ struct PendingRequest {
 /// A request whose client waits for the first message; when dropped, the request continues detached.
 struct FirstMessageWait<'a> {
     downstream: &'a HttpDownstream,
-    pending: Option<PendingRequest>,
+    pending: Option<UnansweredRequest>,
 }
 
 /// Result of that wait.
@@ -216,7 +216,7 @@ enum FirstMessage {
     Cancelled,
 }
 
-impl PendingRequest {
+impl UnansweredRequest {
     fn begin(session: &Arc<DownstreamSession>, envelope: &Envelope) -> Result<Self, OutgoingMessage> {
         let missing_id = || RpcError::new(RpcError::INVALID_REQUEST, "a request must have an `id`");
         let id = envelope.id().ok_or_else(|| OutgoingMessage::error(None, &missing_id(), StatusCode::BAD_REQUEST))?;
@@ -230,7 +230,7 @@ impl PendingRequest {
 
 impl FirstMessageWait<'_> {
     async fn first(&mut self) -> FirstMessage {
-        let Some(PendingRequest { answer, in_flight }) = &mut self.pending else { return FirstMessage::Cancelled };
+        let Some(UnansweredRequest { answer, in_flight }) = &mut self.pending else { return FirstMessage::Cancelled };
         tokio::select! {
             // The message is usually ready when this is polled again, and then nothing else need be polled.
             biased;
@@ -251,7 +251,7 @@ impl Drop for FirstMessageWait<'_> {
     fn drop(&mut self) {
         if let Some(pending) = self.pending.take() {
             // Nothing was sent yet, so there is no stream that the client could resume.
-            self.downstream.run(PendingRequest { answer: pending.answer.detached(), ..pending }, None, None);
+            self.downstream.run(UnansweredRequest { answer: pending.answer.detached(), ..pending }, None, None);
         }
     }
 }

@@ -4,7 +4,7 @@ use futures_util::FutureExt;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{ModernReply, Source};
+use super::{ModernReply, ModernSource};
 use crate::{
     down::{
         accent::{self, OutgoingMessage},
@@ -36,11 +36,11 @@ impl ModernReply {
             )));
             let message = self.missing_capability(&needed);
             self.outgoing.push_back(message);
-            self.source = Source::Nothing;
+            self.source = ModernSource::Nothing;
             return;
         }
         let limit = self.downstream.options.limits.server_requests_per_round;
-        if let Source::Exchange { server_requests, since, .. } = &mut self.source {
+        if let ModernSource::Exchange { server_requests, since, .. } = &mut self.source {
             since.get_or_insert_with(Instant::now);
             server_requests.push((key(server_requests, &server_request), server_request));
             if limit <= server_requests.len() {
@@ -51,7 +51,8 @@ impl ModernReply {
 
     /// The round is complete: parks the exchange and sends the server requests to the client.
     pub(super) fn park(&mut self) {
-        let Source::Exchange { exchange, server_requests, .. } = std::mem::replace(&mut self.source, Source::Nothing)
+        let ModernSource::Exchange { exchange, server_requests, .. } =
+            std::mem::replace(&mut self.source, ModernSource::Nothing)
         else {
             return;
         };
@@ -99,7 +100,7 @@ impl ModernReply {
             }
         }
         let since = (!unanswered.is_empty()).then(Instant::now);
-        self.source = Source::Exchange { exchange: parked.exchange, server_requests: unanswered, since };
+        self.source = ModernSource::Exchange { exchange: parked.exchange, server_requests: unanswered, since };
         // An ended exchange must not receive answers.
         if self.has_ended_meanwhile() {
             return;
@@ -111,7 +112,7 @@ impl ModernReply {
     fn has_ended_meanwhile(&mut self) -> bool {
         // At most what the queue can hold; later events are handled as usual.
         for _ in 0..2 * self.downstream.options.limits.unread_events {
-            let Source::Exchange { exchange, .. } = &mut self.source else { return false };
+            let ModernSource::Exchange { exchange, .. } = &mut self.source else { return false };
             let Some(event) = exchange.next().now_or_never() else { return false };
             let ended = matches!(event, Some(ExchangeEvent::Ended(_)) | None);
             self.take(event);

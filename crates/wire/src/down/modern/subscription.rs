@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{ModernReply, Source, task_subscription::ActiveSubscription};
+use super::{ModernReply, ModernSource, task_subscription::ActiveSubscription};
 use crate::{
     down::{
         accent::{self, OutgoingMessage},
@@ -27,14 +27,14 @@ impl ModernReply {
             return Err(accent::too_many(limit));
         }
         let subscribing = ActiveSubscription::to(Arc::clone(&self.downstream), self.caller.clone(), wanted, ids);
-        self.source = Source::Subscribing(Box::pin(subscribing));
+        self.source = ModernSource::Subscribing(Box::pin(subscribing));
         Ok(())
     }
 
     pub(super) fn acknowledge(&mut self, subscription: ActiveSubscription) {
         let acknowledged = filter::encode_with_tasks(&subscription.service.accepted, &subscription.tasks);
         self.push_notification("notifications/subscriptions/acknowledged", Some(&acknowledged));
-        self.source = Source::Listening(subscription);
+        self.source = ModernSource::Listening(subscription);
     }
 
     pub(super) fn send_notice(&mut self, notice: Option<Notice>) {
@@ -50,7 +50,7 @@ impl ModernReply {
                 let result = splice::edited(&Raw::empty_object(), &[meta::with_keys(None, &[tag])]);
                 let message = self.answered(&result);
                 self.outgoing.push_back(message);
-                self.source = Source::Nothing;
+                self.source = ModernSource::Nothing;
             }
         }
     }

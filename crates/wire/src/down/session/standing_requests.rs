@@ -31,12 +31,12 @@ impl DownstreamSession {
     /// The handshake is complete: the service may send requests from now on.
     pub(super) fn announce_to_service(self: &Arc<Self>) {
         let client = StandingRequests { session: Arc::downgrade(self), capabilities: self.caller.capabilities.clone() };
-        drop(accent::catch_panic(|| self.downstream.service.session_ready(&self.caller, Arc::new(client))));
+        drop(accent::catch_panic(|| self.downstream.service.on_session_ready(&self.caller, Arc::new(client))));
     }
 
     /// The client announced that its roots changed.
     pub(super) fn forward_roots_changed(&self) {
-        drop(accent::catch_panic(|| self.downstream.service.roots_changed(&self.caller)));
+        drop(accent::catch_panic(|| self.downstream.service.on_roots_changed(&self.caller)));
     }
 
     fn send_standing(&self, message: OutgoingMessage) -> bool {

@@ -81,7 +81,7 @@ impl ActiveLanes {
             let end = post.await;
             lanes.requests.lock().remove(&request);
             if let Some(end) = end {
-                lanes.sink.lane_ended(request, end);
+                lanes.sink.on_lane_end(request, end);
             }
         };
         let task = self.tasks.spawn_on(lane, &self.runtime).abort_handle();

@@ -258,7 +258,7 @@ async fn keep_standing_stream(shared: Weak<Shared>, answered: oneshot::Sender<()
                     LaneOutcome::Lane(_) => {}
                 }
             }
-            StandingStreamAttempt::SessionGone => return shared.lanes.sink().session_lost(),
+            StandingStreamAttempt::SessionGone => return shared.lanes.sink().on_session_lost(),
             StandingStreamAttempt::Later => {}
             StandingStreamAttempt::Never => return,
         }

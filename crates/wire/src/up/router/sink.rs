@@ -45,11 +45,11 @@ impl Sink for Router {
         self.handle_bad_message(lane, BadMessage { problem: Problem::TooLarge { limit }, id, is_request: false });
     }
 
-    fn lane_ended(&self, request: u64, end: LaneEnd) {
+    fn on_lane_end(&self, request: u64, end: LaneEnd) {
         match self.forget(request) {
             Some(PendingRequest::Handshake(sender)) => drop(sender.send(HandshakeReply::Lane(end))),
-            Some(PendingRequest::Call(call)) => call.lane_ended(self, end),
-            Some(PendingRequest::Listen(listen)) => listen.lane_ended(end),
+            Some(PendingRequest::Call(call)) => call.on_lane_end(self, end),
+            Some(PendingRequest::Listen(listen)) => listen.on_lane_end(end),
             None => {}
         }
     }
@@ -60,7 +60,7 @@ impl Sink for Router {
     }
 
     /// No request is pending that would renew the session, so it is renewed here for subscriptions.
-    fn session_lost(&self) {
+    fn on_session_lost(&self) {
         let Some(router) = self.shared() else { return };
         self.spawn(async move {
             if let Err(error) = handshake::renew_session(&router).await {
@@ -107,9 +107,9 @@ impl Sink for LinkSink {
         }
     }
 
-    fn lane_ended(&self, request: u64, end: LaneEnd) {
+    fn on_lane_end(&self, request: u64, end: LaneEnd) {
         if let Some(router) = self.current() {
-            router.lane_ended(request, end);
+            router.on_lane_end(request, end);
         }
     }
 
@@ -119,9 +119,9 @@ impl Sink for LinkSink {
         }
     }
 
-    fn session_lost(&self) {
+    fn on_session_lost(&self) {
         if let Some(router) = self.current() {
-            router.session_lost();
+            router.on_session_lost();
         }
     }
 
