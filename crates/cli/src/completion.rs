@@ -3,11 +3,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, Command, CommandFactory};
+use clap::{Arg, ArgAction, Command};
 use toolway_config::{Config, Environment, Loaded, Paths};
 use toolway_wire::message::item::Tool;
 
-use crate::{args::Args, commands::import, listing_cache, loading, schema::Schema};
+use crate::{command_line, commands::import, listing_cache, loading, schema::Schema};
 
 /// The command line before the word being completed.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ struct ParsedLine {
 
 /// Candidates for the last of `words`, each optionally followed by a tab and a description.
 pub(crate) fn candidates(words: &[String], environment: &Environment) -> Vec<String> {
-    let mut root = Args::command();
+    let mut root = command_line::definition();
     root.build();
     let Some((current, before)) = words.split_last() else { return Vec::new() };
     let (line, command, pending) = parse(&root, before);

@@ -18,7 +18,7 @@ use crate::{
     output::{Output, spinner},
     report::Report,
     sign_in,
-    single_server_host::SingleServerHost,
+    single_server_host::{LISTING, SingleServerHost},
     target::Target,
     terminal::given::{AnswerArgs, CommandAnswerer},
 };
@@ -132,7 +132,11 @@ impl App {
         };
         let status = status.map_err(|error| Report::usage("unknown_server", error.to_string()))?;
         let listed = lists == Lists::Ignored || single.is_listed();
-        if status.phase == Phase::Ready && listed { Ok(()) } else { Err(single.attribute(single.unavailable(&status))) }
+        if status.phase == Phase::Ready && listed {
+            Ok(())
+        } else {
+            Err(single.attribute(single.unavailable(&status), LISTING))
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod args;
 mod arguments;
 mod chat;
 mod client_setup;
+mod command_line;
 mod commands;
 mod completion;
 mod compose;
@@ -46,12 +47,11 @@ use std::{
 };
 
 use clap::{
-    CommandFactory, Parser, ValueEnum,
+    ValueEnum,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use toolway_config::Environment;
 
-use args::Args;
 use exit_code::ExitCode;
 use logging::Log;
 use output::{Colour, Format, Output};
@@ -70,7 +70,7 @@ fn main() -> process::ExitCode {
     drop(toolway_host::keeper::hide_memory());
     let environment: Environment = std::env::vars_os().collect();
     let words = args::expand_at(std::env::args_os());
-    let args = match Args::try_parse_from(&words) {
+    let args = match command_line::parse(&words) {
         Ok(args) => args,
         Err(error) => return report_parse_error(&without_internal(error), &words, &environment).into(),
     };
@@ -109,7 +109,8 @@ fn report_parse_error(error: &clap::Error, words: &[OsString], environment: &Env
 
 /// Removes internal commands from the suggestions of a usage error.
 fn without_internal(mut error: clap::Error) -> clap::Error {
-    let is_internal = |name: &String| Args::command().find_subcommand(name).is_some_and(clap::Command::is_hide_set);
+    let is_internal =
+        |name: &String| command_line::definition().find_subcommand(name).is_some_and(clap::Command::is_hide_set);
     let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand).cloned() else { return error };
     let names: Vec<String> = names.into_iter().filter(|name| !is_internal(name)).collect();
     error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));

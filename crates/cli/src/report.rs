@@ -63,23 +63,29 @@ impl Report {
         Self::new(ExitCode::ToolError, "tool_error", format!("tool `{tool}` returned an error"))
     }
 
-    /// The server sent a request to its client that this command does not answer. `method` is that request, or the call
-    /// that failed for the lack of an answer.
-    pub(crate) fn input_required(method: &str) -> Self {
+    /// During `request` of ours, the server sent a request to its client that this command does not answer. `method` is
+    /// that server request, or `request` if it is not known.
+    pub(crate) fn input_required(request: &str, method: &str) -> Self {
+        let subject = match request {
+            "tools/call" => "this tool",
+            "prompts/get" => "this prompt",
+            "resources/read" => "this resource",
+            _ => "the server",
+        };
         let needs = match method {
             "elicitation/create" => "user input (elicitation)".to_owned(),
             "sampling/createMessage" => "a model response (sampling)".to_owned(),
             "roots/list" => "the client's roots (`roots/list`)".to_owned(),
             other => format!("user input to answer `{other}`"),
         };
-        let message = format!("the server needs {needs}, which this command cannot provide");
-        let report = Self::new(ExitCode::InputRequired, "input_required", message);
-        match method {
-            "elicitation/create" => {
-                report.hint("run the command at a terminal, or give answers with `--answer field=value` or `--decline`")
+        let remedy = match (request, method) {
+            ("tools/call", "elicitation/create") => {
+                "; answer it with `--answer field=value` or `--decline`, or run this at a terminal"
             }
-            _ => report,
-        }
+            (_, "elicitation/create") => "; run this at a terminal to answer it",
+            _ => ", which this command cannot provide",
+        };
+        Self::new(ExitCode::InputRequired, "input_required", format!("{subject} needs {needs}{remedy}"))
     }
 
     /// Adds text that is printed below the message, before the hints.
@@ -138,7 +144,8 @@ impl Report {
     pub(crate) fn from_rpc(error: &RpcError, method: &str) -> Self {
         let report = match error.code() {
             RpcError::MISSING_CAPABILITY | RpcError::URL_ELICITATION_REQUIRED => {
-                Self::input_required(required_request(error).unwrap_or(method)).detail(format!("server error: {error}"))
+                let server_request = required_request(error).unwrap_or(method);
+                Self::input_required(method, server_request).detail(format!("server error: {error}"))
             }
             _ => {
                 let message = format!("the server answered `{method}` with an error: {error}");
@@ -162,11 +169,12 @@ impl Report {
                 Self::new(ExitCode::Unreachable, "cancelled", format!("the server cancelled `{method}`"))
             }
             CallOutcome::HandedOff(task) => {
-                let message =
-                    format!("the server continues as task `{}`, and this version does not support tasks", task.id);
+                let message = format!("the server returned the task `{}`, which this command does not follow", task.id);
                 Self { error: Some(task.raw.clone()), ..Self::new(ExitCode::Protocol, "task", message) }
             }
-            CallOutcome::Answered(_) => Self::new(ExitCode::Internal, "internal", "a result was treated as a failure"),
+            CallOutcome::Answered(_) => {
+                Self::new(ExitCode::Internal, "internal", "internal error: a result was reported as a failure")
+            }
         }
     }
 

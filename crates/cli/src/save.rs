@@ -46,7 +46,7 @@ fn in_folder(folder: &Path, stem: &str, extension: &str, bytes: &[u8]) -> io::Re
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::other("no unused file name left"))
+    Err(io::Error::other("too many files of this name exist; remove some, or choose another directory"))
 }
 
 /// The given file for the first piece, `name-2.ext` for the second.

@@ -37,6 +37,8 @@ pub(crate) struct SingleServerHost {
     pub(crate) answerer: Arc<CommandAnswerer>,
 }
 
+/// Request of ours in which a server that is not ready failed: the handshake or a list.
+pub(crate) const LISTING: &str = "tools/list";
 /// Time to send a cancellation before the command exits.
 const LAST_MESSAGE: Duration = Duration::from_millis(500);
 
@@ -67,7 +69,7 @@ impl SingleServerHost {
         let set_aside = catalog.listing_of(self.name()).map(|listing| listing.set_aside.as_slice()).unwrap_or_default();
         for item in set_aside.iter().filter(|item| item.kind == kind) {
             match item.failed {
-                Some(code) => return Err(self.attribute(Report::from_code(code, &item.reason))),
+                Some(code) => return Err(self.attribute(Report::from_code(code, &item.reason), LISTING)),
                 None => output.notice(&format!("toolway: ignored: {}", item.reason)),
             }
         }
@@ -113,7 +115,7 @@ impl SingleServerHost {
         let unanswered = self.answerer.unanswered();
         let is_asked = self.tap.server_request().is_some_and(|method| method == "elicitation/create");
         let is_unanswered = !unanswered.is_empty() || (is_asked && !self.answerer.is_available());
-        let report = Report::input_required("elicitation/create");
+        let report = Report::input_required("tools/call", "elicitation/create");
         is_unanswered.then(|| unanswered.into_iter().fold(report, Report::detail))
     }
 
@@ -123,11 +125,11 @@ impl SingleServerHost {
         let mut relay = self.host.open(CallRequest { terms: Some(ExchangeTimeouts::unbounded()), ..request });
         let text = loop {
             tokio::select! {
-                text = &mut caught => break text.map_err(|_| internal("the request was not built".to_owned()))?,
+                text = &mut caught => break text.map_err(|_| internal("internal error: the request was not built".to_owned()))?,
                 event = relay.next() => match event {
                     Some(CallEvent::Ended(outcome)) => return Err(self.report(&outcome, method)),
                     Some(_) => {}
-                    None => return Err(internal("the request was not built".to_owned())),
+                    None => return Err(internal("internal error: the request was not built".to_owned())),
                 },
                 report = app.stop.triggered() => return Err(report),
             }
@@ -145,17 +147,17 @@ impl SingleServerHost {
             },
             other => self.with_credential_hint(Report::from_outcome(other, method)),
         };
-        self.attribute(report)
+        self.attribute(report, method)
     }
 
-    /// Attributes a failure to the unanswered server request that preceded it, if there was one.
-    pub(crate) fn attribute(&self, report: Report) -> Report {
+    /// Attributes a failure of `request` to the unanswered server request that preceded it, if there was one.
+    pub(crate) fn attribute(&self, report: Report, request: &str) -> Report {
         match self.tap.server_request() {
             // A user who has answered, or declined, is no cause.
             Some(method) if method == "elicitation/create" && self.answerer.is_available() => report,
             Some(method) if matches!(report.exit, ExitCode::Protocol | ExitCode::ToolError) => {
                 let cause = report.message;
-                Report { error: report.error, ..Report::input_required(&method).detail(cause) }
+                Report { error: report.error, ..Report::input_required(request, &method).detail(cause) }
             }
             _ => report,
         }

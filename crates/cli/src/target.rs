@@ -73,7 +73,7 @@ impl App {
     }
 
     /// The servers that a diagnostic command inspects. If it inspects all, also the configuration that is not used.
-    pub(crate) fn inspected_targets(
+    pub(crate) fn targets_to_inspect(
         &self,
         names: &[String],
         output: &mut Output,

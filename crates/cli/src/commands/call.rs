@@ -156,7 +156,7 @@ async fn call(
     if let Some(report) = single.unanswered() {
         return Err(report);
     }
-    if result.is_error { Err(single.attribute(Report::tool_error(&name))) } else { Ok(ExitCode::Ok) }
+    if result.is_error { Err(single.attribute(Report::tool_error(&name), "tools/call")) } else { Ok(ExitCode::Ok) }
 }
 
 /// Says that the tool is annotated as destructive. Typing the call is consent, so that nothing is asked.
@@ -184,7 +184,7 @@ async fn arguments_of(
         let report = wrong(error.message);
         error.hint.into_iter().fold(report, Report::hint)
     })?;
-    match checked(&schema, &arguments, app).await? {
+    match check_in_time(&schema, &arguments, app).await? {
         CheckResult::Valid => {}
         CheckResult::Invalid(messages) => return Err(wrong(messages.join("; "))),
         CheckResult::Unchecked(why) => output.notice(&format!("toolway: arguments sent without a check: {why}")),
@@ -193,7 +193,7 @@ async fn arguments_of(
 }
 
 /// Runs the check with a time limit, because a hostile schema can take forever.
-async fn checked(schema: &Schema, arguments: &Raw, app: &App) -> Result<CheckResult, Report> {
+async fn check_in_time(schema: &Schema, arguments: &Raw, app: &App) -> Result<CheckResult, Report> {
     let (schema, arguments) = (schema.clone(), arguments.clone());
     let checking = tokio::task::spawn_blocking(move || check::arguments(&schema, &arguments));
     Ok(match app.stop.or(tokio::time::timeout(CHECK, checking)).await? {

@@ -54,12 +54,12 @@ Examples:
   toolway doctor -o json | jq '.servers[] | {name, state, advice}'";
 
 pub(crate) async fn run(args: &DoctorArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let (targets, unused) = app.inspected_targets(&args.servers, output)?;
+    let (targets, unused) = app.targets_to_inspect(&args.servers, output)?;
     // One connect timeout for connecting, and the same time again for listing, except that installing takes longer.
     let patience = |target: &Target| target.server.connect + target.server.connect.min(CONNECT);
     let slowest = targets.iter().map(patience).max().unwrap_or_default();
     let hosts = app.connect_all(targets, Lists::Once, WaitPolicy::Fixed(slowest), output).await?;
-    let findings: Vec<Finding<'_>> = hosts.outcomes.iter().map(|outcome| Finding::of(outcome, app)).collect();
+    let findings: Vec<Diagnosis<'_>> = hosts.outcomes.iter().map(|outcome| Diagnosis::of(outcome, app)).collect();
     show(&findings, &unused, output);
     let broken = unused.iter().filter(|unused| unused.why == UnusedReason::Broken).count();
     let unhealthy = broken + findings.iter().filter(|finding| finding.outcome.problem().is_some()).count();
@@ -72,7 +72,7 @@ pub(crate) async fn run(args: &DoctorArgs, app: &App, output: &mut Output) -> Re
 }
 
 /// Diagnosis of one server.
-struct Finding<'a> {
+struct Diagnosis<'a> {
     outcome: &'a ServerOutcome,
     /// Command or URL, with secrets masked.
     reached: String,
@@ -85,7 +85,7 @@ struct Finding<'a> {
     advice: String,
 }
 
-impl<'a> Finding<'a> {
+impl<'a> Diagnosis<'a> {
     fn of(outcome: &'a ServerOutcome, app: &App) -> Self {
         let given = environment_of(&outcome.target, &app.environment);
         let names = |names: &mut dyn Iterator<Item = &OsString>| -> Vec<String> {
@@ -170,8 +170,8 @@ impl<'a> Finding<'a> {
         if let Some(problem) = outcome.problem() {
             output.line(&format!("    problem        {problem}"));
         }
-        if let (Phase::Ready, Some(custody)) = (&status.phase, &status.cleanup) {
-            output.line(&format!("    processes      {}", ping::custody_text(custody)));
+        if let (Phase::Ready, Some(cleanup)) = (&status.phase, &status.cleanup) {
+            output.line(&format!("    cleanup        {}", ping::cleanup_text(cleanup)));
         }
         if let Some(sharing) = self.sharing() {
             output.line(&format!("    in a gateway   {sharing}"));
@@ -187,7 +187,7 @@ impl<'a> Finding<'a> {
     }
 }
 
-impl Finding<'_> {
+impl Diagnosis<'_> {
     /// How many processes or connections a gateway has for the server, and why; `None` if it is not connected.
     fn sharing(&self) -> Option<String> {
         let profile = self.outcome.status.profile.as_ref()?;
@@ -230,10 +230,10 @@ impl Finding<'_> {
     }
 }
 
-fn show(findings: &[Finding<'_>], unused: &[Unused], output: &mut Output) {
+fn show(findings: &[Diagnosis<'_>], unused: &[Unused], output: &mut Output) {
     match output.format {
         Format::Json | Format::Ndjson => {
-            server_view::print(findings.iter().map(Finding::object).collect(), unused, output);
+            server_view::print(findings.iter().map(Diagnosis::object).collect(), unused, output);
         }
         Format::Raw => {
             let asked =
@@ -243,7 +243,7 @@ fn show(findings: &[Finding<'_>], unused: &[Unused], output: &mut Output) {
             lines.for_each(|line| output.content(line.as_bytes()));
         }
         Format::Human => {
-            let mut sorted: Vec<&Finding<'_>> = findings.iter().collect();
+            let mut sorted: Vec<&Diagnosis<'_>> = findings.iter().collect();
             sorted.sort_by_key(|finding| state::rank(server_view::state(finding.outcome)));
             sorted.iter().for_each(|finding| finding.print(output));
             unused.iter().for_each(|unused| print_unused(unused, output));

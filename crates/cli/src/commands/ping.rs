@@ -62,8 +62,8 @@ fn show(status: &ServerStatus, connected: f64, answered: f64, output: &mut Outpu
                 "{name}: protocol {revision} ({}), connected in {connected:.1} ms, ping {answered:.1} ms",
                 revision.era()
             ));
-            if let Some(custody) = &status.cleanup {
-                output.line(&custody_text(custody));
+            if let Some(cleanup) = &status.cleanup {
+                output.line(&format!("cleanup: {}", cleanup_text(cleanup)));
             }
         }
         Format::Raw => output.content(format!("{revision}\n").as_bytes()),
@@ -88,10 +88,10 @@ fn show(status: &ServerStatus, connected: f64, answered: f64, output: &mut Outpu
     }
 }
 
-/// The process supervision of a stdio server as text.
-pub(super) fn custody_text(custody: &CleanupGuarantee) -> String {
-    match custody {
-        CleanupGuarantee::Full => "All processes it starts end with this command.".to_owned(),
-        CleanupGuarantee::BestEffort { reason } => format!("Processes it starts may outlive this command: {reason}."),
+/// What happens to the processes of a stdio server when this command ends.
+pub(super) fn cleanup_text(cleanup: &CleanupGuarantee) -> String {
+    match cleanup {
+        CleanupGuarantee::Full => "child processes are ended on exit".to_owned(),
+        CleanupGuarantee::BestEffort { reason } => format!("child processes may outlive this command: {reason}"),
     }
 }

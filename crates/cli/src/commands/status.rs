@@ -45,7 +45,7 @@ pub(crate) async fn run(args: &StatusArgs, app: &App, output: &mut Output) -> Re
         show_views(&servers, &unused_beside(app, &args.servers)?, app, output);
         return Ok(ExitCode::Ok);
     }
-    let (targets, unused) = app.inspected_targets(&args.servers, output)?;
+    let (targets, unused) = app.targets_to_inspect(&args.servers, output)?;
     let hosts = app.connect_all(targets, Lists::Once, WaitPolicy::Status, output).await?;
     show(&hosts, &unused, app, output);
     lifecycle::disconnect(&hosts.host).await;

@@ -43,11 +43,7 @@ pub(crate) async fn run(args: &TrustArgs, app: &App, output: &mut Output) -> Res
     match &args.command {
         None | Some(TrustCommand::List) => Ok(list(&saved, output)),
         Some(TrustCommand::Remove { id }) => {
-            let mut matching = saved.iter().filter(|approval| approval.id.to_string().starts_with(id.as_str()));
-            let (Some(approval), None) = (matching.next(), matching.next()) else {
-                let message = format!("`{id}` is not the id of one saved approval");
-                return Err(Report::usage("unknown_approval", message).hint("list them with `toolway trust list`"));
-            };
+            let approval = find(&saved, id)?;
             let store = app.open_store(&app.load()?.config.settings)?;
             store.remove_approval(approval.id).await.map_err(failed)?;
             let details =
@@ -57,6 +53,17 @@ pub(crate) async fn run(args: &TrustArgs, app: &App, output: &mut Output) -> Res
             Ok(ExitCode::Ok)
         }
     }
+}
+
+/// The saved approval with this id, or with an id that begins like this.
+fn find<'a>(saved: &'a [SavedApproval], id: &str) -> Result<&'a SavedApproval, Report> {
+    let mut matching = saved.iter().filter(|approval| approval.id.to_string().starts_with(id));
+    let message = match (matching.next(), matching.next()) {
+        (Some(approval), None) => return Ok(approval),
+        (Some(_), Some(_)) => format!("several saved approvals have ids that begin with `{id}`"),
+        (None, _) => format!("no saved approval has the id `{id}`"),
+    };
+    Err(Report::usage("unknown_approval", message).hint("list them with `toolway trust list`"))
 }
 
 fn list(saved: &[SavedApproval], output: &mut Output) -> ExitCode {

@@ -127,10 +127,13 @@ fn code_5_is_a_tool_error_and_its_result_is_printed() {
 fn code_6_is_an_unanswered_server_request() {
     let home = Home::with_sample();
     let error = home.run(&["call", "sample.greet"]).failed(6, "input_required");
-    assert_eq!(error["message"], "the server needs user input (elicitation), which this command cannot provide");
+    assert_eq!(
+        error["message"],
+        "this tool needs user input (elicitation); answer it with `--answer field=value` or `--decline`, or run this at a terminal"
+    );
     let error = home.run(&["call", "--stdio", &odd("wants-undeclared"), "odd"]).failed(6, "input_required");
     let message = error["message"].as_str().unwrap();
-    assert!(message.starts_with("the server needs "), "{message}");
+    assert!(message.starts_with("this tool needs "), "{message}");
 }
 
 #[test]

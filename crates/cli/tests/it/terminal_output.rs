@@ -150,5 +150,5 @@ fn ping_shows_the_process_supervision() {
     let said = home.run(&["ping", "sample"]).json();
     assert_eq!((&said["custody"], &said["custodyReason"]), (&"kept".into(), &serde_json::Value::Null), "{said}");
     let shown = home.run(&["ping", "sample", "-o", "human"]);
-    assert!(shown.ok().ends_with("\nAll processes it starts end with this command.\n"), "{shown:?}");
+    assert!(shown.ok().ends_with("\ncleanup: child processes are ended on exit\n"), "{shown:?}");
 }
