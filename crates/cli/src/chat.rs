@@ -43,7 +43,7 @@ use toolway_model::{Message, Model, Usage};
 pub(crate) use answerer::ChatAnswerer;
 use command::ChatCommand;
 use editor::{EditedLine, Editor, EditorOptions};
-use input::Input;
+use input::ChatInput;
 pub(crate) use screen::{Screen, ScreenKind};
 use words::Words;
 
@@ -61,7 +61,7 @@ pub(crate) struct Chat<'a> {
     conversation: Conversation,
     log: Option<Arc<dyn ConversationLog>>,
     screen: Arc<Screen>,
-    input: Input,
+    input: ChatInput,
     used: Usage,
     /// The servers that connect at the start; `None` when they were reported.
     connecting: Option<AbortOnDropHandle<Vec<ServerStatus>>>,
@@ -106,9 +106,9 @@ impl<'a> Chat<'a> {
             let history = app.paths.state.as_ref().filter(|_| !app.reach.no_store).map(|folder| folder.join(HISTORY));
             let editor = Editor::start(EditorOptions { history, words, colour });
             let failed = |error: std::io::Error| Report::new(ExitCode::Internal, "internal", error.to_string());
-            Input::Editor(editor.map_err(failed)?)
+            ChatInput::Editor(editor.map_err(failed)?)
         } else {
-            Input::lines()
+            ChatInput::lines()
         };
         let agent = Agent::new(host.clone(), model, options);
         let connecting =
@@ -129,7 +129,7 @@ impl<'a> Chat<'a> {
             let next = match self.input.message().await {
                 EditedLine::Text(text) => {
                     self.was_interrupted = false;
-                    self.entered(&text).await
+                    self.handle_input(&text).await
                 }
                 EditedLine::Dropped => {
                     self.was_interrupted = false;
@@ -168,7 +168,7 @@ impl<'a> Chat<'a> {
         }
     }
 
-    async fn entered(&mut self, text: &str) -> Next {
+    async fn handle_input(&mut self, text: &str) -> Next {
         if text.trim().is_empty() {
             return Next::Continue;
         }

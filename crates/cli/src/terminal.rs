@@ -2,8 +2,8 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | items that wait, and the thread that prompts | `terminal/desk.rs` |
-//! | raw mode, keys, output of one prompt | `terminal/session.rs` |
+//! | items that wait, and the thread that prompts | `terminal/prompt_queue.rs` |
+//! | raw mode, keys, output of one prompt | `terminal/prompt_session.rs` |
 //! | prompts: keys in, answer out | `terminal/approval_prompt.rs`, `terminal/form_prompt.rs` |
 //! | their text | `terminal/approval_text.rs`, `terminal/form_text.rs`, `terminal/text.rs` |
 //! | answers given on the command line | `terminal/given.rs` |
@@ -13,12 +13,12 @@
 
 mod approval_prompt;
 mod approval_text;
-mod desk;
+mod prompt_queue;
 mod form_prompt;
 mod form_text;
 pub(crate) mod given;
 mod line_editor;
-mod session;
+mod prompt_session;
 pub(crate) mod text;
 
 use std::{ffi::OsStr, sync::Arc};
@@ -29,11 +29,11 @@ use toolway_host::inbox::{Answerer, ElicitationAnswer, ElicitationModes, InboxAn
 use url::Url;
 
 use crate::sign_in::opener::Openers;
-use desk::Desk;
+use prompt_queue::PromptQueue;
 
 /// Answers the items of a host at the terminal.
 pub(crate) struct TerminalAnswerer {
-    desk: Arc<Desk>,
+    queue: Arc<PromptQueue>,
     openers: Openers,
 }
 
@@ -42,12 +42,12 @@ impl TerminalAnswerer {
     /// ([`crate::output::is_interactive`]).
     pub(crate) fn new(environment: &Environment) -> Self {
         let is_set = |name: &str| environment.get(OsStr::new(name)).is_some_and(|value| !value.is_empty());
-        Self { desk: Arc::new(Desk::new(!is_set("NO_COLOR"))), openers: Openers::of(environment) }
+        Self { queue: Arc::new(PromptQueue::new(!is_set("NO_COLOR"))), openers: Openers::of(environment) }
     }
 
     /// Whether a prompt is on the screen, so that nothing else should be written there.
     pub(crate) fn is_prompting(&self) -> bool {
-        self.desk.is_prompting()
+        self.queue.is_prompting()
     }
 }
 
@@ -58,7 +58,7 @@ impl Answerer for TerminalAnswerer {
 
     fn answer<'a>(&'a self, item: &'a InboxItem) -> BoxFuture<'a, InboxAnswer> {
         Box::pin(async move {
-            let answer = self.desk.ask(item).await;
+            let answer = self.queue.ask(item).await;
             if let (InboxContent::Url { url, .. }, InboxAnswer::Elicitation(ElicitationAnswer::Accept(_))) =
                 (&item.content, &answer)
             {
@@ -66,7 +66,7 @@ impl Answerer for TerminalAnswerer {
                     Ok(url) => self.openers.open(&url).await,
                     Err(_) => false,
                 };
-                self.desk.report_opened(opened);
+                self.queue.report_opened(opened);
             }
             answer
         })

@@ -6,12 +6,12 @@ use super::editor::{EditedLine, Editor};
 
 /// Source of messages.
 #[derive(Debug)]
-pub(crate) enum Input {
+pub(crate) enum ChatInput {
     Editor(Editor),
     Lines(Lines<BufReader<Stdin>>),
 }
 
-impl Input {
+impl ChatInput {
     /// The lines of standard input.
     pub(crate) fn lines() -> Self {
         Self::Lines(BufReader::new(tokio::io::stdin()).lines())

@@ -136,7 +136,7 @@ impl Renderer {
         self.style.underlined = false;
         let Some((address, text)) = self.links.pop() else { return };
         if address != text && address.strip_prefix("mailto:") != Some(text.as_str()) {
-            self.styled(&format!(" ({address})"), DIM);
+            self.push_styled(&format!(" ({address})"), DIM);
         }
     }
 
@@ -171,8 +171,8 @@ impl Renderer {
     fn inline_code(&mut self, code: &str) {
         let style = Style { code: true, ..self.style };
         match self.colour {
-            Colour::Yes => self.styled(code, style),
-            Colour::No => self.styled(&format!("`{code}`"), style),
+            Colour::Yes => self.push_styled(code, style),
+            Colour::No => self.push_styled(&format!("`{code}`"), style),
         }
     }
 
@@ -180,10 +180,10 @@ impl Renderer {
         if let Some((_, shown)) = self.links.last_mut() {
             shown.push_str(text);
         }
-        self.styled(text, self.style);
+        self.push_styled(text, self.style);
     }
 
-    fn styled(&mut self, text: &str, style: Style) {
+    fn push_styled(&mut self, text: &str, style: Style) {
         let text = clean::text(text);
         match &mut self.table {
             Some(table) => table.text(&text, style),

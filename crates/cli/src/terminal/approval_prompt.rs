@@ -8,9 +8,9 @@ use toolway_host::{
 
 use super::{
     approval_text::{self, Fold, Folded},
-    desk::Waiting,
+    prompt_queue::Waiting,
     line_editor::LineEditor,
-    session::{self, Input, Session, Stop, TypedLine},
+    prompt_session::{self, KeyInput, PromptSession, PromptEnd, TypedLine},
     text::Style,
 };
 
@@ -18,7 +18,7 @@ use super::{
 const SURFACE: &str = "terminal";
 
 /// Asks about all open calls, and about those that come to wait meanwhile. Answered ones are removed from `open`.
-pub(super) fn ask(session: &Session<'_>, open: &mut Vec<Waiting>) -> Result<(), Stop> {
+pub(super) fn ask(session: &PromptSession<'_>, open: &mut Vec<Waiting>) -> Result<(), PromptEnd> {
     while let Some(first) = open.first() {
         if 1 < open.len() {
             ask_all(session, open)?;
@@ -33,7 +33,7 @@ pub(super) fn ask(session: &Session<'_>, open: &mut Vec<Waiting>) -> Result<(), 
 }
 
 /// Asks about several calls.
-fn ask_all(session: &Session<'_>, open: &mut Vec<Waiting>) -> Result<(), Stop> {
+fn ask_all(session: &PromptSession<'_>, open: &mut Vec<Waiting>) -> Result<(), PromptEnd> {
     let mut fold = Fold::Short;
     loop {
         let shown = shown_calls(open, session.width(), fold);
@@ -48,7 +48,7 @@ fn ask_all(session: &Session<'_>, open: &mut Vec<Waiting>) -> Result<(), Stop> {
         match chosen {
             'y' => {
                 session.say(Style::Plain, &format!("Approved {} calls once.", open.len()))?;
-                open.drain(..).for_each(|waiting| session.desk.answer(waiting, approved(ApprovalScope::Once)));
+                open.drain(..).for_each(|waiting| session.queue.answer(waiting, approved(ApprovalScope::Once)));
                 return Ok(());
             }
             'n' => {
@@ -58,7 +58,7 @@ fn ask_all(session: &Session<'_>, open: &mut Vec<Waiting>) -> Result<(), Stop> {
                 };
                 session.say(Style::Plain, &format!("Declined {} calls.", open.len()))?;
                 let answer = declined(why, ApprovalScope::Once);
-                open.drain(..).for_each(|waiting| session.desk.answer(waiting, answer.clone()));
+                open.drain(..).for_each(|waiting| session.queue.answer(waiting, answer.clone()));
                 return Ok(());
             }
             'o' => return ask_one_by_one(session, open),
@@ -67,7 +67,7 @@ fn ask_all(session: &Session<'_>, open: &mut Vec<Waiting>) -> Result<(), Stop> {
     }
 }
 
-fn ask_one_by_one(session: &Session<'_>, open: &mut Vec<Waiting>) -> Result<(), Stop> {
+fn ask_one_by_one(session: &PromptSession<'_>, open: &mut Vec<Waiting>) -> Result<(), PromptEnd> {
     while let Some(first) = open.first() {
         let answer = ask_one(session, first, Others::Wait)?;
         answer_first(session, open, answer.unwrap_or(InboxAnswer::Unavailable));
@@ -85,7 +85,7 @@ enum Others {
 }
 
 /// Asks about one call. `None` if it no longer waits, or if others join it.
-fn ask_one(session: &Session<'_>, waiting: &Waiting, others: Others) -> Result<Option<InboxAnswer>, Stop> {
+fn ask_one(session: &PromptSession<'_>, waiting: &Waiting, others: Others) -> Result<Option<InboxAnswer>, PromptEnd> {
     let item = &waiting.item;
     let InboxContent::Approval(details) = &item.content else { return Ok(Some(InboxAnswer::Unavailable)) };
     let mut fold = Fold::Long;
@@ -95,11 +95,11 @@ fn ask_one(session: &Session<'_>, waiting: &Waiting, others: Others) -> Result<O
         let choices = choices(item, shown.is_folded);
         session.show_choices(&choices)?;
         let chosen = loop {
-            if !waiting.is_open() || (others == Others::Join && session.desk.approvals_wait()) {
+            if !waiting.is_open() || (others == Others::Join && session.queue.approvals_wait()) {
                 return Ok(None);
             }
-            if let Input::Key(key) = session.read()?
-                && let Some(chosen) = session::choice(key, &choices)
+            if let KeyInput::Key(key) = session.read()?
+                && let Some(chosen) = prompt_session::choice(key, &choices)
             {
                 break chosen;
             }
@@ -133,13 +133,13 @@ fn choices(item: &InboxItem, is_folded: bool) -> Vec<(char, &'static str)> {
 }
 
 /// Shows what an answer for later calls covers, and asks whether that is meant.
-fn confirm(session: &Session<'_>, text: &str) -> Result<bool, Stop> {
+fn confirm(session: &PromptSession<'_>, text: &str) -> Result<bool, PromptEnd> {
     session.say(Style::Plain, text)?;
     Ok(session.choose(&[('y', "yes"), ('n', "back")])? == 'y')
 }
 
 /// Asks why calls are declined; `None` if the user goes back.
-fn ask_reason(session: &Session<'_>, items: &[&InboxItem]) -> Result<Option<Option<String>>, Stop> {
+fn ask_reason(session: &PromptSession<'_>, items: &[&InboxItem]) -> Result<Option<Option<String>>, PromptEnd> {
     let is_agent = |item: &&InboxItem| matches!(item.caller, Some(Caller::Agent(_)));
     let reader = if items.iter().any(is_agent) { " for the model" } else { "" };
     session.say(Style::Faint, &format!("reason{reader}; Enter: none, Esc: back"))?;
@@ -152,29 +152,29 @@ fn ask_reason(session: &Session<'_>, items: &[&InboxItem]) -> Result<Option<Opti
 
 /// Waits for one of the keys. `None` if calls were withdrawn or more wait now; `open` is up to date then.
 fn wait_for_key(
-    session: &Session<'_>,
+    session: &PromptSession<'_>,
     open: &mut Vec<Waiting>,
     choices: &[(char, &str)],
-) -> Result<Option<char>, Stop> {
+) -> Result<Option<char>, PromptEnd> {
     session.show_choices(choices)?;
     loop {
         let before = open.len();
         open.retain(Waiting::is_open);
-        open.extend(session.desk.take_approvals());
+        open.extend(session.queue.take_approvals());
         if open.len() != before {
             return Ok(None);
         }
-        if let Input::Key(key) = session.read()?
-            && let Some(chosen) = session::choice(key, choices)
+        if let KeyInput::Key(key) = session.read()?
+            && let Some(chosen) = prompt_session::choice(key, choices)
         {
             return Ok(Some(chosen));
         }
     }
 }
 
-fn join(session: &Session<'_>, open: &mut Vec<Waiting>) -> Result<(), Stop> {
+fn join(session: &PromptSession<'_>, open: &mut Vec<Waiting>) -> Result<(), PromptEnd> {
     open.retain(Waiting::is_open);
-    open.extend(session.desk.take_approvals());
+    open.extend(session.queue.take_approvals());
     session.say(Style::Faint, "Another call requires approval; all of them again:")
 }
 
@@ -186,9 +186,9 @@ fn shown_calls(open: &[Waiting], width: usize, fold: Fold) -> Folded {
     approval_text::calls(&approvals.collect::<Vec<_>>(), width, fold)
 }
 
-fn answer_first(session: &Session<'_>, open: &mut Vec<Waiting>, answer: InboxAnswer) {
+fn answer_first(session: &PromptSession<'_>, open: &mut Vec<Waiting>, answer: InboxAnswer) {
     if !open.is_empty() {
-        session.desk.answer(open.remove(0), answer);
+        session.queue.answer(open.remove(0), answer);
     }
 }
 

@@ -7,7 +7,7 @@ use toolway_host::inbox::{ElicitationAnswer, Form, FormField};
 use super::{
     form_text,
     line_editor::LineEditor,
-    session::{Session, Stop, TypedLine},
+    prompt_session::{PromptSession, PromptEnd, TypedLine},
     text::Style,
 };
 
@@ -21,11 +21,11 @@ enum Step {
 
 /// Asks for each field, then for a review.
 pub(super) fn fill(
-    session: &Session<'_>,
+    session: &PromptSession<'_>,
     server: &ServerName,
     message: &str,
     form: &Form,
-) -> Result<ElicitationAnswer, Stop> {
+) -> Result<ElicitationAnswer, PromptEnd> {
     session.print(&form_text::heading(server, message, form, session.width()))?;
     let defaults = form.fields.iter().filter_map(|field| Some((field.name.clone(), field.default.clone()?)));
     let mut content: Map<String, Value> = defaults.collect();
@@ -57,12 +57,12 @@ pub(super) fn fill(
 
 /// Asks for one field until its value is valid.
 fn ask(
-    session: &Session<'_>,
+    session: &PromptSession<'_>,
     field: &FormField,
     (number, of): (usize, usize),
     given: Option<&Value>,
     server: &ServerName,
-) -> Result<Step, Stop> {
+) -> Result<Step, PromptEnd> {
     session.print(&form_text::field(field, number, of, given, server, session.width()))?;
     loop {
         let editor = if field.looks_secret { LineEditor::hidden() } else { LineEditor::default() };
@@ -88,11 +88,11 @@ fn ask(
 
 /// Asks whether a URL may be opened. A URL that cannot be opened is declined.
 pub(super) fn consent(
-    session: &Session<'_>,
+    session: &PromptSession<'_>,
     server: &ServerName,
     message: &str,
     url: &str,
-) -> Result<ElicitationAnswer, Stop> {
+) -> Result<ElicitationAnswer, PromptEnd> {
     let lines = match form_text::url(server, message, url, session.width()) {
         Ok(lines) => lines,
         Err(why) => {

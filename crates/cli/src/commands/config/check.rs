@@ -33,7 +33,7 @@ Examples:
   toolway config check --config team/toolway.yaml       Another file";
 
 /// One error or warning.
-struct Finding {
+struct ConfigProblem {
     place: Place,
     text: String,
 }
@@ -44,10 +44,10 @@ pub(super) fn run(args: &CheckArgs, app: &App, output: &mut Output) -> Result<Ex
     match app.try_load() {
         Ok(loaded) => {
             let checked = check(&loaded, &app.environment, &*app.keychain(), strictness);
-            problems.extend(checked.problems.iter().map(|error| Finding::new(error.place(), error)));
-            warnings.extend(checked.warnings.iter().map(|warning| Finding::new(warning.place.clone(), warning)));
+            problems.extend(checked.problems.iter().map(|error| ConfigProblem::new(error.place(), error)));
+            warnings.extend(checked.warnings.iter().map(|warning| ConfigProblem::new(warning.place.clone(), warning)));
         }
-        Err(error) => problems.push(Finding::new(error.place(), &error)),
+        Err(error) => problems.push(ConfigProblem::new(error.place(), &error)),
     }
     show(&problems, &warnings, output);
     match problems.len() {
@@ -57,8 +57,8 @@ pub(super) fn run(args: &CheckArgs, app: &App, output: &mut Output) -> Result<Ex
     }
 }
 
-fn show(problems: &[Finding], warnings: &[Finding], output: &mut Output) {
-    let views = |findings: &[Finding]| findings.iter().map(Finding::view).collect::<Vec<_>>();
+fn show(problems: &[ConfigProblem], warnings: &[ConfigProblem], output: &mut Output) {
+    let views = |findings: &[ConfigProblem]| findings.iter().map(ConfigProblem::view).collect::<Vec<_>>();
     match output.format {
         Format::Json | Format::Ndjson => {
             print(&json!({ "problems": views(problems), "warnings": views(warnings) }), output);
@@ -77,7 +77,7 @@ fn show(problems: &[Finding], warnings: &[Finding], output: &mut Output) {
     }
 }
 
-impl Finding {
+impl ConfigProblem {
     fn new(place: Place, text: &impl ToString) -> Self {
         Self { place, text: text.to_string() }
     }

@@ -89,7 +89,7 @@ impl PendingEdit {
     fn print_result(&self, file: &Path, effect: &EditEffect, loaded: &Loaded, output: &mut Output) {
         let changed = match effect {
             EditEffect::Unchanged => Vec::new(),
-            EditEffect::Changed(before) => self.changed(before, &values_in(file, &self.name, loaded)),
+            EditEffect::Changed(before) => self.changed_values(before, &values_in(file, &self.name, loaded)),
         };
         if matches!(output.format, Format::Json | Format::Ndjson) {
             let values: Vec<Value> = changed.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect();
@@ -113,7 +113,7 @@ impl PendingEdit {
     }
 
     /// The changed values; a value that was given counts as changed even if masking hides the difference.
-    fn changed(&self, before: &[(String, Value)], now: &[(String, Value)]) -> Vec<(String, Option<Value>)> {
+    fn changed_values(&self, before: &[(String, Value)], now: &[(String, Value)]) -> Vec<(String, Option<Value>)> {
         let is_typed = |key: &str| match &self.edit {
             Edit::Update { changes, .. } => changes.iter().any(|(typed, value)| typed == key && value.is_some()),
             _ => false,

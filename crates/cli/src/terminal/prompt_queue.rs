@@ -18,11 +18,11 @@ use toolway_host::{
 
 use super::{
     approval_prompt, form_prompt,
-    session::{self, Session, Stop},
+    prompt_session::{self, PromptSession, PromptEnd},
 };
 
 /// The items of one terminal.
-pub(crate) struct Desk {
+pub(crate) struct PromptQueue {
     // Nothing awaits under this lock; it is held while a prompt writes.
     pub(super) state: Mutex<State>,
     pub(super) is_coloured: bool,
@@ -54,7 +54,7 @@ enum Worker {
 
 /// Removes an item when its future is dropped.
 struct Withdrawal<'a> {
-    desk: &'a Desk,
+    queue: &'a PromptQueue,
     id: &'a str,
 }
 
@@ -63,9 +63,9 @@ const SETTLE: Duration = Duration::from_millis(30);
 /// How long an interrupted item may stay unanswered, so that what the signal stops can end it.
 const INTERRUPTION: Duration = Duration::from_secs(2);
 
-// === impl Desk ===
+// === impl PromptQueue ===
 
-impl Desk {
+impl PromptQueue {
     pub(super) fn new(is_coloured: bool) -> Self {
         Self { state: Mutex::default(), is_coloured }
     }
@@ -77,10 +77,10 @@ impl Desk {
     /// Waits for the answer to an item.
     pub(super) async fn ask(self: &Arc<Self>, item: &InboxItem) -> InboxAnswer {
         let (reply, answer) = oneshot::channel();
-        let withdrawal = Withdrawal { desk: self, id: &item.id };
+        let withdrawal = Withdrawal { queue: self, id: &item.id };
         if self.add(Waiting { item: item.clone(), reply }) == Worker::Idle {
-            let desk = Arc::clone(self);
-            let spawned = thread::Builder::new().name("prompts".to_owned()).spawn(move || desk.work());
+            let queue = Arc::clone(self);
+            let spawned = thread::Builder::new().name("prompts".to_owned()).spawn(move || queue.work());
             if spawned.is_err() {
                 self.state.lock().is_working = false;
                 return InboxAnswer::Unavailable;
@@ -102,7 +102,7 @@ impl Desk {
     pub(super) fn report_opened(&self, opened: bool) {
         let text =
             if opened { "Opened in the browser." } else { "No browser could be started; open the address above." };
-        session::print(text);
+        prompt_session::print(text);
     }
 
     /// Prompts until nothing waits.
@@ -149,7 +149,7 @@ impl Desk {
         let mut state = self.state.lock();
         state.shown.retain(|id| *id != waiting.item.id);
         if state.shown.is_empty() {
-            session::leave(&mut state);
+            prompt_session::leave(&mut state);
         }
         drop(state);
         waiting.answer(answer);
@@ -160,7 +160,7 @@ impl Desk {
         thread::sleep(SETTLE);
         let mut open = vec![first];
         open.extend(self.take_approvals());
-        let stop = Session::open(self).and_then(|session| approval_prompt::ask(&session, &mut open)).err();
+        let stop = PromptSession::open(self).and_then(|session| approval_prompt::ask(&session, &mut open)).err();
         self.state.lock().shown.clear();
         if let Some(stop) = stop {
             self.end_unanswered(open, stop);
@@ -169,7 +169,7 @@ impl Desk {
 
     fn ask_elicitation(&self, waiting: Waiting) {
         let item = &waiting.item;
-        let answer = Session::open(self).and_then(|session| match &item.content {
+        let answer = PromptSession::open(self).and_then(|session| match &item.content {
             InboxContent::Form { message, form } => form_prompt::fill(&session, &item.server, message, form),
             InboxContent::Url { message, url } => form_prompt::consent(&session, &item.server, message, url),
             InboxContent::Approval(_) => Ok(ElicitationAnswer::Cancel),
@@ -182,12 +182,12 @@ impl Desk {
     }
 
     /// Ends items that the user did not answer.
-    fn end_unanswered(&self, open: Vec<Waiting>, stop: Stop) {
-        if stop == Stop::Interrupted && session::interrupt() {
+    fn end_unanswered(&self, open: Vec<Waiting>, stop: PromptEnd) {
+        if stop == PromptEnd::Interrupted && prompt_session::interrupt() {
             let deadline = Instant::now() + INTERRUPTION;
             // What the signal stops drops its futures.
             while Instant::now() < deadline && open.iter().any(|waiting| !waiting.reply.is_closed()) {
-                thread::sleep(session::TICK);
+                thread::sleep(prompt_session::TICK);
             }
         }
         for waiting in open {
@@ -216,12 +216,12 @@ impl Waiting {
 
 impl Drop for Withdrawal<'_> {
     fn drop(&mut self) {
-        let mut state = self.desk.state.lock();
+        let mut state = self.queue.state.lock();
         state.waiting.retain(|waiting| waiting.item.id != self.id);
         let was_shown = state.shown.iter().any(|id| id == self.id);
         state.shown.retain(|id| id != self.id);
         if was_shown && state.shown.is_empty() {
-            session::restore(&mut state);
+            prompt_session::restore(&mut state);
         }
     }
 }

@@ -12,19 +12,19 @@ use crossterm::{
 };
 
 use super::{
-    desk::{Desk, State},
+    prompt_queue::{PromptQueue, State},
     line_editor::{Edit, LineEditor},
     text::{self, Line, Style},
 };
 
 /// A prompt on the screen.
-pub(super) struct Session<'a> {
-    pub(super) desk: &'a Desk,
+pub(super) struct PromptSession<'a> {
+    pub(super) queue: &'a PromptQueue,
 }
 
 /// What a prompt reads.
 #[derive(Debug)]
-pub(super) enum Input {
+pub(super) enum KeyInput {
     Key(KeyEvent),
     /// Pasted text. It never answers a question of one key.
     Paste(String),
@@ -45,7 +45,7 @@ pub(super) enum TypedLine {
 
 /// Why a prompt ends without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum PromptEnd {
     /// Everything it asks about was answered elsewhere, has expired, or its call has ended.
     Withdrawn,
     /// The user pressed Ctrl-C.
@@ -61,21 +61,21 @@ const LINE_END: &str = if cfg!(unix) { "\n" } else { "\r\n" };
 /// Columns of a terminal that does not tell its width.
 const USUAL_WIDTH: usize = 80;
 
-// === impl Session ===
+// === impl PromptSession ===
 
-impl<'a> Session<'a> {
+impl<'a> PromptSession<'a> {
     /// Takes the terminal. Keys that were typed before the prompt is visible are discarded: they are not an answer to it.
-    pub(super) fn open(desk: &'a Desk) -> Result<Self, Stop> {
-        let mut state = desk.state.lock();
+    pub(super) fn open(queue: &'a PromptQueue) -> Result<Self, PromptEnd> {
+        let mut state = queue.state.lock();
         if state.shown.is_empty() {
-            return Err(Stop::Withdrawn);
+            return Err(PromptEnd::Withdrawn);
         }
-        enter(&mut state).map_err(|_| Stop::Closed)?;
+        enter(&mut state).map_err(|_| PromptEnd::Closed)?;
         drop(state);
-        while event::poll(Duration::ZERO).map_err(|_| Stop::Closed)? {
-            event::read().map_err(|_| Stop::Closed)?;
+        while event::poll(Duration::ZERO).map_err(|_| PromptEnd::Closed)? {
+            event::read().map_err(|_| PromptEnd::Closed)?;
         }
-        Ok(Self { desk })
+        Ok(Self { queue })
     }
 
     /// Columns of the terminal.
@@ -84,39 +84,39 @@ impl<'a> Session<'a> {
     }
 
     /// Prints lines, unless the prompt was withdrawn.
-    pub(super) fn print(&self, lines: &[Line]) -> Result<(), Stop> {
+    pub(super) fn print(&self, lines: &[Line]) -> Result<(), PromptEnd> {
         let text: String =
-            lines.iter().map(|line| format!("{}{LINE_END}", line.painted(self.desk.is_coloured))).collect();
+            lines.iter().map(|line| format!("{}{LINE_END}", line.painted(self.queue.is_coloured))).collect();
         self.write(&format!("\r\u{1b}[K{text}"))
     }
 
     /// Prints text of ours.
-    pub(super) fn say(&self, style: Style, text: &str) -> Result<(), Stop> {
+    pub(super) fn say(&self, style: Style, text: &str) -> Result<(), PromptEnd> {
         self.print(&text::lines(style, text, self.width()))
     }
 
     /// Waits a moment for input. Ctrl-C ends the prompt.
-    pub(super) fn read(&self) -> Result<Input, Stop> {
+    pub(super) fn read(&self) -> Result<KeyInput, PromptEnd> {
         self.check()?;
-        if !event::poll(TICK).map_err(|_| Stop::Closed)? {
-            return Ok(Input::Tick);
+        if !event::poll(TICK).map_err(|_| PromptEnd::Closed)? {
+            return Ok(KeyInput::Tick);
         }
         // Withdrawn meanwhile: the key belongs to what comes next.
         self.check()?;
-        match event::read().map_err(|_| Stop::Closed)? {
-            Event::Key(key) if key.kind == KeyEventKind::Release => Ok(Input::Tick),
-            Event::Key(key) if is_control(key, 'c') => Err(Stop::Interrupted),
-            Event::Key(key) => Ok(Input::Key(key)),
-            Event::Paste(text) => Ok(Input::Paste(text)),
-            _ => Ok(Input::Tick),
+        match event::read().map_err(|_| PromptEnd::Closed)? {
+            Event::Key(key) if key.kind == KeyEventKind::Release => Ok(KeyInput::Tick),
+            Event::Key(key) if is_control(key, 'c') => Err(PromptEnd::Interrupted),
+            Event::Key(key) => Ok(KeyInput::Key(key)),
+            Event::Paste(text) => Ok(KeyInput::Paste(text)),
+            _ => Ok(KeyInput::Tick),
         }
     }
 
     /// Asks for one of these keys. Each is shown with what it does.
-    pub(super) fn choose(&self, choices: &[(char, &str)]) -> Result<char, Stop> {
+    pub(super) fn choose(&self, choices: &[(char, &str)]) -> Result<char, PromptEnd> {
         self.show_choices(choices)?;
         loop {
-            if let Input::Key(key) = self.read()?
+            if let KeyInput::Key(key) = self.read()?
                 && let Some(chosen) = choice(key, choices)
             {
                 return Ok(chosen);
@@ -125,7 +125,7 @@ impl<'a> Session<'a> {
     }
 
     /// Prints the keys of a question.
-    pub(super) fn show_choices(&self, choices: &[(char, &str)]) -> Result<(), Stop> {
+    pub(super) fn show_choices(&self, choices: &[(char, &str)]) -> Result<(), PromptEnd> {
         // Spaces that do not break keep a key and its meaning on one line.
         let keys: Vec<String> =
             choices.iter().map(|(key, what)| format!("[{key}]\u{a0}{}", what.replace(' ', "\u{a0}"))).collect();
@@ -136,16 +136,16 @@ impl<'a> Session<'a> {
     }
 
     /// Reads one line after `prompt`.
-    pub(super) fn read_line(&self, prompt: &str, mut editor: LineEditor) -> Result<TypedLine, Stop> {
+    pub(super) fn read_line(&self, prompt: &str, mut editor: LineEditor) -> Result<TypedLine, PromptEnd> {
         self.draw(prompt, &editor)?;
         let line = loop {
             let edit = match self.read()? {
-                Input::Key(key) => editor.press(key),
-                Input::Paste(text) => {
+                KeyInput::Key(key) => editor.press(key),
+                KeyInput::Paste(text) => {
                     editor.insert(&text);
                     Edit::Changed
                 }
-                Input::Tick => Edit::Ignored,
+                KeyInput::Tick => Edit::Ignored,
             };
             match edit {
                 Edit::Changed => self.draw(prompt, &editor)?,
@@ -159,7 +159,7 @@ impl<'a> Session<'a> {
         Ok(line)
     }
 
-    fn draw(&self, prompt: &str, editor: &LineEditor) -> Result<(), Stop> {
+    fn draw(&self, prompt: &str, editor: &LineEditor) -> Result<(), PromptEnd> {
         let room = self.width().saturating_sub(text::columns(prompt) + 1);
         let (shown, cursor) = editor.view(room);
         let back = match text::columns(&shown).saturating_sub(cursor) {
@@ -169,23 +169,23 @@ impl<'a> Session<'a> {
         self.write(&format!("\r\u{1b}[K{prompt}{shown}{back}"))
     }
 
-    fn write(&self, text: &str) -> Result<(), Stop> {
-        let state = self.desk.state.lock();
+    fn write(&self, text: &str) -> Result<(), PromptEnd> {
+        let state = self.queue.state.lock();
         if state.shown.is_empty() {
-            return Err(Stop::Withdrawn);
+            return Err(PromptEnd::Withdrawn);
         }
         let mut stderr = io::stderr().lock();
-        stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush()).map_err(|_| Stop::Closed)
+        stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush()).map_err(|_| PromptEnd::Closed)
     }
 
-    fn check(&self) -> Result<(), Stop> {
-        if self.desk.state.lock().shown.is_empty() { Err(Stop::Withdrawn) } else { Ok(()) }
+    fn check(&self) -> Result<(), PromptEnd> {
+        if self.queue.state.lock().shown.is_empty() { Err(PromptEnd::Withdrawn) } else { Ok(()) }
     }
 }
 
-impl Drop for Session<'_> {
+impl Drop for PromptSession<'_> {
     fn drop(&mut self) {
-        leave(&mut self.desk.state.lock());
+        leave(&mut self.queue.state.lock());
     }
 }
 
