@@ -1,21 +1,13 @@
 //! Keys at the prompt of `toolway chat`: new lines, pasted text and Ctrl-C, with and without the kitty keyboard protocol.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     chat_screen::{ChatScreen, Keyboard},
-    home::{Home, TOOLWAY},
+    home::Home,
 };
 
 const CHAT: [&str; 3] = ["chat", "--model", "scripted:script.json"];
-
-fn home(turns: &Value) -> Home {
-    let home = Home::new();
-    let server = json!({ "command": TOOLWAY, "args": ["sample"] });
-    home.configure(&json!({ "mcpServers": { "sample": server } }).to_string());
-    home.write("script.json", &json!({ "turns": turns }).to_string());
-    home
-}
 
 /// What the user said in the last conversation.
 fn said(home: &Home) -> Vec<String> {
@@ -26,7 +18,7 @@ fn said(home: &Home) -> Vec<String> {
 
 #[test]
 fn shift_enter_and_alt_enter_begin_a_new_line_where_the_terminal_reports_keys() {
-    let home = home(&json!([{ "text": "First." }, { "text": "Second." }]));
+    let home = Home::with_script(&json!([{ "text": "First." }, { "text": "Second." }]));
     let mut chat = ChatScreen::start_with(&home, &CHAT, 80, Keyboard::Kitty);
     chat.prompts(1).types("one\u{1b}[13;2utwo").sees("> one two").types("\r").sees("First.").sees_times("tokens in", 1);
     chat.prompts(2).types("three\u{1b}[13;3ufour\r").sees("Second.").sees_times("tokens in", 2);
@@ -38,7 +30,7 @@ fn shift_enter_and_alt_enter_begin_a_new_line_where_the_terminal_reports_keys() 
 
 #[test]
 fn pasted_lines_are_one_message() {
-    let home = home(&json!([{ "text": "All of it." }]));
+    let home = Home::with_script(&json!([{ "text": "All of it." }]));
     for columns in [80, 40] {
         let mut chat = ChatScreen::start(&home, &CHAT, columns);
         chat.prompts(1).types("\u{1b}[200~one\ntwo\r\nthree\rfour\u{1b}[201~").sees("one two three four");
@@ -51,7 +43,7 @@ fn pasted_lines_are_one_message() {
 
 #[test]
 fn ctrl_c_drops_the_text_at_the_prompt_and_leaves_only_from_an_empty_one() {
-    let home = home(&json!([{ "text": "Here." }]));
+    let home = Home::with_script(&json!([{ "text": "Here." }]));
     let mut chat = ChatScreen::start(&home, &CHAT, 80);
     chat.prompts(1).types("half a message").sees("> half a message").types("\u{3}").prompts(2);
     chat.types("more").sees("> more").types("\u{3}").prompts(3);
@@ -64,7 +56,7 @@ fn ctrl_c_drops_the_text_at_the_prompt_and_leaves_only_from_an_empty_one() {
 
 #[test]
 fn in_interactive_mode_the_models_calls_are_asked_about_and_the_users_own_prompts_are_not() {
-    let home = home(&json!([
+    let home = Home::with_script(&json!([
         { "text": "Hello Ada." },
         { "calls": [{ "tool": "sample__add", "arguments": { "a": 2, "b": 3 } }] },
         { "expect": [{ "error": false }], "text": "Five." },
@@ -81,7 +73,7 @@ fn in_interactive_mode_the_models_calls_are_asked_about_and_the_users_own_prompt
 #[test]
 fn a_result_waits_until_the_prompts_are_answered() {
     let write = |text: &str| json!({ "tool": "sample__write_memo", "arguments": { "text": text } });
-    let home = home(&json!([{ "calls": [write("one"), write("two")] }, { "text": "Done." }]));
+    let home = Home::with_script(&json!([{ "calls": [write("one"), write("two")] }, { "text": "Done." }]));
     let mut chat = ChatScreen::start(&home, &CHAT, 80);
     chat.prompts(1).types("write\r").sees("2 calls require approval").sees("[o] one by one").types("o");
     chat.sees_times("[y] once", 1).types("y").sees_times("[y] once", 2);

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::terminal::Terminal;
 
@@ -51,6 +51,15 @@ impl Home {
     /// An empty home.
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// A home with the sample server, and the turns of a scripted model in `script.json`.
+    pub(crate) fn with_script(turns: &Value) -> Self {
+        let home = Self::new();
+        let server = json!({ "command": TOOLWAY, "args": ["sample"] });
+        home.configure(&json!({ "mcpServers": { "sample": server } }).to_string());
+        home.write("script.json", &json!({ "turns": turns }).to_string());
+        home
     }
 
     /// A home with the sample server configured twice.

@@ -4,16 +4,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use toolway_testkit::vendor::{MockVendor, Reply, VendorKind};
 
-use crate::home::{Home, Ran, TOOLWAY};
-
-/// A home with the sample server and a script.
-fn home(turns: &Value) -> Home {
-    let home = Home::new();
-    let server = json!({ "command": TOOLWAY, "args": ["sample"] });
-    home.configure(&json!({ "mcpServers": { "sample": server } }).to_string());
-    home.write("script.json", &json!({ "turns": turns }).to_string());
-    home
-}
+use crate::home::{Home, Ran};
 
 fn run(home: &Home, words: &[&str]) -> Ran {
     home.run(&[&["run", "--model", "scripted:script.json"], words].concat())
@@ -25,7 +16,7 @@ fn answer(text: &str) -> Value {
 
 #[test]
 fn the_prompt_comes_from_the_command_line_a_file_or_standard_input() {
-    let home = home(&answer("Done."));
+    let home = Home::with_script(&answer("Done."));
     home.write("task.md", "from a file");
     assert_eq!(run(&home, &["on the line", "-o", "text"]).ok(), "Done.\n");
     run(&home, &["--file", "task.md"]).ok();
@@ -39,7 +30,7 @@ fn the_prompt_comes_from_the_command_line_a_file_or_standard_input() {
 
 #[test]
 fn the_result_is_one_object_with_calls_that_lead_to_their_records() {
-    let home = home(&json!([
+    let home = Home::with_script(&json!([
         { "calls": [{ "tool": "sample__add", "arguments": { "a": 2, "b": 3 } }, { "tool": "sample__fail" }] },
         { "text": "Five." },
     ]));
@@ -58,7 +49,7 @@ fn the_result_is_one_object_with_calls_that_lead_to_their_records() {
 
 #[test]
 fn a_stream_has_an_object_per_event_and_the_result_last() {
-    let home = home(&json!([
+    let home = Home::with_script(&json!([
         { "text": "Adding now.", "calls": [{ "tool": "sample__add", "arguments": { "a": 2, "b": 3 } }] },
         { "text": "Five." },
     ]));
@@ -73,7 +64,7 @@ fn a_stream_has_an_object_per_event_and_the_result_last() {
 
 #[test]
 fn a_dry_run_shows_model_and_tools_and_asks_nothing() {
-    let home = home(&json!([]));
+    let home = Home::with_script(&json!([]));
     let shown = run(&home, &["anything", "--dry-run"]).json();
     assert_eq!(shown["model"], "script.json");
     assert!(shown["tools"].as_array().unwrap().contains(&json!("sample__echo")), "{shown}");
@@ -84,7 +75,7 @@ fn a_dry_run_shows_model_and_tools_and_asks_nothing() {
 
 #[test]
 fn an_answer_is_checked_against_a_schema() {
-    let home = home(&answer("```json\n{\"size\": 3}\n```"));
+    let home = Home::with_script(&answer("```json\n{\"size\": 3}\n```"));
     home.write(
         "schema.json",
         r#"{"type": "object", "required": ["size"], "properties": {"size": {"type": "integer"}}}"#,
@@ -107,7 +98,7 @@ fn an_answer_is_checked_against_a_schema() {
 
 #[test]
 fn a_call_that_needs_approval_is_refused_with_the_rule_that_would_allow_it() {
-    let home = home(&json!([
+    let home = Home::with_script(&json!([
         { "calls": [{ "tool": "sample__write_memo", "arguments": { "text": "x" } }] },
         { "expect": [{ "error": true }], "text": "I may not." },
     ]));
@@ -135,7 +126,7 @@ fn a_call_that_needs_approval_is_refused_with_the_rule_that_would_allow_it() {
 #[test]
 fn budgets_and_loops_end_a_run() {
     let count = |number: u32| json!({ "calls": [{ "tool": "sample__add", "arguments": { "a": number, "b": 1 } }] });
-    let home = home(&(0..20).map(count).collect());
+    let home = Home::with_script(&(0..20).map(count).collect());
     for (words, reason) in [(["--max-turns", "2"], "max_turns"), (["--max-tool-calls", "3"], "max_tool_calls")] {
         let ran = run(&home, &[&["count"], &words[..]].concat());
         assert!(ran.failed(5, "budget")["message"].as_str().unwrap().ends_with(reason), "{ran:?}");
@@ -151,7 +142,7 @@ fn budgets_and_loops_end_a_run() {
 
 #[test]
 fn a_refused_key_and_an_unreachable_vendor_have_their_own_exit_codes() {
-    let home = home(&json!([]));
+    let home = Home::with_script(&json!([]));
     let runtime = Runtime::new().unwrap();
     let replies = vec![Reply::refusal(401, "no such key")];
     let vendor = runtime.block_on(MockVendor::start(VendorKind::Anthropic, replies)).unwrap();
