@@ -1,6 +1,7 @@
 //! Saved approvals: what a user answered with "always" or "never".
 
 use rusqlite::{Connection, Row, params};
+use toolway_host::policy::{ApprovalKey, ArgumentPattern, SavedEffect as HostEffect, decisive};
 use uuid::Uuid;
 
 use crate::{Reader, StoreError, time::Micros};
@@ -20,7 +21,7 @@ pub struct SavedApproval {
     pub tool: String,
     /// JSON object of pointer to value: the arguments that must be the same; `None`: any arguments.
     pub arguments: Option<String>,
-    /// Digest of the tool's definition. A changed definition is asked about again.
+    /// Digest of the tool's definition, or method and digest of another item. A changed definition is asked about again.
     pub digest: String,
     /// Whether calls are allowed or denied.
     pub effect: SavedEffect,
@@ -47,7 +48,27 @@ impl SavedEffect {
     }
 }
 
+impl From<SavedEffect> for HostEffect {
+    fn from(effect: SavedEffect) -> Self {
+        match effect {
+            SavedEffect::Allow => Self::Allow,
+            SavedEffect::Deny => Self::Deny,
+        }
+    }
+}
+
 impl SavedApproval {
+    /// The one of these that decides about a call; a refusal wins.
+    pub fn deciding<'a>(saved: &'a [Self], key: &ApprovalKey) -> Option<&'a Self> {
+        let arguments = key.arguments.as_ref().map(ArgumentPattern::to_json);
+        let covers = |saved: &&Self| {
+            let is_same = saved.server == key.server.as_str() && saved.tool == key.tool;
+            let is_covered = saved.arguments.is_none() || saved.arguments == arguments;
+            is_same && saved.caller == key.caller && saved.digest == key.digest && is_covered
+        };
+        decisive(saved.iter().filter(covers), |saved| saved.effect.into())
+    }
+
     pub(crate) fn write(&self, connection: &Connection) -> Result<(), StoreError> {
         connection.prepare_cached("INSERT INTO approvals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")?.execute(params![
             self.id,
@@ -89,4 +110,50 @@ fn row(row: &Row<'_>) -> rusqlite::Result<SavedApproval> {
         effect: if effect == "allow" { SavedEffect::Allow } else { SavedEffect::Deny },
         created_by: row.get(8)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn saved(effect: SavedEffect, arguments: Option<&str>) -> SavedApproval {
+        SavedApproval {
+            id: Uuid::now_v7(),
+            created_at: crate::time::now(),
+            caller: "agent".to_owned(),
+            server: "files".to_owned(),
+            tool: "write".to_owned(),
+            arguments: arguments.map(str::to_owned),
+            digest: "d".to_owned(),
+            effect,
+            created_by: "chat".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_refusal_wins_over_approvals_before_and_after_it() {
+        let pattern = ArgumentPattern::parse(r#"{"/path":"a"}"#);
+        let (caller, digest) = ("agent".to_owned(), "d".to_owned());
+        let key = ApprovalKey {
+            caller,
+            server: "files".parse().unwrap(),
+            tool: "write".to_owned(),
+            arguments: pattern,
+            digest,
+        };
+        let allow = |arguments| saved(SavedEffect::Allow, arguments);
+        let deny = |arguments| saved(SavedEffect::Deny, arguments);
+        let path = Some(r#"{"/path":"a"}"#);
+        for (rows, expected) in [
+            (vec![allow(path)], Some(SavedEffect::Allow)),
+            (vec![allow(None), deny(path)], Some(SavedEffect::Deny)),
+            (vec![deny(path), allow(None)], Some(SavedEffect::Deny)),
+            (vec![allow(path), deny(None)], Some(SavedEffect::Deny)),
+            (vec![allow(path), deny(Some(r#"{"/path":"b"}"#))], Some(SavedEffect::Allow)),
+            (vec![SavedApproval { digest: "prompts/get:d".to_owned(), ..allow(path) }], None),
+            (vec![], None),
+        ] {
+            assert_eq!(SavedApproval::deciding(&rows, &key).map(|saved| saved.effect), expected, "{rows:?}");
+        }
+    }
 }

@@ -8,9 +8,11 @@ use toolway_config::{
 };
 use toolway_host::{
     call::{CallKind, Caller},
-    catalog::ItemKind,
+    catalog::{Fingerprint, ItemKind},
     connection::Lists,
-    policy::{Annotations, ArgumentPattern, Policy, PolicyInput, RuleId, Stance, Subject, Surface, Verdict},
+    policy::{
+        Annotations, ApprovalKey, ArgumentPattern, Policy, PolicyInput, RuleId, Stance, Subject, Surface, Verdict,
+    },
 };
 use toolway_store::approvals::{SavedApproval, SavedEffect};
 use toolway_wire::json::Raw;
@@ -153,7 +155,7 @@ async fn explain(
         let arguments = arguments.map_err(|problem| Report::usage("arguments", problem.message))?;
         let subject = Subject { server: single.name().clone(), kind: CallKind::Tool, raw_name: raw_name.clone() };
         let input = PolicyInput { caller, surface, subject: &subject, trust, annotations, arguments: Some(&arguments) };
-        let verdict = with_saved(app, policy.evaluate(&input), &input, &entry.fingerprint.to_string())?;
+        let verdict = with_saved(app, policy.evaluate(&input), &input, entry.fingerprint)?;
         let place = verdict.rule.place();
         if output.format == Format::Human {
             output.line(&format!("{}: {}", verdict.effect.as_str(), verdict.rule));
@@ -174,25 +176,19 @@ async fn explain(
 }
 
 /// A saved approval decides where policy asks.
-fn with_saved(app: &App, verdict: Verdict, input: &PolicyInput<'_>, digest: &str) -> Result<Verdict, Report> {
+fn with_saved(
+    app: &App,
+    verdict: Verdict,
+    input: &PolicyInput<'_>,
+    definition: Fingerprint,
+) -> Result<Verdict, Report> {
     if verdict.effect != RuleEffect::Ask {
         return Ok(verdict);
     }
-    let caller = match input.caller {
-        Caller::Agent(_) => "agent".to_owned(),
-        other => other.label(),
-    };
     let pattern = ArgumentPattern::of(input.arguments);
-    let covers = |saved: &&SavedApproval| {
-        let is_same = saved.server == input.subject.server.as_str() && saved.tool == input.subject.raw_name;
-        let arguments = saved.arguments.as_deref().map(ArgumentPattern::parse);
-        let has_arguments = arguments.is_none_or(|arguments| arguments.is_some_and(|arguments| arguments == pattern));
-        is_same && saved.caller == caller && saved.digest == digest && has_arguments
-    };
+    let key = ApprovalKey::new(input.caller, input.subject, Some("tools/call"), pattern, Some(definition));
     let saved = app.query(|reader| reader.approvals())?;
-    // An answer for any arguments comes first, as for a call.
-    let found = saved.iter().filter(covers).min_by_key(|saved| saved.arguments.is_some());
-    Ok(match found {
+    Ok(match SavedApproval::deciding(&saved, &key) {
         Some(saved) => {
             let effect = if saved.effect == SavedEffect::Allow { RuleEffect::Allow } else { RuleEffect::Deny };
             Verdict { effect, rule: RuleId::Saved(saved.id.to_string()), reason: None }
