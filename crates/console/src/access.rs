@@ -42,9 +42,18 @@ pub struct Lifetimes {
 /// A signed-in browser.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
-    /// Value of `x-toolway-csrf` in requests that change something.
-    pub(crate) csrf: String,
+    /// Digest of the CSRF token.
+    csrf: Digest,
     pub(crate) expires: Instant,
+}
+
+/// The secrets of a new session.
+#[derive(Debug)]
+pub(crate) struct NewSession {
+    pub(crate) cookie: String,
+    /// Value of `x-toolway-csrf` in requests that change something. A browser sends a cookie to every port of a host, so
+    /// that the cookie alone must not be enough, nor lead to this.
+    pub(crate) csrf: String,
 }
 
 impl Default for Lifetimes {
@@ -68,20 +77,20 @@ impl Access {
         Ok(token)
     }
 
-    /// Spends a token; returns the cookie of a new session. `None` if the token is unknown, spent or expired.
-    pub(crate) fn exchange(&self, token: &str) -> Result<Option<String>, NoRandomness> {
+    /// Spends a token; returns a new session. `None` if the token is unknown, spent or expired.
+    pub(crate) fn exchange(&self, token: &str) -> Result<Option<NewSession>, NoRandomness> {
         let now = Instant::now();
         let spent = self.tokens.lock().remove(&digest_of(token));
         if spent.is_none_or(|expires| expires <= now) {
             return Ok(None);
         }
-        let cookie = secret()?;
-        let session = Session { csrf: secret()?, expires: now + self.lifetimes.session };
+        let (cookie, csrf) = (secret()?, secret()?);
+        let session = Session { csrf: digest_of(&csrf), expires: now + self.lifetimes.session };
         let mut sessions = self.sessions.lock();
         sessions.retain(|_, session| now < session.expires);
         make_room(&mut sessions, MAX_SESSIONS, |session| session.expires);
         sessions.insert(digest_of(&cookie), session);
-        Ok(Some(cookie))
+        Ok(Some(NewSession { cookie, csrf }))
     }
 
     /// The session of a cookie, unless it has expired.
@@ -99,7 +108,7 @@ impl Access {
 impl Session {
     /// Compares digests, so that the time says nothing about the token.
     pub(crate) fn is_csrf(&self, given: &str) -> bool {
-        digest_of(&self.csrf) == digest_of(given)
+        self.csrf == digest_of(given)
     }
 }
 
@@ -131,13 +140,15 @@ fn digest_of(text: &str) -> Digest {
 mod tests {
     use std::time::Duration;
 
-    use super::{Access, Lifetimes, MAX_SESSIONS, MAX_TOKENS};
+    use super::{Access, Lifetimes, MAX_SESSIONS, MAX_TOKENS, NewSession};
 
     #[test]
     fn token_works_once() {
         let access = Access::new(Lifetimes::default());
         let token = access.issue().unwrap();
-        let cookie = access.exchange(&token).unwrap().unwrap();
+        let NewSession { cookie, csrf } = access.exchange(&token).unwrap().unwrap();
+        let session = access.session(&cookie).unwrap();
+        assert!(session.is_csrf(&csrf) && !session.is_csrf(&cookie));
         assert!(access.session(&cookie).is_some() && access.session(&token).is_none());
         assert!(access.exchange(&token).unwrap().is_none());
     }
@@ -148,7 +159,7 @@ mod tests {
         let token = access.issue().unwrap();
         assert!(access.exchange(&token).unwrap().is_none());
         let access = Access::new(Lifetimes { session: Duration::ZERO, ..Lifetimes::default() });
-        let cookie = access.exchange(&access.issue().unwrap()).unwrap().unwrap();
+        let NewSession { cookie, .. } = access.exchange(&access.issue().unwrap()).unwrap().unwrap();
         assert!(access.session(&cookie).is_none());
     }
 

@@ -15,7 +15,10 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use toolway_wire::down::http::{Incoming, ResponseBody};
+use toolway_wire::{
+    budget::Charge,
+    down::http::{Incoming, ResponseBody},
+};
 
 use crate::{
     backend::Problem,
@@ -38,7 +41,7 @@ pub(crate) async fn answer(console: &Console, signed_in: SignedIn, request: Requ
     let query = Query(request.uri().query().unwrap_or_default().to_owned());
     if *request.method() == Method::GET || *request.method() == Method::HEAD {
         return match *segments {
-            ["session"] => session::show(console, &signed_in.session).await,
+            ["session"] => session::show(console).await,
             ["servers"] => servers::list(console),
             ["servers", name] => servers::show(console, name),
             ["calls"] => calls::list(console, &query).await,
@@ -53,7 +56,7 @@ pub(crate) async fn answer(console: &Console, signed_in: SignedIn, request: Requ
     if *request.method() != Method::POST {
         return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method", "use GET or POST"));
     }
-    let body = read(console, request.into_body()).await?;
+    let (body, _charge) = read(console, request.into_body()).await?;
     match *segments {
         ["servers"] => servers::add(console, parse(&body)?).await,
         ["servers", "parse"] => servers::parse(console, parse(&body)?).await,
@@ -76,8 +79,8 @@ fn done() -> Answered {
     reply::json(&json!({}))
 }
 
-/// Reads a body within its limits, charged to the byte budget.
-async fn read(console: &Console, mut body: Incoming) -> Result<Bytes, ApiError> {
+/// Reads a body within its limits, charged to the byte budget until the request is answered.
+async fn read(console: &Console, mut body: Incoming) -> Result<(Bytes, Charge), ApiError> {
     let too_large = || {
         let message = format!("the request is larger than {MAX_BODY_BYTES} bytes");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
@@ -100,7 +103,8 @@ async fn read(console: &Console, mut body: Incoming) -> Result<Bytes, ApiError> 
         Ok(whole.freeze())
     };
     let late = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "timed_out", "the request body takes too long");
-    tokio::time::timeout(BODY_TIMEOUT, reading).await.map_err(late)?
+    let whole = tokio::time::timeout(BODY_TIMEOUT, reading).await.map_err(late)??;
+    Ok((whole, charge))
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {

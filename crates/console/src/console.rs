@@ -22,7 +22,7 @@ use toolway_wire::{
 
 pub use crate::access::Lifetimes;
 use crate::{
-    access::{Access, Session},
+    access::{Access, NewSession, Session},
     api,
     backend::ConsoleBackend,
     error::ApiError,
@@ -154,14 +154,15 @@ impl Console {
     fn sign_in(&self, query: &str) -> Response<ResponseBody> {
         let token = url::form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "token");
         let token = token.map(|(_, token)| token.into_owned()).unwrap_or_default();
-        let cookie = match self.access.exchange(&token) {
-            Ok(Some(cookie)) => cookie,
+        let NewSession { cookie, csrf } = match self.access.exchange(&token) {
+            Ok(Some(session)) => session,
             Ok(None) => return pages::invalid_link(),
             Err(error) => return reply::text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         };
         let seconds = self.access.session_lifetime().as_secs();
         let cookie = format!("{}={cookie}; Path=/api/; Max-Age={seconds}; SameSite=Strict; HttpOnly", self.cookie);
-        let mut response = reply::see_other("/");
+        // The page keeps the token in storage of its own origin, which other ports cannot read.
+        let mut response = reply::see_other(&format!("/#key={csrf}"));
         if let Ok(cookie) = HeaderValue::from_str(&cookie) {
             response.headers_mut().insert(header::SET_COOKIE, cookie);
         }
@@ -187,7 +188,7 @@ impl Console {
         let csrf = headers.get("x-toolway-csrf").and_then(|csrf| csrf.to_str().ok());
         if !reads && !csrf.is_some_and(|csrf| session.is_csrf(csrf)) {
             let error = ApiError::new(StatusCode::FORBIDDEN, "csrf", "the CSRF token is missing or wrong");
-            return Err(error.hint("reload the page"));
+            return Err(error.hint("reload the page, or run `toolway console` for a new link"));
         }
         Ok(SignedIn { session })
     }

@@ -53,9 +53,11 @@ pub(crate) fn events(events: BoxStream<'static, Bytes>) -> Response<ResponseBody
 }
 
 /// Redirects with `GET`.
-pub(crate) fn see_other(place: &'static str) -> Response<ResponseBody> {
+pub(crate) fn see_other(place: &str) -> Response<ResponseBody> {
     let mut response = whole(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", Bytes::new());
-    response.headers_mut().insert(header::LOCATION, HeaderValue::from_static(place));
+    if let Ok(place) = HeaderValue::from_str(place) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
     response
 }
 

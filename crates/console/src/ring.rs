@@ -13,6 +13,10 @@ use tokio::sync::watch;
 pub(crate) const MAX_EVENTS: usize = 2_000;
 /// Bytes of these events.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of one event; pages read everything again instead of getting a larger one.
+const MAX_EVENT_BYTES: usize = MAX_BYTES * 3 / 4;
+/// Bytes that a stream takes at a time, unless one event is larger; a stream that is not read keeps no more alive.
+const MAX_TAKEN: usize = 256 * 1024;
 
 /// The ring of events. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -56,6 +60,7 @@ impl EventRing {
     /// Adds an event of a kind.
     pub(crate) fn publish(&self, kind: &'static str, data: &impl Serialize) {
         let Ok(data) = serde_json::to_string(data) else { return };
+        let (kind, data) = if data.len() <= MAX_EVENT_BYTES { (kind, data) } else { ("reset", "{}".to_owned()) };
         let mut kept = self.shared.kept.lock();
         let number = kept.next;
         let event = Bytes::from(format!("id: {}-{}\nevent: {kind}\ndata: {data}\n\n", self.shared.run, number + 1));
@@ -116,7 +121,16 @@ impl EventRing {
             return Reading::Nothing;
         }
         match at.checked_sub(kept.first()).and_then(|skip| usize::try_from(skip).ok()) {
-            Some(skip) => Reading::Events(kept.events.iter().skip(skip).cloned().collect(), kept.next),
+            Some(skip) => {
+                let mut taken = 0;
+                let fits = |event: &&Bytes| {
+                    taken += event.len();
+                    taken == event.len() || taken <= MAX_TAKEN
+                };
+                let events: Vec<Bytes> = kept.events.iter().skip(skip).take_while(fits).cloned().collect();
+                let next = at + events.len() as u64;
+                Reading::Events(events, next)
+            }
             None => Reading::Lost(kept.next),
         }
     }
@@ -139,7 +153,7 @@ mod tests {
     use futures_util::{FutureExt, StreamExt, stream::BoxStream};
     use serde_json::json;
 
-    use super::{EventRing, MAX_BYTES, MAX_EVENTS};
+    use super::{EventRing, MAX_BYTES, MAX_EVENTS, MAX_TAKEN, Reading};
 
     /// All events that can be read without waiting, without the opening.
     fn now(stream: &mut BoxStream<'static, Bytes>) -> Vec<String> {
@@ -183,5 +197,30 @@ mod tests {
         (0..8).for_each(|_| ring.publish("chat", &large));
         let kept = ring.shared.kept.lock();
         assert!(kept.bytes <= MAX_BYTES && kept.events.len() == 3, "{}", kept.events.len());
+    }
+
+    #[test]
+    fn an_event_that_is_too_large_is_a_reset() {
+        let ring = EventRing::new("r".to_owned());
+        let mut stream = ring.read(None);
+        now(&mut stream);
+        ring.publish("call", &1);
+        ring.publish("chat", &"x".repeat(MAX_BYTES));
+        assert_eq!(now(&mut stream)[1], "id: r-2\nevent: reset\ndata: {}\n\n");
+        assert_eq!(ring.shared.kept.lock().events.len(), 2, "earlier events are kept");
+    }
+
+    #[test]
+    fn a_stream_takes_few_events_at_a_time_and_gets_all_of_them() {
+        let ring = EventRing::new("r".to_owned());
+        let mut stream = ring.read(None);
+        now(&mut stream);
+        let large = "x".repeat(MAX_TAKEN);
+        (0..3).for_each(|_| ring.publish("chat", &large));
+        (0..10).for_each(|n| ring.publish("call", &n));
+        let Reading::Events(taken, next) = ring.after(0) else { panic!("events are there") };
+        assert_eq!((taken.len(), next), (1, 1));
+        let ids: Vec<String> = now(&mut stream).iter().map(|event| event.lines().next().unwrap().to_owned()).collect();
+        assert_eq!(ids, (1..=13).map(|n| format!("id: r-{n}")).collect::<Vec<_>>());
     }
 }

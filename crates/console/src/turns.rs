@@ -10,7 +10,7 @@ use toolway_agent::{
     Agent, AgentError, AgentEvent, AgentOptions, Answer, CallProgress, Conversation, EndedCall, StartedCall,
     model::{Message, Model, ModelError, ModelErrorKind, ModelEvent, Usage},
 };
-use toolway_host::{Host, audience::OperatorText, conversation::ConversationLog};
+use toolway_host::{Host, conversation::ConversationLog};
 
 use crate::{ring::EventRing, view::conversation::contents};
 
@@ -20,6 +20,10 @@ const MAX_TURNS: usize = 16;
 const MAX_PARTIAL: usize = 256 * 1024;
 /// Bytes of a result in an event; the stored conversation has the rest.
 const MAX_RESULT: usize = 64 * 1024;
+/// Bytes of the images of a result in an event; the stored conversation has the rest.
+const MAX_IMAGES: usize = 2 * 1024 * 1024;
+/// Bytes of other text of a server in an event.
+const MAX_TEXT: usize = 4 * 1024;
 
 /// All turns of a console.
 pub(crate) struct Turns {
@@ -165,6 +169,7 @@ impl Publisher {
             }
             AgentEvent::CallProgress(progress) => {
                 let CallProgress { id, progress, total, message } = progress;
+                let message = message.as_deref().map(cut);
                 self.publish("progress", json!({ "id": id, "progress": progress, "total": total, "text": message }));
             }
             AgentEvent::CallEnded(ended) => self.publish("result", result_view(&ended)),
@@ -189,8 +194,9 @@ fn usage_view(usage: &Usage) -> Value {
 }
 
 fn result_view(ended: &EndedCall) -> Value {
-    let (text, images) = contents(&ended.result);
+    let (text, images) = contents(&ended.result, MAX_IMAGES);
     let text = &text[..text.floor_char_boundary(MAX_RESULT)];
+    let problem = ended.problem.as_ref().map(|problem| cut(problem.as_str()));
     json!({
         "id": ended.result.call_id,
         "name": ended.made.name,
@@ -198,9 +204,13 @@ fn result_view(ended: &EndedCall) -> Value {
         "callId": ended.made.call_id,
         "text": text,
         "images": images,
-        "problem": ended.problem.as_ref().map(OperatorText::as_str),
+        "problem": problem,
         "durationMs": ended.duration.as_secs_f64() * 1_000.0,
     })
+}
+
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_TEXT)]
 }
 
 /// What to do about a model that failed.

@@ -21,6 +21,17 @@ pub(crate) fn image(mime_type: &str, data: &str) -> Option<String> {
     (is_image && is_base64 && !data.is_empty()).then(|| format!("data:{mime_type};base64,{data}"))
 }
 
+/// The first of these images, as many as fit into `most` bytes.
+pub(crate) fn within(most: usize, images: impl Iterator<Item = String>) -> Vec<String> {
+    let mut left = most;
+    let fits = |image: &String| {
+        let rest = left.checked_sub(image.len());
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    };
+    images.take_while(fits).collect()
+}
+
 /// Types of images that pages show.
 const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
 

@@ -28,10 +28,30 @@ export class ApiError extends Error {
   }
 }
 
+// The token for changes. It comes once, in the fragment of the address after signing in, and is kept in storage of this
+// origin: a cookie alone, which programs on other ports can receive, changes nothing.
+const KEY = "toolway-key";
 let csrf = "";
 
-export function setCsrf(token) {
-  csrf = token;
+export function takeKey() {
+  const given = /^#key=([0-9a-f]+)$/.exec(location.hash)?.[1];
+  if (!given) return;
+  csrf = given;
+  history.replaceState(null, "", "/");
+  try {
+    localStorage.setItem(KEY, given);
+  } catch {
+    // It holds for this page only.
+  }
+}
+
+// Another tab may have signed in meanwhile.
+export function key() {
+  try {
+    return localStorage.getItem(KEY) ?? csrf;
+  } catch {
+    return csrf;
+  }
 }
 
 export const get = (path) => request("GET", path);
@@ -42,7 +62,7 @@ async function request(method, path, body) {
   const options = { method, headers, credentials: "same-origin", cache: "no-store" };
   if (method !== "GET") {
     headers["content-type"] = "application/json";
-    headers["x-toolway-csrf"] = csrf;
+    headers["x-toolway-csrf"] = key();
     options.body = JSON.stringify(body);
   }
   let response;

@@ -1,6 +1,6 @@
 // Starts the console: session, navigation, connection, theme. Each screen is a module with `create()`.
 
-import { get, on, setCsrf } from "./api.js";
+import { get, key, on, takeKey } from "./api.js";
 import * as add from "./add.js";
 import * as calls from "./calls.js";
 import * as chat from "./chat.js";
@@ -46,13 +46,14 @@ async function start() {
 }
 
 async function openSession() {
+  takeKey();
+  if (!key()) return signedOut();
   try {
     state.session = await get("/session");
   } catch (error) {
     if (error.status !== 401) notReachable(error);
     return;
   }
-  setCsrf(state.session.csrf);
   state.signedOut = false;
   drawFoot();
   watch();
@@ -162,7 +163,7 @@ function signedOut() {
   );
   document.title = "Signed out · Toolway";
   // Another tab may sign in meanwhile.
-  addEventListener("focus", async () => (await fetch("/api/v1/session").catch(() => null))?.ok && location.reload());
+  addEventListener("focus", async () => key() && (await fetch("/api/v1/session").catch(() => null))?.ok && location.reload());
 }
 
 function notReachable(error) {

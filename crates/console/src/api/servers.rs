@@ -54,7 +54,7 @@ pub(super) async fn act(console: &Console, name: &str, action: &str) -> Answered
     let host = console.host.clone();
     let is_disabled = host.status(&name)?.phase == Phase::Disabled;
     match action {
-        "connect" | "restart" if is_disabled => {
+        "connect" | "restart" | "sign-in" if is_disabled => {
             return Err(ApiError::conflict(format!("server `{name}` is disabled")).hint("enable it first"));
         }
         "connect" => {

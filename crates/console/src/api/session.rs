@@ -4,14 +4,13 @@ use serde_json::json;
 use std::sync::Arc;
 
 use super::{Answered, blocking};
-use crate::{access::Session, console::Console, reply};
+use crate::{console::Console, reply};
 
-pub(super) async fn show(console: &Console, session: &Session) -> Answered {
+pub(super) async fn show(console: &Console) -> Answered {
     let backend = Arc::clone(&console.backend);
     let (models, default_model, mode) =
         blocking(move || (backend.models(), backend.default_model(), backend.mode())).await?;
     reply::json(&json!({
-        "csrf": session.csrf,
         "version": env!("CARGO_PKG_VERSION"),
         "defaultModel": default_model.or_else(|| models.first().map(|model| model.name.clone())),
         "models": models,

@@ -12,7 +12,7 @@ use toolway_store::{
 };
 use toolway_wire::json::Raw;
 
-use super::{image, moment};
+use super::{image, moment, within};
 
 /// Bytes of arguments or of a result that are shown.
 const MAX_BODY: usize = 256 * 1024;
@@ -124,21 +124,12 @@ fn images(result: &str) -> Vec<String> {
     let Some(content) = Raw::parse(result.to_owned()).ok().and_then(|result| result.get("content")) else {
         return Vec::new();
     };
-    let mut left = MAX_IMAGES;
     let blocks = content.elements().into_iter().filter_map(|block| {
         let text = |key: &str| block.get(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
         text("type").filter(|kind| kind == "image")?;
         image(&text("mimeType")?, &text("data")?)
     });
-    blocks
-        .take_while(|image| match left.checked_sub(image.len()) {
-            Some(rest) => {
-                left = rest;
-                true
-            }
-            None => false,
-        })
-        .collect()
+    within(MAX_IMAGES, blocks)
 }
 
 fn end_state(record: &CallRecord) -> CallState {

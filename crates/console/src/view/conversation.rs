@@ -13,7 +13,10 @@ use toolway_store::{
     time,
 };
 
-use super::{call::milliseconds, image};
+use super::{call::milliseconds, image, within};
+
+/// Bytes of all images of a result.
+const MAX_IMAGES: usize = 4 * 1024 * 1024;
 
 /// The recorded calls of a conversation, by id.
 #[derive(Debug, Default)]
@@ -56,7 +59,7 @@ pub(crate) fn message(stored: &StoredMessage, made: &MadeCalls) -> Value {
 
 /// A result, with the id of its record, and how its call ended where that is recorded.
 fn result(result: &ToolResult, records: &RecordIds, made: &MadeCalls) -> Value {
-    let (text, images) = contents(result);
+    let (text, images) = contents(result, MAX_IMAGES);
     let record = records.records.get(&result.call_id);
     let row = record.and_then(|id| made.0.get(id));
     json!({
@@ -71,8 +74,8 @@ fn result(result: &ToolResult, records: &RecordIds, made: &MadeCalls) -> Value {
     })
 }
 
-/// Text and images of a result.
-pub(crate) fn contents(result: &ToolResult) -> (String, Vec<String>) {
+/// Text of a result, and its images as far as they fit into `most` bytes.
+pub(crate) fn contents(result: &ToolResult, most: usize) -> (String, Vec<String>) {
     let texts = result.content.iter().filter_map(|part| match part {
         ResultPart::Text { text } => Some(text.as_str()),
         ResultPart::Image(_) => None,
@@ -81,5 +84,5 @@ pub(crate) fn contents(result: &ToolResult) -> (String, Vec<String>) {
         ResultPart::Image(found) => image(&found.mime_type, &found.data),
         ResultPart::Text { .. } => None,
     });
-    (texts.collect::<Vec<_>>().join("\n"), images.collect())
+    (texts.collect::<Vec<_>>().join("\n"), within(most, images))
 }

@@ -57,6 +57,10 @@ async fn a_server_is_disabled_and_enabled() {
     browser.until("/api/v1/servers/files", |server| server["state"] == "disabled" && server["enabled"] == false).await;
     let reply = browser.post("/api/v1/servers/files/connect", &json!({})).await;
     assert_eq!((reply.status, reply.code().as_str()), (409, "conflict"));
+    for action in ["connect", "restart", "sign-in"] {
+        let reply = browser.post(&format!("/api/v1/servers/files/{action}"), &json!({})).await;
+        assert_eq!((reply.status, reply.code().as_str()), (409, "conflict"), "{action}");
+    }
     assert_eq!(browser.post("/api/v1/servers/files/enable", &json!({})).await.status, 200);
     browser.until("/api/v1/servers/files", |server| server["enabled"] == true).await;
     assert_eq!(*stage.backend.changes.lock(), ["files false", "files true"]);
