@@ -14,11 +14,12 @@ use toolway_model::{
 use crate::{
     answer_schema::AnswerSchema,
     budget::{Budget, Spent, Stop},
+    calls,
     conversation::Conversation,
     event::{AgentEvent, MadeCall},
     kept::KeptResults,
     system,
-    tools::{AdaptedTools, Offer, ToolSet, Visible},
+    tools::{self, AdaptedTools, Offer, ToolSet, Visible},
 };
 
 /// An agent: a host, a model, and how they work together. Cheap to clone.
@@ -79,6 +80,8 @@ pub enum AgentError {
 
 /// Corrections of an answer that does not match its schema.
 const CORRECTIONS: u32 = 2;
+/// Messages with calls that may be cut at the limit of output tokens before the answer ends.
+const CUT_MESSAGES: u32 = 3;
 
 /// Sees what happens. It must not block.
 pub type Observer<'a> = &'a mut (dyn FnMut(AgentEvent) + Send);
@@ -138,7 +141,7 @@ impl Agent {
         let (tools, system) = self.begin(conversation, messages, observe).await;
         let mut spent = Spent::new(self.options.budget);
         let interrupt = Interrupt { cancel: cancel.clone(), deadline: spent.deadline() };
-        let (mut calls, mut corrections, mut answered) = (Vec::new(), 0, String::new());
+        let (mut made_calls, mut corrections, mut cut, mut answered) = (Vec::new(), 0, 0, String::new());
         let stop = loop {
             if let Some(stop) = spent.exhausted() {
                 break stop;
@@ -163,17 +166,16 @@ impl Agent {
                     return Err(error.into());
                 }
             };
-            spent.usage += reply.usage;
-            observe(AgentEvent::Usage(spent.usage));
             let wanted: Vec<ToolCall> = reply.message.tool_calls().cloned().collect();
-            let reason = match reply.end {
+            let ended = conversation.push_reply(reply.message, reply.end).await;
+            spent.add(reply.usage, || conversation.tokens() + tools.tokens() + tools::tokens_of(system.len()));
+            observe(AgentEvent::Usage(spent.usage));
+            let reason = match ended {
                 Ok(reason) => reason,
-                Err(stop) => {
-                    conversation.push_partial(reply.message).await;
-                    break stop;
-                }
+                Err(stop) => break stop,
             };
-            conversation.push(reply.message).await;
+            let is_cut = reason == StopReason::MaxTokens;
+            cut += u32::from(is_cut);
             match reason {
                 _ if !wanted.is_empty() => {}
                 StopReason::MaxTokens => break Stop::MaxOutput,
@@ -189,16 +191,23 @@ impl Agent {
                 }
             }
             let id = Arc::clone(conversation.id());
-            let results = self.call_all(&wanted, &tools, &mut spent, &id, &interrupt, observe).await;
+            let results = if is_cut {
+                calls::refuse_cut(&wanted, observe)
+            } else {
+                self.call_all(&wanted, &tools, &mut spent, &id, &interrupt, observe).await
+            };
             let (made, results): (Vec<_>, Vec<_>) = results.into_iter().unzip();
             conversation.push_results(&made, results).await;
-            calls.extend(made);
+            made_calls.extend(made);
             if cancel.is_cancelled() {
                 break Stop::Cancelled;
             }
+            if cut >= CUT_MESSAGES {
+                break Stop::MaxOutput;
+            }
         };
         let text = Some(last_text(conversation)).filter(|text| !text.is_empty()).unwrap_or(answered);
-        Ok(Answer { text, stop, turns: spent.turns, calls, usage: spent.usage })
+        Ok(Answer { text, stop, turns: spent.turns, calls: made_calls, usage: spent.usage })
     }
 
     /// What the model is told if its answer does not match the schema.

@@ -10,7 +10,7 @@ use toolway_model::{ToolCall, Usage};
 pub struct Budget {
     /// Requests to the model.
     pub turns: u32,
-    /// Input and output tokens of all requests; `None`: no limit.
+    /// Input and output tokens of all requests; `None`: no limit. Those of a vendor that reports none are estimated.
     pub tokens: Option<u64>,
     /// Tool calls.
     pub tool_calls: u32,
@@ -85,6 +85,8 @@ pub(crate) struct Spent {
     began: Instant,
     pub(crate) turns: u32,
     pub(crate) usage: Usage,
+    /// Tokens of requests whose vendor reported none.
+    estimated: u64,
     calls: u32,
     seen: HashMap<String, u32>,
     repeated: u32,
@@ -93,12 +95,12 @@ pub(crate) struct Spent {
 impl Spent {
     pub(crate) fn new(budget: Budget) -> Self {
         let (usage, seen) = (Usage::default(), HashMap::new());
-        Self { budget, began: Instant::now(), turns: 0, usage, calls: 0, seen, repeated: 0 }
+        Self { budget, began: Instant::now(), turns: 0, usage, estimated: 0, calls: 0, seen, repeated: 0 }
     }
 
     /// The limit that forbids another request to the model.
     pub(crate) fn exhausted(&self) -> Option<Stop> {
-        let tokens = self.usage.input_tokens + self.usage.output_tokens;
+        let tokens = self.usage.input_tokens + self.usage.output_tokens + self.estimated;
         if self.repeated >= MAX_REPEATED {
             Some(Stop::Loop)
         } else if self.turns >= self.budget.turns {
@@ -111,6 +113,14 @@ impl Spent {
             Some(Stop::MaxTime)
         } else {
             None
+        }
+    }
+
+    /// Adds the tokens of a request; `estimate` stands in for a vendor that reports none, for the limit only.
+    pub(crate) fn add(&mut self, usage: Usage, estimate: impl FnOnce() -> u64) {
+        self.usage += usage;
+        if self.budget.tokens.is_some() && usage.input_tokens + usage.output_tokens == 0 {
+            self.estimated += estimate();
         }
     }
 

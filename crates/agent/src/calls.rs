@@ -215,6 +215,21 @@ fn target_of(builtin: Builtin, arguments: &Value) -> Result<(Target, Option<Raw>
     Ok((Target::PromptOf(Origin { server, raw_name }), given))
 }
 
+/// The calls of a message that was cut at the limit of output tokens. None is made: one without its arguments looks like
+/// one that has none.
+pub(crate) fn refuse_cut(wanted: &[ToolCall], observe: Observer<'_>) -> Vec<(MadeCall, ToolResult)> {
+    let refuse = |call: &ToolCall| {
+        observe(AgentEvent::CallStarted(StartedCall { call: call.clone(), tool: call.name.clone(), call_id: None }));
+        let why = "not called: your message was cut at the limit of output tokens; call again with less in one message";
+        let result = result::error(&call.id, &call.name, why.to_owned());
+        let made = MadeCall { name: call.name.clone(), state: CallState::Failed, call_id: None, remedy: None };
+        let ended = EndedCall { made, result, problem: None, duration: Duration::ZERO };
+        observe(AgentEvent::CallEnded(ended.clone()));
+        (ended.made, ended.result)
+    };
+    wanted.iter().map(refuse).collect()
+}
+
 /// A call that the agent does not make.
 fn not_made(call: &ToolCall, why: String) -> Planned {
     let result = result::error(&call.id, &call.name, why);

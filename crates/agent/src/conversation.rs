@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use toolway_host::conversation::{ConversationHead, ConversationLog, ConversationMessage};
-use toolway_model::{Message, Part, ResultPart, Role, ToolCall, ToolResult};
+use toolway_model::{Message, Part, ResultPart, Role, StopReason, ToolCall, ToolResult};
 use uuid::Uuid;
 
-use crate::{event::MadeCall, result};
+use crate::{budget::Stop, event::MadeCall, result, tools};
 
 /// Characters of the title.
 const TITLE: usize = 80;
@@ -88,6 +88,29 @@ impl Conversation {
         if let Some(stored) = stored {
             report(stored.await);
         }
+    }
+
+    /// Adds a message of the model. If it was interrupted, or refused, its calls are left out and never made; the error
+    /// says why the answer ends.
+    pub(crate) async fn push_reply(
+        &mut self,
+        message: Message,
+        end: Result<StopReason, Stop>,
+    ) -> Result<StopReason, Stop> {
+        let end = match end {
+            Ok(StopReason::Refused) if message.tool_calls().next().is_some() => Err(Stop::Refused),
+            end => end,
+        };
+        match &end {
+            Ok(_) => self.push(message).await,
+            Err(_) => self.push_partial(message).await,
+        }
+        end
+    }
+
+    /// Tokens of all messages without images, estimated.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.messages.iter().map(|message| tools::tokens_of(plain_text(message).len())).sum()
     }
 
     /// Adds what the model said before it was interrupted, if anything.

@@ -17,7 +17,7 @@ use crate::builtin::{Builtin, Effect};
 const USUAL_WINDOW: u64 = 128_000;
 /// Share of the context window that definitions may fill, as a divisor.
 const SHARE: u64 = 4;
-/// Bytes of JSON per token, roughly, for every vendor.
+/// Bytes of text or JSON per token, roughly, for every vendor.
 const BYTES_PER_TOKEN: u64 = 4;
 
 /// Which servers the agent sees.
@@ -127,6 +127,11 @@ impl ToolSet {
         set
     }
 
+    /// Tokens of all definitions, estimated.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.definitions.iter().map(tokens).sum()
+    }
+
     /// Finds what the model means. Only tools on offer can be called.
     pub(crate) fn find(&self, name: &str) -> Option<Wanted> {
         self.definitions.iter().find(|tool| tool.name == name)?;
@@ -145,6 +150,10 @@ fn adapt(wire: Wire, entry: &ToolEntry) -> Result<ToolDefinition, String> {
 }
 
 fn tokens(tool: &ToolDefinition) -> u64 {
-    let bytes = tool.name.len() + tool.description.len() + tool.input_schema.to_string().len();
+    tokens_of(tool.name.len() + tool.description.len() + tool.input_schema.to_string().len())
+}
+
+/// Tokens of a text of so many bytes, estimated.
+pub(crate) fn tokens_of(bytes: usize) -> u64 {
     bytes as u64 / BYTES_PER_TOKEN
 }

@@ -3,6 +3,7 @@
 
 mod answer_schema;
 mod cancelling;
+mod cut_messages;
 mod searching;
 
 use std::sync::Arc;
