@@ -219,6 +219,12 @@ impl AnthropicDecoder {
     fn end(&mut self) -> Result<Vec<ModelEvent>, ModelErrorKindWithMessage> {
         let reason = self.reason.take().ok_or((ModelErrorKind::Cut, None))?;
         let mut events = self.answer.end_calls();
+        let is_cut = !matches!(reason, StopReason::EndTurn | StopReason::ToolCalls);
+        // Thinking that was cut has no signature, and is refused when it is sent back.
+        let unsigned = |block: &Block| block.raw["type"] == "thinking" && text(&block.raw, "signature").is_empty();
+        if is_cut && self.blocks.last_key_value().is_some_and(|(_, block)| unsigned(block)) {
+            self.blocks.pop_last();
+        }
         let items = std::mem::take(&mut self.blocks).into_values().map(|block| block.raw);
         // An empty text block is refused when it is sent back.
         let items = items.filter(|raw| !(raw["type"] == "text" && text(raw, "text").trim().is_empty())).collect();

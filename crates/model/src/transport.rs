@@ -14,6 +14,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
+use tokio::time::Instant;
 use toolway_config::Secret;
 use toolway_wire::{
     error::WireError,
@@ -39,6 +40,8 @@ const IDLE: Duration = Duration::from_secs(300);
 const ATTEMPTS: u32 = 3;
 /// Longest pause that a vendor may ask for before it is reported instead.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Shortest value of a configured header that is hidden in a vendor's message.
+const SECRET: usize = 8;
 /// How long the end of the body may take after the last event. A body that was read to its end leaves the connection
 /// for the next request.
 const DRAIN: Duration = Duration::from_millis(100);
@@ -139,6 +142,9 @@ impl HttpModel {
     /// models and compatible servers do not know it, or not together with tools.
     async fn open(&self, request: &ModelRequest) -> Result<Answer, ModelError> {
         let with_schema = self.http_request(request)?;
+        if request.answer_schema.is_none() {
+            return self.open_patiently(with_schema).await;
+        }
         let without = self.http_request(&ModelRequest { answer_schema: None, ..request.clone() })?;
         if self.refuses_schema.load(Ordering::Relaxed) || with_schema.body() == without.body() {
             return self.open_patiently(without).await;
@@ -158,12 +164,13 @@ impl HttpModel {
     async fn open_patiently(&self, http: Request<Bytes>) -> Result<Answer, ModelError> {
         let mut attempt = 1;
         loop {
+            let began = Instant::now();
             let error = match self.attempt(&http).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
             let pause = error.retry_after.unwrap_or(self.options.pause * 2_u32.pow(attempt - 1));
-            if attempt == ATTEMPTS || !error.is_retryable() || pause > LONGEST_PAUSE {
+            if attempt == ATTEMPTS || !is_repeatable(&error, began.elapsed()) || pause > LONGEST_PAUSE {
                 return Err(error);
             }
             tracing::warn!(model = %self.options.name, attempt, %error, "repeating the request to the model");
@@ -233,13 +240,22 @@ impl HttpModel {
         ModelError { vendor_message: message.map(|text| self.clean(&text)), ..self.error(kind) }
     }
 
-    /// A vendor's text, bounded and without our key, which a vendor may repeat.
+    /// A vendor's text, bounded and without our key and configured header values, which a vendor may repeat.
     fn clean(&self, text: &str) -> String {
-        match self.options.key.as_ref().map(|key| key.expose().trim()).filter(|key| !key.is_empty()) {
-            Some(key) => wire::clean_message(&text.replace(key, "[hidden]")),
-            None => wire::clean_message(text),
-        }
+        let key = self.options.key.as_ref().map(|key| key.expose().trim()).filter(|key| !key.is_empty());
+        let values = self.options.headers.values().filter_map(|value| value.to_str().ok());
+        // Without the scheme, as in `Bearer KEY`. Short values are words such as `true`.
+        let values = values.filter_map(|value| value.split_whitespace().last()).filter(|value| value.len() >= SECRET);
+        let hidden =
+            key.into_iter().chain(values).fold(text.to_owned(), |text, secret| text.replace(secret, "[hidden]"));
+        wire::clean_message(&hidden)
     }
+}
+
+/// Whether a request is sent again. One that the vendor left unanswered for the longest time is not: the vendor may still
+/// work on it, and would begin anew.
+fn is_repeatable(error: &ModelError, waited: Duration) -> bool {
+    error.is_retryable() && waited < IDLE
 }
 
 async fn error_body(response: &mut StreamedResponse) -> Vec<u8> {
@@ -371,5 +387,17 @@ impl fmt::Debug for HttpModel {
 impl fmt::Debug for HttpModelOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpModelOptions").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_the_vendor_may_still_work_on_is_not_sent_again() {
+        let error = ModelError::new("m", ModelErrorKind::Unreachable { url: "http://127.0.0.1/".to_owned() });
+        assert!(is_repeatable(&error, Duration::from_secs(20)), "a connection that broke");
+        assert!(!is_repeatable(&error, IDLE), "no answer in time");
     }
 }

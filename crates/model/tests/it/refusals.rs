@@ -187,6 +187,17 @@ async fn a_key_that_no_header_can_carry_is_an_error_before_anything_is_sent() {
 }
 
 #[tokio::test]
+async fn a_vendor_that_repeats_a_configured_header_does_not_reveal_it() {
+    let reply = Reply::refusal(400, "bad header `Bearer sk-proxy-0123`, with x-trace: on");
+    let (vendor, _) = model(VendorKind::OpenaiChat, vec![reply]).await;
+    let mut options = options(VendorKind::OpenaiChat, &vendor.base_url());
+    options.headers.insert("authorization", "Bearer sk-proxy-0123".parse().unwrap());
+    options.headers.insert("x-trace", "on".parse().unwrap());
+    let message = error(&build(options)).await.vendor_message.unwrap();
+    assert_eq!(message, "bad header `Bearer [hidden]`, with x-trace: on");
+}
+
+#[tokio::test]
 async fn a_server_without_a_key_gets_no_key_header() {
     let (vendor, _) = model(VendorKind::OpenaiChat, vec![Reply::text("hi")]).await;
     let mut options = options(VendorKind::OpenaiChat, &vendor.base_url());

@@ -2,7 +2,7 @@
 
 use futures_util::StreamExt;
 use serde_json::json;
-use toolway_model::{Message, Model, ModelErrorKind, ModelEvent, ModelRequest, Usage};
+use toolway_model::{Message, Model, ModelErrorKind, ModelEvent, ModelRequest, StopReason, Usage};
 use toolway_testkit::vendor::{Fault, Reply, VendorKind};
 
 use crate::stage::{KEY, answer, error, hello, listen, model};
@@ -98,6 +98,27 @@ async fn dropping_the_stream_ends_the_request() {
         drop(stream);
         vendor.until_closed().await;
     }
+}
+
+#[tokio::test]
+async fn thinking_cut_by_the_token_limit_is_not_sent_back() {
+    let stream = [
+        json!({ "type": "message_start", "message": { "usage": { "input_tokens": 1, "output_tokens": 1 } } }),
+        json!({ "type": "content_block_start", "index": 0, "content_block":
+            { "type": "thinking", "thinking": "", "signature": "" } }),
+        json!({ "type": "content_block_delta", "index": 0, "delta": { "type": "thinking_delta", "thinking": "Hmm" } }),
+        json!({ "type": "content_block_stop", "index": 0 }),
+        json!({ "type": "message_delta", "delta": { "stop_reason": "max_tokens" }, "usage": { "output_tokens": 9 } }),
+        json!({ "type": "message_stop" }),
+    ];
+    let stream: String = stream.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let (vendor, model) = model(VendorKind::Anthropic, vec![Reply::stream(&stream), Reply::text("done")]).await;
+    let (found, message) = answer(&model, hello()).await;
+    assert_eq!((found.reasoning.as_str(), found.reason), ("Hmm", StopReason::MaxTokens));
+    let messages = vec![Message::user("hello"), message, Message::user("go on")];
+    answer(&model, ModelRequest { messages, ..ModelRequest::default() }).await;
+    let body = String::from_utf8(vendor.requests()[1].body().to_vec()).unwrap();
+    assert!(!body.contains("thinking"), "the vendor refuses thinking without a signature: {body}");
 }
 
 #[tokio::test]
