@@ -203,7 +203,7 @@ impl ConsoleBackend for Backend {
     }
 
     fn sign_in_failure(&self, server: &ServerName) -> Option<String> {
-        self.sign_ins.failure(server)
+        self.sign_ins.failure(&self.host, server)
     }
 
     fn set_enabled(&self, server: &ServerName, enabled: bool) -> Result<bool, Problem> {

@@ -8,7 +8,8 @@ use std::{ffi::OsStr, io::Write, sync::Arc};
 
 use toolway_auth::{session::SessionOptions, vault::Vault};
 use toolway_config::{
-    Config, Endpoint, Keychain, NoKeychain, Secret, ServerConfig, Settings, VaultKind, server::auth::Auth,
+    Config, Endpoint, Keychain, NoKeychain, Secret, ServerConfig, Settings, VaultKind,
+    server::auth::{Auth, SignInSharing},
 };
 use toolway_host::connection::sign_in::{Clients, Principal, SignInOptions};
 use toolway_vault::{LazyVault, Notice, SystemKeychain, VaultChoice, VaultOptions};
@@ -26,6 +27,8 @@ pub(crate) struct Account {
     pub(crate) callback_port: Option<u16>,
     /// Redirect URI of the entry, if it has one.
     pub(crate) redirect: Option<Url>,
+    /// Whether the sign-in serves its own user only; clients of the gateway have their own.
+    pub(crate) is_private: bool,
     kind: Kind,
 }
 
@@ -145,7 +148,8 @@ impl App {
         let options = options.map_err(|error| Report::usage("config", error.to_string()))?;
         let redirect = sign_in.oauth.redirect_uri.as_ref().map(|redirect| Url::parse(redirect.expose())).transpose();
         let redirect = redirect.map_err(|_| Report::usage("config", "`oauth.redirectUri` is invalid"))?;
-        Ok(Account { options, callback_port: sign_in.oauth.callback_port, redirect, kind })
+        let is_private = matches!(sign_in.auth, Auth::OAuth { sharing: SignInSharing::Private, .. });
+        Ok(Account { options, callback_port: sign_in.oauth.callback_port, redirect, is_private, kind })
     }
 }
 

@@ -133,12 +133,17 @@ pub(super) async fn bind(
     bound.map_err(|error| BrowserError::Failed(format!("cannot listen for the callback: {error}")))
 }
 
-/// The URL, if it may be shown and opened.
+/// The URL, if it may be shown and opened. User info is refused: it can make one host look like another.
 pub(super) fn checked_url(address: &Secret) -> Result<Url, BrowserError> {
-    let url = Url::parse(address.expose()).ok();
-    let is_fit = |url: &Url| url.scheme() == "https" || url.scheme() == "http" && is_this_machine(url);
-    let unfit = || BrowserError::Failed("the sign-in URL is neither https nor on loopback".to_owned());
-    url.filter(is_fit).ok_or_else(unfit)
+    let unfit = |why: &str| BrowserError::Failed(format!("the sign-in URL {why}"));
+    let url = Url::parse(address.expose()).map_err(|_| unfit("is invalid"))?;
+    if url.scheme() != "https" && !(url.scheme() == "http" && is_this_machine(&url)) {
+        return Err(unfit("is neither https nor on loopback"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(unfit("contains a user name or password"));
+    }
+    Ok(url)
 }
 
 /// What the user should know before opening the URL, one sentence each.
@@ -203,7 +208,24 @@ mod tests {
     use toolway_auth::{browser::SignInPrompt, discovery::FoundBy, scope::Scopes};
     use toolway_config::Secret;
 
-    use super::notices;
+    use super::{checked_url, notices};
+
+    #[test]
+    fn only_plain_https_and_loopback_addresses_are_opened() {
+        let check = |address: &str| checked_url(&Secret::new(address)).map_err(|error| error.to_string());
+        for address in ["https://login.example/authorize?a=b", "http://127.0.0.1:9/authorize", "http://localhost:9/"] {
+            assert!(check(address).is_ok(), "{address}");
+        }
+        for (address, why) in [
+            ("http://login.example/", "is neither https nor on loopback"),
+            ("javascript:alert(1)", "is neither https nor on loopback"),
+            ("https://login.example@evil.example/", "contains a user name or password"),
+            ("https://:secret@login.example/", "contains a user name or password"),
+            ("nonsense", "is invalid"),
+        ] {
+            assert_eq!(check(address), Err(format!("the sign-in URL {why}")), "{address}");
+        }
+    }
 
     #[test]
     fn notices_name_the_issuer_the_page_and_the_scopes() {

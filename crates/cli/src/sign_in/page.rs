@@ -1,6 +1,6 @@
 //! Signing in from the console: the page shows the address, and the callback arrives on loopback.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::SystemTime};
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -15,13 +15,17 @@ use toolway_auth::{
 };
 use toolway_config::ServerName;
 use toolway_console::backend::SignInPage;
-use toolway_host::{Host, record::kind};
+use toolway_gateway::access::KnownClient;
+use toolway_host::{Host, connection::Phase, record::kind};
 use url::Url;
 
 use super::browser;
 use crate::{
     app::App,
-    commands::login::{probe, sign_in_failure},
+    commands::{
+        clients,
+        login::{probe, sign_in_failure},
+    },
     report::Report,
 };
 
@@ -33,8 +37,8 @@ pub(crate) struct PageSignIns {
     failures: Failures,
 }
 
-/// Why the last sign-in to a server failed.
-type Failures = Arc<Mutex<BTreeMap<ServerName, String>>>;
+/// Why the last sign-in to a server failed, and when.
+type Failures = Arc<Mutex<BTreeMap<ServerName, (String, SystemTime)>>>;
 
 /// Hands the address to the console instead of opening it.
 #[derive(Debug)]
@@ -55,53 +59,98 @@ struct PageVisit {
 impl PageSignIns {
     /// Begins a sign-in; it goes on in the background until the callback arrives or the time is over.
     pub(crate) async fn begin(&self, app: &Arc<App>, host: &Host, server: &ServerName) -> Result<SignInPage, Report> {
-        let options = options(app, server)?;
+        let prepared = {
+            let (app, server) = (Arc::clone(app), server.clone());
+            let prepared = tokio::task::spawn_blocking(move || prepare(&app, &server)).await;
+            prepared.map_err(|error| Report::from_code("internal", &error.to_string()))??
+        };
+        self.end(server).await;
         let (sender, page) = oneshot::channel();
         let (failed, failure) = oneshot::channel();
-        let browser = PageBrowser { page: Arc::new(Mutex::new(Some(sender))), ..options.browser };
-        let session = SessionOptions { browser: Some(Arc::new(browser)), ..options.session };
-        let (app, host, name) = (Arc::clone(app), host.clone(), server.clone());
-        let failures = Arc::clone(&self.failures);
-        failures.lock().remove(server);
+        let browser = PageBrowser { page: Arc::new(Mutex::new(Some(sender))), ..prepared.browser };
+        let session = SessionOptions { browser: Some(Arc::new(browser)), ..prepared.session };
+        let (app, host, name, failures) = (Arc::clone(app), host.clone(), server.clone(), Arc::clone(&self.failures));
         let signing_in = async move {
-            if let Err(needed) = sign_in(session).await {
-                tracing::warn!(server = %name, reason = %needed.reason, "the sign-in from the console failed");
-                failures.lock().insert(name.clone(), needed.reason.to_string());
-                let _answered = failed.send(needed);
-            } else {
-                let details = json!({ "change": "signed in", "surface": "console" });
-                app.audit(kind::SIGN_IN, Some(name.as_str()), None, &details);
+            match sign_in(session).await {
+                Ok(()) => {
+                    let details = json!({ "change": "signed in", "surface": "console" });
+                    app.audit(kind::SIGN_IN, Some(name.as_str()), None, &details);
+                }
+                Err(needed) => {
+                    let reason = needed.reason.to_string();
+                    tracing::warn!(server = %name, %reason, "the sign-in from the console failed");
+                    let _answered = failed.send(needed);
+                    // Signed in elsewhere, disconnected or disabled meanwhile: nothing waits for this one.
+                    if !is_required(&host, &name) {
+                        return;
+                    }
+                    failures.lock().insert(name.clone(), (reason, SystemTime::now()));
+                }
             }
             // With the new credential, or to tell the pages that the sign-in has ended.
             drop(host.reconnect(&name).await);
         };
         let task = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(signing_in));
         drop(self.waiting.lock().insert(server.clone(), task));
-        let Ok(page) = page.await else {
+        let Ok(mut page) = page.await else {
             let stopped = || Report::from_code("internal", "the sign-in stopped");
             return Err(failure.await.map_or_else(|_| stopped(), |needed| sign_in_failure(&needed.reason)));
         };
+        page.notices.extend(prepared.notice);
         Ok(page)
     }
 
-    /// Why the last sign-in to a server failed.
-    pub(crate) fn failure(&self, server: &ServerName) -> Option<String> {
-        self.failures.lock().get(server).cloned()
+    /// Ends the sign-in to a server that waits, and forgets why the last one failed. Its callback port is free afterwards.
+    async fn end(&self, server: &ServerName) {
+        self.failures.lock().remove(server);
+        let waiting = self.waiting.lock().remove(server);
+        if let Some(waiting) = waiting {
+            waiting.abort();
+            let _aborted = waiting.await;
+        }
     }
+
+    /// Why the last sign-in to a server failed, as long as it still requires one.
+    pub(crate) fn failure(&self, host: &Host, server: &ServerName) -> Option<String> {
+        let (reason, at) = self.failures.lock().get(server).cloned()?;
+        let connected = host.status(server).ok()?.last_connected;
+        let is_current = is_required(host, server) && connected.is_none_or(|connected| connected < at);
+        is_current.then_some(reason)
+    }
+}
+
+fn is_required(host: &Host, server: &ServerName) -> bool {
+    host.status(server).is_ok_and(|status| matches!(status.phase, Phase::SignInRequired { .. }))
 }
 
 /// What a sign-in needs.
 struct Prepared {
     session: SessionOptions,
     browser: PageBrowser,
+    /// Further sentence for the page.
+    notice: Option<String>,
 }
 
-fn options(app: &App, server: &ServerName) -> Result<Prepared, Report> {
+/// Reads the configuration, and maybe the keychain.
+fn prepare(app: &App, server: &ServerName) -> Result<Prepared, Report> {
     let config = app.load()?.config;
     let entry = crate::target::entry(&config, server.as_str())?;
     let account = app.account(&config, entry, &app.principal())?;
+    let notice = account.is_private.then(|| clients_notice(app, server)).flatten();
     let browser = PageBrowser { port: account.callback_port, redirect: account.redirect, page: Arc::default() };
-    Ok(Prepared { session: account.options, browser })
+    Ok(Prepared { session: account.options, browser, notice })
+}
+
+/// Says that clients of the gateway need their own sign-in, if there are any that may use the server.
+fn clients_notice(app: &App, server: &ServerName) -> Option<String> {
+    let known = clients::key_file(app).ok()?.list().ok()?;
+    let sees = |client: &KnownClient| client.servers.as_ref().is_none_or(|names| names.contains(server.as_str()));
+    let mut names = known.into_iter().filter(sees).map(|client| client.name);
+    let (first, others) = (names.next()?, names.count());
+    let name = if others == 0 { first } else { "NAME".to_owned() };
+    Some(format!(
+        "Note: each client of the gateway uses its own account; sign it in with `toolway login {server} --client {name}`."
+    ))
 }
 
 /// Signs in; the credential is then in the vault.

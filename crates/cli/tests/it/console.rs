@@ -29,9 +29,8 @@ impl Browser {
         assert_eq!(answer.status, 303, "{}", answer.head);
         let cookie = answer.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
         let cookie = cookie.split(';').next().unwrap().to_owned();
-        let mut browser = Self { authority: authority.to_owned(), cookie, csrf: String::new() };
-        browser.csrf = browser.get("/api/v1/session")["csrf"].as_str().unwrap().to_owned();
-        browser
+        let csrf = answer.head.lines().find_map(|line| line.strip_prefix("location: /#key=")).unwrap();
+        Self { authority: authority.to_owned(), cookie, csrf: csrf.trim().to_owned() }
     }
 
     pub(crate) fn get(&self, path: &str) -> Value {

@@ -15,6 +15,7 @@ mod chat_screen;
 mod completion;
 mod configuring;
 mod console;
+mod console_sign_in;
 mod control_socket;
 mod demo;
 mod diagnosis;
