@@ -109,7 +109,8 @@ pub(crate) const INSERT: &str = "INSERT INTO calls (run, id, started_at, duratio
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
      ON CONFLICT (id) DO UPDATE SET duration = excluded.duration, server = excluded.server, \
      tool = excluded.tool, state = excluded.state, rule = excluded.rule, approved_by = excluded.approved_by, \
-     error = excluded.error, result_bytes = excluded.result_bytes, server_requests = excluded.server_requests";
+     error = excluded.error, result_bytes = excluded.result_bytes, server_requests = excluded.server_requests \
+     WHERE calls.state IN ('pending', 'running')";
 
 /// Statement of [`CallBody::write`].
 pub(crate) const INSERT_BODY: &str = "INSERT INTO bodies VALUES (?, ?, ?) ON CONFLICT (call) DO UPDATE SET \
@@ -117,9 +118,10 @@ pub(crate) const INSERT_BODY: &str = "INSERT INTO bodies VALUES (?, ?, ?) ON CON
                                       result = coalesce(excluded.result, result)";
 
 impl CallRow {
-    /// Inserts the row, or updates what changes between the beginning of a call and its end. `statement` is [`INSERT`].
-    pub(crate) fn write(&self, statement: &mut Statement<'_>, run: Uuid) -> Result<(), StoreError> {
-        statement.execute(params![
+    /// Inserts the row, or updates what changes between the beginning of a call and its end. Returns whether it did: a
+    /// call that has ended stays as it is. `statement` is [`INSERT`].
+    pub(crate) fn write(&self, statement: &mut Statement<'_>, run: Uuid) -> Result<bool, StoreError> {
+        let changed = statement.execute(params![
             run,
             self.id,
             self.started_at,
@@ -139,7 +141,7 @@ impl CallRow {
             self.result_bytes,
             self.server_requests,
         ])?;
-        Ok(())
+        Ok(0 < changed)
     }
 }
 
@@ -260,6 +262,12 @@ pub(crate) fn first_id_at(at: Micros) -> Vec<u8> {
     let mut id = millis.to_be_bytes()[2..].to_vec();
     id.resize(16, 0);
     id
+}
+
+/// The time in an id, to the millisecond.
+pub(crate) fn id_time(id: Uuid) -> Micros {
+    let millis = id.as_u128() >> 80;
+    i64::try_from(millis).unwrap_or(i64::MAX / 1_000) * 1_000
 }
 
 fn row(row: &Row<'_>) -> rusqlite::Result<CallRow> {

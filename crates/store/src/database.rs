@@ -9,7 +9,7 @@ use std::{
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use toolway_config::ownership;
 
-use crate::{StoreError, migration, store::Sync, time};
+use crate::{StoreError, journal, migration, store::Sync, time};
 
 /// How long a write waits for another process that holds the write lock.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
@@ -18,6 +18,9 @@ pub(crate) const BUSY_AGAIN: Duration = Duration::from_millis(100);
 
 /// Pages of the WAL after which it is copied to the database. Under load a page is in it many times and is copied once.
 const CHECKPOINT: i64 = 4_000;
+
+/// Suffix of the folder with locks and journals.
+const RUNS: &str = ".runs";
 
 /// Something the operator should know about the file that was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,14 +31,20 @@ pub enum OpenNotice {
         path: PathBuf,
         /// Its new name.
         moved_to: PathBuf,
+        /// The folder with records of killed processes that were not in it yet; `None` if there are none.
+        journals: Option<PathBuf>,
     },
 }
 
 impl std::fmt::Display for OpenNotice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self::SetAside { path, moved_to } = self;
+        let Self::SetAside { path, moved_to, journals } = self;
         let (path, moved_to) = (path.display(), moved_to.display());
-        write!(f, "`{path}` is not a readable database; it was renamed to `{moved_to}` and a new one was created")
+        write!(f, "`{path}` is not a readable database; it was renamed to `{moved_to}` and a new one was created")?;
+        match journals {
+            Some(journals) => write!(f, "; records that were not in it yet are in `{}`", journals.display()),
+            None => Ok(()),
+        }
     }
 }
 
@@ -45,19 +54,34 @@ pub(crate) fn open(path: &Path, sync: Sync) -> Result<(Connection, Option<OpenNo
         ownership::create_private_folder(folder).map_err(|error| StoreError::file(folder, error))?;
     }
     match open_existing(path, sync) {
-        Err(StoreError::Sqlite(error)) if is_corrupt(&error) => {
-            let moved_to = set_aside(path).map_err(|error| StoreError::file(path, error))?;
-            let notice = OpenNotice::SetAside { path: path.to_owned(), moved_to };
-            Ok((open_existing(path, sync)?, Some(notice)))
-        }
+        Err(StoreError::Sqlite(error)) if is_corrupt(&error) => replace(path, sync),
         opened => opened.map(|connection| (connection, None)),
     }
 }
 
+/// Sets a corrupt file aside and creates a new one, unless another process does so at the same time.
+fn replace(path: &Path, sync: Sync) -> Result<(Connection, Option<OpenNotice>), StoreError> {
+    let lock = suffixed(path, ".lock");
+    let locked = ownership::private_write_options().create(true).truncate(true).open(&lock);
+    let _locked = locked.and_then(|file| file.lock().map(|()| file)).map_err(|error| StoreError::file(lock, error))?;
+    match open_existing(path, sync) {
+        Err(StoreError::Sqlite(error)) if is_corrupt(&error) => {}
+        opened => return opened.map(|connection| (connection, None)),
+    }
+    let has_records = journal::has_records(&lock_folder(path));
+    let moved_to = set_aside(path).map_err(|error| StoreError::file(path, error))?;
+    let journals = has_records.then(|| lock_folder(&moved_to));
+    let notice = OpenNotice::SetAside { path: path.to_owned(), moved_to, journals };
+    Ok((open_existing(path, sync)?, Some(notice)))
+}
+
 fn open_existing(path: &Path, sync: Sync) -> Result<Connection, StoreError> {
-    // SQLite creates the file with the default mode; creating it first makes it private.
-    let created = ownership::private_write_options().create(true).append(true).open(path);
-    created.map_err(|error| StoreError::file(path, error))?;
+    // SQLite creates the file with the default mode; creating it first makes it private. An existing one must not be opened
+    // here: closing it would release the locks that SQLite holds on it elsewhere in this process.
+    match ownership::private_write_options().create_new(true).open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(StoreError::file(path, error)),
+        _ => {}
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     prepare(&mut connection, path, sync)?;
@@ -104,20 +128,32 @@ fn is_corrupt(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// Renames the file and its journal; nothing is overwritten.
+/// Renames the file with everything that belongs to it; nothing is overwritten. The file itself comes last, so that no part
+/// of it is taken for one of the next.
 fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let moved_to = (0..100)
         .map(|attempt| suffixed(path, &format!(".corrupt-{}-{attempt}", time::now() / 1_000_000)))
-        .find(|candidate| !candidate.exists())
+        .find(|candidate| !candidate.exists() && !lock_folder(candidate).exists())
         .ok_or_else(|| io::Error::other("too many corrupt copies exist; remove some"))?;
-    fs::rename(path, &moved_to)?;
-    for journal in ["-wal", "-shm"] {
-        let from = suffixed(path, journal);
-        if from.exists() {
-            fs::rename(from, suffixed(&moved_to, journal))?;
+    let mut moved: Vec<&str> = Vec::new();
+    for part in [RUNS, "-wal", "-shm", ""] {
+        let (from, to) = (suffixed(path, part), suffixed(&moved_to, part));
+        match fs::rename(from, to) {
+            Ok(()) => moved.push(part),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !part.is_empty() => {}
+            Err(error) => {
+                // As it was before; what cannot be renamed back is kept under its new name.
+                moved.iter().for_each(|part| drop(fs::rename(suffixed(&moved_to, part), suffixed(path, part))));
+                return Err(error);
+            }
         }
     }
     Ok(moved_to)
+}
+
+/// The folder in which processes have their locks and journals, next to the database.
+pub(crate) fn lock_folder(path: &Path) -> PathBuf {
+    suffixed(path, RUNS)
 }
 
 fn suffixed(path: &Path, suffix: &str) -> PathBuf {

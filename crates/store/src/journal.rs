@@ -5,14 +5,15 @@
 //! with others some milliseconds later. There are two files. When the writer takes a batch, further records go to the
 //! other file under the next generation; the transaction of the batch also stores its generation, and its file is emptied
 //! afterwards. So a record of a process that was killed is either committed or in a file with a later generation, never
-//! both. The next process that opens the store applies it (`runs.rs`, `write.rs`).
+//! both. The next process that opens the store applies it (`runs.rs`, `write.rs`). A file that cannot be emptied would hide
+//! later records behind its old generation: from then on this process appends no more, and calls wait for commits.
 
 mod encoding;
 mod reading;
 
 use std::{
     fs::File,
-    io::{self, Write as _},
+    io::{self, Seek as _, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
@@ -22,7 +23,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use toolway_config::ownership;
 use uuid::Uuid;
 
-pub(crate) use reading::{read, remove_strays, settle};
+pub(crate) use reading::{Left, has_records, read, remove_strays, settle};
 
 use crate::{StoreError, write::Write};
 
@@ -35,6 +36,8 @@ const FRESH: Duration = Duration::from_secs(1);
 /// Ends of calls within [`SPAN`] from which there is load.
 const LOAD: u32 = 32;
 const SPAN: Duration = Duration::from_millis(100);
+/// Extension of a file that is kept because not all of it could be applied.
+const CORRUPT: &str = "corrupt";
 
 /// Appends records of this process.
 #[derive(Debug)]
@@ -53,6 +56,8 @@ pub(crate) struct Journal {
     is_full: bool,
     /// The file may end with a part of a record; nothing may follow it.
     is_torn: bool,
+    /// A file could not be emptied; nothing is appended any more.
+    is_stopped: bool,
 }
 
 /// Ends of calls in the present span of time and in the one before.
@@ -83,6 +88,7 @@ impl Journal {
             committed: None,
             is_full: false,
             is_torn: false,
+            is_stopped: false,
         }
     }
 
@@ -95,6 +101,7 @@ impl Journal {
         self.pace.count(now, u32::from(matches!(write, Write::CallEnd(..))));
         let is_fresh = self.committed.is_some_and(|committed| now.duration_since(committed) < FRESH);
         if !is_fresh
+            || self.is_stopped
             || self.is_torn
             || !self.pace.is_load()
             || MAX_FILE < self.length
@@ -102,20 +109,24 @@ impl Journal {
         {
             return false;
         }
-        let appended = self.append_record(write);
-        if let Err(error) = &appended {
+        self.append_record(write).unwrap_or_else(|error| {
             tracing::warn!(%error, "the journal of the store cannot be written; calls wait for commits");
             self.is_torn = true;
-        }
-        appended.is_ok()
+            false
+        })
     }
 
-    fn append_record(&mut self, write: &Write) -> io::Result<()> {
+    /// Appends a record, unless it is too large. Returns whether it did.
+    fn append_record(&mut self, write: &Write) -> io::Result<bool> {
         self.record.clear();
         if self.length == 0 {
             self.record.extend_from_slice(&self.generation.to_be_bytes());
         }
         encoding::encode(write, &mut self.record);
+        if MAX_RECORD < self.record.len() {
+            self.record = Vec::new();
+            return Ok(false);
+        }
         let slot = &mut self.files[self.current];
         let mut file: &File = match slot {
             Some(file) => file,
@@ -123,7 +134,7 @@ impl Journal {
         };
         file.write_all(&self.record)?;
         self.length += self.record.len();
-        Ok(())
+        Ok(true)
     }
 
     /// Begins the next generation in the other file. All records of the present one must be in the batch that is taken.
@@ -157,14 +168,20 @@ impl Journal {
     pub(crate) fn mark_failed(&mut self) {
         (self.committed, self.is_full) = (None, true);
     }
+
+    /// A closed file could not be emptied. Calls wait for commits as long as this process lives.
+    pub(crate) fn stop(&mut self) {
+        self.is_stopped = true;
+    }
 }
 
 impl ClosedFile {
-    /// Empties the file after the commit of its batch.
-    pub(crate) fn empty(&self) {
-        if let Some(Err(error)) = self.file.as_ref().map(|file| file.set_len(0)) {
-            tracing::warn!(%error, "a journal of the store cannot be emptied");
-        }
+    /// Empties the file after the commit of its batch. The next record is written at its beginning.
+    pub(crate) fn empty(&self) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let mut file: &File = file;
+        file.set_len(0)?;
+        file.rewind()
     }
 }
 
@@ -202,11 +219,15 @@ pub(crate) fn forget(connection: &Connection, run: Uuid) -> Result<(), StoreErro
     Ok(())
 }
 
-/// Removes the files of a process.
-pub(crate) fn remove(folder: &Path, run: Uuid) {
+/// Removes the files of a process, except those that are damaged, which are renamed.
+pub(crate) fn remove(folder: &Path, run: Uuid, damaged: &[PathBuf]) {
     for path in paths(folder, run) {
         // It may never have existed, or another process removed it.
-        let _gone = std::fs::remove_file(path);
+        let _gone = if damaged.contains(&path) {
+            std::fs::rename(&path, path.with_added_extension(CORRUPT))
+        } else {
+            std::fs::remove_file(path)
+        };
     }
 }
 
@@ -214,6 +235,73 @@ fn paths(folder: &Path, run: Uuid) -> [PathBuf; 2] {
     ["a", "b"].map(|letter| folder.join(format!("{run}.journal-{letter}")))
 }
 
+/// Not for appending: on Windows, that excludes emptying the file.
 fn open(path: &Path) -> io::Result<File> {
-    ownership::private_write_options().create(true).append(true).open(path)
+    ownership::private_write_options().create(true).truncate(true).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::File,
+        path::Path,
+        sync::Arc,
+        time::{Duration, Instant},
+    };
+
+    use uuid::Uuid;
+
+    use super::{Journal, LOAD, MAX_RECORD, paths, read};
+    use crate::{audit::AuditEvent, write::Write};
+
+    /// A journal under load that never ends, after a commit.
+    fn journal(folder: &Path, run: Uuid) -> Journal {
+        let mut journal = Journal::new(folder, run);
+        journal.pace.count(Instant::now() + Duration::from_secs(3_600), LOAD);
+        journal.committed = Some(Instant::now() + Duration::from_secs(3_600));
+        journal
+    }
+
+    fn event(subject: String) -> Write {
+        let event = AuditEvent { kind: crate::audit::kind::KEY, subject: Some(subject), ..AuditEvent::default() };
+        Write::Audit(Box::new(event))
+    }
+
+    #[test]
+    fn an_emptied_file_begins_with_its_next_generation() {
+        let (folder, run) = (tempfile::tempdir().unwrap(), Uuid::now_v7());
+        let mut journal = journal(folder.path(), run);
+        for generation in 1..=4 {
+            assert!(journal.append(&event("a".to_owned())) && journal.append(&event("b".to_owned())));
+            let left = read(folder.path(), run).unwrap();
+            let found: Vec<_> = left.generations.iter().map(|(number, writes)| (*number, writes.len())).collect();
+            assert_eq!((found, left.damaged.len()), (vec![(generation, 2)], 0));
+            journal.close_file().unwrap().empty().unwrap();
+        }
+    }
+
+    #[test]
+    fn after_a_file_that_cannot_be_emptied_nothing_is_appended() {
+        let (folder, run) = (tempfile::tempdir().unwrap(), Uuid::now_v7());
+        let mut journal = journal(folder.path(), run);
+        assert!(journal.append(&event("a".to_owned())));
+        // A file that is open for reading cannot be emptied.
+        journal.files[0] = Some(Arc::new(File::open(&paths(folder.path(), run)[0]).unwrap()));
+        journal.close_file().unwrap().empty().unwrap_err();
+        journal.stop();
+        for _ in 0..3 {
+            journal.mark_committed();
+            assert!(!journal.append(&event("b".to_owned())));
+        }
+        assert_eq!(read(folder.path(), run).unwrap().generations.len(), 1);
+    }
+
+    #[test]
+    fn a_record_whose_small_parts_are_large_waits_for_its_commit() {
+        let (folder, run) = (tempfile::tempdir().unwrap(), Uuid::now_v7());
+        let mut journal = journal(folder.path(), run);
+        assert!(!journal.append(&event("x".repeat(MAX_RECORD))));
+        assert!(journal.append(&event("x".repeat(MAX_RECORD / 2))));
+        assert_eq!(read(folder.path(), run).unwrap().generations[0].1.len(), 1);
+    }
 }

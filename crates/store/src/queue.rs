@@ -45,6 +45,8 @@ struct State {
     is_idle: bool,
     submitted: u64,
     finished: u64,
+    /// Acknowledged writes whose commit failed; the writer tries them again.
+    retained: usize,
 }
 
 /// What acknowledges a write before its commit.
@@ -62,6 +64,8 @@ pub(crate) struct Job {
     pub(crate) write: Write,
     /// `None`: acknowledged already.
     pub(crate) done: Option<oneshot::Sender<Result<(), StoreError>>>,
+    /// A commit of it failed before.
+    pub(crate) has_failed: bool,
 }
 
 /// A batch to commit.
@@ -86,7 +90,7 @@ pub(crate) enum Urgency {
 impl Queue {
     pub(crate) fn new(ahead: Ahead) -> Self {
         let (jobs, closed, is_urgent, is_idle) = (Vec::new(), false, false, false);
-        let state = State { jobs, closed, ahead, is_urgent, is_idle, submitted: 0, finished: 0 };
+        let state = State { jobs, closed, ahead, is_urgent, is_idle, submitted: 0, finished: 0, retained: 0 };
         Self { state: state.into(), changed: Condvar::new(), finished: Condvar::new() }
     }
 
@@ -110,18 +114,26 @@ impl Queue {
             },
         };
         if acknowledged {
-            state.add(Job { write, done: None });
+            state.add(write, None);
             self.wake(&state);
             return Ok(None);
         }
         Ok(Some(self.push(&mut state, write)))
     }
 
+    /// Adds a write of the store itself. It is tried until it is committed.
+    pub(crate) fn insist(&self, write: Write) {
+        let mut state = self.state.lock();
+        state.is_urgent = true;
+        state.add(write, None);
+        self.wake(&state);
+    }
+
     /// Adds a write that waits for its commit.
     fn push(&self, state: &mut MutexGuard<'_, State>, write: Write) -> oneshot::Receiver<Result<(), StoreError>> {
         let (done, receiver) = oneshot::channel();
         state.is_urgent |= !is_patient(&write);
-        state.add(Job { write, done: Some(done) });
+        state.add(write, Some(done));
         self.wake(state);
         receiver
     }
@@ -150,7 +162,7 @@ impl Queue {
         let mut state = self.state.lock();
         state.take_recent();
         let (target, deadline) = (state.submitted, Instant::now() + PATIENCE);
-        while state.finished < target && !state.closed {
+        while (state.finished < target || 0 < state.retained) && !state.closed {
             state.is_urgent = true;
             self.changed.notify_one();
             if self.finished.wait_until(&mut state, deadline).timed_out() {
@@ -189,13 +201,30 @@ impl Queue {
         Some(Taken { jobs: std::mem::take(&mut state.jobs), file })
     }
 
-    /// Reports the end of a batch with this many jobs to readers and to the journal.
-    pub(crate) fn finish(&self, jobs: usize, is_committed: bool) {
+    /// Reports the end of a batch with this many jobs to readers and to the journal. `retained` acknowledged ones are
+    /// not committed.
+    pub(crate) fn finish(&self, jobs: usize, retained: usize, is_committed: bool) {
         let mut state = self.state.lock();
         state.finished += jobs as u64;
+        state.retained = retained;
         if let Ahead::Journal(journal) = &mut state.ahead {
             if is_committed { journal.mark_committed() } else { journal.mark_failed() }
         }
+        self.finished.notify_all();
+    }
+
+    /// A file of the journal could not be emptied.
+    pub(crate) fn stop_journal(&self) {
+        if let Ahead::Journal(journal) = &mut self.state.lock().ahead {
+            journal.stop();
+        }
+    }
+
+    /// Refuses further writes, and those that wait: there is no writer any more.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.jobs.clear();
         self.finished.notify_all();
     }
 
@@ -208,15 +237,15 @@ impl Queue {
 }
 
 impl State {
-    fn add(&mut self, job: Job) {
-        self.jobs.push(job);
+    fn add(&mut self, write: Write, done: Option<oneshot::Sender<Result<(), StoreError>>>) {
+        self.jobs.push(Job { write, done, has_failed: false });
         self.submitted += 1;
     }
 
     fn take_recent(&mut self) {
         let Ahead::Memory(recent) = &mut self.ahead else { return };
         if !recent.is_empty() {
-            recent.take().into_iter().for_each(|write| self.add(Job { write, done: None }));
+            recent.take().into_iter().for_each(|write| self.add(write, None));
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use rusqlite::{Connection, Params, Row};
+use uuid::Uuid;
 
-use crate::{Store, StoreError, StoreOptions, Sync, database, journal, store};
+use crate::{Store, StoreError, StoreOptions, Sync, database, journal, runs};
 
 /// A read-only connection. Queries are in the files of their subjects.
 #[derive(Debug)]
@@ -16,11 +17,30 @@ impl Reader {
     /// Opens a file for queries. Returns `None` if there is no file yet. What any process acknowledged before is seen,
     /// also that of a process that was killed before it was committed.
     pub fn open(path: &Path) -> Result<Option<Self>, StoreError> {
-        let is_left = path.exists() && journal::settle(&store::lock_folder(path));
-        if is_left && let Err(error) = Store::open(&StoreOptions { path: Some(path.to_owned()), sync: Sync::Normal }) {
-            tracing::error!(%error, "records of a process that was killed cannot be read");
+        let Some(reader) = Self::open_committed(path)? else { return Ok(None) };
+        let left = journal::settle(&reader.connection, &database::lock_folder(path));
+        if !left.is_empty() {
+            reader.recover(path, &left)?;
         }
-        Self::open_committed(path)
+        Ok(Some(reader))
+    }
+
+    /// Applies what processes that were killed have left, by opening the store for writing.
+    fn recover(&self, path: &Path, left: &[Uuid]) -> Result<(), StoreError> {
+        // It is applied when the store is dropped again.
+        match Store::open(&StoreOptions { path: Some(path.to_owned()), sync: Sync::Normal }) {
+            Ok((_store, Some(notice))) => tracing::error!("{notice}"),
+            Ok((_store, None)) => {}
+            Err(error) => tracing::error!(%error, "records of a process that was killed cannot be applied"),
+        }
+        for run in left {
+            if runs::is_registered(&self.connection, *run)? {
+                tracing::error!(
+                    "records of a process that was killed are not applied yet; the answer may lack its last calls"
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Opens a file for queries on what is committed.

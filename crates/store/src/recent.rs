@@ -2,7 +2,7 @@
 //!
 //! Without a file there is nothing to survive, so a record costs no more than being kept here: calls by id while they are
 //! open, then the last ones in order. They go to the database when a query comes or when they are many bytes; beyond a
-//! number, the oldest are counted and dropped.
+//! number, the oldest are counted and dropped, and beyond a number of counts the oldest of these too.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,6 +17,8 @@ use crate::{
 
 /// Ends of calls and audit events that are kept.
 const MAX_ENDED: usize = 1_000;
+/// Counts of dropped calls that are kept: one for each minute, server, tool, caller and state.
+const MAX_COUNTS: usize = 10_000;
 /// Bytes of bodies from which everything goes to the database.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
@@ -37,6 +39,8 @@ pub(crate) struct Dropped {
     pub(crate) before: Micros,
     /// They stay in the statistics.
     pub(crate) counts: rollup::Pending<'static>,
+    /// Calls that are not even counted.
+    pub(crate) uncounted: i64,
 }
 
 impl Recent {
@@ -90,6 +94,7 @@ impl Recent {
             // Ids have milliseconds; a call of the same one may be kept.
             dropped.before = dropped.before.max(call.started_at);
             dropped.counts.count_owned(*call);
+            dropped.uncounted += dropped.counts.bound(MAX_COUNTS);
         }
     }
 }
@@ -98,4 +103,47 @@ impl Recent {
 fn merged(earlier: Option<CallBody>, body: CallBody) -> CallBody {
     let earlier = earlier.unwrap_or_default();
     CallBody { arguments: body.arguments.or(earlier.arguments), result: body.result.or(earlier.result) }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::{MAX_COUNTS, MAX_ENDED, Recent};
+    use crate::{
+        calls::{CallBody, CallRow, CallState},
+        write::Write,
+    };
+
+    fn end(tool: usize) -> Write {
+        let call = CallRow {
+            id: Uuid::now_v7(),
+            started_at: 0,
+            duration: Some(1),
+            caller: "client:editor".to_owned(),
+            surface: "gateway".to_owned(),
+            kind: "tool".to_owned(),
+            name: format!("files__{tool}"),
+            server: Some("files".to_owned()),
+            tool: Some(format!("files__{tool}")),
+            state: CallState::Succeeded,
+            rule: None,
+            approved_by: None,
+            error: None,
+            conversation: None,
+            argument_bytes: 0,
+            result_bytes: 0,
+            server_requests: 0,
+        };
+        Write::CallEnd(Box::new(call), CallBody::default())
+    }
+
+    /// `serve --no-store` runs for months, and nothing may ask for statistics.
+    #[test]
+    fn counts_of_dropped_calls_are_bounded() {
+        let mut recent = Recent::default();
+        (0..MAX_ENDED + MAX_COUNTS + 5).for_each(|tool| recent.keep(end(tool)).unwrap());
+        let mut dropped = recent.dropped.unwrap();
+        assert_eq!((dropped.uncounted, dropped.counts.bound(0)), (5, MAX_COUNTS as i64));
+    }
 }

@@ -12,12 +12,13 @@ use toolway_host::{
 use uuid::Uuid;
 
 use crate::{
-    Store, StoreError,
+    Reader, Store, StoreError,
     approvals::{SavedApproval, SavedEffect},
     audit::AuditEvent,
     calls::{CallBody, CallRow, CallState},
     conversations::{Conversation, StoredMessage},
     inbox::InboxRow,
+    store::Freshness,
     time,
 };
 
@@ -96,22 +97,13 @@ impl CallRecorder for StoreRecorder {
 
 impl SavedApprovals for StoreRecorder {
     fn find<'a>(&'a self, key: &'a ApprovalKey) -> BoxFuture<'a, Option<SavedDecision>> {
+        let (server, tool) = (key.server.to_string(), key.tool.clone());
         Box::pin(async move {
-            let found = self.store.reader().and_then(|reader| reader.approvals_of(key.server.as_str(), &key.tool));
+            let approvals = move |reader: &Reader| reader.approvals_of(&server, &tool);
+            let found = self.store.query(Freshness::Committed, approvals).await;
             let found = found.inspect_err(|error| tracing::error!(%error, "saved approvals cannot be read")).ok()?;
-            let arguments = key.arguments.as_ref().map(ArgumentPattern::to_json);
-            let matching = |saved: &&SavedApproval| {
-                let covered = saved.arguments.is_none() || saved.arguments == arguments;
-                saved.caller == key.caller && saved.digest == key.digest && covered
-            };
-            // A refusal that was saved holds, whatever was approved after it.
-            let refusal = found.iter().filter(matching).find(|saved| saved.effect == SavedEffect::Deny);
-            let saved = refusal.or_else(|| found.iter().find(matching))?;
-            let effect = match saved.effect {
-                SavedEffect::Allow => HostEffect::Allow,
-                SavedEffect::Deny => HostEffect::Deny,
-            };
-            Some(SavedDecision { id: saved.id.to_string(), effect })
+            let saved = SavedApproval::deciding(&found, key)?;
+            Some(SavedDecision { id: saved.id.to_string(), effect: saved.effect.into() })
         })
     }
 

@@ -70,10 +70,13 @@ impl RetentionPlan {
             connection.execute("DELETE FROM conversations WHERE updated_at < ?", [before])?;
         }
         if self.audit > 0 {
-            let mut statement = connection.prepare("SELECT hash FROM audit WHERE seq = ?")?;
-            let hash = statement.query_row([self.audit_up_to], |row| row.get(0))?;
-            Link { seq: self.audit_up_to, hash }.write(connection, "checkpoint")?;
-            connection.execute("DELETE FROM audit WHERE seq <= ?", [self.audit_up_to])?;
+            // Another process may have removed them since this was planned.
+            let sql = "SELECT seq, hash FROM audit WHERE seq <= ? ORDER BY seq DESC LIMIT 1";
+            let last = connection.query_row(sql, [self.audit_up_to], |row| Ok((row.get(0)?, row.get(1)?)));
+            if let Some((seq, hash)) = last.optional()? {
+                Link { seq, hash }.write(connection, "checkpoint")?;
+                connection.execute("DELETE FROM audit WHERE seq <= ?", [self.audit_up_to])?;
+            }
         }
         Ok(())
     }
@@ -119,15 +122,17 @@ impl Reader {
         if let Some(before) = plan.calls_before {
             let before_id = first_id_at(before);
             step.calls = count(connection, &format!("SELECT count(*) FROM calls WHERE {CLOSED}"), &before_id)?;
-            let sql = format!("SELECT started_at FROM calls WHERE {CLOSED} ORDER BY id LIMIT 1 OFFSET {STEP}");
-            let after_step: Option<Micros> = connection.query_row(&sql, [before_id], |row| row.get(0)).optional()?;
+            let sql = format!("SELECT id FROM calls WHERE {CLOSED} ORDER BY id LIMIT 1 OFFSET {STEP}");
+            let after_step: Option<Uuid> = connection.query_row(&sql, [before_id], |row| row.get(0)).optional()?;
             // Ids have milliseconds: all calls of one millisecond are removed together.
-            step.calls_before = Some(after_step.map_or(before, |at| before.min(at + 1_000)));
+            step.calls_before = Some(after_step.map_or(before, |id| before.min(calls::id_time(id) + 1_000)));
         }
-        let checkpoint = Link::read(connection, "checkpoint")?;
-        if plan.audit > 0 && checkpoint.seq < plan.audit_up_to {
-            step.audit_up_to = plan.audit_up_to.min(checkpoint.seq + STEP);
-            step.audit = u64::try_from(step.audit_up_to - checkpoint.seq).unwrap_or_default();
+        if plan.audit > 0 {
+            let first = "SELECT seq FROM audit WHERE seq <= ? ORDER BY seq LIMIT ?";
+            let sql = format!("SELECT coalesce(max(seq), 0), count(*) FROM ({first})");
+            let (up_to, entries) =
+                connection.query_row(&sql, [plan.audit_up_to, STEP], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))?;
+            (step.audit_up_to, step.audit) = (up_to, u64::try_from(entries).unwrap_or_default());
         }
         Ok((!step.is_empty()).then_some(step))
     }
@@ -184,4 +189,17 @@ fn started_at_of_share(connection: &Connection, share: f64) -> Result<Option<Mic
 fn count(connection: &Connection, sql: &str, value: impl rusqlite::ToSql) -> Result<u64, StoreError> {
     let count: i64 = connection.query_row(sql, [value], |row| row.get(0))?;
     Ok(u64::try_from(count).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RetentionPlan;
+    use crate::database;
+
+    #[test]
+    fn entries_that_another_process_removed_meanwhile_are_not_removed_twice() {
+        let connection = database::open_memory("file:retention?mode=memory").unwrap();
+        let plan = RetentionPlan { audit_up_to: 7, audit: 7, ..RetentionPlan::default() };
+        plan.apply(&connection).unwrap();
+    }
 }

@@ -141,6 +141,15 @@ impl<'a> Pending<'a> {
         self.0.entry(key).or_default().count(duration);
     }
 
+    /// Forgets counts of the oldest minutes beyond a number. Returns how many calls are no longer counted.
+    pub(crate) fn bound(&mut self, most: usize) -> i64 {
+        let mut forgotten = 0;
+        while most < self.0.len() {
+            forgotten += self.0.pop_first().map_or(0, |(_, rollup)| rollup.calls);
+        }
+        forgotten
+    }
+
     pub(crate) fn write(&self, connection: &Connection) -> Result<(), StoreError> {
         let mut hours: BTreeMap<RollupKey<'_>, Rollup> = BTreeMap::new();
         for (key, rollup) in &self.0 {

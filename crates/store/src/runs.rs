@@ -2,7 +2,7 @@
 //! process holds no lock was interrupted.
 
 use std::{
-    fs::{self, File, TryLockError},
+    fs::{self, File},
     io,
     path::{Path, PathBuf},
     time::Duration,
@@ -12,7 +12,11 @@ use rusqlite::{Connection, params};
 use toolway_config::ownership;
 use uuid::Uuid;
 
-use crate::{StoreError, journal, time, write::Write};
+use crate::{
+    StoreError,
+    journal::{self, Left},
+    time,
+};
 
 /// Age from which the lock file of a process that did not register is removed. Registering takes milliseconds, or waits
 /// a few seconds for the lock of the database.
@@ -25,11 +29,11 @@ pub(crate) struct Run {
     lock: Option<(File, PathBuf)>,
 }
 
-/// A process that has ended, with what is left of its journal: writes by generation, oldest first.
+/// A process that has ended, with what is left of its journal.
 #[derive(Clone, Debug)]
 pub(crate) struct DeadRun {
     pub(crate) id: Uuid,
-    pub(crate) journal: Vec<(i64, Vec<Write>)>,
+    pub(crate) journal: Left,
 }
 
 impl Run {
@@ -52,11 +56,11 @@ impl Run {
     }
 
     /// Removes the files of a process that no longer lives and whose calls were closed.
-    pub(crate) fn remove_files_of(&self, dead: Uuid) {
+    pub(crate) fn remove_files_of(&self, dead: &DeadRun) {
         if let Some(folder) = self.folder() {
-            journal::remove(folder, dead);
+            journal::remove(folder, dead.id, &dead.journal.damaged);
             // Another process may have removed it at the same time.
-            let _gone = fs::remove_file(lock_path(folder, dead));
+            let _gone = fs::remove_file(lock_path(folder, dead.id));
         }
     }
 }
@@ -70,12 +74,18 @@ impl Drop for Run {
     }
 }
 
-/// The processes in the table that no longer live.
+/// The processes in the table that no longer live. One whose journal cannot be read is left to a later process.
 pub(crate) fn dead(connection: &Connection, folder: &Path) -> Result<Vec<DeadRun>, StoreError> {
     let mut statement = connection.prepare("SELECT id FROM runs")?;
     let runs: Vec<Uuid> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     let dead = runs.into_iter().filter(|run| !lives(folder, *run));
-    Ok(dead.map(|id| DeadRun { id, journal: journal::read(folder, id) }).collect())
+    let read = dead.filter_map(|id| {
+        let journal = journal::read(folder, id).inspect_err(|error| {
+            tracing::error!(%error, "the journal of a process that ended cannot be read; its calls stay open until it can");
+        });
+        Some(DeadRun { id, journal: journal.ok()? })
+    });
+    Ok(read.collect())
 }
 
 /// Removes lock files of processes that ended before they registered. Recent ones may belong to a process that is about
@@ -134,10 +144,31 @@ fn lock_path(folder: &Path, run: Uuid) -> PathBuf {
     folder.join(format!("{run}.lock"))
 }
 
-/// A file that is missing belongs to a process that has ended; one that cannot be opened is left alone.
+/// A file that is missing belongs to a process that has ended; one that cannot be opened or locked is left alone. The lock
+/// is shared, so that two processes that look at the same time do not take each other for its owner.
 fn is_alive(path: &Path) -> bool {
     match File::open(path) {
-        Ok(file) => matches!(file.try_lock(), Err(TryLockError::WouldBlock)),
+        Ok(file) => file.try_lock_shared().is_err(),
         Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use uuid::Uuid;
+
+    use super::{lives, lock_new, lock_path};
+
+    #[test]
+    fn two_that_look_at_a_lock_at_once_do_not_take_each_other_for_its_owner() {
+        let (folder, run) = (tempfile::tempdir().unwrap(), Uuid::now_v7());
+        let owner = lock_new(folder.path(), run).unwrap();
+        assert!(lives(folder.path(), run));
+        drop(owner);
+        let other = File::open(lock_path(folder.path(), run)).unwrap();
+        other.lock_shared().unwrap();
+        assert!(!lives(folder.path(), run));
     }
 }

@@ -53,7 +53,7 @@ pub struct Store {
 
 #[derive(Debug)]
 struct Shared {
-    place: Place,
+    place: Arc<Place>,
     writer: Writer,
 }
 
@@ -67,6 +67,24 @@ enum Place {
     },
 }
 
+/// What a query has to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freshness {
+    /// What is committed, which everything is whose write was awaited, except calls.
+    Committed,
+    /// What was submitted before.
+    Submitted,
+}
+
+impl Place {
+    fn reader(&self) -> Result<Reader, StoreError> {
+        match self {
+            Self::File(path) => Reader::open_committed(path)?.ok_or(StoreError::Closed),
+            Self::Memory { uri, .. } => Ok(Reader { connection: database::open_memory(uri)? }),
+        }
+    }
+}
+
 impl Store {
     /// Opens the store, closes calls that earlier processes left open, and starts the writer.
     pub fn open(options: &StoreOptions) -> Result<(Self, Option<OpenNotice>), StoreError> {
@@ -78,17 +96,14 @@ impl Store {
 
     fn open_file(path: &Path, sync: Sync) -> Result<(Self, Option<OpenNotice>), StoreError> {
         let (connection, notice) = database::open(path, sync)?;
-        let locks = lock_folder(path);
+        let locks = database::lock_folder(path);
         let dead = runs::dead(&connection, &locks)?;
         runs::remove_stray_locks(&connection, &locks)?;
         journal::remove_strays(&connection, &locks)?;
         let run = Run::register(&connection, Some(&locks))?;
         let writer = Writer::start(connection, run, sync)?;
-        for run in dead {
-            // Its result is logged by the writer.
-            let _result = writer.submit(Write::Recover(Box::new(run)), Urgency::Required)?;
-        }
-        Ok((Self { shared: Arc::new(Shared { place: Place::File(path.to_owned()), writer }) }, notice))
+        dead.into_iter().for_each(|run| writer.insist(Write::Recover(Box::new(run))));
+        Ok((Self::new(Place::File(path.to_owned()), writer), notice))
     }
 
     /// A store that ends with this process.
@@ -97,27 +112,45 @@ impl Store {
         let connection = database::open_memory(&uri)?;
         let run = Run::register(&connection, None)?;
         let place = Place::Memory { _connection: database::open_memory(&uri)?.into(), uri };
-        Ok(Self { shared: Arc::new(Shared { place, writer: Writer::start(connection, run, Sync::Normal)? }) })
+        Ok(Self::new(place, Writer::start(connection, run, Sync::Normal)?))
+    }
+
+    fn new(place: Place, writer: Writer) -> Self {
+        Self { shared: Arc::new(Shared { place: Arc::new(place), writer }) }
     }
 
     /// Waits until everything that was written before can be read, for a short time. Blocks.
     pub fn catch_up(&self) {
-        self.shared.writer.catch_up();
+        self.shared.writer.queue().catch_up();
     }
 
     /// Opens a connection for queries. It sees everything that was written before; for later writes, see
-    /// [`Store::catch_up`].
+    /// [`Store::catch_up`]. Blocks.
     pub fn reader(&self) -> Result<Reader, StoreError> {
         self.catch_up();
-        match &self.shared.place {
-            Place::File(path) => Reader::open_committed(path)?.ok_or(StoreError::Closed),
-            Place::Memory { uri, .. } => Ok(Reader { connection: database::open_memory(uri)? }),
-        }
+        self.shared.place.reader()
+    }
+
+    /// Runs a query on a thread for blocking work.
+    pub(crate) async fn query<T: Send + 'static>(
+        &self,
+        freshness: Freshness,
+        query: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        // Not the store itself: its last handle waits for the writer when it is dropped.
+        let (place, queue) = (Arc::clone(&self.shared.place), Arc::clone(self.shared.writer.queue()));
+        let run = move || {
+            if freshness == Freshness::Submitted {
+                queue.catch_up();
+            }
+            query(&place.reader()?)
+        };
+        tokio::task::spawn_blocking(run).await.unwrap_or(Err(StoreError::Closed))
     }
 
     /// The database file; `None` in memory.
     pub fn path(&self) -> Option<&Path> {
-        match &self.shared.place {
+        match &*self.shared.place {
             Place::File(path) => Some(path),
             Place::Memory { .. } => None,
         }
@@ -182,10 +215,12 @@ impl Store {
 
     /// Plans retention and applies the plan, in steps between which other writes are committed.
     pub async fn prune(&self, limits: &RetentionLimits) -> Result<RetentionPlan, StoreError> {
-        let plan = self.reader()?.plan_retention(limits, time::now())?;
+        let (limits, now) = (*limits, time::now());
+        let plan = self.query(Freshness::Submitted, move |reader| reader.plan_retention(&limits, now)).await?;
         while !plan.is_empty() {
-            // A reader is not kept across an await.
-            let Some(step) = self.reader()?.next_step(&plan)? else { break };
+            let whole = plan.clone();
+            let step = self.query(Freshness::Submitted, move |reader| reader.next_step(&whole)).await?;
+            let Some(step) = step else { break };
             self.submit(Write::Prune(Box::new(step)), Urgency::Required).await?;
         }
         Ok(plan)
@@ -200,11 +235,4 @@ impl Store {
             }
         }
     }
-}
-
-/// The folder in which processes have their locks and journals, next to the database.
-pub(crate) fn lock_folder(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".runs");
-    name.into()
 }

@@ -8,7 +8,6 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 use crate::{
-    StoreError,
     calls::{CallBody, CallRow},
     write::{self, Batch, Write},
 };
@@ -31,9 +30,9 @@ impl Unwritten {
         self.ends.is_empty()
     }
 
-    /// Keeps a write that failed, if it is the end of a call and the file was the reason.
-    pub(crate) fn keep(&mut self, write: Write, error: &StoreError) {
-        if let (Write::CallEnd(call, _), true) = (write, error.is_of_file() && self.ends.len() < MAX_ENDS) {
+    /// Keeps a write whose transaction failed, if it is the end of a call.
+    pub(crate) fn keep(&mut self, write: Write) {
+        if let (Write::CallEnd(call, _), true) = (write, self.ends.len() < MAX_ENDS) {
             self.ends.push_back(call);
         }
     }

@@ -70,7 +70,7 @@ pub(crate) fn apply(connection: &mut Connection, batch: Batch<'_>) -> Result<(),
 }
 
 /// Applies the writes of a batch that can be applied, in one transaction, so that the journal and the database agree also
-/// if the process is killed meanwhile. Returns the result of each; an error of the file fails all of them.
+/// if the process is killed meanwhile. Returns the result of each; an error of the file or the transaction fails all.
 pub(crate) fn apply_each(
     connection: &mut Connection,
     batch: Batch<'_>,
@@ -112,8 +112,9 @@ struct Applying<'c, 'a> {
 /// Writes of one call in a batch.
 #[derive(Default)]
 struct OfCall<'a> {
-    /// Position of the last one, which has everything that the earlier ones have except the arguments.
+    /// Position of the end, else of the last one; it has everything that the earlier ones have except the arguments.
     last: usize,
+    has_end: bool,
     arguments: Option<&'a str>,
 }
 
@@ -140,19 +141,26 @@ impl<'a> Applying<'_, 'a> {
         let of_calls = of_calls(batch);
         let mut calls = self.connection.prepare_cached(calls::INSERT)?;
         let mut bodies = self.connection.prepare_cached(calls::INSERT_BODY)?;
-        let mut row = |index: usize, call: &CallRow, body: &CallBody| -> Result<(), StoreError> {
+        let mut row = |index: usize, call: &CallRow, body: &CallBody| -> Result<bool, StoreError> {
             let of_call = of_calls.get(&call.id).filter(|of_call| of_call.last == index);
-            let Some(of_call) = of_call else { return Ok(()) };
-            call.write(&mut calls, run)?;
-            body.write(&mut bodies, call.id, of_call.arguments)
+            let Some(of_call) = of_call else { return Ok(false) };
+            let is_written = call.write(&mut calls, run)?;
+            if is_written {
+                body.write(&mut bodies, call.id, of_call.arguments)?;
+            }
+            Ok(is_written)
         };
         for (index, write) in batch.iter().enumerate() {
             match write {
-                Write::Call(call, body) => row(index, call, body)?,
-                Write::CallEnd(call, body) => {
+                Write::Call(call, body) => {
                     row(index, call, body)?;
-                    self.rollups.count(call);
-                    self.head = end_event(call).append(self.connection, self.head)?;
+                }
+                Write::CallEnd(call, body) => {
+                    // A call ends once.
+                    if row(index, call, body)? {
+                        self.head = end_event(call).append(self.connection, self.head)?;
+                        self.rollups.count(call);
+                    }
                 }
                 other => self.one(other)?,
             }
@@ -178,6 +186,9 @@ impl<'a> Applying<'_, 'a> {
             Write::Dropped(dropped) => {
                 calls::remove_before(connection, dropped.before)?;
                 dropped.counts.write(connection)?;
+                if 0 < dropped.uncounted {
+                    tracing::info!(calls = dropped.uncounted, "the statistics in memory lack the oldest calls");
+                }
             }
             Write::Recover(dead) => self.recover(dead)?,
         }
@@ -191,9 +202,11 @@ impl<'a> Applying<'_, 'a> {
             return Ok(());
         }
         let applied = journal::applied(self.connection, dead.id)?;
-        for (generation, writes) in &dead.journal {
-            if applied < *generation {
-                self.all(dead.id, &writes.iter().collect::<Vec<_>>())?;
+        let generations = dead.journal.generations.iter().filter(|(generation, _)| applied < *generation);
+        for write in generations.flat_map(|(_, writes)| writes) {
+            // One that cannot be applied takes no other with it.
+            if let Err(error) = self.alone(dead.id, write)? {
+                tracing::error!(%error, "a record of a process that was killed cannot be applied and is lost");
             }
         }
         for call in calls::interrupt(self.connection, dead.id)? {
@@ -209,7 +222,11 @@ fn of_calls<'a>(batch: &[&'a Write]) -> HashMap<Uuid, OfCall<'a>> {
     for (index, write) in batch.iter().enumerate() {
         if let Write::Call(call, body) | Write::CallEnd(call, body) = write {
             let of_call = of_calls.entry(call.id).or_default();
+            if of_call.has_end {
+                continue;
+            }
             of_call.last = index;
+            of_call.has_end = matches!(write, Write::CallEnd(..));
             of_call.arguments = body.arguments.as_deref().or(of_call.arguments);
         }
     }

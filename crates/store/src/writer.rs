@@ -61,9 +61,14 @@ impl Writer {
         self.queue.submit(write, urgency)
     }
 
-    /// Waits until everything that was submitted before is in the database, for a short time.
-    pub(crate) fn catch_up(&self) {
-        self.queue.catch_up();
+    /// Adds a write of the store itself. It is tried until it is committed.
+    pub(crate) fn insist(&self, write: Write) {
+        self.queue.insist(write);
+    }
+
+    /// The queue, to wait for it on another thread.
+    pub(crate) fn queue(&self) -> &Arc<Queue> {
+        &self.queue
     }
 
     /// Writes that could not be committed since the start.
@@ -75,10 +80,9 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.queue.close();
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the store's writer thread panicked");
+        if let Some(thread) = self.thread.take() {
+            // A panic was logged when it occurred.
+            let _panicked = thread.join();
         }
     }
 }
@@ -89,7 +93,7 @@ struct Worker {
     failed: Arc<AtomicU64>,
     connection: Connection,
     run: Run,
-    /// Acknowledged writes whose commit failed because of the file. They are in the journal too.
+    /// Acknowledged writes whose commit failed. Those of calls are in the journal too.
     acknowledged: Vec<Job>,
     /// Files of the journal that have them.
     files: Vec<ClosedFile>,
@@ -98,6 +102,7 @@ struct Worker {
 
 impl Worker {
     fn work(mut self) {
+        let _abandon = AbandonOnEnd(Arc::clone(&self.queue));
         let mut is_locked = false;
         loop {
             let waits = !self.unwritten.is_empty() || !self.acknowledged.is_empty();
@@ -114,7 +119,7 @@ impl Worker {
                 self.bound_memory();
             }
             if is_tried {
-                self.queue.finish(count, result.is_ok());
+                self.queue.finish(count, self.acknowledged.len(), result.is_ok());
             }
             if locked != is_locked {
                 is_locked = locked;
@@ -146,7 +151,7 @@ impl Worker {
             tracing::warn!(%error, "this process could not be removed from the store's list of processes");
         }
         if let Some(folder) = self.run.folder() {
-            journal::remove(folder, self.run.id);
+            journal::remove(folder, self.run.id, &[]);
         }
     }
 
@@ -168,7 +173,7 @@ impl Worker {
     }
 
     /// Commits a batch, with acknowledged writes of earlier ones. If that fails for a reason in one write, each is tried
-    /// alone, so that one that cannot be applied takes no other with it. Returns an error only if the file is its reason.
+    /// alone, so that one that cannot be applied takes no other with it. Returns an error if nothing is committed.
     fn commit(&mut self, taken: Taken) -> Result<(), StoreError> {
         let mut jobs = std::mem::take(&mut self.acknowledged);
         jobs.extend(taken.jobs);
@@ -178,45 +183,116 @@ impl Worker {
         if jobs.is_empty() {
             return Ok(());
         }
-        let run = self.run.id;
         let writes: Vec<&Write> = jobs.iter().map(|job| &job.write).collect();
-        let result = write::apply(&mut self.connection, Batch { run, writes: &writes, journal });
-        let mut of_file = result.clone().err().filter(StoreError::is_of_file);
-        if result.is_ok() || of_file.is_some() || jobs.len() == 1 {
-            jobs.into_iter().for_each(|job| self.finish(job, result.clone()));
-        } else {
-            let each = write::apply_each(&mut self.connection, Batch { run, writes: &writes, journal });
-            of_file = each.as_ref().err().filter(|error| error.is_of_file()).cloned();
-            let each = each.unwrap_or_else(|error| vec![Err(error); jobs.len()]);
-            jobs.into_iter().zip(each).for_each(|(job, result)| self.finish(job, result));
-        }
-        match of_file {
-            Some(error) => Err(error),
-            None => {
-                self.files.drain(..).for_each(|file| file.empty());
+        let batch = Batch { run: self.run.id, writes: &writes, journal };
+        let results = match write::apply(&mut self.connection, batch) {
+            Err(error) if !error.is_of_file() => write::apply_each(&mut self.connection, batch),
+            applied => applied.map(|()| vec![Ok(()); jobs.len()]),
+        };
+        match results {
+            Ok(results) => {
+                jobs.into_iter().zip(results).for_each(|(job, result)| self.finish(job, result));
+                self.empty_files();
                 Ok(())
+            }
+            Err(error) => {
+                jobs.into_iter().for_each(|job| self.retain(job, &error));
+                Err(error)
             }
         }
     }
 
-    fn finish(&mut self, job: Job, result: Result<(), StoreError>) {
-        if let (Write::Recover(dead), Ok(())) = (&job.write, &result) {
-            self.run.remove_files_of(dead.id);
-        }
-        if let Err(error) = &result {
-            let failed = self.failed.fetch_add(1, Ordering::Relaxed) + 1;
-            // The first, and then ever fewer: a full disk must not fill the log as well.
-            if failed.is_power_of_two() {
-                tracing::error!(%error, failed, "the store cannot write");
+    /// Empties the files of the journal whose records are committed.
+    fn empty_files(&mut self) {
+        for file in self.files.drain(..) {
+            if let Err(error) = file.empty() {
+                tracing::error!(%error, "a journal of the store cannot be emptied; calls wait for commits from now on");
+                self.queue.stop_journal();
             }
-            match job.done {
-                None if error.is_of_file() => return self.acknowledged.push(job),
-                _ => self.unwritten.keep(job.write, error),
+        }
+    }
+
+    /// Ends a write that was committed, or cannot be applied.
+    fn finish(&mut self, job: Job, result: Result<(), StoreError>) {
+        match (&job.write, &result) {
+            (Write::Recover(dead), Ok(())) => self.run.remove_files_of(dead),
+            (_, Ok(())) => {}
+            (_, Err(error)) => {
+                self.count_failure(&job, error);
+                if job.done.is_none() {
+                    tracing::error!(%error, "a record that was acknowledged cannot be applied and is lost");
+                }
             }
         }
         if let Some(done) = job.done {
             // The writer may not wait for the result.
             let _unheard = done.send(result);
         }
+    }
+
+    /// Ends a write whose transaction failed, or keeps it if it was acknowledged.
+    fn retain(&mut self, mut job: Job, error: &StoreError) {
+        self.count_failure(&job, error);
+        match job.done.take() {
+            None => {
+                job.has_failed = true;
+                self.acknowledged.push(job);
+            }
+            Some(done) => {
+                self.unwritten.keep(job.write);
+                // The writer may not wait for the result.
+                let _unheard = done.send(Err(error.clone()));
+            }
+        }
+    }
+
+    fn count_failure(&self, job: &Job, error: &StoreError) {
+        if job.has_failed {
+            return;
+        }
+        let failed = self.failed.fetch_add(1, Ordering::Relaxed) + 1;
+        // The first, and then ever fewer: a full disk must not fill the log as well.
+        if failed.is_power_of_two() {
+            tracing::error!(%error, failed, "the store cannot write");
+        }
+    }
+}
+
+/// Refuses what waits and what comes when the thread ends, also by a panic.
+struct AbandonOnEnd(Arc<Queue>);
+
+impl Drop for AbandonOnEnd {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!("the store's writer thread panicked; nothing is recorded until the next start");
+        }
+        self.0.abandon();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::AbandonOnEnd;
+    use crate::{
+        StoreError,
+        queue::{Ahead, Queue, Urgency},
+        write::Write,
+    };
+
+    #[test]
+    fn a_panic_of_the_writer_refuses_what_waits() {
+        let queue = Arc::new(Queue::new(Ahead::Nothing));
+        let write = || queue.submit(Write::RemoveApproval(uuid::Uuid::nil()), Urgency::Required);
+        let waiting = write().unwrap().unwrap();
+        let abandon = AbandonOnEnd(Arc::clone(&queue));
+        let panicking = std::thread::spawn(move || {
+            let _abandon = abandon;
+            panic!("as a defect in the writer would");
+        });
+        panicking.join().unwrap_err();
+        waiting.blocking_recv().unwrap_err();
+        assert!(matches!(write(), Err(StoreError::Closed)));
     }
 }

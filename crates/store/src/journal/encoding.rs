@@ -3,6 +3,7 @@
 use ring::digest::{SHA256, digest};
 use uuid::Uuid;
 
+use super::{MAX_FILE, MAX_RECORD};
 use crate::{
     audit::{AuditEvent, kind},
     calls::{CallBody, CallRow, CallState},
@@ -19,7 +20,9 @@ const AUDIT: u8 = 3;
 /// Bytes of the parts of a record that can be large.
 pub(super) fn bytes(write: &Write) -> usize {
     match write {
-        Write::Call(call, body) | Write::CallEnd(call, body) => body.bytes() + call.name.len(),
+        Write::Call(call, body) | Write::CallEnd(call, body) => {
+            body.bytes() + call.name.len() + call.error.as_ref().map_or(0, String::len)
+        }
         Write::Audit(event) => event.details.len(),
         _ => usize::MAX,
     }
@@ -42,24 +45,54 @@ pub(super) fn encode(write: &Write, bytes: &mut Vec<u8>) {
     bytes[start + 4..start + HEAD].copy_from_slice(&checksum);
 }
 
-/// All complete records. What follows the first incomplete one was never acknowledged.
-pub(super) fn decode(mut bytes: &[u8]) -> Vec<Write> {
-    let mut writes = Vec::new();
-    while let Some((write, rest)) = decode_one(bytes) {
-        writes.push(write);
-        bytes = rest;
-    }
-    writes
+/// What a file contains after its generation.
+#[derive(Debug, Default)]
+pub(super) struct Decoded {
+    pub(super) writes: Vec<Write>,
+    /// Records that are intact and not known here, as those of a later version.
+    pub(super) unknown: usize,
+    /// Bytes from the first damaged record on.
+    pub(super) damaged: usize,
 }
 
-fn decode_one(bytes: &[u8]) -> Option<(Write, &[u8])> {
-    let (head, rest) = bytes.split_at_checked(HEAD)?;
-    let length = u32::from_be_bytes(head.get(..4)?.try_into().ok()?) as usize;
-    let (fields, rest) = rest.split_at_checked(length)?;
-    if head.get(4..)? != checksum(fields) {
-        return None;
+/// Reads records up to the end or the first damaged one. An incomplete one at the end was never acknowledged.
+pub(super) fn decode(mut bytes: &[u8]) -> Decoded {
+    let mut decoded = Decoded::default();
+    loop {
+        match next(bytes) {
+            Next::End => return decoded,
+            Next::Damaged => return Decoded { damaged: bytes.len(), ..decoded },
+            Next::Record { fields, rest } => {
+                match Decoder(fields).write() {
+                    Some(write) => decoded.writes.push(write),
+                    None => decoded.unknown += 1,
+                }
+                bytes = rest;
+            }
+        }
     }
-    Some((Decoder(fields).write()?, rest))
+}
+
+enum Next<'a> {
+    Record {
+        fields: &'a [u8],
+        rest: &'a [u8],
+    },
+    /// There are no bytes, or those of an incomplete record.
+    End,
+    Damaged,
+}
+
+fn next(bytes: &[u8]) -> Next<'_> {
+    let Some((head, rest)) = bytes.split_first_chunk::<HEAD>() else { return Next::End };
+    let [a, b, c, d, expected @ ..] = *head;
+    let length = u32::from_be_bytes([a, b, c, d]) as usize;
+    match rest.split_at_checked(length) {
+        Some((fields, rest)) if checksum(fields) == expected => Next::Record { fields, rest },
+        // No record has more bytes: this length was never written.
+        None if length <= MAX_FILE && bytes.len() <= MAX_RECORD => Next::End,
+        Some(_) | None => Next::Damaged,
+    }
 }
 
 fn checksum(bytes: &[u8]) -> [u8; 4] {
@@ -239,21 +272,52 @@ mod tests {
         ]
     }
 
-    #[test]
-    fn records_are_read_as_they_were_written_up_to_the_first_incomplete_one() {
-        let writes = writes();
+    /// The records, and where each of them ends.
+    fn encoded(writes: &[Write]) -> (Vec<u8>, Vec<usize>) {
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
-        for write in &writes {
+        for write in writes {
             encode(write, &mut bytes);
             ends.push(bytes.len());
         }
-        assert_eq!(format!("{:?}", decode(&bytes)), format!("{writes:?}"));
+        (bytes, ends)
+    }
+
+    #[test]
+    fn records_are_read_as_they_were_written_up_to_an_incomplete_one_at_the_end() {
+        let writes = writes();
+        let (bytes, ends) = encoded(&writes);
+        assert_eq!(format!("{:?}", decode(&bytes).writes), format!("{writes:?}"));
         for length in 0..bytes.len() {
             let complete = ends.iter().filter(|end| **end <= length).count();
-            assert_eq!(decode(&bytes[..length]).len(), complete, "{length} bytes");
+            let decoded = decode(&bytes[..length]);
+            assert_eq!((decoded.writes.len(), decoded.damaged), (complete, 0), "{length} bytes");
         }
-        let last = bytes.len() - 1;
-        bytes[last] ^= 1;
-        assert_eq!(decode(&bytes).len(), 2, "a changed record is not read");
+    }
+
+    #[test]
+    fn a_changed_byte_is_found_and_the_bytes_from_its_record_on_are_counted() {
+        let (bytes, ends) = encoded(&writes());
+        for (record, start) in [0, ends[0], ends[1]].into_iter().enumerate() {
+            let mut changed = bytes.clone();
+            changed[start + 30] ^= 1;
+            let decoded = decode(&changed);
+            assert_eq!((decoded.writes.len(), decoded.damaged), (record, bytes.len() - start));
+        }
+        let mut changed = bytes.clone();
+        changed[0] = 0xff;
+        assert_eq!(decode(&changed).damaged, bytes.len(), "a length that was never written");
+    }
+
+    #[test]
+    fn a_record_of_a_later_version_is_skipped_and_those_after_it_are_read() {
+        let [first, _, last] = writes();
+        let (mut bytes, _) = encoded(&[first]);
+        let later = b"\xffwhat a later version writes";
+        bytes.extend_from_slice(&(later.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(&super::checksum(later));
+        bytes.extend_from_slice(later);
+        encode(&last, &mut bytes);
+        let decoded = decode(&bytes);
+        assert_eq!((decoded.writes.len(), decoded.unknown, decoded.damaged), (2, 1, 0));
     }
 }

@@ -2,7 +2,8 @@
 
 use futures_util::future::join_all;
 use toolway_store::{
-    calls::{CallBody, CallFilter, CallState},
+    audit::Verified,
+    calls::{CallBody, CallFilter, CallRow, CallState},
     rollup::{RollupFilter, Span},
 };
 
@@ -141,4 +142,26 @@ async fn plots_have_a_point_per_minute_or_hour_with_calls() {
         let stats = reader.stats(&filter(since)).unwrap();
         assert_eq!(stats.first().map_or(0, |tool| tool.total.calls), calls, "since {since}");
     }
+}
+
+#[tokio::test]
+async fn a_call_ends_once() {
+    let stage = Stage::new();
+    let store = stage.open();
+    let call = record(&store, "read", CallState::Succeeded).await;
+    let again = || store.end_call(ended(&call, CallState::Failed), CallBody::default());
+    again().await.unwrap();
+    let late = store.write_call(begun_again(&call), CallBody::default());
+    for written in join_all([again(), again()]).await {
+        written.unwrap();
+    }
+    late.await.unwrap();
+    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().0, call);
+    assert_eq!(stage.reader().stats(&RollupFilter::default()).unwrap()[0].total.calls, 1);
+    assert_eq!(stage.reader().verify_audit().unwrap(), Verified::Intact { entries: 1, checkpoint: 0 });
+}
+
+/// The row of a call as it was while it was sent.
+fn begun_again(call: &CallRow) -> CallRow {
+    CallRow { state: CallState::Running, duration: None, ..call.clone() }
 }

@@ -1,87 +1,13 @@
 //! Under load, calls are acknowledged before their commit and survive the end of their process.
 
-use std::{fs, path::Path};
+use std::fs;
 
-use futures_util::{FutureExt, future::join_all};
-use rusqlite::Connection;
-use toolway_store::{
-    Reader, Store, StoreOptions, Sync, Uuid,
-    audit::Verified,
-    calls::{CallBody, CallFilter, CallState},
+use toolway_store::{Reader, Store, StoreOptions, Sync, Uuid};
+
+use crate::{
+    load::{LOAD, acknowledged, acknowledged_under_lock, all, assert_complete, copy, load, locked},
+    stage::Stage,
 };
-
-use crate::stage::{Stage, begun, ended};
-
-/// Calls at once, enough to be load.
-const LOAD: usize = 64;
-
-fn all() -> CallFilter {
-    CallFilter { limit: 100_000, ..CallFilter::default() }
-}
-
-/// Holds the write lock until it is dropped.
-fn locked(stage: &Stage) -> Connection {
-    let connection = Connection::open(stage.path()).unwrap();
-    connection.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
-    connection.execute_batch("BEGIN IMMEDIATE").unwrap();
-    connection
-}
-
-/// Ends many calls at once.
-async fn load(store: &Store) {
-    let end = |_| store.end_call(ended(&begun("read"), CallState::Succeeded), CallBody::default());
-    for result in join_all((0..LOAD).map(end)).await {
-        result.unwrap();
-    }
-}
-
-/// Ends calls while nothing can be committed. Returns those that were acknowledged nevertheless.
-fn acknowledged(store: &Store) -> Vec<Uuid> {
-    let ends = (0..20).filter_map(|_| {
-        let call = ended(&begun("read"), CallState::Succeeded);
-        let body = CallBody { arguments: Some("{}".to_owned()), result: Some("[]".to_owned()) };
-        store.end_call(call.clone(), body).now_or_never().map(|result| result.map(|()| call.id).unwrap())
-    });
-    ends.collect()
-}
-
-/// Puts load on the store until calls are acknowledged while the database is locked; returns them and the lock.
-async fn acknowledged_under_lock(stage: &Stage, store: &Store) -> (Vec<Uuid>, Connection) {
-    loop {
-        load(store).await;
-        let lock = locked(stage);
-        let acknowledged = acknowledged(store);
-        if !acknowledged.is_empty() {
-            return (acknowledged, lock);
-        }
-    }
-}
-
-/// Copies a database with its journals, as a process leaves them that is killed at this moment.
-fn copy(from: &Path, to: &Path) {
-    for name in ["toolway.db", "toolway.db-wal"] {
-        fs::copy(from.join(name), to.join(name)).unwrap();
-    }
-    fs::create_dir(to.join("toolway.db.runs")).unwrap();
-    for file in fs::read_dir(from.join("toolway.db.runs")).unwrap() {
-        let file = file.unwrap();
-        fs::copy(file.path(), to.join("toolway.db.runs").join(file.file_name())).unwrap();
-    }
-}
-
-fn assert_complete(reader: &Reader, acknowledged: &[Uuid]) {
-    let calls = reader.calls(&all()).unwrap();
-    for id in acknowledged {
-        let found: Vec<_> = calls.iter().filter(|call| call.id == *id).collect();
-        assert_eq!(found.len(), 1, "{id}");
-        assert_eq!(found[0].state, CallState::Succeeded);
-        assert_eq!(reader.call(*id).unwrap().unwrap().1.result.as_deref(), Some("[]"));
-    }
-    let Verified::Intact { entries, .. } = reader.verify_audit().unwrap() else { panic!("a broken chain") };
-    assert_eq!(entries, calls.len() as u64, "one event for each call");
-    let counted: i64 = reader.stats(&Default::default()).unwrap().iter().map(|tool| tool.total.calls).sum();
-    assert_eq!(counted, calls.len() as i64);
-}
 
 #[tokio::test]
 async fn calls_acknowledged_before_a_kill_are_complete_for_the_next_process() {
@@ -138,4 +64,33 @@ async fn with_full_sync_every_call_waits_for_its_commit() {
     let lock = locked(&stage);
     assert!(acknowledged(&store).is_empty());
     drop(lock);
+}
+
+#[tokio::test]
+async fn a_query_waits_for_calls_whose_first_commit_failed() {
+    let stage = Stage::new();
+    let store = stage.open();
+    let (acknowledged, lock) = acknowledged_under_lock(&stage, &store).await;
+    // Fails after some seconds, in one batch with the calls or after it.
+    store.remove_approval(Uuid::nil()).await.unwrap_err();
+    let failed = store.failed_writes();
+    store.remove_approval(Uuid::nil()).await.unwrap_err();
+    store.remove_approval(Uuid::nil()).await.unwrap_err();
+    assert_eq!(store.failed_writes(), failed + 2, "a call that is tried again is counted once");
+    drop(lock);
+    assert_complete(&store.reader().unwrap(), &acknowledged);
+}
+
+#[tokio::test]
+async fn acknowledged_calls_are_kept_while_no_transaction_can_be_made() {
+    let stage = Stage::new();
+    let store = stage.open();
+    let (acknowledged, lock) = acknowledged_under_lock(&stage, &store).await;
+    lock.execute_batch("CREATE TABLE kept AS SELECT * FROM audit_ends; DELETE FROM audit_ends; COMMIT").unwrap();
+    while store.failed_writes() == 0 {
+        tokio::task::yield_now().await;
+    }
+    store.remove_approval(Uuid::nil()).await.unwrap_err();
+    lock.execute_batch("INSERT INTO audit_ends SELECT * FROM kept; DROP TABLE kept").unwrap();
+    assert_complete(&store.reader().unwrap(), &acknowledged);
 }

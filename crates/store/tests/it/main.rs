@@ -5,6 +5,8 @@ mod audit;
 mod calls;
 mod conversations;
 mod journal;
+mod left_behind;
+mod load;
 mod memory;
 mod opening;
 mod recorder;

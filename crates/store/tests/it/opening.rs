@@ -87,3 +87,24 @@ async fn a_read_only_folder_is_an_error_that_names_the_file() {
     let error = Store::open(&stage.options()).unwrap_err();
     assert!(error.to_string().contains("state"), "{error}");
 }
+
+/// Closing a file releases every lock that its process has on it. SQLite's must stay: without them, another process may
+/// remove the WAL.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_second_store_of_the_same_process_leaves_the_locks_of_the_first() {
+    use std::os::unix::fs::MetadataExt;
+
+    let stage = Stage::new();
+    let first = stage.open();
+    assert!(0 < first.reader().unwrap().data_bytes().unwrap());
+    let locks = || {
+        let inode = format!(":{} ", std::fs::metadata(stage.path()).unwrap().ino());
+        let locks = std::fs::read_to_string("/proc/locks").unwrap();
+        locks.lines().filter(|line| line.contains(&inode)).count()
+    };
+    let before = locks();
+    assert!(0 < before);
+    drop(stage.open());
+    assert_eq!(locks(), before);
+}

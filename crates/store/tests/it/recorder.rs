@@ -6,7 +6,7 @@ use serde_json::json;
 use toolway_host::{
     call::{CallRequest, Caller},
     conversation::{ConversationHead, ConversationLog, ConversationMessage},
-    policy::{ApprovalAnswer, ApprovalScope, Surface},
+    policy::{ApprovalAnswer, ApprovalKey, ApprovalScope, SavedApprovals, SavedEffect as HostEffect, Surface},
     record::{AuditNote, CallRecorder, Ending, Requirement, kind},
 };
 use toolway_store::{
@@ -190,4 +190,27 @@ async fn a_call_of_an_agent_keeps_its_conversation_and_notes_are_appended() {
     store.append_audit(Default::default()).await.unwrap();
     let sign_ins = AuditFilter { kind: Some(kind::SIGN_IN.to_owned()), limit: 9, ..AuditFilter::default() };
     assert_eq!(stage.reader().audit(&sign_ins).unwrap()[0].server.as_deref(), Some("files"));
+}
+
+#[tokio::test]
+async fn looking_for_an_approval_does_not_wait_for_writes() {
+    let stage = Stage::new();
+    let store = stage.open();
+    let recorder = StoreRecorder::new(store.clone(), Requirement::Required, "terminal");
+    let key = ApprovalKey {
+        caller: "agent".to_owned(),
+        server: "files".parse().unwrap(),
+        tool: "write".to_owned(),
+        arguments: None,
+        digest: String::new(),
+    };
+    let saved = recorder.save(&key, HostEffect::Allow).await.unwrap();
+    let lock = rusqlite::Connection::open(stage.path()).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let waiting = store.append_audit(Default::default());
+    let begun = std::time::Instant::now();
+    assert_eq!(recorder.find(&key).await, Some(saved));
+    assert!(begun.elapsed() < std::time::Duration::from_secs(2), "a query that waits for writes takes as long");
+    drop(lock);
+    waiting.await.unwrap();
 }
