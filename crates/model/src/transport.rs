@@ -325,11 +325,15 @@ impl Answer {
     async fn next(&mut self, model: &HttpModel) -> Option<Result<ModelEvent, ModelError>> {
         loop {
             if let Some(event) = self.ready.pop() {
-                self.over = matches!(event, ModelEvent::End { .. });
+                if matches!(event, ModelEvent::End { .. }) {
+                    self.over = true;
+                    self.ready.clear();
+                    // Now, because a reader may stop at this event.
+                    self.drain().await;
+                }
                 return Some(Ok(event));
             }
             if self.over {
-                self.drain().await;
                 return None;
             }
             let Ok(chunk) = tokio::time::timeout(IDLE, self.response.chunk()).await else {

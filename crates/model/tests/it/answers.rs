@@ -170,6 +170,18 @@ async fn connections_are_used_again() {
 }
 
 #[tokio::test]
+async fn a_reader_that_stops_at_the_end_of_the_message_leaves_the_connection_for_the_next() {
+    for kind in VendorKind::ALL {
+        let (vendor, model) = model(kind, vec![Reply::text("one"), Reply::text("two")]).await;
+        for _ in 0..2 {
+            let mut stream = model.stream(hello());
+            while !matches!(stream.next().await.unwrap().unwrap(), toolway_model::ModelEvent::End { .. }) {}
+        }
+        assert_eq!(vendor.connections(), 1, "{kind:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_base_url_may_have_a_path_and_a_query() {
     let (vendor, _) = model(VendorKind::Gemini, Vec::new()).await;
     let base = format!("http://{}/proxy/?tenant=7", vendor.authority());
