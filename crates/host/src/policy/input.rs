@@ -55,6 +55,16 @@ const READING_METHODS: &[&str] = &[
     "tasks/result",
 ];
 
+impl PolicyInput<'_> {
+    /// The annotations as far as the server is trusted: those of a tool of an untrusted server are the protocol's defaults.
+    pub(super) fn believed_annotations(&self) -> Annotations {
+        match (self.trust, self.subject.kind) {
+            (Trust::Untrusted, CallKind::Tool) => Annotations::of_tool(None),
+            _ => self.annotations,
+        }
+    }
+}
+
 impl Annotations {
     /// Annotations of a tool's definition.
     pub fn of_tool(annotations: Option<&Raw>) -> Self {

@@ -45,7 +45,8 @@ pub(super) fn first_match<'a>(rules: &'a [Rule], input: &PolicyInput<'_>) -> Opt
 
 /// All conditions but those on the name and on arguments.
 fn matches_call(rule: &RuleMatch, input: &PolicyInput<'_>) -> bool {
-    let PolicyInput { surface, subject, annotations, trust, .. } = input;
+    let PolicyInput { surface, subject, trust, .. } = input;
+    let annotations = input.believed_annotations();
     let flag = |wanted: Option<bool>, is: bool| wanted.is_none_or(|wanted| wanted == is);
     matches_caller(&rule.caller, input.caller)
         && any_word(&rule.surface, surface.as_str())

@@ -300,6 +300,19 @@ fn resources_are_matched_by_what_their_uri_resolves_to() {
 }
 
 #[test]
+fn annotations_of_an_untrusted_server_match_no_rule() {
+    let user = r#"{"mode": "full", "rules": [
+        {"match": {"destructive": true}, "then": "deny"},
+        {"match": {"openWorld": true}, "then": "ask"}]}"#;
+    let annotations = r#"{"readOnlyHint": true, "openWorldHint": false}"#;
+    Row { user, annotations, ..row() }.is("allow");
+    Row { user, annotations, trust: Trust::Untrusted, ..row() }.is("deny");
+    let user = r#"{"rules": [{"match": {"readOnly": true}, "then": "allow"}]}"#;
+    Row { user, annotations, ..row() }.is("allow");
+    Row { user, annotations, trust: Trust::Untrusted, ..row() }.is("ask");
+}
+
+#[test]
 fn a_rule_may_name_a_tool_with_its_server() {
     for tool in ["write_file", "files__write_file", "files.write_file", "files__write_*"] {
         let user = format!(r#"{{"rules": [{{"match": {{"tool": "{tool}"}}, "then": "deny"}}]}}"#);
