@@ -29,7 +29,7 @@ pub use outcome::{CallError, CallOutcome};
 pub use relay::{CallEvent, Relay};
 pub use request::{CallId, CallKind, CallRequest, Target};
 pub use subscription::{ResourceUpdate, Subscription};
-pub use tasks::{CallerTasks, RecordedTasks};
+pub use tasks::{CallerTasks, RecordedTasks, TaskOperation};
 
 use crate::{
     host::Host,

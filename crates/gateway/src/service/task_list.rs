@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use toolway_config::ServerName;
-use toolway_host::call::Caller as HostCaller;
+use toolway_host::call::{Caller as HostCaller, TaskOperation};
 use toolway_wire::{
     down::{Caller, Tasks},
     json::Raw,
@@ -88,7 +88,7 @@ impl GatewayTasks {
         let (tasks, next) = match source {
             None => (self.hosted.list(None, caller).await?.tasks, None),
             Some(server) => {
-                let of_server = self.of_server(server, None, caller).await?;
+                let of_server = self.of_server(TaskOperation::List, server, None, caller).await?;
                 let page = of_server.tasks().list(from).await.map_err(super::tasks::hide_details)?;
                 (page.tasks.into_iter().filter(|task| of_server.is_theirs(&task.id)).collect(), page.next)
             }

@@ -13,7 +13,7 @@ use toolway_config::ServerName;
 use toolway_host::{
     Host,
     audience::ClientText,
-    call::{CallOutcome, Caller as HostCaller, CallerContext, CallerTasks},
+    call::{CallOutcome, Caller as HostCaller, CallerContext, CallerTasks, TaskOperation},
     catalog::Catalog,
 };
 use toolway_wire::{
@@ -205,12 +205,13 @@ impl GatewayTasks {
 
     pub(super) async fn of_server(
         &self,
+        operation: TaskOperation,
         server: &ServerName,
         id: Option<&str>,
         caller: &Caller,
     ) -> Result<CallerTasks, TaskError> {
         let caller_context = self.caller_context(caller)?;
-        self.host.tasks(caller_context, server, id).await.map_err(|outcome| unanswered(&outcome))
+        self.host.tasks_for(operation, caller_context, server, id).await.map_err(|outcome| unanswered(&outcome))
     }
 }
 
@@ -221,7 +222,7 @@ impl Tasks for GatewayTasks {
             let task = match &name.server {
                 None => self.hosted.get(&name.id, depth, caller).await?,
                 Some(server) => {
-                    let of_server = self.of_server(server, Some(&name.id), caller).await?;
+                    let of_server = self.of_server(TaskOperation::Get, server, Some(&name.id), caller).await?;
                     of_server.tasks().get(&name.id, depth).await.map_err(hide_details)?
                 }
             };
@@ -245,7 +246,7 @@ impl Tasks for GatewayTasks {
             match &name.server {
                 None => self.hosted.answer(&name.id, answers, caller).await,
                 Some(server) => {
-                    let of_server = self.of_server(server, Some(&name.id), caller).await?;
+                    let of_server = self.of_server(TaskOperation::Update, server, Some(&name.id), caller).await?;
                     of_server.tasks().answer(&name.id, answers).await.map_err(hide_details)
                 }
             }
@@ -258,7 +259,7 @@ impl Tasks for GatewayTasks {
             let task = match &name.server {
                 None => self.hosted.cancel(&name.id, caller).await?,
                 Some(server) => {
-                    let of_server = self.of_server(server, Some(&name.id), caller).await?;
+                    let of_server = self.of_server(TaskOperation::Cancel, server, Some(&name.id), caller).await?;
                     of_server.tasks().cancel(&name.id).await.map_err(hide_details)?
                 }
             };

@@ -15,7 +15,7 @@ use toolway_wire::{
 };
 
 use super::{
-    CallOutcome, Caller, CallerContext, Target,
+    CallKind, CallOutcome, Caller, CallerContext, Target,
     find::{self, Found},
     pipeline::{self, Asker, not_connected},
     recorded_exchange::RecordedExchange,
@@ -28,7 +28,7 @@ use crate::{
         withheld,
     },
     host::{Host, Inner},
-    policy::{Permit, Refusal, Subject},
+    policy::{Annotations, Permit, Refusal, Subject},
     record::Recording,
 };
 
@@ -48,22 +48,45 @@ pub struct RecordedTasks {
     held: Arc<(Permit, ReadyPeer)>,
 }
 
+/// What a caller wants of its tasks. Policy decides by the method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskOperation {
+    /// Read or follow a task.
+    Get,
+    /// Answer server requests of a task.
+    Update,
+    /// Cancel a task.
+    Cancel,
+    /// List tasks.
+    List,
+}
+
 impl Host {
-    /// Returns access to the tasks that a server runs for a caller. `task` is the id of the task concerned, if there is
-    /// one; it selects the connection. Access is decided and admitted like a call. It is recorded if it fails; else the
-    /// operations are.
+    /// Returns access to the tasks that a server runs for a caller, to read them ([`Host::tasks_for`]).
     pub async fn tasks(
         &self,
         caller_context: impl Into<CallerContext>,
         server: &ServerName,
         task: Option<&str>,
     ) -> Result<CallerTasks, CallOutcome> {
-        let caller_context = caller_context.into();
+        self.tasks_for(TaskOperation::Get, caller_context.into(), server, task).await
+    }
+
+    /// Returns access to the tasks that a server runs for a caller. `task` is the id of the task concerned, if there is
+    /// one; it selects the connection. Access is decided and admitted like a call. It is recorded if it fails; else the
+    /// operations are. A task that its caller abandons is cancelled with the access that followed it.
+    pub async fn tasks_for(
+        &self,
+        operation: TaskOperation,
+        caller_context: CallerContext,
+        server: &ServerName,
+        task: Option<&str>,
+    ) -> Result<CallerTasks, CallOutcome> {
         let caller = caller_context.caller.clone();
-        let mut subject = None;
-        let accessed = self.access_tasks(caller_context, server, task, &mut subject).await;
+        let (mut subject, method) = (None, operation.method());
+        let accessed = self.access_tasks(method, caller_context, server, task, &mut subject).await;
         if let Err(outcome) = &accessed {
-            let mut recording = self.inner().begin_recording(&caller, GET, 0);
+            let mut recording = self.inner().begin_recording(&caller, method, 0);
             subject.iter().for_each(|subject| recording.set_subject(subject, None));
             recording.end_with(Err(outcome)).await;
         }
@@ -72,16 +95,19 @@ impl Host {
 
     async fn access_tasks(
         &self,
+        method: &'static str,
         caller_context: CallerContext,
         server: &ServerName,
         task: Option<&str>,
         subject: &mut Option<Subject>,
     ) -> Result<CallerTasks, CallOutcome> {
         let inner = self.inner();
-        let target = Target::Method { server: server.clone(), method: GET.to_owned() };
+        let target = Target::Method { server: server.clone(), method: method.to_owned() };
         let client_slot = inner.slots.take_client_slot(&caller_context.caller)?;
-        let found = find::find(inner, (&caller_context.visible, &|| caller_context.clone()), &target, None).await?;
+        let mut found = find::find(inner, (&caller_context.visible, &|| caller_context.clone()), &target, None).await?;
         *subject = Some(found.subject.clone());
+        // Every operation belongs to a call that was decided on: `writes` does not ask again.
+        found.annotations = Annotations::of_kind(CallKind::Method, GET);
         let grant = pipeline::obtain_grant(inner, &found, Asker::of(&caller_context.caller), None, None, None).await?;
         let Found { connection, .. } = found;
         let ready = connection.ready().await.map_err(|why| not_connected(&connection, why))?;
@@ -109,6 +135,17 @@ impl Host {
 
 /// Method of the read access to a task.
 const GET: &str = "tasks/get";
+
+impl TaskOperation {
+    fn method(self) -> &'static str {
+        match self {
+            Self::Get => GET,
+            Self::Update => "tasks/update",
+            Self::Cancel => "tasks/cancel",
+            Self::List => "tasks/list",
+        }
+    }
+}
 
 impl CallerTasks {
     /// Whether this task is known to belong to the caller. A server that is reached with one credential for all callers

@@ -3,8 +3,9 @@
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use std::sync::Arc;
+use toolway_config::{Config, document::Document};
 use toolway_host::{
-    call::{CallRequest, Caller, Target},
+    call::{CallRequest, Caller, Target, TaskOperation},
     catalog::{Filter, Origin, filter::Switch},
     connection::{Phase, WantedServer, Way},
     inbox::{Answerer, ElicitationModes, InboxAnswer, InboxItem},
@@ -202,6 +203,23 @@ async fn an_answer_for_the_session_of_a_client_holds_until_that_session_ends() {
     assert_eq!(host.host.call(call(Some("one"))).await.ending(), Ending::Answered);
     assert_eq!(host.asked().len(), 3, "the approval ended with its session");
     assert_eq!(host.host.call(call(None)).await.ending(), Ending::Refused, "without a session it holds for nothing");
+}
+
+#[tokio::test]
+async fn operations_on_tasks_are_decided_by_their_methods() {
+    let text = r#"{"policy": {"rules": [{"match": {"tool": "tasks/cancel"}, "then": "deny"}]}}"#;
+    let config = Config::of(&Document::of("/toolway.json".as_ref(), text).unwrap(), None).unwrap();
+    let (files, server) = (files(), name("files"));
+    let wanted = WantedServer::new(server.clone(), Way::InProcess(files.service()));
+    let host = TestHost::new().config(config).wanted(wanted).start().await;
+    host.ready("files").await;
+    let ada = || (&Caller::Client("ada".into())).into();
+    for operation in [TaskOperation::Get, TaskOperation::Update, TaskOperation::List] {
+        host.host.tasks_for(operation, ada(), &server, Some("t1")).await.unwrap();
+    }
+    let refused = host.host.tasks_for(TaskOperation::Cancel, ada(), &server, Some("t1")).await.unwrap_err();
+    assert_eq!(refused.to_string(), "refused: denied by policy");
+    assert_eq!(host.records().last().unwrap().raw_name.as_deref(), Some("tasks/cancel"));
 }
 
 struct PanickingApprover;
