@@ -160,6 +160,9 @@ fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
+/// Parts of header values and of events, which only programs read.
+const HEADERS: [&str; 3] = ["default-src 'none'", "SameSite=Strict", "\ndata: "];
+
 /// Two words of letters with a space between them; no JSON, HTTP head, script, SQL, or examples of a command's help.
 fn is_prose(text: &str) -> bool {
     let words = text.split_whitespace().filter(|word| {
@@ -167,7 +170,9 @@ fn is_prose(text: &str) -> bool {
         letters.len() > 1 && letters.chars().all(|c| c.is_alphabetic() || c == '\'' || c == '-')
     });
     let start = text.trim_start();
-    let is_other = start.starts_with(['[', '<', '#']) || (start.starts_with('{') && !begins_with_value(start));
+    let is_other = start.starts_with(['[', '<', '#'])
+        || (start.starts_with('{') && !begins_with_value(start))
+        || HEADERS.iter().any(|part| text.contains(part));
     let is_example = text.starts_with("Examples:") || text.contains("\r\n") || text.contains("toolway __complete");
     words.count() >= 2 && !is_other && !is_example && !is_sql(text)
 }
@@ -180,10 +185,11 @@ fn begins_with_value(text: &str) -> bool {
 
 /// A statement or a part of one: it has a keyword in capitals, or is a list of columns.
 fn is_sql(text: &str) -> bool {
-    const KEYWORDS: [&str; 8] = ["SELECT", "INSERT", "UPDATE", "DELETE", "WHERE", "AND", "OR", "IN"];
+    const KEYWORDS: [&str; 10] =
+        ["SELECT", "INSERT", "UPDATE", "DELETE", "WHERE", "AND", "OR", "IN", "SAVEPOINT", "RELEASE"];
     let mut words = text.split(|c: char| c.is_whitespace() || "()".contains(c));
     let is_list = text.contains("_at, ") && text.split(", ").all(|word| !word.contains(' '));
-    is_list || words.any(|word| KEYWORDS.contains(&word))
+    is_list || text.starts_with("sum(") || words.any(|word| KEYWORDS.contains(&word))
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! The rules of this repository that a machine can check.
 //!
 //! This file reads the tree and `cargo metadata`; each rule is a pure function in a module of its own: sources and
-//! their names in `source`, words and type names in `language`, test files that are not compiled in `stories`, edges
-//! between crates in `edges`, third-party code in `licence` and `supply`, lock files in `lock_file`.
+//! their names in `source`, words and type names in `language`, files that pages name in `map`, test files that are not
+//! compiled in `stories`, edges between crates in `edges`, third-party code in `licence` and `supply`, lock files in
+//! `lock_file`.
 
 mod edges;
 mod language;
 mod licence;
 mod lock_file;
+mod map;
 mod source;
 mod stories;
 mod supply;
@@ -55,6 +57,7 @@ pub(crate) fn check(root: &Path) -> io::Result<Vec<Finding>> {
     }
     findings.extend(stories::check(&tree));
     findings.extend(language::check(&tree));
+    findings.extend(map::check(&tree));
 
     findings.extend(edges::check(&ask_cargo(root, &["--no-deps"])?));
     let rules = supply::Rules::read(tree.get("deny.toml").map_or("", String::as_str)).map_err(io::Error::other)?;
