@@ -18,10 +18,10 @@ fn begin(browser: &Browser) -> Value {
 }
 
 /// Refuses a sign-in, as the authorization server does if the user says no.
-fn refuse(page: &Value) {
+fn refuse(fixture: &SignInFixture, page: &Value) {
     let address = Url::parse(page["url"].as_str().unwrap()).unwrap();
     let given = |key: &str| address.query_pairs().find(|(name, _)| name == key).unwrap().1.into_owned();
-    let query = [("error", "access_denied"), ("state", &given("state"))];
+    let query = [("error", "access_denied"), ("state", &given("state")), ("iss", &fixture.login.issuer())];
     open(Url::parse_with_params(&given("redirect_uri"), query).unwrap().as_str());
 }
 
@@ -62,7 +62,7 @@ fn abandoned_sign_in_changes_nothing_after_another_one_succeeded() {
     };
     let before = attempts();
     assert!(before.is_some());
-    refuse(&page);
+    refuse(&fixture, &page);
     for _ in 0..20 {
         assert_eq!((failure(&browser), attempts()), (Value::Null, before.clone()));
         std::thread::sleep(Duration::from_millis(10));
@@ -74,7 +74,7 @@ fn failure_is_shown_until_the_server_is_connected() {
     let fixture = SignInFixture::new();
     let (_serving, browser) = serving(&fixture.home);
     browser.until("api", "sign-in-required");
-    refuse(&begin(&browser));
+    refuse(&fixture, &begin(&browser));
     let shown = (0..1_000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         failure(&browser).as_str().is_some_and(|why| why.contains("access_denied"))
