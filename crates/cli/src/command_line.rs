@@ -34,9 +34,11 @@ pub(crate) fn definition() -> Command {
     let root = Args::command();
     let options: Vec<Arg> =
         root.get_arguments().filter(|option| SERVER_OPTIONS.contains(&option.get_id().as_str())).cloned().collect();
-    WITHOUT_SERVERS.into_iter().fold(root, |root, name| {
-        let own = options.iter().map(|option| as_seen_in(name, option));
-        root.mut_subcommand(name, |command| command.args(own))
+    root.mut_subcommands(|command| {
+        let name = command.get_name().to_owned();
+        let is_without = WITHOUT_SERVERS.contains(&name.as_str());
+        let own = options.iter().filter(|_| is_without).map(|option| as_seen_in(&name, option));
+        command.args(own)
     })
 }
 
