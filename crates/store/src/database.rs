@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 use toolway_config::ownership;
 
 use crate::{StoreError, journal, migration, store::Sync, time};
@@ -84,6 +84,9 @@ fn open_existing(path: &Path, sync: Sync) -> Result<Connection, StoreError> {
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
+    if connection.is_readonly(MAIN_DB)? {
+        return Err(StoreError::file(path, io::Error::other("the file or its file system is read-only")));
+    }
     prepare(&mut connection, path, sync)?;
     Ok(connection)
 }

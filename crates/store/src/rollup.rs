@@ -141,6 +141,11 @@ impl<'a> Pending<'a> {
         self.0.entry(key).or_default().count(duration);
     }
 
+    /// Adds the counts of other writes.
+    pub(crate) fn add(&mut self, other: Self) {
+        other.0.into_iter().for_each(|(key, rollup)| self.0.entry(key).or_default().add(&rollup));
+    }
+
     /// Forgets counts of the oldest minutes beyond a number. Returns how many calls are no longer counted.
     pub(crate) fn bound(&mut self, most: usize) -> i64 {
         let mut forgotten = 0;

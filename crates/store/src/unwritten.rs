@@ -39,24 +39,17 @@ impl Unwritten {
 
     /// Writes what waits, as far as that succeeds.
     pub(crate) fn write(&mut self, connection: &mut Connection, run: Uuid) {
-        let mut size = BATCH;
         while !self.ends.is_empty() {
             let batch: Vec<Write> =
-                self.ends.iter().take(size).map(|call| Write::CallEnd(call.clone(), CallBody::default())).collect();
+                self.ends.iter().take(BATCH).map(|call| Write::CallEnd(call.clone(), CallBody::default())).collect();
             let writes: Vec<&Write> = batch.iter().collect();
-            let result = write::apply(connection, Batch { run, writes: &writes, journal: None });
-            match result {
-                Err(error) if error.is_of_file() => return,
-                Ok(()) => {
-                    tracing::info!(calls = batch.len(), "recorded ends of calls that could not be written before")
-                }
-                // One that cannot be applied takes no other with it.
-                Err(_) if 1 < batch.len() => {
-                    size = 1;
-                    continue;
-                }
-                Err(error) => tracing::error!(%error, "the end of a call is not recorded"),
-            }
+            // One that cannot be applied takes no other with it.
+            let Ok(results) = write::apply_each(connection, Batch { run, writes: &writes, journal: None }) else {
+                return;
+            };
+            let failed = results.iter().filter_map(|result| result.as_ref().err());
+            failed.for_each(|error| tracing::error!(%error, "the end of a call is not recorded"));
+            tracing::info!(calls = batch.len(), "recorded ends of calls that could not be written before");
             self.ends.drain(..batch.len());
         }
     }

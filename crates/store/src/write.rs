@@ -121,17 +121,19 @@ struct OfCall<'a> {
 impl<'a> Applying<'_, 'a> {
     /// Applies one write, or nothing of it. The outer error is one of the file.
     fn alone(&mut self, run: Uuid, write: &'a Write) -> Result<Result<(), StoreError>, StoreError> {
-        let head = self.head;
+        let (head, rollups) = (self.head, std::mem::take(&mut self.rollups));
         self.connection.execute_batch("SAVEPOINT alone")?;
         match self.all(run, &[write]) {
             Err(error) if error.is_of_file() => Err(error),
             Err(error) => {
                 self.connection.execute_batch("ROLLBACK TO alone; RELEASE alone")?;
-                self.head = head;
+                (self.head, self.rollups) = (head, rollups);
                 Ok(Err(error))
             }
             Ok(()) => {
                 self.connection.execute_batch("RELEASE alone")?;
+                let of_write = std::mem::replace(&mut self.rollups, rollups);
+                self.rollups.add(of_write);
                 Ok(Ok(()))
             }
         }

@@ -12,11 +12,11 @@ use rusqlite::Connection;
 
 use crate::{
     StoreError, database,
-    journal::{self, ClosedFile, Journal},
+    journal::{self, ClosedFile, Journal, Left},
     queue::{Ahead, Job, Queue, Submitted, Taken, Urgency},
     recent::Recent,
     retention::{self, RetentionLimits},
-    runs::Run,
+    runs::{DeadRun, Run},
     store::Sync,
     time,
     unwritten::{self, Unwritten},
@@ -137,21 +137,24 @@ impl Worker {
         }
     }
 
-    /// Writes what is left, and removes this process from the list unless a later one has to complete its calls.
+    /// Writes what is left, closes calls that have not ended, and removes this process from the list. If that fails, a
+    /// later process does it.
     fn end(mut self) {
         if !self.acknowledged.is_empty() {
             // The result is logged. What is not written stays in the journal.
             let _result = self.commit(Taken { jobs: Vec::new(), file: None });
         }
+        let (run, Some(folder)) = (self.run.id, self.run.folder()) else { return };
         if !self.acknowledged.is_empty() {
             return;
         }
-        self.unwritten.write(&mut self.connection, self.run.id);
-        if let Err(error) = crate::runs::forget(&self.connection, self.run.id) {
-            tracing::warn!(%error, "this process could not be removed from the store's list of processes");
-        }
-        if let Some(folder) = self.run.folder() {
-            journal::remove(folder, self.run.id, &[]);
+        self.unwritten.write(&mut self.connection, run);
+        let itself = Write::Recover(Box::new(DeadRun { id: run, journal: Left::default() }));
+        match write::apply(&mut self.connection, Batch { run, writes: &[&itself], journal: None }) {
+            Ok(()) => journal::remove(folder, run, &[]),
+            Err(error) => {
+                tracing::warn!(%error, "this process could not be removed from the store's list of processes");
+            }
         }
     }
 

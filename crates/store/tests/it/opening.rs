@@ -72,6 +72,15 @@ async fn calls_of_a_process_that_ended_are_interrupted_and_those_of_a_living_one
 }
 
 #[tokio::test]
+async fn calls_that_are_open_when_their_store_closes_are_interrupted() {
+    let stage = Stage::new();
+    let (store, call) = (stage.open(), begun("read"));
+    store.write_call(call.clone(), Default::default()).await.unwrap();
+    drop(store);
+    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().0.state, CallState::Interrupted);
+}
+
+#[tokio::test]
 async fn a_store_in_memory_answers_queries_and_leaves_no_file() {
     let store = Store::in_memory().unwrap();
     record(&store, "read", CallState::Succeeded).await;
