@@ -205,15 +205,14 @@ impl Reader {
                 values.push(value.clone().into());
             }
         }
+        let is_kind = filter.caller.as_ref().is_some_and(|caller| !caller.contains(':'));
         if let Some(caller) = &filter.caller {
-            if caller.contains(':') {
-                conditions.push("caller = ?".to_owned());
+            if is_kind {
+                // `:` is followed by `;` in ASCII: all names of one kind. One range, which the index serves.
+                conditions.push("caller >= ? AND caller < ?".to_owned());
+                values.extend([Value::from(caller.clone()), format!("{caller};").into()]);
             } else {
-                // `:` is followed by `;` in ASCII: all names of one kind.
-                conditions.push("(caller = ? OR (caller > ? AND caller < ?))".to_owned());
-                values.extend([Value::from(caller.clone()), format!("{caller}:").into(), format!("{caller};").into()]);
-            }
-            if caller.contains(':') {
+                conditions.push("caller = ?".to_owned());
                 values.push(caller.clone().into());
             }
         }
@@ -228,7 +227,13 @@ impl Reader {
         }
         values.push(i64::try_from(filter.limit).unwrap_or(i64::MAX).into());
         let conditions = conditions.join(" AND ");
-        let sql = format!("SELECT {COLUMNS} FROM calls WHERE {conditions} ORDER BY id DESC LIMIT ?");
+        let sql = if is_kind {
+            // Many calls may match and are sorted; the ids are in the index of callers, the rest of a row is not.
+            let ids = format!("SELECT id FROM calls WHERE {conditions} ORDER BY id DESC LIMIT ?");
+            format!("SELECT {COLUMNS} FROM calls WHERE id IN ({ids}) ORDER BY id DESC")
+        } else {
+            format!("SELECT {COLUMNS} FROM calls WHERE {conditions} ORDER BY id DESC LIMIT ?")
+        };
         self.rows(&sql, params_from_iter(values), row)
     }
 
