@@ -110,7 +110,8 @@ pub(crate) const INSERT: &str = "INSERT INTO calls (run, id, started_at, duratio
      ON CONFLICT (id) DO UPDATE SET duration = excluded.duration, server = excluded.server, \
      tool = excluded.tool, state = excluded.state, rule = excluded.rule, approved_by = excluded.approved_by, \
      error = excluded.error, result_bytes = excluded.result_bytes, server_requests = excluded.server_requests \
-     WHERE calls.state IN ('pending', 'running')";
+     WHERE calls.state IN ('pending', 'running') \
+     OR (calls.state = 'interrupted' AND excluded.state NOT IN ('pending', 'running'))";
 
 /// Statement of [`CallBody::write`].
 pub(crate) const INSERT_BODY: &str = "INSERT INTO bodies VALUES (?, ?, ?) ON CONFLICT (call) DO UPDATE SET \
@@ -119,7 +120,7 @@ pub(crate) const INSERT_BODY: &str = "INSERT INTO bodies VALUES (?, ?, ?) ON CON
 
 impl CallRow {
     /// Inserts the row, or updates what changes between the beginning of a call and its end. Returns whether it did: a
-    /// call that has ended stays as it is. `statement` is [`INSERT`].
+    /// call that has ended stays as it is, unless it was only found open. `statement` is [`INSERT`].
     pub(crate) fn write(&self, statement: &mut Statement<'_>, run: Uuid) -> Result<bool, StoreError> {
         let changed = statement.execute(params![
             run,

@@ -165,3 +165,17 @@ async fn a_call_ends_once() {
 fn begun_again(call: &CallRow) -> CallRow {
     CallRow { state: CallState::Running, duration: None, ..call.clone() }
 }
+
+/// Another process took its own for one that was killed.
+#[tokio::test]
+async fn a_call_that_was_taken_for_interrupted_gets_its_end() {
+    let stage = Stage::new();
+    let (store, call) = (stage.open(), begun("read"));
+    store.write_call(call.clone(), CallBody::default()).await.unwrap();
+    stage.tamper("UPDATE calls SET state = 'interrupted'");
+    store.write_call(begun_again(&call), CallBody::default()).await.unwrap();
+    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().0.state, CallState::Interrupted);
+    let end = ended(&call, CallState::Succeeded);
+    store.end_call(end.clone(), CallBody::default()).await.unwrap();
+    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().0, end);
+}
