@@ -12,7 +12,7 @@ use tokio::sync::watch;
 /// Events that are kept.
 pub(crate) const MAX_EVENTS: usize = 2_000;
 /// Bytes of these events.
-const MAX_BYTES: usize = 4 * 1024 * 1024;
+const MAX_BYTES: usize = 8 * 1024 * 1024;
 /// Bytes of one event; pages read everything again instead of getting a larger one.
 const MAX_EVENT_BYTES: usize = MAX_BYTES * 3 / 4;
 /// Bytes that a stream takes at a time, unless one event is larger; a stream that is not read keeps no more alive.

@@ -21,7 +21,7 @@ const MAX_PARTIAL: usize = 256 * 1024;
 /// Bytes of a result in an event; the stored conversation has the rest.
 const MAX_RESULT: usize = 64 * 1024;
 /// Bytes of the images of a result in an event; the stored conversation has the rest.
-const MAX_IMAGES: usize = 2 * 1024 * 1024;
+const MAX_IMAGES: usize = 5 * 1024 * 1024 + 512 * 1024;
 /// Bytes of other text of a server in an event.
 const MAX_TEXT: usize = 4 * 1024;
 

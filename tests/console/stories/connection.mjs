@@ -118,6 +118,23 @@ test("without a session every screen says how to sign in, and a new link does", 
   await window.close();
 });
 
+test("the token for changes is in the storage of the page only; without it the page is signed out", async () => {
+  const window = await Window.open(browser, program);
+  await window.page.locator('a[href="#/servers/sample"]').waitFor();
+  const key = await window.page.evaluate(() => localStorage.getItem("toolway-key"));
+  assert.match(key, /^[0-9a-f]{64}$/);
+  assert.ok(!window.page.url().includes(key), window.page.url());
+  const [cookie] = await window.context.cookies(`${program.origin}/api/`);
+  const session = await window.page.evaluate(async () => (await fetch("/api/v1/session")).text());
+  assert.ok(cookie.value !== key && !session.includes(key));
+  await window.page.evaluate(() => localStorage.removeItem("toolway-key"));
+  await window.page.reload();
+  await window.see("Signed out");
+  await window.page.goto(await program.newLink());
+  await window.page.locator('a[href="#/servers/sample"]').waitFor();
+  await window.close();
+});
+
 test("after a restart the page says that it is signed out", async () => {
   const window = await Window.open(browser, program);
   window.expect(/401|Failed to load resource|ERR_/);

@@ -40,7 +40,7 @@ pub(super) async fn show(console: &Console, id: &str) -> Answered {
         "id": id,
         "title": head.title,
         "model": head.model,
-        "messages": messages.iter().map(|message| conversation::message(message, &made)).collect::<Vec<_>>(),
+        "messages": conversation::messages(&messages, &made),
         "running": partial.is_some(),
         "partial": partial.filter(|text| !text.is_empty()),
     }))

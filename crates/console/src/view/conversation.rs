@@ -15,8 +15,8 @@ use toolway_store::{
 
 use super::{call::milliseconds, image, within};
 
-/// Bytes of all images of a result.
-const MAX_IMAGES: usize = 4 * 1024 * 1024;
+/// Bytes of all images of a conversation; those of the newest messages are shown.
+const MAX_IMAGES: usize = 16 * 1024 * 1024;
 
 /// The recorded calls of a conversation, by id.
 #[derive(Debug, Default)]
@@ -40,8 +40,16 @@ pub(crate) fn head(conversation: &Conversation) -> Value {
     })
 }
 
-/// One message. A body that cannot be read is shown as its text.
-pub(crate) fn message(stored: &StoredMessage, made: &MadeCalls) -> Value {
+/// The messages of a conversation.
+pub(crate) fn messages(stored: &[StoredMessage], made: &MadeCalls) -> Vec<Value> {
+    let mut left = MAX_IMAGES;
+    let mut views: Vec<Value> = stored.iter().rev().map(|stored| message(stored, made, &mut left)).collect();
+    views.reverse();
+    views
+}
+
+/// One message, with images of at most `left` bytes. A body that cannot be read is shown as its text.
+fn message(stored: &StoredMessage, made: &MadeCalls, left: &mut usize) -> Value {
     let (seq, role) = (stored.seq, &stored.role);
     let Ok(message) = serde_json::from_str::<Message>(&stored.body) else {
         return json!({ "seq": seq, "role": role, "text": stored.text, "calls": [], "results": [] });
@@ -51,15 +59,16 @@ pub(crate) fn message(stored: &StoredMessage, made: &MadeCalls) -> Value {
     let calls: Vec<Value> =
         calls.map(|call| json!({ "id": call.id, "name": call.name, "arguments": call.arguments })).collect();
     let results = message.parts.iter().filter_map(|part| match part {
-        Part::ToolResult(result) => Some(self::result(result, &records, made)),
+        Part::ToolResult(result) => Some(self::result(result, &records, made, left)),
         _ => None,
     });
     json!({ "seq": seq, "role": role, "text": message.text(), "calls": calls, "results": results.collect::<Vec<_>>() })
 }
 
 /// A result, with the id of its record, and how its call ended where that is recorded.
-fn result(result: &ToolResult, records: &RecordIds, made: &MadeCalls) -> Value {
-    let (text, images) = contents(result, MAX_IMAGES);
+fn result(result: &ToolResult, records: &RecordIds, made: &MadeCalls, left: &mut usize) -> Value {
+    let (text, images) = contents(result, *left);
+    *left -= images.iter().map(String::len).sum::<usize>();
     let record = records.records.get(&result.call_id);
     let row = record.and_then(|id| made.0.get(id));
     json!({
@@ -85,4 +94,28 @@ pub(crate) fn contents(result: &ToolResult, most: usize) -> (String, Vec<String>
         ResultPart::Text { .. } => None,
     });
     (texts.collect::<Vec<_>>().join("\n"), within(most, images))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use toolway_agent::model::{Image, Message, Part, ResultPart, Role, ToolResult};
+    use toolway_store::conversations::StoredMessage;
+
+    use super::{MAX_IMAGES, MadeCalls, messages};
+
+    #[test]
+    fn images_of_the_newest_messages_are_shown_within_a_bound() {
+        let image = Image { mime_type: "image/png".to_owned(), data: "A".repeat(MAX_IMAGES / 3) };
+        let content = vec![ResultPart::Image(image)];
+        let result = ToolResult { call_id: "c".to_owned(), name: "t".to_owned(), content, is_error: false };
+        let message = Message { role: Role::User, parts: vec![Part::ToolResult(result)], raw: None };
+        let body = serde_json::to_string(&message).unwrap();
+        let stored =
+            |seq| StoredMessage { seq, at: 0, role: "user".to_owned(), text: String::new(), body: body.clone() };
+        let stored: Vec<StoredMessage> = (0..5).map(stored).collect();
+        let views = messages(&stored, &MadeCalls::default());
+        let counts: Vec<_> = views.iter().map(|view| view["results"][0]["images"].as_array().unwrap().len()).collect();
+        assert_eq!((counts, &views[4]["seq"]), (vec![0, 0, 0, 1, 1], &json!(4)));
+    }
 }
