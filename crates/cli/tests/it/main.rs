@@ -38,6 +38,7 @@ mod listing;
 mod logging;
 mod many_servers;
 mod models;
+mod plain_words;
 mod process_memory;
 mod project_servers;
 mod reading;
