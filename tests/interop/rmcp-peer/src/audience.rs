@@ -17,8 +17,8 @@ use tokio::time::timeout;
 /// All current listeners.
 #[derive(Debug, Default)]
 pub(crate) struct Audience {
-    seats: Mutex<Vec<Seat>>,
-    next_seat: AtomicU64,
+    listeners: Mutex<Vec<RegisteredListener>>,
+    next_id: AtomicU64,
     /// Streams that were accepted and have not joined yet: the SDK acknowledges a stream before it hands it over.
     accepted: watch::Sender<usize>,
 }
@@ -40,11 +40,11 @@ pub(crate) enum News<'a> {
 
 /// Id of a listener; released with [`Audience::leave`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SeatNumber(u64);
+pub(crate) struct ListenerId(u64);
 
 #[derive(Clone, Debug)]
-struct Seat {
-    number: SeatNumber,
+struct RegisteredListener {
+    id: ListenerId,
     listener: Listener,
 }
 
@@ -62,18 +62,18 @@ impl Audience {
         self.accepted.send_modify(|count| *count += 1);
     }
 
-    pub(crate) fn join(&self, listener: Listener) -> SeatNumber {
-        let number = SeatNumber(self.next_seat.fetch_add(1, Ordering::Relaxed));
+    pub(crate) fn join(&self, listener: Listener) -> ListenerId {
+        let id = ListenerId(self.next_id.fetch_add(1, Ordering::Relaxed));
         let is_stream = matches!(listener, Listener::Stream(_));
-        self.seats.lock().push(Seat { number, listener });
+        self.listeners.lock().push(RegisteredListener { id, listener });
         if is_stream {
             self.accepted.send_modify(|count| *count = count.saturating_sub(1));
         }
-        number
+        id
     }
 
-    pub(crate) fn leave(&self, number: SeatNumber) {
-        self.seats.lock().retain(|seat| seat.number != number);
+    pub(crate) fn leave(&self, id: ListenerId) {
+        self.listeners.lock().retain(|registered| registered.id != id);
     }
 
     /// Returns when all listeners were notified, so that a tool result follows the notification it caused.
@@ -82,14 +82,14 @@ impl Audience {
         if timeout(HANDOVER, accepted.wait_for(|count| *count == 0)).await.is_err() {
             self.accepted.send_replace(0);
         }
-        let seats = {
-            let mut seats = self.seats.lock();
-            seats.retain(|seat| !seat.listener.is_gone());
-            seats.clone()
+        let listeners = {
+            let mut listeners = self.listeners.lock();
+            listeners.retain(|registered| !registered.listener.is_gone());
+            listeners.clone()
         };
-        for seat in seats {
+        for registered in listeners {
             // A slow listener misses this notification.
-            timeout(PATIENCE, seat.listener.tell(news)).await.ok();
+            timeout(PATIENCE, registered.listener.tell(news)).await.ok();
         }
     }
 }

@@ -176,12 +176,12 @@ impl ServerHandler for Server {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let seat = self.world.audience.join(Listener::Stream(context.sink().clone()));
+        let listener = self.world.audience.join(Listener::Stream(context.sink().clone()));
         tokio::select! {
             () = context.cancelled() => {}
             () = self.world.ended.cancelled() => {}
         }
-        self.world.audience.leave(seat);
+        self.world.audience.leave(listener);
         Ok(())
     }
 
