@@ -4,7 +4,9 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs::File,
     thread,
+    time::{Duration, SystemTime},
 };
 
 use rusqlite::Connection;
@@ -111,8 +113,13 @@ fn every_answered_call_is_recorded_once_whenever_a_process_is_killed() {
     assert_eq!(count(&database, &format!("SELECT count(*) FROM ({ends})")), 0);
     assert_eq!(count(&database, "SELECT count(*) FROM audit WHERE kind = 'recovery'"), interrupted);
     assert_eq!(count(&database, "SELECT count(*) FROM runs"), 0, "no process is left in the list");
-    let locks = std::fs::read_dir(home.path(".local/state/toolway/toolway.db.runs")).unwrap().count();
-    assert_eq!(locks, 0, "no lock file is left");
+    // A process that was killed before it registered leaves a lock file, which is removed when it is old.
+    let files = || std::fs::read_dir(home.path(".local/state/toolway/toolway.db.runs")).unwrap();
+    for lock in files().map(|file| File::options().write(true).open(file.unwrap().path()).unwrap()) {
+        lock.set_modified(SystemTime::now() - Duration::from_secs(60 * 60)).unwrap();
+    }
+    home.run(&["call", "shop.add", "1", "2"]).ok();
+    assert_eq!(files().count(), 0, "no file of a process is left");
 
     let verified = home.run(&["audit", "verify", "-o", "json"]).json();
     let entries = count(&database, "SELECT count(*) FROM audit");
