@@ -34,7 +34,9 @@ fn resident() -> usize {
 async fn notification_flood_is_counted_and_not_stored() {
     for era in ERAS {
         let record = Record::new();
-        let connect = ConnectOptions { limits: Limits::default(), ..pinned(era) };
+        let mut connect = ConnectOptions { limits: Limits::default(), ..pinned(era) };
+        // Reading a million messages takes half a minute beside other work.
+        connect.timeouts.call.total = Some(6 * LONG);
         let peer = process(&format!("flood:{}", many()), &record, connect, None).await.unwrap();
         let mut notices = peer.notices();
         let before = resident();
