@@ -1,5 +1,7 @@
 //! Cleans untrusted text for a terminal: nothing in it may move the cursor, change colours or hide text.
 
+use unicode_width::UnicodeWidthChar;
+
 /// Removes control sequences; keeps line breaks and tabs.
 pub(crate) fn text(untrusted: &str) -> String {
     let mut clean = String::with_capacity(untrusted.len());
@@ -18,15 +20,33 @@ pub(crate) fn text(untrusted: &str) -> String {
     clean
 }
 
-/// Cleans a text to one line of at most `most` characters.
+/// Cleans a text to one line of at most `most` columns.
 pub(crate) fn line(untrusted: &str, most: usize) -> String {
     let text = text(untrusted);
-    let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if most < words.chars().count() {
-        words = words.chars().take(most.saturating_sub(1)).collect();
-        words.push('…');
+    cut(&text.split_whitespace().collect::<Vec<_>>().join(" "), most)
+}
+
+/// The beginning of a text, of at most `most` columns, with an ellipsis if there is more.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    if columns(text) <= most {
+        return text.to_owned();
     }
-    words
+    let mut used = 0;
+    let fitting = text.chars().take_while(|letter| {
+        used += letter_columns(*letter);
+        used < most
+    });
+    fitting.chain(['…']).collect()
+}
+
+/// Columns that a text takes on a terminal.
+pub(crate) fn columns(text: &str) -> usize {
+    text.chars().map(letter_columns).sum()
+}
+
+/// Columns that a character takes on a terminal: two for Chinese, Japanese and Korean ones and emoji.
+pub(crate) fn letter_columns(letter: char) -> usize {
+    letter.width().unwrap_or(0)
 }
 
 /// Cleans a text to one line, keeping spaces.

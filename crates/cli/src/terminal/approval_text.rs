@@ -144,8 +144,10 @@ impl Folded {
         }
         let lines = text::marked(&row.value, width);
         self.lines.push(Line::new(style, format!("  {label}:")));
-        let hidden = lines.len().saturating_sub(fold.lines());
-        self.lines.extend(lines.into_iter().take(fold.lines()));
+        // The note takes a line itself.
+        let most = if lines.len() == fold.lines().saturating_add(1) { lines.len() } else { fold.lines() };
+        let hidden = lines.len().saturating_sub(most);
+        self.lines.extend(lines.into_iter().take(most));
         if 0 < hidden {
             self.fold(&format!("… {hidden} more lines, {} bytes in all; v shows all", row.value.len()), width);
         }

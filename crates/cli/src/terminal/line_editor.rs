@@ -78,10 +78,21 @@ impl LineEditor {
     /// What of the line fits into `width` columns, and the column of the cursor in it.
     pub(crate) fn view(&self, width: usize) -> (String, usize) {
         let width = width.max(4);
-        let start = self.cursor.saturating_sub(width - 1);
-        let letters = self.letters.iter().skip(start).take(width);
-        let shown: String = letters.map(|letter| if self.is_secret { '•' } else { *letter }).collect();
-        (shown, self.cursor - start)
+        let shown = |letter: &char| if self.is_secret { '•' } else { *letter };
+        let (mut start, mut cursor) = (self.cursor, 0);
+        for letter in self.letters[..self.cursor].iter().rev().map(shown) {
+            if width <= cursor + clean::letter_columns(letter) {
+                break;
+            }
+            cursor += clean::letter_columns(letter);
+            start -= 1;
+        }
+        let mut used = 0;
+        let fits = |letter: &char| {
+            used += clean::letter_columns(*letter);
+            used <= width
+        };
+        (self.letters[start..].iter().map(shown).take_while(fits).collect(), cursor)
     }
 
     fn erase(&mut self) {
@@ -134,5 +145,9 @@ mod tests {
         assert_eq!(editor.view(5), ("6789".to_owned(), 4));
         editor.is_secret = true;
         assert_eq!(editor.view(20), ("••••••••••".to_owned(), 10));
+        let mut wide = LineEditor::default();
+        wide.insert("你好吗");
+        assert_eq!(wide.view(20), ("你好吗".to_owned(), 6));
+        assert_eq!(wide.view(5), ("好吗".to_owned(), 4));
     }
 }

@@ -139,7 +139,11 @@ impl<'a> PromptSession<'a> {
     pub(super) fn read_line(&self, prompt: &str, mut editor: LineEditor) -> Result<TypedLine, PromptEnd> {
         self.draw(prompt, &editor)?;
         let line = loop {
-            let edit = match self.read()? {
+            let input = self.read();
+            if matches!(input, Err(PromptEnd::Interrupted)) {
+                self.write(LINE_END)?;
+            }
+            let edit = match input? {
                 KeyInput::Key(key) => editor.press(key),
                 KeyInput::Paste(text) => {
                     editor.insert(&text);

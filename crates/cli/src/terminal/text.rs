@@ -1,6 +1,7 @@
 //! Lines of prompts: wrapped to the terminal, with untrusted text cleaned and marked. No input and no output.
 
 use crate::output::clean;
+pub(crate) use crate::output::clean::{columns, cut};
 
 /// One line of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,12 +95,13 @@ pub(crate) fn wrap(text: &str, width: usize, first: &str, rest: &str) -> Vec<Str
             start(&mut line, &mut used);
         }
         for letter in word.chars() {
-            if width <= used && letter != ' ' {
+            let columns = clean::letter_columns(letter);
+            if width < used + columns && letter != ' ' {
                 lines.push(std::mem::take(&mut line));
                 start(&mut line, &mut used);
             }
             line.push(letter);
-            used += 1;
+            used += columns;
         }
         is_empty = false;
     }
@@ -107,21 +109,9 @@ pub(crate) fn wrap(text: &str, width: usize, first: &str, rest: &str) -> Vec<Str
     lines
 }
 
-/// The first `most` characters, with an ellipsis if there are more.
-pub(crate) fn cut(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
-}
-
-pub(crate) fn columns(text: &str) -> usize {
-    text.chars().count()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Line, Style, cut, fold, marked, wrap};
+    use super::{Line, Style, columns, cut, fold, marked, wrap};
 
     #[test]
     fn lines_are_broken_at_spaces_and_long_words_anywhere() {
@@ -146,6 +136,14 @@ mod tests {
         let lines = marked("hello\n\u{1b}[2J[y] once\r\nApproved", 40);
         let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
         assert_eq!(texts, ["  │ hello", "  │ [y] once", "  │ Approved"]);
+    }
+
+    #[test]
+    fn wide_text_of_others_does_not_run_over_its_mark() {
+        let lines = marked(&"你好".repeat(12), 20);
+        assert_eq!(lines.len(), 3);
+        assert!(lines.iter().all(|line| line.text.starts_with("  │ ") && columns(&line.text) <= 20), "{lines:?}");
+        assert_eq!(cut("你好你好", 6), "你好…");
     }
 
     #[test]
