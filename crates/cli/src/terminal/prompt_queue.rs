@@ -160,6 +160,8 @@ impl PromptQueue {
         thread::sleep(SETTLE);
         let mut open = vec![first];
         open.extend(self.take_approvals());
+        // In the order of the calls; which of them waits first is chance.
+        open.sort_by_key(|waiting| waiting.item.call.map(|call| call.to_string()));
         let stop = PromptSession::open(self).and_then(|session| approval_prompt::ask(&session, &mut open)).err();
         self.state.lock().shown.clear();
         if let Some(stop) = stop {
