@@ -273,6 +273,7 @@ fn finish(
     let structured = schema.map(|schema| schema.check(&answer.text));
     let valid = structured.as_ref().and_then(|structured| structured.as_ref().ok());
     match output.format {
+        Format::Human | Format::Raw if answer.text.is_empty() => {}
         Format::Human | Format::Raw => output.line(&answer.text),
         Format::Json | Format::Ndjson => {
             let calls: Vec<Value> = answer
@@ -304,6 +305,11 @@ fn finish(
     if answer.stop.is_out_of_budget() {
         let message = format!("stopped before the model was done: {}", answer.stop.as_str());
         return Err(Report::new(ExitCode::ToolError, "budget", message));
+    }
+    if answer.stop == Stop::MaxOutput {
+        let message = "the answer is incomplete: the model reached its limit of output tokens";
+        let hint = "raise `maxTokens` of the model in the configuration";
+        return Err(Report::new(ExitCode::ToolError, "incomplete", message).hint(hint));
     }
     if answer.stop == Stop::Refused {
         return Err(Report::new(ExitCode::ToolError, "refused", "the model refused to answer"));

@@ -141,6 +141,19 @@ fn budgets_and_loops_end_a_run() {
 }
 
 #[test]
+fn an_answer_cut_at_the_output_limit_is_shown_but_does_not_count_as_done() {
+    let home = Home::with_script(&json!([]));
+    let runtime = Runtime::new().unwrap();
+    let replies = vec![Reply::text("half of it").stop(toolway_testkit::vendor::Stop::Length)];
+    let vendor = runtime.block_on(MockVendor::start(VendorKind::Anthropic, replies)).unwrap();
+    let model = json!({ "vendor": "anthropic", "model": "m", "baseUrl": vendor.base_url(), "apiKey": "x" });
+    home.configure(&json!({ "models": { "mock": model } }).to_string());
+    let ran = home.run(&["run", "hello", "-o", "human"]);
+    assert_eq!((ran.code, ran.out.as_str()), (5, "half of it\n"), "{ran:?}");
+    assert!(ran.talk.contains("reached its limit of output tokens"), "{ran:?}");
+}
+
+#[test]
 fn a_refused_key_and_an_unreachable_vendor_have_their_own_exit_codes() {
     let home = Home::with_script(&json!([]));
     let runtime = Runtime::new().unwrap();
