@@ -18,7 +18,7 @@ pub(crate) struct RecordArgs {
     pub(crate) limit: usize,
 
     /// Only those of this caller: `KIND` or `KIND:NAME`
-    #[arg(long)]
+    #[arg(long, value_parser = parse_caller)]
     pub(crate) caller: Option<String>,
 
     /// Only those since then: a time (RFC 3339) or a duration such as `2h`
@@ -32,11 +32,26 @@ impl Default for RecordArgs {
     }
 }
 
+impl RecordArgs {
+    /// Whether an option leaves records out.
+    pub(crate) fn is_filter(&self) -> bool {
+        self.limit == 0 || self.caller.is_some() || self.since.is_some()
+    }
+}
+
 impl App {
     /// Asks the store; nothing is found if nothing was recorded yet.
     pub(crate) fn query<T: Default>(&self, query: impl FnOnce(&Reader) -> Result<T, StoreError>) -> Result<T, Report> {
         let reader = self.open_reader()?;
         reader.map_or(Ok(T::default()), |reader| query(&reader)).map_err(|error| storage::failed(&error))
+    }
+}
+
+/// A caller as records name it.
+fn parse_caller(text: &str) -> Result<String, String> {
+    match text.split(':').next() {
+        Some("terminal" | "agent" | "client" | "console" | "program") => Ok(text.to_owned()),
+        _ => Err("must be `terminal`, `agent`, `client`, `client:NAME`, `console` or `program`".to_owned()),
     }
 }
 

@@ -24,9 +24,10 @@ pub(crate) fn list(app: &App, limit: usize) -> Result<Vec<Conversation>, Report>
 
 /// A conversation by its id, the beginning of it, or `last`.
 pub(crate) fn find(app: &App, id: &str) -> Result<(Reader, Conversation), Report> {
-    let unknown = || {
-        Report::usage("unknown_conversation", format!("no stored conversation has the id `{id}`"))
-            .hint("list them with `toolway history list`")
+    let unknown = || match id {
+        "last" => Report::usage("unknown_conversation", "no conversations stored"),
+        _ => Report::usage("unknown_conversation", format!("no stored conversation has the id `{id}`"))
+            .hint("list them with `toolway history list`"),
     };
     let reader = app.open_reader()?.ok_or_else(unknown)?;
     let limit = if id == "last" { 1 } else { SEARCHED };

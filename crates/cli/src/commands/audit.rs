@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use toolway_store::{
     Reader,
-    audit::{AuditEntry, AuditFilter, Verified},
+    audit::{AuditEntry, AuditFilter, Verified, kind},
     time,
 };
 use toolway_wire::json::Raw;
@@ -39,8 +39,8 @@ Examples:
 enum AuditCommand {
     /// List entries, newest first
     Query {
-        /// Only entries of this kind, e.g. `call`, `decision`, `approval`
-        #[arg(long)]
+        /// Only entries of this kind
+        #[arg(long, value_parser = kind::ALL)]
         kind: Option<String>,
 
         #[command(flatten)]
@@ -57,10 +57,13 @@ const PAGE: usize = 1_000;
 
 pub(crate) fn run(args: &AuditArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.command {
-        AuditCommand::Query { kind, records: RecordArgs { limit, caller, since } } => {
-            let (kind, caller, server) = (kind.clone(), caller.clone(), app.reach.by_name.clone());
-            let filter = AuditFilter { kind, caller, server, since: *since, limit: *limit, ..AuditFilter::default() };
-            output.listing(&app.query(|reader| reader.audit(&filter))?, &LISTING);
+        AuditCommand::Query { kind, records } => {
+            let (kind, caller, server) = (kind.clone(), records.caller.clone(), app.reach.by_name.clone());
+            let is_filter = kind.is_some() || server.is_some() || records.is_filter();
+            let RecordArgs { limit, since, .. } = *records;
+            let filter = AuditFilter { kind, caller, server, since, limit, ..AuditFilter::default() };
+            let empty = if is_filter { "no audit entry matches" } else { LISTING.empty };
+            output.listing(&app.query(|reader| reader.audit(&filter))?, &Listing { empty, ..LISTING });
             Ok(ExitCode::Ok)
         }
         AuditCommand::Verify => verify(app.open_reader()?.as_ref(), output),

@@ -86,12 +86,17 @@ pub(crate) async fn run(args: &CallsArgs, app: &App, output: &mut Output) -> Res
 
 fn list(app: &App, filter: &FilterArgs, output: &mut Output) -> Result<(), Report> {
     let calls = app.query(|reader| reader.calls(&filter.filter(app)))?;
-    output.listing(&calls, &LISTING);
+    let is_filter = !filter.state.is_empty() || filter.records.is_filter() || app.reach.by_name.is_some();
+    let empty = if is_filter { "no recorded call matches" } else { NONE };
+    output.listing(&calls, &Listing { empty, ..LISTING });
     Ok(())
 }
 
+/// The message if there are no calls.
+const NONE: &str = "no calls recorded";
+
 const LISTING: Listing<'_, CallRow, 6> = Listing {
-    empty: "no calls recorded",
+    empty: NONE,
     headings: ["STARTED", "STATE", "TIME", "CALLER", "CALL", "ID"],
     row: line,
     id: |call| call.id.to_string(),
@@ -112,6 +117,7 @@ fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
     })?;
     let id = match found.as_slice() {
         [one] => *one,
+        [] if id == "last" => return Err(Report::usage("unknown_call", NONE)),
         [] => return Err(unknown()),
         _ => {
             let message = format!("several calls have ids that begin with `{id}`");
