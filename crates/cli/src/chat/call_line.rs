@@ -1,8 +1,10 @@
 //! A tool call on one line, with its result.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolway_agent::{CallState, EndedCall, StartedCall};
+use toolway_host::inbox::approval_rows;
 use toolway_model::ResultPart;
+use toolway_wire::json::Raw;
 
 use crate::output::clean;
 
@@ -18,13 +20,22 @@ pub(super) fn label(call: &StartedCall, name: &str) -> String {
         given => given.clone(),
     };
     let Value::Object(arguments) = arguments else { return clean::flat(name) };
-    let pairs = arguments.iter().map(|(key, value)| {
+    let mut arguments: Vec<(&String, &Value)> = arguments.iter().collect();
+    // Paths, addresses and commands first: the end of the line may be cut.
+    arguments.sort_by_key(|(key, value)| !is_important(key, value));
+    let pairs = arguments.into_iter().map(|(key, value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let value = clean::line(&value, ARGUMENT);
         if value.contains(' ') { format!("{key}=\"{value}\"") } else { format!("{key}={value}") }
     });
     let words: Vec<String> = std::iter::once(clean::flat(name)).chain(pairs.map(|pair| clean::flat(&pair))).collect();
     words.join(" ")
+}
+
+/// Whether an argument decides what the call touches.
+fn is_important(key: &str, value: &Value) -> bool {
+    let rows = approval_rows::rows(Some(&Raw::of(&json!({ key: value }))));
+    rows.iter().any(|row| row.important)
 }
 
 /// The line of a call that has ended, and lines below it for an error.
@@ -38,10 +49,10 @@ pub(super) fn ended(call: &EndedCall, label: &str, width: usize) -> (String, Opt
         seconds if seconds >= 1.0 => format!(" ({seconds:.1} s)"),
         _ => String::new(),
     };
-    let room = width.saturating_sub(3 + time.chars().count());
+    let room = width.saturating_sub(3 + time.len());
     if call.made.state == CallState::Succeeded {
         let called = clean::line(label, (room * 3 / 5).max(20).min(room));
-        let left = room.saturating_sub(called.chars().count() + 3);
+        let left = room.saturating_sub(clean::columns(&called) + 3);
         let result = if left < 8 { String::new() } else { format!(" → {}", preview(call, left)) };
         return (format!("{mark} {called}{result}{time}"), None);
     }
@@ -59,7 +70,15 @@ fn preview(call: &EndedCall, room: usize) -> String {
     let text = text(call);
     let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("(nothing)");
-    let more = if lines > 1 { format!(" (+{} lines)", lines - 1) } else { String::new() };
+    if ["{", "["].contains(&first.trim()) {
+        // JSON over several lines.
+        return clean::line(&text, room);
+    }
+    let more = match lines {
+        0 | 1 => String::new(),
+        2 => " (+1 line)".to_owned(),
+        lines => format!(" (+{} lines)", lines - 1),
+    };
     let first = clean::line(first, room.saturating_sub(more.chars().count()).max(4));
     format!("{first}{more}")
 }
@@ -70,4 +89,40 @@ fn text(call: &EndedCall) -> String {
         ResultPart::Image(image) => format!("[image: {}]", image.mime_type),
     });
     parts.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use toolway_agent::MadeCall;
+    use toolway_model::{ToolCall, ToolResult};
+
+    use super::*;
+
+    fn started(arguments: Value) -> StartedCall {
+        let call = ToolCall { id: "1".to_owned(), name: "files__write".to_owned(), arguments };
+        StartedCall { call, tool: "files__write".to_owned(), call_id: None }
+    }
+
+    fn shown(result: &str) -> String {
+        let content = vec![ResultPart::Text { text: result.to_owned() }];
+        let result = ToolResult { call_id: "1".to_owned(), name: "write".to_owned(), content, is_error: false };
+        let made = MadeCall { name: "write".to_owned(), state: CallState::Succeeded, call_id: None, remedy: None };
+        ended(&EndedCall { made, result, problem: None, duration: Duration::ZERO }, "files.write", 60).0
+    }
+
+    #[test]
+    fn the_path_of_a_call_stands_first() {
+        let call = started(json!({ "content": "hello", "mode": 3, "path": "/a/b.txt" }));
+        assert_eq!(label(&call, "files.write"), "files.write path=/a/b.txt content=hello mode=3");
+    }
+
+    #[test]
+    fn a_result_is_one_line_with_the_number_of_further_lines() {
+        assert_eq!(shown("done"), "✓ files.write → done");
+        assert_eq!(shown("one\ntwo"), "✓ files.write → one (+1 line)");
+        assert_eq!(shown("one\n\ntwo\nthree"), "✓ files.write → one (+2 lines)");
+        assert_eq!(shown("{\n  \"a\": [\n    1\n  ]\n}"), "✓ files.write → { \"a\": [ 1 ] }");
+    }
 }

@@ -20,7 +20,7 @@ fn demo_tells_its_story_without_a_terminal_and_shows_the_defaults() {
         "notes.write_note  Write a note and replace its text",
         "✓ notes.read_note → bread, tea",
         "may the model use the tool `write_note` of `notes`? (no terminal; the default is: no)",
-        "✗ notes.write_note → approval declined: no terminal to ask at",
+        "⊘ notes.write_note → approval declined: no terminal to ask at",
         "✓ notes.order_lunch → ordered: 1 × soup",
         "✓ notes.weekly_report → The weekly report has 8 sections.",
         "notes__write_note       refused",

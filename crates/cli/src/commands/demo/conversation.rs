@@ -86,7 +86,11 @@ fn ended(call: &EndedCall) -> String {
         Some(problem) => problem.as_str(),
         None => text.unwrap_or_default(),
     };
-    let mark = if call.made.state == CallState::Succeeded { "✓" } else { "✗" };
+    let mark = match call.made.state {
+        CallState::Succeeded => "✓",
+        CallState::Refused | CallState::ApproverUnavailable => "⊘",
+        _ => "✗",
+    };
     format!("   {mark} {name} → {shown} ({} ms)", call.duration.as_millis())
 }
 
