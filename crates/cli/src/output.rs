@@ -91,14 +91,14 @@ impl Output {
     }
 
     /// Prints text with an indent before each line; on a terminal, long lines are broken at spaces.
-    pub(crate) fn wrapped(&mut self, indent: &str, text: &str) {
+    pub(crate) fn print_wrapped(&mut self, indent: &str, text: &str) {
         let text = clean::text(text);
         let lines: Vec<String> = text.lines().flat_map(|line| self.broken(line, indent, indent)).collect();
         self.line(&lines.join("\n"));
     }
 
     /// Like [`Self::entry`]; on a terminal, a long line is continued with this indent.
-    pub(crate) fn wrapped_entry(&mut self, name: &str, rest: &str, indent: &str) {
+    pub(crate) fn print_wrapped_entry(&mut self, name: &str, rest: &str, indent: &str) {
         let first = " ".repeat(text::columns(&clean::flat(name)));
         let lines = self.broken(&clean::flat(rest), &first, indent);
         let (head, more) = lines.split_first().map_or(("", &[][..]), |(head, more)| (head.as_str(), more));

@@ -125,7 +125,7 @@ impl App {
 
     /// The server and the item that `<server>.<item>` or `<server>__<item>` means, or only `<item>` where an option
     /// names the server.
-    pub(crate) fn selected(&self, selector: &str, kind: ItemKind, output: &mut Output) -> Result<SelectedItem, Report> {
+    pub(crate) fn select(&self, selector: &str, kind: ItemKind, output: &mut Output) -> Result<SelectedItem, Report> {
         let whole = selector.to_owned();
         if let Some(target) = self.target_by_option(output)? {
             return Ok(SelectedItem { target, name: whole.clone(), selector: whole });

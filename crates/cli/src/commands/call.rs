@@ -98,7 +98,7 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
         let message = "give arguments in parentheses or after the tool, not both";
         return Err(Report::usage("arguments", message));
     }
-    let selected = app.selected(form.map_or(tool.as_str(), |form| form.tool), ItemKind::Tool, output)?;
+    let selected = app.select(form.map_or(tool.as_str(), |form| form.tool), ItemKind::Tool, output)?;
     let meant = Target::ToolOf(selected.target.origin(&selected.name));
     app.refuse_excluded(&selected.target, ItemKind::Tool, meant).await?;
     let stdin = app.stdin(arguments::uses_stdin(&words)).await?;

@@ -133,8 +133,8 @@ fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
     for key in SHOWN {
         match &view[key] {
             Value::Null => {}
-            Value::String(text) => output.wrapped_entry(key, &format!(": {text}"), "  "),
-            other => output.wrapped_entry(key, &format!(": {other}"), "  "),
+            Value::String(text) => output.print_wrapped_entry(key, &format!(": {text}"), "  "),
+            other => output.print_wrapped_entry(key, &format!(": {other}"), "  "),
         }
     }
     Ok(())

@@ -115,11 +115,11 @@ fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
         output.json(&Raw::of(&with_messages(&head, &messages)));
         return Ok(());
     }
-    output.wrapped("", &format!("{} ({}, model {}, {})", head.title, head.surface, head.model, head.id));
+    output.print_wrapped("", &format!("{} ({}, model {}, {})", head.title, head.surface, head.model, head.id));
     for message in &messages {
         output.line("");
         output.entry(&format!("{}:", message.role), &format!("  {}", time::rfc3339(message.at)));
-        output.wrapped("    ", &message.text);
+        output.print_wrapped("    ", &message.text);
     }
     Ok(())
 }

@@ -208,7 +208,7 @@ fn list(items: &[Value], output: &mut Output) {
 
 fn print(item: &Value, output: &mut Output) {
     let rest = format!("  {}  {}", text(&item["kind"]), clean::flat(&text(&item["text"])));
-    output.wrapped_entry(&text(&item["id"]), &rest, "    ");
+    output.print_wrapped_entry(&text(&item["id"]), &rest, "    ");
 }
 
 fn show(item: &Value, output: &mut Output) {
@@ -242,9 +242,9 @@ fn show_approval(approval: &Value, output: &mut Output) {
     }
     if let Some(rule) = approval["rule"].as_str() {
         let reason = approval["reason"].as_str().map(|reason| format!(": {reason}")).unwrap_or_default();
-        output.wrapped("", &format!("asked by {rule}{reason}"));
+        output.print_wrapped("", &format!("asked by {rule}{reason}"));
         output.line(&format!("this rule would allow it: {}", text(&approval["remedy"])));
-        output.wrapped("", &format!("`--for always` covers later calls with {}", text(&approval["covers"])));
+        output.print_wrapped("", &format!("`--for always` covers later calls with {}", text(&approval["covers"])));
     }
 }
 

@@ -81,8 +81,8 @@ fn show(app: &App, output: &mut Output) -> Result<ExitCode, Report> {
         output.line(&format!("mode: {}", mode.unwrap_or("none; the default of each surface applies")));
         for rule in rules {
             let reason = rule.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-            output.wrapped_entry(&rule.place.to_string(), &format!(": {}{reason}", rule.then.as_str()), "  ");
-            output.wrapped("  ", &format!("match {}", conditions(&rule.matches)));
+            output.print_wrapped_entry(&rule.place.to_string(), &format!(": {}{reason}", rule.then.as_str()), "  ");
+            output.print_wrapped("  ", &format!("match {}", conditions(&rule.matches)));
         }
     } else {
         let rules: Vec<Value> = rules
@@ -140,7 +140,7 @@ async fn explain(
     words: &[String],
     output: &mut Output,
 ) -> Result<ExitCode, Report> {
-    let selected = app.selected(tool, ItemKind::Tool, output)?;
+    let selected = app.select(tool, ItemKind::Tool, output)?;
     let policy = Policy::new(Stance::BySurface, &selected.target.settings.policy);
     let trust = selected.target.server.trust;
     let raw_name = selected.name.clone();

@@ -155,7 +155,7 @@ fn show_list(prompts: &[ListedPrompt<'_>], output: &mut Output) {
 async fn get(args: &GetArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let mut words: Vec<String> = std::iter::once(&args.prompt).chain(&args.arguments).cloned().collect();
     app.join_address(&mut words);
-    let selected = app.selected(&words.remove(0), ItemKind::Prompt, output)?;
+    let selected = app.select(&words.remove(0), ItemKind::Prompt, output)?;
     let meant = Target::PromptOf(selected.target.origin(&selected.name));
     app.refuse_excluded(&selected.target, ItemKind::Prompt, meant).await?;
     let stdin = app.stdin(arguments::uses_stdin(&words)).await?;

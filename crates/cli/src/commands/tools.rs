@@ -223,12 +223,12 @@ fn one(tool: &Tool, target: &Target, output: &mut Output) {
         Format::Human => {
             let signature = schema::signature(tool);
             let rest = format!("{}{}", signature.strip_prefix(&tool.name).unwrap_or_default(), tags(tool));
-            output.wrapped_entry(&tool.name, &rest, "    ");
+            output.print_wrapped_entry(&tool.name, &rest, "    ");
             if let Some(title) = title(tool) {
                 output.line(&format!("  title: {title}"));
             }
             if let Some(description) = &tool.description {
-                output.wrapped("    ", description);
+                output.print_wrapped("    ", description);
             }
             output.line(&format!("  example:\n    {}", example_call::command(target, tool)));
             let schema = Schema::new(tool.input_schema.clone());
@@ -237,7 +237,7 @@ fn one(tool: &Tool, target: &Target, output: &mut Output) {
                 let description = description.as_ref().and_then(toolway_wire::json::Raw::as_str).unwrap_or_default();
                 let needed = if property.required { "" } else { ", optional" };
                 let rest = format!(" ({}{needed}) {description}", schema.type_text(&property.schema));
-                output.wrapped_entry(&format!("  {}", property.name), &rest, "      ");
+                output.print_wrapped_entry(&format!("  {}", property.name), &rest, "      ");
             }
             output.line(&format!("  input schema:\n{}", indent(&content::indented(&tool.input_schema))));
             if let Some(schema) = &tool.output_schema {
