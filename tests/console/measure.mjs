@@ -1,6 +1,6 @@
 // Times of the page in a browser, with many tools and calls behind it. Each is the best of several, from the event to the next
 // frame, so that other work on the machine does not count. Used by stories/speed.mjs, and by `toolway-bench console`, which
-// runs this file with the address of a console and, in COOKIE, a session of it; then each figure is printed as a line of JSON.
+// runs this file with the address of a console and, in COOKIE and KEY, a session of it; then each figure is printed as a line of JSON.
 import { launch, until, PATIENCE } from "./browser.mjs";
 
 const ROUNDS = 5;
@@ -86,6 +86,7 @@ if (process.argv[1] === import.meta.filename) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
   context.setDefaultTimeout(PATIENCE);
   await context.addCookies([{ name, value, url: origin, httpOnly: true, sameSite: "Strict" }]);
+  await context.addInitScript((key) => localStorage.setItem("toolway-key", key), process.env.KEY);
   const measured = await figures(await context.newPage(), { origin, server, calls: Number(calls) });
   for (const figure of measured.figures) console.log(JSON.stringify(figure));
   await browser.close();

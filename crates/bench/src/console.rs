@@ -37,6 +37,8 @@ struct Browser {
     stream: TcpStream,
     authority: String,
     cookie: String,
+    /// Token for changes, without which the page is signed out.
+    key: String,
 }
 
 /// A response.
@@ -96,11 +98,13 @@ impl Browser {
             .ok_or_else(|| io::Error::other("the link is not valid"))?;
         let stream = TcpStream::connect(authority).await?;
         stream.set_nodelay(true)?;
-        let mut browser = Self { stream, authority: authority.to_owned(), cookie: String::new() };
+        let mut browser = Self { stream, authority: authority.to_owned(), cookie: String::new(), key: String::new() };
         let reply = browser.get(&format!("/{path}")).await?;
         let cookie = reply.head.lines().find_map(|line| line.strip_prefix("set-cookie: "));
         let cookie = cookie.and_then(|cookie| cookie.split(';').next());
         browser.cookie = cookie.ok_or_else(|| io::Error::other("the link does not sign in"))?.to_owned();
+        let key = reply.head.lines().find_map(|line| line.strip_prefix("location: /#key="));
+        browser.key = key.ok_or_else(|| io::Error::other("the link gives no token"))?.to_owned();
         Ok(browser)
     }
 
@@ -149,7 +153,8 @@ impl Browser {
     async fn figures(&self, stories: &Path) -> io::Result<bool> {
         let mut node = Command::new("node");
         node.arg(stories.join("measure.mjs")).arg(format!("http://{}", self.authority)).arg("many");
-        let output = node.arg(CALLS.to_string()).env("COOKIE", &self.cookie).stderr(std::process::Stdio::inherit());
+        node.arg(CALLS.to_string()).env("COOKIE", &self.cookie).env("KEY", &self.key);
+        let output = node.stderr(std::process::Stdio::inherit());
         let output = output.kill_on_drop(true).output().await?;
         if !output.status.success() {
             return Err(io::Error::other("the browser could not be measured"));
