@@ -29,6 +29,9 @@ pub(crate) struct Terminal {
     reading: JoinHandle<()>,
 }
 
+/// Questions of a program to its terminal, and the answers: the place of the cursor (the last line), the kind of terminal.
+const QUESTIONS: [(&[u8], &[u8]); 2] = [(b"\x1b[6n", b"\x1b[24;1R"), (b"\x1b[c", b"\x1b[?1;2c")];
+
 /// Longest wait for a text.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -52,13 +55,15 @@ impl Terminal {
         let child = command.spawn().unwrap();
         drop(command);
         let keyboard = File::from(terminal);
-        let mut screen = keyboard.try_clone().unwrap();
+        let (mut screen, mut answers) = (keyboard.try_clone().unwrap(), keyboard.try_clone().unwrap());
         let shown = Arc::<Mutex<Vec<u8>>>::default();
         let text = Arc::clone(&shown);
         let reading = thread::spawn(move || {
-            let mut chunk = [0; 4096];
+            let (mut chunk, mut unread) = ([0; 4096], Vec::new());
             // Reading fails when the process has exited.
             while let Ok(length @ 1..) = screen.read(&mut chunk) {
+                unread.extend_from_slice(&chunk[..length]);
+                answer_questions(&mut unread, &mut answers);
                 text.lock().extend_from_slice(&chunk[..length]);
             }
         });
@@ -116,4 +121,20 @@ impl Terminal {
         let shown = String::from_utf8_lossy(&self.shown.lock()).into_owned();
         (status, shown)
     }
+}
+
+/// Answers what is asked in the output, and keeps what may be the beginning of a question.
+fn answer_questions(unread: &mut Vec<u8>, answers: &mut File) {
+    let place = |unread: &[u8], question: &[u8]| unread.windows(question.len()).position(|part| part == question);
+    while let Some((end, answer)) = QUESTIONS
+        .iter()
+        .filter_map(|(question, answer)| Some((place(unread, question)? + question.len(), *answer)))
+        .min_by_key(|(end, _)| *end)
+    {
+        unread.drain(..end);
+        // The process may have exited.
+        let _gone = answers.write_all(answer);
+    }
+    let rest = unread.len().saturating_sub(3);
+    unread.drain(..rest);
 }
