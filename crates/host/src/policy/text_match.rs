@@ -1,8 +1,8 @@
 //! Whether a text matches a pattern, as it is written and as a server may resolve it.
 //!
-//! `/tmp/../etc/passwd` matches `/tmp/*` as a text, and names a file in `/etc`. Where a pattern contains a slash, the text
-//! is compared a second time with `.`, `..`, doubled slashes and the escapes of a URL resolved. If the two results differ,
-//! the rule cannot be evaluated.
+//! `/tmp/../etc/passwd` matches `/tmp/*` as a text, and names a file in `/etc`. An address, and any text where the pattern
+//! contains a slash, is compared a second time with `.`, `..`, doubled slashes, escapes and the case of the host resolved.
+//! If the two results differ, the rule cannot be evaluated.
 
 use crate::catalog::filter::Pattern;
 
@@ -20,16 +20,25 @@ pub(super) fn equals(wanted: &str, text: &str) -> Result<bool, &'static str> {
 }
 
 fn compare(wanted: &str, text: &str, is_match: impl Fn(&str, &str) -> bool) -> Result<bool, &'static str> {
+    let (has_slash, is_address) = (wanted.contains(['/', '\\']), split_scheme(text).is_some());
     // A pattern about `..` is about the text.
-    if !wanted.contains(['/', '\\']) || wanted.contains("..") {
+    let is_about_dots = wanted.contains("..");
+    if !is_address && (!has_slash || is_about_dots) {
         return Ok(is_match(wanted, text));
     }
     // A directory is the same with and without a slash at its end.
     let either = |wanted: &str, text: &str| is_match(wanted, text) || is_match(wanted, text.trim_end_matches('/'));
-    let written = either(wanted, text);
     let decoded = if wanted.contains('%') { text.to_owned() } else { decoded(text) };
-    let resolved = either(&with_plain_authority(&wanted.replace('\\', "/")), &resolved(&decoded));
-    if written == resolved { Ok(written) } else { Err(UNCLEAR) }
+    let resolved = if is_about_dots { with_plain_authority(&decoded) } else { resolved(&decoded) };
+    let is_written_match = either(wanted, text);
+    let is_resolved_match = if has_slash {
+        either(&with_plain_authority(&wanted.replace('\\', "/")), &resolved)
+    } else {
+        // It may be about the host, which is in lower case now.
+        let (lower, host) = (wanted.to_lowercase(), &resolved[..authority_end(&resolved)]);
+        either(wanted, &resolved) || is_match(&lower, host) || (is_written_match && either(&lower, &resolved))
+    };
+    if is_written_match == is_resolved_match { Ok(is_written_match) } else { Err(UNCLEAR) }
 }
 
 /// The text without `.`, `..`, doubled slashes and backslashes, and an address with a plain authority.
@@ -63,7 +72,7 @@ fn resolved(text: &str) -> String {
 /// An address with its scheme and host in lower case, without user, default port and final dot.
 fn with_plain_authority(text: &str) -> String {
     let Some((scheme, rest)) = split_scheme(text) else { return text.to_owned() };
-    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (authority, path) = rest.split_at(authority_end(text) - (text.len() - rest.len()));
     let scheme = scheme.to_lowercase();
     let default_port = match scheme.as_str() {
         "http" | "ws" => ":80",
@@ -73,6 +82,12 @@ fn with_plain_authority(text: &str) -> String {
     let host = authority.rsplit('@').next().unwrap_or_default().to_lowercase();
     let host = host.strip_suffix(default_port).unwrap_or(&host).trim_end_matches('.');
     format!("{scheme}://{host}{path}")
+}
+
+/// Where the authority of an address ends.
+fn authority_end(text: &str) -> usize {
+    let start = split_scheme(text).map_or(0, |(scheme, _)| scheme.len() + "://".len());
+    text[start..].find(['/', '?', '#']).map_or(text.len(), |length| start + length)
 }
 
 /// An address with its escapes decoded; any other text as it is.
@@ -119,6 +134,11 @@ mod tests {
             ("https://evil.example/*", "https://EVIL.example/x"),
             ("https://evil.example/*", "HTTPS://user@evil.example.:443/x"),
             ("https://good.example/a/*", "https://good.example/a/../b"),
+            ("*evil.example*", "https://EVIL.example/x"),
+            ("*Evil.example*", "https://evil.example/x"),
+            ("https*", "HTTPS://evil.example"),
+            ("*passwd*", "file:///etc/p%61sswd"),
+            ("*..*", "https://a.example/%2e%2e/b"),
             ("file:///etc/*", "file:///%65tc/passwd"),
             ("file:///etc/*", "file:///tmp/%2e%2e/etc/passwd"),
         ] {
@@ -142,6 +162,10 @@ mod tests {
             ("*..*", "/tmp/../etc", true),
             ("*password*", "a password/../b", true),
             ("https://GitHub.com/*", "https://GitHub.com/a", true),
+            ("*GitHub.com*", "https://GitHub.com/a", true),
+            ("*token=ABC*", "https://a.example/?token=ABC", true),
+            ("*..*", "https://a.example/../b", true),
+            ("*Secret*", "https://a.example/secret", false),
             ("https://a.example/*", "https://a.example/x%20y", true),
             ("https://a.example/%20*", "https://a.example/%20y", true),
             ("curl https://a.example/*", "curl https://a.example/x", true),
