@@ -158,7 +158,6 @@ pub(super) async fn obtain_grant(
     };
     // Policy looks at the arguments that are sent, not at those that were given.
     let arguments = request.as_ref().and_then(arguments_of);
-    let method = request.as_ref().map(|request| request.method().to_owned());
     let input = PolicyInput {
         caller: asker.caller,
         surface: asker.surface,
@@ -180,7 +179,7 @@ pub(super) async fn obtain_grant(
         (Decision::Ask(request), None, Some(previous)) => Ok(previous.grant.with_request(request.into_request())),
         (Decision::Ask(request), None, None) => {
             let pattern = ArgumentPattern::of(request.arguments());
-            let key = ApprovalKey::new(asker.caller, &found.subject, method.as_deref(), pattern, found.fingerprint);
+            let key = ApprovalKey::new(asker.caller, &found.subject, request.method(), pattern, found.fingerprint);
             approve(host, request, &key, asker, recording).await
         }
     }

@@ -230,6 +230,11 @@ impl ApprovalRequest {
         self.arguments.as_ref()
     }
 
+    /// Method that is to be sent; `None` if the request is composed later.
+    pub(crate) fn method(&self) -> Option<&str> {
+        self.grant.request().map(Request::method)
+    }
+
     /// Rule that asks.
     pub fn rule(&self) -> &RuleId {
         self.grant.rule()
