@@ -147,7 +147,7 @@ impl<'a> Chat<'a> {
                 break;
             }
         }
-        if !self.conversation.messages().is_empty() && self.log.is_some() {
+        if !self.conversation.messages().is_empty() && self.log.is_some() && !self.app.reach.no_store {
             self.screen.note(&format!("Continue with: toolway chat --resume {}", self.conversation.id()));
         }
         self.host.shutdown().await;

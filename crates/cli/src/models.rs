@@ -41,6 +41,11 @@ impl App {
         self.known_models(settings).into_iter().chain(self.ollama()).collect()
     }
 
+    /// Whether a model is configured, or the key of a vendor is set.
+    pub(crate) fn knows_model(&self, settings: &Settings) -> bool {
+        !self.known_models(settings).is_empty()
+    }
+
     /// The models that need no request to find them.
     fn known_models(&self, settings: &Settings) -> Vec<ListedModel> {
         let origin = settings.models.origin.to_string();

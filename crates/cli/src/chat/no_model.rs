@@ -30,8 +30,9 @@ pub(crate) fn sample_server() -> Option<WantedServer> {
 
 /// Says that there is no model, and offers the built-in script; returns whether the user wants it.
 pub(crate) async fn offer_demo(app: &App, output: &mut Output) -> Result<bool, Report> {
-    let file = app.paths.config.as_ref().map(|folder| folder.join("toolway.json").display().to_string());
-    let file = file.unwrap_or_else(|| "toolway.json".to_owned());
+    let own = || app.paths.config.as_ref().map(|folder| folder.join("toolway.json"));
+    let file = app.reach.config.clone().or_else(own);
+    let file = file.map_or_else(|| "toolway.json".to_owned(), |file| file.display().to_string());
     output.notice(&format!(
         "toolway: no model is configured\n\
          Looked for:\n\

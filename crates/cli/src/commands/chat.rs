@@ -88,7 +88,7 @@ async fn model(
         return no_model::demo().map(Some);
     }
     match app.model(args.model.as_deref(), &config.settings) {
-        Err(_) if wanted.is_none() => {
+        Err(_) if wanted.is_none() && !app.knows_model(&config.settings) => {
             let wants_demo = no_model::offer_demo(app, output).await?;
             wants_demo.then(no_model::demo).transpose()
         }

@@ -213,3 +213,21 @@ fn without_a_model_it_says_what_it_looked_for_and_offers_a_script() {
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(ran.talk.contains("toolway chat --model scripted:demo"), "{ran:?}");
 }
+
+#[test]
+fn a_configured_model_that_cannot_be_used_is_named() {
+    let home = Home::new();
+    let model = json!({ "vendor": "anthropic", "model": "m", "apiKey": "env:NO_SUCH_KEY" });
+    home.configure(&json!({ "models": { "claude": model } }).to_string());
+    let ran = home.run(&["chat"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.talk.contains("`claude`") && ran.talk.contains("`NO_SUCH_KEY`"), "{ran:?}");
+}
+
+#[test]
+fn a_conversation_that_is_not_stored_is_not_offered_again() {
+    let home = sample(&json!([{ "text": "Hello." }]));
+    let ran = home.run_with_input(&[&CHAT[..], &["--no-store"]].concat(), "hello\n");
+    let said = ran.ok();
+    assert!(said.contains("Hello.") && !said.contains("--resume"), "{said}");
+}
