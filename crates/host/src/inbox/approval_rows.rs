@@ -23,6 +23,9 @@ const MAX_LEAVES: usize = 24;
 /// A value nested deeper than this is one row of JSON.
 const MAX_DEPTH: usize = 4;
 
+/// Bytes of a nested value that is searched for paths, addresses and commands. A larger one may have some.
+const MAX_SEARCHED: usize = 64 * 1024;
+
 /// Words in the name of an argument that decides what a call touches.
 const IMPORTANT_WORDS: &str = "path paths file files filename dir directory folder source destination target url urls uri \
     uris endpoint host hostname domain command commands cmd script shell program executable args sql statement code \
@@ -99,7 +102,10 @@ fn row(label: String, value: &Raw) -> ArgumentRow {
         JsonKind::String => value.as_str().map_or_else(|| value.to_string(), std::borrow::Cow::into_owned),
         _ => value.to_string(),
     };
-    let important = is_important_name(&label) || is_place(&text);
+    let important = match value.kind() {
+        JsonKind::Object | JsonKind::Array => MAX_SEARCHED < text.len() || touches(&label, value),
+        _ => is_important_name(&label) || is_place(&text),
+    };
     ArgumentRow { label, value: text, important }
 }
 
@@ -233,6 +239,14 @@ mod tests {
         assert_eq!(rows(Some(&many)).len(), 1);
         assert_eq!(rows(None), []);
         assert_eq!(shown("[1]"), [" arguments: [1]"]);
+    }
+
+    #[test]
+    fn a_row_of_json_with_a_path_inside_comes_first() {
+        assert_eq!(
+            shown(r#"{"n":1,"o":{"b":{"c":{"d":{"e":1}}}},"a":{"b":{"c":{"d":{"e":"/etc"}}}}}"#),
+            [r#"!a: {"b":{"c":{"d":{"e":"/etc"}}}}"#, " n: 1", r#" o: {"b":{"c":{"d":{"e":1}}}}"#]
+        );
     }
 
     #[test]

@@ -247,11 +247,14 @@ impl ApprovalRequest {
 
     /// The rule that would allow this call without asking, as JSON for `policy.rules`.
     pub fn remedy(&self) -> String {
-        let Subject { server, raw_name, .. } = self.subject();
+        let Subject { server, kind, raw_name } = self.subject();
         let label = self.caller.label();
         let caller = label.split(':').next().unwrap_or_default();
         let caller = if caller == "client" { label.as_str() } else { caller };
-        let matches = json!({ "caller": caller, "server": server.as_str(), "tool": raw_name });
+        let mut matches = json!({ "caller": caller, "server": server.as_str(), "tool": raw_name });
+        if *kind != CallKind::Tool {
+            matches["kind"] = json!(kind.as_str());
+        }
         json!({ "match": matches, "then": "allow" }).to_string()
     }
 

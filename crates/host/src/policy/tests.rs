@@ -357,6 +357,8 @@ fn filters_come_first_and_a_stance_replaces_defaults() {
     let Decision::Ask(request) = decide(Stance::Ask, CallKind::Tool, "read") else { panic!("approval expected") };
     assert_eq!(request.to_string(), "may terminal use the tool `read` of `files`?");
     assert_eq!(request.remedy(), r#"{"match":{"caller":"terminal","server":"files","tool":"read"},"then":"allow"}"#);
+    let Decision::Ask(request) = decide(Stance::Ask, CallKind::Prompt, "read") else { panic!("approval expected") };
+    assert!(request.remedy().contains(r#""kind":"prompt""#), "a tool of the same name is not meant");
     assert!(
         matches!(decide(Stance::Deny, CallKind::Tool, "read"), Decision::Deny(refusal) if refusal.code() == "denied")
     );
