@@ -176,7 +176,12 @@ fn build_head(
 /// Returns the length of the body, and whether it is unambiguous.
 fn body_length(status: StatusCode, headers: &HeaderMap) -> Result<(BodyLength, bool), WireError> {
     let size = content_length(headers)?;
-    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let codings = headers.get_all(header::TRANSFER_ENCODING);
+    if codings.iter().any(|coding| !coding.as_bytes().is_ascii()) {
+        // Readers differ in where such a response ends.
+        return Err(invalid_http("invalid `Transfer-Encoding`"));
+    }
+    let mut codings = codings.iter();
     let (first, last) = (codings.next(), codings.next_back());
     if status.is_informational() || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
         return Ok((BodyLength::Sized(0), first.is_none() && size.unwrap_or_default() == 0));
@@ -337,6 +342,7 @@ mod tests {
             "HTTP/1.1 200 OK\r\nname : x\r\n\r\n",
             "HTTP/1.1 200 OK\r\nx: a\0b\r\n\r\n",
             "HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: gzi\u{98}p, chunked\r\n\r\n",
         ];
         rows.extend(others.map(str::to_owned));
         for text in rows {
