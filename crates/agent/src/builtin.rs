@@ -36,6 +36,9 @@ impl Effect {
 }
 
 impl Builtin {
+    /// Most tools of the agent that stand beside those of servers.
+    pub(crate) const BESIDE: usize = 3;
+
     pub(crate) const ALL: [Self; 8] = [
         Self::ReadResource,
         Self::GetPrompt,

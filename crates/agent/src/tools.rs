@@ -85,6 +85,11 @@ impl Adapted {
         let mut adapted = Self::default();
         for entry in catalog.tools().iter().filter(|entry| offer.visible.covers(&entry.origin.server)) {
             match adapt(offer.wire, entry) {
+                // Possible without prefixes; vendors refuse two tools with one name.
+                Ok(definition) if Builtin::find(&definition.name).is_some() => {
+                    let name = &definition.name;
+                    adapted.left_out.push(format!("tool `{name}` is left out: the agent has a tool of this name"));
+                }
                 Ok(definition) => adapted.definitions.push(definition),
                 Err(reason) => adapted.left_out.push(reason),
             }
@@ -102,7 +107,10 @@ impl ToolSet {
         let is_seen = |status: &&toolway_host::connection::ServerStatus| offer.visible.covers(&status.server);
         let servers = || statuses.iter().filter(is_seen);
         let mut set = Self { left_out: adapted.left_out.clone(), ..Self::default() };
-        if adapted.tokens > offer.window.unwrap_or(USUAL_WINDOW) / SHARE {
+        let most = offer.wire.max_tools().unwrap_or(usize::MAX);
+        let fits = adapted.tokens <= offer.window.unwrap_or(USUAL_WINDOW) / SHARE
+            && adapted.definitions.len() + Builtin::BESIDE <= most;
+        if !fits {
             let names: Vec<String> = servers().map(|status| status.server.to_string()).collect();
             let effects = [Effect::Read, Effect::Write, Effect::Destructive].map(Builtin::CallTool);
             let tools = [Builtin::SearchTools, Builtin::DescribeTool].into_iter().chain(effects);

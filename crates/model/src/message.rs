@@ -165,6 +165,15 @@ impl Message {
 }
 
 impl Wire {
+    /// Most tools of one request; `None` without a known limit. The vendor refuses a request with more.
+    pub fn max_tools(self) -> Option<usize> {
+        match self {
+            Self::Openai | Self::OpenaiChat => Some(128),
+            Self::Gemini => Some(512),
+            Self::Anthropic | Self::Scripted => None,
+        }
+    }
+
     /// The word in the configuration (`models.<name>.vendor`).
     pub fn as_str(self) -> &'static str {
         match self {

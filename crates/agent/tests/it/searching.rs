@@ -7,6 +7,8 @@ use toolway_agent::{Agent, CallState};
 use toolway_host::policy::ApprovalAnswer;
 use toolway_model::{Model, ModelError, ModelEvent, ModelRequest, ScriptedModel, Wire};
 
+use toolway_testkit::{fixture_server::FixtureServer, test_host::TestHost};
+
 use crate::{answer_with, files_host, options};
 
 /// A scripted model with a small context window, which also notes the tools on offer.
@@ -14,13 +16,14 @@ use crate::{answer_with, files_host, options};
 struct SmallModel {
     script: ScriptedModel,
     window: u64,
+    wire: Wire,
     offered: parking_lot::Mutex<Vec<String>>,
 }
 
 impl SmallModel {
     fn new(window: u64, script: &str) -> Arc<Self> {
         let script = ScriptedModel::parse("small", script).unwrap();
-        Arc::new(Self { script, window, offered: parking_lot::Mutex::default() })
+        Arc::new(Self { script, window, wire: Wire::Scripted, offered: parking_lot::Mutex::default() })
     }
 }
 
@@ -30,7 +33,7 @@ impl Model for SmallModel {
     }
 
     fn wire(&self) -> Wire {
-        self.script.wire()
+        self.wire
     }
 
     fn context_window(&self) -> Option<u64> {
@@ -76,4 +79,33 @@ async fn a_large_window_gets_every_definition() {
     let offered = model.offered.lock().clone();
     assert!(offered.contains(&"files__read".to_owned()), "{offered:?}");
     assert!(!offered.contains(&"search_tools".to_owned()), "{offered:?}");
+}
+
+#[tokio::test]
+async fn more_tools_than_a_vendor_accepts_are_searched_for() {
+    let many = (0..130).fold(FixtureServer::new("many"), |server, number| server.tool(&format!("t{number}"), "Read"));
+    let host = TestHost::with(&many, "many").start().await;
+    host.ready("many").await;
+    for (wire, searches) in [(Wire::Openai, true), (Wire::OpenaiChat, true), (Wire::Gemini, false)] {
+        let script = ScriptedModel::parse("many", r#"{"turns": [{"text": "Hello."}]}"#).unwrap();
+        let model = Arc::new(SmallModel { script, window: 1_000_000, wire, offered: parking_lot::Mutex::default() });
+        answer_with(&Agent::new(host.host.clone(), model.clone(), options())).await;
+        let offered = model.offered.lock().clone();
+        assert_eq!(offered.contains(&"search_tools".to_owned()), searches, "{wire:?}: {} tools", offered.len());
+        assert_eq!(offered.len() <= 128, searches, "{wire:?}: {} tools", offered.len());
+    }
+}
+
+#[tokio::test]
+async fn a_tool_with_the_name_of_one_of_the_agent_s_own_is_offered_once() {
+    let mut config = toolway_config::Config::default();
+    config.settings.prefix.value = toolway_config::Prefix::Never;
+    let server = FixtureServer::new("files").tool("read_result", "Read").tool("read", "Read");
+    let host = TestHost::with(&server, "files").config(config).start().await;
+    host.ready("files").await;
+    let model = SmallModel::new(100_000, r#"{"turns": [{"text": "Hello."}]}"#);
+    answer_with(&Agent::new(host.host.clone(), model.clone(), options())).await;
+    let offered = model.offered.lock().clone();
+    assert_eq!(offered.iter().filter(|name| *name == "read_result").count(), 1, "{offered:?}");
+    assert!(offered.contains(&"read".to_owned()), "{offered:?}");
 }
