@@ -69,6 +69,11 @@ impl SavedApproval {
         decisive(saved.iter().filter(covers), |saved| saved.effect.into())
     }
 
+    /// Method of the calls that it covers. A raw method may be named like a tool.
+    pub fn method(&self) -> &str {
+        self.digest.rsplit_once(':').map_or("tools/call", |(method, _)| method)
+    }
+
     pub(crate) fn write(&self, connection: &Connection) -> Result<(), StoreError> {
         connection.prepare_cached("INSERT INTO approvals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")?.execute(params![
             self.id,

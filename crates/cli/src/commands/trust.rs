@@ -72,7 +72,7 @@ fn list(saved: &[SavedApproval], output: &mut Output) -> ExitCode {
         Format::Human => {
             let row = |approval: &SavedApproval| {
                 let (id, effect) = (approval.id.to_string(), approval.effect.as_str().to_owned());
-                let (caller, server, tool) = (approval.caller.clone(), approval.server.clone(), approval.tool.clone());
+                let (caller, server, tool) = (approval.caller.clone(), approval.server.clone(), tool(approval));
                 [id, effect, caller, server, tool, arguments(approval), time::rfc3339(approval.created_at)]
             };
             let rows: Vec<_> = saved.iter().map(row).collect();
@@ -81,6 +81,16 @@ fn list(saved: &[SavedApproval], output: &mut Output) -> ExitCode {
         _ => output.json(&Raw::of(&saved.iter().map(view).collect::<Vec<_>>())),
     }
     ExitCode::Ok
+}
+
+/// The name of a tool; of anything else with the method. Names come from servers and callers.
+fn tool(approval: &SavedApproval) -> String {
+    let name = clean::flat(&approval.tool);
+    match approval.method() {
+        "tools/call" => name,
+        method if method == approval.tool => format!("method {name}"),
+        method => format!("{name} ({})", clean::flat(method)),
+    }
 }
 
 /// The arguments that a saved approval covers, in words.
@@ -100,6 +110,7 @@ fn view(approval: &SavedApproval) -> Value {
         "caller": approval.caller,
         "server": approval.server,
         "tool": approval.tool,
+        "method": approval.method(),
         "arguments": approval.arguments.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok()),
         "digest": approval.digest,
         "createdAt": time::rfc3339(approval.created_at),

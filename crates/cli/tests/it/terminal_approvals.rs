@@ -72,6 +72,24 @@ fn an_answer_of_always_is_saved_and_the_next_call_is_not_asked_about() {
 }
 
 #[test]
+fn always_for_a_raw_method_shows_its_params_and_is_listed_with_the_method() {
+    let home = home();
+    let wipe = |path: &str| command(&home, &["rpc", "shop", "disk/wipe", &json!({ "path": path }).to_string()]);
+    let mut terminal = Terminal::start(wipe("/tmp/a"));
+    terminal.answers("path: /tmp/a", "").answers("[a] always", "a");
+    terminal.answers("path=\"/tmp/a\"", "").answers("[n] back", "y");
+    let (_, shown) = terminal.end(PATIENCE);
+    assert!(shown.contains("Approved and saved."), "{shown}");
+    assert_eq!(home.run(&["trust", "list", "-o", "json"]).json()[0]["method"], json!("disk/wipe"));
+    let listed = home.run(&["trust", "list", "-o", "human"]);
+    assert!(listed.out.contains("method disk/wipe"), "{listed:?}");
+    let mut terminal = Terminal::start(wipe("/"));
+    terminal.answers("[n] no", "n").answers("reason", "\r");
+    let (_, shown) = terminal.end(PATIENCE);
+    assert!(shown.contains("path: /"), "{shown}");
+}
+
+#[test]
 fn always_shows_the_path_that_it_covers_and_another_path_is_asked_about() {
     let home = home();
     let mut terminal = Terminal::start(command(&home, &["call", "shop.echo", "text=/tmp/a"]));
