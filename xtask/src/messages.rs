@@ -1,11 +1,13 @@
 //! `cargo xtask messages`: every text of the program that a user, operator or client may read, on one page.
 //!
 //! The page is made from the sources: texts of errors, notices, hints and log lines are string literals with at least
-//! two words. Help texts stand in `docs/reference/cli.md`, descriptions of configuration keys in `config.md`.
+//! two words; those of the console's pages are literals of its scripts (`messages/script.rs`). Help texts stand in `docs/reference/cli.md`, descriptions of configuration keys in `config.md`.
+
+mod script;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use proc_macro2::{TokenStream, TokenTree};
@@ -17,6 +19,9 @@ const PAGE: &str = "docs/reference/messages.md";
 /// Crates that are shipped. The configuration descriptions of `config/src/**/keys.rs` are a page of their own.
 const CRATES: &[&str] =
     &["agent", "auth", "cli", "config", "console", "gateway", "host", "model", "sample", "store", "vault", "wire"];
+
+/// Scripts of the console's pages.
+const SCRIPTS: &str = "crates/console/web";
 
 /// Macros and methods whose text only a developer sees.
 const FOR_DEVELOPERS: &[&str] = &["assert", "assert_eq", "debug_assert", "expect", "panic", "unreachable"];
@@ -34,48 +39,71 @@ fn page(root: &Path) -> io::Result<String> {
     );
     for name in CRATES {
         let source = root.join("crates").join(name).join("src");
-        let mut section = String::new();
-        for file in rust_files(&source)? {
-            let place = file.strip_prefix(&source).map_err(io::Error::other)?.display().to_string();
-            let texts =
-                texts_of(&fs::read_to_string(&file)?).map_err(|error| io::Error::other(format!("{place}: {error}")))?;
-            if !texts.is_empty() {
-                let lines: String = texts.iter().map(|text| format!("{}\n", text.escape_debug())).collect();
-                let lines = lines.replace("\\\"", "\"").replace("\\'", "'");
-                let _written = write!(section, "\n### {place}\n\n```text\n{lines}```\n");
-            }
-        }
-        if !section.is_empty() {
-            let _written = write!(page, "\n## {name}\n{section}");
+        let sections = sections(&source, &files_in(&source, &is_shipped_source)?, texts_of)?;
+        if !sections.is_empty() {
+            let _written = write!(page, "\n## {name}\n{sections}");
         }
     }
+    let source = root.join(SCRIPTS);
+    let scripts = files_in(&source, &|path| path.extension().is_some_and(|ending| ending == "js"))?;
+    let of_script =
+        |text: &str| Ok(each_once(script::literals(text).into_iter().filter(|text| is_prose(text)).collect()));
+    let _written = write!(page, "\n## pages of the console\n{}", sections(&source, &scripts, of_script)?);
     Ok(page)
 }
 
-fn rust_files(folder: &Path) -> io::Result<BTreeSet<std::path::PathBuf>> {
+/// A section for each file with texts.
+fn sections(
+    source: &Path,
+    files: &BTreeSet<PathBuf>,
+    texts_of: impl Fn(&str) -> syn::Result<Vec<String>>,
+) -> io::Result<String> {
+    let mut sections = String::new();
+    for file in files {
+        let place = file.strip_prefix(source).map_err(io::Error::other)?.display().to_string();
+        let texts =
+            texts_of(&fs::read_to_string(file)?).map_err(|error| io::Error::other(format!("{place}: {error}")))?;
+        if !texts.is_empty() {
+            let lines: String = texts.iter().map(|text| format!("{}\n", text.escape_debug())).collect();
+            let lines = lines.replace("\\\"", "\"").replace("\\'", "'");
+            let _written = write!(sections, "\n### {place}\n\n```text\n{lines}```\n");
+        }
+    }
+    Ok(sections)
+}
+
+fn files_in(folder: &Path, is_wanted: &dyn Fn(&Path) -> bool) -> io::Result<BTreeSet<PathBuf>> {
     let mut files = BTreeSet::new();
     if !folder.is_dir() {
         return Ok(files);
     }
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if path.is_dir() {
-            files.extend(rust_files(&path)?);
-        } else if name.ends_with(".rs") && name != "tests.rs" && !path.iter().any(|part| part == "tests") {
+            files.extend(files_in(&path, is_wanted)?);
+        } else if is_wanted(&path) {
             files.insert(path);
         }
     }
     Ok(files)
 }
 
+fn is_shipped_source(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.ends_with(".rs") && name != "tests.rs" && !path.iter().any(|part| part == "tests")
+}
+
 /// The texts of one source file, in the order they stand there, each once.
 fn texts_of(source: &str) -> syn::Result<Vec<String>> {
     let mut collector = Collector::default();
     collector.visit_file(&syn::parse_file(source)?);
+    Ok(each_once(collector.texts))
+}
+
+fn each_once(mut texts: Vec<String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    collector.texts.retain(|text| seen.insert(text.clone()));
-    Ok(collector.texts)
+    texts.retain(|text| seen.insert(text.clone()));
+    texts
 }
 
 #[derive(Default)]
