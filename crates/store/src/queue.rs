@@ -162,9 +162,12 @@ impl Queue {
         let mut state = self.state.lock();
         state.take_recent();
         let (target, deadline) = (state.submitted, Instant::now() + PATIENCE);
-        while (state.finished < target || 0 < state.retained) && !state.closed {
+        if state.finished < target || 0 < state.retained {
+            // Once: if a commit fails, the writer tries again after a while.
             state.is_urgent = true;
             self.changed.notify_one();
+        }
+        while (state.finished < target || 0 < state.retained) && !state.closed {
             if self.finished.wait_until(&mut state, deadline).timed_out() {
                 break;
             }
@@ -175,7 +178,8 @@ impl Queue {
     pub(crate) fn take(&self, patience: Option<Duration>) -> Option<Taken> {
         let mut state = self.state.lock();
         let again = patience.map(|patience| Instant::now() + patience);
-        while state.jobs.is_empty() && !state.closed {
+        // A reader that waits for retained writes lets them be tried at once.
+        while state.jobs.is_empty() && !state.closed && !(state.is_urgent && 0 < state.retained) {
             state.is_idle = true;
             match again {
                 None => self.changed.wait(&mut state),
