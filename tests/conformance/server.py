@@ -46,7 +46,7 @@ def through(programs, era, way):
         words = [programs / "toolway", "serve", "--config", config, "--listen", "127.0.0.1:0", "--output", "json"]
         # Its log of calls would stand between the verdicts.
         words += ["--log", "off"]
-        # Nothing of whoever runs this: neither their servers nor their keys.
+        # Without the servers and keys of the user who runs this.
         environment = {"HOME": home, "PATH": os.environ.get("PATH", "")}
         gateway = subprocess.Popen(
             words, cwd=home, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True

@@ -26,9 +26,9 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Pages are checked for words; sources for words and doc comments.
+/// Pages and scripts are checked for words; sources for words and doc comments. Not Python, where one of them is code.
 pub(super) fn is_page(name: &str) -> bool {
-    name.ends_with(".md")
+    [".md", ".js", ".mjs", ".html"].iter().any(|ending| name.ends_with(ending))
 }
 
 fn check_file(path: &str, text: &str) -> Vec<Finding> {
@@ -117,9 +117,13 @@ mod tests {
     #[test]
     fn avoided_words_are_found_in_comments_names_and_pages() {
         let word = format!("{}{}", "no", "body");
-        let found = messages(&[("a.rs", &format!("// {word} asks\nfn {word}_asks() {{}}\n")), ("a.md", &word)]);
-        assert_eq!(found.len(), 3, "{found:?}");
-        assert!(found[1].starts_with("broken: a.rs:1: avoid"), "{found:?}");
+        let found = messages(&[
+            ("a.rs", &format!("// {word} asks\nfn {word}_asks() {{}}\n")),
+            ("a.md", &word),
+            ("a.js", &word),
+        ]);
+        assert_eq!(found.len(), 4, "{found:?}");
+        assert!(found[2].starts_with("broken: a.rs:1: avoid"), "{found:?}");
         assert!(messages(&[("a.rs", &format!("// {word}s\n")), ("a.txt", &word)]).is_empty());
         assert!(messages(&[("a.rs", "option.is_none()\n")]).is_empty());
     }
