@@ -132,7 +132,9 @@ impl Agent {
             }
             Wanted::Builtin(Builtin::ReadResult) => self.read_result(&call.arguments),
             Wanted::Builtin(Builtin::SearchTools) => search::search(&catalog, &visible, &call.arguments),
-            Wanted::Builtin(Builtin::DescribeTool) => search::describe(&catalog, &visible, &call.arguments),
+            Wanted::Builtin(Builtin::DescribeTool) => {
+                search::describe(&catalog, &visible, &call.arguments).map(|text| self.first_page(&call.id, text))
+            }
         };
         match text {
             Ok(text) => {
@@ -177,6 +179,15 @@ impl Agent {
         let (state, remedy) = (CallState::of(&outcome), event::remedy(&outcome));
         let made = MadeCall { name: planned.tool, state, call_id: Some(id), remedy };
         EndedCall { made, result: shown.result, problem: outcome.message(), duration: began.elapsed() }
+    }
+
+    /// The beginning of a text that may be too long for the model; the whole is kept under `id`.
+    fn first_page(&self, id: &str, text: String) -> String {
+        let page = result::page(&text, 0, id);
+        if page != text {
+            self.kept.keep(id, text);
+        }
+        page
     }
 
     fn read_result(&self, arguments: &Value) -> Result<String, String> {

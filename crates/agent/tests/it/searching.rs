@@ -109,3 +109,17 @@ async fn a_tool_with_the_name_of_one_of_the_agent_s_own_is_offered_once() {
     assert_eq!(offered.iter().filter(|name| *name == "read_result").count(), 1, "{offered:?}");
     assert!(offered.contains(&"read".to_owned()), "{offered:?}");
 }
+
+#[tokio::test]
+async fn a_long_description_is_read_page_by_page() {
+    let server = FixtureServer::new("files").tool("read", &"long ".repeat(12_000));
+    let host = TestHost::with(&server, "files").start().await;
+    host.ready("files").await;
+    let script = r#"{"turns": [
+        {"calls": [{"tool": "describe_tool", "arguments": {"name": "files__read"}}]},
+        {"expect": [{"contains": "cut by Toolway after 40000", "error": false}],
+         "calls": [{"tool": "read_result", "arguments": {"id": "call-1-0", "offset": 40000}}]},
+        {"expect": [{"contains": "\"name\":\"files__read\"", "error": false}], "text": "Read."}]}"#;
+    let agent = Agent::new(host.host.clone(), SmallModel::new(40, script), options());
+    assert_eq!(answer_with(&agent).await.text, "Read.");
+}
