@@ -304,7 +304,11 @@ fn finish(
     }
     if answer.stop.is_out_of_budget() {
         let message = format!("stopped before the model was done: {}", answer.stop.as_str());
-        return Err(Report::new(ExitCode::ToolError, "budget", message));
+        let report = Report::new(ExitCode::ToolError, "budget", message);
+        return Err(match option_of(answer.stop) {
+            Some(option) => report.hint(format!("set a higher limit with `{option}`")),
+            None => report,
+        });
     }
     if answer.stop == Stop::MaxOutput {
         let message = "the answer is incomplete: the model reached its limit of output tokens";
@@ -319,6 +323,17 @@ fn finish(
         return Err(Report::new(ExitCode::Protocol, "schema", message));
     }
     Ok(ExitCode::Ok)
+}
+
+/// The option that sets a limit.
+fn option_of(stop: Stop) -> Option<&'static str> {
+    match stop {
+        Stop::MaxTurns => Some("--max-turns"),
+        Stop::MaxTokens => Some("--max-tokens"),
+        Stop::MaxToolCalls => Some("--max-tool-calls"),
+        Stop::MaxTime => Some("--max-time"),
+        Stop::Done | Stop::MaxOutput | Stop::Refused | Stop::Loop | Stop::Cancelled => None,
+    }
 }
 
 /// The report of a model that failed.

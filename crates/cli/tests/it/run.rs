@@ -129,7 +129,9 @@ fn budgets_and_loops_end_a_run() {
     let home = Home::with_script(&(0..20).map(count).collect());
     for (words, reason) in [(["--max-turns", "2"], "max_turns"), (["--max-tool-calls", "3"], "max_tool_calls")] {
         let ran = run(&home, &[&["count"], &words[..]].concat());
-        assert!(ran.failed(5, "budget")["message"].as_str().unwrap().ends_with(reason), "{ran:?}");
+        let problem = ran.failed(5, "budget");
+        assert!(problem["message"].as_str().unwrap().ends_with(reason), "{ran:?}");
+        assert!(problem["hint"].as_str().unwrap().contains(words[0]), "{ran:?}");
     }
     home.write("script.json", &json!({ "turns": vec![count(1); 20] }).to_string());
     let problem = run(&home, &["count"]).failed(5, "budget");
