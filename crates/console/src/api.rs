@@ -71,7 +71,7 @@ pub(crate) async fn answer(console: &Console, signed_in: SignedIn, request: Requ
 }
 
 fn unknown(path: &str) -> ApiError {
-    ApiError::not_found(format!("there is no `{path}` here"))
+    ApiError::not_found(format!("unknown path `{path}`"))
 }
 
 /// The answer of a route that has nothing to say.

@@ -70,7 +70,7 @@ async function request(method, path, body) {
     response = await fetch(`/api/v1${path}`, options);
   } catch {
     emit("unreachable");
-    throw new ApiError(0, { code: "unreachable", message: "Toolway does not answer", hint: "is `toolway serve` still running?" });
+    throw new ApiError(0, { code: "unreachable", message: "Toolway does not respond", hint: "is `toolway serve` still running?" });
   }
   const answer = await response.json().catch(() => null);
   if (response.ok) return answer;

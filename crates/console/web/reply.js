@@ -13,7 +13,7 @@ const MOST_PICTURES = 8;
 const STOPS = {
   cancelled: "Stopped by you.",
   refused: "The model declined to answer.",
-  max_output_tokens: "Stopped: the longest answer of the model is reached.",
+  max_output_tokens: "Stopped: the model reached its limit of output tokens.",
   max_turns: "Stopped: the limit of turns is reached.",
   max_tokens: "Stopped: the limit of tokens is reached.",
   max_tool_calls: "Stopped: the limit of tool calls is reached.",

@@ -17,7 +17,7 @@ export class SignInPanel {
     const start = h("button", { type: "button", class: "primary", onclick: () => this.begin(start) }, icon("key"), "Sign in");
     fill(
       this.node,
-      h("h3", { class: "panel-title" }, "This server wants to know who you are"),
+      h("h3", { class: "panel-title" }, "This server requires a sign-in"),
       h("p", {}, "Sign in at its own page, in a new tab. Toolway keeps the credentials, and uses the server with your account."),
       h("div", { class: "actions" }, start),
     );

@@ -112,7 +112,7 @@ test("a server that requires a sign-in says so, opens its page, tells of a refus
   window.expect(/request to http:\/\/127\.0\.0\.1/);
   const { page } = window;
   await page.locator('a[href="#/servers/tickets"]').getByText("Sign-in required").waitFor();
-  await window.see("This server wants to know who you are");
+  await window.see("This server requires a sign-in");
   const decide = async (answer) => {
     await window.button("Sign in").click();
     await page.locator(".sign-in .address", { hasText: new URL(tickets.url).origin }).waitFor();

@@ -45,7 +45,7 @@ pub(super) fn cancel(console: &Console, id: &str) -> Answered {
     if console.turns.cancel(id) {
         return done();
     }
-    Err(ApiError::conflict("the model is not answering in this conversation"))
+    Err(ApiError::conflict("no answer of the model is in progress in this conversation"))
 }
 
 /// A new conversation, or a stored one with its messages.

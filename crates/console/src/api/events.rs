@@ -13,7 +13,7 @@ const MAX_STREAMS: usize = 32;
 pub(super) fn stream(console: &Console, session: &Session, headers: &HeaderMap) -> Answered {
     let too_many = || {
         let message = format!("more than {MAX_STREAMS} pages of this console are open");
-        ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", message)
+        ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", message).hint("close some of them")
     };
     let open = console.streams.open(MAX_STREAMS).ok_or_else(too_many)?;
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());

@@ -30,7 +30,11 @@ impl Pasted {
         if self.consent {
             return Ok(());
         }
-        let error = ApiError::new(http::StatusCode::FORBIDDEN, "consent", "nothing runs without your consent");
+        let error = ApiError::new(
+            http::StatusCode::FORBIDDEN,
+            "consent",
+            "the server was not started: your consent is missing",
+        );
         Err(error.hint("review what will run, then confirm it"))
     }
 }
