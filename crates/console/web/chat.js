@@ -34,6 +34,7 @@ class ChatScreen {
       on("reset", () => this.id && this.load()),
       on("online", ({ resumed }) => resumed && this.id && this.load()),
       on("changed:inbox", () => this.questions.update(this.id)),
+      on("changed:servers", () => this.welcome?.isConnected && this.greet()),
     ];
   }
 
@@ -76,9 +77,19 @@ class ChatScreen {
     this.reply = null;
     this.drawn = null;
     fill(this.title, "New conversation");
-    fill(this.log, state.session.models.length ? welcome((text) => this.suggest(text)) : noModel());
+    if (state.session.models.length) this.greet();
+    else fill(this.log, noModel());
     this.running(false);
     if (matchMedia("(min-width: 900px)").matches) this.text.focus();
+  }
+
+  // The servers may be read, or connected, after this screen is opened. A text that did not change is left as it is.
+  greet() {
+    const about = aboutTools();
+    if (this.welcome?.isConnected && about === this.about) return;
+    this.about = about;
+    this.welcome = welcome(about, (text) => this.suggest(text));
+    fill(this.log, this.welcome);
   }
 
   suggest(text) {
@@ -256,12 +267,20 @@ function lastQuestion(messages) {
 
 const SUGGESTIONS = ["What can you do with my tools?", "Which of your tools change something?", "Use one of your tools and show me the result"];
 
-function welcome(suggest) {
-  const servers = (state.servers ?? []).filter((server) => server.state === "connected");
+const NO_SERVER = "No server is connected: the model can answer, but use no tools.";
+
+// What the model can use; null until the servers have been read.
+function aboutTools() {
+  if (state.servers === null) return null;
+  const servers = state.servers.filter((server) => server.state === "connected");
   const tools = servers.reduce((sum, server) => sum + (server.counts?.tools ?? 0), 0);
-  const about = servers.length ? `The model can use ${count(tools, "tool")} of ${count(servers.length, "server")}. You are asked before it changes something.` : "No server is connected: the model can answer, but use no tools.";
+  return servers.length ? `The model can use ${count(tools, "tool")} of ${count(servers.length, "server")}. You are asked before it changes something.` : NO_SERVER;
+}
+
+function welcome(about, suggest) {
+  if (about === null) return empty("chat", "Talk to a model");
   const ideas = SUGGESTIONS.map((text) => h("button", { type: "button", class: "idea", onclick: () => suggest(text) }, text));
-  return empty("chat", "Talk to a model", h("p", {}, about), servers.length ? h("div", { class: "ideas" }, ideas) : h("p", {}, h("a", { class: "button", href: "#/add" }, icon("plus"), "Add a server")));
+  return empty("chat", "Talk to a model", h("p", {}, about), about === NO_SERVER ? h("p", {}, h("a", { class: "button", href: "#/add" }, icon("plus"), "Add a server")) : h("div", { class: "ideas" }, ideas));
 }
 
 function noModel() {

@@ -88,6 +88,23 @@ test("from a URL to a record: add, test, chat, the warning, approve, result", as
   await window.close();
 });
 
+test("a page opened on the chat says what the model can use once the servers are read", async () => {
+  const window = await Window.open(browser, program);
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
+  await window.context.route("**/api/v1/servers", async (route) => {
+    await released;
+    await route.continue();
+  });
+  const page = await window.tab("#/chat");
+  await page.getByText("Talk to a model").waitFor();
+  assert.equal(await page.getByText("No server is connected").count(), 0);
+  release();
+  await page.getByText(/The model can use [1-9]\d* tools of [12] servers?\./).waitFor();
+  await page.getByRole("button", { name: "What can you do with my tools?" }).waitFor();
+  await window.close();
+});
+
 test("a form in the middle of a chat is answered in place", async () => {
   const window = await Window.open(browser, program);
   await say(window, "form", "Greet me");
