@@ -150,6 +150,8 @@ fn queries(path: &Path, calls: usize, table: &mut Table) -> io::Result<()> {
     add("page of refused calls of one tool", PAGE, &list(rare))?;
     let none = CallFilter { caller: Some("client:unknown".to_owned()), ..any() };
     add("page of a caller without calls", PAGE, &list(none))?;
+    let of_kind = CallFilter { caller: Some("client".to_owned()), ..any() };
+    add("page of all callers of one kind", PAGE, &list(of_kind))?;
     let since = |ago: Micros| RollupFilter { since: time::now() - ago, ..RollupFilter::default() };
     let plot = |filter: RollupFilter, span: Span| {
         move |reader: &Reader| reader.series(&filter, span).map(|points| points.len())

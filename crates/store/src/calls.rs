@@ -188,6 +188,39 @@ pub(crate) fn interrupt(connection: &Connection, run: Uuid) -> Result<Vec<CallRo
 impl Reader {
     /// Calls that match, newest first.
     pub fn calls(&self, filter: &CallFilter) -> Result<Vec<CallRow>, StoreError> {
+        match &filter.caller {
+            Some(kind) if !kind.contains(':') => self.calls_of_kind(filter, kind),
+            caller => self.calls_of(filter, caller.as_deref(), None),
+        }
+    }
+
+    /// Calls of all callers of a kind. The index of callers has the calls of each in order; a range over several callers
+    /// would have to be sorted as a whole.
+    fn calls_of_kind(&self, filter: &CallFilter, kind: &str) -> Result<Vec<CallRow>, StoreError> {
+        // `:` is followed by `;` in ASCII: all names of one kind.
+        let end = format!("{kind};");
+        let mut next =
+            self.connection.prepare_cached("SELECT min(caller) FROM calls WHERE caller >= ? AND caller < ?")?;
+        let mut from = kind.to_owned();
+        let mut found: Vec<CallRow> = Vec::new();
+        while let Some(caller) = next.query_row([&from, &end], |row| row.get::<_, Option<String>>(0))? {
+            let after = found.last().filter(|_| filter.limit <= found.len()).map(|call| call.id);
+            found.extend(self.calls_of(filter, Some(&caller), after)?);
+            found.sort_by_key(|call| std::cmp::Reverse(call.id));
+            found.truncate(filter.limit);
+            // The smallest text above the name.
+            from = caller + "\0";
+        }
+        Ok(found)
+    }
+
+    /// Calls of one caller, or of all; with `after`, only those newer than that call.
+    fn calls_of(
+        &self,
+        filter: &CallFilter,
+        caller: Option<&str>,
+        after: Option<Uuid>,
+    ) -> Result<Vec<CallRow>, StoreError> {
         let mut conditions: Vec<String> = vec!["1".to_owned()];
         let mut values: Vec<Value> = Vec::new();
         if !filter.states.is_empty() {
@@ -198,43 +231,29 @@ impl Reader {
             conditions.push(format!("state IN ({marks}){hint}"));
             values.extend(filter.states.iter().map(|state| Value::from(state.as_str().to_owned())));
         }
-        for (column, value) in
-            [("server", &filter.server), ("tool", &filter.tool), ("conversation", &filter.conversation)]
-        {
-            if let Some(value) = value {
-                conditions.push(format!("{column} = ?"));
-                values.push(value.clone().into());
-            }
+        let texts = [
+            ("server", filter.server.as_deref()),
+            ("tool", filter.tool.as_deref()),
+            ("conversation", filter.conversation.as_deref()),
+            ("caller", caller),
+        ];
+        for (column, value) in texts.into_iter().filter_map(|(column, value)| Some((column, value?))) {
+            conditions.push(format!("{column} = ?"));
+            values.push(value.to_owned().into());
         }
-        let is_kind = filter.caller.as_ref().is_some_and(|caller| !caller.contains(':'));
-        if let Some(caller) = &filter.caller {
-            if is_kind {
-                // `:` is followed by `;` in ASCII: all names of one kind. One range, which the index serves.
-                conditions.push("caller >= ? AND caller < ?".to_owned());
-                values.extend([Value::from(caller.clone()), format!("{caller};").into()]);
-            } else {
-                conditions.push("caller = ?".to_owned());
-                values.push(caller.clone().into());
-            }
-        }
-        if let Some(since) = filter.since {
-            // Ids begin with milliseconds, so the primary key bounds the scan.
-            conditions.push("id >= ?".to_owned());
-            values.push(first_id_at(since).into());
-        }
-        if let Some(before) = filter.before {
-            conditions.push("id < ?".to_owned());
-            values.push(before.as_bytes().to_vec().into());
+        // Ids begin with milliseconds, so the primary key bounds the scan.
+        let ids = [
+            (">=", filter.since.map(first_id_at)),
+            ("<", filter.before.map(|id| id.as_bytes().to_vec())),
+            (">", after.map(|id| id.as_bytes().to_vec())),
+        ];
+        for (comparison, id) in ids.into_iter().filter_map(|(comparison, id)| Some((comparison, id?))) {
+            conditions.push(format!("id {comparison} ?"));
+            values.push(id.into());
         }
         values.push(i64::try_from(filter.limit).unwrap_or(i64::MAX).into());
         let conditions = conditions.join(" AND ");
-        let sql = if is_kind {
-            // Many calls may match and are sorted; the ids are in the index of callers, the rest of a row is not.
-            let ids = format!("SELECT id FROM calls WHERE {conditions} ORDER BY id DESC LIMIT ?");
-            format!("SELECT {COLUMNS} FROM calls WHERE id IN ({ids}) ORDER BY id DESC")
-        } else {
-            format!("SELECT {COLUMNS} FROM calls WHERE {conditions} ORDER BY id DESC LIMIT ?")
-        };
+        let sql = format!("SELECT {COLUMNS} FROM calls WHERE {conditions} ORDER BY id DESC LIMIT ?");
         self.rows(&sql, params_from_iter(values), row)
     }
 

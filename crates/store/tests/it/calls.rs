@@ -87,6 +87,30 @@ async fn calls_are_found_by_state_server_caller_and_time() {
 }
 
 #[tokio::test]
+async fn calls_of_one_kind_of_caller_are_merged_newest_first_and_paged() {
+    let stage = Stage::new();
+    let store = stage.open();
+    let mut recorded = Vec::new();
+    for number in 0..30 {
+        let mut call = ended(&begun("list"), CallState::Succeeded);
+        call.caller = ["client:a", "client:b", "client", "client:c", "clients:d", "terminal"][number % 6].to_owned();
+        store.end_call(call.clone(), CallBody::default()).await.unwrap();
+        recorded.insert(0, call);
+    }
+    recorded.retain(|call| call.caller.split(':').next() == Some("client"));
+    let reader = stage.reader();
+    let page = |before, limit| {
+        let filter = CallFilter { caller: Some("client".to_owned()), before, limit, ..CallFilter::default() };
+        reader.calls(&filter).unwrap().into_iter().map(|call| call.id).collect::<Vec<_>>()
+    };
+    let all: Vec<_> = recorded.iter().map(|call| call.id).collect();
+    assert_eq!(page(None, 100), all);
+    assert_eq!(page(None, 7), all[..7]);
+    assert_eq!(page(Some(all[6]), 7), all[7..14]);
+    assert!(page(None, 0).is_empty());
+}
+
+#[tokio::test]
 async fn a_call_is_found_by_the_beginning_of_its_id() {
     let stage = Stage::new();
     let store = stage.open();
