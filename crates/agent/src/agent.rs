@@ -111,6 +111,12 @@ impl Agent {
         Self { model, ..self.clone() }
     }
 
+    /// The same agent with the long results of earlier turns.
+    #[must_use]
+    pub fn with_kept_results(&self, kept: Arc<KeptResults>) -> Self {
+        Self { kept, ..self.clone() }
+    }
+
     /// The same agent with another mode of policy for its calls.
     #[must_use]
     pub fn with_mode(&self, mode: PolicyMode) -> Self {

@@ -6,21 +6,29 @@ use parking_lot::Mutex;
 
 use crate::result;
 
-/// Bytes of long results that are kept.
-const MAX_KEPT: usize = 64 * 1024 * 1024;
-
-/// Long results, by id. No await under its lock.
+/// Long results, by id. A surface that makes an agent for each turn keeps them for the conversation.
 #[derive(Debug, Default)]
-pub(crate) struct KeptResults(Mutex<HashMap<String, String>>);
+pub struct KeptResults(
+    /// No await under its lock.
+    Mutex<HashMap<String, String>>,
+);
 
 impl KeptResults {
+    /// Bytes of long results that are kept.
+    pub const MAX_BYTES: usize = 64 * 1024 * 1024;
+
+    /// Bytes of all results.
+    pub fn size(&self) -> usize {
+        size(&self.0.lock())
+    }
+
     /// Keeps a long result. When all of them exceed the bound, the earlier ones are dropped.
-    pub(crate) fn keep(&self, id: &str, rest: String) {
+    pub fn keep(&self, id: &str, rest: String) {
         let mut kept = self.0.lock();
-        if kept.values().map(String::len).sum::<usize>() + rest.len() > MAX_KEPT {
+        if size(&kept) + rest.len() > Self::MAX_BYTES {
             kept.clear();
         }
-        if rest.len() <= MAX_KEPT {
+        if rest.len() <= Self::MAX_BYTES {
             kept.insert(id.to_owned(), rest);
         }
     }
@@ -29,4 +37,8 @@ impl KeptResults {
     pub(crate) fn page(&self, id: &str, offset: usize) -> Option<String> {
         self.0.lock().get(id).map(|whole| result::page(whole, offset, id))
     }
+}
+
+fn size(kept: &HashMap<String, String>) -> usize {
+    kept.values().map(String::len).sum()
 }

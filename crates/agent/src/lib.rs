@@ -36,3 +36,4 @@ pub use conversation::{Conversation, RecordIds};
 pub use toolway_model as model;
 
 pub use event::{AgentEvent, CallProgress, CallState, EndedCall, MadeCall, StartedCall};
+pub use kept::KeptResults;

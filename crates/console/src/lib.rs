@@ -9,7 +9,7 @@
 //! | what the embedding program provides | `backend.rs` |
 //! | routes of the API, and their JSON shapes | `api.rs`, `api/`, `view.rs`, `view/` |
 //! | live events with resume | `ring.rs`, `feed.rs` |
-//! | chat turns | `turns.rs` |
+//! | chat turns, and long results between them | `turns.rs`, `kept.rs` |
 //! | queries on the store | `records.rs` |
 //!
 //! Everything a page shows comes from the host, the store and the agent; every call takes the host's path of a call. An
@@ -23,6 +23,7 @@ mod console;
 mod error;
 mod feed;
 mod guard;
+mod kept;
 pub mod pages;
 mod records;
 mod reply;

@@ -12,7 +12,7 @@ use toolway_agent::{
 };
 use toolway_host::{Host, conversation::ConversationLog};
 
-use crate::{ring::EventRing, view::conversation::contents};
+use crate::{kept::KeptByConversation, ring::EventRing, view::conversation::contents};
 
 /// Turns that run at the same time.
 const MAX_TURNS: usize = 16;
@@ -31,6 +31,7 @@ pub(crate) struct Turns {
     ring: EventRing,
     pub(crate) log: Option<Arc<dyn ConversationLog>>,
     running: Arc<Running>,
+    kept: Arc<KeptByConversation>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -69,8 +70,8 @@ impl Drop for Registered {
 
 impl Turns {
     pub(crate) fn new(host: Host, ring: EventRing, log: Option<Arc<dyn ConversationLog>>) -> Self {
-        let (running, tasks, stop) = (Arc::default(), TaskTracker::new(), CancellationToken::new());
-        Self { host, ring, log, running, tasks, stop }
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        Self { host, ring, log, running: Arc::default(), kept: Arc::default(), tasks, stop }
     }
 
     /// Starts a turn of a conversation.
@@ -96,13 +97,15 @@ impl Turns {
         running.insert(id.clone(), Turn { cancel: cancel.clone(), partial: Arc::clone(&partial) });
         drop(running);
         let registered = Registered { running: Arc::clone(&self.running), id: id.clone() };
+        let (all_kept, kept) = (Arc::clone(&self.kept), self.kept.take(&id));
         let publisher = Publisher { ring: self.ring.clone(), id, partial };
-        let agent = Agent::new(self.host.clone(), model, options);
+        let agent = Agent::new(self.host.clone(), model, options).with_kept_results(Arc::clone(&kept));
         self.tasks.spawn(async move {
             let mut observe = |event: AgentEvent| publisher.event(event);
             let messages = vec![Message::user(text)];
             let answered = agent.answer(&mut conversation, messages, &cancel, &mut observe).await;
             // Before the last event: a page may send the next message at once.
+            all_kept.put(&publisher.id, kept);
             drop(registered);
             publisher.end(answered);
         });

@@ -128,6 +128,34 @@ async fn a_conversation_goes_on_and_has_one_turn_at_a_time() {
 }
 
 #[tokio::test]
+async fn a_long_result_is_read_on_in_a_later_message_of_its_conversation_only() {
+    let files = FixtureServer::new("files").tool("read", "Reads.");
+    let stage = Stage::new(&[("files", &files)]).await;
+    let long = format!("{}the end", "long ".repeat(10_000));
+    stage.script(
+        "call",
+        &json!([{ "calls": [{ "tool": "files__read", "arguments": { "text": long } }] }, { "text": "Cut." }]),
+    );
+    let browser = stage.browser().await;
+    let mut events = browser.events(None).await;
+    let id = say(&browser, json!({ "text": "read", "mode": "full" })).await;
+    let result = events.chat("call").await["callId"].clone();
+    assert_eq!(events.chat("end").await["stopReason"], "done");
+    let read = json!({ "calls": [{ "tool": "read_result", "arguments": { "id": result, "offset": 40_000 } }] });
+    for text in ["go on", "and again"] {
+        stage.script("on", &json!([read, { "expect": [{ "contains": "the end", "error": false }], "text": "Read." }]));
+        say(&browser, json!({ "text": text, "conversation": id, "model": "on" })).await;
+        assert_eq!(events.chat("end").await["stopReason"], "done");
+    }
+    stage.script(
+        "other",
+        &json!([read, { "expect": [{ "contains": "unknown truncated", "error": true }], "text": "No." }]),
+    );
+    say(&browser, json!({ "text": "another conversation", "model": "other" })).await;
+    assert_eq!(events.chat("end").await["stopReason"], "done");
+}
+
+#[tokio::test]
 async fn a_form_in_the_middle_of_a_turn_is_answered_in_the_page() {
     let people = FixtureServer::new("people").tool_that("greet", "", Behaviour::Greet);
     let fixture = people.over_http(Some(Era::Legacy)).await.unwrap();
