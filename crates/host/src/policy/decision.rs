@@ -108,7 +108,7 @@ pub enum Refusal {
         key: &'static str,
     },
     /// A rule denies the request.
-    #[error("denied by policy ({rule}){}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
+    #[error("denied by policy ({rule}){}{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default(), rule.removal())]
     Denied {
         /// Rule that decided.
         rule: RuleId,
@@ -307,6 +307,14 @@ impl RuleId {
         match self {
             Self::Rule(place) => Some(place),
             _ => None,
+        }
+    }
+
+    /// What removes a saved refusal, which no file shows; empty for rules.
+    fn removal(&self) -> String {
+        match self {
+            Self::Saved(id) => format!("; `toolway trust remove {id}` removes it"),
+            _ => String::new(),
         }
     }
 }

@@ -157,5 +157,8 @@ async fn never_is_remembered_and_asks_no_more() {
     let (outcome, ()) = tokio::join!(host.host.call(request()), answer);
     assert!(outcome.to_string().contains("approval declined: not here"), "{outcome}");
     let again = within("a refusal", host.host.call(request())).await;
-    assert!(again.message().unwrap().as_str().contains("denied by policy (saved approval"), "{again}");
+    let message = again.message().unwrap().as_str().to_owned();
+    let id = message.strip_prefix("denied by policy (saved approval ").and_then(|rest| rest.split(')').next());
+    let id = id.unwrap_or_else(|| panic!("{message}"));
+    assert!(message.ends_with(&format!("; `toolway trust remove {id}` removes it")), "{message}");
 }
