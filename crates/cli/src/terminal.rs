@@ -13,11 +13,11 @@
 
 mod approval_prompt;
 mod approval_text;
-mod prompt_queue;
 mod form_prompt;
 mod form_text;
 pub(crate) mod given;
 mod line_editor;
+mod prompt_queue;
 mod prompt_session;
 pub(crate) mod text;
 

@@ -8,9 +8,9 @@ use toolway_host::{
 
 use super::{
     approval_text::{self, Fold, Folded},
-    prompt_queue::Waiting,
     line_editor::LineEditor,
-    prompt_session::{self, KeyInput, PromptSession, PromptEnd, TypedLine},
+    prompt_queue::Waiting,
+    prompt_session::{self, KeyInput, PromptEnd, PromptSession, TypedLine},
     text::Style,
 };
 
@@ -160,7 +160,7 @@ fn wait_for_key(
     loop {
         let before = open.len();
         open.retain(Waiting::is_open);
-        open.extend(session.queue.take_approvals());
+        session.queue.add_approvals(open);
         if open.len() != before {
             return Ok(None);
         }
@@ -174,7 +174,7 @@ fn wait_for_key(
 
 fn join(session: &PromptSession<'_>, open: &mut Vec<Waiting>) -> Result<(), PromptEnd> {
     open.retain(Waiting::is_open);
-    open.extend(session.queue.take_approvals());
+    session.queue.add_approvals(open);
     session.say(Style::Faint, "Another call requires approval; all of them again:")
 }
 

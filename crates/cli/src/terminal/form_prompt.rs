@@ -7,7 +7,7 @@ use toolway_host::inbox::{ElicitationAnswer, Form, FormField};
 use super::{
     form_text,
     line_editor::LineEditor,
-    prompt_session::{PromptSession, PromptEnd, TypedLine},
+    prompt_session::{PromptEnd, PromptSession, TypedLine},
     text::Style,
 };
 

@@ -18,7 +18,7 @@ use toolway_host::{
 
 use super::{
     approval_prompt, form_prompt,
-    prompt_session::{self, PromptSession, PromptEnd},
+    prompt_session::{self, PromptEnd, PromptSession},
 };
 
 /// The items of one terminal.
@@ -127,15 +127,18 @@ impl PromptQueue {
         Some(first)
     }
 
-    /// Takes the approvals that have come to wait since, for the same prompt.
-    pub(super) fn take_approvals(&self) -> Vec<Waiting> {
+    /// Adds the approvals that have come to wait since to the same prompt, in the order of the calls: which of them
+    /// waits first is chance.
+    pub(super) fn add_approvals(&self, open: &mut Vec<Waiting>) {
         let mut state = self.state.lock();
         let is_approval = |waiting: &mut Waiting| matches!(waiting.item.content, InboxContent::Approval(_));
         let taken: Vec<Waiting> = state.waiting.extract_if(.., is_approval).collect();
         if !state.shown.is_empty() {
             state.shown.extend(taken.iter().map(|waiting| waiting.item.id.clone()));
         }
-        taken
+        drop(state);
+        open.extend(taken);
+        open.sort_by_key(|waiting| waiting.item.call);
     }
 
     /// Whether approvals wait that are not part of the prompt.
@@ -159,9 +162,7 @@ impl PromptQueue {
         // Calls of one turn come at almost the same time.
         thread::sleep(SETTLE);
         let mut open = vec![first];
-        open.extend(self.take_approvals());
-        // In the order of the calls; which of them waits first is chance.
-        open.sort_by_key(|waiting| waiting.item.call.map(|call| call.to_string()));
+        self.add_approvals(&mut open);
         let stop = PromptSession::open(self).and_then(|session| approval_prompt::ask(&session, &mut open)).err();
         self.state.lock().shown.clear();
         if let Some(stop) = stop {
@@ -225,5 +226,44 @@ impl Drop for Withdrawal<'_> {
         if was_shown && state.shown.is_empty() {
             prompt_session::restore(&mut state);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use tokio::sync::oneshot;
+    use toolway_config::ServerName;
+    use toolway_host::{
+        call::CallId,
+        inbox::{InboxContent, InboxItem},
+    };
+
+    use super::{PromptQueue, Waiting};
+
+    fn waiting(call: u128) -> Waiting {
+        let (reply, _) = oneshot::channel();
+        let item = InboxItem {
+            id: call.to_string(),
+            created_at: SystemTime::UNIX_EPOCH,
+            expires_at: SystemTime::UNIX_EPOCH,
+            server: ServerName::from_label("shop").unwrap(),
+            caller: None,
+            surface: None,
+            call: Some(CallId::from_u128(call)),
+            conversation: None,
+            has_session: false,
+            content: InboxContent::Url { message: String::new(), url: String::new() },
+        };
+        Waiting { item, reply }
+    }
+
+    #[test]
+    fn an_earlier_call_that_joins_late_is_asked_about_first() {
+        let mut open = vec![waiting(7), waiting(2), waiting(5)];
+        PromptQueue::new(false).add_approvals(&mut open);
+        let calls: Vec<&str> = open.iter().map(|waiting| waiting.item.id.as_str()).collect();
+        assert_eq!(calls, ["2", "5", "7"]);
     }
 }

@@ -12,8 +12,8 @@ use crossterm::{
 };
 
 use super::{
-    prompt_queue::{PromptQueue, State},
     line_editor::{Edit, LineEditor},
+    prompt_queue::{PromptQueue, State},
     text::{self, Line, Style},
 };
 
