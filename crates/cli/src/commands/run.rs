@@ -15,7 +15,12 @@ use toolway_agent::{
     StartedCall, Stop,
 };
 use toolway_config::{PolicyMode, ServerName, parse_duration};
-use toolway_host::{Host, connection::Phase, inbox::NoAnswerer, policy::Surface};
+use toolway_host::{
+    Host,
+    connection::{Phase, ServerStatus},
+    inbox::NoAnswerer,
+    policy::Surface,
+};
 use toolway_model::{Message, ModelErrorKind, ModelEvent};
 use toolway_wire::json::Raw;
 
@@ -216,11 +221,16 @@ fn dry_run(host: &Host, model: &str, servers: Option<&BTreeSet<ServerName>>, out
     let seen = |server: &ServerName| servers.is_none_or(|servers| servers.contains(server));
     let tools = catalog.tools().iter().filter(|tool| seen(&tool.origin.server));
     let tools: Vec<String> = tools.map(|tool| tool.public.to_string()).collect();
+    let statuses: Vec<_> = host.servers().into_iter().filter(|status| seen(&status.server)).collect();
     if output.format == Format::Human {
+        let servers = statuses.iter().map(|status| format!("{} ({})", status.server, status.phase.word()));
         output.line(&format!("model: {model}"));
+        output.line(&format!("servers: {}", servers.collect::<Vec<_>>().join(", ")));
         output.line(&format!("tools: {}", tools.join(", ")));
     } else {
-        output.json(&Raw::of(&json!({ "model": model, "tools": tools })));
+        let view = |status: &ServerStatus| json!({ "name": status.server.as_str(), "state": status.phase.word() });
+        let servers: Vec<Value> = statuses.iter().map(view).collect();
+        output.json(&Raw::of(&json!({ "model": model, "servers": servers, "tools": tools })));
     }
     ExitCode::Ok
 }

@@ -63,13 +63,14 @@ fn a_stream_has_an_object_per_event_and_the_result_last() {
 }
 
 #[test]
-fn a_dry_run_shows_model_and_tools_and_asks_nothing() {
+fn a_dry_run_shows_model_servers_and_tools_and_asks_nothing() {
     let home = Home::with_script(&json!([]));
     let shown = run(&home, &["anything", "--dry-run"]).json();
     assert_eq!(shown["model"], "script.json");
+    assert_eq!(shown["servers"], json!([{ "name": "sample", "state": "ready" }]));
     assert!(shown["tools"].as_array().unwrap().contains(&json!("sample__echo")), "{shown}");
     let shown = run(&home, &["anything", "--dry-run", "-o", "human"]);
-    assert!(shown.ok().starts_with("model: script.json\ntools: "), "{shown:?}");
+    assert!(shown.ok().starts_with("model: script.json\nservers: sample (ready)\ntools: "), "{shown:?}");
     assert_eq!(home.run(&["history", "list"]).json(), json!([]), "nothing was asked");
 }
 
