@@ -12,7 +12,7 @@ use crate::{
     app::App,
     chat::{self, Chat, ChatParts, Screen, ScreenKind, no_model, stored},
     exit_code::ExitCode,
-    output::Output,
+    output::{Format, Output},
     report::Report,
 };
 
@@ -52,6 +52,7 @@ Examples:
   toolway chat --resume last";
 
 pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    refuse_format(app)?;
     let mut config = app.config(output)?;
     let system = args.system.as_ref().map(|file| run_command::read_file(file)).transpose()?.unwrap_or_default();
     let servers = run_command::servers(&args.servers, &config)?;
@@ -74,6 +75,17 @@ pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Resu
     let colour = output.colour();
     let chat = Chat::new(app, ChatParts { config, host, log, model, options, screen, colour })?;
     Ok(chat.run(args.resume.as_deref()).await)
+}
+
+/// Refuses `--output` for programs. `TOOLWAY_OUTPUT` is a default for all commands and is not refused.
+fn refuse_format(app: &App) -> Result<(), Report> {
+    match app.show.output {
+        None | Some(Format::Human) => Ok(()),
+        Some(_) => {
+            let message = "`toolway chat` has no `--output` for programs; use `toolway run --output json`";
+            Err(Report::usage("arguments", message))
+        }
+    }
 }
 
 /// The model; `None` if no model is configured and the user does not want the script.

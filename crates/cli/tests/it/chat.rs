@@ -231,3 +231,13 @@ fn a_conversation_that_is_not_stored_is_not_offered_again() {
     let said = ran.ok();
     assert!(said.contains("Hello.") && !said.contains("--resume"), "{said}");
 }
+
+#[test]
+fn an_output_for_programs_is_refused_with_the_command_that_has_it() {
+    let home = sample(&json!([]));
+    for format in ["json", "ndjson", "raw"] {
+        let ran = home.run_with_input(&[&CHAT[..], &["-o", format]].concat(), "hello\n");
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(ran.talk.contains("use `toolway run --output json`"), "{ran:?}");
+    }
+}
