@@ -111,7 +111,8 @@ fn invalid_edit_changes_nothing() {
     ] {
         home.run(words).failed(2, "arguments");
     }
-    home.run(&["servers", "add", "new", "--url", "ftp://example.org/"]).failed(2, "config");
+    let error = home.run(&["servers", "add", "new", "--url", "ftp://example.org/"]).failed(2, "config");
+    assert_eq!(error["message"], "server `new` was not added: --url must be an http or https URL");
     home.run(&["servers", "add", "new", "--stdio", "x", "--set", "retries=often"]).failed(2, "config");
     home.run(&["servers", "add", "new", "--stdio", "x", "--project"]).failed(2, "config");
     home.run(&["servers", "disable", "my-fils"]).failed(2, "unknown_server");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use toolway_config::{
-    Config, Loaded, Origin, ServerConfig, ServerName,
+    Config, ConfigError, Loaded, Origin, ServerConfig, ServerName,
     edit::{Change, Edit, plan, replace},
     show::{ShownValue, show},
 };
@@ -50,7 +50,7 @@ impl PendingEdit {
         app: &App,
         output: &mut Output,
     ) -> Result<ExitCode, Report> {
-        match plan(&self.edit, defined, ours)? {
+        match plan(&self.edit, defined, ours).map_err(|error| self.invalid(error))? {
             Change::Lines { file, lines, advice } => {
                 print_manual_edit(&file, &lines, &advice, output);
             }
@@ -70,13 +70,34 @@ impl PendingEdit {
 
     /// Applies the edit without printing. Fails if the file is not edited by Toolway.
     pub(super) fn write(&self, defined: Option<&ServerConfig>, ours: &Path, app: &App) -> Result<(), Report> {
-        match plan(&self.edit, defined, ours)? {
+        match plan(&self.edit, defined, ours).map_err(|error| self.invalid(error))? {
             Change::Text { file, text, .. } => self.replace(&file, &text, app),
             Change::Lines { file, lines, advice } => {
                 let message = format!("`{}` is not edited by Toolway: {advice}", file.display());
                 Err(Report::usage("not_edited", message).hint(lines))
             }
         }
+    }
+
+    /// The report of a value that the edit would write. The file does not have its line, so only the key is named.
+    fn invalid(&self, error: ConfigError) -> Report {
+        let key = match &error {
+            ConfigError::Expected { key, .. } => key.strip_prefix("mcpServers.").and_then(|key| key.split_once('.')),
+            _ => None,
+        };
+        let (Some((_, key)), ConfigError::Expected { expected, .. }) = (key, &error) else { return error.into() };
+        let is_given = |given: &str| given == key || key.starts_with(&format!("{given}."));
+        let is_new = match &self.edit {
+            Edit::Add { .. } => true,
+            Edit::Update { changes, .. } => changes.iter().any(|(given, value)| value.is_some() && is_given(given)),
+            Edit::Remove { .. } | Edit::Enable { .. } | Edit::Disable { .. } => false,
+        };
+        if !is_new {
+            return error.into();
+        }
+        let name = if key == "url" { "--url".to_owned() } else { format!("`{key}`") };
+        let verb = self.verb.to_lowercase();
+        Report::usage("config", format!("server `{}` was not {verb}: {name} must be {expected}", self.name))
     }
 
     fn replace(&self, file: &Path, text: &str, app: &App) -> Result<(), Report> {
