@@ -84,7 +84,8 @@ impl Output {
 
     /// Like [`Self::line`], with `name` in bold.
     pub(crate) fn entry(&mut self, name: &str, rest: &str) {
-        let (name, rest) = (clean::flat(name), clean::flat(rest));
+        let name = clean::flat(name);
+        let rest = self.folded_after(text::columns(&name), &clean::flat(rest));
         let name = if self.colour == Colour::Yes { format!("\u{1b}[1m{name}\u{1b}[0m") } else { name };
         self.clear_progress();
         let _gone = writeln!(self.stdout, "{name}{rest}").and_then(|()| self.stdout.flush());
@@ -121,12 +122,28 @@ impl Output {
     pub(crate) fn state_entry(&mut self, name: &str, state: &str, columns: usize, rest: &str) {
         let (name, state, rest) = (clean::flat(name), clean::flat(state), clean::flat(rest));
         let padding = " ".repeat(columns.saturating_sub(state.chars().count()));
+        let used = text::columns(&format!("{name}  {state}{padding}"));
+        let rest = self.folded_after(used, &format!("  {rest}"));
         let line = match self.colour {
-            Colour::Yes => format!("\u{1b}[1m{name}\u{1b}[0m  {}{padding}  {rest}", state::painted(&state)),
-            Colour::No => format!("{name}  {state}{padding}  {rest}"),
+            Colour::Yes => format!("\u{1b}[1m{name}\u{1b}[0m  {}{padding}{rest}", state::painted(&state)),
+            Colour::No => format!("{name}  {state}{padding}{rest}"),
         };
         self.clear_progress();
         let _gone = writeln!(self.stdout, "{}", line.trim_end()).and_then(|()| self.stdout.flush());
+    }
+
+    /// Prints a line; on a terminal, it is continued with an indent, and long words stay whole.
+    pub(crate) fn field(&mut self, text: &str) {
+        let text = self.folded_after(0, &clean::flat(text));
+        self.print_clean(&text);
+    }
+
+    /// Text after `used` columns, broken between words if standard output is a terminal.
+    fn folded_after(&self, used: usize, text: &str) -> String {
+        let Some(width) = self.width else { return text.to_owned() };
+        let before = " ".repeat(used);
+        let folded = text::fold(&format!("{before}{text}"), width, "      ");
+        folded.strip_prefix(&before).map(str::to_owned).unwrap_or(folded)
     }
 
     /// Prints a line that is clean already, and may have our own control sequences.
@@ -174,7 +191,7 @@ impl Output {
         let text = clean::text(text);
         let is_sentence = |line: &str| self.stderr_is_terminal && line.starts_with("toolway: ");
         let lines = text.split('\n').map(|line| {
-            if is_sentence(line) { text::fold(line, terminal_width(io::stderr())) } else { line.to_owned() }
+            if is_sentence(line) { text::fold(line, terminal_width(io::stderr()), "  ") } else { line.to_owned() }
         });
         let text = lines.collect::<Vec<_>>().join("\n");
         let _gone = writeln!(self.stderr, "{text}").and_then(|()| self.stderr.flush());

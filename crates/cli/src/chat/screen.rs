@@ -191,7 +191,7 @@ impl Screen {
         let (line, problem) = call_line::ended(call, &label, self.width());
         state.print(&format!("{}\n", self.painted(&line)));
         if let Some(problem) = problem {
-            state.print(&format!("{}\n", text::fold(&format!("  {problem}"), self.width())));
+            state.print(&format!("{}\n", text::fold(&format!("  {problem}"), self.width(), "  ")));
         }
         state.say("thinking");
     }
@@ -233,7 +233,7 @@ impl Screen {
         let width = self.width();
         let lines = text
             .split('\n')
-            .map(|line| if line.chars().count() <= width { line.to_owned() } else { text::fold(line, width) });
+            .map(|line| if line.chars().count() <= width { line.to_owned() } else { text::fold(line, width, "  ") });
         lines.collect::<Vec<_>>().join("\n")
     }
 

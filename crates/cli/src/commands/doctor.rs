@@ -135,22 +135,22 @@ impl<'a> Diagnosis<'a> {
     fn print(&self, output: &mut Output) {
         let (outcome, status) = (self.outcome, &self.outcome.status);
         output.state_entry(status.server.as_str(), server_view::state(outcome), 0, "");
-        output.line(&format!("    transport      {}", self.reached));
-        output.line(&format!("    defined in     {}", status.source));
+        output.field(&format!("    transport      {}", self.reached));
+        output.field(&format!("    defined in     {}", status.source));
         if !self.environment.is_empty() {
-            output.line(&format!("    environment    {}", self.environment.join(", ")));
+            output.field(&format!("    environment    {}", self.environment.join(", ")));
         }
         if outcome.target.is_program() {
             let folder = self.folder.as_ref().map(|folder| format!(" (starts in {})", folder.display()));
             let folder = folder.unwrap_or_default();
-            output.line(&format!(
+            output.field(&format!(
                 "    could reach    its environment, all files of your account{folder}, network not restricted"
             ));
         } else {
-            output.line("    could reach    nothing on this machine; it receives requests and configured headers");
+            output.field("    could reach    nothing on this machine; it receives requests and configured headers");
         }
         if let Some(profile) = &status.profile {
-            output.line(&format!("    protocol       {} ({})", profile.revision, profile.era));
+            output.field(&format!("    protocol       {} ({})", profile.revision, profile.era));
         }
         let time = |time: std::time::Duration| format!("{:.0} ms", time.as_secs_f64() * 1_000.0);
         let times = [
@@ -162,28 +162,28 @@ impl<'a> Diagnosis<'a> {
         ];
         let times: Vec<String> = times.into_iter().flatten().collect();
         if !times.is_empty() {
-            output.line(&format!("    timing         {}", times.join(", ")));
+            output.field(&format!("    timing         {}", times.join(", ")));
         }
         if let Some(counted) = server_view::counted(outcome) {
-            output.line(&format!("    items          {counted}"));
+            output.field(&format!("    items          {counted}"));
         }
         if let Some(problem) = outcome.problem() {
-            output.line(&format!("    problem        {problem}"));
+            output.field(&format!("    problem        {problem}"));
         }
         if let (Phase::Ready, Some(cleanup)) = (&status.phase, &status.cleanup) {
-            output.line(&format!("    cleanup        {}", ping::cleanup_text(cleanup)));
+            output.field(&format!("    cleanup        {}", ping::cleanup_text(cleanup)));
         }
         if let Some(sharing) = self.sharing() {
-            output.line(&format!("    in a gateway   {sharing}"));
+            output.field(&format!("    in a gateway   {sharing}"));
         }
         if outcome.problem().is_some() {
             let tail = server_view::tail(outcome, TAIL);
-            tail.iter().for_each(|line| output.line(&format!("    standard error {line}")));
+            tail.iter().for_each(|line| output.field(&format!("    standard error {line}")));
             if !self.withheld.is_empty() {
-                output.line(&format!("    not passed     {}", self.withheld_text()));
+                output.field(&format!("    not passed     {}", self.withheld_text()));
             }
         }
-        output.line(&format!("    advice         {}", self.advice));
+        output.field(&format!("    advice         {}", self.advice));
     }
 }
 
@@ -267,9 +267,9 @@ fn folder(target: &Target, app: &App) -> Option<PathBuf> {
 
 fn print_unused(unused: &Unused, output: &mut Output) {
     output.state_entry(&unused.title(), unused.state(), 0, "");
-    output.line(&format!("    defined in     {}", unused.place()));
-    output.line(&format!("    problem        {}", unused.reason));
-    output.line(&format!("    advice         {}", unused.advice()));
+    output.field(&format!("    defined in     {}", unused.place()));
+    output.field(&format!("    problem        {}", unused.reason));
+    output.field(&format!("    advice         {}", unused.advice()));
 }
 
 /// The command and its arguments as configured, or the URL, with secrets masked.

@@ -56,14 +56,15 @@ pub(crate) fn marked(untrusted: &str, width: usize) -> Vec<Line> {
 
 /// Breaks a line between words, with an indent before the lines that follow. A word that is too long stays whole, so that
 /// it can be copied.
-pub(crate) fn fold(line: &str, width: usize) -> String {
+pub(crate) fn fold(line: &str, width: usize, indent: &str) -> String {
     let mut folded = String::new();
     let (mut used, mut is_empty) = (0, true);
     for word in line.split_inclusive(' ') {
         if !is_empty && used + columns(word.trim_end()) > width {
             folded.truncate(folded.trim_end().len());
-            folded.push_str("\n  ");
-            used = 2;
+            folded.push('\n');
+            folded.push_str(indent);
+            used = columns(indent);
         }
         folded.push_str(word);
         used += columns(word);
@@ -127,8 +128,11 @@ mod tests {
 
     #[test]
     fn folded_lines_keep_long_words_whole() {
-        assert_eq!(fold("one two three four", 10), "one two\n  three\n  four");
-        assert_eq!(fold("a https://example.com/long/address b", 12), "a\n  https://example.com/long/address\n  b");
+        assert_eq!(fold("one two three four", 10, "  "), "one two\n  three\n  four");
+        assert_eq!(
+            fold("a https://example.com/long/address b", 12, "  "),
+            "a\n  https://example.com/long/address\n  b"
+        );
     }
 
     #[test]

@@ -43,6 +43,21 @@ fn descriptions_of_a_tool_wrap_at_the_width_of_the_terminal() {
 }
 
 #[test]
+fn lists_and_diagnoses_keep_words_whole_on_a_narrow_terminal() {
+    let home = Home::with_sample();
+    for words in [&["status"][..], &["doctor", "sample"], &["tools", "sample"], &["tools"]] {
+        let mut command = home.command(words);
+        command.env("NO_COLOR", "1");
+        let (_, shown) = Terminal::start_with(command, 40).end(Duration::from_secs(60));
+        let shown = shown.replace("\r\u{1b}[K", "\n");
+        // A word that is longer than a line, such as a path, stays whole.
+        let is_long = |line: &&str| 40 < line.chars().count() && line.trim().contains(' ');
+        let long = shown.split(['\r', '\n']).filter(|line| !line.contains(" …")).find(is_long);
+        assert_eq!(long, None, "{words:?}: {shown}");
+    }
+}
+
+#[test]
 fn piped_output_is_text_unless_json_is_asked_for() {
     let home = Home::with_sample();
     let ran = |words: &[&str], format: Option<&str>| {

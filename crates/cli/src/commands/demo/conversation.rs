@@ -63,7 +63,7 @@ fn show(event: AgentEvent, text: &mut String, output: &mut Output) {
         }
         AgentEvent::Usage(_) if !text.is_empty() => output.entry("   model  ", &std::mem::take(text)),
         AgentEvent::CallProgress(progress) => output.progress(&bar(&progress)),
-        AgentEvent::CallEnded(call) => output.line(&ended(&call)),
+        AgentEvent::CallEnded(call) => output.field(&ended(&call)),
         _ => {}
     }
 }
