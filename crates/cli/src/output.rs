@@ -132,10 +132,11 @@ impl Output {
         let _gone = writeln!(self.stdout, "{}", line.trim_end()).and_then(|()| self.stdout.flush());
     }
 
-    /// Prints a line; on a terminal, it is continued with an indent, and long words stay whole.
+    /// Prints lines; on a terminal, a long one is continued with an indent, and long words stay whole.
     pub(crate) fn field(&mut self, text: &str) {
-        let text = self.folded_after(0, &clean::flat(text));
-        self.print_clean(&text);
+        let text = clean::text(text);
+        let lines: Vec<String> = text.split('\n').map(|line| self.folded_after(0, line)).collect();
+        self.print_clean(&lines.join("\n"));
     }
 
     /// Text after `used` columns, broken between words if standard output is a terminal.
