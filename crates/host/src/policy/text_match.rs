@@ -1,8 +1,12 @@
 //! Whether a text matches a pattern, as it is written and as a server may resolve it.
 //!
 //! `/tmp/../etc/passwd` matches `/tmp/*` as a text, and names a file in `/etc`. An address, and any text where the pattern
-//! contains a slash, is compared a second time with `.`, `..`, doubled slashes, escapes and the case of the host resolved.
-//! If the two results differ, the rule cannot be evaluated.
+//! contains a slash, is compared again with `.`, `..`, doubled slashes, escapes and the authority resolved. If the results
+//! differ, the rule cannot be evaluated.
+
+mod resolved;
+
+use resolved::{Address, Dots, path, plain};
 
 use crate::catalog::filter::Pattern;
 
@@ -19,99 +23,56 @@ pub(super) fn equals(wanted: &str, text: &str) -> Result<bool, &'static str> {
     compare(wanted, text, |wanted, text| wanted == text)
 }
 
+/// Readers of addresses ignore line breaks, and many trim what surrounds a path.
 fn compare(wanted: &str, text: &str, is_match: impl Fn(&str, &str) -> bool) -> Result<bool, &'static str> {
-    let (has_slash, is_address) = (wanted.contains(['/', '\\']), split_scheme(text).is_some());
+    let result = compare_as_it_is(wanted, text, &is_match)?;
+    let trimmed = text.trim().replace(['\t', '\r', '\n'], "");
+    let is_path = wanted.contains(['/', '\\']) || Address::parse(&trimmed, false).is_some();
+    if is_path && trimmed != text && compare_as_it_is(wanted, &trimmed, &is_match)? != result {
+        return Err(UNCLEAR);
+    }
+    Ok(result)
+}
+
+fn compare_as_it_is(wanted: &str, text: &str, is_match: impl Fn(&str, &str) -> bool) -> Result<bool, &'static str> {
     // A pattern about `..` is about the text.
-    let is_about_dots = wanted.contains("..");
-    if !is_address && (!has_slash || is_about_dots) {
-        return Ok(is_match(wanted, text));
-    }
-    // A directory is the same with and without a slash at its end.
-    let either = |wanted: &str, text: &str| is_match(wanted, text) || is_match(wanted, text.trim_end_matches('/'));
-    let decoded = if wanted.contains('%') { text.to_owned() } else { decoded(text) };
-    let resolved = if is_about_dots { with_plain_authority(&decoded) } else { resolved(&decoded) };
-    let is_written_match = either(wanted, text);
-    let is_resolved_match = if has_slash {
-        either(&with_plain_authority(&wanted.replace('\\', "/")), &resolved)
-    } else {
-        // It may be about the host, which is in lower case now.
-        let (lower, host) = (wanted.to_lowercase(), &resolved[..authority_end(&resolved)]);
-        either(wanted, &resolved) || is_match(&lower, host) || (is_written_match && either(&lower, &resolved))
-    };
-    if is_written_match == is_resolved_match { Ok(is_written_match) } else { Err(UNCLEAR) }
-}
-
-/// The text without `.`, `..`, doubled slashes and backslashes, and an address with a plain authority.
-fn resolved(text: &str) -> String {
-    let text = with_plain_authority(&text.replace('\\', "/"));
-    let mut kept: Vec<&str> = Vec::new();
-    let count = text.split('/').count();
-    // The slashes after a scheme are kept, also in the middle of a command.
-    let mut is_after_scheme = false;
-    for (index, segment) in text.split('/').enumerate() {
-        let is_end = index == 0 || index + 1 == count;
-        match segment {
-            "." => {}
-            "" if is_end || is_after_scheme => kept.push(segment),
-            "" => {}
-            ".." => match kept.last() {
-                Some(&"") if kept.len() == 1 => {}
-                None | Some(&(".." | "")) => kept.push(segment),
-                Some(_) => drop(kept.pop()),
-            },
-            _ => {
-                is_after_scheme = segment.ends_with(':');
-                kept.push(segment);
-            }
+    let dots = if wanted.contains("..") { Dots::Keep } else { Dots::Resolve };
+    let has_slash = wanted.contains(['/', '\\']);
+    let Some(address) = Address::parse(text, !wanted.contains('%')) else {
+        if !has_slash || dots == Dots::Keep {
+            return Ok(is_match(wanted, text));
         }
-    }
-    let joined = kept.join("/");
-    if joined.is_empty() && text.starts_with('/') { "/".to_owned() } else { joined }
-}
-
-/// An address with its scheme and host in lower case, without user, default port and final dot.
-fn with_plain_authority(text: &str) -> String {
-    let Some((scheme, rest)) = split_scheme(text) else { return text.to_owned() };
-    let (authority, path) = rest.split_at(authority_end(text) - (text.len() - rest.len()));
-    let scheme = scheme.to_lowercase();
-    let default_port = match scheme.as_str() {
-        "http" | "ws" => ":80",
-        "https" | "wss" => ":443",
-        _ => ":",
+        let is_resolved_match = either(&is_match, &path(wanted, dots), &path(text, dots));
+        return agreed(either(&is_match, wanted, text), &[is_resolved_match]);
     };
-    let host = authority.rsplit('@').next().unwrap_or_default().to_lowercase();
-    let host = host.strip_suffix(default_port).unwrap_or(&host).trim_end_matches('.');
-    format!("{scheme}://{host}{path}")
-}
-
-/// Where the authority of an address ends.
-fn authority_end(text: &str) -> usize {
-    let start = split_scheme(text).map_or(0, |(scheme, _)| scheme.len() + "://".len());
-    text[start..].find(['/', '?', '#']).map_or(text.len(), |length| start + length)
-}
-
-/// An address with its escapes decoded; any other text as it is.
-fn decoded(text: &str) -> String {
-    if split_scheme(text).is_none() || !text.contains('%') {
-        return text.to_owned();
+    let resolved = address.resolved(dots);
+    let is_written_match = either(&is_match, wanted, text);
+    if !has_slash {
+        // It may be about the host, which is in lower case now.
+        let lower = wanted.to_lowercase();
+        let is_resolved_match = either(&is_match, wanted, &resolved)
+            || is_match(&lower, &address.origin)
+            || (is_written_match && either(&is_match, &lower, &resolved));
+        return agreed(is_written_match, &[is_resolved_match]);
     }
-    let (bytes, mut decoded) = (text.as_bytes(), Vec::with_capacity(text.len()));
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let digits = bytes.get(at + 1..at + 3).filter(|_| *byte == b'%').and_then(|digits| str::from_utf8(digits).ok());
-        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        decoded.push(escaped.unwrap_or(*byte));
-        at += if escaped.is_some() { 3 } else { 1 };
+    let mut results = vec![either(&is_match, &plain(wanted, dots), &resolved)];
+    if !address.is_well_known {
+        // A server may take it for a path.
+        results.push(either(&is_match, &path(wanted, dots), &path(text, dots)));
     }
-    String::from_utf8_lossy(&decoded).into_owned()
+    if let Some(file) = address.file().filter(|_| wanted.starts_with('/')) {
+        results.push(either(&is_match, &path(wanted, dots), &path(file, dots)));
+    }
+    agreed(is_written_match, &results)
 }
 
-fn split_scheme(text: &str) -> Option<(&str, &str)> {
-    let is_scheme = |scheme: &str| {
-        scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
-            && scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '.'))
-    };
-    text.split_once("://").filter(|(scheme, _)| is_scheme(scheme))
+/// A directory is the same with and without a slash at its end.
+fn either(is_match: impl Fn(&str, &str) -> bool, wanted: &str, text: &str) -> bool {
+    is_match(wanted, text) || is_match(wanted, text.trim_end_matches('/'))
+}
+
+fn agreed(written: bool, resolved: &[bool]) -> Result<bool, &'static str> {
+    if resolved.iter().all(|resolved| *resolved == written) { Ok(written) } else { Err(UNCLEAR) }
 }
 
 #[cfg(test)]
@@ -141,6 +102,32 @@ mod tests {
             ("*..*", "https://a.example/%2e%2e/b"),
             ("file:///etc/*", "file:///%65tc/passwd"),
             ("file:///etc/*", "file:///tmp/%2e%2e/etc/passwd"),
+            // A colon does not protect what follows it.
+            ("/tmp/*", "/tmp/a://../../etc/passwd"),
+            ("/etc/*", "/tmp/a://../../etc/passwd"),
+            ("/etc/*", "/tmp:/..//etc/passwd"),
+            ("src/*", "src/a://../../../etc/passwd"),
+            ("ab:*/*", "ab://../../etc/passwd"),
+            // There is nothing above the root of an address or a drive.
+            ("file:///etc/*", "file:///../etc/passwd"),
+            ("file:///etc/*", "file:///%2e%2e/etc/passwd"),
+            ("https://good.example/admin/*", "https://good.example/../admin/x"),
+            ("https://good.example/admin/*", "https://good.example/a/../../admin/x"),
+            ("https://good.example/admin/*", "https://good.example/%2e%2e/admin/x"),
+            ("C:\\Windows\\*", "C:\\..\\Windows\\x"),
+            ("C:\\Windows\\*", "C:\\\\Windows\\x"),
+            ("C:\\tmp\\*", "C:\\tmp\\a:\\\\..\\..\\Windows\\x"),
+            // Other spellings of the same address.
+            ("file:///etc/*", "file:/etc/passwd"),
+            ("file:///etc/*", "file://localhost/etc/passwd"),
+            ("/etc/*", "file:///etc/passwd"),
+            ("https://evil.example/*", "ht\ntps://evil.example/x"),
+            ("*evil.example*", " https://ev%69l.example/x"),
+            ("/etc/*", " /etc/passwd"),
+            ("https://good.example/admin/*", "https://good.example/a%3f/../admin/x"),
+            ("https://evil.example/*", "https:/evil.example/x"),
+            ("https://evil.example/*", "https:///evil.example/x"),
+            ("https://evil.example/*", "https:\\\\evil.example\\x"),
         ] {
             assert!(matches(pattern, text).is_err(), "{pattern} {text}");
         }
@@ -171,6 +158,24 @@ mod tests {
             ("curl https://a.example/*", "curl https://a.example/x", true),
             ("file:///etc/*", "file:///etc/hosts", true),
             ("cat file:///etc/*", "cat file:///etc/hosts", true),
+            // A pattern is resolved as the text is.
+            ("./src/*", "./src/a", true),
+            ("a//b", "a//b", true),
+            ("//server/share/*", "//server/share/a", true),
+            ("\\\\server\\share\\*", "\\\\server\\share\\a", true),
+            ("C:\\Users\\*", "C:\\Users\\ada", true),
+            ("*/secrets/*", "/home/ada/secrets/a", true),
+            ("*/secrets/*", "/home/ada/notes/a", false),
+            ("http*://a.example/*", "https://a.example/x", true),
+            ("https://a.example/*", "https://a.example/x?next=/../y", true),
+            ("https://a.example:8080/*", "https://a.example:8080/x", true),
+            ("https://a.example*", "https://a.example", true),
+            ("memo://notes/*", "memo://notes/a", true),
+            ("memo://notes/*", "memo://other/a", false),
+            ("/tmp/*", "https://a.example/tmp/a", false),
+            ("*a/b*", "first line\nsecond a/b\n", true),
+            ("/tmp/*", "file:///etc/a", false),
+            ("file:///tmp/*", "/tmp/a", false),
         ] {
             assert_eq!(matches(pattern, text), Ok(expected), "{pattern} {text}");
         }
