@@ -189,7 +189,10 @@ impl StdioDownstream {
         };
         let mut reply = match legacy::LegacyReply::begin(session, envelope) {
             Ok(reply) => reply,
-            Err(message) => return self.answer(message.bytes),
+            Err(message) => {
+                self.deliver(id, message);
+                return;
+            }
         };
         let (me, id) = (Arc::clone(self), id.clone());
         self.requests.spawn(async move {
