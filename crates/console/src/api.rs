@@ -41,7 +41,7 @@ pub(crate) async fn answer(console: &Console, signed_in: SignedIn, request: Requ
     let query = Query(request.uri().query().unwrap_or_default().to_owned());
     if *request.method() == Method::GET || *request.method() == Method::HEAD {
         return match *segments {
-            ["session"] => session::show(console).await,
+            ["session"] => session::show(console, signed_in.has_csrf).await,
             ["servers"] => servers::list(console),
             ["servers", name] => servers::show(console, name),
             ["calls"] => calls::list(console, &query).await,

@@ -80,6 +80,8 @@ pub struct Console {
 /// A request after all checks.
 pub(crate) struct SignedIn {
     pub(crate) session: Session,
+    /// Whether the request has the CSRF token of the session.
+    pub(crate) has_csrf: bool,
 }
 
 impl Console {
@@ -186,11 +188,12 @@ impl Console {
         };
         connection.authenticated(&self.principal).map_err(too_many)?;
         let csrf = headers.get("x-toolway-csrf").and_then(|csrf| csrf.to_str().ok());
-        if !reads && !csrf.is_some_and(|csrf| session.is_csrf(csrf)) {
+        let has_csrf = csrf.is_some_and(|csrf| session.is_csrf(csrf));
+        if !reads && !has_csrf {
             let error = ApiError::new(StatusCode::FORBIDDEN, "csrf", "the CSRF token is missing or wrong");
             return Err(error.hint("reload the page, or run `toolway console` for a new link"));
         }
-        Ok(SignedIn { session })
+        Ok(SignedIn { session, has_csrf })
     }
 
     fn session(&self, headers: &HeaderMap) -> Option<Session> {

@@ -33,20 +33,31 @@ export class ApiError extends Error {
 const KEY = "toolway-key";
 let csrf = "";
 
-export function takeKey() {
+// The session of this browser, or null. A link on any page may bring a wrong token; only the right one is kept.
+export async function findSession() {
   const given = /^#key=([0-9a-f]+)$/.exec(location.hash)?.[1];
-  if (!given) return;
-  csrf = given;
-  history.replaceState(null, "", "/");
+  if (given) history.replaceState(null, "", "/");
+  for (const candidate of [given, key()].filter(Boolean)) {
+    const session = await request("GET", "/session", undefined, candidate);
+    if (session.key) {
+      keep(candidate);
+      return session;
+    }
+  }
+  return null;
+}
+
+function keep(token) {
+  csrf = token;
   try {
-    localStorage.setItem(KEY, given);
+    localStorage.setItem(KEY, token);
   } catch {
     // It holds for this page only.
   }
 }
 
 // Another tab may have signed in meanwhile.
-export function key() {
+function key() {
   try {
     return localStorage.getItem(KEY) ?? csrf;
   } catch {
@@ -57,12 +68,12 @@ export function key() {
 export const get = (path) => request("GET", path);
 export const post = (path, body = {}) => request("POST", path, body);
 
-async function request(method, path, body) {
+async function request(method, path, body, token = method === "GET" ? null : key()) {
   const headers = { accept: "application/json" };
   const options = { method, headers, credentials: "same-origin", cache: "no-store" };
+  if (token !== null) headers["x-toolway-csrf"] = token;
   if (method !== "GET") {
     headers["content-type"] = "application/json";
-    headers["x-toolway-csrf"] = key();
     options.body = JSON.stringify(body);
   }
   let response;

@@ -1,6 +1,6 @@
 // Starts the console: session, navigation, connection, theme. Each screen is a module with `create()`.
 
-import { get, key, on, takeKey } from "./api.js";
+import { findSession, on } from "./api.js";
 import * as add from "./add.js";
 import * as calls from "./calls.js";
 import * as chat from "./chat.js";
@@ -46,14 +46,13 @@ async function start() {
 }
 
 async function openSession() {
-  takeKey();
-  if (!key()) return signedOut();
   try {
-    state.session = await get("/session");
+    state.session = await findSession();
   } catch (error) {
     if (error.status !== 401) notReachable(error);
     return;
   }
+  if (!state.session) return signedOut();
   state.signedOut = false;
   drawFoot();
   watch();
@@ -163,7 +162,7 @@ function signedOut() {
   );
   document.title = "Signed out · Toolway";
   // Another tab may sign in meanwhile.
-  addEventListener("focus", async () => key() && (await fetch("/api/v1/session").catch(() => null))?.ok && location.reload());
+  addEventListener("focus", async () => (await findSession().catch(() => null)) && location.reload());
 }
 
 function notReachable(error) {

@@ -135,6 +135,17 @@ test("the token for changes is in the storage of the page only; without it the p
   await window.close();
 });
 
+test("a link with a wrong token changes nothing for the pages that are open", async () => {
+  const window = await Window.open(browser, program);
+  const stored = () => window.page.evaluate(() => localStorage.getItem("toolway-key"));
+  const before = await stored();
+  const other = await window.tab("#key=00");
+  await other.locator('a[href="#/servers/sample"]').waitFor();
+  assert.ok(!other.url().includes("key"), other.url());
+  assert.equal(await stored(), before);
+  await window.close();
+});
+
 test("after a restart the page says that it is signed out", async () => {
   const window = await Window.open(browser, program);
   window.expect(/401|Failed to load resource|ERR_/);

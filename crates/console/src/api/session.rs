@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::{Answered, blocking};
 use crate::{console::Console, reply};
 
-pub(super) async fn show(console: &Console) -> Answered {
+/// `has_csrf`: the request has the token for changes, so a page can tell whether its own is right.
+pub(super) async fn show(console: &Console, has_csrf: bool) -> Answered {
     let backend = Arc::clone(&console.backend);
     let (models, default_model, mode) =
         blocking(move || (backend.models(), backend.default_model(), backend.mode())).await?;
@@ -16,5 +17,6 @@ pub(super) async fn show(console: &Console) -> Answered {
         "models": models,
         "mode": mode.map(toolway_config::PolicyMode::as_str),
         "store": console.records.is_some(),
+        "key": has_csrf,
     }))
 }

@@ -63,5 +63,12 @@ async fn each_browser_has_its_own_session() {
     assert_eq!(mixed.post("/api/v1/chat/x/cancel", &serde_json::json!({})).await.status, 403);
     let session = one.json("/api/v1/session").await;
     assert_eq!((&session["version"], &session["store"]), (&"0.1.0".into(), &true.into()));
+    let with_token = |csrf: &str| {
+        let cookie = format!("{}\r\nx-toolway-csrf: {csrf}", one.cookie);
+        crate::stage::Browser { cookie, ..one.clone() }
+    };
+    assert_eq!(session["key"], false);
+    assert_eq!(with_token(&one.csrf).json("/api/v1/session").await["key"], true);
+    assert_eq!(with_token(&other.csrf).json("/api/v1/session").await["key"], false);
     assert!(!session.to_string().contains(&one.csrf), "the cookie does not lead to the token for changes");
 }
