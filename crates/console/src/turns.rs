@@ -56,13 +56,16 @@ pub(crate) enum NotStarted {
     Stopping,
 }
 
-/// Removes a turn when it ends, also by a panic.
-struct Registered {
+/// The place of a turn of a conversation, until it is dropped, also by a panic. What is read of the conversation while it
+/// is held does not change.
+pub(crate) struct ReservedTurn {
     running: Arc<Running>,
     id: String,
+    cancel: CancellationToken,
+    partial: Arc<Mutex<String>>,
 }
 
-impl Drop for Registered {
+impl Drop for ReservedTurn {
     fn drop(&mut self) {
         self.running.lock().remove(&self.id);
     }
@@ -74,29 +77,33 @@ impl Turns {
         Self { host, ring, log, running: Arc::default(), kept: Arc::default(), tasks, stop }
     }
 
-    /// Starts a turn of a conversation.
-    pub(crate) fn start(
-        &self,
-        mut conversation: Conversation,
-        text: String,
-        model: Arc<dyn Model>,
-        options: AgentOptions,
-    ) -> Result<(), NotStarted> {
-        let id = conversation.id().to_string();
+    /// Reserves the turn of a conversation, before its messages are read.
+    pub(crate) fn reserve(&self, id: &str) -> Result<ReservedTurn, NotStarted> {
         let (cancel, partial) = (self.stop.child_token(), Arc::new(Mutex::new(String::new())));
         let mut running = self.running.lock();
         if self.stop.is_cancelled() {
             return Err(NotStarted::Stopping);
         }
-        if running.contains_key(&id) {
+        if running.contains_key(id) {
             return Err(NotStarted::Busy);
         }
         if MAX_TURNS <= running.len() {
             return Err(NotStarted::TooMany);
         }
-        running.insert(id.clone(), Turn { cancel: cancel.clone(), partial: Arc::clone(&partial) });
-        drop(running);
-        let registered = Registered { running: Arc::clone(&self.running), id: id.clone() };
+        running.insert(id.to_owned(), Turn { cancel: cancel.clone(), partial: Arc::clone(&partial) });
+        Ok(ReservedTurn { running: Arc::clone(&self.running), id: id.to_owned(), cancel, partial })
+    }
+
+    /// Starts a turn of a conversation.
+    pub(crate) fn start(
+        &self,
+        reserved: ReservedTurn,
+        mut conversation: Conversation,
+        text: String,
+        model: Arc<dyn Model>,
+        options: AgentOptions,
+    ) {
+        let (id, cancel, partial) = (reserved.id.clone(), reserved.cancel.clone(), Arc::clone(&reserved.partial));
         let (all_kept, kept) = (Arc::clone(&self.kept), self.kept.take(&id));
         let publisher = Publisher { ring: self.ring.clone(), id, partial };
         let agent = Agent::new(self.host.clone(), model, options).with_kept_results(Arc::clone(&kept));
@@ -106,10 +113,9 @@ impl Turns {
             let answered = agent.answer(&mut conversation, messages, &cancel, &mut observe).await;
             // Before the last event: a page may send the next message at once.
             all_kept.put(&publisher.id, kept);
-            drop(registered);
+            drop(reserved);
             publisher.end(answered);
         });
-        Ok(())
     }
 
     /// Cancels the turn of a conversation; returns whether there was one.

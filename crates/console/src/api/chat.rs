@@ -35,9 +35,20 @@ pub(super) async fn start(console: &Console, said: Said) -> Answered {
     let (backend, name) = (Arc::clone(&console.backend), said.model.clone());
     let (model, settings) =
         blocking(move || (backend.model(name.as_deref().filter(|name| !name.is_empty())), backend.agent())).await?;
-    let conversation = find(console, said.conversation.as_deref()).await?;
+    let (reserved, conversation) = match said.conversation.as_deref().filter(|id| !id.is_empty()) {
+        Some(id) => {
+            let id: Uuid = id.parse().map_err(|_| unknown())?;
+            let reserved = console.turns.reserve(&id.to_string()).map_err(refused)?;
+            (reserved, resume(console, id).await?)
+        }
+        None => {
+            records(console)?;
+            let conversation = Conversation::new(console.turns.log.clone());
+            (console.turns.reserve(conversation.id()).map_err(refused)?, conversation)
+        }
+    };
     let id = Arc::clone(conversation.id());
-    console.turns.start(conversation, said.text, model?, options(settings, mode)).map_err(refused)?;
+    console.turns.start(reserved, conversation, said.text, model?, options(settings, mode));
     reply::json(&json!({ "conversation": &*id }))
 }
 
@@ -48,20 +59,17 @@ pub(super) fn cancel(console: &Console, id: &str) -> Answered {
     Err(ApiError::conflict("no answer of the model is in progress in this conversation"))
 }
 
-/// A new conversation, or a stored one with its messages.
-async fn find(console: &Console, id: Option<&str>) -> Result<Conversation, ApiError> {
-    let (records, log) = (records(console)?, console.turns.log.clone());
-    let Some(id) = id.filter(|id| !id.is_empty()) else { return Ok(Conversation::new(log)) };
-    let uuid: Uuid = id.parse().map_err(|_| unknown())?;
+/// A stored conversation with its messages.
+async fn resume(console: &Console, id: Uuid) -> Result<Conversation, ApiError> {
     let read = move |reader: &toolway_store::Reader| {
-        let head = reader.conversation(uuid)?;
-        Ok(head.zip(Some(reader.messages(uuid)?)))
+        let head = reader.conversation(id)?;
+        Ok(head.zip(Some(reader.messages(id)?)))
     };
-    let (_, messages) = records.query(read).await?.ok_or_else(unknown)?;
+    let (_, messages) = records(console)?.query(read).await?.ok_or_else(unknown)?;
     let messages: Result<Vec<Message>, _> =
         messages.iter().map(|message| serde_json::from_str(&message.body)).collect();
     let messages = messages.map_err(|error| ApiError::internal(format!("a stored message cannot be read: {error}")))?;
-    Ok(Conversation::resume(&uuid.to_string(), messages, log))
+    Ok(Conversation::resume(&id.to_string(), messages, console.turns.log.clone()))
 }
 
 fn options(settings: AgentSettings, mode: Option<PolicyMode>) -> AgentOptions {
