@@ -101,8 +101,8 @@ export class Reply {
   }
 
   usage({ inputTokens, outputTokens, cachedTokens }) {
-    this.used = { in: (this.used?.in ?? 0) + (inputTokens ?? 0), out: (this.used?.out ?? 0) + (outputTokens ?? 0), cached: (this.used?.cached ?? 0) + (cachedTokens ?? 0) };
-    const { in: input, out, cached } = this.used;
+    // Figures of the whole turn so far.
+    const [input, out, cached] = [inputTokens ?? 0, outputTokens ?? 0, cachedTokens ?? 0];
     fill(this.foot, `${input.toLocaleString()} tokens in, ${out.toLocaleString()} out${cached ? `, ${cached.toLocaleString()} cached` : ""}`);
   }
 
