@@ -158,10 +158,11 @@ fn wait_for_key(
 ) -> Result<Option<char>, PromptEnd> {
     session.show_choices(choices)?;
     loop {
-        let before = open.len();
+        // One may go while another comes: a key must not answer what was not shown.
+        let shown: Vec<String> = open.iter().map(|waiting| waiting.item.id.clone()).collect();
         open.retain(Waiting::is_open);
         session.queue.add_approvals(open);
-        if open.len() != before {
+        if !open.iter().map(|waiting| &waiting.item.id).eq(&shown) {
             return Ok(None);
         }
         if let KeyInput::Key(key) = session.read()?

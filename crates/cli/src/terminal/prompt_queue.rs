@@ -131,11 +131,11 @@ impl PromptQueue {
     /// waits first is chance.
     pub(super) fn add_approvals(&self, open: &mut Vec<Waiting>) {
         let mut state = self.state.lock();
-        let is_approval = |waiting: &mut Waiting| matches!(waiting.item.content, InboxContent::Approval(_));
-        let taken: Vec<Waiting> = state.waiting.extract_if(.., is_approval).collect();
-        if !state.shown.is_empty() {
-            state.shown.extend(taken.iter().map(|waiting| waiting.item.id.clone()));
-        }
+        // A prompt whose items were all withdrawn ends; what comes then has a prompt of its own.
+        let is_open = !state.shown.is_empty();
+        let is_added = |waiting: &mut Waiting| is_open && matches!(waiting.item.content, InboxContent::Approval(_));
+        let taken: Vec<Waiting> = state.waiting.extract_if(.., is_added).collect();
+        state.shown.extend(taken.iter().map(|waiting| waiting.item.id.clone()));
         drop(state);
         open.extend(taken);
         open.sort_by_key(|waiting| waiting.item.call);
