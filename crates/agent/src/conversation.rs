@@ -115,8 +115,9 @@ impl Conversation {
 
     /// Adds what the model said before it was interrupted, if anything.
     pub(crate) async fn push_partial(&mut self, message: Message) {
-        if !message.parts.is_empty() {
-            self.push(Message { parts: without_calls(message.parts), raw: None, ..message }).await;
+        let parts = without_calls(message.parts);
+        if !parts.is_empty() {
+            self.push(Message { parts, raw: None, ..message }).await;
         }
     }
 
