@@ -188,12 +188,15 @@ pub(super) async fn obtain_grant(
 /// What policy and a user see of the params: the arguments of a tool or prompt, all params of another method. `_meta` and
 /// what names the item are left out.
 fn arguments_of(request: &Request) -> Option<Raw> {
-    let left_out: &[_] = match request.method() {
+    let mut edits = vec![Edit::Remove("_meta")];
+    match request.method() {
         "tools/call" | "prompts/get" => return request.param("arguments"),
-        "resources/read" | "resources/subscribe" => &["uri", "_meta", "inputResponses", "requestState"],
-        _ => &["_meta"],
-    };
-    let edits: Vec<_> = left_out.iter().map(|key| Edit::Remove(key)).collect();
+        "resources/read" | "resources/subscribe" => {
+            edits.push(Edit::Remove("uri"));
+            edits.extend(Request::CONTINUATION.map(Edit::Remove));
+        }
+        _ => {}
+    }
     let params = splice::edited(request.params()?, &edits);
     (params.kind() != JsonKind::Object || !params.members().is_empty()).then_some(params)
 }

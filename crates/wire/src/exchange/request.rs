@@ -147,6 +147,9 @@ impl Request {
         &self.method
     }
 
+    /// Members of params with which a stateless request continues an earlier one.
+    pub const CONTINUATION: [&str; 2] = ["inputResponses", "requestState"];
+
     /// Params, if any.
     pub fn params(&self) -> Option<&Raw> {
         self.params.as_ref()
