@@ -36,8 +36,8 @@ impl Effect {
 }
 
 impl Builtin {
-    /// Most tools of the agent that stand beside those of servers.
-    pub(crate) const BESIDE: usize = 3;
+    /// Tools of the agent at most in a request that has the tools of all servers.
+    pub(crate) const MAX_WITH_SERVER_TOOLS: usize = 3;
 
     pub(crate) const ALL: [Self; 8] = [
         Self::ReadResource,

@@ -109,7 +109,7 @@ impl ToolSet {
         let mut set = Self { left_out: adapted.left_out.clone(), ..Self::default() };
         let most = offer.wire.max_tools().unwrap_or(usize::MAX);
         let fits = adapted.tokens <= offer.window.unwrap_or(USUAL_WINDOW) / SHARE
-            && adapted.definitions.len() + Builtin::BESIDE <= most;
+            && adapted.definitions.len() + Builtin::MAX_WITH_SERVER_TOOLS <= most;
         if !fits {
             let names: Vec<String> = servers().map(|status| status.server.to_string()).collect();
             let effects = [Effect::Read, Effect::Write, Effect::Destructive].map(Builtin::CallTool);

@@ -29,8 +29,7 @@ pub(crate) struct Left {
     pub(crate) damaged: Vec<PathBuf>,
 }
 
-/// Reads what is left in the journal of a process. A file that is missing has no records; one that cannot be read is an
-/// error.
+/// Reads what is left in the journal of a process. A missing file has no records. Fails if a file cannot be read.
 pub(crate) fn read(folder: &Path, run: Uuid) -> Result<Left, StoreError> {
     let mut left = Left::default();
     for path in paths(folder, run) {
