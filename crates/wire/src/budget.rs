@@ -2,7 +2,10 @@
 //!
 //! A [`MemoryBudget`] is a cheap handle that is passed on as a value, in [`crate::limit::Limits`] and in a request. A
 //! [`Charge`] is held by whatever keeps the bytes and is released with it. What happens when a budget is exhausted is
-//! decided where the bytes are kept: a request is refused, a notification dropped, a result replaced by an error.
+//! decided where the bytes are kept: a request is refused, a notification dropped, a result replaced by an error, a
+//! listing not taken over. [`Kept`] names everything that is charged.
+
+mod kept;
 
 use std::{
     collections::HashMap,
@@ -16,12 +19,15 @@ use std::{
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+pub use self::kept::Kept;
+
 /// A budget, and the shares that are charged along with it. Clones charge the same budget. The default is unlimited.
 #[derive(Clone, Default)]
 pub struct MemoryBudget {
     pool: Option<Arc<Pool>>,
     principal: Option<Arc<Share>>,
     server: Option<Arc<Share>>,
+    kept: Kept,
 }
 
 /// Bytes charged to a budget; released on drop.
@@ -52,6 +58,8 @@ struct Pool {
     /// Limit of the share of each principal and each server.
     share: usize,
     refused: AtomicU64,
+    /// Charged bytes of each kind but [`Kept::Transit`], which is the rest: ordinary calls count once.
+    kinds: [AtomicUsize; Kept::ALL.len()],
     // Nothing awaits under this lock.
     shares: Mutex<HashMap<(Exhausted, String), Weak<Share>>>,
 }
@@ -70,9 +78,14 @@ const SHARES: usize = 2;
 impl MemoryBudget {
     /// A budget of `total` bytes. A principal and a server may use half of it each.
     pub fn new(total: usize) -> Self {
-        let (refused, shares) = (AtomicU64::new(0), Mutex::default());
-        let pool = Pool { total: Share::new(total), share: total / SHARES, refused, shares };
-        Self { pool: Some(Arc::new(pool)), principal: None, server: None }
+        let pool = Pool {
+            total: Share::new(total),
+            share: total / SHARES,
+            refused: AtomicU64::new(0),
+            kinds: Default::default(),
+            shares: Mutex::default(),
+        };
+        Self { pool: Some(Arc::new(pool)), ..Self::default() }
     }
 
     /// This budget with the share of a principal.
@@ -89,6 +102,12 @@ impl MemoryBudget {
         Self { server, ..self.clone() }
     }
 
+    /// This budget, for bytes of this kind.
+    #[must_use]
+    pub fn keeping(&self, kept: Kept) -> Self {
+        Self { kept, ..self.clone() }
+    }
+
     /// This budget, charged also to the shares of `other`.
     #[must_use]
     pub(crate) fn and(&self, other: &Self) -> Self {
@@ -96,6 +115,7 @@ impl MemoryBudget {
             pool: self.pool.clone().or_else(|| other.pool.clone()),
             principal: self.principal.clone().or_else(|| other.principal.clone()),
             server: self.server.clone().or_else(|| other.server.clone()),
+            kept: self.kept,
         }
     }
 
@@ -109,6 +129,17 @@ impl MemoryBudget {
     /// Charged bytes in total.
     pub fn used(&self) -> usize {
         self.pool.as_ref().map_or(0, |pool| pool.total.used.load(Ordering::Relaxed))
+    }
+
+    /// Charged bytes of one kind.
+    pub fn used_by(&self, kept: Kept) -> usize {
+        let Some(pool) = &self.pool else { return 0 };
+        let of = |kept: Kept| pool.kinds[kept as usize].load(Ordering::Relaxed);
+        match kept {
+            // The counters are read one after the other, so the difference may be a moment old.
+            Kept::Transit => self.used().saturating_sub(Kept::ALL.into_iter().map(of).sum()),
+            kept => of(kept),
+        }
     }
 
     /// Highest number of charged bytes so far.
@@ -127,6 +158,14 @@ impl MemoryBudget {
         let server = self.server.iter().map(|share| (Exhausted::Server, &**share));
         principal.chain(server).chain(total)
     }
+
+    /// The counter of the kind of bytes, if it has one.
+    fn counter(&self) -> Option<&AtomicUsize> {
+        match self.kept {
+            Kept::Transit => None,
+            kept => self.pool.as_ref().map(|pool| &pool.kinds[kept as usize]),
+        }
+    }
 }
 
 impl PartialEq for MemoryBudget {
@@ -139,7 +178,7 @@ impl PartialEq for MemoryBudget {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (one, other) => one.is_none() && other.is_none(),
         };
-        pools && same(&self.principal, &other.principal) && same(&self.server, &other.server)
+        pools && self.kept == other.kept && same(&self.principal, &other.principal) && same(&self.server, &other.server)
     }
 }
 
@@ -149,7 +188,7 @@ impl Eq for MemoryBudget {}
 
 impl Charge {
     /// A charge of nothing that can grow.
-    pub(crate) fn empty(budget: MemoryBudget) -> Self {
+    pub fn empty(budget: MemoryBudget) -> Self {
         Self { budget, bytes: 0 }
     }
 
@@ -168,7 +207,15 @@ impl Charge {
             }
         }
         self.bytes += bytes;
+        if let Some(counter) = self.budget.counter() {
+            counter.fetch_add(bytes, Ordering::Relaxed);
+        }
         Ok(())
+    }
+
+    /// Takes over another charge to the same budget.
+    pub(crate) fn take_over(&mut self, mut other: Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
     }
 
     /// Releases `bytes`, or all that is charged if it is less.
@@ -178,16 +225,19 @@ impl Charge {
             return;
         }
         self.bytes -= bytes;
+        if let Some(counter) = self.budget.counter() {
+            counter.fetch_sub(bytes, Ordering::Relaxed);
+        }
         self.budget.shares().for_each(|(_, share)| share.remove(bytes));
     }
 
     /// Charged bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Makes this a charge of `bytes`; on failure nothing changes.
-    pub(crate) fn set(&mut self, bytes: usize) -> Result<(), OverBudget> {
+    pub fn set(&mut self, bytes: usize) -> Result<(), OverBudget> {
         match bytes.checked_sub(self.bytes) {
             Some(more) => self.grow(more),
             None => {
@@ -198,7 +248,7 @@ impl Charge {
     }
 
     /// Bytes that hold this charge until the last slice of them is dropped.
-    pub(crate) fn attach(self: Arc<Self>, bytes: Bytes) -> Bytes {
+    pub fn attach(self: Arc<Self>, bytes: Bytes) -> Bytes {
         struct Held(Bytes, #[expect(dead_code, reason = "released with the bytes")] Arc<Charge>);
         impl AsRef<[u8]> for Held {
             fn as_ref(&self) -> &[u8] {
@@ -274,56 +324,4 @@ impl fmt::Debug for Charge {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use bytes::Bytes;
-
-    use super::{Exhausted, MemoryBudget, OverBudget};
-
-    #[test]
-    fn one_principal_gets_a_share_and_leaves_the_rest_to_others() {
-        let budget = MemoryBudget::new(100);
-        let (ada, bob) = (budget.of_principal("ada"), budget.of_principal("bob"));
-        let held = ada.charge(50).unwrap();
-        assert_eq!(ada.charge(1).unwrap_err(), OverBudget(Exhausted::Principal));
-        assert_eq!(budget.of_principal("ada").charge(1).unwrap_err(), OverBudget(Exhausted::Principal), "one share");
-        let more = bob.charge(50).unwrap();
-        assert_eq!(budget.charge(1).unwrap_err(), OverBudget(Exhausted::Total));
-        drop(held);
-        assert_eq!(budget.used(), 50);
-        ada.charge(50).unwrap();
-        drop(more);
-        assert_eq!((budget.used(), budget.peak(), budget.refused()), (0, 100, 3));
-    }
-
-    #[test]
-    fn refused_charge_changes_nothing() {
-        let budget = MemoryBudget::new(100);
-        let both = budget.of_principal("ada").and(&budget.of_server("files"));
-        let _files = budget.of_server("files").charge(40).unwrap();
-        let mut charge = both.charge(10).unwrap();
-        assert_eq!(charge.grow(1).unwrap_err(), OverBudget(Exhausted::Server));
-        charge.shrink(10);
-        budget.of_principal("ada").charge(50).unwrap();
-        assert_eq!(budget.used(), 40);
-    }
-
-    #[test]
-    fn attached_charge_lives_as_long_as_a_slice() {
-        let budget = MemoryBudget::new(100);
-        let bytes = Arc::new(budget.charge(4).unwrap()).attach(Bytes::from_static(b"abcd"));
-        let slice = bytes.slice(1..2);
-        drop(bytes);
-        assert_eq!(budget.used(), 4);
-        drop(slice);
-        assert_eq!(budget.used(), 0);
-    }
-
-    #[test]
-    fn default_budget_is_unlimited() {
-        let charge = MemoryBudget::default().of_principal("ada").charge(usize::MAX).unwrap();
-        assert_eq!(MemoryBudget::default().used(), 0);
-        drop(charge);
-    }
-}
+mod tests;

@@ -6,13 +6,15 @@
 pub(crate) mod scan;
 pub(crate) mod skim;
 
-use std::{borrow::Cow, fmt, ops::Range};
+use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
 use scan::Scanner;
 pub use scan::{JsonError, MAX_DEPTH};
+
+use crate::budget::Charge;
 
 /// One JSON value, byte for byte as its sender wrote it, without surrounding whitespace.
 #[derive(Clone, PartialEq, Eq)]
@@ -212,6 +214,28 @@ impl Raw {
             out.push(b',');
         }
         out.push(close);
+    }
+
+    /// A copy in a buffer of its own, which holds the charge for it. A slice keeps the whole buffer alive that it arrived
+    /// in, so what is kept for long is copied.
+    #[must_use]
+    pub fn kept(&self, charge: Charge) -> Self {
+        Self(Arc::new(charge).attach(Bytes::copy_from_slice(&self.0)))
+    }
+
+    /// The same bytes, which hold this charge as long as a part of them is in use.
+    #[must_use]
+    pub fn holding(self, charge: &Arc<Charge>) -> Self {
+        Self(Arc::clone(charge).attach(self.0))
+    }
+
+    /// This part of `from` as a part of `copy`, which has the same text; itself if it is no part of it.
+    pub(crate) fn moved(&self, from: &Self, copy: &Self) -> Self {
+        let start = (self.0.as_ptr() as usize).wrapping_sub(from.0.as_ptr() as usize);
+        match start.checked_add(self.0.len()) {
+            Some(end) if end <= from.0.len().min(copy.0.len()) => copy.slice(start..end),
+            _ => self.clone(),
+        }
     }
 
     /// Calls `visit` with the span of each key (quotes included) and of its value.

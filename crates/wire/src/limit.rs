@@ -23,8 +23,8 @@ pub const HEADER_COUNT: usize = 128;
 pub const LISTING_PAGES: usize = 1_000;
 /// Items of one listing, over all pages.
 pub const LISTING_ITEMS: usize = 20_000;
-/// Bytes of one listing, over all pages.
-pub const LISTING_BYTES: usize = MESSAGE_BYTES;
+/// Bytes of one list of a server (its tools, resources, templates or prompts), over all pages.
+pub const LISTING_BYTES: usize = 8 * 1024 * 1024;
 /// Requests to one server that wait for a response.
 pub const CONCURRENT_REQUESTS: usize = 1_024;
 /// How often a server may answer one request with `input_required`.

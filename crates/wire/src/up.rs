@@ -53,6 +53,7 @@ use self::{
     transport::{LinkKind, Transport},
 };
 use crate::{
+    budget::{Charge, Kept},
     error::WireError,
     exchange::{Exchange, ExchangeTimeouts, LogLevel, Request, ServerRequestHandler},
     json::Raw,
@@ -84,7 +85,11 @@ struct Inner {
     /// How callers with a session are reached, and where that is stored.
     session_callers: AtomicBool,
     memory: Option<(Arc<dyn EraMemory>, String)>,
+    _charge: Charge,
 }
+
+/// About what a connection costs: its queues, tables and session.
+const CONNECTION_COST: usize = 32 * 1024;
 
 /// Options of [`Peer::connect`].
 pub struct ConnectOptions {
@@ -183,7 +188,7 @@ impl Peer {
         } else {
             server.link.set_revision(server.profile.revision);
         }
-        let peer = Self::new(transport, server, guard, &options);
+        let peer = Self::new(transport, server, guard, &options)?;
         peer.inner.session_callers.store(sessions, Ordering::Relaxed);
         Ok(peer)
     }
@@ -193,7 +198,7 @@ impl Peer {
         let Some(kept) = options.resume.as_ref().filter(|_| options.era != EraChoice::Modern) else { return Ok(None) };
         let guard = RouterGuard::new(options);
         let server = kept_session::resume(&**transport, &guard, kept).await?;
-        Ok(server.map(|server| Self::new(Arc::clone(transport), server, guard, options)))
+        server.map(|server| Self::new(Arc::clone(transport), server, guard, options)).transpose()
     }
 
     fn new(
@@ -201,10 +206,14 @@ impl Peer {
         server: probe::ConnectedServer,
         guard: RouterGuard,
         options: &ConnectOptions,
-    ) -> Self {
+    ) -> Result<Self, WireError> {
         let followed = Arc::default();
-        Self {
+        // The result of the handshake, and what was read from it.
+        let declared = 2 * server.profile.raw.as_bytes().len();
+        let charge = options.limits.memory.keeping(Kept::Connection).charge(CONNECTION_COST + declared)?;
+        Ok(Self {
             inner: Arc::new(Inner {
+                _charge: charge,
                 guard,
                 transport,
                 profile: server.profile,
@@ -214,7 +223,7 @@ impl Peer {
                 session_callers: AtomicBool::new(false),
                 memory: options.memory.clone(),
             }),
-        }
+        })
     }
 
     /// Starts a request; failures are reported as the outcome of the exchange.

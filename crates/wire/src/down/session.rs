@@ -33,11 +33,11 @@ use super::{
     tasks::{self, SessionTaskReply},
 };
 use crate::{
-    budget::MemoryBudget,
+    budget::{Charge, Kept, MemoryBudget, OverBudget},
     exchange::{Answer, LogLevel, Request},
     json::{JsonKind, Raw},
     message::{
-        Envelope, Id, RpcError, compose,
+        ClientCapabilities, Envelope, Id, RpcError, compose,
         splice::{self, Edit},
     },
     notice::{Notice, SubscriptionFilter},
@@ -59,14 +59,27 @@ pub(super) struct DownstreamSession {
     /// The client sends nothing more, so server requests cannot be answered.
     answers_stopped: AtomicBool,
     in_flight: Mutex<InFlightRequests>,
-    subscriptions: Mutex<HashMap<String, AbortOnDropHandle<()>>>,
+    subscriptions: Mutex<HashMap<String, ResourceSubscription>>,
     list_changes: Mutex<Option<AbortOnDropHandle<()>>>,
     /// The stream for messages that belong to no request; it ends with the session.
     pub(super) standing: Arc<SessionStream>,
     standing_writer: Mutex<Option<StreamWriter>>,
     pub(super) streams: Mutex<SessionStreams>,
     used: Mutex<Instant>,
+    _charge: Charge,
 }
+
+/// A resource that the client subscribed to.
+#[derive(Debug)]
+struct ResourceSubscription {
+    _forwarding: AbortOnDropHandle<()>,
+    _charge: Charge,
+}
+
+/// About what a session costs besides what its client declared: its tables and streams.
+const SESSION_COST: usize = 8 * 1024;
+/// About what a subscription costs besides its URI: a task and a queue.
+const SUBSCRIPTION_COST: usize = 4 * 1024;
 
 impl DownstreamSession {
     /// Answers `initialize`; returns the session and the result.
@@ -94,10 +107,12 @@ impl DownstreamSession {
             ));
         };
         let capabilities = params.get("capabilities").filter(|value| value.kind() == JsonKind::Object);
+        let capabilities = dialect::capabilities(&capabilities.unwrap_or_else(Raw::empty_object));
+        // Copies: the body that they are parts of is not kept.
         let caller = Caller {
             revision,
-            capabilities: dialect::capabilities(&capabilities.unwrap_or_else(Raw::empty_object)),
-            info: params.get("clientInfo"),
+            capabilities: ClientCapabilities(capabilities.0.kept(Charge::default())),
+            info: params.get("clientInfo").map(|info| info.kept(Charge::default())),
             principal: Arc::clone(principal),
             session: seal::random_token().ok().map(Arc::from),
         };
@@ -115,15 +130,20 @@ impl DownstreamSession {
             edits.push(Edit::Set("instructions", Raw::of(&instructions)));
         }
         let result = splice::edited(&Raw::empty_object(), &edits);
-        Ok((Self::new(downstream, caller), result))
+        let session = Self::new(downstream, caller).map_err(|error| accent::over_budget(&error))?;
+        Ok((session, result))
     }
 
-    fn new(downstream: &Arc<Downstream>, caller: Caller) -> Arc<Self> {
+    fn new(downstream: &Arc<Downstream>, caller: Caller) -> Result<Arc<Self>, OverBudget> {
         let limits = &downstream.options.limits;
         let stream_limits = StreamLimits { events: limits.stream_events, bytes: limits.stream_bytes };
         let memory = limits.memory.of_principal(&caller.principal);
+        let info = caller.info.as_ref().map_or(0, |info| info.as_bytes().len());
+        let declared = info + caller.capabilities.0.as_bytes().len();
+        let charge = memory.keeping(Kept::Session).charge(SESSION_COST + declared)?;
         let (standing, writer) = SessionStream::new(0, stream_limits, memory.clone());
-        Arc::new(Self {
+        Ok(Arc::new(Self {
+            _charge: charge,
             caller,
             downstream: Arc::clone(downstream),
             next_request: AtomicU64::new(1),
@@ -138,7 +158,7 @@ impl DownstreamSession {
             streams: Mutex::new(SessionStreams::new(stream_limits, memory.clone())),
             memory,
             used: Mutex::new(Instant::now()),
-        })
+        }))
     }
 
     /// Ends the session: cancels requests in progress and closes the standing stream.
@@ -308,6 +328,8 @@ impl DownstreamSession {
         if limit <= self.subscriptions.lock().len() {
             return Err(accent::too_many(limit));
         }
+        let charge = self.memory.keeping(Kept::Session).charge(SUBSCRIPTION_COST + uri.len());
+        let charge = charge.map_err(|error| accent::over_budget(&error))?;
         let subscription = self.downstream.service.listen(SubscriptionFilter::resource(&uri), &self.caller).await;
         if !subscription.accepted.uris.contains(&uri) {
             let message = format!("resource `{uri}` does not support subscriptions");
@@ -315,7 +337,8 @@ impl DownstreamSession {
         }
         let forwarding = forward(subscription.notices, self.standing_writer.lock().clone(), Arc::clone(&self.level));
         let forwarding = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(forwarding));
-        self.subscriptions.lock().insert(uri, forwarding);
+        let subscription = ResourceSubscription { _forwarding: forwarding, _charge: charge };
+        self.subscriptions.lock().insert(uri, subscription);
         Ok(Raw::empty_object())
     }
 

@@ -106,6 +106,11 @@ pub trait Item: Sized + Clone {
     const KEY: &'static str;
     /// Parses an item; the error names the missing member.
     fn view(raw: &Raw) -> Result<Self, String>;
+    /// This item with `copy`, which has the same text, as its buffer.
+    #[must_use]
+    fn moved(self, copy: Raw) -> Self;
+    /// Bytes that it owns besides the buffer of its raw text.
+    fn owned_bytes(&self) -> usize;
 }
 
 /// Reads the items of one list result; malformed ones are returned separately.
@@ -151,6 +156,21 @@ impl Item for Tool {
             raw: raw.clone(),
         })
     }
+
+    fn moved(self, copy: Raw) -> Self {
+        let moved = |part: &Raw| part.moved(&self.raw, &copy);
+        Self {
+            input_schema: moved(&self.input_schema),
+            output_schema: self.output_schema.as_ref().map(moved),
+            annotations: self.annotations.as_ref().map(moved),
+            raw: copy.clone(),
+            ..self
+        }
+    }
+
+    fn owned_bytes(&self) -> usize {
+        size_of::<Self>() + self.name.len() + length(&self.title) + length(&self.description)
+    }
 }
 
 impl Item for Resource {
@@ -171,6 +191,19 @@ impl Item for Resource {
             raw: raw.clone(),
         })
     }
+
+    fn moved(self, copy: Raw) -> Self {
+        Self { raw: copy, ..self }
+    }
+
+    fn owned_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.uri.len()
+            + self.name.len()
+            + length(&self.title)
+            + length(&self.description)
+            + length(&self.mime_type)
+    }
 }
 
 impl Item for Template {
@@ -190,6 +223,18 @@ impl Item for Template {
             raw: raw.clone(),
         })
     }
+
+    fn moved(self, copy: Raw) -> Self {
+        Self { raw: copy, ..self }
+    }
+
+    fn owned_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.uri_template.len()
+            + self.name.len()
+            + length(&self.description)
+            + length(&self.mime_type)
+    }
 }
 
 impl Item for Prompt {
@@ -208,6 +253,17 @@ impl Item for Prompt {
             raw: raw.clone(),
         })
     }
+
+    fn moved(self, copy: Raw) -> Self {
+        Self { raw: copy, ..self }
+    }
+
+    fn owned_bytes(&self) -> usize {
+        let argument =
+            |argument: &PromptArgument| size_of_val(argument) + argument.name.len() + length(&argument.description);
+        let arguments: usize = self.arguments.iter().map(argument).sum();
+        size_of::<Self>() + self.name.len() + length(&self.title) + length(&self.description) + arguments
+    }
 }
 
 impl PromptArgument {
@@ -219,6 +275,10 @@ impl PromptArgument {
             required: required.and_then(|flag| flag.as_bool()).unwrap_or_default(),
         })
     }
+}
+
+fn length(text: &Option<String>) -> usize {
+    text.as_ref().map_or(0, String::len)
 }
 
 fn text(value: Option<Raw>) -> Option<String> {

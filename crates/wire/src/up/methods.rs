@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::{Peer, transport::Outbound};
 use crate::{
+    budget::{Charge, Kept},
     error::WireError,
     exchange::{Exchange, ExchangeTimeouts, Outcome, Request},
     json::Raw,
@@ -19,7 +20,7 @@ use crate::{
 };
 
 /// All items of one list, over all pages.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Listing<T> {
     /// The items, in the server's order.
     pub items: Vec<T>,
@@ -27,6 +28,8 @@ pub struct Listing<T> {
     pub malformed: Vec<MalformedItem>,
     /// Cache hint of the server: the shortest time of all pages.
     pub cache: CacheHint,
+    /// Charge for the pages and the items, as long as the list is read.
+    pub charge: Charge,
 }
 
 /// What `completion/complete` completes.
@@ -37,6 +40,9 @@ pub enum CompletionTarget {
     /// A variable of this resource template.
     Resource(String),
 }
+
+/// A list that is too large, with the key of the configuration that bounds it.
+const LISTING: &str = "a list of the server (`limits.listing`)";
 
 impl Peer {
     /// Announces that our roots changed, if they were declared and the server does not ask for them with each request.
@@ -75,22 +81,25 @@ impl Peer {
         let limits = &self.router().limits;
         let mut listing: Option<Listing<T>> = None;
         let (mut cursor, mut seen, mut bytes) = (None::<Raw>, HashSet::new(), 0);
+        let memory = limits.memory.keeping(Kept::Listing);
         for _ in 0..limits.listing_pages {
             let params = cursor.map(|cursor: Raw| Raw::of(&json!({ "cursor": cursor.as_str() })));
             let result = self.answer(Request::trusted(T::METHOD, params), self.timeouts().list).await?;
             bytes += result.as_bytes().len();
             if limits.listing_bytes < bytes {
-                return Err(WireError::TooLarge { what: "listing", limit: limits.listing_bytes });
+                return Err(self.listing_too_large());
             }
+            let mut charge = memory.charge(result.as_bytes().len())?;
             let page = item::read_items_within::<T>(&result, limits.listing_items);
             let (items, malformed) = page.map_err(WireError::Protocol)?;
-            let page = Listing { items, malformed, cache: CacheHint::view(&result) };
+            charge.grow(items.iter().map(Item::owned_bytes).sum::<usize>() + size_of_val(&*malformed))?;
+            let page = Listing { items, malformed, cache: CacheHint::view(&result), charge };
             let so_far = match listing.take() {
                 Some(so_far) => so_far.append(page),
                 None => page,
             };
             if limits.listing_items < so_far.items.len() + so_far.malformed.len() {
-                return Err(WireError::TooLarge { what: "listing", limit: limits.listing_items });
+                return Err(WireError::TooLarge { what: "number of items of a list", limit: limits.listing_items });
             }
             cursor = match result.get("nextCursor").filter(|next| next.as_str().is_some()) {
                 None => return Ok(so_far),
@@ -102,6 +111,11 @@ impl Peer {
             listing = Some(so_far);
         }
         Err(WireError::TooLarge { what: "number of pages", limit: limits.listing_pages })
+    }
+
+    /// The error for a list that exceeds its bound.
+    pub fn listing_too_large(&self) -> WireError {
+        WireError::TooLarge { what: LISTING, limit: self.router().limits.listing_bytes }
     }
 
     /// Calls a tool. `arguments` are sent unchanged; `None` omits the member.
@@ -190,6 +204,7 @@ impl Listing<Tool> {
 
 impl<T> Listing<T> {
     fn append(mut self, page: Self) -> Self {
+        self.charge.take_over(page.charge);
         self.items.extend(page.items);
         self.malformed.extend(page.malformed);
         self.cache.ttl = self.cache.ttl.min(page.cache.ttl);
