@@ -7,7 +7,6 @@
 
 mod ledger;
 mod summary;
-mod visible;
 
 use std::{
     fmt,

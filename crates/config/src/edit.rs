@@ -4,6 +4,8 @@
 //! to add are returned instead. Files of other hosts are never changed; their servers are overridden in a Toolway file.
 
 mod jsonc;
+mod model;
+mod rule;
 mod value;
 mod write;
 
@@ -12,8 +14,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use model::plan_model;
+pub use rule::{plan_rule, rules_of};
 pub use value::NewValue;
-pub use write::replace;
+pub use write::{replace, replace_config};
 
 use crate::{
     config::FileContents,
@@ -117,7 +121,7 @@ impl Change {
             let problem = "the file was changed in the meantime; try again".to_owned();
             return Err(ConfigError::Refused { place: place(), problem });
         }
-        replace(file, text)
+        replace_config(file, text)
             .map_err(|error| ConfigError::Refused { place: place(), problem: format!("cannot be written: {error}") })
     }
 }

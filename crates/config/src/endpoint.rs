@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 pub use sign_in::GOOGLE_FILE;
 
-pub use secrets::{secrets_of_url, secrets_of_variables};
+pub use secrets::{ResolvedEndpoint, secrets_of_url, secrets_of_variables};
 
 use crate::{
     address,

@@ -1,8 +1,9 @@
 //! Settings of the gateway: access, listen address, limits.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use crate::{
+    clients::{self, ClientSettings},
     error::ConfigError,
     settings::{Setting, Settings},
     shape::{Field, Key, Shape, put},
@@ -61,6 +62,8 @@ pub struct GatewaySettings {
     pub log_level: Setting<DefaultLogLevel>,
     /// Maximum number of items in one page of a list; `None` means the default of the gateway.
     pub page_size: Setting<Option<u32>>,
+    /// Settings of single clients, by name.
+    pub clients: Setting<BTreeMap<String, ClientSettings>>,
 }
 
 const ACCESS: &[(&str, GatewayAccess)] = &[("keys", GatewayAccess::Keys), ("open", GatewayAccess::Open)];
@@ -89,6 +92,7 @@ const MEMBERS: &[(&str, Shape)] = &[
     ("answerWithin", Shape::Time),
     ("logLevel", Shape::OneOf(LOG_VALUES)),
     ("pageSize", Shape::Count),
+    ("clients", Shape::NamedMembers(clients::MEMBERS)),
 ];
 
 /// The top-level key `gateway`.
@@ -102,7 +106,10 @@ pub(crate) const GATEWAY: Key<Settings> = Key {
           timeout for the answer to a server request during a call, default `10m`. `logLevel`: default log level \
           forwarded to clients (2025-11-25 or older) that never set one, for servers of revision 2026-07-28; default \
           `info`, `off` forwards nothing. `pageSize`: maximum number of items in one page of a list, default 10000; a page \
-          is never larger than 8 MiB. Some clients read only the first page.",
+          is never larger than 8 MiB. Some clients read only the first page. `clients`: settings of single clients, by the \
+          name of their key. `mode` of a client: `ask`, `writes` or `allow`, as in `policy`; the stricter of the two counts, \
+          and rules can be stricter still. `approver`: `any` (default: a client that supports forms approves its own calls \
+          that are asked about, or the operator does) or `operator` (only the operator does).",
     example: r#"{"access": "keys", "listen": "127.0.0.1:7717"}"#,
     set: read,
 };
@@ -131,6 +138,7 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
                 let time = time.ok_or_else(|| field.expected("a duration greater than zero, such as `10m`"))?;
                 put(&mut gateway.answer_within, field.setting(Some(time)))?;
             }
+            "clients" => put(&mut gateway.clients, field.setting(clients::read(&field)?))?,
             "logLevel" => {
                 let level = field.choice(LOGS, Shape::OneOf(LOG_VALUES))?;
                 put(&mut gateway.log_level, field.setting(level))?;
@@ -159,6 +167,7 @@ impl GatewaySettings {
             answer_within: self.answer_within.overridden_by(nearer.answer_within),
             log_level: self.log_level.overridden_by(nearer.log_level),
             page_size: self.page_size.overridden_by(nearer.page_size),
+            clients: self.clients.overridden_by(nearer.clients),
         }
     }
 }

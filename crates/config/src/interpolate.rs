@@ -101,6 +101,12 @@ impl Template {
     pub fn expand(&self, lookup: &Lookup<'_>) -> Result<Secret, Unresolved> {
         expand::expand(&self.pieces(), lookup, self).map(Secret::new)
     }
+
+    /// The text with environment variables and folders resolved, to be compared and not to be used. Secrets, files and what
+    /// cannot be resolved are named instead.
+    pub(crate) fn expand_known(&self, lookup: &Lookup<'_>) -> String {
+        expand::expand_known(&self.pieces(), lookup, self)
+    }
 }
 
 #[cfg(test)]

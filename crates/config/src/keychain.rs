@@ -2,12 +2,17 @@
 
 use std::fmt;
 
-use crate::secret::Secret;
+use crate::secret::{Secret, SecretName};
 
-/// A keychain: secrets by service and entry.
+/// A keychain: secrets by service and entry, and those of Toolway's vault by name.
 pub trait Keychain: fmt::Debug + Send + Sync {
     /// Reads one secret. May block the calling thread.
     fn get(&self, service: &str, entry: &str) -> Result<Secret, KeychainError>;
+
+    /// Reads a secret that the user stored in Toolway's vault. May block the calling thread.
+    fn stored(&self, _name: &SecretName) -> Result<Secret, KeychainError> {
+        Err(KeychainError::Closed("no vault is available".to_owned()))
+    }
 }
 
 /// Why a secret cannot be read.

@@ -12,11 +12,14 @@
 //! | [`server`] | one server as written |
 //! | [`settings`] | settings that apply to all servers, each with its origin |
 //! | [`gateway`] | settings of the gateway |
+//! | [`clients`] | settings of single clients of the gateway |
 //! | [`limits`] | limits of the gateway on bytes and connections |
 //! | [`sign_in`] | settings for signing in to servers |
 //! | [`policy`] | mode and rules, as written |
 //! | [`store`] | settings of the store |
+//! | [`validation`] | settings of validation against schemas |
 //! | [`models`] | models of vendors, settings of the agent |
+//! | [`tool_rules`] | what vendors accept in a tool definition |
 //! | [`interpolate`] | references in strings, in the syntax of each host |
 //! | [`endpoint`] | how a server is reached, with references resolved |
 //! | [`import`] | configuration files of other hosts |
@@ -24,6 +27,9 @@
 //! | [`edit`] | edits of a configuration file: one member, the rest of the text unchanged |
 //! | [`keychain`] | lookup of secrets by name |
 //! | [`secret`] | text that cannot print itself |
+//! | [`clear`] | secrets in clear: found, and replaced by references |
+//! | [`secret_uses`] | where stored secrets are referred to |
+//! | [`visible`] | text of others made visible for a person |
 //! | [`show`] | every effective value with its origin, and all problems |
 //! | [`schema`] | JSON Schema and reference page |
 //! | [`warning`] | problems that do not prevent the use of a file |
@@ -33,6 +39,8 @@
 #![warn(missing_docs)]
 
 mod address;
+pub mod clear;
+pub mod clients;
 pub mod config;
 pub mod consent;
 pub mod document;
@@ -41,6 +49,7 @@ pub mod endpoint;
 pub mod error;
 pub mod gateway;
 mod header;
+mod host_pattern;
 pub mod import;
 pub mod interpolate;
 pub mod keychain;
@@ -55,30 +64,37 @@ pub mod policy;
 pub mod project;
 pub mod schema;
 pub mod secret;
+pub mod secret_uses;
 pub mod server;
 pub mod settings;
 mod shape;
 pub mod show;
 pub mod sign_in;
 pub mod store;
+pub mod tool_rules;
+pub mod validation;
+pub mod visible;
 pub mod warning;
 
 pub use address::{is_http_url, is_insecure_http_url};
+pub use clients::{Approver, ClientSettings};
 pub use config::Config;
 pub use endpoint::Endpoint;
 pub use error::{ConfigError, Place};
 pub use gateway::{DefaultLogLevel, GatewayAccess, GatewaySettings};
+pub use host_pattern::{HostPattern, InvalidHost, canonical_host};
 pub use keychain::{Keychain, NoKeychain};
 pub use limits::LimitSettings;
 pub use load::{Loaded, Sources, load};
-pub use mask::is_secret_name;
+pub use mask::{is_secret_name, looks_like_key};
 pub use models::{AgentSettings, ModelConfig, Vendor};
 pub use paths::{Environment, Paths};
-pub use policy::{PolicyMode, PolicySettings, Rule, RuleEffect, Trust};
-pub use secret::Secret;
+pub use policy::{PolicyMode, PolicySettings, ProjectRules, Rule, RuleEffect, Trust};
+pub use secret::{Secret, SecretName};
 pub use server::{ServerConfig, ServerName};
 pub use settings::{Origin, Prefix, Setting, Settings};
 pub use shape::parse_duration;
 pub use sign_in::{SignInSettings, VaultKind};
-pub use store::{Bodies, StoreSettings, SyncMode};
+pub use store::{Bodies, StoreLimit, StoreSettings, SyncMode};
+pub use validation::{ArgumentValidation, ResultValidation, ValidationModes, ValidationSettings};
 pub use warning::Warning;

@@ -11,6 +11,8 @@ use crate::{
 pub struct LimitSettings {
     /// Byte budget; `None` means [`DEFAULT_MEMORY`].
     pub memory: Setting<Option<u64>>,
+    /// Largest list of a server in bytes, over all pages; `None` means the default of `wire`.
+    pub listing: Setting<Option<u64>>,
     /// Largest request body in bytes; `None` means the default of `wire`.
     pub request_body: Setting<Option<u64>>,
     /// Open connections of one client, and of one peer address; `None` means the default of `wire`.
@@ -24,7 +26,7 @@ pub const DEFAULT_MEMORY: u64 = 512 * 1024 * 1024;
 const LEAST_MEMORY: u64 = 16 * 1024 * 1024;
 
 const MEMBERS: &[(&str, Shape)] =
-    &[("memory", Shape::Text), ("requestBody", Shape::Text), ("connections", Shape::Count)];
+    &[("memory", Shape::Text), ("listing", Shape::Text), ("requestBody", Shape::Text), ("connections", Shape::Count)];
 
 /// Units of a size, in bytes.
 const UNITS: [(&str, u64); 4] = [("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10), ("B", 1)];
@@ -34,11 +36,14 @@ pub(crate) const LIMITS: Key<Settings> = Key {
     name: "limits",
     shape: Shape::Members(MEMBERS),
     doc: "Limits of `toolway serve`. `memory`: byte budget for everything that is kept for clients and servers (request \
-          bodies, unread events and results, calls that wait for an answer), default `512MB`, at least `16MB`; one \
-          client and one server may use half of it each. What does not fit is refused or dropped. `requestBody`: largest \
-          request body, default `4MB`. `connections`: open connections of one client and of one peer address, default \
+          bodies, unread events and results, calls that wait for an answer, what servers list, catalogs, list pages, \
+          sessions, connections, inbox items, loaded conversations), default `512MB`, at least `16MB`; one client and \
+          one server may use half of it each. What does not fit is refused or dropped; a listing that does not fit \
+          leaves the one before in use. `listing`: largest list of one server (its tools, resources, templates or \
+          prompts, over all pages), default `8MB`; a larger one is not read, and what was listed before stays. \
+          `requestBody`: largest request body, default `4MB`. `connections`: open connections of one client and of one peer address, default \
           1024; connections that have not sent a valid key are limited to 64 for each address.",
-    example: r#"{"memory": "512MB", "requestBody": "4MB", "connections": 1024}"#,
+    example: r#"{"memory": "512MB", "listing": "8MB", "requestBody": "4MB", "connections": 1024}"#,
     set: read,
 };
 
@@ -53,6 +58,7 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
                 }
                 put(&mut limits.memory, field.setting(Some(memory)))?;
             }
+            "listing" => put(&mut limits.listing, field.setting(Some(size(&field)?)))?,
             "requestBody" => put(&mut limits.request_body, field.setting(Some(size(&field)?)))?,
             "connections" => {
                 let count = Some(field.count()?).filter(|count| 0 < *count);
@@ -71,7 +77,7 @@ fn size(field: &Field<'_>) -> Result<u64, ConfigError> {
 }
 
 /// Parses a number of bytes with a unit: `B`, `KB`, `MB` or `GB` (powers of 1024).
-fn parse_size(text: &str) -> Option<u64> {
+pub(crate) fn parse_size(text: &str) -> Option<u64> {
     let (number, unit) = UNITS.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, *bytes)))?;
     let number: u64 = number.trim_end().parse().ok()?;
     number.checked_mul(unit).filter(|bytes| 0 < *bytes)
@@ -83,6 +89,7 @@ impl LimitSettings {
     pub(crate) fn overridden_by(self, nearer: Self) -> Self {
         Self {
             memory: self.memory.overridden_by(nearer.memory),
+            listing: self.listing.overridden_by(nearer.listing),
             request_body: self.request_body.overridden_by(nearer.request_body),
             connections: self.connections.overridden_by(nearer.connections),
         }

@@ -12,7 +12,7 @@ use crate::{
     error::ConfigError,
     import::{self, Input, SearchRoots},
     layers::{self, Flags},
-    paths::{Environment, Paths},
+    paths::{self, Environment, Paths},
     project::{self, Project, file_in},
     server::{DefinedBy, Draft, ServerConfig, ServerName},
     warning::{Warning, WarningKind},
@@ -75,7 +75,8 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
     loaded.add_servers(user.servers.into_iter());
     loaded.add_servers(imported.iter().filter(|server| server.source.defined_by == DefinedBy::User).cloned());
     let over_projects = loaded.add_user_entries(user.entries, &user.broken);
-    if let Some(project) = &search.project {
+    // In the folder of the user's own file that file is not a project's.
+    if let Some(project) = search.project.as_ref().filter(|project| !loaded.has_read(&project.file)) {
         loaded.add_project(project, sources);
     }
     let of_project = imported.into_iter().filter(|server| server.source.defined_by == DefinedBy::Project);
@@ -89,6 +90,12 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, ConfigError> {
 }
 
 impl Loaded {
+    /// Whether a file was read already, under this name or another.
+    fn has_read(&self, file: &Path) -> bool {
+        let real = paths::real(file).ok();
+        real.is_some() && self.files.iter().any(|read| paths::real(read).ok() == real)
+    }
+
     fn read_user_file(&mut self, sources: &Sources<'_>) -> Result<FileContents, ConfigError> {
         let found = match (sources.named, &sources.paths.config) {
             (Some(file), _) => Some(file.to_owned()),
@@ -232,7 +239,7 @@ impl Loaded {
             Err(error) => return self.config.warnings.push(project::broken(&error)),
         };
         self.config.warnings.append(&mut contents.warnings);
-        self.config.settings.policy.files.append(&mut contents.settings.policy.files);
+        self.config.settings.policy.project = std::mem::take(&mut contents.settings.policy.project);
         contents.broken.iter().for_each(|(label, error)| self.set_aside(label, error));
         for entry in contents.entries {
             let label = entry.label.clone();

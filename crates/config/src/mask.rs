@@ -1,6 +1,7 @@
 //! Detection and masking of secrets in configured strings.
 
 mod ranges;
+mod words;
 
 pub(crate) use ranges::{REFERENCE, Role, secrets};
 
@@ -28,7 +29,7 @@ const NAMES: [&str; 17] = [
 ];
 
 /// Prefixes of well-known secrets.
-const BEGINNINGS: [&str; 16] = [
+const BEGINNINGS: [&str; 34] = [
     "sk-",
     "sk_",
     "pk_",
@@ -37,10 +38,28 @@ const BEGINNINGS: [&str; 16] = [
     "gho_",
     "ghu_",
     "ghs_",
+    "ghr_",
     "github_pat_",
     "glpat-",
     "xoxb-",
     "xoxp-",
+    "xoxa-",
+    "xapp-",
+    "ntn_",
+    "lin_api_",
+    "sntrys_",
+    "sntryu_",
+    "npm_",
+    "pypi-",
+    "hf_",
+    "gsk_",
+    "xai-",
+    "pplx-",
+    "tvly-",
+    "figd_",
+    "dop_v1_",
+    "shpat_",
+    "ATATT",
     "AKIA",
     "AIza",
     "eyJ",
@@ -68,7 +87,7 @@ pub(crate) fn variable(name: &str, value: &Template) -> String {
 /// The value of a header, with secrets masked.
 pub(crate) fn header(name: &str, value: &Template) -> String {
     let is_secret = |text: &str| is_secret_header(name, text.trim_start_matches("Bearer ").trim());
-    if has_secret(&value.pieces(), is_secret) { MASK.to_owned() } else { shown(value, Role::Plain) }
+    if has_secret(&value.pieces(), is_secret) { MASK.to_owned() } else { shown(value, Role::Header(name)) }
 }
 
 /// A command, a path or a URL, with secrets masked.
@@ -92,7 +111,7 @@ fn shown(value: &Template, role: Role<'_>) -> String {
     let (pieces, written) = (value.pieces(), value.written().expose());
     let ranges = secrets(&joined(&pieces), role);
     let is_plain = matches!(pieces.as_slice(), [Piece::Text(text)] if text == written);
-    if !ranges.is_empty() && !is_plain || has_secret_default(&pieces) {
+    if !ranges.is_empty() && !is_plain || has_secret_default(&pieces) || has_default_of(&pieces, role) {
         return MASK.to_owned();
     }
     let mut shown = written.to_owned();
@@ -121,6 +140,16 @@ pub(crate) fn has_secret_part(value: &Template) -> bool {
     has_secret(&value.pieces(), |text| text.split(['=', '/', '&', '?', ' ', ':', '@']).any(is_secret_text))
 }
 
+/// Whether the default of a variable is a secret in this role.
+fn has_default_of(pieces: &[Piece], role: Role<'_>) -> bool {
+    pieces.iter().any(|piece| match piece {
+        Piece::Reference(Reference::Variable { default: Some(default), .. }) => {
+            !secrets(&joined(default), role).is_empty() || has_default_of(default, role)
+        }
+        _ => false,
+    })
+}
+
 /// Whether the default of a variable is a secret.
 fn has_secret_default(pieces: &[Piece]) -> bool {
     pieces.iter().any(|piece| match piece {
@@ -136,13 +165,18 @@ pub(crate) fn is_secret_default(name: &str, default: &[Piece]) -> bool {
 
 /// Whether the value of a variable or an option of this name looks like a secret.
 pub(crate) fn looks_secret(name: &str, value: &str) -> bool {
-    !PLAIN.contains(&value.to_ascii_lowercase().as_str()) && (is_secret_name(name) || is_secret_text(value))
+    !is_plain(value) && (is_secret_name(name) || is_secret_text(value))
+}
+
+/// Whether a value is never secret, whatever the name.
+pub(crate) fn is_plain(value: &str) -> bool {
+    PLAIN.contains(&value.to_ascii_lowercase().as_str())
 }
 
 /// Whether the value of a header is treated as secret: all are, except for known harmless headers.
 pub(crate) fn is_secret_header(name: &str, value: &str) -> bool {
     let harmless = HARMLESS_HEADERS.contains(&name.to_ascii_lowercase().as_str());
-    !value.is_empty() && (!harmless || is_secret_text(value))
+    !is_plain(value) && (!harmless || is_secret_text(value))
 }
 
 /// Whether a name marks its value as secret. Compares whole words, so that `monkey` does not match `key`.
@@ -169,10 +203,15 @@ pub fn is_secret_name(name: &str) -> bool {
     words.iter().any(secret) || NAMES.iter().any(|secret| 4 < secret.len() && name.to_lowercase().contains(secret))
 }
 
+/// Whether a text begins as the keys of well-known services do.
+pub fn looks_like_key(text: &str) -> bool {
+    BEGINNINGS.iter().any(|beginning| text.starts_with(beginning) && beginning.len() + 4 < text.len())
+}
+
 /// Whether a text looks like a secret by itself: a known prefix, or a long mix of letters and digits.
 pub(crate) fn is_secret_text(text: &str) -> bool {
     let token = text.rsplit(' ').next().unwrap_or_default();
-    if BEGINNINGS.iter().any(|beginning| token.starts_with(beginning) && beginning.len() + 4 < token.len()) {
+    if looks_like_key(token) {
         return true;
     }
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_+=.~".contains(&byte);

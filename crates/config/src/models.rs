@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    address,
     error::ConfigError,
     interpolate::{Dialect, Template},
+    server::PlainHttp,
     settings::{Setting, Settings},
     shape::{Field, Key, Shape, put},
 };
@@ -29,10 +31,13 @@ pub enum Vendor {
 pub struct ModelConfig {
     /// Vendor of the model.
     pub vendor: Vendor,
-    /// The vendor's name of the model, or the path of a script.
-    pub model: String,
+    /// The vendor's name of the model, or the path of a script; `None` means the newest model of the vendor's list, and
+    /// never for a script.
+    pub model: Option<String>,
     /// Base URL; `None` means the vendor's own.
     pub base_url: Option<Template>,
+    /// Whether its base URL may be plain http on another machine.
+    pub plain: PlainHttp,
     /// API key; `None` means the vendor's environment variable.
     pub api_key: Option<Template>,
     /// Additional header fields.
@@ -65,6 +70,7 @@ const MODEL: &[(&str, Shape)] = &[
     ("vendor", Shape::OneOf(VENDOR_VALUES)),
     ("model", Shape::Text),
     ("baseUrl", Shape::Text),
+    ("allowInsecureHttp", Shape::Flag),
     ("apiKey", Shape::Text),
     ("headers", Shape::Pairs),
     ("maxTokens", Shape::Count),
@@ -78,7 +84,8 @@ pub(crate) const MODELS: Key<Settings> = Key {
     shape: Shape::NamedMembers(MODEL),
     doc: "Models by name, for `chat` and `run`. `vendor`: `anthropic`, `openai` (Responses), `openai-chat` (Chat \
           Completions: Ollama, vLLM, llama.cpp, LM Studio, OpenRouter …), `gemini` or `scripted`. `model`: the vendor's \
-          name of the model, or the path of a script. `baseUrl`: as in the vendor's own SDK. `apiKey`: a reference such \
+          name of the model, or the path of a script; without it, the newest one of the vendor's list. `baseUrl`: as in the vendor's own SDK; an http URL of another machine \
+          needs `allowInsecureHttp`. `apiKey`: a reference such \
           as `env:OPENAI_API_KEY`; default: the vendor's usual variable. `headers`, `maxTokens`, `contextWindow` (tokens).",
     example: r#"{"local": {"vendor": "openai-chat", "model": "qwen3", "baseUrl": "http://127.0.0.1:11434/v1"}}"#,
     set: read_models,
@@ -115,6 +122,7 @@ fn read_model(field: &Field<'_>) -> Result<ModelConfig, ConfigError> {
     let (mut vendor, mut model) = (None, None);
     let (mut base_url, mut api_key, mut headers) = (None, None, Vec::new());
     let (mut max_tokens, mut context_window) = (None, None);
+    let mut plain = PlainHttp::default();
     let positive = |field: &Field<'_>| match field.count()? {
         0 => Err(field.expected("a whole number greater than zero")),
         count => Ok(Some(count)),
@@ -124,6 +132,7 @@ fn read_model(field: &Field<'_>) -> Result<ModelConfig, ConfigError> {
             "vendor" => vendor = Some(field.choice(VENDORS, Shape::OneOf(VENDOR_VALUES))?),
             "model" => model = Some(field.text()?.to_owned()),
             "baseUrl" => base_url = Some(field.template(Dialect::Toolway)?),
+            "allowInsecureHttp" => plain = if field.flag()? { PlainHttp::Anywhere } else { PlainHttp::Loopback },
             "apiKey" => api_key = Some(api_key_template(&field)?),
             "headers" => headers = field.pairs(Dialect::ToolwayValue)?,
             "maxTokens" => max_tokens = positive(&field)?,
@@ -132,8 +141,10 @@ fn read_model(field: &Field<'_>) -> Result<ModelConfig, ConfigError> {
         }
     }
     let vendor = vendor.ok_or_else(|| field.below("vendor").wrong(Shape::OneOf(VENDOR_VALUES)))?;
-    let model = model.ok_or_else(|| field.below("model").wrong(Shape::Text))?;
-    Ok(ModelConfig { vendor, model, base_url, api_key, headers, max_tokens, context_window })
+    if vendor == Vendor::Scripted && model.is_none() {
+        return Err(field.below("model").wrong(Shape::Text));
+    }
+    Ok(ModelConfig { vendor, model, base_url, plain, api_key, headers, max_tokens, context_window })
 }
 
 /// `env:NAME` is another spelling of `${NAME}`.
@@ -153,6 +164,13 @@ fn read_agent(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigEr
         }
     }
     Ok(())
+}
+
+impl ModelConfig {
+    /// Checks that a request may be sent to this base URL; the error says what it must be.
+    pub fn check_base_url(&self, url: &str) -> Result<(), &'static str> {
+        address::check(url, self.plain).map_err(address::UrlProblem::expected)
+    }
 }
 
 impl AgentSettings {

@@ -1,21 +1,26 @@
-//! Policy as the operator wrote it: the mode, and rules in the order of their file. `host` decides by them.
+//! Policy as the user and a project wrote it: the mode, and rules in the order of their file. `host` decides by them.
 
 use crate::{
+    HostPattern,
     document::Value,
     error::{ConfigError, Place},
     settings::{Setting, Settings},
     shape::{Field, Key, Shape, put},
+    visible,
 };
+
+/// Characters of the reason of a project's rule.
+const MAX_PROJECT_REASON: usize = 300;
 
 /// Replaces the default of every surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyMode {
-    /// Ask before every call.
-    Interactive,
+    /// Ask before every call, whatever rules and saved approvals allow.
+    Ask,
     /// Ask before every call that may write.
-    Restricted,
+    Writes,
     /// Allow every call.
-    Full,
+    Allow,
 }
 
 /// What a rule says.
@@ -23,7 +28,7 @@ pub enum PolicyMode {
 pub enum RuleEffect {
     /// The call is sent.
     Allow,
-    /// Asks unless the server is trusted and the tool is annotated read-only.
+    /// Asks unless the server is trusted and the tool is annotated read-only and not destructive.
     Writes,
     /// A user is asked.
     Ask,
@@ -43,14 +48,22 @@ pub enum Trust {
     Full,
 }
 
-/// The policy of all files.
+/// The policy of the user's file and of a project's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicySettings {
-    /// Replaces the default of every surface.
+    /// Replaces the default of every surface. Only the user sets it.
     pub mode: Setting<Option<PolicyMode>>,
-    /// The rules of each file, in order. Within a file the first match decides; over files the strictest.
-    pub files: Vec<Vec<Rule>>,
+    /// The rules of the user's file; the first match decides.
+    pub user: Vec<Rule>,
+    /// The rules of the project's file, which only make the decision stricter.
+    pub project: ProjectRules,
+    /// Hosts that are never new. Only the user sets them.
+    pub hosts: Setting<Vec<HostPattern>>,
 }
+
+/// The rules of a project's file. None of them says `allow`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProjectRules(Vec<Rule>);
 
 /// One rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,9 +142,17 @@ impl PartialEq for Number {
 
 impl Eq for Number {}
 
-const MODES: &[(&str, PolicyMode)] =
-    &[("interactive", PolicyMode::Interactive), ("restricted", PolicyMode::Restricted), ("full", PolicyMode::Full)];
-const MODE_VALUES: &[&str] = &["interactive", "restricted", "full"];
+/// The words of modes with their values, and three more that are accepted and never shown.
+const MODES: &[(&str, PolicyMode)] = &[
+    ("ask", PolicyMode::Ask),
+    ("writes", PolicyMode::Writes),
+    ("allow", PolicyMode::Allow),
+    ("interactive", PolicyMode::Ask),
+    ("restricted", PolicyMode::Writes),
+    ("full", PolicyMode::Allow),
+];
+/// The words of modes.
+pub(crate) const MODE_VALUES: &[&str] = &["ask", "writes", "allow"];
 const EFFECTS: &[(&str, RuleEffect)] = &[
     ("allow", RuleEffect::Allow),
     ("ask", RuleEffect::Ask),
@@ -160,35 +181,46 @@ const MATCH: &[(&str, Shape)] = &[
 ];
 const RULE: &[(&str, Shape)] =
     &[("match", Shape::Members(MATCH)), ("then", Shape::OneOf(EFFECT_VALUES)), ("reason", Shape::Text)];
-const MEMBERS: &[(&str, Shape)] = &[("mode", Shape::OneOf(MODE_VALUES)), ("rules", Shape::ListOfMembers(RULE))];
+const MEMBERS: &[(&str, Shape)] =
+    &[("mode", Shape::OneOf(MODE_VALUES)), (RULES, Shape::ListOfMembers(RULE)), ("hosts", Shape::Texts)];
+
+/// Member of `policy`: the rules.
+pub(crate) const RULES: &str = "rules";
+
+/// What an element of `hosts` must be.
+const HOST: &str = "a host such as `example.org`, `*.example.org` or an IP address, without scheme, port and path";
 
 /// The top-level key `policy`.
 pub(crate) const POLICY: Key<Settings> = Key {
     name: "policy",
     shape: Shape::Members(MEMBERS),
     doc: "Decides which calls are sent, asked about or refused. `mode` replaces the default of every surface: \
-          `interactive` (ask before every call), `restricted` (ask before calls that may write) or `full` (allow). \
-          `rules`: the first rule of a file whose `match` holds decides: `then` is `allow`, `ask`, `writes` (ask unless \
-          the server is trusted and the tool is annotated read-only) or `deny`; `reason` is shown. `match` has `caller` \
+          `ask` (before every call, whatever rules and saved approvals allow), `writes` (ask before calls that may write) \
+          or `allow`. `rules`: the first rule of a file whose `match` holds decides: `then` is `allow`, `ask`, `writes` \
+          (ask unless the server is trusted and the tool is annotated read-only and not destructive) or `deny`; `reason` \
+          is shown. `match` has `caller` \
           (`terminal`, `agent`, `client`, `console`, `program`, or `client:NAME`), `surface` (`call`, `chat`, `run`, \
           `gateway`, `console`, `library`), `server`, `tool`, `kind`, `readOnly`, `destructive`, `openWorld`, `trust` \
           and `arguments`: an object of JSON Pointer to a pattern with `*`, a list of values, or `{\"min\": 0, \"max\": \
-          10}`. A project file may contain rules; the strictest result of all files counts, and a `deny` of any file \
-          cannot be lifted.",
-    example: r#"{"mode": "restricted", "rules": [{"match": {"tool": "delete_*"}, "then": "deny"}]}"#,
+          10}`. A project file may contain rules that say `ask`, `writes` or `deny`: the stricter of its result and that \
+          of the user's file counts. `hosts`: hosts that a tool which passes `writes` may reach without a question; \
+          `*.example.org` stands for the subdomains.",
+    example: r#"{"mode": "writes", "rules": [{"match": {"tool": "delete_*"}, "then": "deny"}]}"#,
     set: read,
 };
 
 fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
     for (key, field) in field.members()? {
         match key {
-            "mode" => {
-                let mode = field.choice(MODES, Shape::OneOf(MODE_VALUES))?;
-                put(&mut settings.policy.mode, field.setting(Some(mode)))?;
-            }
-            "rules" => {
+            "mode" => put(&mut settings.policy.mode, field.setting(Some(mode(&field)?)))?,
+            RULES => {
                 let rules = field.list(Shape::ListOfMembers(RULE))?.iter().map(rule).collect::<Result<_, _>>()?;
-                settings.policy.files.push(rules);
+                settings.policy.user = rules;
+            }
+            "hosts" => {
+                let host = |field: Field<'_>| field.text()?.parse().map_err(|_| field.expected(HOST));
+                let hosts = field.list(Shape::Texts)?.into_iter().map(host).collect::<Result<_, _>>()?;
+                put(&mut settings.policy.hosts, field.setting(hosts))?;
             }
             _ => return Err(field.unknown(MEMBERS.iter().map(|(key, _)| *key))),
         }
@@ -228,6 +260,11 @@ fn rule_match(field: &Field<'_>) -> Result<RuleMatch, ConfigError> {
         }
     }
     Ok(matches)
+}
+
+/// Parses a mode.
+pub(crate) fn mode(field: &Field<'_>) -> Result<PolicyMode, ConfigError> {
+    field.choice(MODES, Shape::OneOf(MODE_VALUES))
 }
 
 /// Parses `trust`.
@@ -296,26 +333,69 @@ fn argument_value(field: &Field<'_>) -> Result<ArgumentValue, ConfigError> {
 }
 
 impl PolicySettings {
-    /// These settings with those of a nearer layer: its mode overrides, its rules are added.
+    /// These settings with those of a nearer layer of the user: its mode overrides, its rules follow.
     #[must_use]
-    pub(crate) fn overridden_by(mut self, nearer: Self) -> Self {
-        self.files.extend(nearer.files);
-        Self { mode: self.mode.overridden_by(nearer.mode), files: self.files }
+    pub(crate) fn overridden_by(self, nearer: Self) -> Self {
+        let mode = self.mode.overridden_by(nearer.mode);
+        let hosts = self.hosts.overridden_by(nearer.hosts);
+        Self { mode, user: [self.user, nearer.user].concat(), project: self.project, hosts }
     }
+
+    /// All rules: those of the user's file, then those of the project's.
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.user.iter().chain(self.project.as_slice())
+    }
+}
+
+impl ProjectRules {
+    /// Rules of a project's file. One that allows is refused: a repository that was cloned decides about nothing. Their
+    /// reasons say that they are the project's, because they reach users and models.
+    pub fn new(rules: Vec<Rule>) -> Result<Self, ConfigError> {
+        let Some(allows) = rules.iter().find(|rule| rule.then == RuleEffect::Allow) else {
+            let quoted = |rule: Rule| Rule { reason: rule.reason.as_deref().map(reason_of_project), ..rule };
+            return Ok(Self(rules.into_iter().map(quoted).collect()));
+        };
+        let problem = "a rule of a project file may not say `allow`, only `ask`, `writes` or `deny`; rules that allow \
+                       stand in your own file"
+            .to_owned();
+        Err(ConfigError::Refused { place: allows.place.clone(), problem })
+    }
+
+    /// The rules in the order of their file.
+    pub fn as_slice(&self) -> &[Rule] {
+        &self.0
+    }
+}
+
+/// A reason as text of others: on one line, in quotes, without hidden characters.
+fn reason_of_project(reason: &str) -> String {
+    let shown: String = visible::one_line(reason).replace('"', "'").chars().take(MAX_PROJECT_REASON + 1).collect();
+    let kept: String = shown.chars().take(MAX_PROJECT_REASON).collect();
+    let ellipsis = if kept.len() < shown.len() { "…" } else { "" };
+    format!("the project's file says \"{kept}{ellipsis}\"")
 }
 
 impl PolicyMode {
     /// The value as written in configuration.
     pub fn as_str(self) -> &'static str {
-        MODES.iter().find(|(_, mode)| *mode == self).map_or("restricted", |(word, _)| word)
+        MODES.iter().find(|(_, mode)| *mode == self).map_or("ask", |(word, _)| word)
+    }
+
+    /// What a rule that says the same as this mode says. Effects are ordered by strictness.
+    pub fn effect(self) -> RuleEffect {
+        match self {
+            Self::Ask => RuleEffect::Ask,
+            Self::Writes => RuleEffect::Writes,
+            Self::Allow => RuleEffect::Allow,
+        }
     }
 
     /// Parses a value of `--mode`: a mode, or the name that assistants use for it.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
-            "always-ask" => Some(Self::Interactive),
-            "trusted-only" => Some(Self::Restricted),
-            "auto" => Some(Self::Full),
+            "always-ask" => Some(Self::Ask),
+            "trusted-only" => Some(Self::Writes),
+            "auto" => Some(Self::Allow),
             text => MODES.iter().find(|(word, _)| *word == text).map(|(_, mode)| *mode),
         }
     }
@@ -341,7 +421,7 @@ mod tests {
     use crate::{Config, document::Document};
 
     fn policy(rules: &str) -> Result<PolicySettings, String> {
-        let text = format!(r#"{{"policy": {{"mode": "restricted", "rules": {rules}}}}}"#);
+        let text = format!(r#"{{"policy": {{"mode": "writes", "rules": {rules}}}}}"#);
         let document = Document::of("/x/toolway.json".as_ref(), &text).map_err(|error| error.to_string())?;
         Ok(Config::of(&document, None).map_err(|error| error.to_string())?.settings.policy)
     }
@@ -354,13 +434,46 @@ mod tests {
              \"then\": \"ask\", \"reason\": \"it writes\"}]",
         );
         let policy = policy.unwrap();
-        assert_eq!(policy.mode.value, Some(PolicyMode::Restricted));
-        let rule = &policy.files[0][0];
+        assert_eq!(policy.mode.value, Some(PolicyMode::Writes));
+        let rule = &policy.user[0];
         assert_eq!((rule.place.line, rule.then, rule.reason.as_deref()), (2, RuleEffect::Ask, Some("it writes")));
         assert_eq!(rule.matches.tool, ["write_*", "move"]);
         assert_eq!(rule.matches.read_only, Some(false));
         assert_eq!(rule.matches.arguments[0].1, ArgumentMatch::Glob("/tmp/*".to_owned()));
         assert_eq!(rule.matches.arguments[1].1, ArgumentMatch::Range { min: None, max: Some(Number(10.0)) });
+    }
+
+    #[test]
+    fn the_reason_of_a_project_is_quoted_as_text_of_others() {
+        let reason_of = |reason: &str| {
+            let rules = serde_json::json!([{ "match": {}, "then": "ask", "reason": reason }]).to_string();
+            ProjectRules::new(policy(&rules).unwrap().user).unwrap().as_slice()[0].reason.clone().unwrap()
+        };
+        assert_eq!(reason_of("no \"secrets\""), "the project's file says \"no 'secrets'\"");
+        assert_eq!(reason_of("x\n\u{1b}[2J\u{202e}"), "the project's file says \"x \\u{1b}[2J\\u{202e}\"");
+        assert!(reason_of(&"x".repeat(10_000)).chars().count() < 350);
+    }
+
+    #[test]
+    fn the_words_of_modes_are_shown_and_three_others_are_accepted() {
+        for (written, shown) in [
+            ("ask", "ask"),
+            ("writes", "writes"),
+            ("allow", "allow"),
+            ("interactive", "ask"),
+            ("restricted", "writes"),
+            ("full", "allow"),
+        ] {
+            let text = format!(r#"{{"policy": {{"mode": "{written}"}}}}"#);
+            let document = Document::of("/x/toolway.json".as_ref(), &text).unwrap();
+            let mode = Config::of(&document, None).unwrap().settings.policy.mode.value.unwrap();
+            assert_eq!((mode.as_str(), PolicyMode::parse(written)), (shown, Some(mode)));
+        }
+        let text = r#"{"policy": {"mode": "auto"}}"#;
+        let document = Document::of("/x/toolway.json".as_ref(), text).unwrap();
+        let error = Config::of(&document, None).unwrap_err().to_string();
+        assert!(error.contains("`ask`, `writes`") && !error.contains("interactive"), "{error}");
+        assert_eq!(PolicyMode::parse("auto"), Some(PolicyMode::Allow));
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! The project file: where it is searched, who must own it, and which keys it may have.
 //!
-//! It may only add servers, disable servers, narrow filters and add policy rules. Its servers are not started or
-//! connected before the user
-//! accepts them ([`crate::consent`]).
+//! It may only add servers, disable servers, narrow filters and add policy rules that ask or deny. Its servers are not
+//! started or connected before the user accepts them ([`crate::consent`]).
 
 use std::{
     fs,
@@ -15,8 +14,9 @@ use crate::{
     error::{ConfigError, Place},
     ownership,
     paths::{self, FILES},
+    policy::{POLICY, ProjectRules, RULES},
     server::DefinedBy,
-    settings::{Origin, Setting},
+    settings::SETTINGS,
     warning::{Warning, WarningKind},
 };
 
@@ -148,54 +148,34 @@ pub(crate) fn refuse_foreign(folder: &Path, file: &Path, user: u32) -> Option<Wa
 }
 
 impl Project {
-    /// Reads the project file; a key that is not allowed there is an error.
+    /// Reads the project file; a key that is not allowed there is an error, and so is a rule that allows.
     pub(crate) fn read(&self) -> Result<FileContents, ConfigError> {
         let document = Document::read_of_project(&self.file)?;
-        let contents = FileContents::of(&document, DefinedBy::Project, Some(&self.folder))?;
-        refuse_settings(&contents)?;
+        let mut contents = FileContents::of(&document, DefinedBy::Project, Some(&self.folder))?;
+        refuse_settings(&document)?;
         refuse_unknown(&contents)?;
+        let policy = &mut contents.settings.policy;
+        policy.project = ProjectRules::new(std::mem::take(&mut policy.user))?;
         Ok(contents)
     }
 }
 
-/// Only the user may change settings.
-fn refuse_settings(contents: &FileContents) -> Result<(), ConfigError> {
-    let settings = &contents.settings;
-    refuse(&settings.start, "autoConnect")?;
-    refuse(&settings.request_timeout, "requestTimeout")?;
-    refuse(&settings.prefix, "naming.prefix")?;
-    refuse(&settings.imports, "imports")?;
-    refuse(&settings.gateway.access, "gateway.access")?;
-    refuse(&settings.gateway.listen, "gateway.listen")?;
-    refuse(&settings.gateway.hosts, "gateway.hosts")?;
-    refuse(&settings.gateway.sse, "gateway.sse")?;
-    refuse(&settings.gateway.calls_per_client, "gateway.callsPerClient")?;
-    refuse(&settings.gateway.answer_within, "gateway.answerWithin")?;
-    refuse(&settings.gateway.log_level, "gateway.logLevel")?;
-    refuse(&settings.gateway.page_size, "gateway.pageSize")?;
-    refuse(&settings.limits.memory, "limits.memory")?;
-    refuse(&settings.limits.request_body, "limits.requestBody")?;
-    refuse(&settings.limits.connections, "limits.connections")?;
-    refuse(&settings.sign_in.client_metadata_url, "signIn.clientMetadataUrl")?;
-    refuse(&settings.sign_in.vault, "signIn.vault")?;
-    refuse(&settings.policy.mode, "policy.mode")?;
-    refuse(&settings.store.path, "store.path")?;
-    refuse(&settings.store.bodies, "store.bodies")?;
-    refuse(&settings.store.sync, "store.sync")?;
-    refuse(&settings.store.required, "store.required")?;
-    refuse(&settings.store.max_age, "store.maxAge")?;
-    refuse(&settings.store.max_bytes, "store.maxBytes")?;
-    refuse(&settings.models, "models")?;
-    refuse(&settings.default_model, "defaultModel")?;
-    refuse(&settings.agent.expose_resources, "agent.exposeResources")?;
-    refuse(&settings.agent.expose_prompts, "agent.exposePrompts")
-}
-
-fn refuse<T>(setting: &Setting<T>, key: &str) -> Result<(), ConfigError> {
-    match &setting.origin {
-        Origin::File(place) => Err(not_for_projects(place.clone(), key)),
-        _ => Ok(()),
+/// Only the user may change settings. Whatever is not known to be harmless is refused, so that a key of a later version
+/// is refused too.
+fn refuse_settings(document: &Document) -> Result<(), ConfigError> {
+    let mut root = document.root()?;
+    let keys: Vec<_> = root.keys().filter(|(key, _)| SETTINGS.iter().any(|known| known.name == *key)).collect();
+    for (key, line) in keys {
+        let section = root.take_section(key).ok().flatten();
+        let mut members = section.iter().flat_map(|section| section.keys()).peekable();
+        if members.peek().is_none() && key != POLICY.name {
+            return Err(not_for_projects(document.place(line), key));
+        }
+        if let Some((member, line)) = members.find(|(member, _)| !(key == POLICY.name && *member == RULES)) {
+            return Err(not_for_projects(document.place(line), &format!("{key}.{member}")));
+        }
     }
+    Ok(())
 }
 
 /// An unknown key could be a policy of a later version, so it is an error in a project file.

@@ -62,6 +62,11 @@ fn of_shape(shape: Shape) -> Value {
         Shape::FlagOrTexts => json!({ "anyOf": [{ "type": "boolean" }, texts] }),
         Shape::Count => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
         Shape::Time => json!({ "$ref": "#/$defs/time" }),
+        Shape::TimeOrUnlimited => json!({ "anyOf": [{ "$ref": "#/$defs/time" }, { "const": "unlimited" }] }),
+        Shape::SizeOrUnlimited => {
+            let size = json!({ "type": "string", "pattern": "^([0-9]+ ?(B|KB|MB|GB)|unlimited)$" });
+            json!({ "anyOf": [{ "type": "integer", "minimum": 1 }, size] })
+        }
         Shape::Texts => texts,
         Shape::TextOrTexts => json!({ "anyOf": [{ "type": "string" }, texts] }),
         Shape::ListOfMembers(members) => json!({ "type": "array", "items": of_shape(Shape::Members(members)) }),
@@ -98,7 +103,7 @@ fn of_kind(kind: &str, members: &[(&str, Shape)]) -> Value {
 
 fn time() -> Value {
     json!({
-        "description": "Duration: seconds, or a string such as `500ms`, `30s`, `5m` or `2h`.",
+        "description": "Duration: seconds, or a string such as `500ms`, `30s`, `5m`, `2h` or `90d`.",
         "anyOf": [{ "type": "number", "exclusiveMinimum": 0 }, { "type": "string", "pattern": TIME_PATTERN }],
     })
 }
@@ -186,6 +191,7 @@ an imported file: its `env` and `headers` are merged into those of the import, a
 | `${NAME:-text}` | the same, or `text` if the variable is unset or empty; `text` may contain references |
 | `${file:path}` | the content of a file, without the last line break; at most 64 KiB |
 | `${keychain:service/entry}` | an entry of the keychain |
+| `${secret:NAME}` | a secret that `toolway secret set NAME` stored |
 | `$${` | a literal `${` |
 
 In `env`, `headers` and the secrets of `auth` and `oauth`, a whole value of `keychain:service/entry`, `file:/path` or
@@ -273,11 +279,11 @@ mod tests {
 
     #[test]
     fn duration_pattern_matches_what_is_parsed() {
-        assert_eq!(TIME_PATTERN, r"^[0-9]+(\.[0-9]+)?(ms|s|m|min|h)?$");
-        for text in ["1", "1.5h", "10min", "7ms"] {
+        assert_eq!(TIME_PATTERN, r"^[0-9]+(\.[0-9]+)?(ms|s|m|min|h|d)?$");
+        for text in ["1", "1.5h", "10min", "7ms", "90d"] {
             assert!(parse_duration(text).is_some(), "{text}");
         }
-        for text in ["1.", ".5", "1.2.3", "1 s", "1d", "-1"] {
+        for text in ["1.", ".5", "1.2.3", "1 s", "1w", "-1"] {
             assert!(parse_duration(text).is_none(), "{text}");
         }
     }

@@ -2,6 +2,7 @@
 
 pub mod auth;
 mod draft;
+mod expanded;
 mod filters;
 mod foreign_keys;
 mod held;

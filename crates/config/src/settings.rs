@@ -12,6 +12,7 @@ use crate::{
     shape::{Field, Key, Shape, put},
     sign_in::{SIGN_IN, SignInSettings},
     store::{STORE, StoreSettings},
+    validation::{VALIDATION, ValidationSettings},
 };
 
 /// Where a value was set.
@@ -70,6 +71,8 @@ pub struct Settings {
     pub policy: PolicySettings,
     /// Settings of the store.
     pub store: StoreSettings,
+    /// Settings of validation against schemas.
+    pub validation: ValidationSettings,
     /// Models by name.
     pub models: Setting<BTreeMap<String, ModelConfig>>,
     /// Name of the model used without `--model`.
@@ -140,6 +143,7 @@ pub(crate) const SETTINGS: &[Key<Settings>] = &[
     SIGN_IN,
     POLICY,
     STORE,
+    VALIDATION,
     LIMITS,
     MODELS,
     DEFAULT_MODEL,
@@ -200,6 +204,7 @@ impl Settings {
             sign_in: self.sign_in.overridden_by(nearer.sign_in),
             policy: self.policy.overridden_by(nearer.policy),
             store: self.store.overridden_by(nearer.store),
+            validation: self.validation.overridden_by(nearer.validation),
             limits: self.limits.overridden_by(nearer.limits),
             models: self.models.overridden_by(nearer.models),
             default_model: self.default_model.overridden_by(nearer.default_model),

@@ -31,8 +31,12 @@ pub(crate) enum Shape {
     FlagOrTexts,
     /// A whole number, zero or greater.
     Count,
-    /// A duration: seconds, or a string such as `500ms`, `30s`, `5m`, `2h`.
+    /// A duration: seconds, or a string such as `500ms`, `30s`, `5m`, `2h`, `90d`.
     Time,
+    /// A duration, or `unlimited`.
+    TimeOrUnlimited,
+    /// A number of bytes with its unit, or `unlimited`.
+    SizeOrUnlimited,
     Texts,
     /// A string, or a list of strings.
     TextOrTexts,
@@ -78,7 +82,9 @@ impl Shape {
             Self::Flag => "true or false".to_owned(),
             Self::FlagOrTexts => "true, false or a list of strings".to_owned(),
             Self::Count => "a whole number".to_owned(),
-            Self::Time => "a duration: seconds, or a string such as `500ms`, `30s`, `5m` or `2h`".to_owned(),
+            Self::Time => "a duration: seconds, or a string such as `500ms`, `30s`, `5m`, `2h` or `90d`".to_owned(),
+            Self::TimeOrUnlimited => "a duration such as `2h` or `90d`, or `unlimited`".to_owned(),
+            Self::SizeOrUnlimited => "a size such as `500MB` or `2GB`, or `unlimited`".to_owned(),
             Self::Texts => "a list of strings".to_owned(),
             Self::TextOrTexts => "a string or a list of strings".to_owned(),
             Self::ListOfMembers(_) => "a list of objects".to_owned(),
@@ -249,7 +255,7 @@ pub(crate) fn duration_from_secs(seconds: f64) -> Option<Duration> {
 }
 
 /// What [`parse_duration`] accepts, as a regular expression for the JSON Schema.
-pub(crate) const TIME_PATTERN: &str = r"^[0-9]+(\.[0-9]+)?(ms|s|m|min|h)?$";
+pub(crate) const TIME_PATTERN: &str = r"^[0-9]+(\.[0-9]+)?(ms|s|m|min|h|d)?$";
 
 /// Parses `500ms`, `30s`, `5m`, `2h`, or a number of seconds; `None` for zero and for anything else.
 pub fn parse_duration(text: &str) -> Option<Duration> {
@@ -259,6 +265,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         "" | "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
         _ => return None,
     };
     let whole = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -288,7 +295,8 @@ mod tests {
             ("-1s", None),
             ("1 s", None),
             ("s", None),
-            ("1d", None),
+            ("90d", Some(Duration::from_secs(90 * 86_400))),
+            ("1w", None),
             ("9999999999999999h", None),
         ] {
             assert_eq!(parse_duration(text), time, "{text}");

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::{
+    ArgumentValidation,
     config::Config,
     error::ConfigError,
     interpolate::Template,
@@ -72,6 +73,7 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         shown("gateway.logLevel", &settings.gateway.log_level, json!(settings.gateway.log_level.value.as_str())),
         shown("gateway.pageSize", &settings.gateway.page_size, json!(settings.gateway.page_size.value)),
         shown("limits.memory", &settings.limits.memory, json!(settings.limits.memory.value)),
+        shown("limits.listing", &settings.limits.listing, json!(settings.limits.listing.value)),
         shown("limits.requestBody", &settings.limits.request_body, json!(settings.limits.request_body.value)),
         shown("limits.connections", &settings.limits.connections, json!(settings.limits.connections.value)),
         shown("signIn.vault", &settings.sign_in.vault, json!(settings.sign_in.vault.value.as_str())),
@@ -81,21 +83,44 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
             json!(settings.sign_in.client_metadata_url.value),
         ),
         shown("policy.mode", &settings.policy.mode, json!(settings.policy.mode.value.map(PolicyMode::as_str))),
+        shown("policy.hosts", &settings.policy.hosts, json!(texts(&settings.policy.hosts.value))),
         shown("store.path", &settings.store.path, json!(settings.store.path.value)),
         shown("store.bodies", &settings.store.bodies, json!(settings.store.bodies.value.as_str())),
         shown("store.required", &settings.store.required, json!(settings.store.required.value)),
-        shown("store.maxAge", &settings.store.max_age, json!(settings.store.max_age.value.map(seconds))),
-        shown("store.maxBytes", &settings.store.max_bytes, json!(settings.store.max_bytes.value)),
+        shown("store.maxAge", &settings.store.max_age, json!(settings.store.max_age().map(seconds))),
+        shown("store.maxBytes", &settings.store.max_bytes, json!(settings.store.max_bytes())),
+        shown(
+            "store.conversations.maxAge",
+            &settings.store.conversations_max_age,
+            json!(settings.store.conversations_max_age.value.map(seconds)),
+        ),
+        shown(
+            "store.audit.maxAge",
+            &settings.store.audit_max_age,
+            json!(settings.store.audit_max_age.value.map(seconds)),
+        ),
+        shown(
+            "validation.arguments",
+            &settings.validation.arguments,
+            json!(settings.validation.arguments.value.map(ArgumentValidation::as_str)),
+        ),
+        shown("validation.results", &settings.validation.results, json!(settings.validation.results.value.as_str())),
         shown("defaultModel", &settings.default_model, json!(settings.default_model.value)),
     ];
-    values.extend(settings.policy.files.iter().flatten().enumerate().map(|(index, rule)| ShownValue {
+    for (name, client) in &settings.gateway.clients.value {
+        let mode = client.mode.value.map(PolicyMode::as_str);
+        values.push(shown(&format!("gateway.clients.{name}.mode"), &client.mode, json!(mode)));
+        let approver = client.approver.value.as_str();
+        values.push(shown(&format!("gateway.clients.{name}.approver"), &client.approver, json!(approver)));
+    }
+    values.extend(settings.policy.rules().enumerate().map(|(index, rule)| ShownValue {
         key: format!("policy.rules.{index}"),
         value: json!(rule.then.as_str()),
         origin: Origin::File(rule.place.clone()),
     }));
     values.extend(settings.models.value.iter().map(|(name, model)| ShownValue {
         key: format!("models.{name}"),
-        value: json!(format!("{} {}", model.vendor.as_str(), model.model)),
+        value: json!(format!("{} {}", model.vendor.as_str(), model.model.as_deref().unwrap_or("(newest)"))),
         origin: settings.models.origin.clone(),
     }));
     for server in config.servers.values() {
@@ -297,4 +322,8 @@ impl ServerValues<'_> {
     fn push(&mut self, key: &str, value: Value, origin: Origin) {
         self.values.push(ShownValue { key: format!("mcpServers.{}.{key}", self.server.label), value, origin });
     }
+}
+
+fn texts(values: &[impl ToString]) -> Vec<String> {
+    values.iter().map(ToString::to_string).collect()
 }

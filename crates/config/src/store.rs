@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use crate::{
     error::ConfigError,
+    limits::parse_size,
     settings::{Setting, Settings},
     shape::{Field, Key, Shape, put},
 };
@@ -19,11 +20,36 @@ pub struct StoreSettings {
     pub sync: Setting<SyncMode>,
     /// Whether a call is refused if it cannot be recorded; `None` means only in `serve`.
     pub required: Setting<Option<bool>>,
-    /// Rows that are older are removed; `None` means never.
-    pub max_age: Setting<Option<Duration>>,
-    /// Largest size of the data in bytes; `None` means no limit.
-    pub max_bytes: Setting<Option<u64>>,
+    /// Calls that are older are removed.
+    pub max_age: Setting<StoreLimit<Duration>>,
+    /// Largest size of the files in bytes.
+    pub max_bytes: Setting<StoreLimit<u64>>,
+    /// Conversations that were not changed for longer are removed; `None` means never.
+    pub conversations_max_age: Setting<Option<Duration>>,
+    /// Audit entries that are older are removed and leave a checkpoint; `None` means never.
+    pub audit_max_age: Setting<Option<Duration>>,
 }
+
+/// A limit that has a default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StoreLimit<T> {
+    /// The default of the key.
+    #[default]
+    Default,
+    /// This much.
+    At(T),
+    /// No limit.
+    Unlimited,
+}
+
+/// Default of `store.maxAge`: 90 days.
+const DEFAULT_MAX_AGE: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+/// Default of `store.maxBytes`: 2 GB.
+const DEFAULT_MAX_BYTES: u64 = 2 << 30;
+/// Smallest `store.maxBytes`: less has no room for an empty database and its logs.
+const LEAST_BYTES: u64 = 1 << 20;
+/// The word for no limit.
+const UNLIMITED: &str = "unlimited";
 
 /// What is kept of arguments and results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,9 +83,12 @@ const MEMBERS: &[(&str, Shape)] = &[
     ("bodies", Shape::OneOf(BODIES_VALUES)),
     ("sync", Shape::OneOf(SYNC_VALUES)),
     ("required", Shape::Flag),
-    ("maxAge", Shape::Time),
-    ("maxBytes", Shape::Count),
+    ("maxAge", Shape::TimeOrUnlimited),
+    ("maxBytes", Shape::SizeOrUnlimited),
+    ("conversations", Shape::Times(AGES)),
+    ("audit", Shape::Times(AGES)),
 ];
+const AGES: &[&str] = &["maxAge"];
 
 /// The top-level key `store`.
 pub(crate) const STORE: Key<Settings> = Key {
@@ -68,10 +97,13 @@ pub(crate) const STORE: Key<Settings> = Key {
     doc: "Where calls, audit events and conversations are kept. `path`: database file, default `toolway.db` in the state \
           directory. `bodies`: what is kept of arguments and results: `full`, `redacted` (default: known secrets are \
           replaced) or `none` (sizes only). `sync`: `normal` (default) or `full` (every commit waits for the disk). \
-          `required`: refuse calls that cannot be recorded, default `true` for `serve` and `false` elsewhere. `maxAge` \
-          and `maxBytes`: what is older or exceeds the size is removed by `toolway store prune`; default: nothing \
-          is removed.",
-    example: r#"{"bodies": "none", "maxAge": "720h"}"#,
+          `required`: refuse calls that cannot be recorded, default `true` for `serve` and `false` elsewhere. `maxBytes`: \
+          largest size of the database with its logs and with corrupt files that were set aside, default `2GB`, at least \
+          `1MB`; what exceeds it is removed while calls are recorded: corrupt files, then the oldest bodies (first those of \
+          a caller that has more than a quarter), then the oldest calls. `maxAge`: age from which calls are removed, default \
+          `90d`. Both may be `unlimited`. `conversations.maxAge` and `audit.maxAge`: age from which conversations and audit \
+          entries are removed; by default they are kept.",
+    example: r#"{"bodies": "none", "maxBytes": "4GB", "maxAge": "30d", "audit": {"maxAge": "365d"}}"#,
     set: read,
 };
 
@@ -95,20 +127,62 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
                 put(&mut store.sync, field.setting(sync))?;
             }
             "required" => put(&mut store.required, field.setting(Some(field.flag()?)))?,
-            "maxAge" => put(&mut store.max_age, field.setting(Some(field.time()?)))?,
-            "maxBytes" => {
-                let bytes = field.number().ok().filter(|bytes| bytes.fract() == 0.0 && (1.0..=9e15).contains(bytes));
-                let bytes = bytes.ok_or_else(|| field.expected("a number of bytes greater than zero"))?;
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
-                put(&mut store.max_bytes, field.setting(Some(bytes as u64)))?;
-            }
+            "maxAge" => put(&mut store.max_age, field.setting(limit(&field, Field::time)?))?,
+            "maxBytes" => put(&mut store.max_bytes, field.setting(limit(&field, bytes)?))?,
+            "conversations" => put(&mut store.conversations_max_age, max_age(&field)?)?,
+            "audit" => put(&mut store.audit_max_age, max_age(&field)?)?,
             _ => return Err(field.unknown(MEMBERS.iter().map(|(key, _)| *key))),
         }
     }
     Ok(())
 }
 
+/// A limit, or the word for none.
+fn limit<'a, T>(
+    field: &Field<'a>,
+    read: impl FnOnce(&Field<'a>) -> Result<T, ConfigError>,
+) -> Result<StoreLimit<T>, ConfigError> {
+    match field.text() {
+        Ok(UNLIMITED) => Ok(StoreLimit::Unlimited),
+        _ => read(field).map(StoreLimit::At),
+    }
+}
+
+/// A size with its unit, or a number of bytes.
+fn bytes(field: &Field<'_>) -> Result<u64, ConfigError> {
+    let bytes = match (field.text(), field.number()) {
+        (Ok(text), _) => parse_size(text),
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and in range")]
+        (_, Ok(number)) if number.fract() == 0.0 && (1.0..=9e15).contains(&number) => Some(number as u64),
+        _ => None,
+    };
+    let bytes = bytes.filter(|bytes| LEAST_BYTES <= *bytes);
+    bytes.ok_or_else(|| field.expected("a size such as `2GB` or `500MB`, at least `1MB`, or `unlimited`"))
+}
+
+/// The only member of `store.conversations` and `store.audit`.
+fn max_age(field: &Field<'_>) -> Result<Setting<Option<Duration>>, ConfigError> {
+    let mut age = Setting::default();
+    for (key, field) in field.members()? {
+        match key {
+            "maxAge" => age = field.setting(Some(field.time()?)),
+            _ => return Err(field.unknown(AGES.iter().copied())),
+        }
+    }
+    Ok(age)
+}
+
 impl StoreSettings {
+    /// Age from which calls are removed; `None`: they are kept.
+    pub fn max_age(&self) -> Option<Duration> {
+        self.max_age.value.or(DEFAULT_MAX_AGE)
+    }
+
+    /// Largest size of the files in bytes; `None`: no limit.
+    pub fn max_bytes(&self) -> Option<u64> {
+        self.max_bytes.value.or(DEFAULT_MAX_BYTES)
+    }
+
     /// These settings, overridden by those that the nearer layer sets.
     #[must_use]
     pub(crate) fn overridden_by(self, nearer: Self) -> Self {
@@ -119,6 +193,18 @@ impl StoreSettings {
             required: self.required.overridden_by(nearer.required),
             max_age: self.max_age.overridden_by(nearer.max_age),
             max_bytes: self.max_bytes.overridden_by(nearer.max_bytes),
+            conversations_max_age: self.conversations_max_age.overridden_by(nearer.conversations_max_age),
+            audit_max_age: self.audit_max_age.overridden_by(nearer.audit_max_age),
+        }
+    }
+}
+
+impl<T: Copy> StoreLimit<T> {
+    fn or(self, default: T) -> Option<T> {
+        match self {
+            Self::Default => Some(default),
+            Self::At(limit) => Some(limit),
+            Self::Unlimited => None,
         }
     }
 }

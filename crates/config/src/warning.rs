@@ -1,6 +1,6 @@
 //! Configuration warnings: problems of a file that do not prevent its use.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use crate::{
     error::{ConfigError, Place},
@@ -83,6 +83,16 @@ impl Warning {
     /// A key of other hosts; `why` says what to do instead.
     pub(crate) fn ignored(place: Place, name: &str, why: &str) -> Self {
         let message = format!("`{name}` is a key of other MCP hosts and has no effect here: {why}");
+        Self { place, message, kind: WarningKind::IgnoredKey, unused: None }
+    }
+
+    /// Settings of a client that no key has the name of.
+    pub(crate) fn unknown_client(place: Place, name: &str, known: &BTreeSet<String>) -> Self {
+        let mut message = format!("`gateway.clients.{name}` has no effect: no client has this name");
+        match nearest(name, known.iter().map(String::as_str)) {
+            Some(near) => message.push_str(&format!("; did you mean `{near}`?")),
+            None => message.push_str("; `toolway clients list` shows the names"),
+        }
         Self { place, message, kind: WarningKind::IgnoredKey, unused: None }
     }
 

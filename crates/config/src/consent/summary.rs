@@ -2,18 +2,17 @@
 
 use std::{fmt, path::Path};
 
-use super::{
-    Difference, Digest,
-    visible::{Escaped, address, visible},
-};
+use super::{Difference, Digest};
 use crate::{
     endpoint::GOOGLE_FILE,
     interpolate::{HeldFile, Piece, Reference, Template, Unresolved},
     mask,
     server::{
-        Era, Http, HttpKind, PlainHttp, Process, ServerConfig, Transport, VariablesFile,
+        Era, Filters, Http, HttpKind, Offered, PlainHttp, Process, ServerConfig, Sharing, Transport, VariablesFile,
+        Withheld,
         auth::{Auth, Grant, TextKind},
     },
+    visible,
 };
 
 /// What would be started or connected, line by line.
@@ -62,7 +61,7 @@ impl ConsentSummary {
         match &server.transport {
             Transport::Process(process) => shown.process(process, server),
             Transport::Http(http) => {
-                shown.add("address", &address(&written(&http.url)), http.url.written().expose());
+                shown.add_visible("address", visible::address(&written(&http.url)), http.url.written().expose());
                 for (name, value) in &http.headers {
                     let text = mask::header(name, value);
                     shown.add(&format!("header {name}"), &text, value.written().expose());
@@ -83,8 +82,45 @@ impl ConsentSummary {
             let era = if server.era == Era::Legacy { "legacy" } else { "modern" };
             shown.add("era", era, era);
         }
+        shown.offers(server);
         shown.sends(server);
         shown
+    }
+
+    /// Adds what callers can do with the server beyond its tools, or with fewer of them. Without such a key there is no line.
+    fn offers(&mut self, server: &ServerConfig) {
+        if !server.extra_methods.is_empty() {
+            let methods = server.extra_methods.join(", ");
+            self.add("clients may call", &methods, &server.extra_methods.join("\0"));
+        }
+        let sharing = match server.sharing {
+            Sharing::Caller => None,
+            Sharing::Shared => Some("one for all callers"),
+            Sharing::Session => Some("one for each session"),
+        };
+        if let Some(sharing) = sharing {
+            self.add("connections", sharing, sharing);
+        }
+        let Withheld { sampling, elicitation } = server.withheld;
+        for (what, is_withheld) in [("sampling", sampling), ("elicitation", elicitation)] {
+            if is_withheld {
+                self.add(what, "not offered to the server", what);
+            }
+        }
+        let Filters { tool_names, prompt_names, tools, resources, prompts } = &server.filters;
+        for (what, names) in [("tools", tool_names), ("prompts", prompt_names)] {
+            if let Some(include) = &names.include {
+                self.add(&format!("only these {what}"), &include.join(", "), &include.join("\0"));
+            }
+            if !names.exclude.is_empty() {
+                self.add(&format!("without these {what}"), &names.exclude.join(", "), &names.exclude.join("\0"));
+            }
+        }
+        for (what, offered) in [("tools", tools), ("resources", resources), ("prompts", prompts)] {
+            if *offered != Offered::default() {
+                self.add(what, "not offered", what);
+            }
+        }
     }
 
     /// Adds the lines of `auth` and `oauth`.
@@ -108,11 +144,8 @@ impl ConsentSummary {
     }
 
     fn process(&mut self, process: &Process, server: &ServerConfig) {
-        self.add(
-            "command",
-            &visible(&written(&process.command), Escaped::AllButAscii),
-            process.command.written().expose(),
-        );
+        let command = visible::ascii(&written(&process.command));
+        self.add_visible("command", command, process.command.written().expose());
         for (index, argument) in process.arguments.iter().enumerate() {
             self.add(&format!("argument {}", index + 1), &written(argument), argument.written().expose());
         }
@@ -150,7 +183,7 @@ impl ConsentSummary {
         }
     }
 
-    /// Adds every variable, file and keychain entry that would be handed over.
+    /// Adds every variable, file, keychain entry and stored secret that would be handed over.
     fn sends(&mut self, server: &ServerConfig) {
         let mut sent: Vec<(String, String)> = Vec::new();
         for (key, template) in server.transport.texts() {
@@ -159,6 +192,7 @@ impl ConsentSummary {
                     Reference::Variable { name, .. } => format!("variable {name}"),
                     Reference::File(path) => format!("file {path}"),
                     Reference::Keychain { service, entry } => format!("keychain entry {service}/{entry}"),
+                    Reference::Secret(name) => format!("secret {name}"),
                     Reference::Input(id) => format!("input {id}"),
                     _ => continue,
                 };
@@ -186,15 +220,20 @@ impl ConsentSummary {
         for (role, word) in words.filter(|(role, word)| names_project_file(*role, word, server)) {
             let text = "not covered: a later change of this file of the project is used without asking again";
             let what = format!("content of {}", written(word));
-            if self.lines.iter().all(|line| line.what != safe(&what)) {
+            if self.lines.iter().all(|line| line.what != visible::name(&what)) {
                 self.add(&what, text, role.as_str());
             }
         }
     }
 
     fn add(&mut self, what: &str, text: &str, exact: &str) {
+        self.add_visible(what, visible::name(text), exact);
+    }
+
+    /// Adds a line whose text is safe for a terminal.
+    fn add_visible(&mut self, what: &str, text: String, exact: &str) {
         let fingerprint = Digest::of(exact.as_bytes()).to_string();
-        self.lines.push(SummaryLine { what: safe(what), text: safe(text), fingerprint });
+        self.lines.push(SummaryLine { what: visible::name(what), text, fingerprint });
     }
 
     /// Digest of all lines, with length prefixes so that different summaries have different input.
@@ -281,9 +320,4 @@ impl fmt::Display for ConsentSummary {
 /// A string with its references as written.
 fn written(template: &Template) -> String {
     template.written().expose().to_owned()
-}
-
-/// The text is untrusted and is printed on a terminal.
-fn safe(text: &str) -> String {
-    visible(text, Escaped::Deceptive)
 }

@@ -114,21 +114,21 @@ fn replace_text(entry: &CstObject, line: &str) {
     let _replaced = entry.clone().replace_with(jsonc_parser::cst::CstInputValue::Number(line.to_owned()));
 }
 
-fn parse(file: &Path, text: &str) -> Result<CstRootNode, ConfigError> {
+pub(super) fn parse(file: &Path, text: &str) -> Result<CstRootNode, ConfigError> {
     CstRootNode::parse(text, &ACCEPTED).map_err(|error| {
         let place = Place { file: file.to_owned(), line: error.line_display() };
         ConfigError::Syntax { place, problem: error.kind().to_string() }
     })
 }
 
-fn object(root: &CstRootNode, file: &Path) -> Result<CstObject, ConfigError> {
+pub(super) fn object(root: &CstRootNode, file: &Path) -> Result<CstObject, ConfigError> {
     root.object_value_or_create().ok_or_else(|| ConfigError::Refused {
         place: Place { file: file.to_owned(), line: 0 },
         problem: "the document must be an object".to_owned(),
     })
 }
 
-fn wrong(file: &Path, key: &str) -> ConfigError {
+pub(super) fn wrong(file: &Path, key: &str) -> ConfigError {
     ConfigError::Expected {
         place: Place { file: file.to_owned(), line: 0 },
         key: key.to_owned(),

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::{Change, Edit, NewValue, edit_text};
+use super::{Change, Edit, NewValue, edit_text, plan_rule, rules_of};
 use crate::{
-    Config, ServerName,
+    Config, RuleEffect, ServerName,
     document::Document,
     server::{DefinedBy, ServerConfig},
 };
@@ -247,4 +247,53 @@ fn replaced_file_keeps_its_permissions() {
     assert_eq!((std::fs::read_to_string(&file).unwrap().as_str(), mode()), ("two", 0o640));
     assert!(link.is_symlink());
     assert_eq!(std::fs::read_dir(folder.path().join("a")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_rule_is_added_on_one_line_and_comments_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("toolway.json");
+    let rule = NewValue::Object(vec![("then".to_owned(), NewValue::Text("ask".to_owned()))]);
+    let planned = |index| match plan_rule(&file, &rule, index, DefinedBy::User).unwrap() {
+        Change::Text { text, .. } => text,
+        other @ Change::Lines { .. } => panic!("{other:?}"),
+    };
+    assert_eq!(planned(0), "{\n  \"policy\": {\n    \"rules\": [\n      {\"then\":\"ask\"}\n    ]\n  }\n}\n");
+    let text = "{ // mine\n  \"policy\": {\n    \"rules\": [\n      { \"then\": \"deny\" }, // why\n      { \"then\": \"allow\" }\n    ]\n  }\n}\n";
+    std::fs::write(&file, text).unwrap();
+    for index in 0..=2 {
+        let after = planned(index);
+        let kept: Vec<&str> = after.lines().filter(|line| !line.contains("\"then\":\"ask\"")).collect();
+        assert_eq!(
+            kept.join("\n").replace("},", "}").replace("} // why", "}, // why"),
+            text.trim_end().replace("},\n", "}\n")
+        );
+        std::fs::write(folder.path().join("after.json"), &after).unwrap();
+        let rules = rules_of(&folder.path().join("after.json")).unwrap();
+        assert_eq!(rules[index].then, RuleEffect::Ask, "{after}");
+    }
+    let allows = NewValue::Object(vec![("then".to_owned(), NewValue::Text("allow".to_owned()))]);
+    assert!(plan_rule(&file, &allows, 0, DefinedBy::Project).is_err());
+    let yaml = plan_rule(&folder.path().join("toolway.yaml"), &rule, 0, DefinedBy::User).unwrap();
+    assert!(matches!(yaml, Change::Lines { lines, .. } if lines == "- {\"then\":\"ask\"}\n"));
+}
+
+#[cfg(unix)]
+#[test]
+fn file_with_a_secret_in_clear_becomes_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("toolway.json");
+    let written = |text: &str| {
+        std::fs::write(&file, "{}").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        super::replace_config(&file, text).unwrap();
+        std::fs::metadata(&file).unwrap().permissions().mode() & 0o777
+    };
+    let entry = |value: &str| {
+        format!(r#"{{ "mcpServers": {{ "a": {{ "command": "x", "env": {{ "TOKEN": "{value}" }} }} }} }}"#)
+    };
+    assert_eq!(written(&entry("hunter2")), 0o600);
+    assert_eq!(written(&entry("${secret:a-TOKEN}")), 0o644);
+    assert_eq!(written(r#"{ "models": { "m": { "vendor": "openai", "model": "m", "apiKey": "hunter2" } } }"#), 0o600);
 }

@@ -7,15 +7,36 @@ use std::{
     process, thread,
 };
 
-use crate::ownership;
+use crate::{document::Document, ownership};
+
+/// Replaces the text of a configuration file, as [`replace`] does. A file with a secret in clear becomes readable for the
+/// user only.
+pub fn replace_config(file: &Path, text: &str) -> io::Result<()> {
+    let has_secret = Document::of(file, text).is_ok_and(|document| !document.clear_secrets().is_empty());
+    replace_with(file, text, if has_secret { Mode::Private } else { Mode::Kept })
+}
+
+/// Permissions of a file after it was replaced.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Those that it had; those of a private file if it is new.
+    Kept,
+    /// Only the user can read and write it.
+    Private,
+}
 
 /// Replaces the text of a file. Concurrent readers see the old or the new text; a failure leaves the old one.
 pub fn replace(file: &Path, text: &str) -> io::Result<()> {
+    replace_with(file, text, Mode::Kept)
+}
+
+fn replace_with(file: &Path, text: &str, mode: Mode) -> io::Result<()> {
     // For a link, its target is replaced and the link stays.
     let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
     let permissions = fs::metadata(&file).ok().map(|metadata| metadata.permissions());
+    let permissions = permissions.filter(|_| mode == Mode::Kept);
     let temporary = temporary_path(&file);
     let written = write_new(&temporary, text, permissions).and_then(|()| fs::rename(&temporary, &file));
     if written.is_err() {

@@ -1,11 +1,16 @@
 //! Secrets of a server that must not be shown: values that look like a secret or have the name of one, and all values
 //! that come from references. An ordinary value (`true`, `node`, a path) is not a secret.
 
+use std::sync::{Mutex, PoisonError};
+
 use super::Endpoint;
 use crate::{
-    interpolate::{Reference, Template},
-    mask::{Role, secrets},
-    secret::Secret,
+    error::ConfigError,
+    interpolate::{Piece, Reference, Template},
+    keychain::{Keychain, KeychainError},
+    mask::{Role, looks_secret, secrets},
+    paths::Environment,
+    secret::{Secret, SecretName},
     server::{
         ServerConfig, Transport,
         auth::{SignIn, TextKind},
@@ -16,6 +21,19 @@ use crate::{
 const HARMLESS: [&str; 9] = ["HOME", "USER", "LOGNAME", "LANG", "PATH", "SHELL", "TMPDIR", "TZ", "PWD"];
 
 impl ServerConfig {
+    /// Resolves the references of the server, as [`ServerConfig::endpoint`] does, and returns its secrets too.
+    pub fn endpoint_with_secrets(
+        &self,
+        environment: &Environment,
+        keychain: &dyn Keychain,
+    ) -> Result<ResolvedEndpoint, ConfigError> {
+        let handed_over = HandedOver { keychain, secrets: Mutex::default() };
+        let endpoint = self.endpoint(environment, &handed_over)?;
+        let mut secrets = self.secrets(&endpoint);
+        secrets.extend(handed_over.secrets.into_inner().unwrap_or_else(PoisonError::into_inner));
+        Ok(ResolvedEndpoint { endpoint, secrets })
+    }
+
     /// The secrets of the server with these resolved values.
     pub fn secrets(&self, endpoint: &Endpoint) -> Vec<Secret> {
         let mut found = Found::default();
@@ -42,6 +60,40 @@ impl ServerConfig {
             _ => {}
         }
         found.0
+    }
+}
+
+/// A resolved endpoint, and its secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResolvedEndpoint {
+    /// How the server is reached.
+    pub endpoint: Endpoint,
+    /// Everything that must not be shown; may have duplicates.
+    pub secrets: Vec<Secret>,
+}
+
+/// A keychain that notes what it hands over: the text around a secret does not say where it begins.
+#[derive(Debug)]
+struct HandedOver<'a> {
+    keychain: &'a dyn Keychain,
+    secrets: Mutex<Vec<Secret>>,
+}
+
+impl HandedOver<'_> {
+    fn note(&self, found: Result<Secret, KeychainError>) -> Result<Secret, KeychainError> {
+        let secret = found?;
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner).push(secret.clone());
+        Ok(secret)
+    }
+}
+
+impl Keychain for HandedOver<'_> {
+    fn get(&self, service: &str, entry: &str) -> Result<Secret, KeychainError> {
+        self.note(self.keychain.get(service, entry))
+    }
+
+    fn stored(&self, name: &SecretName) -> Result<Secret, KeychainError> {
+        self.note(self.keychain.stored(name))
     }
 }
 
@@ -72,8 +124,10 @@ impl Found {
 
     /// Adds the secrets of a resolved value; `written` is the value in the file.
     fn look(&mut self, value: &str, role: Role<'_>, written: Option<&Template>) {
-        if written.is_some_and(came_from_elsewhere) {
+        if let Some(written) = written.filter(|written| came_from_elsewhere(written)) {
             self.0.push(Secret::new(value));
+            // `--token=<key>`: what a reference stands for is a secret without the text around it.
+            self.0.extend(resolved_parts(&written.pieces(), value).into_iter().map(Secret::new));
             // `Bearer <key>`: the key alone is a secret too.
             let key = value.rsplit(' ').next().filter(|_| matches!(role, Role::Header(_)));
             self.0.extend(key.map(Secret::new));
@@ -91,18 +145,57 @@ fn came_from_elsewhere(written: &Template) -> bool {
     })
 }
 
+/// The parts of a resolved value that secret references stand for, found by the text between them. An ordinary variable,
+/// such as a port in a URL, is no secret by itself.
+fn resolved_parts<'a>(pieces: &[Piece], value: &'a str) -> Vec<&'a str> {
+    let mut parts = Vec::new();
+    let mut rest = value;
+    let mut references: Vec<&Reference> = Vec::new();
+    for (index, piece) in pieces.iter().enumerate() {
+        match piece {
+            Piece::Reference(reference) => references.push(reference),
+            Piece::Text(text) => {
+                let is_last = index + 1 == pieces.len();
+                let found = if is_last { rest.rfind(text.as_str()) } else { rest.find(text.as_str()) };
+                let Some(at) = found else { return parts };
+                parts.extend(has_secret(&references, &rest[..at]).then_some(&rest[..at]));
+                rest = &rest[at + text.len()..];
+                references.clear();
+            }
+        }
+    }
+    parts.extend(has_secret(&references, rest).then_some(rest));
+    parts
+}
+
+/// Whether one of the references that stand for a part of a value is secret.
+fn has_secret(references: &[&Reference], part: &str) -> bool {
+    let is_secret = |reference: &&Reference| match reference {
+        Reference::Variable { name, .. } => looks_secret(name, part),
+        _ => true,
+    };
+    !part.is_empty() && references.iter().any(is_secret)
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
     use super::{secrets_of_url, secrets_of_variables};
-    use crate::{Config, Environment, NoKeychain, document::Document};
+    use crate::{
+        Config, Environment, Keychain, NoKeychain, Secret, SecretName, document::Document, keychain::KeychainError,
+    };
 
     fn secrets(entry: &str) -> Vec<String> {
         let text = format!("{{ \"mcpServers\": {{ \"a\": {entry} }} }}");
         let config = Config::of(&Document::of(Path::new("/x/toolway.json"), &text).unwrap(), None).unwrap();
-        let environment: Environment =
-            [("HOME".into(), "/home/ada".into()), ("MODE".into(), "fast".into()), ("T".into(), "t0k3n".into())].into();
+        let environment: Environment = [
+            ("HOME".into(), "/home/ada".into()),
+            ("MODE".into(), "fast".into()),
+            ("T".into(), "t0k3n".into()),
+            ("TOKEN".into(), "t0k3n".into()),
+        ]
+        .into();
         let server = config.find("a").unwrap();
         let endpoint = server.endpoint(&environment, &NoKeychain).unwrap();
         let mut secrets: Vec<String> =
@@ -120,6 +213,34 @@ mod tests {
         let entry = r#"{ "url": "https://example.org/mcp?mode=all&key=k3y",
             "headers": { "Authorization": "Bearer ${T}", "Accept": "text/plain", "X-Team": "blue" } }"#;
         assert_eq!(secrets(entry), ["k3y", "Bearer t0k3n", "t0k3n", "blue"]);
+    }
+
+    #[test]
+    fn a_resolved_reference_is_a_secret_without_the_text_around_it() {
+        let entry = r#"{ "command": "x", "args": ["--key=${TOKEN}", "a${TOKEN}b${MODE}c"] }"#;
+        assert_eq!(secrets(entry), ["--key=t0k3n", "t0k3n", "at0k3nbfastc", "t0k3n"]);
+        let entry = r#"{ "url": "https://example.org/${TOKEN}/mcp?q=${MODE}" }"#;
+        assert_eq!(secrets(entry), ["https://example.org/t0k3n/mcp?q=fast", "t0k3n"]);
+    }
+
+    #[test]
+    fn what_a_keychain_hands_over_is_a_secret() {
+        #[derive(Debug)]
+        struct One;
+        impl Keychain for One {
+            fn get(&self, _: &str, _: &str) -> Result<Secret, KeychainError> {
+                Err(KeychainError::Missing)
+            }
+
+            fn stored(&self, _: &SecretName) -> Result<Secret, KeychainError> {
+                Ok(Secret::new("/st/ored"))
+            }
+        }
+        let text = r#"{ "mcpServers": { "a": { "command": "x", "args": ["${HOME}/${secret:one}/x"] } } }"#;
+        let config = Config::of(&Document::of(Path::new("/x/toolway.json"), text).unwrap(), None).unwrap();
+        let environment: Environment = [("HOME".into(), "/home/ada".into())].into();
+        let resolved = config.find("a").unwrap().endpoint_with_secrets(&environment, &One).unwrap();
+        assert!(resolved.secrets.contains(&Secret::new("/st/ored")));
     }
 
     #[test]

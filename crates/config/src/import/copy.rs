@@ -1,12 +1,12 @@
-//! Converts an entry of another host to a Toolway entry, without the secrets.
+//! Converts an entry of another host to a Toolway entry. Its secrets are still in clear: `clear::detach` replaces them.
 
-use std::{ops::Range, path::Path};
+use std::path::Path;
 
 use crate::{
+    clear::escaped,
     edit::NewValue,
     error::ConfigError,
     interpolate::{INPUTS, Piece, Reference, Template, input_entry},
-    mask::{self, REFERENCE, Role, is_secret_default, secrets},
     server::{
         Era, Filters, Http, HttpKind, NameFilter, Offered, PlainHttp, Process, Reconnect, ServerConfig, Source, Start,
         Transport, auth::TextKind,
@@ -18,52 +18,36 @@ use crate::{
 pub struct CopiedEntry {
     /// Key under `mcpServers`.
     pub label: String,
-    /// Value of the entry.
+    /// Value of the entry, with its secrets in clear.
     pub entry: NewValue,
-    /// Secrets that were not copied.
-    pub left_out: Vec<LeftOut>,
 }
 
-/// A secret that was replaced by a reference to a variable.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Key of the secret in the original entry.
-    pub key: String,
-    /// Name of the variable to set.
-    pub variable: String,
-}
-
-/// Converts a server to an entry for the user file, whose programs run in `home`. Values that look like secrets become
-/// references to variables.
+/// Converts a server to an entry for the user file, whose programs run in `home`. The entry must not be written before its
+/// secrets are replaced.
 pub fn copy(server: &ServerConfig, home: Option<&Path>) -> Result<CopiedEntry, ConfigError> {
-    let mut copier = Copier { server, home, members: Vec::new(), left_out: Vec::new() };
+    let mut copier = Copier { server, home, members: Vec::new() };
     match &server.transport {
         Transport::Process(process) => copier.process(process)?,
         Transport::Http(http) => copier.http(http)?,
     }
     copier.rest();
-    let Copier { members, left_out, .. } = copier;
-    Ok(CopiedEntry { label: server.label.clone(), entry: NewValue::Object(members), left_out })
+    Ok(CopiedEntry { label: server.label.clone(), entry: NewValue::Object(copier.members) })
 }
 
 struct Copier<'a> {
     server: &'a ServerConfig,
     home: Option<&'a Path>,
     members: Vec<(String, NewValue)>,
-    left_out: Vec<LeftOut>,
 }
 
 impl Copier<'_> {
     fn process(&mut self, process: &Process) -> Result<(), ConfigError> {
-        let command = self.text("command", &process.command, Role::Plain)?;
+        let command = self.text("command", &process.command)?;
         self.put("command", NewValue::Text(command));
-        let (mut arguments, mut before) = (Vec::new(), "");
-        for argument in &process.arguments {
-            arguments.push(NewValue::Text(self.text("args", argument, Role::Argument(before))?));
-            before = argument.written().expose();
-        }
+        let arguments = process.arguments.iter().map(|argument| self.text("args", argument).map(NewValue::Text));
+        let arguments = arguments.collect::<Result<_, _>>()?;
         self.put_unless_empty("args", arguments);
-        let variables = self.pairs("env", &process.variables, Role::Variable)?;
+        let variables = self.pairs("env", &process.variables)?;
         self.put_pairs("env", variables);
         if let Some(file) = &process.variables_file {
             let file = self.path("envFile", &file.path)?;
@@ -83,9 +67,9 @@ impl Copier<'_> {
     }
 
     fn http(&mut self, http: &Http) -> Result<(), ConfigError> {
-        let url = self.address(&http.url)?;
+        let url = self.text("url", &http.url)?;
         self.put("url", NewValue::Text(url));
-        let headers = self.pairs("headers", &http.headers, Role::Header)?;
+        let headers = self.pairs("headers", &http.headers)?;
         self.put_pairs("headers", headers);
         match http.kind {
             HttpKind::Auto => {}
@@ -103,8 +87,7 @@ impl Copier<'_> {
         let facts = http.auth.iter().flat_map(|auth| auth.facts()).chain(http.oauth.facts());
         let mut values: Vec<(&str, NewValue)> = facts.filter_map(|(key, value)| Some((key, fact(&value)?))).collect();
         for (key, text_kind, text) in http.sign_in_texts() {
-            let role = if text_kind == TextKind::Secret { Role::Header(last(key)) } else { Role::Plain };
-            let text = if text_kind == TextKind::File { self.path(key, text)? } else { self.text(key, text, role)? };
+            let text = if text_kind == TextKind::File { self.path(key, text)? } else { self.text(key, text)? };
             values.push((key, NewValue::Text(text)));
         }
         for section in ["auth", "oauth"] {
@@ -180,99 +163,28 @@ impl Copier<'_> {
         self.put_pairs("reconnect", members);
     }
 
-    fn pairs<'b>(
-        &mut self,
-        key: &str,
-        pairs: &'b [(String, Template)],
-        role: fn(&'b str) -> Role<'b>,
-    ) -> Result<Vec<(String, NewValue)>, ConfigError> {
-        let mut copied = Vec::new();
-        for (name, text) in pairs {
-            let text = self.text(&format!("{key}.{name}"), text, role(name))?;
-            copied.push((name.clone(), NewValue::Text(text)));
-        }
-        Ok(copied)
-    }
-
-    /// A string in Toolway's syntax; each secret range becomes a variable.
-    fn text(&mut self, key: &str, template: &Template, role: Role<'_>) -> Result<String, ConfigError> {
-        let pieces = template.pieces();
-        let joined = mask::joined(&pieces);
-        let mut ranges = secrets(&joined, role);
-        if matches!(role, Role::Variable(_)) && !ranges.is_empty() {
-            let whole = 0..joined.len();
-            ranges = vec![whole];
-        }
-        let left_out = ranges.into_iter().map(|range| {
-            let variable = self.leave_out(key, named(&joined, &range, role));
-            (range, format!("${{{variable}}}"))
-        });
-        let left_out: Vec<_> = left_out.collect();
-        let (mut text, mut at) = (String::new(), 0);
-        for piece in pieces {
-            let (length, kept) = match &piece {
-                Piece::Text(plain) => (plain.len(), None),
-                Piece::Reference(reference) => (REFERENCE.len_utf8(), Some(self.reference(key, reference, template)?)),
-            };
-            put_without(&mut text, &joined, at..at + length, kept, &left_out);
-            at += length;
-        }
-        Ok(text)
-    }
-
-    /// A reference in Toolway's syntax; a secret default is left out.
-    fn reference(&mut self, key: &str, reference: &Reference, template: &Template) -> Result<String, ConfigError> {
-        match reference {
-            Reference::Variable { name, default: Some(default) } if is_secret_default(name, default) => {
-                self.left_out.push(LeftOut { key: key.to_owned(), variable: name.clone() });
-                Ok(format!("${{{name}}}"))
-            }
-            _ => in_own_syntax(reference, self.server).ok_or_else(|| self.unknown(key, template)),
-        }
-    }
-
-    /// A URL; one with a key in its path or query is replaced as a whole.
-    fn address(&mut self, template: &Template) -> Result<String, ConfigError> {
-        let joined = mask::joined(&template.pieces());
-        let is_key = |range: &Range<usize>| !joined[range.end..].starts_with('@');
-        if mask::has_secret_part(template) || secrets(&joined, Role::Plain).iter().any(is_key) {
-            return Ok(format!("${{{}}}", self.leave_out("url", Role::Header("url"))));
-        }
-        self.text("url", template, Role::Plain)
-    }
-
-    /// Chooses the variable that replaces a secret, and records it.
-    fn leave_out(&mut self, key: &str, role: Role<'_>) -> String {
-        let upper = |text: &str| {
-            let upper = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
-            text.chars().map(upper).collect::<String>()
+    fn pairs(&self, key: &str, pairs: &[(String, Template)]) -> Result<Vec<(String, NewValue)>, ConfigError> {
+        let pair = |(name, text): &(String, Template)| {
+            let text = self.text(&format!("{key}.{name}"), text)?;
+            Ok((name.clone(), NewValue::Text(text)))
         };
-        let server = upper(self.server.name.as_str());
-        let wanted = match role {
-            Role::Variable(name) if crate::interpolate::is_name(name) => name.to_owned(),
-            Role::Variable(name) | Role::Header(name) => format!("{server}_{}", upper(name)),
-            Role::Argument(option) if option.starts_with('-') => {
-                format!("{server}_{}", upper(option.trim_start_matches('-')))
-            }
-            Role::Argument(_) | Role::Plain => format!("{server}_SECRET"),
-        };
-        let wanted =
-            if wanted.starts_with(|first: char| first.is_ascii_digit()) { format!("_{wanted}") } else { wanted };
-        let variable = self.free(wanted);
-        self.left_out.push(LeftOut { key: key.to_owned(), variable: variable.clone() });
-        variable
+        pairs.iter().map(pair).collect()
     }
 
-    /// The name, with a number appended if it is taken by another secret.
-    fn free(&self, wanted: String) -> String {
-        let is_free = |name: &String| self.left_out.iter().all(|left| left.variable != *name);
-        let numbered = (2_usize..).map(|number| format!("{wanted}_{number}"));
-        std::iter::once(wanted.clone()).chain(numbered).find(is_free).unwrap_or(wanted)
+    /// A string in Toolway's syntax.
+    fn text(&self, key: &str, template: &Template) -> Result<String, ConfigError> {
+        let piece = |piece: &Piece| match piece {
+            Piece::Text(plain) => Ok(escaped(plain)),
+            Piece::Reference(reference) => {
+                in_own_syntax(reference, self.server).ok_or_else(|| self.unknown(key, template))
+            }
+        };
+        template.pieces().iter().map(piece).collect()
     }
 
     /// An absolute path.
-    fn path(&mut self, key: &str, template: &Template) -> Result<String, ConfigError> {
-        let text = self.text(key, template, Role::Plain)?;
+    fn path(&self, key: &str, template: &Template) -> Result<String, ConfigError> {
+        let text = self.text(key, template)?;
         let anchored = text.starts_with(['/', '~']) || text.starts_with("${");
         Ok(if anchored { text } else { path_text(&self.server.source.base.join(text)) })
     }
@@ -317,43 +229,6 @@ fn fact(value: &serde_json::Value) -> Option<NewValue> {
     }
 }
 
-/// Role that names a secret: from the key before it if there is one, else from the role of the text.
-fn named<'a>(text: &'a str, range: &Range<usize>, role: Role<'a>) -> Role<'a> {
-    if matches!(role, Role::Variable(_) | Role::Header(_)) {
-        return role;
-    }
-    if text[range.end..].starts_with('@') {
-        return Role::Header("password");
-    }
-    let key = text[..range.start].strip_suffix('=').and_then(|before| before.rsplit(['?', '&', ';', '#', ' ']).next());
-    let key = key.map(|key| key.trim_start_matches('-')).filter(|key| !key.is_empty());
-    key.map_or(role, Role::Header)
-}
-
-/// Appends a range of the text, or `kept` instead of it, with the left-out ranges replaced by their variables.
-fn put_without(
-    text: &mut String,
-    joined: &str,
-    stretch: Range<usize>,
-    kept: Option<String>,
-    left_out: &[(Range<usize>, String)],
-) {
-    let mut at = stretch.start;
-    for (range, variable) in left_out.iter().filter(|(range, _)| range.start < stretch.end && stretch.start < range.end)
-    {
-        text.push_str(&escaped(&joined[at..range.start.max(at)]));
-        if stretch.start <= range.start {
-            text.push_str(variable);
-        }
-        at = range.end.min(stretch.end);
-    }
-    match kept {
-        Some(kept) if at == stretch.start => text.push_str(&kept),
-        Some(_) => {}
-        None => text.push_str(&escaped(&joined[at..stretch.end])),
-    }
-}
-
 /// A reference in Toolway's syntax; `None` if it is unknown.
 fn in_own_syntax(reference: &Reference, server: &ServerConfig) -> Option<String> {
     let Source { folder, base, .. } = &server.source;
@@ -369,6 +244,7 @@ fn in_own_syntax(reference: &Reference, server: &ServerConfig) -> Option<String>
         Reference::File(path) if path.starts_with(['/', '~']) => Some(format!("${{file:{path}}}")),
         Reference::File(path) => Some(format!("${{file:{}}}", path_text(&base.join(path)))),
         Reference::Keychain { service, entry } => Some(format!("${{keychain:{service}/{entry}}}")),
+        Reference::Secret(name) => Some(name.reference()),
         Reference::Input(id) => {
             let entry = input_entry(&server.source.place.file, server.name.as_str(), id);
             Some(format!("${{keychain:{INPUTS}/{entry}}}"))
@@ -379,11 +255,6 @@ fn in_own_syntax(reference: &Reference, server: &ServerConfig) -> Option<String>
         Reference::Separator => Some("/".to_owned()),
         Reference::Unknown(_) => None,
     }
-}
-
-/// Escapes a literal text.
-fn escaped(text: &str) -> String {
-    text.replace("${", "$${")
 }
 
 fn path_text(path: &Path) -> String {

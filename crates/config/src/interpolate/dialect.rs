@@ -13,6 +13,8 @@ pub(super) enum Form {
     File,
     /// `${keychain:service/entry}`
     Keychain,
+    /// `${secret:NAME}`
+    Secret,
     /// `${input:id}`
     Input,
     /// `${userHome}`, `${workspaceFolder}`, `${workspaceFolderBasename}`, `${pathSeparator}`, `${/}`
@@ -34,7 +36,8 @@ pub(super) enum Form {
 pub enum Dialect {
     /// No references.
     Literal,
-    /// Toolway's own: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${file:path}`, `${keychain:service/entry}`; `$${` is `${`.
+    /// Toolway's own: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${file:path}`, `${keychain:service/entry}`,
+    /// `${secret:NAME}`; `$${` is `${`.
     Toolway,
     /// Toolway's own for values that may be secret: also a whole value of `keychain:service/entry` or `file:/path`.
     ToolwayValue,
@@ -66,10 +69,19 @@ impl Dialect {
     fn forms(self) -> &'static [Form] {
         match self {
             Self::Literal => &[],
-            Self::Toolway => &[Form::Braced, Form::Default, Form::Env, Form::File, Form::Keychain, Form::Escape],
-            Self::ToolwayValue => {
-                &[Form::Braced, Form::Default, Form::Env, Form::File, Form::Keychain, Form::Escape, Form::Whole]
+            Self::Toolway => {
+                &[Form::Braced, Form::Default, Form::Env, Form::File, Form::Keychain, Form::Secret, Form::Escape]
             }
+            Self::ToolwayValue => &[
+                Form::Braced,
+                Form::Default,
+                Form::Env,
+                Form::File,
+                Form::Keychain,
+                Form::Secret,
+                Form::Escape,
+                Form::Whole,
+            ],
             Self::Shell => &[Form::Braced, Form::Default],
             Self::Braces => &[Form::Braced],
             Self::Gemini => &[Form::Braced, Form::Default, Form::Bare],

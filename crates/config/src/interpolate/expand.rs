@@ -11,14 +11,18 @@ use super::{
     Template,
     scan::{Piece, Reference},
 };
-use crate::{keychain::Keychain, paths::Environment};
+use crate::{
+    keychain::{Keychain, KeychainError},
+    paths::Environment,
+    secret::SecretName,
+};
 
 /// Where references are looked up.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup<'a> {
     /// Environment variables.
     pub environment: &'a Environment,
-    /// Source of `${keychain:…}` and `${input:…}`.
+    /// Source of `${keychain:…}`, `${secret:…}` and `${input:…}`.
     pub keychain: &'a dyn Keychain,
     /// Project folder, or the home directory.
     pub folder: Option<&'a Path>,
@@ -56,6 +60,17 @@ pub enum Unresolved {
         /// Entry name.
         entry: String,
         /// Message of the keychain.
+        problem: String,
+    },
+    /// The secret is not in the vault.
+    #[error("needs the secret `{0}`, which is not stored; store it with `toolway secret set {0}`")]
+    Secret(SecretName),
+    /// The vault cannot be read.
+    #[error("needs the secret `{name}`: {problem}")]
+    Vault {
+        /// Name of the secret.
+        name: SecretName,
+        /// Message of the vault.
         problem: String,
     },
     /// The value of the input is not in the keychain yet.
@@ -97,6 +112,24 @@ pub(super) fn expand(pieces: &[Piece], lookup: &Lookup<'_>, template: &Template)
     Ok(text)
 }
 
+/// The pieces with environment variables and folders resolved, to be compared and not to be used. Secrets, files and what
+/// cannot be resolved are named instead.
+pub(super) fn expand_known(pieces: &[Piece], lookup: &Lookup<'_>, template: &Template) -> String {
+    let value = |reference: &Reference| match reference {
+        Reference::File(_) | Reference::Keychain { .. } | Reference::Secret(_) | Reference::Input(_) => None,
+        Reference::Variable { name, default: Some(default) } => {
+            let set = lookup.variable(name, None, template).ok().filter(|value| !value.is_empty());
+            set.or_else(|| Some(expand_known(default, lookup, template)))
+        }
+        other => lookup.value(other, template).ok(),
+    };
+    let expanded = |piece: &Piece| match piece {
+        Piece::Text(plain) => plain.clone(),
+        Piece::Reference(reference) => value(reference).unwrap_or_else(|| format!("{reference:?}")),
+    };
+    pieces.iter().map(expanded).collect()
+}
+
 impl Lookup<'_> {
     fn value(&self, reference: &Reference, template: &Template) -> Result<String, Unresolved> {
         match reference {
@@ -106,6 +139,7 @@ impl Lookup<'_> {
                 None => file_text(&self.path(path)?),
             },
             Reference::Keychain { service, entry } => self.secret(service, entry),
+            Reference::Secret(name) => self.stored(name),
             Reference::Input(id) => {
                 let entry = input_entry(self.file, self.server, id);
                 self.secret(INPUTS, &entry).map_err(|_refused| Unresolved::Input { id: id.clone(), entry })
@@ -139,6 +173,14 @@ impl Lookup<'_> {
             problem: error.to_string(),
         })?;
         Ok(secret.expose().to_owned())
+    }
+
+    fn stored(&self, name: &SecretName) -> Result<String, Unresolved> {
+        match self.keychain.stored(name) {
+            Ok(secret) => Ok(secret.expose().to_owned()),
+            Err(KeychainError::Missing) => Err(Unresolved::Secret(name.clone())),
+            Err(KeychainError::Closed(problem)) => Err(Unresolved::Vault { name: name.clone(), problem }),
+        }
     }
 
     /// A path as written: `~/` is the home directory, and a relative path is relative to the base.

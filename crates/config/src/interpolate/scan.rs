@@ -1,6 +1,7 @@
 //! Splits a string at its references, by the rules of its dialect.
 
 use super::dialect::{Dialect, Form};
+use crate::secret::SecretName;
 
 /// A part of a string.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub enum Reference {
         /// Entry name.
         entry: String,
     },
+    /// A secret in Toolway's vault.
+    Secret(SecretName),
     /// An input that the user enters once, by its id.
     Input(String),
     /// Home directory of the user.
@@ -180,6 +183,9 @@ fn braced(inside: &str, dialect: Dialect, depth: usize) -> Option<Reference> {
         // A path or an entry may itself contain `:-`.
         "file" if dialect.knows(Form::File) => Some(Reference::File(inside["file:".len()..].to_owned())),
         "keychain" if dialect.knows(Form::Keychain) => keychain(&inside["keychain:".len()..]).or_else(unknown),
+        "secret" if dialect.knows(Form::Secret) => {
+            inside["secret:".len()..].parse().map(Reference::Secret).ok().or_else(unknown)
+        }
         "input" if dialect.knows(Form::Input) => Some(Reference::Input(rest.to_owned())),
         _ => unknown(),
     }

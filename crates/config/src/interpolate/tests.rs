@@ -56,6 +56,9 @@ fn unresolvable_reference_is_an_error() {
         ("${file:/dev/zero}", "needs the file `/dev/zero`: it is not a regular file"),
         ("${keychain:a}", "has the unknown placeholder `${keychain:a}`"),
         ("${input:x}", "has the unknown placeholder `${input:x}`"),
+        ("${secret:a b}", "has the unknown placeholder `${secret:a b}`"),
+        ("${secret:a:-x}", "has the unknown placeholder `${secret:a:-x}`"),
+        ("${secret:a}", "needs the secret `a`: no vault is available"),
         ("${workspace:x}", "has the unknown placeholder `${workspace:x}`"),
     ] {
         assert_eq!(expand(text, Dialect::Toolway), Err(expected.to_owned()), "{text}");

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{is_secret_header, is_secret_name, is_secret_text, looks_secret};
+use super::{is_secret_header, is_secret_name, is_secret_text, looks_secret, words::in_words};
 
 /// Role of a text; decides which parts of it are secret.
 #[derive(Clone, Copy)]
@@ -24,7 +24,8 @@ pub(crate) fn secrets(text: &str, role: Role<'_>) -> Vec<Range<usize>> {
         Role::Plain => None,
         Role::Variable(name) => {
             let token = &text[token_start(text)..];
-            (looks_secret(name, token) || looks_secret(name, text)).then_some(0..text.len())
+            let is_secret = || looks_secret(name, token) || looks_secret(name, text) || !in_words(text).is_empty();
+            is_secret().then_some(0..text.len())
         }
         Role::Header(name) => {
             let start = token_start(text);
@@ -35,12 +36,18 @@ pub(crate) fn secrets(text: &str, role: Role<'_>) -> Vec<Range<usize>> {
     let has_text = |range: &Range<usize>| text[range.clone()].chars().any(|letter| letter != REFERENCE);
     match found.filter(has_text) {
         Some(range) => vec![range],
-        None => in_urls(text).into_iter().filter(has_text).collect(),
+        None => {
+            let words = if matches!(role, Role::Argument(_)) { in_words(text) } else { Vec::new() };
+            let mut all: Vec<Range<usize>> = in_urls(text).into_iter().chain(words).filter(has_text).collect();
+            all.sort_by_key(|range| range.start);
+            all.dedup_by(|next, before| next.start < before.end);
+            all
+        }
     }
 }
 
 /// Start of the token: the prefix before it (`Bearer`, `--token=`) is not secret.
-fn token_start(text: &str) -> usize {
+pub(super) fn token_start(text: &str) -> usize {
     text.rfind([' ', '=']).map_or(0, |at| at + 1)
 }
 

@@ -319,7 +319,7 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
         name: "extraMethods",
         shape: Shape::Texts,
         doc: "Methods outside the protocol that clients of the gateway may call at `/servers/<id>/mcp`; `*` matches any \
-              text. Default: none. `notifications/*` and `subscriptions/*` are never forwarded.",
+              text. Default: none. Methods of the protocol are never forwarded in this way, in whatever spelling.",
         example: r#"["acme/search"]"#,
         set: |draft, field| put(&mut draft.extra_methods, Some(field.texts()?)),
     },

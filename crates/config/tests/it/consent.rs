@@ -121,6 +121,25 @@ fn change_after_acceptance_needs_acceptance_again_and_shows_the_difference() {
 const WITH_FILE: &str = r#"{ "mcpServers": { "a": { "command": "x", "envFile": ".env" } } }"#;
 
 #[test]
+fn methods_sharing_and_filters_are_part_of_the_acceptance() {
+    let world = World::empty();
+    let write =
+        |keys: &str| world.write(PROJECT, &format!(r#"{{ "mcpServers": {{ "tool": {{ "command": "x"{keys} }} }} }}"#));
+    write("");
+    let accepted = accept_all(&world.load().unwrap());
+    for (keys, line) in [
+        (r#", "extraMethods": ["*"]"#, "clients may call: *"),
+        (r#", "sharing": "shared""#, "connections: one for all callers"),
+        (r#", "excludeTools": ["delete_*"]"#, "without these tools: delete_*"),
+    ] {
+        write(keys);
+        let loaded = world.load_with(&accepted, Flags::default()).unwrap();
+        assert!(loaded.config.servers.is_empty(), "{keys}");
+        assert!(shown(&world, &loaded.proposals[0]).contains(line), "{}", shown(&world, &loaded.proposals[0]));
+    }
+}
+
+#[test]
 fn content_of_env_file_is_part_of_the_acceptance() {
     let world = World::empty();
     world.write(PROJECT, WITH_FILE);
@@ -311,6 +330,26 @@ fn control_characters_of_untrusted_text_are_escaped() {
 }
 
 #[test]
+fn project_file_may_not_allow_anything() {
+    let world = World::empty();
+    world.write(OWN, r#"{ "policy": { "rules": [{ "match": { "tool": "a" }, "then": "allow" }] } }"#);
+    let problem = "the project file is not used: a rule of a project file may not say `allow`, only `ask`, `writes` or \
+                   `deny`; rules that allow stand in your own file";
+    for (rules, line) in [
+        (r#"{ "match": { "caller": "agent" }, "then": "allow" }"#, 1),
+        ("{ \"then\": \"deny\" },\n{ \"then\": \"allow\" }", 2),
+    ] {
+        world.write(PROJECT, &format!(r#"{{ "policy": {{ "rules": [{rules}] }} }}"#));
+        assert_eq!(world.excluded(), [format!("PROJECT/toolway.json:{line}: {problem}")]);
+        let policy = world.load().unwrap().config.settings.policy;
+        assert_eq!((policy.user.len(), policy.project.as_slice().len()), (1, 0));
+    }
+    world.write(PROJECT, r#"{ "policy": { "rules": [{ "then": "ask" }, { "then": "writes" }] } }"#);
+    let policy = world.load().unwrap().config.settings.policy;
+    assert_eq!((policy.user.len(), policy.project.as_slice().len()), (1, 2));
+}
+
+#[test]
 fn project_file_may_not_change_settings_or_loosen_restrictions() {
     let world = World::empty();
     world.write(
@@ -325,11 +364,19 @@ fn project_file_may_not_change_settings_or_loosen_restrictions() {
         (r#"{ "imports": ["cursor"] }"#, "imports"),
         (r#"{ "requestTimeout": 5 }"#, "requestTimeout"),
         (r#"{ "naming": { "prefix": "never" } }"#, "naming.prefix"),
-        (r#"{ "policy": { "mode": "full" } }"#, "policy.mode"),
+        (r#"{ "policy": { "mode": "allow" } }"#, "policy.mode"),
         (r#"{ "store": { "bodies": "none" } }"#, "store.bodies"),
         (r#"{ "models": {} }"#, "models"),
         (r#"{ "agent": { "exposePrompts": true } }"#, "agent.exposePrompts"),
+        (r#"{ "policy": { "mode": "ask" } }"#, "policy.mode"),
+        (r#"{ "policy": { "rules": [], "mode": "full" } }"#, "policy.mode"),
+        (r#"{ "gateway": { "listen": "0.0.0.0:1" } }"#, "gateway.listen"),
+        (r#"{ "limits": { "memory": "1GB" } }"#, "limits.memory"),
+        (r#"{ "signIn": { "vault": "file" } }"#, "signIn.vault"),
         (r#"{ "mcpServers": { "files": { "enabled": true } } }"#, "mcpServers.files"),
+        (r#"{ "mcpServers": { "files": { "trust": "full" } } }"#, "mcpServers.files"),
+        (r#"{ "mcpServers": { "files": { "extraMethods": ["*"] } } }"#, "mcpServers.files"),
+        (r#"{ "mcpServers": { "files": { "sharing": "shared" } } }"#, "mcpServers.files"),
         (r#"{ "mcpServers": { "files": { "env": { "LD_PRELOAD": "x" } } } }"#, "mcpServers.files"),
         (r#"{ "mcpServers": { "files": { "args": ["x"], "enabled": false } } }"#, "mcpServers.files"),
     ] {

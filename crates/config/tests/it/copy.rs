@@ -1,42 +1,71 @@
-//! Entries of other hosts copied into a Toolway file, without their secrets.
+//! Entries of other hosts copied into a Toolway file; their secrets become references.
 
-use serde_json::json;
+use std::{collections::BTreeMap, convert::Infallible};
+
+use serde_json::{Value, json};
 use toolway_config::{
-    Config,
+    Config, Keychain, Secret, SecretName, ServerConfig,
+    clear::{Detached, SecretNames, detach},
     document::Document,
-    edit::{Change, Edit, edit_text},
+    edit::{Change, Edit, NewValue, edit_text},
     import::copy,
+    keychain::KeychainError,
     server::Format,
 };
 
-use crate::world::World;
+use crate::world::{Chain, World};
+
+/// A vault beside the keychain of the world.
+#[derive(Debug, Default)]
+struct Stored(BTreeMap<SecretName, Secret>);
+
+impl SecretNames for Stored {
+    type Error = Infallible;
+
+    fn choose(&mut self, wanted: SecretName, _key: &str, value: &Secret) -> Result<SecretName, Infallible> {
+        let is_free = |name: &SecretName| self.0.get(name).is_none_or(|held| held == value);
+        let name = wanted.candidates().find(is_free).unwrap();
+        self.0.insert(name.clone(), value.clone());
+        Ok(name)
+    }
+}
+
+impl Keychain for Stored {
+    fn get(&self, service: &str, entry: &str) -> Result<Secret, KeychainError> {
+        Chain.get(service, entry)
+    }
+
+    fn stored(&self, name: &SecretName) -> Result<Secret, KeychainError> {
+        self.0.get(name).cloned().ok_or(KeychainError::Missing)
+    }
+}
+
+/// The copy of a server without its secrets, and the key and name of each.
+fn detached(world: &World, server: &ServerConfig, stored: &mut Stored) -> Option<(NewValue, Vec<String>)> {
+    let copied = copy(server, Some(&world.home())).ok()?;
+    let Ok(Detached { entry, secrets }) = detach(&server.name, &copied.entry, stored);
+    Some((entry, secrets.iter().map(|secret| format!("{} {}", secret.key, secret.name)).collect()))
+}
 
 #[test]
 fn copy_is_equivalent_and_has_no_secrets() {
     let world = World::of_all_hosts();
     for format in Format::OTHERS {
         for server in world.import(&[format]).servers {
-            let Ok(copied) = copy(&server, Some(&world.home())) else {
+            let mut stored = Stored::default();
+            let Some((entry, _)) = detached(&world, &server, &mut stored) else {
                 // A placeholder that this host does not support: in a file that several hosts read, or invalid.
                 let shared = server.source.place.file.ends_with(".mcp.json") && format != Format::ClaudeCode;
                 assert!(shared || server.label == "Foreign", "{}", server.source.place);
                 continue;
             };
-            let entry = copied.entry.json();
-            assert!(!entry.to_string().contains("sk-abcdef"), "{entry}");
+            assert!(!entry.json().to_string().contains("sk-abcdef"), "{entry:?}");
             let file = world.home().join("toolway.json");
-            let add = Edit::Add { label: copied.label.clone(), entry: copied.entry.clone() };
+            let add = Edit::Add { label: server.label.clone(), entry };
             let Change::Text { text, .. } = edit_text(&add, None, &file, "").unwrap() else { panic!("JSON") };
-            let texts = server.transport.texts();
-            let mut again = world.environment.clone();
-            for left_out in &copied.left_out {
-                let (_, written) = texts.iter().find(|(key, _)| *key == left_out.key).unwrap();
-                let token = written.written().expose().rsplit(' ').next().unwrap();
-                again.insert(left_out.variable.clone().into(), token.into());
-            }
             let config = Config::of(&Document::of(&file, &text).unwrap(), Some(&world.home())).unwrap();
             let ours = config.servers.values().next().unwrap();
-            let (mine, theirs) = (world.line_in(ours, &again), world.line(&server));
+            let (mine, theirs) = (world.line_with(ours, &stored), world.line(&server));
             match theirs.starts_with("refused") {
                 true => assert!(mine.starts_with("refused"), "{format} {mine}"),
                 false => assert_eq!(mine, theirs, "{format} {text}"),
@@ -48,7 +77,7 @@ fn copy_is_equivalent_and_has_no_secrets() {
 }
 
 #[test]
-fn each_omitted_secret_is_reported() {
+fn each_secret_is_named_after_its_server_and_key() {
     let world = World::empty();
     let text = r#"{ "mcpServers": {
         "Git Hub": {
@@ -61,38 +90,35 @@ fn each_omitted_secret_is_reported() {
     } }"#;
     std::fs::create_dir_all(world.home().join(".mcp-inspector")).unwrap();
     std::fs::write(world.home().join(".mcp-inspector/mcp.json"), text).unwrap();
-    let copied = world
+    let copied: Vec<(Value, Vec<String>)> = world
         .import(&[Format::Inspector])
         .servers
         .iter()
-        .map(|server| copy(server, Some(&world.home())).unwrap())
-        .collect::<Vec<_>>();
-    let left_out = |index: usize| {
-        let all = copied[index].left_out.iter();
-        all.map(|left| format!("{} {}", left.key, left.variable)).collect::<Vec<_>>()
-    };
+        .map(|server| detached(&world, server, &mut Stored::default()).unwrap())
+        .map(|(entry, secrets)| (entry.json(), secrets))
+        .collect();
     assert_eq!(
-        copied[0].entry.json(),
+        copied[0].0,
         json!({
             "command": "x",
-            "args": ["--api-key", "${GIT_HUB_API_KEY}", "--level=debug", "--token=${GIT_HUB_TOKEN}", "plain"],
-            "env": { "GITHUB_TOKEN": "${GITHUB_TOKEN}", "LOG_LEVEL": "debug", "WORD": "$${literal}" },
+            "args": ["--api-key", "${secret:git-hub-api-key}", "--level=debug", "--token=${secret:git-hub-token}", "plain"],
+            "env": { "GITHUB_TOKEN": "${secret:git-hub-GITHUB_TOKEN}", "LOG_LEVEL": "debug", "WORD": "$${literal}" },
         })
     );
-    assert_eq!(left_out(0), ["args GIT_HUB_API_KEY", "args GIT_HUB_TOKEN", "env.GITHUB_TOKEN GITHUB_TOKEN"]);
+    assert_eq!(copied[0].1, ["args git-hub-api-key", "args git-hub-token", "env.GITHUB_TOKEN git-hub-GITHUB_TOKEN"]);
     assert_eq!(
-        copied[1].entry.json(),
+        copied[1].0,
         json!({
-            "url": "https://ada:${REMOTE_PASSWORD}@example.org/?q=1",
-            "headers": { "Authorization": "Bearer ${REMOTE_AUTHORIZATION}", "Accept": "text/plain" },
+            "url": "https://ada:${secret:remote-password}@example.org/?q=1",
+            "headers": { "Authorization": "Bearer ${secret:remote-Authorization}", "Accept": "text/plain" },
             "type": "http",
         })
     );
-    assert_eq!(copied[2].entry.json()["url"], "${KEYED_URL}");
+    assert_eq!(copied[2].0["url"], "https://example.org/mcp?api_key=${secret:keyed-api_key}");
 }
 
 #[test]
-fn secrets_in_arguments_and_variables_are_not_copied() {
+fn secrets_in_arguments_and_variables_become_references() {
     let world = World::empty();
     let text = r#"{ "mcpServers": { "Db": {
         "command": "x",
@@ -102,32 +128,31 @@ fn secrets_in_arguments_and_variables_are_not_copied() {
             "API_KEY": "${API_KEY:-hunter10}" } } } }"#;
     world.write("home/.claude.json", text);
     let servers = world.import(&[Format::ClaudeCode]).servers;
-    let copied = copy(&servers[0], Some(&world.home())).unwrap();
-    let left_out: Vec<_> = copied.left_out.iter().map(|left| format!("{} {}", left.key, left.variable)).collect();
+    let (entry, secrets) = detached(&world, &servers[0], &mut Stored::default()).unwrap();
     assert_eq!(
-        copied.entry.json(),
+        entry.json(),
         json!({
             "command": "x",
-            "args": ["postgres://u:${DB_PASSWORD}@db/x",
-                "--url=http://a:${DB_PASSWORD_2}@h/?token=${DB_TOKEN}&page=2", "--password=${DB_PASSWORD_3}",
-                "-e", "MYPASS=${DB_MYPASS}", "--header", "Authorization: Bearer ${DB_HEADER}",
+            "args": ["postgres://u:${secret:db-password}@db/x",
+                "--url=http://a:${secret:db-password-2}@h/?token=${secret:db-token}&page=2", "--password=${secret:db-password-3}",
+                "-e", "MYPASS=${secret:db-MYPASS}", "--header", "Authorization: Bearer ${secret:db-header}",
                 "redis://:${PW}@cache", "plain"],
-            "env": { "DATABASE_URL": "${DATABASE_URL}", "MYPASS": "${MYPASS}", "MODE": "${MODE:-fast}",
-                "API_KEY": "${API_KEY}" },
+            "env": { "DATABASE_URL": "${secret:db-DATABASE_URL}", "MYPASS": "${secret:db-MYPASS-2}", "MODE": "${MODE:-fast}",
+                "API_KEY": "${API_KEY:-${secret:db-API_KEY}}" },
         })
     );
     assert_eq!(
-        left_out,
+        secrets,
         [
-            "args DB_PASSWORD",
-            "args DB_PASSWORD_2",
-            "args DB_TOKEN",
-            "args DB_PASSWORD_3",
-            "args DB_MYPASS",
-            "args DB_HEADER",
-            "env.DATABASE_URL DATABASE_URL",
-            "env.MYPASS MYPASS",
-            "env.API_KEY API_KEY",
+            "args db-password",
+            "args db-password-2",
+            "args db-token",
+            "args db-password-3",
+            "args db-MYPASS",
+            "args db-header",
+            "env.DATABASE_URL db-DATABASE_URL",
+            "env.MYPASS db-MYPASS-2",
+            "env.API_KEY db-API_KEY",
         ]
     );
 }

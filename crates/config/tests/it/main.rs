@@ -13,4 +13,5 @@ mod schema;
 mod shapes;
 mod show;
 mod sign_in;
+mod visible;
 mod world;

@@ -50,6 +50,15 @@ fn search_stops_at_the_repository_and_before_the_home_directory() {
 }
 
 #[test]
+fn the_users_own_file_is_not_a_projects_file_in_its_own_folder() {
+    let world = World::empty();
+    world.write(OWN, r#"{ "policy": { "mode": "allow", "rules": [{ "then": "allow" }] } }"#);
+    let loaded = load_from(&world, "home/.config/toolway", me(&world));
+    assert_eq!(loaded.config.warnings, []);
+    assert_eq!((loaded.config.settings.policy.user.len(), loaded.files.len()), (1, 1));
+}
+
+#[test]
 fn file_of_another_user_is_refused_with_a_warning() {
     let world = World::of_all_hosts();
     world.write(OWN, r#"{ "imports": ["claude-code"] }"#);

@@ -139,12 +139,12 @@ impl World {
 
     /// The resolved endpoint of a server, on one line.
     pub(crate) fn line(&self, server: &ServerConfig) -> String {
-        self.line_in(server, &self.environment)
+        self.line_with(server, &Chain)
     }
 
-    /// The same, with other variables.
-    pub(crate) fn line_in(&self, server: &ServerConfig, environment: &Environment) -> String {
-        let text = match server.endpoint(environment, &Chain) {
+    /// The same, with another keychain.
+    pub(crate) fn line_with(&self, server: &ServerConfig, keychain: &dyn Keychain) -> String {
+        let text = match server.endpoint(&self.environment, keychain) {
             Ok(endpoint) => line(&endpoint),
             Err(error) => format!("refused: {error}"),
         };

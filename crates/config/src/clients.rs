@@ -1,0 +1,119 @@
+//! Settings of single clients of the gateway, by name. The names themselves are those of the key file, which `gateway` owns.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    error::{ConfigError, Place},
+    policy::{MODE_VALUES, PolicyMode, mode},
+    settings::Setting,
+    shape::{Field, Shape, put},
+    warning::Warning,
+};
+
+/// Who approves the calls of a client that policy asks about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Approver {
+    /// The client itself if it supports forms, or the operator.
+    #[default]
+    Any,
+    /// The operator only, in the inbox.
+    Operator,
+}
+
+/// Settings of one client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientSettings {
+    /// File and line of the entry.
+    pub place: Place,
+    /// Mode of its calls; the stricter of this one and `policy.mode` counts.
+    pub mode: Setting<Option<PolicyMode>>,
+    /// Who approves its calls.
+    pub approver: Setting<Approver>,
+}
+
+const APPROVERS: &[(&str, Approver)] = &[("any", Approver::Any), ("operator", Approver::Operator)];
+const APPROVER_VALUES: &[&str] = &["any", "operator"];
+
+/// Keys of one client.
+pub(crate) const MEMBERS: &[(&str, Shape)] =
+    &[("mode", Shape::OneOf(MODE_VALUES)), ("approver", Shape::OneOf(APPROVER_VALUES))];
+
+/// Parses `gateway.clients`.
+pub(crate) fn read(field: &Field<'_>) -> Result<BTreeMap<String, ClientSettings>, ConfigError> {
+    let client = |(name, field): (&str, Field<'_>)| Ok((name.to_owned(), read_client(&field)?));
+    field.members()?.into_iter().map(client).collect()
+}
+
+fn read_client(field: &Field<'_>) -> Result<ClientSettings, ConfigError> {
+    let place = field.document.place(field.node.line);
+    let mut client = ClientSettings { place, mode: Setting::default(), approver: Setting::default() };
+    for (key, field) in field.members()? {
+        match key {
+            "mode" => put(&mut client.mode, field.setting(Some(mode(&field)?)))?,
+            "approver" => {
+                let approver = field.choice(APPROVERS, Shape::OneOf(APPROVER_VALUES))?;
+                put(&mut client.approver, field.setting(approver))?;
+            }
+            _ => return Err(field.unknown(MEMBERS.iter().map(|(key, _)| *key))),
+        }
+    }
+    Ok(client)
+}
+
+/// Warnings about settings of clients that are not among the `known` ones.
+pub fn unknown_clients(clients: &BTreeMap<String, ClientSettings>, known: &BTreeSet<String>) -> Vec<Warning> {
+    let unknown = clients.iter().filter(|(name, _)| !known.contains(*name));
+    unknown.map(|(name, client)| Warning::unknown_client(client.place.clone(), name, known)).collect()
+}
+
+impl Approver {
+    /// The value as written in configuration.
+    pub fn as_str(self) -> &'static str {
+        APPROVERS.iter().find(|(_, approver)| *approver == self).map_or("any", |(word, _)| word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, document::Document};
+
+    fn clients(text: &str) -> Result<BTreeMap<String, ClientSettings>, String> {
+        let text = format!("{{\"gateway\": {{\"clients\":\n{text}}}}}");
+        let document = Document::of("/x/toolway.json".as_ref(), &text).map_err(|error| error.to_string())?;
+        Ok(Config::of(&document, None).map_err(|error| error.to_string())?.settings.gateway.clients.value)
+    }
+
+    #[test]
+    fn a_client_keeps_its_mode_its_approver_and_its_line() {
+        let clients = clients("{\"editor\": {\"mode\": \"ask\"},\n\"bot\": {\"approver\": \"operator\"}}").unwrap();
+        let (editor, bot) = (&clients["editor"], &clients["bot"]);
+        assert_eq!((editor.mode.value, editor.approver.value), (Some(PolicyMode::Ask), Approver::Any));
+        assert_eq!((bot.mode.value, bot.approver.value), (None, Approver::Operator));
+        assert_eq!((editor.place.line, bot.place.line), (2, 3));
+    }
+
+    #[test]
+    fn a_misspelt_key_or_word_of_a_client_is_an_error() {
+        for (text, expected) in [
+            (r#"{"editor": {"mod": "ask"}}"#, "did you mean `mode`"),
+            (r#"{"editor": {"mode": "deny"}}"#, "`gateway.clients.editor.mode` must be `ask`, `writes` or `allow`"),
+            (r#"{"editor": {"approver": "client"}}"#, "`any` or `operator`"),
+            (r#"{"editor": "ask"}"#, "`gateway.clients.editor` must be an object"),
+            (r#"["editor"]"#, "`gateway.clients` must be an object"),
+        ] {
+            let error = clients(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_client_without_a_key_is_a_warning_with_its_line_and_a_similar_name() {
+        let clients = clients("{\"editor\": {},\n\"edtior\": {\"mode\": \"ask\"}}").unwrap();
+        let warnings = unknown_clients(&clients, &BTreeSet::from(["editor".to_owned()]));
+        let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+        assert_eq!(warning.place.line, 3);
+        assert!(warning.message.contains("`gateway.clients.edtior`"), "{warning}");
+        assert!(warning.message.ends_with("did you mean `editor`?"), "{warning}");
+    }
+}

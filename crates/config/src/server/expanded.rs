@@ -1,0 +1,39 @@
+//! The texts of an entry after expansion, by which a server is recognised.
+
+use super::ServerConfig;
+use crate::{
+    interpolate::{Lookup, Template},
+    is_secret_name,
+    keychain::NoKeychain,
+    paths::Environment,
+};
+
+impl ServerConfig {
+    /// All texts that say which program or URL this is, with their keys, after expansion of environment variables. Secrets,
+    /// files and what cannot be resolved are named only, so that a new token is not another server. The program is not
+    /// looked up in `PATH`.
+    pub fn expanded_texts(&self, environment: &Environment) -> Vec<(String, String)> {
+        let lookup = Lookup {
+            environment,
+            keychain: &NoKeychain,
+            folder: self.source.folder.as_deref(),
+            base: &self.source.base,
+            server: self.name.as_str(),
+            file: &self.source.place.file,
+        };
+        let expanded = |key: &str, template: &Template| {
+            let name = key.rsplit_once('.').map_or(key, |(_, name)| name);
+            if is_secret_name(name) {
+                return template.written().expose().to_owned();
+            }
+            template.expand_known(&lookup)
+        };
+        let texts = self.transport.texts();
+        let mut texts: Vec<_> = texts.iter().map(|(key, template)| (key.clone(), expanded(key, template))).collect();
+        let folder = self.source.folder.iter().map(|folder| ("folder".to_owned(), folder.display().to_string()));
+        texts.extend(folder);
+        // Relative paths in another file name other programs and files.
+        texts.push(("base".to_owned(), self.source.base.display().to_string()));
+        texts
+    }
+}
