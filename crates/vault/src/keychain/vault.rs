@@ -14,6 +14,7 @@ use super::{
 use crate::{
     entries::{self, MAX_CREDENTIALS},
     key_locks::{self, KeyLocks},
+    secrets,
 };
 
 /// Stores credentials in the keychain of the operating system.
@@ -25,6 +26,8 @@ pub struct KeychainVault {
 
 /// Label of an entry in a password manager.
 const LABEL: &str = "Toolway sign-in";
+/// Label of a secret of the user.
+const SECRET_LABEL: &str = "Toolway secret";
 /// Attribute of all entries of Toolway. `keychain:` references search by other attributes, so they never match these.
 const SCHEMA: (&str, &str) = ("xdg:schema", "org.toolway.Credential");
 const DIGEST: &str = "digest";
@@ -67,7 +70,7 @@ impl Vault for KeychainVault {
             let digest = key_locks::digest_of(key);
             self.with_session(async |session| match find(session, &digest).await? {
                 Some(item) => session.replace(&item, &written).await,
-                None => session.create(LABEL, &attributes(&digest), &written).await,
+                None => session.create(label(key), &attributes(&digest), &written).await,
             })
             .await
         })
@@ -101,6 +104,10 @@ impl Vault for KeychainVault {
     fn place(&self) -> String {
         "the keychain".to_owned()
     }
+}
+
+fn label(key: &CredentialKey) -> &'static str {
+    if secrets::is_secret(key) { SECRET_LABEL } else { LABEL }
 }
 
 fn attributes(digest: &str) -> Attributes<'_> {
