@@ -128,6 +128,10 @@ impl From<&Refusal> for ClientText {
                 text: "the call was not sent because it cannot be recorded".to_owned(),
                 class: Some(refusal.code()),
             },
+            // What the operator excludes does not exist for others.
+            Refusal::FilteredOut { subject, .. } => {
+                Self::complete(format!("unknown {} `{}`", subject.kind, subject.raw_name))
+            }
             other => Self::complete(other.to_string()),
         }
     }

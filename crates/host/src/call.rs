@@ -4,12 +4,15 @@
 //! [`CallOutcome`], which is recorded. The first stage is in `find`, the others are in `pipeline`, and the caller's
 //! handle is in [`relay`]. Completions, pings and subscriptions share their stages in `auxiliary`.
 
+mod approval_form;
+mod approving;
 mod auxiliary;
 pub mod caller;
 mod client_approval;
 pub mod completion;
 mod completion_ref;
 mod find;
+mod method;
 pub(crate) mod open_calls;
 pub mod outcome;
 mod ping;
@@ -25,6 +28,7 @@ use std::sync::Arc;
 pub use caller::{Caller, CallerContext, VisibleServers};
 pub use completion::{Completion, CompletionOf};
 pub use completion_ref::CompletionRef;
+pub use method::MethodSpelling;
 pub use outcome::{CallError, CallOutcome};
 pub use relay::{CallEvent, Relay};
 pub use request::{CallId, CallKind, CallRequest, Target};

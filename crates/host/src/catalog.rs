@@ -2,8 +2,8 @@
 //!
 //! A [`Catalog`] is an immutable snapshot, built by [`merge`](merge::merge) from one [`Listing`] per server; readers
 //! hold an `Arc`. [`listing`] requests the lists of a server, [`diff`] compares two snapshots, [`throttle`] limits how
-//! often changes are announced, and [`listing_cache`] stores listings for the next start. Nothing here holds a
-//! connection.
+//! often changes are announced, [`listing_cache`] stores listings for the next start, and [`listing_table`] shares and
+//! charges what is listed. Nothing here holds a connection.
 
 pub mod diff;
 pub mod entry;
@@ -13,6 +13,7 @@ pub mod fingerprint;
 pub mod lint;
 pub mod listing;
 pub mod listing_cache;
+pub(crate) mod listing_table;
 pub mod merge;
 pub mod name;
 mod route;
@@ -31,9 +32,12 @@ use std::{
 };
 
 use toolway_config::ServerName;
-use toolway_wire::message::{
-    item::{Prompt, Resource, Template, Tool},
-    result::{CacheHint, CacheScope},
+use toolway_wire::{
+    budget::{Charge, MemoryBudget},
+    message::{
+        item::{Prompt, Resource, Template, Tool},
+        result::{CacheHint, CacheScope},
+    },
 };
 
 pub use self::{
@@ -43,6 +47,7 @@ pub use self::{
     fingerprint::Fingerprint,
     listing::Listing,
     listing_cache::ListingCache,
+    listing_table::ListingCharge,
     merge::{Freshness, Offer, merge},
     name::{Naming, Origin, PublicName},
     route::NoOwner,
@@ -65,9 +70,11 @@ pub struct Catalog {
     /// Parsed URI templates by position, built on first use.
     matchers: OnceLock<Vec<(usize, Matcher)>>,
     /// Search index, built on first use.
-    index: OnceLock<search::Index>,
+    index: search::KeptIndex,
     /// Lint findings, built on first use.
     findings: OnceLock<Vec<lint::Finding>>,
+    /// Charge for the entries of a caller's catalog; those of the shared one are charged with their listings.
+    _charge: Charge,
 }
 
 /// The four kinds of items that a server offers.
@@ -134,6 +141,17 @@ impl Catalog {
             }
         }
         merge(&offers, self.naming, revision)
+    }
+
+    /// This catalog with a charge for its entries, and a budget for its search index.
+    #[must_use]
+    pub(crate) fn charged(self, charge: Charge, memory: &MemoryBudget) -> Self {
+        Self { _charge: charge, index: search::KeptIndex::new(memory), ..self }
+    }
+
+    /// Bytes of its entries.
+    pub(crate) fn entry_bytes(&self) -> usize {
+        self.servers.values().map(|offer| offer.listing.entry_bytes()).sum()
     }
 
     /// Finds a tool by its public name.
@@ -226,11 +244,6 @@ impl Catalog {
             scope: if one.scope == other.scope { one.scope } else { CacheScope::Private },
         };
         hints.reduce(both).unwrap_or(nothing)
-    }
-
-    /// Number of items of all kinds.
-    pub(crate) fn count(&self) -> usize {
-        self.tools().len() + self.prompts().len() + self.resources().len() + self.templates().len()
     }
 
     /// Names that several items want.

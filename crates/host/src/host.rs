@@ -15,7 +15,6 @@ mod options;
 mod server_commands;
 
 use std::{
-    collections::HashSet,
     fmt,
     sync::{
         Arc,
@@ -32,9 +31,12 @@ use tokio_util::{
 };
 use toolway_auth::refresh_tracker::RefreshTracker;
 use toolway_config::{Config, Prefix, ServerName, Trust};
-use toolway_wire::seal;
+use toolway_wire::{
+    budget::{Kept, MemoryBudget},
+    seal,
+};
 
-pub use self::options::HostOptions;
+pub use self::{first_listings::FirstListingWait, options::HostOptions};
 
 pub(crate) use self::catalog_publisher::CatalogPublisher;
 use self::{
@@ -43,7 +45,7 @@ use self::{
 };
 use crate::{
     call::{CallId, open_calls::OpenCalls},
-    catalog::{Catalog, Naming},
+    catalog::{Catalog, Naming, listing_table::ListingTable},
     connection::{
         AppliedPlan, CallerListChange, CallerLog, Connection, ConnectionCounters, Dialer, HostContext, Plan,
         ServerStatus, StartLimiter, WantedServer, WantedSet,
@@ -52,9 +54,10 @@ use crate::{
     },
     event::{CallStageEvent, EventListener, EventSender, LogEvent, StateEvent},
     inbox::Inbox,
-    policy::{ApprovalKey, Policy, Stance, limit::CallSlots},
+    policy::{ConversationAnswers, Policy, Stance, limit::CallSlots},
     ports::HostPorts,
     record::RecordPorts,
+    validation::Validation,
 };
 
 /// Keeps the connections to any number of servers. Cloning is cheap; all clones share one host.
@@ -67,11 +70,16 @@ pub(crate) struct Inner {
     pub(crate) context: Arc<HostContext>,
     pub(crate) catalog_publisher: Arc<CatalogPublisher>,
     pub(crate) slots: CallSlots,
+    pub(crate) validation: Arc<Validation>,
     // No await under these locks.
     policy: Mutex<Policy>,
     stance: Stance,
-    /// Approvals that hold until their conversation ends.
-    pub(crate) conversation_approvals: Mutex<HashSet<(Arc<str>, ApprovalKey)>>,
+    /// Increases with each configuration that is applied.
+    policy_revision: AtomicU64,
+    /// Answers that hold until their conversation ends.
+    pub(crate) conversation_answers: ConversationAnswers,
+    /// A number that changes when an answer was given that may cover other waiting calls.
+    pub(crate) answers_given: watch::Sender<u64>,
     caller_catalogs: CallerCatalogs,
     // Nothing awaits under this lock.
     set: Mutex<ConnectionSet>,
@@ -120,20 +128,25 @@ impl Host {
     pub async fn start(config: &Config, ports: HostPorts, options: HostOptions) -> Result<Self, HostError> {
         let events = EventSender::new();
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        let catalog_publisher = CatalogPublisher::new(options.listing_cache.clone(), events.clone());
+        let listings = ListingTable::new(options.limits.memory.clone());
+        let catalog_publisher = CatalogPublisher::new(options.listing_cache.clone(), events.clone(), listings);
         let chance = seal::random_token().ok().and_then(|word| u64::from_str_radix(word.get(..16)?, 16).ok());
         let embedded = options.servers.iter().map(|server| (server.name.clone(), Arc::new(server.clone()))).collect();
         let (slots, stance) = (CallSlots::new(options.calls), options.stance);
-        let policy = Policy::new(stance, &config.settings.policy);
+        let conversation_answers = ConversationAnswers::new(options.limits.memory.keeping(Kept::Conversation));
+        let policy = Policy::new(stance, &config.settings);
         let seed = options.seed.or(chance).unwrap_or_default();
         let context = host_context(ports, options, events, &catalog_publisher, seed);
         let inner = Inner {
             context: Arc::new(context),
             catalog_publisher,
             slots,
+            validation: Arc::new(Validation::new(config.settings.validation.modes())),
             policy: Mutex::new(policy),
             stance,
-            conversation_approvals: Mutex::default(),
+            policy_revision: AtomicU64::new(0),
+            conversation_answers,
+            answers_given: watch::channel(0).0,
             caller_catalogs: CallerCatalogs::default(),
             set: Mutex::default(),
             embedded,
@@ -176,7 +189,9 @@ impl Host {
         let plan = self.plan(config)?;
         self.inner.catalog_publisher.set_naming(naming(config));
         // Rules hold before a changed server can be called.
-        *self.inner.policy.lock() = Policy::new(self.inner.stance, &config.settings.policy);
+        *self.inner.policy.lock() = Policy::new(self.inner.stance, &config.settings);
+        self.inner.policy_revision.fetch_add(1, Ordering::AcqRel);
+        self.inner.validation.set_modes(config.settings.validation.modes());
         let applied = self.apply(plan);
         self.note(applied.note());
         Ok(applied)
@@ -247,6 +262,11 @@ impl Host {
         self.inner.connection(server).map(|connection| connection.wanted().trust)
     }
 
+    /// The byte budget of its clients and servers.
+    pub fn memory(&self) -> &MemoryBudget {
+        self.inner.catalog_publisher.listings().memory()
+    }
+
     /// Maximum number of calls of one client, running or queued.
     pub fn calls_per_client(&self) -> usize {
         self.inner.slots.per_client()
@@ -288,6 +308,8 @@ impl Host {
     /// Applies a plan.
     fn apply(&self, plan: Plan) -> AppliedPlan {
         let plan = self.inner.set.lock().apply(plan.wanted, |server| self.inner.start_supervisor(server));
+        // What was decided on with an entry from before is decided again.
+        self.inner.policy_revision.fetch_add(1, Ordering::AcqRel);
         let applied = AppliedPlan { results: plan.results(), plan };
         self.inner.context.events.send_state(|| StateEvent::Applied(Arc::new(applied.clone())));
         for name in &applied.plan.removed {
@@ -311,6 +333,11 @@ impl Inner {
     /// The policy in effect.
     pub(crate) fn policy(&self) -> Policy {
         self.policy.lock().clone()
+    }
+
+    /// The number of the configuration in effect.
+    pub(crate) fn policy_revision(&self) -> u64 {
+        self.policy_revision.load(Ordering::Acquire)
     }
 
     pub(crate) fn record_ports(&self) -> RecordPorts {
@@ -403,6 +430,7 @@ fn host_context(
             sessions: options.sessions,
             limits: options.limits,
             tap: options.tap,
+            known_secrets: Arc::default(),
         },
         ports,
         caller_list_changes: broadcast::Sender::new(CHANNEL_CAPACITY),
@@ -413,6 +441,7 @@ fn host_context(
         events,
         starting: StartLimiter::new(options.starting),
         catalog: Arc::clone(catalog_publisher) as Arc<dyn crate::connection::CatalogSink>,
+        listings: catalog_publisher.listings().clone(),
         seed,
     }
 }

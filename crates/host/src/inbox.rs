@@ -21,20 +21,27 @@ use std::{collections::BTreeMap, fmt, panic::AssertUnwindSafe, sync::Arc, time::
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
-use toolway_wire::budget::{Charge, MemoryBudget};
+use toolway_wire::budget::{Charge, Kept, MemoryBudget};
 
 pub use answerer::{Answerer, ElicitationModes, InboxAnswerer, NoAnswerer};
 pub use form::{FieldKind, FieldProblem, Form, FormField, FormOption, TextFormat};
 pub use item::{ApprovalDetails, ElicitationAnswer, InboxAnswer, InboxContent, InboxItem, InboxRecord, ItemOrigin};
 
-use crate::record::CallRecorder;
+use crate::{call::Caller, record::CallRecorder};
 
 /// How long an item waits.
 pub const ITEM_LIFETIME: Duration = Duration::from_secs(10 * 60);
 /// Items that wait at the same time.
 const MAX_ITEMS: usize = 1_000;
 /// Items of one server that wait at the same time.
-const MAX_ITEMS_OF_A_SERVER: usize = 100;
+const MAX_ITEMS_OF_A_SERVER: usize = 200;
+/// Items of one caller that wait at the same time: a quarter of those of a server, so that no caller takes the places of
+/// all others.
+const MAX_ITEMS_OF_A_CALLER: usize = 50;
+/// Bytes of these items.
+const MAX_BYTES_OF_A_CALLER: usize = 16 * 1024 * 1024;
+/// About what an item costs besides its content.
+const ITEM_COST: usize = 1_024;
 
 /// The waiting items of a host. Cheap to clone.
 #[derive(Clone)]
@@ -53,7 +60,7 @@ struct Shared {
 struct WaitingItem {
     item: Arc<InboxItem>,
     answer: oneshot::Sender<InboxAnswer>,
-    _charge: Charge,
+    charge: Charge,
 }
 
 /// Why an answer was not accepted.
@@ -73,6 +80,14 @@ pub enum AnswerError {
     /// An approval for the conversation of a call that has none.
     #[error("the call of the item `{0}` belongs to no conversation or session; approve it once or always")]
     NoConversation(String),
+    /// An approval for longer that does not cover the call itself.
+    #[error("the scope does not cover the call of the item `{0}`")]
+    NotCovered(String),
+    /// An approval of any host that would be saved.
+    #[error(
+        "any host is approved for a conversation only; approve the host of the item `{0}`, or add it to `policy.hosts`"
+    )]
+    AnyHostForGood(String),
     /// Values of a form are invalid.
     #[error("invalid values: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     InvalidForm(Vec<FieldProblem>),
@@ -154,14 +169,25 @@ impl Inbox {
 
     fn add(&self, item: &Arc<InboxItem>) -> Option<(oneshot::Receiver<InboxAnswer>, Place<'_>)> {
         let (answer, receiver) = oneshot::channel();
-        let share = self.shared.memory.of_server(item.server.as_str());
-        let charge = share.charge(item.content.kept_bytes()).ok()?;
+        let share = self.shared.memory.of_server(item.server.as_str()).keeping(Kept::Inbox);
+        let share = match item.caller.as_ref().and_then(Caller::client) {
+            Some(principal) => share.of_principal(principal),
+            None => share,
+        };
+        let charge = share.charge(ITEM_COST + item.content.kept_bytes()).ok()?;
         let mut items = self.shared.items.lock();
         let of_server = items.values().filter(|waiting| waiting.item.server == item.server).count();
-        if items.len() >= MAX_ITEMS || of_server >= MAX_ITEMS_OF_A_SERVER {
+        let is_theirs = |waiting: &&WaitingItem| item.caller.is_some() && waiting.item.caller == item.caller;
+        let of_caller = items.values().filter(is_theirs).count();
+        let bytes_of_caller: usize = items.values().filter(is_theirs).map(|waiting| waiting.charge.bytes()).sum();
+        if items.len() >= MAX_ITEMS
+            || of_server >= MAX_ITEMS_OF_A_SERVER
+            || of_caller >= MAX_ITEMS_OF_A_CALLER
+            || bytes_of_caller + charge.bytes() > MAX_BYTES_OF_A_CALLER
+        {
             return None;
         }
-        items.insert(item.id.clone(), WaitingItem { item: Arc::clone(item), answer, _charge: charge });
+        items.insert(item.id.clone(), WaitingItem { item: Arc::clone(item), answer, charge });
         drop(items);
         self.report(item, None);
         Some((receiver, Place { inbox: self, item: Arc::clone(item), outcome: None }))

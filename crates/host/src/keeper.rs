@@ -5,6 +5,7 @@
 //!
 //! Only Linux supports it (`linux`). On other systems (`unsupported`), [`KeeperHandle::cleanup`] gives the reason.
 
+mod descent;
 mod handle;
 #[cfg(target_os = "linux")]
 mod linux;
@@ -18,6 +19,7 @@ use linux as system;
 #[cfg(not(target_os = "linux"))]
 use unsupported as system;
 
+pub use descent::Descent;
 pub use handle::{CleanupGuarantee, KeeperHandle};
 pub use shutdown_timeouts::ShutdownTimeouts;
 

@@ -11,6 +11,7 @@
 //! | [`audience`] | text for operators and text for clients |
 //! | [`call`] | the stages of a call: find, decide, admit, send, record |
 //! | [`record`] | the record of each finished call |
+//! | [`validation`] | arguments and results against the schemas of a tool |
 //! | [`event`] | the events of a host |
 //! | [`whose_move`] | who can act on a failure |
 //! | [`state_file`] | a small file that several processes share |
@@ -35,7 +36,10 @@ pub mod ports;
 pub mod private_file;
 pub mod record;
 pub mod state_file;
+pub mod validation;
 pub mod whose_move;
 
 pub use host::{Host, HostError, HostOptions};
 pub use ports::HostPorts;
+/// Text of others made visible for a person.
+pub use toolway_config::visible;

@@ -3,37 +3,61 @@
 //! | part | file |
 //! |---|---|
 //! | what is decided on | `input.rs`, `surface.rs` |
-//! | which rule matches | `rules.rs`, `argument_match.rs`, `text_match.rs` |
+//! | which rule matches | `rules.rs`, `argument_match.rs`, `text_match.rs`, `fit.rs` |
+//! | what is new to reach: hosts, URLs of the conversation, resources | `reach.rs`, `hosts.rs`, `seen_urls.rs` |
 //! | decision, grant, approval request, refusal | `decision.rs` |
-//! | answers of a user; saved approvals and what they cover | `approval.rs`, `saved.rs`, `pattern.rs` |
+//! | answers of a user: what is proposed, what they cover | `approval.rs`, `proposal.rs`, `scope.rs` |
+//! | answers that hold longer: saved ones, those of a conversation | `saved.rs`, `conversation_answers.rs` |
 //! | slots: a grant becomes a permit | `limit.rs`, `caller_counter.rs` |
 //!
-//! Within one file the first rule that matches decides; over files the strictest. A rule that cannot be evaluated refuses. Without a rule the default of the
-//! surface decides, or the mode. A saved approval lifts `ask`, never `deny`.
+//! The first rule of the user's file that matches decides, else the mode (the stricter of the one for all and that of the
+//! client), else the default of the surface. The first rule of
+//! the project's file that matches only makes it stricter. A rule that cannot be evaluated refuses; one that matches in one
+//! reading of an argument only counts where it makes the result stricter. A saved approval lifts
+//! `ask`, never `deny`, and nothing in mode `ask`. A saved refusal refuses whatever is allowed.
 
 pub mod approval;
 mod argument_match;
 mod caller_counter;
+pub(crate) mod conversation_answers;
 pub mod decision;
+mod fit;
+pub mod hosts;
 pub mod input;
 pub mod limit;
-pub mod pattern;
+pub mod proposal;
+pub mod reach;
 mod rules;
 pub mod saved;
+pub mod scope;
+mod seen_urls;
 pub mod surface;
 mod text_match;
 pub mod trust;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-pub use approval::{ApprovalAnswer, ApprovalScope};
+pub use approval::{ApprovalAnswer, ApprovalTerm};
+pub(crate) use conversation_answers::ConversationAnswers;
+pub(crate) use decision::Definition;
 pub use decision::{ApprovalRequest, Decision, Grant, Refusal, RuleId, Subject};
+pub use hosts::{Bare, FoundHost, HostSearch, HostStatus};
 pub use input::{Annotations, PolicyInput};
 pub use limit::{CALLS_PER_CLIENT, CallLimits, Permit};
-pub use pattern::ArgumentPattern;
-pub use saved::{ApprovalKey, MemorySavedApprovals, SavedApprovals, SavedDecision, SavedEffect, decisive};
+pub use proposal::{ArgumentChoice, Before, Proposal};
+pub use reach::{Reach, Reached, ResourceOffer};
+use rules::{Doubt, Matched};
+pub use saved::{
+    ApprovalKey, Attendance, MemorySavedApprovals, SavedApproval, SavedApprovalError, SavedApprovals, SavedEffect,
+    SavedFinding,
+};
+pub use scope::{ArgumentScope, AskedCall, SameValue, Scope};
+pub use seen_urls::SeenUrls;
 pub use surface::Surface;
-use toolway_config::{PolicyMode, PolicySettings, RuleEffect, Trust, policy::Rule};
+use toolway_config::{
+    Approver, ClientSettings, HostPattern, PolicyMode, PolicySettings, ProjectRules, RuleEffect, Settings, Trust,
+    policy::Rule,
+};
 use toolway_wire::exchange::Request;
 pub use trust::{MemoryTrust, TrustLedger};
 
@@ -61,7 +85,19 @@ pub enum Stance {
 pub struct Policy {
     stance: Stance,
     mode: Option<PolicyMode>,
-    files: Arc<[Vec<Rule>]>,
+    user: Arc<[Rule]>,
+    project: Arc<ProjectRules>,
+    /// Hosts that are never new.
+    hosts: Arc<[HostPattern]>,
+    /// Clients of the gateway, by name.
+    clients: Arc<BTreeMap<String, ClientSettings>>,
+}
+
+/// A mode in effect, and whose it is.
+#[derive(Clone, Copy)]
+enum EffectiveMode<'a> {
+    OfAll(PolicyMode),
+    OfClient(&'a Arc<str>, PolicyMode),
 }
 
 /// The result for one request, before saved approvals.
@@ -69,10 +105,38 @@ pub struct Policy {
 pub struct Verdict {
     /// `Allow`, `Ask` or `Deny`.
     pub effect: RuleEffect,
-    /// The rule or default that decided.
+    /// The rule, mode or default that decided.
     pub rule: RuleId,
-    /// Reason in the rule.
+    /// Reason in the rule, or what is new about the request.
     pub reason: Option<String>,
+    /// Whether a saved approval lifts an `Ask`.
+    pub lift: Lift,
+    /// What the user's file says, or the mode or default where it has no rule that matches.
+    pub user: Opinion,
+    /// What the project's file says; `None` if no rule of it matches.
+    pub project: Option<Opinion>,
+    /// What the request reaches, where only that can keep it from passing `writes`.
+    pub reached: Reached,
+}
+
+/// What one source of policy says about a request: its user's file with the defaults, or the project's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opinion {
+    /// The effect as written; `Writes` is not resolved.
+    pub effect: RuleEffect,
+    /// The rule, mode or default.
+    pub rule: RuleId,
+    /// Reason in the rule, or why it cannot be evaluated.
+    pub reason: Option<String>,
+}
+
+/// Whether saved approvals answer an approval request. A saved refusal always does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lift {
+    /// They do.
+    BySaved,
+    /// They do not: the mode is `ask`.
+    Never,
 }
 
 impl Policy {
@@ -82,14 +146,49 @@ impl Policy {
     }
 
     /// Creates the policy of a configuration; `stance` is the default of the embedding program.
-    pub fn new(stance: Stance, settings: &PolicySettings) -> Self {
-        Self { stance, mode: settings.mode.value, files: settings.files.clone().into() }
+    pub fn new(stance: Stance, settings: &Settings) -> Self {
+        let PolicySettings { mode, user, project, hosts } = settings.policy.clone();
+        let clients = Arc::new(settings.gateway.clients.value.clone());
+        Self {
+            stance,
+            mode: mode.value,
+            user: user.into(),
+            project: project.into(),
+            hosts: hosts.value.into(),
+            clients,
+        }
     }
 
-    /// This policy with another mode, if one is given.
+    /// This policy with another mode for all callers, if one is given. It is the user's: no project chooses one.
     #[must_use]
     pub fn with_mode(self, mode: Option<PolicyMode>) -> Self {
         Self { mode: mode.or(self.mode), ..self }
+    }
+
+    /// The mode in effect for a caller: the stricter of the mode for all and the mode of the client.
+    pub fn mode_of(&self, caller: &Caller) -> Option<PolicyMode> {
+        self.effective_mode(caller).map(EffectiveMode::mode)
+    }
+
+    /// Who approves the calls of a caller that are asked about.
+    pub fn approver_of(&self, caller: &Caller) -> Approver {
+        self.client(caller).map(|client| client.approver.value).unwrap_or_default()
+    }
+
+    fn client(&self, caller: &Caller) -> Option<&ClientSettings> {
+        let Caller::Client(name) = caller else { return None };
+        self.clients.get(&**name)
+    }
+
+    fn effective_mode<'a>(&self, caller: &'a Caller) -> Option<EffectiveMode<'a>> {
+        let of_all = self.mode.map(EffectiveMode::OfAll);
+        let Caller::Client(name) = caller else { return of_all };
+        let of_client = self.client(caller).and_then(|client| client.mode.value);
+        let of_client = of_client.map(|mode| EffectiveMode::OfClient(name, mode));
+        match (of_all, of_client) {
+            (Some(all), Some(client)) if all.mode().effect() < client.mode().effect() => Some(client),
+            (all, client) => all.or(client),
+        }
     }
 
     /// Decides about one request, which is in the grant: only what was decided on is sent. `filter` is the filter of the
@@ -99,41 +198,51 @@ impl Policy {
         if let Some(key) = left_out_by(&subject, filter) {
             return Decision::Deny(Refusal::FilteredOut { subject, key });
         }
-        let Verdict { effect, rule, reason } = self.evaluate(input);
+        let Verdict { effect, rule, reason, lift, reached, .. } = self.evaluate(input);
         match effect {
             RuleEffect::Allow => Decision::Allow(Grant::new(subject, rule, request)),
             RuleEffect::Ask | RuleEffect::Writes => {
-                Decision::Ask(ApprovalRequest::new(Grant::new(subject, rule, request), input, reason))
+                let grant = Grant::new(subject, rule, request);
+                Decision::Ask(ApprovalRequest::new(grant, input, reason, lift).reaching(reached))
             }
             RuleEffect::Deny => Decision::Deny(Refusal::Denied { rule, reason }),
         }
     }
 
-    /// Evaluates rules and defaults.
+    /// Evaluates rules, mode and defaults.
     pub fn evaluate(&self, input: &PolicyInput<'_>) -> Verdict {
-        let matching = self.files.iter().filter_map(|file| rules::first_match(file, input));
-        let strictest = matching.max_by(|one, other| {
-            // Of equal ones the first file counts.
-            one.effect().cmp(&other.effect()).then(std::cmp::Ordering::Greater)
-        });
-        let (written, rule, reason) = match strictest {
-            Some(matched) => {
-                let unclear = matched.unclear.as_ref().map(|why| format!("the rule cannot be evaluated: {why}"));
-                let reason = unclear.or_else(|| matched.rule.reason.clone());
-                (matched.effect(), RuleId::Rule(matched.rule.place.clone()), reason)
-            }
-            None => self.default_of(input),
+        let user = rules::evaluate(&self.user, input);
+        let first = user.first.map_or_else(|| self.default_of(input), Opinion::from);
+        let user = first.or_stricter(user.unclear.map(Opinion::from));
+        let project = rules::evaluate(self.project.as_slice(), input);
+        let project = match (project.first.map(Opinion::from), project.unclear.map(Opinion::from)) {
+            (Some(first), unclear) => Some(first.or_stricter(unclear)),
+            (None, unclear) => unclear,
         };
-        let passes = input.trust == Trust::Full || (input.trust >= Trust::Read && input.annotations.read_only);
-        let effect = match written {
-            RuleEffect::Writes if passes => RuleEffect::Allow,
+        let deciding = user.clone().or_stricter(project.clone());
+        let reached = match deciding.effect {
+            RuleEffect::Writes if input.passes_writes() && input.trust != Trust::Full => {
+                Reached::of(input, &self.hosts)
+            }
+            _ => Reached::default(),
+        };
+        let effect = match deciding.effect {
+            RuleEffect::Writes if input.passes_writes() && !reached.is_new() => RuleEffect::Allow,
             RuleEffect::Writes => RuleEffect::Ask,
             other => other,
         };
-        Verdict { effect, rule, reason }
+        let asking = self.effective_mode(input.caller).filter(|mode| mode.mode() == PolicyMode::Ask);
+        let lift = if asking.is_some() { Lift::Never } else { Lift::BySaved };
+        let Opinion { rule, reason, .. } = deciding;
+        if let Some(mode) = asking.filter(|_| effect == RuleEffect::Allow) {
+            let rule = mode.rule();
+            return Verdict { effect: RuleEffect::Ask, rule, reason: None, lift, user, project, reached };
+        }
+        let reason = reason.or_else(|| reached.reason());
+        Verdict { effect, rule, reason, lift, user, project, reached }
     }
 
-    fn default_of(&self, input: &PolicyInput<'_>) -> (RuleEffect, RuleId, Option<String>) {
+    fn default_of(&self, input: &PolicyInput<'_>) -> Opinion {
         let stance = match self.stance {
             Stance::BySurface => None,
             Stance::Allow => Some(RuleEffect::Allow),
@@ -141,20 +250,53 @@ impl Policy {
             Stance::Deny => Some(RuleEffect::Deny),
         };
         if let Some(effect) = stance {
-            return (effect, RuleId::Stance(effect), None);
+            return Opinion { effect, rule: RuleId::Stance(effect), reason: None };
         }
-        let effect = match (self.mode, input.surface, input.caller) {
-            (Some(PolicyMode::Interactive), ..) => RuleEffect::Ask,
-            (Some(PolicyMode::Restricted), ..) => RuleEffect::Writes,
-            (Some(PolicyMode::Full), ..) => RuleEffect::Allow,
-            (None, Surface::Chat | Surface::Run, _) | (None, Surface::Console, Caller::Agent(_)) => RuleEffect::Writes,
-            (None, ..) => RuleEffect::Allow,
+        if let Some(mode) = self.effective_mode(input.caller) {
+            return Opinion { effect: mode.mode().effect(), rule: mode.rule(), reason: None };
+        }
+        let effect = match (input.surface, input.caller) {
+            (Surface::Chat | Surface::Run, _) | (Surface::Console, Caller::Agent(_)) => RuleEffect::Writes,
+            _ => RuleEffect::Allow,
         };
-        let rule = match self.mode {
-            Some(mode) => RuleId::Mode(mode),
-            None => RuleId::Default(input.surface, effect),
+        Opinion { effect, rule: RuleId::Default(input.surface, effect), reason: None }
+    }
+}
+
+impl EffectiveMode<'_> {
+    fn mode(self) -> PolicyMode {
+        match self {
+            Self::OfAll(mode) | Self::OfClient(_, mode) => mode,
+        }
+    }
+
+    fn rule(self) -> RuleId {
+        match self {
+            Self::OfAll(mode) => RuleId::Mode(mode),
+            Self::OfClient(client, mode) => RuleId::ClientMode(Arc::clone(client), mode),
+        }
+    }
+}
+
+impl Opinion {
+    /// The other opinion if it is stricter, else this one.
+    fn or_stricter(self, other: Option<Self>) -> Self {
+        match other {
+            Some(other) if self.effect < other.effect => other,
+            _ => self,
+        }
+    }
+}
+
+impl From<Matched<'_>> for Opinion {
+    fn from(matched: Matched<'_>) -> Self {
+        let written = matched.rule.reason.clone();
+        let reason = match &matched.doubt {
+            Doubt::None => written,
+            Doubt::Unclear(why) => Some(written.map_or_else(|| why.clone(), |written| format!("{written}; {why}"))),
+            Doubt::NotEvaluated(why) => Some(format!("the rule cannot be evaluated: {why}")),
         };
-        (effect, rule, None)
+        Self { effect: matched.effect(), rule: RuleId::Rule(matched.rule.place.clone()), reason }
     }
 }
 

@@ -19,7 +19,7 @@ use futures_util::future::BoxFuture;
 use toolway_config::ServerName;
 
 pub use memory::{KEPT_BYTES, KEPT_RECORDS, MemoryCallLog};
-pub use recorder::{AuditNote, CallBody, CallRecorder, OpenState, Requirement, kind};
+pub use recorder::{AuditNote, CallBody, CallRecorder, OpenState, RecorderUsage, Requirement, kind};
 pub(crate) use recording::{Draft, RecordPorts, Recording};
 
 use crate::{

@@ -9,8 +9,9 @@ use toolway_wire::json::Raw;
 
 use super::{
     CallKind, CallOutcome, Caller, CallerContext, Target,
-    find::{self, Found},
-    pipeline::{self, Asker, not_connected},
+    approving::{self, AuxiliaryRequest},
+    find::Found,
+    pipeline::{self, not_connected},
 };
 use crate::{
     connection::{Connection, ReadyPeer},
@@ -34,10 +35,10 @@ pub(super) async fn reach(
     recording: &mut Recording,
 ) -> Result<Reached, CallOutcome> {
     let client_slot = host.slots.take_client_slot(&caller_context.caller)?;
-    let found = find::find(host, (&caller_context.visible, &|| caller_context.clone()), target, None).await?;
+    let request = AuxiliaryRequest { context: caller_context, target, annotations: None };
+    let found = request.find(host).await?;
     recording.set_subject(&found.subject, found.public.clone());
-    let asker = Asker::of(&caller_context.caller);
-    let grant = pipeline::obtain_grant(host, &found, asker, None, None, Some(recording)).await?;
+    let (found, grant) = approving::obtain_current_grant(host, request, None, Some(recording)).await?;
     let Found { connection, .. } = found;
     let ready = connection.ready().await.map_err(|why| not_connected(&connection, why))?;
     let permit = pipeline::admit(host, &connection, grant, client_slot).await?;

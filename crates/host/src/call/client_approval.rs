@@ -9,15 +9,20 @@ use futures_util::{
 };
 use parking_lot::Mutex;
 use serde_json::json;
+use toolway_config::Approver;
 use toolway_wire::{
-    exchange::{Answer, Cause, ServerRequest, ServerRequestDetails, ServerRequestId},
+    exchange::{Answer, Cause, Progress, ServerRequest, ServerRequestDetails, ServerRequestId},
     json::Raw,
 };
 
-use super::{CallId, CallRequest, Caller};
+use super::{
+    CallId, CallRequest, Caller,
+    approval_form::{self, ApprovalForm},
+    relay::CallEvent,
+};
 use crate::{
-    inbox::{InboxAnswer, ItemOrigin},
-    policy::{ApprovalAnswer, ApprovalRequest},
+    inbox::{InboxAnswer, ItemOrigin, approval_rows::ArgumentRow},
+    policy::ApprovalRequest,
 };
 
 /// Id of the question within its call. Servers number theirs from 0.
@@ -29,6 +34,8 @@ pub(super) struct OpenCall {
     request: CallRequest,
     /// No await under this lock.
     question: Mutex<Question>,
+    /// What the client is told while its call waits, last first. No await under this lock.
+    notices: Mutex<Vec<CallEvent>>,
 }
 
 /// The state of the question to the client.
@@ -44,7 +51,7 @@ enum Question {
 
 impl OpenCall {
     pub(super) fn new(request: CallRequest) -> Self {
-        Self { request, question: Mutex::default() }
+        Self { request, question: Mutex::default(), notices: Mutex::default() }
     }
 
     /// The call, for inbox items.
@@ -58,14 +65,28 @@ impl OpenCall {
         }
     }
 
-    /// Asks the client of the call; `None` if it is not a client of the gateway that supports forms.
-    pub(super) fn ask_client(self: &Arc<Self>, request: &ApprovalRequest) -> Option<BoxFuture<'static, InboxAnswer>> {
+    /// Asks the client of the call; `None` if it is not a client of the gateway that supports forms, or if it may not
+    /// approve its own calls or the arguments do not fit into a form, which the client is told.
+    pub(super) fn ask_client(
+        self: &Arc<Self>,
+        request: &ApprovalRequest,
+        rows: &[ArgumentRow],
+        approver: Approver,
+    ) -> Option<BoxFuture<'static, InboxAnswer>> {
         let Caller::Client(client) = &self.request.caller else { return None };
         let capabilities = self.request.capabilities.as_ref()?;
-        let params = params(request);
-        if capabilities.lacks("elicitation/create", Some(&params)).is_some() {
+        if capabilities.lacks("elicitation/create", Some(&approval_form::empty())).is_some() {
             return None;
         }
+        if approver == Approver::Operator {
+            self.tell_that_it_waits("the operator of the gateway approves the calls of this client");
+            return None;
+        }
+        let Some(form) = ApprovalForm::of(request, rows) else {
+            self.tell_that_it_waits("its arguments are too large for a form");
+            return None;
+        };
+        let params = form.params();
         let details = ServerRequestDetails {
             id: QUESTION,
             key: Some("approval".to_owned()),
@@ -78,18 +99,32 @@ impl OpenCall {
         let (open_call, by) = (Arc::clone(self), format!("client:{client}"));
         let answer = answer.map(move |answer| {
             *open_call.question.lock() = Question::Answered;
-            read(&answer.unwrap_or(Answer::Unavailable), &by)
+            form.read(&answer.unwrap_or(Answer::Unavailable), &by)
         });
         Some(answer.boxed())
     }
 
-    /// The question, if it was not given to the client yet.
-    pub(super) fn take_question(&self) -> Option<ServerRequest> {
+    /// Tells the client that its call waits for another surface: as a log message, and as progress if it wants that.
+    fn tell_that_it_waits(&self, why: &str) {
+        let text = format!("the call waits for approval in the inbox of the gateway; {why}");
+        let log = json!({ "level": "notice", "logger": "toolway", "data": text });
+        let mut notices = self.notices.lock();
+        notices.push(CallEvent::Log(Raw::of(&log)));
+        if self.request.progress == Progress::Wanted {
+            notices.push(CallEvent::Progress(Raw::of(&json!({ "progress": 0, "message": text }))));
+        }
+    }
+
+    /// The question or a notice, if it was not given to the client yet.
+    pub(super) fn take_event(&self) -> Option<CallEvent> {
+        if let Some(notice) = self.notices.lock().pop() {
+            return Some(notice);
+        }
         let mut state = self.question.lock();
         match std::mem::take(&mut *state) {
             Question::Ready(question) => {
                 *state = Question::Asked;
-                Some(*question)
+                Some(CallEvent::ServerRequest(*question))
             }
             other => {
                 *state = other;
@@ -123,34 +158,4 @@ pub(super) async fn first_answer(
         Either::Right((InboxAnswer::Unavailable, client)) => client.await,
         Either::Left((answer, _)) | Either::Right((answer, _)) => answer,
     }
-}
-
-/// The form that the client shows. It names neither files nor rules of the operator.
-fn params(request: &ApprovalRequest) -> Raw {
-    let subject = request.subject();
-    let (server, tool) = (&subject.server, &subject.raw_name);
-    let warning = if request.annotations().destructive { " It may change or delete data." } else { "" };
-    let reason = request.reason().map(|reason| format!(" {reason}")).unwrap_or_default();
-    let arguments = request.arguments().map(|arguments| format!("\nArguments: {arguments}")).unwrap_or_default();
-    let message = format!("Allow the {} `{tool}` of `{server}`?{warning}{reason}{arguments}", subject.kind);
-    Raw::of(&json!({
-        "mode": "form",
-        "message": message,
-        "requestedSchema": {
-            "type": "object",
-            "properties": { "allow": { "type": "boolean", "title": "Allow this call", "default": false } },
-            "required": ["allow"],
-        },
-    }))
-}
-
-/// Only an explicit `true` approves.
-fn read(answer: &Answer, by: &str) -> InboxAnswer {
-    let Answer::Given(result) = answer else { return InboxAnswer::Unavailable };
-    let text = |key: &str| result.get(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
-    let allowed = result.get("content").and_then(|content| content.get("allow")).and_then(|allow| allow.as_bool());
-    InboxAnswer::Approval(match (text("action").as_deref(), allowed) {
-        (Some("accept"), Some(true)) => ApprovalAnswer::approved(by),
-        _ => ApprovalAnswer::declined(None),
-    })
 }

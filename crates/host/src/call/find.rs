@@ -9,12 +9,12 @@ use std::sync::Arc;
 use toolway_config::ServerName;
 use toolway_wire::json::Raw;
 
-use super::{CallKind, CallerContext, CompletionRef, Target, VisibleServers};
+use super::{CallKind, CallerContext, CompletionRef, MethodSpelling, Target, VisibleServers};
 use crate::{
     catalog::{Catalog, Fingerprint, Naming, NoOwner, Origin, PublicName, uri},
     connection::{Connection, NotConnected, Phase},
     host::{Host, Inner},
-    policy::{Annotations, Refusal, Subject},
+    policy::{Annotations, Reach, Refusal, ResourceOffer, SeenUrls, Subject},
 };
 
 /// Destination of a request.
@@ -26,8 +26,21 @@ pub(super) struct Found {
     pub(super) public: Option<String>,
     /// Annotations that policy considers.
     pub(super) annotations: Annotations,
+    /// Input schema of a listed tool.
+    pub(super) schema: Option<Raw>,
+    /// How the server offers a resource.
+    pub(super) offer: FoundOffer,
+    /// Whether `fingerprint` is the one in the shared catalog.
+    pub(super) is_shared: bool,
     /// Set if the server requires a sign-in first. The item may not be listed then.
     pub(super) sign_in_required: Option<NotConnected>,
+}
+
+/// How the server offers a resource; [`ResourceOffer`] without a borrow.
+pub(super) enum FoundOffer {
+    Listed,
+    Template(String),
+    Unlisted,
 }
 
 /// Lookup on behalf of one caller.
@@ -131,20 +144,22 @@ impl Finder<'_> {
             _ => None,
         };
         let subject = Subject { server, kind, raw_name };
-        let (public, annotations) = self.describe(&subject);
-        Ok(Found { connection, subject, fingerprint, public, annotations, sign_in_required })
-    }
-
-    /// Public name and annotations of a listed tool, else the annotations of its kind.
-    fn describe(&self, subject: &Subject) -> (Option<String>, Annotations) {
-        let Subject { server, kind, raw_name } = subject;
         let catalog = self.host.catalog_publisher.catalog();
-        match (kind, catalog.tool_at(server, raw_name)) {
-            (CallKind::Tool, Some(tool)) => {
-                (Some(tool.public.to_string()), Annotations::of_tool(tool.item.annotations.as_ref()))
-            }
-            _ => (None, Annotations::of_kind(*kind, raw_name)),
-        }
+        let tool = catalog.tool_at(&subject.server, &subject.raw_name).filter(|_| kind == CallKind::Tool);
+        let annotations = match tool {
+            Some(tool) => Annotations::of_tool(tool.item.annotations.as_ref()),
+            None => Annotations::of_kind(kind, &subject.raw_name),
+        };
+        let is_shared = tool.map(|tool| tool.fingerprint) == fingerprint;
+        let public = tool.map(|tool| tool.public.to_string());
+        let schema = tool.map(|tool| tool.item.input_schema.clone());
+        let offer = match kind {
+            CallKind::Resource => offer_of(&catalog, &subject),
+            CallKind::Tool | CallKind::Prompt | CallKind::Method => FoundOffer::Listed,
+        };
+        let found =
+            Found { connection, subject, fingerprint, public, annotations, schema, offer, is_shared, sign_in_required };
+        Ok(found)
     }
 
     async fn find_by_name(&self, kind: CallKind, name: &PublicName) -> Result<Found, Refusal> {
@@ -246,6 +261,26 @@ impl Finder<'_> {
     }
 }
 
+impl Found {
+    /// What policy knows about where the request goes.
+    pub(super) fn reach<'a>(&'a self, seen: Option<&'a SeenUrls>) -> Reach<'a> {
+        let resource = match &self.offer {
+            FoundOffer::Listed => ResourceOffer::Listed,
+            FoundOffer::Template(template) => ResourceOffer::Template(template),
+            FoundOffer::Unlisted => ResourceOffer::Unlisted,
+        };
+        Reach { schema: self.schema.as_ref(), seen, resource }
+    }
+}
+
+fn offer_of(catalog: &Catalog, subject: &Subject) -> FoundOffer {
+    let Subject { server, raw_name, .. } = subject;
+    match catalog.lists_resource(server, raw_name) {
+        true => FoundOffer::Listed,
+        false => catalog.template_of(server, raw_name).map_or(FoundOffer::Unlisted, FoundOffer::Template),
+    }
+}
+
 /// Finds a visible tool or prompt by its public name.
 fn listed_in(
     catalog: &Catalog,
@@ -265,6 +300,19 @@ fn listed_in(
 fn resolve_method(method: &str, params: Option<&Raw>) -> Result<(CallKind, String), Refusal> {
     if method.starts_with("notifications/") || method.starts_with("subscriptions/") {
         return Err(Refusal::Malformed(format!("`{method}` cannot be sent as a raw request")));
+    }
+    match MethodSpelling::of(method) {
+        MethodSpelling::Protocol | MethodSpelling::Other => {}
+        MethodSpelling::Disguised => {
+            let problem = "is another spelling of a method of the protocol, which servers may read as that method";
+            return Err(Refusal::Malformed(format!("`{method}` {problem}")));
+        }
+        MethodSpelling::Unreadable => {
+            let escaped = method.escape_default();
+            return Err(Refusal::Malformed(format!(
+                "method `{escaped}` must consist of visible ASCII characters without `%`"
+            )));
+        }
     }
     let member = |key: &'static str| params.and_then(|params| params.get(key));
     // Some servers take `["read"]` for `"read"`.

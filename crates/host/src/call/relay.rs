@@ -28,13 +28,15 @@ use super::{
     CallError, CallId, CallOutcome, CallRequest,
     client_approval::OpenCall,
     open_calls::CancelSwitch,
-    pipeline::{self, Preparing, PreviousAttempt},
+    pipeline::{self, Preparing},
     tasks::followed,
 };
 use crate::{
     connection::{InFlightCall, client_features::ClientFeatures},
     host::Inner,
-    record::Recording,
+    policy::Surface,
+    record::{Recording, redact::Redactor},
+    validation::{Noted, ToolCheck},
 };
 
 /// Time to tell a server that its call is cancelled.
@@ -107,8 +109,8 @@ impl Relay {
         loop {
             match &mut self.stage {
                 RelayStage::Preparing(work) => match work.as_mut().poll(context) {
-                    Poll::Pending => match self.request.take_question() {
-                        Some(question) => return Poll::Ready(Some(ExchangeEvent::ServerRequest(question))),
+                    Poll::Pending => match self.request.take_event() {
+                        Some(event) => return Poll::Ready(Some(event)),
                         None => return Poll::Pending,
                     },
                     Poll::Ready((recording, Ok(sent))) => {
@@ -258,7 +260,7 @@ impl Relay {
         // The call did not reach the server, which may be restarting.
         if matches!(&outcome, Outcome::Failed(error) if sent.was_not_received(error)) && !self.retried {
             self.retried = true;
-            let previous = PreviousAttempt { fingerprint: sent.fingerprint, grant: sent.into_permit().into_grant() };
+            let previous = sent.into_permit().into_grant();
             let (host, request) = (Arc::clone(&self.host), Arc::clone(&self.request));
             self.stage = RelayStage::Preparing(pipeline::prepare(host, request, Some(previous), recording));
             return;
@@ -281,7 +283,32 @@ impl Relay {
         }
         let needed = is_sign_in_required(&outcome).then(|| sent.sign_in_required(&self.request.caller)).flatten();
         let outcome = needed.map_or_else(|| outcome.into(), CallOutcome::Failed);
+        let check = sent.check.take();
+        let redactor = sent.redactor.clone();
+        drop(sent);
         self.end(recording, outcome);
+        if let Some(check) = check {
+            self.validate(check, redactor);
+        }
+    }
+
+    /// Checks what was not checked before the call was sent. A person at the surface waits for it, to be shown the report;
+    /// clients of a gateway do not.
+    fn validate(&mut self, check: ToolCheck, redactor: Redactor) {
+        let RelayStage::Recording(written, Some(outcome)) = &mut self.stage else { return };
+        let result = outcome.result().filter(|_| !outcome.is_tool_error());
+        let structured = result.and_then(|result| result.get("structuredContent"));
+        let recorder = self.host.context.ports.recorder.clone();
+        let noted = Noted { call: self.id, caller: self.request.caller.label(), recorder, redactor };
+        let validation = Arc::clone(&self.host.validation);
+        if matches!(self.request.surface, Surface::Gateway | Surface::Library) {
+            return validation.later(check, structured, noted);
+        }
+        let before = std::mem::replace(written, Box::pin(std::future::ready(())));
+        *written = Box::pin(async move {
+            before.await;
+            validation.after(check, structured, noted).await;
+        });
     }
 
     fn end(&mut self, mut recording: Box<Recording>, outcome: CallOutcome) {

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::caller::{Caller, CallerContext, VisibleServers};
 use crate::{
     catalog::{Fingerprint, Origin, PublicName},
-    policy::Surface,
+    policy::{Attendance, SeenUrls, Surface},
 };
 
 /// A request on behalf of one caller.
@@ -52,6 +52,10 @@ pub struct CallRequest {
     pub conversation: Option<Arc<str>>,
     /// Mode of policy for this call; `None`: the configured one. Rules hold in every mode.
     pub mode: Option<PolicyMode>,
+    /// URLs of the user and of earlier results of the conversation.
+    pub seen: Option<Arc<SeenUrls>>,
+    /// Whether a person is present. `run` is unattended, whatever stands here.
+    pub attendance: Attendance,
 }
 
 /// The requested item, and how it is named.
@@ -104,6 +108,8 @@ impl CallRequest {
             surface: Surface::of(&caller),
             conversation: None,
             mode: None,
+            seen: None,
+            attendance: Attendance::Attended,
             caller,
             target,
             arguments: None,

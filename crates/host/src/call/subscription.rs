@@ -14,9 +14,9 @@ use toolway_wire::{
 
 use super::{
     CallError, CallOutcome, CallerContext, Target,
+    approving::{self, AuxiliaryRequest},
     auxiliary::{Reached, reach},
-    find,
-    pipeline::{self, Asker, PreviousAttempt, not_connected},
+    pipeline::{self, not_connected},
 };
 use crate::{
     catalog::Origin,
@@ -154,11 +154,11 @@ impl Subscription {
         let Some(host) = self.host.upgrade() else { return Err(Refusal::ShuttingDown.into()) };
         let origin = Origin { server: self.connection.name().clone(), raw_name: self.uri.clone() };
         let (target, context) = (Target::ResourceOf(origin), &self.caller_context);
-        let found = find::find(&host, (&context.visible, &|| context.clone()), &target, None).await?;
-        let previous = self.grant.take().map(|grant| PreviousAttempt { grant, fingerprint: found.fingerprint });
-        let asker = Asker::of(&context.caller);
-        match pipeline::obtain_grant(&host, &found, asker, None, previous, None).await {
-            Ok(grant) => {
+        let request = AuxiliaryRequest { context, target: &target, annotations: None };
+        let found = request.find(&host).await?;
+        let previous = self.grant.take();
+        match approving::obtain_current_grant(&host, request, previous, None).await {
+            Ok((_, grant)) => {
                 self.grant = Some(grant);
                 Ok(())
             }

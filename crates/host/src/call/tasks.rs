@@ -16,8 +16,9 @@ use toolway_wire::{
 
 use super::{
     CallKind, CallOutcome, Caller, CallerContext, Target,
-    find::{self, Found},
-    pipeline::{self, Asker, not_connected},
+    approving::{self, AuxiliaryRequest},
+    find::Found,
+    pipeline::{self, not_connected},
     recorded_exchange::RecordedExchange,
 };
 use crate::{
@@ -104,11 +105,11 @@ impl Host {
         let inner = self.inner();
         let target = Target::Method { server: server.clone(), method: method.to_owned() };
         let client_slot = inner.slots.take_client_slot(&caller_context.caller)?;
-        let mut found = find::find(inner, (&caller_context.visible, &|| caller_context.clone()), &target, None).await?;
-        *subject = Some(found.subject.clone());
         // Every operation belongs to a call that was decided on: `writes` does not ask again.
-        found.annotations = Annotations::of_kind(CallKind::Method, GET);
-        let grant = pipeline::obtain_grant(inner, &found, Asker::of(&caller_context.caller), None, None, None).await?;
+        let annotations = Some(Annotations::of_kind(CallKind::Method, GET));
+        let request = AuxiliaryRequest { context: &caller_context, target: &target, annotations };
+        *subject = Some(request.find(inner).await?.subject);
+        let (found, grant) = approving::obtain_current_grant(inner, request, None, None).await?;
         let Found { connection, .. } = found;
         let ready = connection.ready().await.map_err(|why| not_connected(&connection, why))?;
         let origin = RequestOrigin { task, ..RequestOrigin::of(&caller_context) };

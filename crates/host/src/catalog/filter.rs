@@ -3,6 +3,7 @@
 //! Patterns are matched against the name at the server. Restrictions per caller are part of the policy.
 
 use super::ItemKind;
+use crate::call::MethodSpelling;
 
 /// Filter of the items of one server. The default excludes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,9 +60,10 @@ impl Filter {
         }
     }
 
-    /// Returns whether clients of a gateway may call this method, which the protocol does not define.
+    /// Returns whether clients of a gateway may call this method. Methods of the protocol are never admitted, in whatever
+    /// spelling: they would be forwarded unread.
     pub fn admits_method(&self, method: &str) -> bool {
-        self.extra_methods.iter().any(|pattern| pattern.matches(method))
+        MethodSpelling::of(method).is_extension() && self.extra_methods.iter().any(|pattern| pattern.matches(method))
     }
 
     /// Returns the key of the server's entry that excludes an item; `None` if it is offered.

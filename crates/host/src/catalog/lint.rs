@@ -80,16 +80,16 @@ impl Catalog {
             schema::check(&mut report, rules);
             findings.extend(report.finish());
         }
-        findings.extend(self.in_all(provider, rules));
+        findings.extend(self.in_all(provider));
         findings
     }
 
-    fn in_all(&self, provider: Provider, rules: &Rules) -> Vec<Finding> {
+    fn in_all(&self, provider: Provider) -> Vec<Finding> {
         let (count, mut findings) = (self.tools().len(), Vec::new());
         let mut report = |severity, rule, sentence| {
             findings.push(Finding { severity, rule, server: None, tool: None, sentence });
         };
-        if let Some(most) = rules.tools.filter(|most| *most < count) {
+        if let Some(most) = provider.tool_rules().and_then(|limits| limits.tools).filter(|most| *most < count) {
             let sentence = format!("{count} tools are offered; {provider} accepts at most {most} in one request.");
             report(Severity::Error, "too-many-tools", sentence);
         }
@@ -194,14 +194,16 @@ impl<'a> ToolReport<'a> {
     }
 
     fn name(&mut self, rules: &Rules) {
-        if let Some(problem) = rules.name.problem(self.entry.public.as_str()) {
+        let limits = rules.provider.tool_rules();
+        if let Some(problem) = limits.and_then(|limits| limits.name.problem(self.entry.public.as_str())) {
             self.report(Severity::Error, "name", format!("Its name {problem}, which {} rejects.", rules.provider));
         }
     }
 
     fn check_description(&mut self, rules: &Rules) {
         let length = self.entry.item.description.as_deref().unwrap_or_default().chars().count();
-        if let Some(most) = rules.description.filter(|most| *most < length) {
+        let most = rules.provider.tool_rules().and_then(|limits| limits.description);
+        if let Some(most) = most.filter(|most| *most < length) {
             let sentence = format!(
                 "Its description has {length} characters; some models of {} reject more than {most}.",
                 rules.provider

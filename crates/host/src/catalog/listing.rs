@@ -3,30 +3,33 @@
 //! A malformed item is set aside and does not affect the others. A list that the server refuses is set aside as a whole
 //! and does not affect its other lists. A listing has no public names.
 
+mod difference;
+mod part;
+
 use std::{
-    collections::{BTreeMap, HashMap},
-    future::Future,
-    sync::Arc,
+    collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-use toolway_config::ServerName;
 use toolway_wire::{
+    budget::Charge,
     error::WireError,
     json::Raw,
     message::{
         ServerCapabilities,
-        item::{MalformedItem, Prompt, Resource, Template, Tool},
+        item::{Prompt, Resource, Template, Tool},
         result::{CacheHint, CacheScope},
     },
     notice::List,
-    up::{self, Peer},
+    up::Peer,
 };
 
+use self::part::{ListPart, part};
 use super::{
-    ItemKind, SetAsideItem,
+    ItemKind,
     entry::{CatalogItem, ListedItem},
     filter::{Filter, Switch},
+    listing_table::{ListingCharge, ServerListings},
 };
 
 /// Everything that one server lists, unchanged.
@@ -48,6 +51,8 @@ pub struct Listing {
     pub cache_hints: BTreeMap<ItemKind, ReceivedCacheHint>,
     /// Items and lists that could not be read.
     pub set_aside: Vec<UnreadableItem>,
+    /// The charge for the lists.
+    pub charge: ListingCharge,
 }
 
 /// A cache hint and when it was received.
@@ -72,8 +77,8 @@ pub struct UnreadableItem {
     pub failed: Option<&'static str>,
 }
 
-/// Maximum number of unreadable items that are described. Further ones are only counted.
-const DESCRIBED: usize = 100;
+/// Code of [`WireError::TooLarge`].
+const TOO_LARGE: &str = "too_large";
 /// Maximum length of instructions in bytes. They are sent to every model.
 const INSTRUCTIONS: usize = 64 * 1024;
 
@@ -96,6 +101,7 @@ impl Listing {
             capabilities: ServerCapabilities(Raw::empty_object()),
             cache_hints: BTreeMap::new(),
             set_aside: Vec::new(),
+            charge: ListingCharge::default(),
         }
     }
 
@@ -103,22 +109,23 @@ impl Listing {
     ///
     /// A list that the server refuses, or that is invalid, is set aside. An error means that the connection failed.
     pub async fn take(peer: &Peer, filter: &Filter) -> Result<Self, WireError> {
-        Self::take_some(peer, filter, |_| true).await
+        Self::take_some(peer, filter, |_| true, &ServerListings::unlimited()).await
     }
 
-    /// Like [`Listing::take`], for the wanted kinds only.
+    /// Like [`Listing::take`], for the wanted kinds only. The items are kept in `listings`.
     pub(crate) async fn take_some(
         peer: &Peer,
         filter: &Filter,
         wanted: impl Fn(ItemKind) -> bool,
+        listings: &ServerListings,
     ) -> Result<Self, WireError> {
         let mut listing = Self::of_profile(peer);
         let asks = |kind| wanted(kind) && listing.asks(filter, kind);
         let (tools, resources, templates, prompts) = futures_util::join!(
-            part(asks(ItemKind::Tool).then(|| peer.list_tools())),
-            part(asks(ItemKind::Resource).then(|| peer.list_resources())),
-            part(asks(ItemKind::Template).then(|| peer.list_templates())),
-            part(asks(ItemKind::Prompt).then(|| peer.list_prompts())),
+            part(asks(ItemKind::Tool).then(|| peer.list_tools()), listings),
+            part(asks(ItemKind::Resource).then(|| peer.list_resources()), listings),
+            part(asks(ItemKind::Template).then(|| peer.list_templates()), listings),
+            part(asks(ItemKind::Prompt).then(|| peer.list_prompts()), listings),
         );
         listing.tools = listing.accept(tools?);
         listing.resources = listing.accept(resources?);
@@ -131,19 +138,30 @@ impl Listing {
     ///
     /// Any failure is an error, so that the caller keeps the previous listing.
     pub async fn again(&self, peer: &Peer, filter: &Filter, list: List) -> Result<Self, WireError> {
+        self.again_in(peer, filter, list, &ServerListings::unlimited()).await
+    }
+
+    /// Like [`Listing::again`]. The items are kept in `listings`.
+    pub(crate) async fn again_in(
+        &self,
+        peer: &Peer,
+        filter: &Filter,
+        list: List,
+        listings: &ServerListings,
+    ) -> Result<Self, WireError> {
         let mut listing = Self { instructions: None, ..self.clone() };
         listing.instructions = instructions(peer);
         match list {
             List::Tools if listing.asks(filter, ItemKind::Tool) => {
-                listing.tools = listing.accept(ListPart::whole(peer.list_tools().await?));
+                listing.tools = listing.accept(ListPart::whole(peer.list_tools().await?, listings)?);
             }
             List::Prompts if listing.asks(filter, ItemKind::Prompt) => {
-                listing.prompts = listing.accept(ListPart::whole(peer.list_prompts().await?));
+                listing.prompts = listing.accept(ListPart::whole(peer.list_prompts().await?, listings)?);
             }
             List::Resources if listing.asks(filter, ItemKind::Resource) => {
                 let (resources, templates) =
-                    futures_util::join!(peer.list_resources(), part(Some(peer.list_templates())));
-                listing.resources = listing.accept(ListPart::whole(resources?));
+                    futures_util::join!(peer.list_resources(), part(Some(peer.list_templates()), listings));
+                listing.resources = listing.accept(ListPart::whole(resources?, listings)?);
                 listing.templates = listing.accept(templates?);
             }
             List::Tools | List::Prompts | List::Resources => {}
@@ -165,6 +183,21 @@ impl Listing {
         listing
     }
 
+    /// Whether one of its lists was too large to be read.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.set_aside.iter().any(|item| item.failed == Some(TOO_LARGE))
+    }
+
+    /// Returns this listing with the lists of `before` for those that were too large to be read.
+    #[must_use]
+    pub(crate) fn with_lists_before(self, before: &Self) -> Self {
+        let too_large = |item: &UnreadableItem| item.failed == Some(TOO_LARGE);
+        let kinds: Vec<ItemKind> = self.set_aside.iter().filter(|item| too_large(item)).map(|item| item.kind).collect();
+        let (instructions, capabilities) = (self.instructions.clone(), self.capabilities.clone());
+        let listing = kinds.into_iter().fold(self, |listing, kind| listing.with(kind, before));
+        Self { instructions, capabilities, ..listing }
+    }
+
     /// Time after which a list should be requested again; `None` if the server relies on change notifications.
     pub fn refresh_interval(&self, kind: ItemKind) -> Option<Duration> {
         let said = self.cache_hints.get(&kind)?.hint.ttl;
@@ -181,32 +214,14 @@ impl Listing {
         self.asks(filter, kind).then(|| self.cache_hints.get(&kind).map_or(unknown, left))
     }
 
-    /// Whether both list the same items, byte for byte and in the same order.
-    pub(crate) fn lists_the_same(&self, other: &Self) -> bool {
-        are_same(&self.tools, &other.tools)
-            && are_same(&self.resources, &other.resources)
-            && are_same(&self.templates, &other.templates)
-            && are_same(&self.prompts, &other.prompts)
-    }
-
-    /// Applies the difference between `base` and `theirs`, which were listed at the same time, to this listing.
-    pub(crate) fn differing_as(&self, theirs: &Self, base: &Self) -> Self {
-        Self {
-            tools: differing(&self.tools, &theirs.tools, &base.tools),
-            resources: differing(&self.resources, &theirs.resources, &base.resources),
-            templates: differing(&self.templates, &theirs.templates, &base.templates),
-            prompts: differing(&self.prompts, &theirs.prompts, &base.prompts),
-            ..self.clone()
-        }
-    }
-
     /// Number of items of all kinds.
     pub fn count(&self) -> usize {
         self.tools.len() + self.resources.len() + self.templates.len() + self.prompts.len()
     }
 
     fn of_profile(peer: &Peer) -> Self {
-        let capabilities = peer.profile().capabilities.clone();
+        // A copy: the handshake result that it is a part of ends with the connection.
+        let capabilities = ServerCapabilities(peer.profile().capabilities.0.kept(Charge::default()));
         Self { instructions: instructions(peer), capabilities, ..Self::empty() }
     }
 
@@ -230,152 +245,10 @@ impl Listing {
     }
 }
 
-fn is_same<T: CatalogItem>(one: &ListedItem<T>, other: &ListedItem<T>) -> bool {
-    Arc::ptr_eq(&one.item, &other.item) || one.item.raw().as_bytes() == other.item.raw().as_bytes()
-}
-
-fn are_same<T: CatalogItem>(one: &[ListedItem<T>], other: &[ListedItem<T>]) -> bool {
-    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
-}
-
-/// Three-way merge: applies to `now` the removals, changes and additions that lead from `base` to `theirs`.
-fn differing<T: CatalogItem>(
-    now: &[ListedItem<T>],
-    theirs: &[ListedItem<T>],
-    base: &[ListedItem<T>],
-) -> Vec<ListedItem<T>> {
-    fn by_name<T: CatalogItem>(list: &[ListedItem<T>]) -> HashMap<&str, &ListedItem<T>> {
-        list.iter().map(|listed| (listed.item.raw_name(), listed)).collect()
-    }
-    let (known, mine, others) = (by_name(now), by_name(theirs), by_name(base));
-    let fitted = |listed: &ListedItem<T>| {
-        let name = listed.item.raw_name();
-        match (mine.get(name), others.get(name)) {
-            (None, Some(_)) => None,
-            (Some(mine), Some(other)) if is_same(listed, other) => Some(ListedItem::clone(mine)),
-            _ => Some(listed.clone()),
-        }
-    };
-    let is_only_theirs = |listed: &&ListedItem<T>| {
-        let name = listed.item.raw_name();
-        !others.contains_key(name) && !known.contains_key(name)
-    };
-    now.iter().filter_map(fitted).chain(theirs.iter().filter(is_only_theirs).cloned()).collect()
-}
-
-/// Result of one list request.
-struct ListPart<T> {
-    items: Vec<ListedItem<T>>,
-    cache_hint: Option<CacheHint>,
-    set_aside: Vec<UnreadableItem>,
-}
-
-/// Waits for one list; empty if it is not requested.
-async fn part<T: CatalogItem>(
-    asked: Option<impl Future<Output = Result<up::Listing<T>, WireError>>>,
-) -> Result<ListPart<T>, WireError> {
-    let Some(asked) = asked else { return Ok(ListPart::nothing()) };
-    match asked.await {
-        Ok(listed) => Ok(ListPart::whole(listed)),
-        Err(error) if ends_everything(&error) => Err(error),
-        Err(error) => Ok(ListPart::refused(&error)),
-    }
-}
-
-// === impl ListPart ===
-
-impl<T: CatalogItem> ListPart<T> {
-    fn nothing() -> Self {
-        Self { items: Vec::new(), cache_hint: None, set_aside: Vec::new() }
-    }
-
-    fn whole(listed: up::Listing<T>) -> Self {
-        let mut set_aside: Vec<_> =
-            listed.malformed.iter().take(DESCRIBED).map(UnreadableItem::malformed::<T>).collect();
-        if DESCRIBED < listed.malformed.len() {
-            let reason = format!("{} more items are invalid", listed.malformed.len() - DESCRIBED);
-            set_aside.push(UnreadableItem { kind: T::KIND, name: None, reason, failed: None });
-        }
-        Self {
-            items: listed.items.into_iter().map(ListedItem::new).collect(),
-            cache_hint: Some(listed.cache),
-            set_aside,
-        }
-    }
-
-    fn refused(error: &WireError) -> Self {
-        // Many servers with resources have no templates and answer with an error.
-        let expected = T::KIND == ItemKind::Template && matches!(error, WireError::Refused(_));
-        let reason = format!("cannot list the {}s of this server: {error}", T::KIND);
-        let set_aside =
-            (!expected).then_some(UnreadableItem { kind: T::KIND, name: None, reason, failed: Some(error.code()) });
-        Self { set_aside: set_aside.into_iter().collect(), ..Self::nothing() }
-    }
-}
-
-/// Whether an error affects the whole connection, so that requesting other lists is pointless.
-fn ends_everything(error: &WireError) -> bool {
-    match error {
-        WireError::Refused(_)
-        | WireError::Protocol(_)
-        | WireError::TooLarge { .. }
-        | WireError::TimedOut { .. }
-        | WireError::Status { .. }
-        | WireError::Unsupported(_) => false,
-        WireError::Unreachable { .. }
-        | WireError::Ended(_)
-        | WireError::Unauthorized { .. }
-        | WireError::NoToken(_)
-        | WireError::Vault(_)
-        | WireError::Redirect { .. }
-        | WireError::Overloaded { .. }
-        | WireError::OverBudget(_)
-        | WireError::NoCommonRevision { .. }
-        | WireError::Handshake(_) => true,
-    }
-}
-
 fn instructions(peer: &Peer) -> Option<String> {
     let text = peer.profile().instructions.as_deref()?;
     Some(text[..text.floor_char_boundary(INSTRUCTIONS)].to_owned())
 }
 
-// === impl UnreadableItem ===
-
-impl UnreadableItem {
-    fn malformed<T: CatalogItem>(item: &MalformedItem) -> Self {
-        let [name, uri] = item.raw.fields(["name", "uri"]);
-        let name = name.or(uri).and_then(|name| name.as_str().map(|name| name.chars().take(200).collect()));
-        Self { kind: T::KIND, name, reason: item.to_string(), failed: None }
-    }
-
-    pub(super) fn of(&self, server: &ServerName) -> SetAsideItem {
-        let Self { kind, name, reason, failed: _ } = self.clone();
-        SetAsideItem { server: server.clone(), kind, name, reason }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::time::{Duration, Instant};
-
-    use toolway_wire::message::result::{CacheHint, CacheScope};
-
-    use super::{ItemKind, LONGEST, Listing, ReceivedCacheHint, SHORTEST};
-
-    #[test]
-    fn refresh_interval_follows_the_cache_hint_within_bounds() {
-        for (said, expected) in [
-            (Duration::ZERO, None),
-            (Duration::from_millis(1), Some(SHORTEST)),
-            (Duration::from_secs(60), Some(Duration::from_secs(60))),
-            (Duration::MAX, Some(LONGEST)),
-        ] {
-            let mut listing = Listing::empty();
-            let said = CacheHint { ttl: said, scope: CacheScope::Private };
-            listing.cache_hints.insert(ItemKind::Tool, ReceivedCacheHint { hint: said, received_at: Instant::now() });
-            assert_eq!(listing.refresh_interval(ItemKind::Tool), expected);
-            assert_eq!(listing.refresh_interval(ItemKind::Prompt), None);
-        }
-    }
-}
+mod tests;

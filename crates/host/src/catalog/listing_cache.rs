@@ -5,6 +5,8 @@
 //! Items are stored unchanged. Files can be deleted at any time. A copy that is damaged, too large or owned by another
 //! user is not used, and the reason is logged.
 
+mod views;
+
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -21,6 +23,8 @@ use toolway_wire::{
         item::{self, Item},
     },
 };
+
+pub use self::views::CallerView;
 
 use super::{
     entry::{CatalogItem, ListedItem},
@@ -106,9 +110,13 @@ impl ListingCache {
     }
 
     fn file(&self, server: &ServerName, definition: &str) -> StateFile {
+        StateFile::at(self.folder.join(self.file_name(server, definition)), self.most)
+    }
+
+    fn file_name(&self, server: &ServerName, definition: &str) -> String {
         // Only digits are used, so the result is always a file in our folder.
         let key: String = definition.chars().filter(char::is_ascii_hexdigit).take(KEY).collect();
-        StateFile::at(self.folder.join(format!("{server}.{key}.json")), self.most)
+        format!("{server}.{key}.json")
     }
 
     /// One lock file for all copies; otherwise each definition would leave its own lock file behind.

@@ -9,6 +9,7 @@ use std::{
 };
 
 use toolway_config::ServerName;
+use toolway_wire::budget::Charge;
 
 use super::{
     Catalog, Conflict, ItemKind, SetAsideItem,
@@ -17,6 +18,7 @@ use super::{
     filter::{Filter, Switch},
     listing::Listing,
     name::{self, Naming, Origin, PublicName},
+    search::KeptIndex,
     uri::{self, PublicUri},
 };
 
@@ -64,8 +66,9 @@ pub fn merge(offers: &BTreeMap<ServerName, Offer>, naming: Naming, revision: u64
         conflicts: merge.conflicts,
         set_aside: merge.set_aside,
         matchers: OnceLock::new(),
-        index: OnceLock::new(),
+        index: KeptIndex::default(),
         findings: OnceLock::new(),
+        _charge: Charge::default(),
     }
 }
 

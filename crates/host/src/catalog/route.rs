@@ -56,6 +56,19 @@ impl Catalog {
         }
     }
 
+    /// Whether a server lists a resource of this URI, or a template of exactly this text.
+    pub(crate) fn lists_resource(&self, server: &ServerName, uri: &str) -> bool {
+        self.resources.at(server, uri).is_some() || self.templates.at(server, uri).is_some()
+    }
+
+    /// The template of a server that matches a URI.
+    pub(crate) fn template_of(&self, server: &ServerName, uri: &str) -> Option<String> {
+        let matchers = self.matchers.get_or_init(|| self.read_templates());
+        let mut entries = matchers.iter().map(|(position, matcher)| (&self.templates.all()[*position].origin, matcher));
+        let found = entries.find(|(origin, matcher)| origin.server == *server && matcher.matches(uri));
+        found.map(|(origin, _)| origin.raw_name.clone())
+    }
+
     /// A URI with an explicit server need not be listed.
     fn named_owner(&self, server: ServerName, raw: &str) -> Option<Origin> {
         let offer = self.servers.get(&server)?;

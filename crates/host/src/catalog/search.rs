@@ -5,9 +5,16 @@
 
 mod words;
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::OnceLock,
+};
 
-use toolway_wire::json::Raw;
+use parking_lot::Mutex;
+use toolway_wire::{
+    budget::{Charge, Kept, MemoryBudget},
+    json::Raw,
+};
 
 use super::{Catalog, ToolEntry};
 
@@ -20,9 +27,25 @@ pub struct Hit<'a> {
     pub score: f64,
 }
 
+/// The index of a catalog, built on first use. One that does not fit the byte budget is built for each search, one at a
+/// time.
+#[derive(Debug, Default)]
+pub(super) struct KeptIndex {
+    memory: MemoryBudget,
+    built: OnceLock<Option<ChargedIndex>>,
+    // Nothing awaits under this lock.
+    building: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct ChargedIndex {
+    index: Index,
+    _charge: Charge,
+}
+
 /// Inverted index.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+struct Index {
     words: HashMap<Box<str>, u32>,
     /// Postings by word number, in order of the tools.
     postings: Vec<Vec<Posting>>,
@@ -47,6 +70,8 @@ const SATURATION: f64 = 1.2;
 const LENGTH: f64 = 0.75;
 /// Maximum number of parameters of one tool that are indexed.
 const PARAMETERS: usize = 200;
+/// Bytes of a word besides its text: its places in the index, and allocations.
+const WORD_COST: usize = 96;
 /// Maximum number of words of a query.
 const MAX_QUERY_WORDS: usize = 64;
 
@@ -58,7 +83,7 @@ impl Catalog {
 
     /// Like [`Catalog::search`], limited to tools that are visible to the caller.
     pub fn search_among(&self, words: &str, most: usize, sees: impl Fn(&ToolEntry) -> bool) -> Vec<Hit<'_>> {
-        let scores = self.index().scores(words);
+        let scores = self.index.with(self.tools.all(), |index| index.scores(words));
         let mut hits: Vec<_> = scores
             .into_iter()
             .enumerate()
@@ -72,11 +97,33 @@ impl Catalog {
 
     /// Builds the index now, if it was not built yet.
     pub fn prepare_search(&self) {
-        self.index();
+        self.index.kept(self.tools.all());
+    }
+}
+
+// === impl KeptIndex ===
+
+impl KeptIndex {
+    pub(super) fn new(memory: &MemoryBudget) -> Self {
+        Self { memory: memory.keeping(Kept::SearchIndex), ..Self::default() }
     }
 
-    fn index(&self) -> &Index {
-        self.index.get_or_init(|| Index::of(self.tools.all()))
+    /// Builds and charges the index, if that was not done yet; `None` if it does not fit the byte budget.
+    fn kept(&self, tools: &[ToolEntry]) -> Option<&Index> {
+        let build = || {
+            let index = Index::of(tools);
+            let charge = self.memory.charge(index.bytes()).ok()?;
+            Some(ChargedIndex { index, _charge: charge })
+        };
+        self.built.get_or_init(build).as_ref().map(|kept| &kept.index)
+    }
+
+    fn with<T>(&self, tools: &[ToolEntry], read: impl FnOnce(&Index) -> T) -> T {
+        if let Some(index) = self.kept(tools) {
+            return read(index);
+        }
+        let _turn = self.building.lock();
+        read(&Index::of(tools))
     }
 }
 
@@ -91,6 +138,13 @@ impl Index {
         let average = index.lengths.iter().sum::<f64>() / tools.len().max(1) as f64;
         index.lengths.iter_mut().for_each(|length| *length /= average.max(1.0));
         index
+    }
+
+    /// Bytes that it keeps.
+    fn bytes(&self) -> usize {
+        let words: usize = self.words.keys().map(|word| word.len() + WORD_COST).sum();
+        let postings: usize = self.postings.iter().map(|postings| size_of_val(&**postings)).sum();
+        words + postings + size_of_val(&*self.lengths)
     }
 
     fn add(&mut self, tool: u32, entry: &ToolEntry) {

@@ -1,11 +1,12 @@
 //! The address of a server: a program or a URL, with all references resolved.
 
-use std::fmt;
+use std::{env, fmt};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use toolway_config::{
     Endpoint, Secret,
     endpoint::{secrets_of_url, secrets_of_variables},
+    is_secret_name,
 };
 use url::Url;
 
@@ -45,6 +46,35 @@ impl ServerAddress {
                 Self::Http { url: Url::parse(url.expose()).map_err(bad_url)?, headers: header_map(&headers)? }
             }
         })
+    }
+
+    /// The texts that say which program or URL it is, with their keys. Of secrets only the names are given.
+    pub(super) fn texts(&self) -> Vec<(String, String)> {
+        let text = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        match self {
+            Self::Process(program) => {
+                let mut texts = vec![text("command", &program.command)];
+                texts.extend(program.arguments.iter().map(|argument| text("args", argument)));
+                // Without one it starts in ours, where `./server` is another program than elsewhere.
+                let directory = program.directory.clone().or_else(|| env::current_dir().ok());
+                texts.extend(directory.iter().map(|folder| text("cwd", &folder.display().to_string())));
+                texts.extend(program.variables.iter().map(|(name, value)| {
+                    let name = name.to_string_lossy();
+                    let is_shown = !is_secret_name(&name);
+                    text(&format!("env.{name}"), if is_shown { value.to_str().unwrap_or_default() } else { "" })
+                }));
+                texts
+            }
+            Self::Http { url, headers } => {
+                let mut texts = vec![text("url", url.as_str())];
+                texts.extend(headers.iter().map(|(name, value)| {
+                    let is_shown = !is_secret_name(name.as_str());
+                    let value = if is_shown { value.to_str().unwrap_or_default() } else { "" };
+                    text(&format!("headers.{name}"), value)
+                }));
+                texts
+            }
+        }
     }
 
     /// The secrets in it, by name or form.

@@ -3,8 +3,11 @@
 use std::{fmt, sync::Arc};
 
 use tokio::time::{Instant, timeout_at};
-use toolway_config::{ConfigError, Endpoint, Keychain, Secret, ServerConfig, ServerName, server::auth::SignIn};
+use toolway_config::{
+    ConfigError, Endpoint, Keychain, Secret, ServerConfig, ServerName, endpoint::ResolvedEndpoint, server::auth::SignIn,
+};
 use toolway_wire::{
+    budget::Kept,
     error::WireError,
     exchange::ServerRequestHandler,
     limit::Limits,
@@ -29,7 +32,7 @@ use super::{
 };
 use crate::{
     keeper::{KeeperHandle, ShutdownTimeouts},
-    record::redact::Redactor,
+    record::redact::{KnownSecrets, Redactor},
 };
 
 /// Options of [`dial`].
@@ -69,6 +72,8 @@ pub(crate) struct Dialer {
     pub(crate) sessions: Option<SessionMemory>,
     pub(crate) limits: Limits,
     pub(crate) tap: Option<TapFactory>,
+    /// The secrets of all servers.
+    pub(crate) known_secrets: Arc<KnownSecrets>,
 }
 
 /// Result of a dial, and the redactor for the secrets of the server.
@@ -135,6 +140,7 @@ impl Dialer {
         let features = withheld::restricted(features, wanted.withheld);
         let counters = self.sign_ins.counters.of(&wanted.name);
         counters.record_attempt();
+        observers.0.charge_to(self.limits.memory.of_server(wanted.name.as_str()).keeping(Kept::Stderr));
         let outcome = self.attempt(wanted, client, features, observers, session).await;
         if outcome.peer.is_err() {
             counters.record_failure();
@@ -157,6 +163,7 @@ impl Dialer {
                 Ok(Err(error)) => return DialOutcome::failed(error),
                 Err(_) => return DialOutcome::failed(DialError::Timeout(wanted.connect)),
             };
+        self.known_secrets.add(&secrets);
         let redactor = Redactor::new(secrets);
         let (stderr_tail, account) = (observers.0.clone(), presented.account.clone());
         let dialled =
@@ -258,10 +265,11 @@ impl Dialer {
     async fn resolve(&self, server: Arc<ServerConfig>, client: Option<&str>) -> Result<ResolvedServer, DialError> {
         let (environment, keychain) = (Arc::clone(&self.environment), Arc::clone(&self.keychain));
         let entry = Arc::clone(&server);
-        let resolved = tokio::task::spawn_blocking(move || entry.endpoint(&environment, &*keychain)).await;
+        let resolve = move || entry.endpoint_with_secrets(&environment, &*keychain);
+        let resolved = tokio::task::spawn_blocking(resolve).await;
         let failed = |error: ConfigError| DialError::Configuration(error.to_string());
-        let endpoint = resolved.map_err(|error| DialError::Configuration(error.to_string()))?.map_err(failed)?;
-        let mut secrets = server.secrets(&endpoint);
+        let resolved = resolved.map_err(|error| DialError::Configuration(error.to_string()))?.map_err(failed)?;
+        let ResolvedEndpoint { endpoint, mut secrets } = resolved;
         let sign_in = match &endpoint {
             Endpoint::Http { sign_in, .. } => SignIn::clone(sign_in),
             Endpoint::Process { .. } => SignIn::default(),

@@ -21,8 +21,8 @@ use toolway_wire::{
 use super::{
     in_flight_call::Lease,
     pool::{
-        CallerConnectionKey, CapabilityProfile, ConnectionPool, DialContext, Interactivity, ListingAttempt, NoLease,
-        Reach, RequestOrigin, SharedProcess,
+        CallerConnectionKey, ConnectionPool, DialContext, Interactivity, ListingAttempt, NoLease, RequestOrigin,
+        ServerReach, SharedProcess,
     },
     sign_in::Account,
     state::{Phase, ServerStatus, StopReason},
@@ -187,7 +187,7 @@ impl Connection {
         let context =
             DialContext { wanted: &wanted, shared: &ready.peer, account: &ready.account, listing: &listing, process };
         let lease = pool.lease(&key, interactivity, max_wait, context, origin.task).await;
-        if key.reach == Reach::WithSession && matches!(lease, Err(NoLease::NotConnected(_))) {
+        if key.reach == ServerReach::WithSession && matches!(lease, Err(NoLease::NotConnected(_))) {
             // The server has no sessions, or not now. Nothing was sent yet.
             ready.peer.prefer_sessions(SessionPreference::Stateless);
             return Box::pin(self.lease(ready, origin, interactivity, max_wait)).await;
@@ -239,6 +239,25 @@ impl Connection {
         drop(attempt);
     }
 
+    /// Begins an attempt for callers of this profile before the server is connected; `None` if none is permitted now.
+    pub(crate) fn begin_discovery(&self, origin: RequestOrigin<'_>) -> Option<ListingAttempt> {
+        self.shared.pool.try_discovery_of(origin.profile())
+    }
+
+    /// Waits until the server was listed, then does as [`Self::discover_listing`] if this caller needs its own connection.
+    pub(crate) async fn discover_once_listed(
+        &self,
+        origin: RequestOrigin<'_>,
+        max_wait: Duration,
+        attempt: ListingAttempt,
+    ) {
+        self.wait_until_settled().await;
+        self.wait_for_listing().await;
+        if self.caller_key(origin).is_some() {
+            self.discover_listing(origin, max_wait, attempt).await;
+        }
+    }
+
     /// Waits until the attempt of another caller has ended.
     pub(crate) async fn wait_for_discovery(&self, key: &CallerConnectionKey) {
         self.shared.pool.wait_for_attempt(key).await;
@@ -247,8 +266,7 @@ impl Connection {
     /// Whether the server may list something else to this caller than to all: only to a client whose capabilities differ
     /// from those of the shared connection.
     pub(crate) fn may_list_differently(&self, origin: RequestOrigin<'_>) -> bool {
-        let profile = || origin.capabilities.map_or(CapabilityProfile::NOTHING, CapabilityProfile::of);
-        let differs = origin.caller.client().is_some() && profile() != self.shared.pool.shared_profile();
+        let differs = origin.caller.client().is_some() && origin.profile() != self.shared.pool.shared_profile();
         differs && (self.live().peer.is_none() || self.caller_key(origin).is_some())
     }
 
@@ -327,7 +345,13 @@ impl Connection {
     pub(crate) fn is_beginning(&self) -> bool {
         let live = self.live();
         let dialling = live.dials == 0 && matches!(live.status.phase, Phase::Connecting { .. });
-        dialling || (live.peer.is_some() && !live.listed && live.listing.is_none())
+        dialling || self.is_being_listed()
+    }
+
+    /// Whether it is connected and being listed for the first time.
+    pub(crate) fn is_being_listed(&self) -> bool {
+        let live = self.live();
+        live.peer.is_some() && !live.listed && live.listing.is_none()
     }
 
     /// Whether it is connected and its listing is known.

@@ -23,9 +23,9 @@ use super::{
 };
 use crate::{
     call::{CallError, CallRequest, Caller},
-    catalog::Fingerprint,
     policy::{Permit, Refusal, limit::CallSlots},
     record::redact::Redactor,
+    validation::ToolCheck,
     whose_move::WhoseMove,
 };
 
@@ -36,8 +36,8 @@ pub struct InFlightCall {
     pub exchange: Exchange,
     pub(crate) connection: Connection,
     pub(crate) redactor: Redactor,
-    /// Fingerprint of the definition that policy decided about.
-    pub(crate) fingerprint: Option<Fingerprint>,
+    /// What is checked when the call has ended.
+    pub(crate) check: Option<ToolCheck>,
     permit: Permit,
     peer: Peer,
     /// The process it was sent to, and the bytes that process had read before.
@@ -106,7 +106,7 @@ impl Connection {
         };
         let process = (Arc::clone(&process), process.bytes_read());
         let exchange = peer.open(request, terms);
-        Ok(InFlightCall { exchange, connection: self.clone(), redactor, fingerprint: None, permit, peer, process, via })
+        Ok(InFlightCall { exchange, connection: self.clone(), redactor, check: None, permit, peer, process, via })
     }
 }
 

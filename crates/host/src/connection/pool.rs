@@ -47,7 +47,7 @@ use self::{
     takeover::Takeover,
 };
 pub(crate) use self::{
-    key::{CallerConnectionKey, Reach, RequestOrigin},
+    key::{CallerConnectionKey, RequestOrigin, ServerReach},
     lease::CallerLease,
     list_follower::ListingAttempt,
     state::Interactivity,
@@ -61,7 +61,12 @@ use super::{
     usage::UsageCounter,
     wanted::WantedServer,
 };
-use crate::{call::Caller, catalog::Listing, policy::Refusal, whose_move::WhoseMove};
+use crate::{
+    call::Caller,
+    catalog::{Listing, listing_table::ServerListings},
+    policy::Refusal,
+    whose_move::WhoseMove,
+};
 
 /// The connections to one server that are reserved for callers.
 pub(crate) struct ConnectionPool {
@@ -80,6 +85,10 @@ pub(crate) struct ConnectionPool {
     uses: Arc<UsageCounter>,
     /// What the server lists to each profile. Nothing awaits under this lock.
     profile_listings: Mutex<ProfileListings>,
+    /// Where its listings are kept.
+    listings: ServerListings,
+    /// Lists of callers that are read at the same time.
+    list_turns: Arc<Semaphore>,
     /// Notified when an attempt to find out a profile's listing has ended.
     discovered: Notify,
     /// Whether a client may take over the shared connection. Nothing awaits under this lock.
@@ -145,6 +154,9 @@ pub struct CallerLog {
 
 /// How long an idle connection is kept if the server has no `idleStop`.
 pub(crate) const IDLE: Duration = Duration::from_secs(5 * 60);
+/// Caller connections whose lists are read at the same time: equal lists of the others are then shared at once, and the
+/// share of the server is not used up by lists that are only being read.
+const LISTS_AT_ONCE: usize = 2;
 /// Calls that may queue for one key; further ones are refused at once.
 const WAITING: usize = 256;
 
@@ -153,6 +165,7 @@ const WAITING: usize = 256;
 impl ConnectionPool {
     pub(crate) fn new(server: ServerName, context: Arc<HostContext>, uses: Arc<UsageCounter>, seed: u64) -> Arc<Self> {
         let declared = toolway_wire::exchange::ServerRequestHandler::capabilities(&context.features(&server));
+        let listings = context.listings.of(&server);
         Arc::new(Self {
             server,
             context,
@@ -162,7 +175,9 @@ impl ConnectionPool {
             shared_profile: CapabilityProfile::of(&declared),
             shared_turn: Arc::new(Semaphore::new(1)),
             uses,
-            profile_listings: Mutex::default(),
+            profile_listings: Mutex::new(ProfileListings::new(listings.clone())),
+            listings,
+            list_turns: Arc::new(Semaphore::new(LISTS_AT_ONCE)),
             discovered: Notify::new(),
             takeover: Mutex::default(),
         })

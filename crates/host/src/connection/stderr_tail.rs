@@ -8,6 +8,7 @@ use std::{collections::VecDeque, fmt, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt};
+use toolway_wire::budget::{Charge, MemoryBudget};
 
 use crate::keeper::ProcessExit;
 
@@ -33,6 +34,8 @@ struct Ring {
     stray: Option<String>,
     /// How the process ended, once it has.
     ended: Option<ProcessExit>,
+    /// Charge for all lines.
+    charge: Charge,
 }
 
 /// Bytes kept per server: some hundred lines, enough for a stack trace.
@@ -94,7 +97,17 @@ impl StderrTail {
 
     /// Forgets the output of the previous process.
     pub(super) fn forget(&self) {
-        *self.ring.lock() = Ring::default();
+        let mut ring = self.ring.lock();
+        let mut charge = std::mem::take(&mut ring.charge);
+        charge.shrink(charge.bytes());
+        *ring = Ring { charge, ..Ring::default() };
+    }
+
+    /// Charges the lines from now on to this budget. Lines that do not fit are dropped, the oldest first.
+    pub(super) fn charge_to(&self, memory: MemoryBudget) {
+        let mut ring = self.ring.lock();
+        ring.charge = Charge::empty(memory);
+        ring.settle();
     }
 
     /// Reads a stream to its end.
@@ -138,14 +151,30 @@ impl Ring {
         }
         self.kept += line.len();
         self.lines.push_back(line);
-        while KEPT_BYTES - PINNED_LINES * PINNED_BYTES < self.kept {
-            let Some(oldest) = self.lines.pop_front() else { break };
-            self.kept -= oldest.len();
-            let stays = self.dropped < FIRST_LINES || names_cause(&oldest);
-            if stays && self.pinned.len() < PINNED_LINES {
-                self.pinned.push(oldest[..oldest.floor_char_boundary(PINNED_BYTES)].to_owned());
+        while KEPT_BYTES - PINNED_LINES * PINNED_BYTES < self.kept && self.drop_oldest() {}
+        self.settle();
+    }
+
+    /// Moves the oldest line out, or among the pinned ones; returns whether there was one.
+    fn drop_oldest(&mut self) -> bool {
+        let Some(oldest) = self.lines.pop_front() else { return false };
+        self.kept -= oldest.len();
+        let stays = self.dropped < FIRST_LINES || names_cause(&oldest);
+        if stays && self.pinned.len() < PINNED_LINES {
+            self.pinned.push(oldest[..oldest.floor_char_boundary(PINNED_BYTES)].to_owned());
+        }
+        self.dropped += 1;
+        true
+    }
+
+    /// Charges what is kept; drops lines that do not fit.
+    fn settle(&mut self) {
+        loop {
+            let pinned: usize = self.pinned.iter().map(String::len).sum();
+            let lines = (self.pinned.len() + self.lines.len()) * size_of::<String>();
+            if self.charge.set(self.kept + pinned + lines).is_ok() || !self.drop_oldest() {
+                return;
             }
-            self.dropped += 1;
         }
     }
 }
@@ -223,7 +252,7 @@ fn readable(line: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{KEPT_BYTES, LINE_BYTES, StderrTail, essential, names_cause};
+    use super::{KEPT_BYTES, LINE_BYTES, MemoryBudget, StderrTail, essential, names_cause};
 
     async fn tail_of(output: &[u8]) -> StderrTail {
         let tail = StderrTail::default();
@@ -296,5 +325,19 @@ mod tests {
         assert!(tail.quote().unwrap().starts_with("…xxx"));
         tail.forget();
         assert!(tail.lines().is_empty());
+    }
+
+    #[test]
+    fn lines_are_charged_and_those_that_do_not_fit_are_dropped() {
+        let (memory, tail) = (MemoryBudget::new(10_000), StderrTail::default());
+        tail.charge_to(memory.of_server("talks"));
+        let line = format!("{}\n", "x".repeat(1_000));
+        (0..3).for_each(|_| tail.ring.lock().push(line.as_bytes()));
+        assert!(3_000 < memory.used() && tail.lines().len() == 3, "{memory:?}");
+        (0..20).for_each(|_| tail.ring.lock().push(line.as_bytes()));
+        assert!(memory.peak() <= 5_000, "{memory:?}");
+        assert!(tail.lines().iter().filter(|line| line.len() == 1_000).count() < 5);
+        tail.forget();
+        assert_eq!(memory.used(), 0);
     }
 }

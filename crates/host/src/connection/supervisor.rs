@@ -51,6 +51,8 @@ struct Supervisor {
     dials: u64,
     listed: bool,
     listing: Option<Arc<Listing>>,
+    /// Whether `listing` is of the server that the entry names now.
+    listing_is_current: bool,
     log_level: Option<LogLevel>,
     redactor: Redactor,
     /// The callers that may use the connection.
@@ -165,6 +167,7 @@ impl Supervisor {
             dials: 0,
             listed: false,
             listing: None,
+            listing_is_current: false,
             log_level: None,
             redactor: Redactor::default(),
             account: Account::Common,
@@ -272,6 +275,7 @@ impl Supervisor {
         let moved = old.standing != self.wanted.standing || difference.restart;
         // A toggle applies to the old entry only.
         if moved {
+            self.listing_is_current &= !difference.restart;
             self.toggled = None;
             self.backoff.succeed();
             return self.close_then(self.goal(), Grace::Moment);
@@ -293,7 +297,7 @@ impl Supervisor {
             AttachedEvent::Listed(listing) => {
                 self.status.counts = Some(Counts::of(&listing));
                 self.listed = true;
-                self.listing = Some(Arc::clone(&listing));
+                (self.listing, self.listing_is_current) = (Some(Arc::clone(&listing)), true);
                 self.context.catalog.set_listing(&self.wanted, listing);
                 self.publish_profile();
             }

@@ -18,6 +18,7 @@ use toolway_wire::{
 
 use super::{
     address::ServerAddress,
+    environment::Environment,
     installer::{INSTALL, installer_of},
 };
 use crate::catalog::{
@@ -219,6 +220,16 @@ impl WantedServer {
             Way::Address(address) => Some(address.era_key()),
             Way::InProcess(_) | Way::Custom(_) => None,
         }
+    }
+
+    /// A digest of the entry after expansion, by which saved approvals recognise the server. Secrets are not part of it.
+    pub fn entry_digest(&self, environment: &Environment) -> String {
+        let texts = match &self.way {
+            Way::Configured(server) => server.expanded_texts(environment),
+            Way::Address(address) => address.texts(),
+            Way::InProcess(_) | Way::Custom(_) => vec![("program".to_owned(), self.name.to_string())],
+        };
+        fingerprint(texts.iter().flat_map(|(key, text)| [key.as_bytes(), text.as_bytes()]))
     }
 
     /// The difference to `other`; `None` if both are equal.

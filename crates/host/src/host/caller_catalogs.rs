@@ -1,12 +1,17 @@
 //! Caller-specific catalogs: the shared catalog, with the listings that differ for this caller.
 //!
 //! Almost all callers use the shared catalog itself. A differing snapshot is built once for all callers with the same
-//! listings, and cached within limits on number and size.
+//! listings, cached within a limit on their number, and charged to the byte budget; without room the caller sees the
+//! shared catalog.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+};
 
 use parking_lot::Mutex;
 use toolway_config::ServerName;
+use toolway_wire::budget::Kept;
 
 use super::{Host, Inner};
 use crate::{
@@ -25,8 +30,22 @@ pub(crate) struct CallerCatalogs {
 struct View {
     /// Revision of the shared catalog it was built from.
     of: u64,
-    own: Own,
+    own: Vec<OwnListing>,
     catalog: Arc<Catalog>,
+}
+
+/// The listing of a server that a view was built from.
+struct OwnListing {
+    server: ServerName,
+    listing: Weak<Listing>,
+    /// Whether the catalog of the view holds it, too.
+    place: Place,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    InCatalog,
+    Elsewhere,
 }
 
 /// Caller-specific listings.
@@ -34,8 +53,6 @@ type Own = Vec<(ServerName, Arc<Listing>)>;
 
 /// Maximum number of cached catalogs.
 const KEPT: usize = 64;
-/// Maximum number of items in all cached catalogs.
-const KEPT_ITEMS: usize = 200_000;
 
 impl Host {
     /// Returns the current catalog of this caller.
@@ -77,19 +94,44 @@ impl Inner {
         };
         let differing: Own = own.iter().filter(differs).cloned().collect();
         let of = catalog.revision();
-        let catalog = if differing.is_empty() {
-            catalog
-        } else {
-            Arc::new(catalog.with(&differing, self.catalog_publisher.next_revision()))
+        let made = self.caller_catalog(&catalog, &differing);
+        let place = match &made {
+            Some(_) => Place::InCatalog,
+            None => Place::Elsewhere,
         };
-        self.caller_catalogs.keep(View { of, own, catalog })
+        let own_listing = |(server, listing): (ServerName, Arc<Listing>)| OwnListing {
+            place: if differing.iter().any(|(other, _)| *other == server) { place } else { Place::Elsewhere },
+            listing: Arc::downgrade(&listing),
+            server,
+        };
+        let own = own.into_iter().map(own_listing).collect();
+        self.caller_catalogs.keep(View { of, own, catalog: made.unwrap_or(catalog) })
+    }
+
+    /// Removes cached catalogs that no caller can see any more.
+    pub(crate) fn remove_unused_catalogs(&self) {
+        self.caller_catalogs.remove_unused(self.catalog_publisher.catalog().revision());
+    }
+
+    /// The catalog with these listings; `None` if there are none, or if it does not fit the byte budget: then the caller
+    /// sees the shared one. It is charged to the server that differs most.
+    fn caller_catalog(&self, catalog: &Catalog, differing: &Own) -> Option<Arc<Catalog>> {
+        let (server, _) = differing.iter().max_by_key(|(_, listing)| listing.count())?;
+        let bytes = catalog.entry_bytes() + differing.iter().map(|(_, own)| own.entry_bytes()).sum::<usize>();
+        let memory = self.catalog_publisher.listings().memory().of_server(server.as_str());
+        self.caller_catalogs.remove_unused(catalog.revision());
+        let charge = memory.keeping(Kept::Catalog).charge(bytes);
+        let charge = charge
+            .inspect_err(|error| tracing::warn!(%server, %error, "a caller sees the shared lists instead of its own"));
+        let revision = self.catalog_publisher.next_revision();
+        Some(Arc::new(catalog.with(differing, revision).charged(charge.ok()?, &memory)))
     }
 }
 
 impl CallerCatalogs {
     fn find(&self, of: u64, own: &Own) -> Option<Arc<Catalog>> {
-        let same = |known: &(ServerName, Arc<Listing>), own: &(ServerName, Arc<Listing>)| {
-            known.0 == own.0 && Arc::ptr_eq(&known.1, &own.1)
+        let same = |known: &OwnListing, own: &(ServerName, Arc<Listing>)| {
+            known.server == own.0 && known.listing.as_ptr() == Arc::as_ptr(&own.1)
         };
         let is_it = |view: &&View| {
             view.of == of
@@ -103,10 +145,25 @@ impl CallerCatalogs {
         let catalog = Arc::clone(&view.catalog);
         let mut made = self.made.lock();
         made.push_back(view);
-        // The newest view stays whatever its size: it is in use.
-        while 1 < made.len() && (KEPT < made.len() || KEPT_ITEMS < made.iter().map(|view| view.catalog.count()).sum()) {
+        while KEPT < made.len() {
             made.pop_front();
         }
         catalog
+    }
+
+    /// Removes the catalogs of earlier revisions, and those of listings that no connection has any more.
+    pub(crate) fn remove_unused(&self, of: u64) {
+        self.made.lock().retain(|view| view.of == of && view.own.iter().all(OwnListing::is_used));
+    }
+}
+
+impl OwnListing {
+    /// Whether a connection has the listing.
+    fn is_used(&self) -> bool {
+        let held_here = match self.place {
+            Place::InCatalog => 1,
+            Place::Elsewhere => 0,
+        };
+        held_here < self.listing.strong_count()
     }
 }

@@ -12,7 +12,6 @@ use crate::{
         ServerStatus,
         sign_in::{Account, SignInChange},
     },
-    policy::ApprovalKey,
 };
 
 impl Host {
@@ -33,6 +32,7 @@ impl Host {
         self.inner.context.client_sessions.remove(caller, Some(session));
         self.forget_approvals(caller, Some(session));
         self.connections().iter().for_each(|connection| connection.shared().pool.remove_caller(caller, Some(session)));
+        self.inner.remove_unused_catalogs();
     }
 
     /// Ends all sessions of a caller. Connections reserved for it close when their calls in flight have ended.
@@ -40,13 +40,17 @@ impl Host {
         self.inner.context.client_sessions.remove(caller, None);
         self.forget_approvals(caller, None);
         self.connections().iter().for_each(|connection| connection.shared().pool.remove_caller(caller, None));
+        self.inner.remove_unused_catalogs();
+    }
+
+    /// Ends a conversation: answers that were given for it no longer hold.
+    pub fn end_conversation(&self, conversation: &str) {
+        self.inner.conversation_answers.forget(conversation);
     }
 
     /// Forgets the approvals that held for a session of a caller, or for all of them.
     fn forget_approvals(&self, caller: &Caller, session: Option<&str>) {
-        let label = caller.label();
-        let is_of = |of: &str, key: &ApprovalKey| key.caller == label && session.is_none_or(|session| of == session);
-        self.inner.conversation_approvals.lock().retain(|(of, key)| !is_of(of, key));
+        self.inner.conversation_answers.forget_caller(&caller.label(), session);
     }
 
     /// Applies that a gateway client signed in to a server or out of it. Its open connections close when their calls in

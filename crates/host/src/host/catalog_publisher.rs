@@ -4,7 +4,7 @@
 //! run on blocking threads and delay no request.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -19,16 +19,18 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolway_config::ServerName;
+use toolway_wire::budget::Charge;
 
 use crate::{
     catalog::{
         Catalog, Filter, Freshness, Listing, Naming, Offer,
         diff::Diff,
-        listing_cache::ListingCache,
+        listing_cache::{CallerView, ListingCache},
+        listing_table::{Audience, ListingTable},
         merge,
         throttle::{Announce, Throttle},
     },
-    connection::{CatalogSink, Lists, WantedServer, WantedSet},
+    connection::{CapabilityProfile, CatalogSink, Lists, WantedServer, WantedSet},
     event::{EventSender, StateEvent},
 };
 
@@ -42,9 +44,28 @@ pub(crate) struct CatalogPublisher {
     /// Allows one merge at a time, so that a snapshot is never replaced by an older one.
     merging: Semaphore,
     cache: Option<ListingCache>,
+    listings: ListingTable,
     events: EventSender,
     /// Writes of stored listings that are in progress.
     writes: TaskTracker,
+    // Nothing awaits under this lock.
+    views: Mutex<Views>,
+}
+
+/// Which servers list something else to clients with certain capabilities, as far as that is stored.
+#[derive(Default)]
+struct Views {
+    own: BTreeMap<ServerName, BTreeSet<String>>,
+    /// The definition under which the listing of a server is stored.
+    definitions: BTreeMap<ServerName, String>,
+}
+
+/// What is stored of a server.
+struct Stored {
+    server: Arc<WantedServer>,
+    definition: String,
+    listing: Arc<Listing>,
+    own_views: BTreeSet<String>,
 }
 
 #[derive(Clone, Default)]
@@ -54,7 +75,7 @@ struct Offers {
 }
 
 impl CatalogPublisher {
-    pub(crate) fn new(cache: Option<ListingCache>, events: EventSender) -> Arc<Self> {
+    pub(crate) fn new(cache: Option<ListingCache>, events: EventSender, listings: ListingTable) -> Arc<Self> {
         Arc::new(Self {
             offers: Mutex::default(),
             snapshot: watch::Sender::new(Arc::new(Catalog::empty())),
@@ -62,9 +83,16 @@ impl CatalogPublisher {
             revision: AtomicU64::new(0),
             merging: Semaphore::new(1),
             cache,
+            listings,
             events,
             writes: TaskTracker::new(),
+            views: Mutex::default(),
         })
+    }
+
+    /// Where the listings of all servers are kept.
+    pub(crate) fn listings(&self) -> &ListingTable {
+        &self.listings
     }
 
     /// Returns the current snapshot.
@@ -109,26 +137,46 @@ impl CatalogPublisher {
         let Some(cache) = self.cache.clone() else { return };
         let wanted: Vec<_> =
             servers.values().filter_map(|server| Some((Arc::clone(server), server.definition()?))).collect();
+        let listings = self.listings.clone();
         let read = move || {
-            let recall = |(server, definition): (Arc<WantedServer>, String)| match cache.load(&server.name, &definition)
-            {
-                Ok(listing) => Some((server, listing?)),
-                Err(error) => {
-                    tracing::warn!(%error, "ignoring the stored listing of a server");
-                    None
+            let keep = |server: &WantedServer, listing: Listing| {
+                let listings = listings.of(&server.name);
+                listings.listing(listings.stored(listing)?, Audience::Everyone)
+            };
+            let recall = |(server, definition): (Arc<WantedServer>, String)| {
+                let stored = cache.load(&server.name, &definition).map_err(|error| error.to_string());
+                let kept = stored.and_then(|stored| {
+                    stored.map(|stored| keep(&server, stored)).transpose().map_err(|error| error.to_string())
+                });
+                match kept {
+                    Ok(listing) => {
+                        let (listing, own_views) = (listing?, cache.own_views(&server.name, &definition));
+                        Some(Stored { server, definition, listing, own_views })
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "ignoring the stored listing of a server");
+                        None
+                    }
                 }
             };
             wanted.into_iter().filter_map(recall).collect::<Vec<_>>()
         };
-        for (server, listing) in tokio::task::spawn_blocking(read).await.unwrap_or_default() {
-            let offer = Offer {
-                listing: Arc::new(listing),
-                filter: Arc::clone(&server.filter),
-                freshness: Freshness::Unverified,
-            };
+        for stored in tokio::task::spawn_blocking(read).await.unwrap_or_default() {
+            let Stored { server, definition, listing, own_views } = stored;
+            {
+                let mut views = self.views.lock();
+                views.own.insert(server.name.clone(), own_views);
+                views.definitions.insert(server.name.clone(), definition);
+            }
+            let offer = Offer { listing, filter: Arc::clone(&server.filter), freshness: Freshness::Unverified };
             // A listing received in the meantime is newer.
             self.offers.lock().of.entry(server.name.clone()).or_insert(offer);
         }
+    }
+
+    /// Whether this server listed something else to clients of this profile when it last did so.
+    pub(crate) fn had_own_view(&self, server: &ServerName, profile: CapabilityProfile) -> bool {
+        self.views.lock().own.get(server).is_some_and(|own| own.contains(&word(profile)))
     }
 
     /// Publishes a snapshot now.
@@ -142,9 +190,11 @@ impl CatalogPublisher {
     async fn merge_now(&self) {
         let offers = self.offers.lock().clone();
         let revision = self.next_revision();
-        let before = self.catalog();
+        let (before, memory) = (self.catalog(), self.listings.memory().clone());
         let made = tokio::task::spawn_blocking(move || {
-            let catalog = Arc::new(merge(&offers.of, offers.naming, revision));
+            // Its entries are charged with the listings.
+            let catalog = merge(&offers.of, offers.naming, revision).charged(Charge::default(), &memory);
+            let catalog = Arc::new(catalog);
             let diff = Arc::new(Diff::between(&before, &catalog));
             (catalog, diff)
         });
@@ -186,6 +236,7 @@ impl CatalogPublisher {
     fn store_listing(&self, server: &WantedServer, listing: Arc<Listing>) {
         let (Some(cache), Some(definition)) = (self.cache.clone(), server.definition()) else { return };
         let (name, lists) = (server.name.clone(), server.lists);
+        self.views.lock().definitions.insert(name.clone(), definition.clone());
         self.writes.spawn_blocking(move || {
             // A partial listing replaces only its own kind in the stored one.
             let listing = match (lists, cache.load(&name, &definition)) {
@@ -208,6 +259,25 @@ impl CatalogSink for CatalogPublisher {
         self.store_listing(server, listing);
     }
 
+    fn set_view(&self, server: &ServerName, profile: CapabilityProfile, view: CallerView) {
+        let (server, capabilities) = (server.clone(), word(profile));
+        let definition = {
+            let mut views = self.views.lock();
+            let own = views.own.entry(server.clone()).or_default();
+            match view {
+                CallerView::Own => own.insert(capabilities.clone()),
+                CallerView::Shared => own.remove(&capabilities),
+            };
+            views.definitions.get(&server).cloned()
+        };
+        let (Some(cache), Some(definition)) = (self.cache.clone(), definition) else { return };
+        self.writes.spawn_blocking(move || {
+            if let Err(error) = cache.store_view(&server, &definition, &capabilities, view) {
+                tracing::warn!(%server, %error, "cannot store what the server lists to some clients for the next start");
+            }
+        });
+    }
+
     fn set_filter(&self, server: &ServerName, filter: &Arc<Filter>) {
         if let Some(offer) = self.offers.lock().of.get_mut(server) {
             offer.filter = Arc::clone(filter);
@@ -216,8 +286,18 @@ impl CatalogSink for CatalogPublisher {
     }
 
     fn remove(&self, server: &ServerName) {
+        {
+            let mut views = self.views.lock();
+            views.own.remove(server);
+            views.definitions.remove(server);
+        }
         if self.offers.lock().of.remove(server).is_some() {
             self.changed.notify_one();
         }
     }
+}
+
+/// A profile as it is stored.
+fn word(profile: CapabilityProfile) -> String {
+    profile.capabilities().0.to_string()
 }

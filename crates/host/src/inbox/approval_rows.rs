@@ -1,21 +1,50 @@
 //! What an approval prompt shows of a call: its arguments as labelled rows, and warnings. Every surface shows the same.
 //!
-//! Labels and values come from a model or a client and are untrusted: a surface removes control sequences itself.
+//! | part | file |
+//! |---|---|
+//! | bounds, and where rows are computed | `approval_rows/bounded.rs` |
+//! | hidden characters | `approval_rows/hidden.rs` |
+//! | which arguments stand first | `approval_rows/importance.rs` |
+//!
+//! Labels and values come from a model or a client and are untrusted: a surface draws them with [`crate::visible`].
 
-use toolway_config::Trust;
+mod bounded;
+mod hidden;
+mod importance;
+
+use toolway_config::{Trust, visible};
 use toolway_wire::json::{JsonKind, Raw};
 
 use crate::policy::Annotations;
 
+pub(crate) use bounded::{compute, levels};
+pub(super) use hidden::warnings as hidden_warnings;
+use importance::touches;
+
 /// One argument of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArgumentRow {
+    /// Name of the argument that it is a part of.
+    pub argument: String,
     /// Path of the argument: `path`, `edits[0].newText`.
     pub label: String,
     /// Text of a string, JSON of anything else. Complete; a surface may fold it.
     pub value: String,
     /// Whether it is a path, an address or a command, which decides what the call touches.
     pub important: bool,
+    /// Whether label or value contain hidden characters, also inside JSON.
+    pub has_hidden: bool,
+    /// Set if the row is all arguments together, because they are too large or too deep to be shown one by one.
+    pub whole: Option<WholeArguments>,
+}
+
+/// Arguments that are one row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WholeArguments {
+    /// Size as they will be sent.
+    pub bytes: usize,
+    /// Digest in hexadecimal.
+    pub sha256: String,
 }
 
 /// A nested value with more leaves than this is one row of JSON.
@@ -23,27 +52,22 @@ const MAX_LEAVES: usize = 24;
 /// A value nested deeper than this is one row of JSON.
 const MAX_DEPTH: usize = 4;
 
-/// Bytes of a nested value that is searched for paths, addresses and commands. A larger one may have some.
-const MAX_SEARCHED: usize = 64 * 1024;
-
-/// Words in the name of an argument that decides what a call touches.
-const IMPORTANT_WORDS: &str = "path paths file files filename dir directory folder source destination target url urls uri \
-    uris endpoint host hostname domain command commands cmd script shell program executable args sql statement code \
-    recipient recipients to cc bcc email emails branch repo repository amount cwd workdir filepath hosts scripts argv \
-    query expression src dst dest link links href address addresses location pathname dirname";
-/// Endings of such words that are written together with what is before them: `baseurl`.
-const IMPORTANT_ENDINGS: &[&str] =
-    &["path", "paths", "url", "urls", "uri", "uris", "dir", "directory", "command", "filename"];
-
 /// All arguments of a call, paths, addresses and commands first. Members that occur twice are two rows: servers differ
-/// in which of them counts.
-pub fn rows(arguments: Option<&Raw>) -> Vec<ArgumentRow> {
+/// in which of them counts. Surfaces use the rows of the item, which are computed once.
+pub(crate) fn rows(arguments: Option<&Raw>) -> Vec<ArgumentRow> {
     let Some(arguments) = arguments else { return Vec::new() };
+    #[cfg(test)]
+    tests::WORK.with(|work| work.set(work.get() + arguments.as_bytes().len()));
+    if bounded::are_too_large(arguments) {
+        return vec![bounded::whole(arguments)];
+    }
     let mut rows = Vec::new();
     match arguments.kind() {
         JsonKind::Object => {
             for member in arguments.members() {
-                add(&mut rows, member.key, &member.value, 1);
+                let first = rows.len();
+                add(&mut rows, member.key.clone(), &member.value, 1);
+                rows[first..].iter_mut().for_each(|row| row.argument.clone_from(&member.key));
             }
         }
         _ => rows.push(row("arguments".to_owned(), arguments)),
@@ -51,6 +75,11 @@ pub fn rows(arguments: Option<&Raw>) -> Vec<ArgumentRow> {
     // Stable: otherwise the order of the arguments.
     rows.sort_by_key(|row| !row.important);
     rows
+}
+
+/// Whether an argument is a path, an address or a command, by its name or value.
+pub fn is_important(name: &str, value: &Raw) -> bool {
+    bounded::are_too_large(value) || row(name.to_owned(), value).important
 }
 
 /// Warnings about a call: what its annotations say, and how far they are to be believed.
@@ -103,33 +132,15 @@ fn row(label: String, value: &Raw) -> ArgumentRow {
         _ => value.to_string(),
     };
     let important = match value.kind() {
-        JsonKind::Object | JsonKind::Array => MAX_SEARCHED < text.len() || touches(&label, value),
-        _ => is_important_name(&label) || is_place(&text),
+        JsonKind::Object | JsonKind::Array => touches(&label, value),
+        _ => importance::is_important_name(&label) || importance::is_place(&text),
     };
-    ArgumentRow { label, value: text, important }
-}
-
-/// Whether an argument, or anything inside, is a path, an address or a command by its name or value. The depth of the
-/// recursion is bounded by the parser.
-pub(crate) fn touches(name: &str, value: &Raw) -> bool {
-    let inside = match value.kind() {
-        JsonKind::Object => value.members().iter().any(|member| touches(&member.key, &member.value)),
-        JsonKind::Array => value.elements().iter().any(|element| touches("", element)),
-        JsonKind::String => value.as_str().is_none_or(|text| may_name_a_place(&text)),
-        JsonKind::Number | JsonKind::Boolean | JsonKind::Null => false,
+    let has_hidden = match value.as_str() {
+        Some(_) => visible::has_hidden(&text),
+        None => hidden::in_json(&text),
     };
-    inside || is_important_name(name) || may_name_a_place(name)
-}
-
-/// Whether any word of a text could be a path or an address. Wider than [`is_place`]: what is missed here is covered by a
-/// saved approval without being asked about.
-fn may_name_a_place(text: &str) -> bool {
-    text.split_whitespace().any(|word| {
-        word.contains(['/', '\\', '@'])
-            || word.starts_with(['~', '$', '%'])
-            || word.contains("..")
-            || word.split_once(':').is_some_and(|(_, rest)| !rest.is_empty())
-    })
+    let has_hidden = has_hidden || visible::has_hidden(&label);
+    ArgumentRow { argument: String::new(), label, value: text, important, has_hidden, whole: None }
 }
 
 /// Number of scalar values; more than [`MAX_LEAVES`] if the value is too deep to tell.
@@ -145,73 +156,64 @@ fn leaves(value: &Raw, depth: usize) -> usize {
     parts.iter().map(|part| leaves(part, depth - 1)).sum::<usize>().max(1)
 }
 
-/// Whether the name, or the name of its parent, has one of the words.
-fn is_important_name(label: &str) -> bool {
-    words(label).iter().any(|word| {
-        IMPORTANT_WORDS.split_whitespace().any(|important| important == word)
-            || IMPORTANT_ENDINGS.iter().any(|ending| word.ends_with(ending))
-    })
-}
-
-/// The words of a label in snake case, kebab case or camel case, without numbers. Capitals before a word in camel case are
-/// taken as part of it and as a word of their own: `URLPath`, `URLs`.
-fn words(label: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    for part in label.split(|letter: char| !letter.is_alphabetic()) {
-        let mut rest = part;
-        while !rest.is_empty() {
-            let (word, after) = rest.split_at(camel_case_end(rest));
-            words.push(word.to_lowercase());
-            // `URLPath` is `URL` and `Path`.
-            let capitals: Vec<_> = word.char_indices().take_while(|(_, letter)| letter.is_uppercase()).collect();
-            if let [_, .., (last, _)] = capitals[..]
-                && word.chars().any(char::is_lowercase)
-            {
-                words.extend([word[..last].to_lowercase(), word[last..].to_lowercase()]);
-            }
-            rest = after;
-        }
-    }
-    words
-}
-
-/// Where the first capital after a small letter stands.
-fn camel_case_end(text: &str) -> usize {
-    let pairs = text.char_indices().zip(text.char_indices().skip(1));
-    let mut ends = pairs.filter(|((_, one), (_, next))| !one.is_uppercase() && next.is_uppercase());
-    ends.next().map_or(text.len(), |(_, (end, _))| end)
-}
-
-/// Whether a text is a path or a URL.
-fn is_place(text: &str) -> bool {
-    let first = text.lines().next().unwrap_or_default();
-    let is_path = ["/", "~/", "./", "../", "\\\\"].iter().any(|start| first.starts_with(start)) && 1 < first.len();
-    let is_drive = matches!(first.as_bytes(), [drive, b':', b'\\' | b'/', ..] if drive.is_ascii_alphabetic());
-    let scheme = first.split_once("://").map(|(scheme, _)| scheme).unwrap_or_default();
-    let is_url = !scheme.is_empty()
-        && scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '.'));
-    is_path || is_drive || is_url
-}
-
 #[cfg(test)]
 mod tests {
-    #[test]
-    fn hidden_forms_of_paths_and_addresses_are_found() {
-        let texts = [" /etc/passwd", "a\n/etc/passwd", "/", "~", "~root/.ssh", "..", "..\\x", "C:x", "a/../../b"];
-        let more = ["$HOME/.ssh", "file:/etc/passwd", "mailto:x", "a@evil.example", "evil.example/x", "rm /tmp/x"];
-        for text in texts.into_iter().chain(more) {
-            assert!(super::may_name_a_place(text), "{text}");
-        }
-        for text in ["milk", "Release on Thursday: freeze on Tuesday.", ""] {
-            assert!(!super::may_name_a_place(text), "{text}");
-        }
-    }
-
     use toolway_config::Trust;
     use toolway_wire::json::Raw;
 
-    use super::{rows, warnings, words};
+    use super::{compute, hidden_warnings, rows, warnings};
     use crate::policy::Annotations;
+
+    thread_local! {
+        /// Bytes of arguments of which rows were computed on this thread.
+        pub(super) static WORK: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+
+    #[tokio::test]
+    async fn rows_of_long_arguments_are_not_computed_on_the_runtime() {
+        let deep = format!("{}{}", "[".repeat(60), "]".repeat(60));
+        let nasty = format!(r#"{{"a":[{}{deep}]}}"#, format!("{deep},").repeat(2_000));
+        let nasty = Raw::parse(nasty).unwrap();
+        let before = WORK.get();
+        for _ in 0..4 {
+            let rows = compute(Some(&nasty)).await;
+            let [row] = &rows[..] else { panic!("{rows:?}") };
+            assert_eq!(row.whole.as_ref().unwrap().bytes, nasty.as_bytes().len());
+        }
+        assert_eq!(WORK.get(), before);
+        compute(Some(&Raw::parse(r#"{"a":1}"#).unwrap())).await;
+        assert_eq!(WORK.get(), before + 7);
+    }
+
+    #[test]
+    fn large_and_deep_arguments_are_one_row_with_size_and_digest() {
+        let large = format!(r#"{{"text":"{}"}}"#, "x".repeat(64 * 1024));
+        let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(32), "]".repeat(32));
+        for text in [large, deep] {
+            let rows = rows(Some(&Raw::parse(text.clone()).unwrap()));
+            let [row] = &rows[..] else { panic!("{rows:?}") };
+            let whole = row.whole.as_ref().unwrap();
+            assert_eq!((row.value.as_str(), whole.bytes, whole.sha256.len()), (text.as_str(), text.len(), 64));
+        }
+        assert_eq!(rows(Some(&Raw::of(&serde_json::json!({ "text": "x".repeat(60_000) }))))[0].whole, None);
+    }
+
+    #[test]
+    fn arguments_with_hidden_characters_are_named() {
+        let arguments = serde_json::json!({
+            "command": "ls \u{1b}]; rm -rf x\u{7}", "plain": "a\nb", "deep": { "a": { "b": { "c": { "d": "\u{202e}" } } } },
+            "na\u{200b}me": 1,
+        });
+        let named = hidden_warnings(&rows(Some(&Raw::of(&arguments))));
+        assert_eq!(
+            named,
+            [
+                "argument `command` contains hidden characters",
+                "argument `deep` contains hidden characters",
+                "argument `na\\u{200b}me` contains hidden characters",
+            ]
+        );
+    }
 
     fn shown(text: &'static str) -> Vec<String> {
         let rows = rows(Some(&Raw::parse(text).unwrap()));
@@ -252,36 +254,6 @@ mod tests {
     #[test]
     fn both_values_of_a_repeated_argument_are_shown() {
         assert_eq!(shown(r#"{"path":"a.txt","path":"/etc/passwd"}"#), ["!path: a.txt", "!path: /etc/passwd"]);
-    }
-
-    #[test]
-    fn names_are_split_into_words() {
-        assert_eq!(words("sourceFile_name[0].toURL"), ["source", "file", "name", "to", "url"]);
-        assert_eq!(words("URLPath2x"), ["urlpath", "url", "path", "x"]);
-        assert_eq!(words("URLs"), ["urls", "ur", "ls"]);
-        assert_eq!(words("[0]"), Vec::<String>::new());
-    }
-
-    #[test]
-    fn names_of_paths_are_found_in_every_spelling() {
-        for name in [
-            "path2",
-            "2path",
-            "file_path_1",
-            "URLPath",
-            "XMLFile",
-            "imageURL",
-            "URLs",
-            "s3Uri",
-            "PATH",
-            "baseurl",
-            "outDir",
-        ] {
-            assert!(super::is_important_name(name), "{name}");
-        }
-        for name in ["text", "count2", "HTMLBody", "note_1", "isDirty"] {
-            assert!(!super::is_important_name(name), "{name}");
-        }
     }
 
     #[test]

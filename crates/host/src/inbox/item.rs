@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::{Map, Value, json};
-use toolway_config::{ServerName, Trust};
+use toolway_config::{ServerName, Trust, visible};
 use toolway_wire::{
     exchange::{Answer, ServerRequestDetails},
     json::Raw,
@@ -14,10 +14,16 @@ use toolway_wire::{
 };
 use uuid::Uuid;
 
-use super::{AnswerError, Form, ITEM_LIFETIME};
+use super::{
+    AnswerError, Form, ITEM_LIFETIME,
+    approval_rows::{self, ArgumentRow},
+};
 use crate::{
     call::{CallId, Caller},
-    policy::{Annotations, ApprovalAnswer, ApprovalRequest, ApprovalScope, ArgumentPattern, RuleId, Subject, Surface},
+    policy::{
+        Annotations, ApprovalAnswer, ApprovalRequest, ApprovalTerm, AskedCall, Lift, Proposal, Reached, RuleId, Scope,
+        Subject, Surface,
+    },
 };
 
 /// Something that waits for a person.
@@ -75,6 +81,8 @@ pub struct ApprovalDetails {
     pub title: Option<String>,
     /// Arguments as they will be sent.
     pub arguments: Option<Raw>,
+    /// The arguments as they are shown, computed once.
+    pub rows: Arc<[ArgumentRow]>,
     /// Annotations of the tool.
     pub annotations: Annotations,
     /// Trust of the server.
@@ -83,10 +91,14 @@ pub struct ApprovalDetails {
     pub rule: RuleId,
     /// Reason in the rule.
     pub reason: Option<String>,
-    /// The rule that would allow the call without asking, as JSON for `policy.rules`.
-    pub remedy: String,
-    /// Arguments of later calls that an answer of "always" covers.
-    pub pattern: ArgumentPattern,
+    /// The command that writes a rule that allows the call without asking, if there is one.
+    pub remedy: Option<String>,
+    /// What the call reaches, if that is why it is asked about.
+    pub reached: Reached,
+    /// What answers for longer than this call cover.
+    pub proposal: Proposal,
+    /// Whether such answers are used: not in mode `ask`.
+    pub lift: Lift,
 }
 
 /// The call that an item belongs to.
@@ -174,23 +186,27 @@ impl InboxItem {
         }
     }
 
-    /// The item of an approval request.
+    /// The item of an approval request. `rows` are those of its arguments.
     pub(crate) fn approval(
         request: &ApprovalRequest,
+        rows: Arc<[ArgumentRow]>,
         title: Option<String>,
-        pattern: ArgumentPattern,
+        proposal: Proposal,
         origin: ItemOrigin,
     ) -> Self {
         let details = ApprovalDetails {
             subject: request.subject().clone(),
             title,
             arguments: request.arguments().cloned(),
+            rows,
             annotations: request.annotations(),
             trust: request.trust(),
             rule: request.rule().clone(),
             reason: request.reason().map(str::to_owned),
             remedy: request.remedy(),
-            pattern,
+            reached: request.reached().clone(),
+            proposal,
+            lift: request.lift(),
         };
         Self::new(request.subject().server.clone(), Some(origin), InboxContent::Approval(Box::new(details)))
     }
@@ -248,8 +264,20 @@ impl InboxItem {
         match (&self.content, answer) {
             (
                 InboxContent::Approval(_),
-                InboxAnswer::Approval(ApprovalAnswer::Approved { scope: ApprovalScope::Conversation, .. }),
+                InboxAnswer::Approval(ApprovalAnswer::Approved { term: ApprovalTerm::Conversation, .. }),
             ) if !self.has_conversation() => Err(AnswerError::NoConversation(self.id.clone())),
+            (
+                InboxContent::Approval(details),
+                InboxAnswer::Approval(ApprovalAnswer::Approved { scope: Some(scope), .. }),
+            ) if !scope.covers(details.asked_call()) => Err(AnswerError::NotCovered(self.id.clone())),
+            (
+                InboxContent::Approval(_),
+                InboxAnswer::Approval(ApprovalAnswer::Approved {
+                    term: ApprovalTerm::Always,
+                    scope: Some(Scope::AnyHost),
+                    ..
+                }),
+            ) => Err(AnswerError::AnyHostForGood(self.id.clone())),
             (_, InboxAnswer::Unavailable)
             | (InboxContent::Approval(_), InboxAnswer::Approval(_))
             | (InboxContent::Url { .. }, InboxAnswer::Elicitation(_)) => Ok(()),
@@ -259,6 +287,44 @@ impl InboxItem {
             (InboxContent::Form { .. }, InboxAnswer::Elicitation(_)) => Ok(()),
             _ => Err(AnswerError::WrongKind { id: self.id.clone(), kind: self.content.kind() }),
         }
+    }
+}
+
+impl ApprovalDetails {
+    /// Warnings about the call: what its annotations say, and hidden characters.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = approval_rows::warnings(self.annotations, self.trust);
+        if visible::has_hidden(&self.subject.raw_name) {
+            warnings.push("the name contains hidden characters".to_owned());
+        }
+        warnings.extend(approval_rows::hidden_warnings(&self.rows));
+        warnings
+    }
+
+    /// Whether what would be sent contains hidden characters. Approving it takes two steps.
+    pub fn has_hidden(&self) -> bool {
+        visible::has_hidden(&self.subject.raw_name) || self.rows.iter().any(|row| row.has_hidden)
+    }
+
+    /// The call, as scopes are compared with it.
+    pub fn asked_call(&self) -> AskedCall<'_> {
+        AskedCall { arguments: self.arguments.as_ref(), reached: &self.reached }
+    }
+
+    /// Whether an answer can hold for longer than this call. In mode `ask` every call is asked about.
+    pub fn can_last(&self) -> bool {
+        self.lift == Lift::BySaved
+    }
+
+    /// Whether the call is asked about only because it reaches new hosts.
+    pub fn asks_for_hosts(&self) -> bool {
+        self.reached.new_hosts().next().is_some()
+    }
+
+    /// Bytes of the rows.
+    fn row_bytes(&self) -> usize {
+        let texts = |row: &ArgumentRow| row.argument.len() + row.label.len() + row.value.len();
+        self.rows.iter().map(|row| size_of::<ArgumentRow>() + texts(row)).sum()
     }
 }
 
@@ -275,7 +341,7 @@ impl InboxContent {
     /// About how many bytes are kept beside the request. The arguments of a call are charged with it.
     pub(super) fn kept_bytes(&self) -> usize {
         match self {
-            Self::Approval(details) => details.pattern.kept_bytes(),
+            Self::Approval(details) => details.proposal.kept_bytes() + details.row_bytes(),
             Self::Form { message, form } => message.len() + form.kept_bytes(),
             Self::Url { message, url } => message.len() + url.len(),
         }
@@ -288,9 +354,9 @@ impl InboxAnswer {
     /// Kind of the answer, and the surface that gave it if it is known.
     pub(super) fn summary(&self) -> (&'static str, String) {
         match self {
-            Self::Approval(ApprovalAnswer::Approved { scope, by }) => (scope.as_str(), by.clone()),
-            Self::Approval(ApprovalAnswer::Declined { scope: ApprovalScope::Always, .. }) => ("never", String::new()),
-            Self::Approval(ApprovalAnswer::Declined { .. }) => ("no", String::new()),
+            Self::Approval(ApprovalAnswer::Approved { term, by, .. }) => (term.as_str(), by.clone()),
+            Self::Approval(ApprovalAnswer::Declined { term: ApprovalTerm::Always, by, .. }) => ("never", by.clone()),
+            Self::Approval(ApprovalAnswer::Declined { by, .. }) => ("no", by.clone()),
             Self::Elicitation(ElicitationAnswer::Accept(_)) => ("accept", String::new()),
             Self::Elicitation(ElicitationAnswer::Decline) => ("decline", String::new()),
             Self::Elicitation(ElicitationAnswer::Cancel) => ("cancel", String::new()),

@@ -1,10 +1,11 @@
 //! The keeper on Linux, with child subreapers, pidfds and `/proc`.
 //!
 //! `process` is the keeper process and `servers` its state; `connection` is the host's side of the socket to it;
-//! `process_snapshot` reads which process descends from which.
+//! `process_snapshot` reads which process descends from which, and `descent` whether one descends from a keeper.
 
 mod channel;
 mod connection;
+mod descent;
 mod mark;
 mod orphans;
 mod process;
@@ -18,10 +19,11 @@ use std::{path::Path, sync::Arc};
 use parking_lot::Mutex;
 
 use super::{
-    ProcessExit, ShutdownTimeouts,
+    Descent, ProcessExit, ShutdownTimeouts,
     handle::{KeeperExecutable, KeeperHandle},
 };
 
+pub(super) use descent::{descent, own_descent};
 pub(super) use process::{hide_memory, run_if_keeper};
 pub(crate) use {
     connection::{KeeperChild, KeeperConnection, NotStarted},

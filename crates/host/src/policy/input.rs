@@ -3,7 +3,7 @@
 use toolway_config::Trust;
 use toolway_wire::json::Raw;
 
-use super::{Subject, Surface};
+use super::{Reach, Subject, Surface};
 use crate::call::{CallKind, Caller};
 
 /// One request, as policy sees it.
@@ -21,14 +21,16 @@ pub struct PolicyInput<'a> {
     pub annotations: Annotations,
     /// Arguments as they will be sent: of a tool or prompt its `arguments`, of a method its params without `_meta`.
     pub arguments: Option<&'a Raw>,
+    /// What is known about where the request goes.
+    pub reach: Reach<'a>,
 }
 
 /// Annotations of a tool. Servers set them, so they count only as far as the server is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Annotations {
-    /// `readOnlyHint`, default `false`.
+    /// `readOnlyHint`, default `false`, and `false` for a tool that is annotated destructive as well.
     pub read_only: bool,
-    /// `destructiveHint`, default `true`; `false` for a read-only tool.
+    /// `destructiveHint`, default `true`, and `false` for a read-only tool that does not say otherwise.
     pub destructive: bool,
     /// `openWorldHint`, default `true`.
     pub open_world: bool,
@@ -56,12 +58,15 @@ const READING_METHODS: &[&str] = &[
 ];
 
 impl PolicyInput<'_> {
+    /// Whether the request passes `writes`: the server is trusted with writes, or trusted to read and the tool only reads.
+    pub(super) fn passes_writes(&self) -> bool {
+        let reads = self.annotations.read_only && !self.annotations.destructive;
+        self.trust == Trust::Full || (self.trust >= Trust::Read && reads)
+    }
+
     /// The annotations as far as the server is trusted: those of a tool of an untrusted server are the protocol's defaults.
     pub(super) fn believed_annotations(&self) -> Annotations {
-        match (self.trust, self.subject.kind) {
-            (Trust::Untrusted, CallKind::Tool) => Annotations::of_tool(None),
-            _ => self.annotations,
-        }
+        self.annotations.believed(self.trust, self.subject.kind)
     }
 }
 
@@ -69,12 +74,21 @@ impl Annotations {
     /// Annotations of a tool's definition.
     pub fn of_tool(annotations: Option<&Raw>) -> Self {
         let hint = |key| annotations.and_then(|annotations| annotations.get(key)).and_then(|hint| hint.as_bool());
-        let read_only = hint("readOnlyHint").unwrap_or(false);
+        // Hints that contradict each other count as destructive.
+        let read_only = hint("readOnlyHint") == Some(true) && hint("destructiveHint") != Some(true);
         Self {
             read_only,
-            destructive: !read_only && hint("destructiveHint").unwrap_or(true),
+            destructive: hint("destructiveHint").unwrap_or(!read_only),
             open_world: hint("openWorldHint").unwrap_or(true),
             says_open_world: hint("openWorldHint") == Some(true),
+        }
+    }
+
+    /// These annotations as far as their server is trusted.
+    pub(super) fn believed(self, trust: Trust, kind: CallKind) -> Self {
+        match (trust, kind) {
+            (Trust::Untrusted, CallKind::Tool) => Self::of_tool(None),
+            _ => self,
         }
     }
 
@@ -102,8 +116,10 @@ mod tests {
         assert_eq!(Annotations::of_tool(None), unknown);
         assert_eq!(of(r#"{"title":"x"}"#), unknown);
         assert_eq!(of(r#"{"readOnlyHint":"yes"}"#), unknown);
-        let reading = of(r#"{"readOnlyHint":true,"destructiveHint":true}"#);
+        let reading = of(r#"{"readOnlyHint":true}"#);
         assert_eq!((reading.read_only, reading.destructive), (true, false));
+        let contradicting = of(r#"{"readOnlyHint":true,"destructiveHint":true}"#);
+        assert_eq!((contradicting.read_only, contradicting.destructive), (false, true));
         assert!(!of(r#"{"destructiveHint":false}"#).destructive);
         assert!(of(r#"{"openWorldHint":true}"#).says_open_world);
     }

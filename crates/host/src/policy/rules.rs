@@ -1,46 +1,105 @@
-//! Which rule of a file matches a request.
+//! Which rules of a file match a request.
 
 use toolway_config::{
     RuleEffect,
     policy::{Rule, RuleMatch},
+    visible,
 };
 
-use super::{PolicyInput, Subject, argument_match::matches_argument, text_match};
+use super::{PolicyInput, Subject, argument_match::matches_argument, fit::Fit, text_match};
 use crate::{
     call::{CallKind, Caller},
     catalog::filter::Pattern,
 };
 
-/// The rule of a file that decides.
+/// A rule that counts.
+#[derive(Clone)]
 pub(super) struct Matched<'a> {
     pub(super) rule: &'a Rule,
-    /// Why its conditions on arguments or on a URI cannot be evaluated. The call is refused then.
-    pub(super) unclear: Option<String>,
+    pub(super) doubt: Doubt,
+}
+
+/// Whether the conditions of a rule on arguments or on a URI hold.
+#[derive(Clone)]
+pub(super) enum Doubt {
+    /// They do.
+    None,
+    /// In one reading they do: the rule counts where it makes the result stricter.
+    Unclear(String),
+    /// That cannot be told: the call is refused.
+    NotEvaluated(String),
+}
+
+/// What the rules of one file say.
+pub(super) struct FileVerdict<'a> {
+    /// The first rule that matches.
+    pub(super) first: Option<Matched<'a>>,
+    /// The strictest rule before it that matches in one reading only.
+    pub(super) unclear: Option<Matched<'a>>,
 }
 
 impl Matched<'_> {
     pub(super) fn effect(&self) -> RuleEffect {
-        if self.unclear.is_some() { RuleEffect::Deny } else { self.rule.then }
+        match self.doubt {
+            Doubt::NotEvaluated(_) => RuleEffect::Deny,
+            Doubt::None | Doubt::Unclear(_) => self.rule.then,
+        }
     }
 }
 
-/// The first rule of a file that matches, or that would match and has conditions that cannot be evaluated.
-pub(super) fn first_match<'a>(rules: &'a [Rule], input: &PolicyInput<'_>) -> Option<Matched<'a>> {
-    rules.iter().filter(|rule| matches_call(&rule.matches, input)).find_map(|rule| {
-        let mut unclear = match matches_name(&rule.matches.tool, input.subject) {
-            Ok(true) => None,
-            Ok(false) => return None,
-            Err(why) => Some(why),
+/// Finds the rules of a file that count. A rule that matches in one reading only counts as `deny`, and not as `allow`.
+pub(super) fn evaluate<'a>(rules: &'a [Rule], input: &PolicyInput<'_>) -> FileVerdict<'a> {
+    let mut unclear: Option<Matched<'a>> = None;
+    for rule in rules.iter().filter(|rule| matches_call(&rule.matches, input)) {
+        let doubt = match conditions(&rule.matches, input) {
+            Ok(Condition::Holds) => Doubt::None,
+            Ok(Condition::Fails) => continue,
+            Ok(Condition::Unclear(why)) => Doubt::Unclear(why),
+            Err(why) => Doubt::NotEvaluated(why),
         };
-        for (pointer, wanted) in &rule.matches.arguments {
-            match matches_argument(input.arguments, pointer, wanted) {
-                Ok(true) => {}
-                Ok(false) => return None,
-                Err(why) => unclear = unclear.or(Some(why)),
+        let matched = Matched { rule, doubt };
+        match (&matched.doubt, rule.then) {
+            (Doubt::Unclear(_), RuleEffect::Allow) => {}
+            (Doubt::Unclear(_), RuleEffect::Ask | RuleEffect::Writes) => {
+                if unclear.as_ref().is_none_or(|other| other.effect() < matched.effect()) {
+                    unclear = Some(matched);
+                }
             }
+            _ => return FileVerdict { first: Some(matched), unclear },
         }
-        Some(Matched { rule, unclear })
-    })
+    }
+    FileVerdict { first: None, unclear }
+}
+
+/// The conditions on the name and on arguments, together.
+enum Condition {
+    Holds,
+    Fails,
+    Unclear(String),
+}
+
+fn conditions(rule: &RuleMatch, input: &PolicyInput<'_>) -> Result<Condition, String> {
+    let (mut unclear, mut not_evaluated) = (None, None);
+    match matches_name(&rule.tool, input.subject) {
+        Fit::Match => {}
+        Fit::Mismatch => return Ok(Condition::Fails),
+        Fit::Unclear(why) => unclear = Some(format!("the URI {why}")),
+    }
+    for (pointer, wanted) in &rule.arguments {
+        match matches_argument(input.arguments, pointer, wanted) {
+            Ok(Fit::Match) => {}
+            Ok(Fit::Mismatch) => return Ok(Condition::Fails),
+            Ok(Fit::Unclear(why)) => {
+                unclear = unclear.or_else(|| Some(format!("the argument `{}` {why}", visible::name(pointer))))
+            }
+            Err(why) => not_evaluated = not_evaluated.or(Some(why)),
+        }
+    }
+    match (not_evaluated, unclear) {
+        (Some(why), _) => Err(why),
+        (None, Some(why)) => Ok(Condition::Unclear(why)),
+        (None, None) => Ok(Condition::Holds),
+    }
 }
 
 /// All conditions but those on the name and on arguments.
@@ -74,28 +133,20 @@ fn any_pattern(wanted: &[String], is: &str) -> bool {
 }
 
 /// A tool or prompt by its name at the server, or by its public name; a resource by its URI.
-fn matches_name(wanted: &[String], subject: &Subject) -> Result<bool, String> {
+fn matches_name(wanted: &[String], subject: &Subject) -> Fit {
     let Subject { server, kind, raw_name } = subject;
     if wanted.is_empty() {
-        return Ok(true);
+        return Fit::Match;
     }
-    if *kind != CallKind::Resource {
-        let is_named = |wanted: &String| {
-            let rest = wanted.strip_prefix(server.as_str());
-            let rest = rest.and_then(|rest| rest.strip_prefix("__").or_else(|| rest.strip_prefix('.')));
-            pattern(wanted, raw_name) || rest.is_some_and(|rest| pattern(rest, raw_name))
-        };
-        return Ok(wanted.iter().any(is_named));
+    if *kind == CallKind::Resource {
+        return Fit::of_any(wanted.iter().map(|wanted| text_match::matches(wanted, raw_name)));
     }
-    let mut unclear = None;
-    for wanted in wanted {
-        match text_match::matches(wanted, raw_name) {
-            Ok(true) => return Ok(true),
-            Ok(false) => {}
-            Err(why) => unclear = Some(format!("the URI {why}")),
-        }
-    }
-    unclear.map_or(Ok(false), Err)
+    let is_named = |wanted: &String| {
+        let rest = wanted.strip_prefix(server.as_str());
+        let rest = rest.and_then(|rest| rest.strip_prefix("__").or_else(|| rest.strip_prefix('.')));
+        pattern(wanted, raw_name) || rest.is_some_and(|rest| pattern(rest, raw_name))
+    };
+    Fit::of(wanted.iter().any(is_named))
 }
 
 fn pattern(pattern: &str, text: &str) -> bool {

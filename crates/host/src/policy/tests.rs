@@ -1,10 +1,12 @@
 //! Deciding, as a table: surfaces, modes, trust, annotations, rules, arguments.
 
-use toolway_config::{Config, document::Document};
+use toolway_config::{Config, Trust, document::Document};
 use toolway_wire::json::Raw;
 
 use super::*;
 use crate::catalog::filter::Switch;
+
+mod table;
 
 /// A request and what is expected of it. Members that a row does not name have these values.
 struct Row {
@@ -37,29 +39,36 @@ fn row() -> Row {
     }
 }
 
-fn files(policy: &str, path: &str) -> toolway_config::PolicySettings {
+fn subject(server: &str, tool: &str) -> Subject {
+    Subject { server: server.parse().unwrap(), kind: CallKind::Tool, raw_name: tool.to_owned() }
+}
+
+fn files(policy: &str, path: &str) -> toolway_config::Settings {
     let text = format!(r#"{{"policy": {policy}}}"#);
-    Config::of(&Document::of(path.as_ref(), &text).unwrap(), None).unwrap().settings.policy
+    Config::of(&Document::of(path.as_ref(), &text).unwrap(), None).unwrap().settings
 }
 
 impl Row {
     fn policy(&self) -> Policy {
         let mut settings = files(self.user, "/home/toolway.json");
-        settings.files.extend(files(self.project, "/project/toolway.json").files);
+        let project = files(self.project, "/project/toolway.json").policy.user;
+        settings.policy.project = ProjectRules::new(project).unwrap();
         Policy::new(Stance::BySurface, &settings)
     }
 
-    fn verdict(&self) -> Verdict {
-        let server = self.server.parse().unwrap();
-        let subject = Subject { server, kind: self.kind, raw_name: self.tool.to_owned() };
+    fn input<'a>(&'a self, subject: &'a Subject, arguments: Option<&'a Raw>) -> PolicyInput<'a> {
         let annotations = match self.kind {
             CallKind::Tool => Annotations::of_tool(Some(&Raw::parse(self.annotations).unwrap())),
             kind => Annotations::of_kind(kind, self.tool),
         };
-        let arguments = Raw::parse(self.arguments).unwrap();
         let (caller, surface, trust) = (&self.caller, self.surface, self.trust);
-        let input = PolicyInput { caller, surface, subject: &subject, trust, annotations, arguments: Some(&arguments) };
-        self.policy().evaluate(&input)
+        PolicyInput { caller, surface, subject, trust, annotations, arguments, reach: Reach::default() }
+    }
+
+    fn verdict(&self) -> Verdict {
+        let subject = Subject { kind: self.kind, ..subject(self.server, self.tool) };
+        let arguments = Raw::parse(self.arguments).unwrap();
+        self.policy().evaluate(&self.input(&subject, Some(&arguments)))
     }
 
     #[track_caller]
@@ -87,6 +96,54 @@ fn defaults_depend_on_the_surface() {
     Row { surface: Surface::Console, ..row() }.is("ask");
     Row { surface: Surface::Console, annotations: READS, ..row() }.is("allow");
     Row { caller: Caller::Program, surface: Surface::Library, ..row() }.is("allow");
+}
+
+#[test]
+fn a_new_host_is_asked_about_where_writes_decides() {
+    const CLOSED: &str = r#"{"readOnlyHint": true, "openWorldHint": false}"#;
+    const OPEN: &str = r#"{"readOnlyHint": true, "openWorldHint": true}"#;
+    let url = || Row { annotations: READS, arguments: r#"{"url": "https://new.example/?d=1"}"#, ..row() };
+    let bare = || Row { arguments: r#"{"q": "new.example/x"}"#, ..url() };
+    let client = || Caller::Client("editor".into());
+    url().is("ask");
+    Row { surface: Surface::Run, ..url() }.is("ask");
+    Row { surface: Surface::Console, ..url() }.is("ask");
+    Row { kind: CallKind::Prompt, tool: "ask", ..url() }.is("ask");
+    Row { caller: client(), surface: Surface::Gateway, ..url() }.is("allow");
+    Row { caller: Caller::Terminal, surface: Surface::Call, ..url() }.is("allow");
+    Row { caller: Caller::Console, surface: Surface::Console, ..url() }.is("allow");
+    let writes = r#"{"rules": [{"match": {"caller": "client"}, "then": "writes"}]}"#;
+    Row { caller: client(), surface: Surface::Gateway, user: writes, ..url() }.is("ask");
+    Row { caller: client(), surface: Surface::Gateway, project: writes, ..url() }.is("ask");
+    Row { user: r#"{"mode": "allow"}"#, ..url() }.is("allow");
+    Row { user: r#"{"rules": [{"match": {"caller": "agent"}, "then": "allow"}]}"#, ..url() }.is("allow");
+    Row { user: r#"{"hosts": ["new.example"]}"#, ..url() }.is("allow");
+    Row { user: r#"{"hosts": ["*.example"]}"#, ..url() }.is("allow");
+    Row { user: r#"{"hosts": ["example"]}"#, ..url() }.is("ask");
+    Row { trust: Trust::Full, ..url() }.is("allow");
+    Row { annotations: CLOSED, ..url() }.is("allow");
+    Row { annotations: CLOSED, trust: Trust::Untrusted, ..url() }.is("ask");
+    bare().is("allow");
+    Row { annotations: OPEN, ..bare() }.is("ask");
+    Row { annotations: OPEN, user: r#"{"hosts": ["new.example"]}"#, ..bare() }.is("allow");
+    let verdict = url().verdict();
+    assert_eq!(verdict.reason.as_deref(), Some("it reaches the new host `new.example`"));
+    assert_eq!(verdict.reached.hosts[0].pointer, "/url");
+}
+
+#[test]
+fn a_template_names_its_own_hosts_and_an_unlisted_resource_is_asked_about() {
+    let effect = |uri: &str, resource: ResourceOffer<'_>| {
+        let row = Row { kind: CallKind::Resource, ..row() };
+        let subject = Subject { kind: CallKind::Resource, ..subject("files", uri) };
+        let input = PolicyInput { reach: Reach { resource, ..Reach::default() }, ..row.input(&subject, None) };
+        row.policy().evaluate(&input).effect.as_str()
+    };
+    assert_eq!(effect("https://any.example/x", ResourceOffer::Listed), "allow");
+    assert_eq!(effect("notes://one", ResourceOffer::Unlisted), "ask");
+    assert_eq!(effect("notes://all/1", ResourceOffer::Template("notes://all/{id}")), "allow");
+    assert_eq!(effect("fetch:https://evil.example/", ResourceOffer::Template("fetch:{+url}")), "ask");
+    assert_eq!(effect("https://evil.example/x", ResourceOffer::Template("https://{host}/x")), "ask");
 }
 
 #[test]
@@ -121,9 +178,7 @@ fn resources_and_prompts_read() {
 
 #[test]
 fn modes_replace_the_default_of_every_surface() {
-    for (mode, plain, reads) in
-        [("interactive", "ask", "ask"), ("restricted", "ask", "allow"), ("full", "allow", "allow")]
-    {
+    for (mode, plain, reads) in [("ask", "ask", "ask"), ("writes", "ask", "allow"), ("allow", "allow", "allow")] {
         let user: &'static str = Box::leak(format!(r#"{{"mode": "{mode}"}}"#).into_boxed_str());
         for surface in Surface::ALL {
             Row { surface, user, ..row() }.is(plain);
@@ -143,27 +198,52 @@ fn the_first_matching_rule_of_a_file_decides() {
 }
 
 #[test]
-fn the_strictest_file_counts_and_a_deny_cannot_be_lifted() {
+fn a_project_only_makes_the_decision_stricter() {
     let all =
         |then: &str| -> &'static str { Box::leak(format!(r#"{{"rules": [{{"then": "{then}"}}]}}"#).into_boxed_str()) };
     let order = ["allow", "writes", "ask", "deny"];
+    let decided = |index: usize| if order[index] == "writes" { "ask" } else { order[index] };
     for (i, user) in order.iter().enumerate() {
-        for (j, project) in order.iter().enumerate() {
-            let strictest = order[i.max(j)];
-            let expected = if strictest == "writes" { "ask" } else { strictest };
-            Row { user: all(user), project: all(project), ..row() }.is(expected);
+        Row { user: all(user), ..row() }.is(decided(i));
+        for (j, project) in order.iter().enumerate().skip(1) {
+            Row { user: all(user), project: all(project), ..row() }.is(decided(i.max(j)));
         }
     }
-    // A rule of one file counts alone where the other has none that matches.
+    // Without a rule of the user, the default and the mode are made stricter too, never replaced.
+    for project in [all("writes"), r#"{"rules": [{"match": {"caller": "agent"}, "then": "writes"}]}"#] {
+        Row { surface: Surface::Run, project, ..row() }.is("ask");
+        Row { surface: Surface::Run, project, trust: Trust::Untrusted, annotations: READS, ..row() }.is("ask");
+        Row { surface: Surface::Run, project, user: r#"{"mode": "ask"}"#, trust: Trust::Full, ..row() }.is("ask");
+        Row { surface: Surface::Run, project, user: r#"{"mode": "allow"}"#, ..row() }.is("ask");
+    }
     let elsewhere = r#"{"rules": [{"match": {"server": "mail"}, "then": "deny"}]}"#;
     Row { user: all("allow"), project: elsewhere, ..row() }.is("allow");
-    Row { user: r#"{"mode": "full"}"#, project: all("deny"), ..row() }.is("deny");
+    Row { user: r#"{"mode": "allow"}"#, project: all("deny"), ..row() }.is("deny");
+    let error = ProjectRules::new(files(all("allow"), "/project/toolway.json").policy.user).unwrap_err();
+    assert!(error.to_string().starts_with("/project/toolway.json:1: "), "{error}");
+}
+
+#[test]
+fn mode_ask_turns_every_allow_into_ask() {
+    let user = r#"{"mode": "ask", "rules": [{"match": {"tool": "write_*"}, "then": "allow"}, {"then": "writes"}]}"#;
+    let verdict = Row { user, ..row() }.verdict();
+    assert_eq!((verdict.effect, verdict.lift), (RuleEffect::Ask, Lift::Never));
+    assert_eq!(verdict.rule.to_string(), "mode `ask`");
+    Row { user, tool: "read", annotations: READS, ..row() }.is("ask");
+    Row { user, tool: "read", trust: Trust::Full, ..row() }.is("ask");
+    Row { user, caller: Caller::Terminal, surface: Surface::Call, ..row() }.is("ask");
+    // The mode of a command wins over the mode of the file.
+    let (row, subject) = (Row { user, ..row() }, subject("files", "write_file"));
+    let input = row.input(&subject, None);
+    assert_eq!(row.policy().with_mode(Some(PolicyMode::Writes)).evaluate(&input).effect, RuleEffect::Allow);
+    let allows = Policy::of(Stance::Allow).with_mode(Some(PolicyMode::Ask));
+    assert_eq!(allows.evaluate(&input).effect, RuleEffect::Ask);
 }
 
 #[test]
 fn every_condition_must_hold() {
     let denies = |matches: &str| -> &'static str {
-        Box::leak(format!(r#"{{"mode": "full", "rules": [{{"match": {matches}, "then": "deny"}}]}}"#).into_boxed_str())
+        Box::leak(format!(r#"{{"mode": "allow", "rules": [{{"match": {matches}, "then": "deny"}}]}}"#).into_boxed_str())
     };
     let client = || Caller::Client("editor".into());
     Row { user: denies(r#"{"caller": "agent"}"#), ..row() }.is("deny");
@@ -196,7 +276,7 @@ fn every_condition_must_hold() {
 fn arguments_are_matched_by_pointer() {
     let denies = |arguments: &str| -> &'static str {
         let rule = format!(r#"{{"match": {{"arguments": {arguments}}}, "then": "deny"}}"#);
-        Box::leak(format!(r#"{{"mode": "full", "rules": [{rule}]}}"#).into_boxed_str())
+        Box::leak(format!(r#"{{"mode": "allow", "rules": [{rule}]}}"#).into_boxed_str())
     };
     for (wanted, arguments, expected) in [
         (r#"{"/path": "/etc/*"}"#, r#"{"path": "/etc/passwd"}"#, "deny"),
@@ -234,7 +314,7 @@ fn arguments_are_matched_by_pointer() {
 fn a_rule_that_cannot_be_evaluated_refuses() {
     let rule = |then: &str, arguments: &str| -> &'static str {
         let rule = format!(r#"{{"match": {{"tool": "write_*", "arguments": {arguments}}}, "then": "{then}"}}"#);
-        Box::leak(format!(r#"{{"mode": "full", "rules": [{rule}, {{"then": "allow"}}]}}"#).into_boxed_str())
+        Box::leak(format!(r#"{{"mode": "allow", "rules": [{rule}, {{"then": "allow"}}]}}"#).into_boxed_str())
     };
     let (range, path) = (r#"{"/count": {"max": 5}}"#, r#"{"/path": "/etc/*"}"#);
     for then in ["allow", "writes", "ask", "deny"] {
@@ -257,9 +337,6 @@ const UNCLEAR: &[(&str, &str)] = &[
     (r#"{"/path": "/etc/*"}"#, r#"{"path": {"value": "/etc/passwd"}}"#),
     (r#"{"/path": "/etc/*"}"#, r#"{"path": []}"#),
     (r#"{"/path": ["/etc/passwd"]}"#, r#"{"path": ["/etc/passwd"]}"#),
-    (r#"{"/path": ["/etc/passwd"]}"#, r#"{"path": "/etc/../etc/passwd"}"#),
-    (r#"{"/path": "/etc/*"}"#, r#"{"path": "/tmp/../etc/passwd"}"#),
-    (r#"{"/path": "/tmp/*"}"#, r#"{"path": "/tmp/../etc/passwd"}"#),
     (r#"{"/path": "*passwd*"}"#, r#"{"path": "/etc/passwd\ud800"}"#),
     (r#"{"/path": "/etc/*"}"#, r#"{"Path": "/etc/passwd"}"#),
     (r#"{"/path": "/etc/*"}"#, r#"{"path": "/tmp/a", "PATH": "/etc/passwd"}"#),
@@ -279,7 +356,7 @@ fn arguments_that_servers_read_differently_pass_no_rule() {
     for (condition, arguments) in UNCLEAR {
         for then in ["allow", "ask", "deny"] {
             let rule = format!(r#"{{"match": {{"arguments": {condition}}}, "then": "{then}"}}"#);
-            let user = format!(r#"{{"mode": "full", "rules": [{rule}]}}"#);
+            let user = format!(r#"{{"mode": "allow", "rules": [{rule}]}}"#);
             let verdict = Row { user: Box::leak(user.into_boxed_str()), arguments, ..row() }.verdict();
             assert_eq!(verdict.effect, RuleEffect::Deny, "{then} {condition} {arguments}");
             assert!(
@@ -287,6 +364,36 @@ fn arguments_that_servers_read_differently_pass_no_rule() {
             );
         }
     }
+}
+
+/// Conditions, and arguments that match in one reading only.
+const DOUBTFUL: &[(&str, &str)] = &[
+    (r#"{"/path": ["/etc/passwd"]}"#, r#"{"path": "/etc/../etc/passwd"}"#),
+    (r#"{"/path": "/etc/*"}"#, r#"{"path": "/tmp/../etc/passwd"}"#),
+    (r#"{"/path": "/tmp/*"}"#, r#"{"path": "/tmp/../etc/passwd"}"#),
+    (r#"{"/url": "https://a.example/*"}"#, r#"{"url": "https:a.example/x"}"#),
+    (r#"{"/url": "https://a.example/*"}"#, r#"{"url": "a.example"}"#),
+    (r#"{"/command": "git *"}"#, r#"{"command": "git log; rm -rf ~"}"#),
+    (r#"{"/paths/*": "/tmp/*"}"#, r#"{"paths": ["/tmp/a", "/etc/b"]}"#),
+];
+
+#[test]
+fn an_unclear_value_matches_deny_not_allow_and_makes_nothing_less_strict() {
+    let order = ["allow", "writes", "ask", "deny"];
+    for (condition, arguments) in DOUBTFUL {
+        for (i, then) in order.iter().enumerate() {
+            for (j, next) in order.iter().enumerate() {
+                let rule = format!(r#"{{"match": {{"arguments": {condition}}}, "then": "{then}"}}"#);
+                let user = format!(r#"{{"rules": [{rule}, {{"then": "{next}"}}]}}"#);
+                let verdict = Row { user: Box::leak(user.into_boxed_str()), arguments, ..row() }.verdict();
+                assert_eq!(verdict.user.effect.as_str(), order[i.max(j)], "{then} {next} {condition} {arguments}");
+            }
+        }
+    }
+    let user =
+        r#"{"rules": [{"match": {"arguments": {"/url": "https://a.example/*"}}, "then": "deny", "reason": "no"}]}"#;
+    let verdict = Row { user, arguments: r#"{"url": "a"}"#, ..row() }.verdict();
+    assert_eq!(verdict.reason.as_deref(), Some("no; the argument `/url` is not a URL"));
 }
 
 #[test]
@@ -301,7 +408,7 @@ fn resources_are_matched_by_what_their_uri_resolves_to() {
 
 #[test]
 fn annotations_of_an_untrusted_server_match_no_rule() {
-    let user = r#"{"mode": "full", "rules": [
+    let user = r#"{"mode": "allow", "rules": [
         {"match": {"destructive": true}, "then": "deny"},
         {"match": {"openWorld": true}, "then": "ask"}]}"#;
     let annotations = r#"{"readOnlyHint": true, "openWorldHint": false}"#;
@@ -331,8 +438,8 @@ fn the_rule_is_named_by_file_and_line_or_as_a_default() {
     assert_eq!(verdict.rule.to_string(), "rule at /home/toolway.json:2");
     assert_eq!(verdict.reason.as_deref(), Some("not here"));
     assert_eq!(row().verdict().rule.to_string(), "default of `chat`: writes");
-    let user = r#"{"mode": "interactive"}"#;
-    assert_eq!(Row { user, ..row() }.verdict().rule.to_string(), "mode `interactive`");
+    let user = r#"{"mode": "ask"}"#;
+    assert_eq!(Row { user, ..row() }.verdict().rule.to_string(), "mode `ask`");
 }
 
 #[test]
@@ -342,7 +449,15 @@ fn filters_come_first_and_a_stance_replaces_defaults() {
         let subject = Subject { server: "files".parse().unwrap(), kind, raw_name: name.to_owned() };
         let annotations = Annotations::of_kind(kind, name);
         let (caller, surface, trust) = (&Caller::Terminal, Surface::Call, Trust::Read);
-        let input = PolicyInput { caller, surface, subject: &subject, trust, annotations, arguments: None };
+        let input = PolicyInput {
+            caller,
+            surface,
+            subject: &subject,
+            trust,
+            annotations,
+            arguments: None,
+            reach: Reach::default(),
+        };
         Policy::of(stance).decide(&input, None, &filter)
     };
     assert!(matches!(decide(Stance::BySurface, CallKind::Tool, "read"), Decision::Allow(_)));
@@ -356,10 +471,95 @@ fn filters_come_first_and_a_stance_replaces_defaults() {
     }
     let Decision::Ask(request) = decide(Stance::Ask, CallKind::Tool, "read") else { panic!("approval expected") };
     assert_eq!(request.to_string(), "may terminal use the tool `read` of `files`?");
-    assert_eq!(request.remedy(), r#"{"match":{"caller":"terminal","server":"files","tool":"read"},"then":"allow"}"#);
+    assert_eq!(request.remedy().as_deref(), Some("toolway policy allow files.read --caller terminal"));
     let Decision::Ask(request) = decide(Stance::Ask, CallKind::Prompt, "read") else { panic!("approval expected") };
-    assert!(request.remedy().contains(r#""kind":"prompt""#), "a tool of the same name is not meant");
+    let remedy = request.remedy().unwrap();
+    assert!(remedy.ends_with(" --kind prompt"), "a tool of the same name is not meant: {remedy}");
+    for (name, expected) in [
+        ("a; rm -rf ~", Some("toolway policy allow 'files.a; rm -rf ~' --caller terminal")),
+        ("it's $(x)", Some(r#"toolway policy allow "files.it's "'$(x)' --caller terminal"#)),
+        ("a\nb", None),
+        ("a\u{1b}[2J", None),
+        ("a\u{202e}b", None),
+        ("a*", None),
+    ] {
+        let Decision::Ask(request) = decide(Stance::Ask, CallKind::Tool, name) else { panic!("approval expected") };
+        assert_eq!(request.remedy().as_deref(), expected, "{name:?}");
+    }
     assert!(
         matches!(decide(Stance::Deny, CallKind::Tool, "read"), Decision::Deny(refusal) if refusal.code() == "denied")
     );
+}
+
+#[test]
+fn the_stricter_of_the_mode_for_all_and_the_mode_of_the_client_counts() {
+    // The mode for all, that of the client, the decisions about a write and about a read, and the mode in effect.
+    const TABLE: &str = "
+        -      -      allow allow -
+        -      allow  allow allow allow
+        -      writes ask   allow writes
+        -      ask    ask   ask   ask
+        allow  -      allow allow allow
+        allow  allow  allow allow allow
+        allow  writes ask   allow writes
+        allow  ask    ask   ask   ask
+        writes -      ask   allow writes
+        writes allow  ask   allow writes
+        writes writes ask   allow writes
+        writes ask    ask   ask   ask
+        ask    -      ask   ask   ask
+        ask    allow  ask   ask   ask
+        ask    writes ask   ask   ask
+        ask    ask    ask   ask   ask";
+    for line in TABLE.lines().skip(1) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [all, client, write, read, mode] = words[..] else { panic!("{line}") };
+        let policy = with_client(all, client, "[]");
+        let subject = subject("files", "write_file");
+        let editor = Row { caller: Caller::Client("editor".into()), surface: Surface::Gateway, ..row() };
+        let reading = Row { annotations: READS, caller: editor.caller.clone(), surface: Surface::Gateway, ..row() };
+        assert_eq!(policy.evaluate(&editor.input(&subject, None)).effect.as_str(), write, "{line}");
+        assert_eq!(policy.evaluate(&reading.input(&subject, None)).effect.as_str(), read, "{line}");
+        assert_eq!(policy.mode_of(&editor.caller).map_or("-", PolicyMode::as_str), mode, "{line}");
+        for other in [Caller::Client("other".into()), Caller::Terminal, Caller::Agent("editor".into())] {
+            assert_eq!(policy.mode_of(&other).map_or("-", PolicyMode::as_str), all, "{line}");
+        }
+    }
+}
+
+#[test]
+fn the_mode_of_a_client_is_never_looser_than_rules_and_is_named_where_it_decides() {
+    let subject = subject("files", "write_file");
+    let editor = || Row { caller: Caller::Client("editor".into()), surface: Surface::Gateway, ..row() };
+    let verdict = |all: &str, client: &str, then: &str| {
+        let policy = with_client(all, client, &format!(r#"[{{"then": "{then}"}}]"#));
+        policy.evaluate(&editor().input(&subject, None))
+    };
+    for (client, then, expected) in [
+        ("allow", "deny", "deny"),
+        ("allow", "ask", "ask"),
+        ("writes", "ask", "ask"),
+        ("ask", "deny", "deny"),
+        ("ask", "allow", "ask"),
+        ("writes", "allow", "allow"),
+    ] {
+        assert_eq!(verdict("-", client, then).effect.as_str(), expected, "{client}, {then}");
+    }
+    let asked = verdict("writes", "ask", "allow");
+    assert_eq!((asked.rule.to_string().as_str(), asked.lift), ("mode `ask` of client `editor`", Lift::Never));
+    assert_eq!(verdict("ask", "ask", "allow").rule.to_string(), "mode `ask`");
+    let default = with_client("-", "writes", "[]").evaluate(&editor().input(&subject, None));
+    assert_eq!((default.rule.to_string().as_str(), default.lift), ("mode `writes` of client `editor`", Lift::BySaved));
+}
+
+/// A policy with these modes for all and for the client `editor`; `-` sets no mode.
+fn with_client(all: &str, client: &str, rules: &str) -> Policy {
+    let member = |mode: &str| if mode == "-" { String::new() } else { format!(r#""mode": "{mode}""#) };
+    let (all, client) = (member(all), member(client));
+    let comma = if all.is_empty() { "" } else { "," };
+    let text = format!(
+        r#"{{"policy": {{{all}{comma} "rules": {rules}}}, "gateway": {{"clients": {{"editor": {{{client}}}}}}}}}"#
+    );
+    let document = Document::of("/home/toolway.json".as_ref(), &text).unwrap();
+    Policy::new(Stance::BySurface, &Config::of(&document, None).unwrap().settings)
 }

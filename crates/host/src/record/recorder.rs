@@ -4,9 +4,9 @@
 //! the host refuse a call.
 
 use futures_util::future::BoxFuture;
-use toolway_config::ServerName;
+use toolway_config::{Bodies, ServerName};
 
-use super::CallRecord;
+use super::{CallRecord, redact::Redactor};
 use crate::inbox::InboxRecord;
 use crate::{call::Caller, connection::HostContext, host::Host};
 
@@ -18,6 +18,8 @@ pub mod kind {
     pub const APPROVAL: &str = "approval";
     /// A server request was answered, declined or cancelled.
     pub const SERVER_REQUEST: &str = "server-request";
+    /// Arguments or a result do not match the schemas of their tool.
+    pub const VALIDATION: &str = "validation";
     /// A connection to a server was opened, closed, lost or failed.
     pub const CONNECTION: &str = "connection";
     /// A user signed in or out.
@@ -26,6 +28,8 @@ pub mod kind {
     pub const CONFIGURATION: &str = "configuration";
     /// A key of a client was created or revoked.
     pub const KEY: &str = "key";
+    /// A secret of the user was stored or removed; never with its value.
+    pub const SECRET: &str = "secret";
 }
 
 /// State of a call that has not ended.
@@ -73,6 +77,19 @@ pub enum Requirement {
     Required,
 }
 
+/// How full the store of a recorder is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecorderUsage {
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Bytes that they may have; `None`: no limit.
+    pub max_bytes: Option<u64>,
+    /// Bodies that were removed since the start.
+    pub removed_bodies: u64,
+    /// Calls that were removed since the start.
+    pub removed_calls: u64,
+}
+
 /// Writes records durably. All methods submit their write before they return; a future only waits for its commit.
 pub trait CallRecorder: Send + Sync {
     /// What happens to a call that cannot be recorded.
@@ -86,6 +103,11 @@ pub trait CallRecorder: Send + Sync {
 
     /// Appends to the audit log.
     fn note(&self, note: AuditNote);
+
+    /// How full the store is. Default: not known. Must not block.
+    fn usage(&self) -> Option<RecorderUsage> {
+        None
+    }
 
     /// Records an inbox item when it appears and when it ends. Default: not kept.
     fn inbox(&self, item: InboxRecord) {
@@ -110,6 +132,22 @@ impl Host {
     /// Appends to the audit log, if there is a recorder.
     pub fn note(&self, note: AuditNote) {
         self.inner().context.note(note);
+    }
+
+    /// How full the store of its recorder is; `None` without one.
+    pub fn recorder_usage(&self) -> Option<RecorderUsage> {
+        self.inner().context.ports.recorder.as_ref()?.usage()
+    }
+
+    /// What is kept of arguments and results.
+    pub fn bodies(&self) -> Bodies {
+        self.inner().context.ports.bodies
+    }
+
+    /// Removes the secrets of all servers from what a model is given, and from conversations as far as `store.bodies` says
+    /// so. What is kept on disk is no reason to send secrets to a vendor.
+    pub fn redactor(&self) -> Redactor {
+        self.inner().context.dialer.known_secrets.redactor()
     }
 
     /// Calls since the start that have no complete durable record.

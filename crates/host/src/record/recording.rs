@@ -212,6 +212,9 @@ impl Recording {
         {
             record.rule = Some(rule.clone());
         }
+        if let CallOutcome::Refused(Refusal::Declined { by, .. }) = outcome {
+            record.approved_by = Some(Arc::clone(by));
+        }
         if record.waited.is_zero() {
             record.waited = record.took;
         }

@@ -1,18 +1,26 @@
-//! Removes configured secrets, credentials in URIs and control characters from records, statuses and events.
-//!
-//! Arguments and results are not redacted but omitted, because their secret parts cannot be identified.
+//! Removes configured secrets, credentials in URIs and control characters from records, statuses, events, conversations and
+//! results for models. A secret is found however it is spelt ([`spelling`]).
 
-use std::{borrow::Cow, fmt, sync::Arc};
+mod known;
+mod spelling;
 
+use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
+
+use serde_json::Value;
 use toolway_config::Secret;
-use toolway_wire::{json::Raw, message::RpcError};
+use toolway_wire::message::RpcError;
 use url::Url;
 
-/// Removes the secrets of one server from texts. Cloning is cheap.
+use spelling::Matcher;
+
+pub(crate) use known::KnownSecrets;
+
+/// Removes the secrets of one server, or of all, from texts. Cloning is cheap.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    /// Longest first, so that a secret that contains another one is replaced completely.
-    secrets: Arc<[Secret]>,
+    /// `None`: no secrets.
+    matcher: Option<Arc<Matcher>>,
+    count: usize,
 }
 
 /// Minimum length of a secret in bytes. Shorter values occur in ordinary words, and replacing them would reveal them.
@@ -25,56 +33,124 @@ const ERROR_BYTES: usize = 16 * 1024;
 const HIDDEN: &str = "[hidden]";
 /// Bytes of a body that are kept.
 const MAX_BODY: usize = 1024 * 1024;
+/// Bytes after the end of a cut body in which the rest of a secret is looked for.
+const OVERLAP: usize = 64 * 1024;
 
 impl Redactor {
     /// Creates a redactor for these secrets.
     pub fn new(secrets: impl IntoIterator<Item = Secret>) -> Self {
-        let mut secrets: Vec<Secret> = secrets.into_iter().filter(|secret| SHORTEST <= secret.expose().len()).collect();
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose().len()));
-        Self { secrets: secrets.into() }
+        let secrets: Vec<Secret> = secrets.into_iter().filter(|secret| SHORTEST <= secret.expose().len()).collect();
+        let matcher = Matcher::new(secrets.iter().map(Secret::expose));
+        Self { matcher: matcher.map(Arc::new), count: secrets.len() }
     }
 
     /// Removes secrets and control characters, and truncates the text.
     pub fn text(&self, text: &str) -> String {
-        let mut clean = Cow::Borrowed(text);
-        for secret in self.secrets.iter().filter(|secret| text.contains(secret.expose())) {
-            clean = Cow::Owned(clean.replace(secret.expose(), HIDDEN));
-        }
+        let clean = self.plain(text);
         let mut letters = clean.chars().filter(|letter| !letter.is_control() || matches!(letter, '\n' | '\t'));
-        let mut kept: String = letters.by_ref().take(LETTERS).collect();
-        if letters.next().is_some() {
+        let kept: String = letters.by_ref().take(LETTERS).collect();
+        let is_cut = letters.next().is_some();
+        // A control character may have stood in a secret.
+        let mut kept = self.plain(&kept).into_owned();
+        if is_cut {
             kept.push('…');
         }
         kept
     }
 
-    /// A JSON text with secrets replaced, cut to a bound. A secret is also found as it is spelt in JSON.
+    /// Removes secrets.
+    pub fn plain<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.replace(text, text.len())
+    }
+
+    /// A JSON text without secrets, cut to a bound.
     pub fn body(&self, text: &str) -> String {
-        let mut clean = Cow::Borrowed(text);
-        for secret in self.secrets.iter() {
-            let spelt = Raw::of(secret.expose()).to_string();
-            for form in [spelt.trim_matches('"'), secret.expose()] {
-                if clean.contains(form) {
-                    clean = Cow::Owned(clean.replace(form, HIDDEN));
+        self.replace(text, MAX_BODY).into_owned()
+    }
+
+    /// Removes secrets from the texts, names and numbers of a JSON value. Returns whether there were any.
+    pub fn value(&self, value: &mut Value) -> Found {
+        if self.matcher.is_none() {
+            return Found::Nothing;
+        }
+        match value {
+            Value::Null | Value::Bool(_) => Found::Nothing,
+            Value::Number(number) => match self.plain(&number.to_string()) {
+                Cow::Borrowed(_) => Found::Nothing,
+                Cow::Owned(clean) => {
+                    *value = clean.into();
+                    Found::Secret
                 }
+            },
+            Value::String(text) => match self.plain(text) {
+                Cow::Borrowed(_) => Found::Nothing,
+                Cow::Owned(clean) => {
+                    *text = clean;
+                    Found::Secret
+                }
+            },
+            Value::Array(values) => values.iter_mut().fold(Found::Nothing, |found, value| found.or(self.value(value))),
+            Value::Object(members) => {
+                let found = members.values_mut().fold(Found::Nothing, |found, value| found.or(self.value(value)));
+                let names: Vec<String> = members.keys().filter(|name| self.finds(name)).cloned().collect();
+                for name in &names {
+                    if let Some(value) = members.remove(name) {
+                        members.insert(self.plain(name).into_owned(), value);
+                    }
+                }
+                if names.is_empty() { found } else { Found::Secret }
             }
         }
-        let end = clean.floor_char_boundary(MAX_BODY.min(clean.len()));
-        clean[..end].to_owned()
+    }
+
+    /// Whether a text contains a secret.
+    pub fn finds(&self, text: &str) -> bool {
+        matches!(self.plain(text), Cow::Owned(_))
     }
 
     /// Returns the error unchanged, or only its code and redacted message if it is too long or contains a secret.
     pub fn error(&self, error: &RpcError) -> RpcError {
         let text = error.raw().to_string();
-        // JSON escapes can change the spelling of a secret.
-        let told = |secret: &&Secret| {
-            let spelt = Raw::of(secret.expose()).to_string();
-            text.contains(secret.expose()) || text.contains(spelt.trim_matches('"'))
-        };
-        if text.len() <= ERROR_BYTES && self.secrets.iter().find(told).is_none() {
+        if text.len() <= ERROR_BYTES && !self.finds(&text) {
             return error.clone();
         }
         RpcError::new(error.code(), &self.text(&error.message()))
+    }
+
+    /// Replaces the secrets that begin before `end`, and cuts the text there. Borrowed if there is nothing to change.
+    fn replace<'a>(&self, text: &'a str, end: usize) -> Cow<'a, str> {
+        let end = text.floor_char_boundary(end.min(text.len()));
+        let searched = &text[..text.floor_char_boundary(text.len().min(end + OVERLAP))];
+        let spans = self.matcher.as_ref().map(|matcher| matcher.spans(searched)).unwrap_or_default();
+        let mut spans = spans.into_iter().filter(|span| span.start < end).peekable();
+        if spans.peek().is_none() {
+            return Cow::Borrowed(&text[..end]);
+        }
+        let (mut clean, mut after) = (String::with_capacity(end), 0);
+        for Range { start, end: span_end } in spans {
+            // An encoded secret may begin or end within a character of the text.
+            let start = text.floor_char_boundary(start).max(after);
+            clean.push_str(&text[after..start]);
+            clean.push_str(HIDDEN);
+            after = text.ceil_char_boundary(span_end);
+        }
+        clean.push_str(text.get(after..end).unwrap_or_default());
+        Cow::Owned(clean)
+    }
+}
+
+/// Whether a value had secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// It is unchanged.
+    Nothing,
+    /// Secrets were replaced.
+    Secret,
+}
+
+impl Found {
+    fn or(self, other: Self) -> Self {
+        if self == Self::Secret { self } else { other }
     }
 }
 
@@ -94,54 +170,9 @@ pub fn uri(text: &str) -> String {
 /// Prints the number of secrets only.
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redactor").field("secrets", &self.secrets.len()).finish()
+        f.debug_struct("Redactor").field("secrets", &self.count).finish()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use toolway_config::Secret;
-    use toolway_wire::message::RpcError;
-
-    use super::{LETTERS, Redactor, uri};
-
-    #[test]
-    fn secrets_are_replaced_completely_and_short_values_stay() {
-        let redactor = Redactor::new(["s3cret", "s3cret-and-more", "a"].map(Secret::new));
-        assert_eq!(
-            redactor.text("bad key s3cret-and-more\u{1b}[31m, or s3cret?"),
-            "bad key [hidden][31m, or [hidden]?"
-        );
-        assert_eq!(format!("{redactor:?}"), "Redactor { secrets: 2 }");
-    }
-
-    #[test]
-    fn long_text_is_truncated() {
-        let long = Redactor::default().text(&"x".repeat(10_000));
-        assert_eq!(long.chars().count(), LETTERS + 1);
-        assert!(long.ends_with('…'));
-    }
-
-    #[test]
-    fn error_is_unchanged_unless_it_contains_a_secret_or_is_too_long() {
-        let redactor = Redactor::new([Secret::new("s3\"cret")]);
-        let plain = RpcError::with_data(-32000, "no licence", [1]);
-        assert_eq!(redactor.error(&plain), plain);
-        let telling = RpcError::with_data(-32000, "the key s3\"cret is old", ["s3\"cret"]);
-        assert_eq!(redactor.error(&telling), RpcError::new(-32000, "the key [hidden] is old"));
-        let long = redactor.error(&RpcError::with_data(-32000, "x", "y".repeat(20_000)));
-        assert_eq!(long, RpcError::new(-32000, "x"));
-    }
-
-    #[test]
-    fn credentials_are_removed_from_uris() {
-        for (said, kept) in [
-            ("https://ada:key@example.org/a?token=1#x", "https://example.org/a?…"),
-            ("file:///home/ada/x.txt", "file:///home/ada/x.txt"),
-            ("memo://today", "memo://today"),
-            ("not a uri?key=1", "not a uri"),
-        ] {
-            assert_eq!(uri(said), kept);
-        }
-    }
-}
+mod tests;

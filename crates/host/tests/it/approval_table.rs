@@ -4,7 +4,7 @@ use toolway_config::{Config, Trust, document::Document};
 use toolway_host::{
     call::{CallOutcome, CallRequest, Caller},
     connection::{WantedServer, Way},
-    policy::{ApprovalAnswer, ApprovalScope, Surface},
+    policy::{ApprovalAnswer, ApprovalTerm, Surface},
 };
 use toolway_testkit::{
     fixture_server::FixtureServer,
@@ -43,9 +43,10 @@ const ALLOW: &str = r#"{"rules": [{"then": "allow"}]}"#;
 const DENY: &str = r#"{"rules": [{"then": "deny"}]}"#;
 const ASK_AGENTS: &str = r#"{"rules": [{"match": {"caller": "agent"}, "then": "ask"}]}"#;
 const ASK_ETC: &str = r#"{"rules": [{"match": {"arguments": {"/path": "/etc/*"}}, "then": "ask"}]}"#;
-const INTERACTIVE: &str = r#"{"mode": "interactive"}"#;
-const RESTRICTED: &str = r#"{"mode": "restricted"}"#;
-const FULL: &str = r#"{"mode": "full"}"#;
+const MODE_ASK: &str = r#"{"mode": "ask"}"#;
+const ASK_AND_ALLOW: &str = r#"{"mode": "ask", "rules": [{"then": "allow"}]}"#;
+const MODE_WRITES: &str = r#"{"mode": "writes"}"#;
+const MODE_ALLOW: &str = r#"{"mode": "allow"}"#;
 
 /// Policy, caller (`terminal`, `chat`, `run`, `client`), trust, saved answer, approver; then the outcome, and whether
 /// the approver was asked.
@@ -66,7 +67,8 @@ const TABLE: &[Row] = &[
     // Saved approvals lift `ask`, saved refusals end it.
     (NONE, "chat", Trust::Read, Always, Absent, "sent", false),
     (NONE, "chat", Trust::Read, Never, Yes, "denied", false),
-    (NONE, "run", Trust::Read, Always, Absent, "sent", false),
+    // Where no person is present, a rule is needed.
+    (NONE, "run", Trust::Read, Always, Absent, "no_approver", true),
     (NONE, "run", Trust::Read, Never, Absent, "denied", false),
     (ASK, "terminal", Trust::Read, Always, Absent, "sent", false),
     (ASK, "client", Trust::Read, Always, Absent, "sent", false),
@@ -81,13 +83,17 @@ const TABLE: &[Row] = &[
     (ASK, "client", Trust::Read, AlwaysElsewhere, Yes, "sent", true),
     (ASK_ETC, "terminal", Trust::Read, AlwaysElsewhere, No, "declined", true),
     (ASK_ETC, "terminal", Trust::Read, Always, Absent, "sent", false),
-    (INTERACTIVE, "run", Trust::Full, AlwaysElsewhere, Absent, "no_approver", true),
+    (MODE_ASK, "run", Trust::Full, AlwaysElsewhere, Absent, "no_approver", true),
     (DENY, "chat", Trust::Full, AlwaysElsewhere, Yes, "denied", false),
     (NONE, "chat", Trust::Read, NeverElsewhere, Yes, "denied", false),
     (ASK, "client", Trust::Read, NeverElsewhere, Yes, "denied", false),
-    // A saved refusal concerns what would be asked, not what is allowed.
-    (ALLOW, "chat", Trust::Read, Never, Absent, "sent", false),
-    (NONE, "terminal", Trust::Read, Never, Absent, "sent", false),
+    // A saved refusal refuses what is allowed, too.
+    (ALLOW, "chat", Trust::Read, Never, Absent, "denied", false),
+    (ALLOW, "run", Trust::Full, Never, Absent, "denied", false),
+    (NONE, "terminal", Trust::Read, Never, Absent, "denied", false),
+    (NONE, "client", Trust::Full, NeverElsewhere, Absent, "denied", false),
+    (MODE_ALLOW, "run", Trust::Full, NeverElsewhere, Absent, "denied", false),
+    (WRITES, "run", Trust::Full, Never, Absent, "denied", false),
     // A deny wins over everything.
     (DENY, "terminal", Trust::Full, Always, Yes, "denied", false),
     (DENY, "chat", Trust::Full, Always, Yes, "denied", false),
@@ -105,13 +111,17 @@ const TABLE: &[Row] = &[
     (ASK_ETC, "terminal", Trust::Full, Nothing, No, "declined", true),
     (ASK_ETC, "chat", Trust::Full, Nothing, Yes, "sent", true),
     // Modes replace defaults.
-    (INTERACTIVE, "terminal", Trust::Full, Nothing, Yes, "sent", true),
-    (INTERACTIVE, "client", Trust::Full, Nothing, Absent, "no_approver", true),
-    (INTERACTIVE, "run", Trust::Full, Always, Absent, "sent", false),
-    (RESTRICTED, "terminal", Trust::Read, Nothing, No, "declined", true),
-    (RESTRICTED, "client", Trust::Full, Nothing, Absent, "sent", false),
-    (FULL, "chat", Trust::Untrusted, Nothing, Absent, "sent", false),
-    (FULL, "run", Trust::Untrusted, Never, Absent, "sent", false),
+    (MODE_ASK, "terminal", Trust::Full, Nothing, Yes, "sent", true),
+    (MODE_ASK, "client", Trust::Full, Nothing, Absent, "no_approver", true),
+    // Mode `ask` asks about every call, whatever was saved.
+    (MODE_ASK, "run", Trust::Full, Always, Absent, "no_approver", true),
+    (MODE_ASK, "chat", Trust::Full, Always, Yes, "sent", true),
+    (MODE_ASK, "chat", Trust::Full, Never, Yes, "denied", false),
+    (ASK_AND_ALLOW, "terminal", Trust::Full, Nothing, No, "declined", true),
+    (MODE_WRITES, "terminal", Trust::Read, Nothing, No, "declined", true),
+    (MODE_WRITES, "client", Trust::Full, Nothing, Absent, "sent", false),
+    (MODE_ALLOW, "chat", Trust::Untrusted, Nothing, Absent, "sent", false),
+    (MODE_ALLOW, "run", Trust::Untrusted, Never, Absent, "denied", false),
 ];
 
 fn request(caller: &str, path: &str) -> CallRequest {
@@ -152,8 +162,8 @@ async fn every_row_decides_as_the_table_says() {
     for row @ (policy, caller, trust, saved, approver, expected, asked) in TABLE {
         let server = FixtureServer::new("files").tool("write", "Write");
         let host = host(&server, policy, *trust).await;
-        let always = |by: &str| ApprovalAnswer::Approved { scope: ApprovalScope::Always, by: by.to_owned() };
-        let never = || ApprovalAnswer::Declined { why: None, scope: ApprovalScope::Always };
+        let always = |by: &str| ApprovalAnswer::approved_for(ApprovalTerm::Always, by);
+        let never = || ApprovalAnswer::never("test");
         match saved {
             Nothing => {}
             Always => save(&host, caller, PATH, always("test")).await,
@@ -167,7 +177,7 @@ async fn every_row_decides_as_the_table_says() {
         host.answering(match approver {
             Absent => ApprovalAnswer::Unavailable,
             Yes => ApprovalAnswer::approved("test"),
-            No => ApprovalAnswer::declined(None),
+            No => ApprovalAnswer::declined(None, "test"),
         });
         let outcome = host.host.call(request(caller, PATH)).await;
         let word = match &outcome {

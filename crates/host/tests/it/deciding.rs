@@ -9,7 +9,7 @@ use toolway_host::{
     catalog::{Filter, Origin, filter::Switch},
     connection::{Phase, WantedServer, Way},
     inbox::{Answerer, ElicitationModes, InboxAnswer, InboxItem},
-    policy::{ApprovalAnswer, ApprovalScope, CallLimits, Stance, Surface},
+    policy::{ApprovalAnswer, ApprovalTerm, CallLimits, Stance, Surface},
     record::Ending,
 };
 use toolway_testkit::{
@@ -36,7 +36,9 @@ async fn filtered_tool_is_neither_listed_nor_callable() {
     assert_eq!(host.call("files__write").await.ending(), Ending::Refused);
     let origin = Origin { server: name("files"), raw_name: "write".to_owned() };
     let raw = host.call_of(CallRequest::new(Caller::Terminal, Target::ToolOf(origin))).await;
-    assert_eq!(raw.to_string(), "refused: tool `write` of `files` is excluded by `excludeTools` of its entry");
+    let said = raw.message().unwrap();
+    assert_eq!(said.as_str(), "tool `write` of `files` is excluded by `excludeTools` of its entry");
+    assert_eq!(raw.to_string(), "refused: unknown tool `write`", "others are not told that it exists");
     let method = Target::Method { server: name("files"), method: "tools/call".to_owned() };
     let params = Some(Raw::of(&json!({ "name": "write" })));
     let around = host.call_of(CallRequest { arguments: params, ..CallRequest::new(Caller::Terminal, method) }).await;
@@ -64,7 +66,7 @@ async fn filter_applies_to_raw_methods() {
         let target = Target::Method { server: name("files"), method: method.to_owned() };
         let request = CallRequest { arguments: Some(Raw::of(&params)), ..CallRequest::new(Caller::Terminal, target) };
         let outcome = host.call_of(request).await;
-        let said = outcome.to_string();
+        let said = outcome.message().unwrap().into_string();
         let keys = ["excludePrompts", "resources: false"];
         assert!(
             keys.iter().any(|key| said.ends_with(&format!("excluded by `{key}` of its entry"))),
@@ -122,13 +124,13 @@ async fn call_is_sent_only_after_approval() {
     );
     assert_eq!(host.records()[0].approved_by.as_deref(), Some("test"));
 
-    host.answering(ApprovalAnswer::declined(Some("not today".to_owned())));
+    host.answering(ApprovalAnswer::declined(Some("not today".to_owned()), "test"));
     assert_eq!(host.call("files__read").await.to_string(), "refused: approval declined: not today");
     host.answering(ApprovalAnswer::Unavailable);
     assert_eq!(
         host.call("files__read").await.message().unwrap().as_str(),
-        "`read` requires approval (default of the program: ask), and no approver is available; this rule would \
-         allow it: {\"match\":{\"caller\":\"terminal\",\"server\":\"files\",\"tool\":\"read\"},\"then\":\"allow\"}"
+        "`read` requires approval (default of the program: ask), and no approver is available; allow it with \
+         `toolway policy allow files.read --caller terminal`"
     );
     assert_eq!(files.seen("tools/call").len(), 1);
 }
@@ -136,7 +138,7 @@ async fn call_is_sent_only_after_approval() {
 #[tokio::test]
 async fn an_answer_for_always_is_not_asked_again_and_never_refuses() {
     let files = files();
-    let always = ApprovalAnswer::Approved { scope: ApprovalScope::Always, by: "test".to_owned() };
+    let always = ApprovalAnswer::approved_for(ApprovalTerm::Always, "test");
     let host = TestHost::with(&files, "files").asking(always).start().await;
     host.ready("files").await;
     for _ in 0..2 {
@@ -145,7 +147,7 @@ async fn an_answer_for_always_is_not_asked_again_and_never_refuses() {
     assert_eq!(host.asked().len(), 1);
     assert!(host.records()[1].approved_by.as_deref().unwrap().starts_with("saved approval"));
 
-    let never = ApprovalAnswer::Declined { why: None, scope: ApprovalScope::Always };
+    let never = ApprovalAnswer::never("test");
     let host = TestHost::with(&files, "files").asking(never).start().await;
     host.ready("files").await;
     for _ in 0..2 {
@@ -157,7 +159,7 @@ async fn an_answer_for_always_is_not_asked_again_and_never_refuses() {
 #[tokio::test]
 async fn an_answer_for_a_conversation_holds_in_that_conversation_alone() {
     let files = files();
-    let answer = ApprovalAnswer::Approved { scope: ApprovalScope::Conversation, by: "test".to_owned() };
+    let answer = ApprovalAnswer::approved_for(ApprovalTerm::Conversation, "test");
     let host = TestHost::with(&files, "files").asking(answer).start().await;
     host.ready("files").await;
     let call = |conversation: &str| {
@@ -171,13 +173,13 @@ async fn an_answer_for_a_conversation_holds_in_that_conversation_alone() {
 }
 
 #[tokio::test]
-async fn an_answer_for_always_covers_the_same_path_and_asks_about_another() {
+async fn an_answer_for_always_covers_the_same_arguments_and_asks_about_others() {
     let files = files();
-    let always = ApprovalAnswer::Approved { scope: ApprovalScope::Always, by: "test".to_owned() };
+    let always = ApprovalAnswer::approved_for(ApprovalTerm::Always, "test");
     let host = TestHost::with(&files, "files").asking(always).start().await;
     host.ready("files").await;
     for (path, text, asked) in
-        [("a.txt", "one", 1), ("a.txt", "two", 1), ("b.txt", "one", 2), ("b.txt", "two", 2), ("a.txt", "three", 2)]
+        [("a.txt", "one", 1), ("a.txt", "one", 1), ("a.txt", "two", 2), ("b.txt", "one", 3), ("a.txt", "two", 3)]
     {
         let outcome = host.call_with("files__read", Some(json!({ "path": path, "text": text }))).await;
         assert_eq!((outcome.ending(), host.asked().len()), (Ending::Answered, asked), "{path} {text}");
@@ -187,7 +189,7 @@ async fn an_answer_for_always_covers_the_same_path_and_asks_about_another() {
 #[tokio::test]
 async fn an_answer_for_the_session_of_a_client_holds_until_that_session_ends() {
     let files = files();
-    let answer = ApprovalAnswer::Approved { scope: ApprovalScope::Conversation, by: "test".to_owned() };
+    let answer = ApprovalAnswer::approved_for(ApprovalTerm::Conversation, "test");
     let host = TestHost::with(&files, "files").asking(answer).start().await;
     host.ready("files").await;
     let client = Caller::Client("editor".into());

@@ -3,17 +3,23 @@
 use std::sync::Arc;
 
 use serde_json::{Map, json};
+use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 use toolway_host::{
     call::{CallRequest, Caller},
     inbox::{AnswerError, ElicitationAnswer, ElicitationModes, InboxAnswer, InboxAnswerer, InboxContent, InboxItem},
-    policy::{ApprovalAnswer, ApprovalScope, Stance, Surface},
+    policy::{ApprovalAnswer, ApprovalTerm, Stance, Surface},
     record::Ending,
 };
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
     test_host::{TestHost, TestHostBuilder, within},
 };
-use toolway_wire::{budget::MemoryBudget, limit::Limits};
+use toolway_wire::{
+    budget::{Kept, MemoryBudget},
+    json::Raw,
+    limit::Limits,
+};
 
 fn open_inbox(server: &FixtureServer) -> TestHostBuilder {
     let mut builder = TestHost::with(server, "files");
@@ -52,7 +58,7 @@ async fn approval_request_shows_the_arguments_and_the_rule_and_is_answered_once(
         let InboxContent::Approval(details) = &item.content else { panic!("{item:?}") };
         assert_eq!(details.arguments.as_ref().unwrap().to_string(), r#"{"path":"a.txt"}"#);
         assert_eq!(details.rule.to_string(), "default of the program: ask");
-        assert!(details.remedy.contains(r#""tool":"write""#), "{}", details.remedy);
+        assert!(details.remedy.as_ref().unwrap().contains("files.write "), "{:?}", details.remedy);
         assert!(item.call.is_some() && item.caller == Some(Caller::Terminal));
         let wrong = InboxAnswer::Elicitation(ElicitationAnswer::Decline);
         let error = host.host.inbox().answer(&item.id, wrong).unwrap_err();
@@ -80,6 +86,46 @@ async fn waiting_item_blocks_only_its_own_call_and_leaves_when_the_call_is_dropp
     assert!(host.host.inbox().find(&asked.id).is_none());
 }
 
+/// Waiting calls with the largest and deepest arguments: their rows exist once, are bounded and charged, and a list of
+/// the items shares them.
+#[tokio::test]
+async fn four_waiting_calls_with_nasty_arguments_do_not_make_lists_compute() {
+    let server = FixtureServer::new("files").tool("write", "Write").tool("read", "Read");
+    let mut builder = open_inbox(&server);
+    builder.options.stance = Stance::Ask;
+    let host = builder.start().await;
+    host.ready("files").await;
+    let nested = format!("{}{}", "[".repeat(100), "]".repeat(100));
+    let wide = json!({ "a": vec![vec![vec![1; 20]; 20]; 20], "path": "x".repeat(40_000) });
+    let nasty = [
+        format!(r#"{{"a":{nested}}}"#),
+        format!(r#"{{"a":[{}1]}}"#, format!("{nested},").repeat(5_000)),
+        wide.to_string(),
+        json!({ "text": "\u{1b}]".repeat(100_000) }).to_string(),
+    ];
+    let calls = nasty.map(|text| {
+        let arguments = toolway_wire::json::Raw::parse(text).unwrap();
+        let request = CallRequest::tool(Caller::Terminal, "files__write".parse().unwrap(), Some(arguments));
+        tokio::runtime::Handle::current().spawn(host.host.open(request).outcome())
+    });
+    let inbox = host.host.inbox();
+    let mut changes = inbox.changes();
+    while inbox.list().len() < calls.len() {
+        within("an item", changes.changed()).await.unwrap();
+    }
+    let rows = || -> Vec<_> {
+        let rows = |item: &Arc<InboxItem>| match &item.content {
+            InboxContent::Approval(details) => Arc::clone(&details.rows),
+            _ => panic!("{item:?}"),
+        };
+        inbox.list().iter().map(rows).collect()
+    };
+    let first = rows();
+    assert!(first.iter().zip(rows()).all(|(one, other)| Arc::ptr_eq(one, &other)));
+    assert_eq!(first.iter().filter(|rows| rows.len() == 1 && rows[0].whole.is_some()).count(), 3);
+    calls.iter().for_each(|call| call.abort());
+}
+
 #[tokio::test]
 async fn parsed_form_is_charged_to_the_server_while_it_waits() {
     let server = FixtureServer::new("files").tool_that("greet", "Greet", Behaviour::Greet);
@@ -100,7 +146,8 @@ async fn parsed_form_is_charged_to_the_server_while_it_waits() {
     assert!(memory.used() <= before);
 
     // A form that does not fit is not answered, and the call ends.
-    let _rest = memory.of_server("files").charge(500_000 - kept / 2).unwrap();
+    let kept_before = memory.used();
+    let _rest = memory.of_server("files").charge(500_000 - kept_before - kept / 2).unwrap();
     let outcome = within("the call", host.host.open(greet()).outcome()).await;
     assert!(host.host.inbox().list().is_empty());
     drop(outcome);
@@ -151,7 +198,11 @@ async fn never_is_remembered_and_asks_no_more() {
         ..CallRequest::tool(Caller::Agent("a".into()), "files__write".parse().unwrap(), None)
     };
     let answer = async {
-        let never = ApprovalAnswer::Declined { why: Some("not here".to_owned()), scope: ApprovalScope::Always };
+        let never = ApprovalAnswer::Declined {
+            why: Some("not here".to_owned()),
+            term: ApprovalTerm::Always,
+            by: "test".to_owned(),
+        };
         host.host.inbox().answer(&item(&host).await.id, InboxAnswer::Approval(never)).unwrap();
     };
     let (outcome, ()) = tokio::join!(host.host.call(request()), answer);
@@ -161,4 +212,57 @@ async fn never_is_remembered_and_asks_no_more() {
     let id = message.strip_prefix("denied by policy (saved approval ").and_then(|rest| rest.split(')').next());
     let id = id.unwrap_or_else(|| panic!("{message}"));
     assert!(message.ends_with(&format!("; `toolway trust remove {id}` removes it")), "{message}");
+}
+
+#[tokio::test]
+async fn one_caller_leaves_places_in_the_inbox_to_others() {
+    let server = FixtureServer::new("files").tool("write", "Write");
+    let mut builder = open_inbox(&server);
+    builder.options.stance = Stance::Ask;
+    let host = builder.start().await;
+    host.ready("files").await;
+    let open = |client: &str, number: usize| {
+        let arguments = Raw::of(&json!({ "path": number }));
+        let caller = Caller::Client(client.into());
+        host.host.open(CallRequest::tool(caller, "files__write".parse().unwrap(), Some(arguments))).outcome()
+    };
+    let many: Vec<_> =
+        (0..60).map(|number| AbortOnDropHandle::new(Handle::current().spawn(open("mallory", number)))).collect();
+    let of = |client: &str| {
+        let caller = Some(Caller::Client(client.into()));
+        host.host.inbox().list().iter().filter(|item| item.caller == caller).count()
+    };
+    let finished = || many.iter().filter(|call| call.is_finished()).count();
+    within("refused calls", async {
+        while finished() < 10 || of("mallory") < 50 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!((of("mallory"), finished()), (50, 10));
+    let _bob = AbortOnDropHandle::new(Handle::current().spawn(open("bob", 1)));
+    within("an item of another caller", async {
+        while of("bob") == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn large_items_of_one_caller_are_bounded_in_bytes() {
+    let server = FixtureServer::new("files").tool_that("greet", "Greet", Behaviour::Greet);
+    let mut builder = open_inbox(&server);
+    let memory = MemoryBudget::new(1_000_000);
+    builder.options.limits = Limits { memory: memory.clone(), ..Limits::default() };
+    let host = builder.start().await;
+    host.ready("files").await;
+    // The share of the caller is used up, that of the server is not.
+    let _rest = memory.of_principal("mallory").charge(500_000).unwrap();
+    let greet = |client: &str| CallRequest::tool(Caller::Client(client.into()), "files__greet".parse().unwrap(), None);
+    drop(within("the call", host.host.open(greet("mallory")).outcome()).await);
+    assert!(host.host.inbox().list().is_empty());
+    let _bob = AbortOnDropHandle::new(Handle::current().spawn(host.host.open(greet("bob")).outcome()));
+    assert_eq!(item(&host).await.caller, Some(Caller::Client("bob".into())));
+    assert!(1_000 < memory.used_by(Kept::Inbox));
 }

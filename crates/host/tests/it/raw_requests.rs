@@ -8,8 +8,8 @@ use toolway_host::{
     call::{CallRequest, Caller, Target},
     catalog::Filter,
     connection::{WantedServer, Way},
-    inbox::{Answerer, ElicitationModes, InboxAnswer, InboxContent, InboxItem, approval_rows},
-    policy::{ApprovalAnswer, ApprovalScope},
+    inbox::{Answerer, ElicitationModes, InboxAnswer, InboxContent, InboxItem},
+    policy::{ApprovalAnswer, ApprovalTerm},
     record::Ending,
 };
 use toolway_testkit::{
@@ -44,10 +44,9 @@ impl Answerer for Shown {
 
     fn answer<'a>(&'a self, item: &'a InboxItem) -> BoxFuture<'a, InboxAnswer> {
         let InboxContent::Approval(details) = &item.content else { panic!("an approval is expected") };
-        let rows = approval_rows::rows(details.arguments.as_ref());
-        let rows = rows.into_iter().map(|row| format!("{}: {}", row.label, row.value)).collect();
+        let rows = details.rows.iter().map(|row| format!("{}: {}", row.label, row.value)).collect();
         *self.rows.lock().unwrap() = Some(rows);
-        let answer = ApprovalAnswer::Approved { scope: ApprovalScope::Always, by: "test".to_owned() };
+        let answer = ApprovalAnswer::approved_for(ApprovalTerm::Always, "test");
         Box::pin(async { InboxAnswer::Approval(answer) })
     }
 }

@@ -17,7 +17,7 @@ use toolway_host::{
         Phase,
         sign_in::{Principal, SignInChange, SignInOptions},
     },
-    host::{Host, HostOptions},
+    host::{FirstListingWait, Host, HostOptions},
     ports::HostPorts,
     whose_move::WhoseMove,
 };
@@ -385,8 +385,8 @@ async fn listing_of_a_signed_in_client_is_not_used_for_others() {
         CallerContext { capabilities: Some(capabilities), ..CallerContext::from(&client(who)) }
     };
     for who in ["ada", "ben"] {
-        if let Some(listed) = host.wait_for_first_listings(with_forms(who), |_| true, std::time::Duration::from_secs(5))
-        {
+        let patience = FirstListingWait::of_listings(std::time::Duration::from_secs(5));
+        if let Some(listed) = host.wait_for_first_listings(with_forms(who), |_| true, patience) {
             listed.await;
         }
         let catalog = host.catalog_of(&with_forms(who));

@@ -1,9 +1,12 @@
-//! What each model vendor accepts in a tool definition, as a table.
+//! What each model vendor accepts in the schema of a tool, as a table. The limits that the agent keeps as well are in
+//! `toolway_config::tool_rules`.
 //!
 //! Vendors change this without notice and reject a whole request because of one tool. The rules are based on observed
 //! rejections, not on documentation.
 
 use std::{fmt, str::FromStr};
+
+use toolway_config::{Vendor, tool_rules::ToolRules};
 
 use super::Severity;
 
@@ -27,11 +30,6 @@ pub struct UnknownProvider(pub String);
 #[derive(Debug)]
 pub(super) struct Rules {
     pub(super) provider: Provider,
-    pub(super) name: NameRule,
-    /// Maximum length of a description in characters.
-    pub(super) description: Option<usize>,
-    /// Maximum number of tools in one request.
-    pub(super) tools: Option<usize>,
     /// Keywords that are rejected at the top level of a schema.
     pub(super) not_at_the_top: &'static [&'static str],
     /// Keywords that are unsupported at any level, with their severity.
@@ -46,26 +44,12 @@ pub(super) struct Rules {
     pub(super) other_enums: Option<Severity>,
     /// Supported string formats; `None`: all.
     pub(super) formats: Option<&'static [&'static str]>,
-    /// Rule for parameter names.
-    pub(super) parameter: Option<NameRule>,
     /// Severity of required parameters that are not in `properties`.
     pub(super) undescribed_required: Option<Severity>,
 }
 
-/// Rule for names.
-#[derive(Debug)]
-pub(super) struct NameRule {
-    longest: usize,
-    /// Allowed characters besides ASCII letters and digits.
-    marks: &'static [u8],
-    begins_with_letter: bool,
-}
-
 const ANTHROPIC: Rules = Rules {
     provider: Provider::Anthropic,
-    name: NameRule { longest: 64, marks: b"_-", begins_with_letter: false },
-    description: None,
-    tools: None,
     not_at_the_top: &["anyOf", "oneOf", "allOf"],
     nowhere: &[],
     type_lists: None,
@@ -73,15 +57,11 @@ const ANTHROPIC: Rules = Rules {
     arrays_without_items: None,
     other_enums: None,
     formats: None,
-    parameter: Some(NameRule { longest: 64, marks: b"_.-", begins_with_letter: false }),
     undescribed_required: None,
 };
 
 const OPENAI: Rules = Rules {
     provider: Provider::OpenAi,
-    name: NameRule { longest: 64, marks: b"_-", begins_with_letter: false },
-    description: Some(1_024),
-    tools: Some(128),
     not_at_the_top: &["anyOf", "oneOf", "allOf", "enum", "not"],
     nowhere: &[],
     type_lists: None,
@@ -89,15 +69,11 @@ const OPENAI: Rules = Rules {
     arrays_without_items: Some(Severity::Error),
     other_enums: None,
     formats: None,
-    parameter: None,
     undescribed_required: None,
 };
 
 const GEMINI: Rules = Rules {
     provider: Provider::Gemini,
-    name: NameRule { longest: 64, marks: b"_-.:", begins_with_letter: true },
-    description: None,
-    tools: Some(512),
     not_at_the_top: &[],
     nowhere: &[
         ("$schema", Severity::Note),
@@ -119,7 +95,6 @@ const GEMINI: Rules = Rules {
     arrays_without_items: Some(Severity::Error),
     other_enums: Some(Severity::Error),
     formats: Some(&["enum", "date-time"]),
-    parameter: None,
     undescribed_required: Some(Severity::Error),
 };
 
@@ -128,6 +103,16 @@ const GEMINI: Rules = Rules {
 impl Provider {
     /// All vendors.
     pub const ALL: [Self; 3] = [Self::Anthropic, Self::OpenAi, Self::Gemini];
+
+    /// The limits for tools, which the agent keeps as well.
+    pub(super) fn tool_rules(self) -> Option<&'static ToolRules> {
+        let vendor = match self {
+            Self::Anthropic => Vendor::Anthropic,
+            Self::OpenAi => Vendor::Openai,
+            Self::Gemini => Vendor::Gemini,
+        };
+        vendor.tool_rules()
+    }
 
     pub(super) fn rules(self) -> &'static Rules {
         match self {
@@ -158,27 +143,5 @@ impl fmt::Display for Provider {
             Self::OpenAi => "OpenAI",
             Self::Gemini => "Gemini",
         })
-    }
-}
-
-// === impl NameRule ===
-
-impl NameRule {
-    /// Returns what is wrong with a name, as a phrase that follows "its name".
-    pub(super) fn problem(&self, name: &str) -> Option<String> {
-        let wrong = |letter: &char| !letter.is_ascii_alphanumeric() && !self.has_mark(*letter);
-        let first = name.chars().next()?;
-        if self.longest < name.len() {
-            return Some(format!("has {} characters instead of at most {}", name.len(), self.longest));
-        }
-        if let Some(letter) = name.chars().find(wrong) {
-            return Some(format!("contains `{}`", letter.escape_debug()));
-        }
-        let begins_badly = self.begins_with_letter && !first.is_ascii_alphabetic() && first != '_';
-        begins_badly.then(|| format!("begins with `{first}`"))
-    }
-
-    fn has_mark(&self, letter: char) -> bool {
-        letter.is_ascii() && self.marks.contains(&(letter as u8))
     }
 }

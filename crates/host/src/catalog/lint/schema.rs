@@ -112,10 +112,10 @@ fn parameters(report: &mut ToolReport<'_>, rules: &Rules, place: &SchemaPlace) {
         .map(|member| member.key)
         .collect();
     // Vendors were observed to check the names of top-level parameters only.
-    if let Some(rule) = rules.parameter.as_ref().filter(|_| place.depth == 1) {
+    let rule = rules.provider.tool_rules().and_then(|limits| limits.parameter.as_ref());
+    if let Some(rule) = rule.filter(|_| place.depth == 1) {
         for name in &names {
-            let problem = if name.is_empty() { Some("is empty".to_owned()) } else { rule.problem(name) };
-            if let Some(problem) = problem {
+            if let Some(problem) = rule.problem(name) {
                 let sentence =
                     format!("The name of its parameter `{}` {problem}, which {} rejects.", shown(name), rules.provider);
                 report.report(Severity::Error, "parameter-name", sentence);

@@ -53,14 +53,9 @@ pub(super) struct Established {
     _follower: AbortOnDropHandle<()>,
 }
 
-/// The listing of one connection, if it differs from the shared one.
-#[derive(Debug)]
-pub(super) struct CallerListing {
-    // Nothing awaits under this lock.
-    listing: Mutex<Option<Arc<Listing>>>,
-    /// Number of items in all such listings of the server.
-    items: Arc<AtomicUsize>,
-}
+/// The listing of one connection, if it differs from the shared one. Nothing awaits under its lock.
+#[derive(Debug, Default)]
+pub(super) struct CallerListing(Mutex<Option<Arc<Listing>>>);
 
 /// Calls that wait for a connection of one key, in order of arrival.
 #[derive(Debug)]
@@ -76,7 +71,7 @@ pub(super) struct Queue {
 pub(super) struct QueueSlot(Arc<Queue>);
 
 impl CallerConnection {
-    pub(super) fn new(key: CallerConnectionKey, queue: Arc<Queue>, items: &Arc<AtomicUsize>) -> Self {
+    pub(super) fn new(key: CallerConnectionKey, queue: Arc<Queue>) -> Self {
         Self {
             key,
             established: OnceCell::new(),
@@ -85,7 +80,7 @@ impl CallerConnection {
             stderr_tail: StderrTail::default(),
             monitor: ProcessMonitor::default(),
             queue,
-            listing: Arc::new(CallerListing { listing: Mutex::default(), items: Arc::clone(items) }),
+            listing: Arc::default(),
             level: Mutex::default(),
         }
     }
@@ -149,27 +144,11 @@ impl Established {
 
 impl CallerListing {
     pub(super) fn get(&self) -> Option<Arc<Listing>> {
-        self.listing.lock().clone()
+        self.0.lock().clone()
     }
 
-    /// Keeps the listing, unless all listings together would exceed `max` items; returns whether it was kept.
-    pub(super) fn keep(&self, listing: Listing, max: usize) -> bool {
-        let mut kept = self.listing.lock();
-        let (new, old) = (listing.count(), kept.as_ref().map_or(0, |known| known.count()));
-        let fits = self.items.load(Ordering::SeqCst) + new <= max + old;
-        if fits {
-            self.items.fetch_add(new, Ordering::SeqCst);
-            self.items.fetch_sub(old, Ordering::SeqCst);
-            *kept = Some(Arc::new(listing));
-        }
-        fits
-    }
-}
-
-impl Drop for CallerListing {
-    fn drop(&mut self) {
-        let kept = self.listing.lock().as_ref().map_or(0, |known| known.count());
-        self.items.fetch_sub(kept, Ordering::SeqCst);
+    pub(super) fn set(&self, listing: Arc<Listing>) {
+        *self.0.lock() = Some(listing);
     }
 }
 
@@ -194,38 +173,5 @@ impl Default for Queue {
 impl Drop for QueueSlot {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{Arc, atomic::AtomicUsize, atomic::Ordering};
-
-    use parking_lot::Mutex;
-    use serde_json::json;
-    use toolway_wire::{
-        json::Raw,
-        message::item::{Item, Tool},
-    };
-
-    use super::CallerListing;
-    use crate::catalog::{Listing, entry::ListedItem};
-
-    fn listing(items: usize) -> Listing {
-        let tool = |_| ListedItem::new(Tool::view(&Raw::of(&json!({ "name": "one" }))).unwrap());
-        Listing { tools: (0..items).map(tool).collect(), ..Listing::empty() }
-    }
-
-    #[test]
-    fn caller_listings_are_kept_within_a_common_limit() {
-        let items = Arc::new(AtomicUsize::new(0));
-        let [one, other] = [(); 2].map(|()| CallerListing { listing: Mutex::default(), items: Arc::clone(&items) });
-        assert!(one.keep(listing(6), 10));
-        assert!(!other.keep(listing(6), 10) && other.get().is_none());
-        assert!(one.keep(listing(10), 10), "its own old list makes room");
-        assert!(!one.keep(listing(11), 10) && one.get().unwrap().count() == 10);
-        drop(one);
-        assert_eq!(items.load(Ordering::SeqCst), 0);
-        assert!(other.keep(listing(6), 10));
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use toolway_wire::up::{EraChoice, Peer};
 
 use super::{
-    ConnectionPool, DialContext, Reach,
+    ConnectionPool, DialContext, ServerReach,
     caller_connection::{CallerConnection, Established},
     dial_backoff::DialDecision,
     disconnected,
@@ -117,10 +117,10 @@ impl ConnectionPool {
     }
 }
 
-fn era_of(shared: &Peer, wanted: &WantedServer, reach: Reach) -> EraChoice {
+fn era_of(shared: &Peer, wanted: &WantedServer, reach: ServerReach) -> EraChoice {
     match (wanted.era, reach) {
-        (EraChoice::Auto, Reach::WithSession) => EraChoice::Legacy,
-        (EraChoice::Auto, Reach::AsShared) => shared.protocol().choice(),
+        (EraChoice::Auto, ServerReach::WithSession) => EraChoice::Legacy,
+        (EraChoice::Auto, ServerReach::AsShared) => shared.protocol().choice(),
         (chosen, _) => chosen,
     }
 }

@@ -23,12 +23,12 @@ pub(crate) struct CallerConnectionKey {
     /// The caller's session, if each has its own connections.
     pub(crate) session: Option<Arc<str>>,
     /// How the server is reached.
-    pub(crate) reach: Reach,
+    pub(crate) reach: ServerReach,
 }
 
 /// How a caller connection reaches its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Reach {
+pub(crate) enum ServerReach {
     /// In the way of the shared connection.
     AsShared,
     /// With a session, although the shared connection has none: the server sends requests of its own to such callers.
@@ -81,6 +81,11 @@ impl<'a> RequestOrigin<'a> {
             task: None,
         }
     }
+
+    /// The capabilities of the caller in normal form.
+    pub(crate) fn profile(&self) -> CapabilityProfile {
+        self.capabilities.map_or(CapabilityProfile::NOTHING, CapabilityProfile::of)
+    }
 }
 
 impl CallerConnectionKey {
@@ -101,14 +106,14 @@ impl CallerConnectionKey {
         if origin.caller.client().is_none() {
             return Self::of_console(origin, declares, base);
         }
-        let profile = origin.capabilities.map_or(CapabilityProfile::NOTHING, CapabilityProfile::of);
+        let profile = origin.profile();
         // The server must not expect capabilities that a caller on the shared connection lacks.
         let nothing = profile == CapabilityProfile::NOTHING && base == CapabilityProfile::NOTHING;
         if sharing == Sharing::Shared && nothing && common {
             return None;
         }
         let session = origin.session.filter(|_| sharing == Sharing::Session).cloned();
-        Some(Self { caller: origin.caller.clone(), profile, session, reach: Reach::AsShared })
+        Some(Self { caller: origin.caller.clone(), profile, session, reach: ServerReach::AsShared })
     }
 
     /// The key of a connection with a session to a server whose shared connection has none; `None` unless the caller has a
@@ -123,7 +128,7 @@ impl CallerConnectionKey {
             caller: origin.caller.clone(),
             profile,
             session: (sharing == Sharing::Session).then(|| Arc::clone(session)),
-            reach: Reach::WithSession,
+            reach: ServerReach::WithSession,
         })
     }
 
@@ -138,7 +143,7 @@ impl CallerConnectionKey {
 
     /// The key of a local caller that must not use the shared connection, because a client took it over.
     pub(crate) fn local(caller: &Caller, profile: CapabilityProfile) -> Self {
-        Self { caller: caller.clone(), profile, session: None, reach: Reach::AsShared }
+        Self { caller: caller.clone(), profile, session: None, reach: ServerReach::AsShared }
     }
 }
 

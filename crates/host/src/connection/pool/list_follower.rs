@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Instant};
 
 use futures_util::future::BoxFuture;
 use tokio::{
-    sync::broadcast::{self, error::RecvError},
+    sync::{
+        Semaphore,
+        broadcast::{self, error::RecvError},
+    },
     time::Duration,
 };
 use tokio_util::task::AbortOnDropHandle;
@@ -22,22 +25,34 @@ use super::{
 };
 use crate::{
     call::Caller,
-    catalog::{Filter, Listing, throttle::WINDOW},
+    catalog::{
+        Filter, Listing,
+        listing_cache::CallerView,
+        listing_table::{Audience, ServerListings},
+        throttle::WINDOW,
+    },
 };
 
 /// Listing timeout on connect; afterwards the call is sent although the listing is unknown.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
-/// Items kept for all caller connections of one server; beyond it, callers see the shared listing.
-const MAX_ITEMS: usize = 100_000;
+/// Pause of a connection whose listing did not fit the byte budget, whatever the server announces.
+const OVER_BUDGET_PAUSE: Duration = Duration::from_secs(30);
 
 /// A listing that takes longer than a call should wait.
-pub(super) type ListingInProgress = BoxFuture<'static, Result<Listing, WireError>>;
+pub(super) type ListingInProgress = BoxFuture<'static, Result<Arc<Listing>, WireError>>;
+
+/// Reads the lists of a caller connection, few of a server at a time, and keeps them.
+struct Lister {
+    peer: Peer,
+    listings: ServerListings,
+    turns: Arc<Semaphore>,
+}
 
 /// Follows the lists of one caller connection.
 struct ListFollower {
     server: ServerName,
     caller: Caller,
-    peer: Peer,
+    lister: Lister,
     listing: Arc<CallerListing>,
     changes: broadcast::Sender<CallerListChange>,
     session: Option<Arc<str>>,
@@ -76,8 +91,13 @@ impl ConnectionPool {
 
     /// Begins an attempt to find out the listing; `None` if another attempt for the profile is in progress.
     pub(crate) fn try_discovery(self: &Arc<Self>, key: &CallerConnectionKey) -> Option<ListingAttempt> {
-        let begun = self.profile_listings.lock().begin_attempt(key.profile, Instant::now());
-        begun.then(|| ListingAttempt { pool: Arc::clone(self), profile: key.profile })
+        self.try_discovery_of(key.profile)
+    }
+
+    /// The same for all callers of a profile.
+    pub(crate) fn try_discovery_of(self: &Arc<Self>, profile: CapabilityProfile) -> Option<ListingAttempt> {
+        let begun = self.profile_listings.lock().begin_attempt(profile, Instant::now());
+        begun.then(|| ListingAttempt { pool: Arc::clone(self), profile })
     }
 
     /// Waits until the attempt in progress has ended.
@@ -109,11 +129,14 @@ impl ConnectionPool {
     ) -> Option<ListingInProgress> {
         let shared =
             shared.filter(|_| profile != self.shared_profile && !self.profile_listings.lock().knows(profile))?;
-        let peer = peer.clone();
-        let mut listing: ListingInProgress = Box::pin(async move { Listing::take(&peer, &Filter::default()).await });
+        let lister = self.lister(peer);
+        let mut listing: ListingInProgress = Box::pin(async move { lister.take().await });
         match tokio::time::timeout(LIST_TIMEOUT, &mut listing).await {
             Ok(Ok(listing)) => {
-                if self.profile_listings.lock().insert(profile, listing, &shared) {
+                let differs = self.profile_listings.lock().insert(profile, listing, &shared);
+                let view = if differs { CallerView::Own } else { CallerView::Shared };
+                self.context.catalog.set_view(&self.server, profile, view);
+                if differs {
                     let change = CallerListChange { server: self.server.clone(), caller: None };
                     // There may be no receiver.
                     drop(self.context.caller_list_changes.send(change));
@@ -121,11 +144,15 @@ impl ConnectionPool {
                 None
             }
             Ok(Err(error)) => {
-                tracing::debug!(server = %self.server, %error, "cannot list for a caller");
+                tracing::warn!(server = %self.server, %error, "cannot list for a caller; it sees the shared lists");
                 None
             }
             Err(_) => Some(listing),
         }
+    }
+
+    fn lister(&self, peer: &Peer) -> Lister {
+        Lister { peer: peer.clone(), listings: self.listings.clone(), turns: Arc::clone(&self.list_turns) }
     }
 
     /// Follows list changes on a connection until the handle is dropped.
@@ -139,7 +166,7 @@ impl ConnectionPool {
         let follower = ListFollower {
             server: self.server.clone(),
             caller: connection.key.caller.clone(),
-            peer: peer.clone(),
+            lister: self.lister(peer),
             listing: Arc::clone(&connection.listing),
             changes: self.context.caller_list_changes.clone(),
             session: connection.key.session.clone(),
@@ -153,7 +180,7 @@ impl ListFollower {
     /// Handles the first change at once, and those that follow within the throttle window together.
     async fn run(self, mut notices: broadcast::Receiver<Notice>, late: Option<ListingInProgress>) {
         if let Some(late) = late {
-            self.take(late.await);
+            self.take(late.await).await;
         }
         loop {
             let mut changed = match notices.recv().await {
@@ -172,20 +199,13 @@ impl ListFollower {
                     other => self.forward(other),
                 }
             }
-            self.take(self.list(&changed).await);
+            let listed = match self.listing.get() {
+                Some(known) => self.lister.again(&known, &changed).await,
+                None => self.lister.take().await,
+            };
+            self.take(listed).await;
             tokio::time::sleep(WINDOW).await;
         }
-    }
-
-    async fn list(&self, changed: &[List]) -> Result<Listing, WireError> {
-        // Filters of the configuration are applied when the listing is shown.
-        let everything = Filter::default();
-        let Some(known) = self.listing.get() else { return Listing::take(&self.peer, &everything).await };
-        let mut listing = Listing::clone(&known);
-        for list in changed {
-            listing = listing.again(&self.peer, &everything, *list).await?;
-        }
-        Ok(listing)
     }
 
     /// Forwards a log message to the caller.
@@ -196,18 +216,44 @@ impl ListFollower {
         drop(self.logs.send(CallerLog { server, caller, session, params }));
     }
 
-    fn take(&self, listing: Result<Listing, WireError>) {
+    /// Keeps a listing. After one that did not fit the byte budget, changes wait: the server might announce one at once.
+    async fn take(&self, listing: Result<Arc<Listing>, WireError>) {
         match listing {
-            Ok(listing) => self.keep(listing),
+            Ok(listing) => {
+                self.listing.set(listing);
+                let (server, caller) = (self.server.clone(), Some(self.caller.clone()));
+                // There may be no receiver.
+                drop(self.changes.send(CallerListChange { server, caller }));
+            }
+            Err(error @ (WireError::OverBudget(_) | WireError::TooLarge { .. })) => {
+                tracing::warn!(server = %self.server, caller = %self.caller, %error, "a list of a caller is not kept");
+                tokio::time::sleep(OVER_BUDGET_PAUSE).await;
+            }
             Err(error) => tracing::debug!(server = %self.server, %error, "cannot read a list of a caller"),
         }
     }
+}
 
-    fn keep(&self, listing: Listing) {
-        if !self.listing.keep(listing, MAX_ITEMS) {
-            tracing::warn!(server = %self.server, "the list of a caller exceeds the limit of all caller lists and is not kept");
-            return;
+// === impl Lister ===
+
+// Filters of the configuration are applied when the listing is shown.
+impl Lister {
+    async fn take(&self) -> Result<Arc<Listing>, WireError> {
+        let _turn = self.turns.acquire().await;
+        let listing = Listing::take_some(&self.peer, &Filter::default(), |_| true, &self.listings).await?;
+        // The caller sees the shared lists rather than none.
+        if listing.is_too_large() {
+            return Err(self.peer.listing_too_large());
         }
-        drop(self.changes.send(CallerListChange { server: self.server.clone(), caller: Some(self.caller.clone()) }));
+        Ok(self.listings.listing(listing, Audience::SomeCallers)?)
+    }
+
+    async fn again(&self, known: &Arc<Listing>, changed: &[List]) -> Result<Arc<Listing>, WireError> {
+        let _turn = self.turns.acquire().await;
+        let mut listing = Listing::clone(known);
+        for list in changed {
+            listing = listing.again_in(&self.peer, &Filter::default(), *list, &self.listings).await?;
+        }
+        Ok(self.listings.listing(listing, Audience::SomeCallers)?)
     }
 }

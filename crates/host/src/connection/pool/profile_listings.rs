@@ -11,11 +11,16 @@ use std::{
 };
 
 use super::key::CapabilityProfile;
-use crate::catalog::Listing;
+use crate::catalog::{
+    Listing,
+    listing_table::{Audience, ServerListings},
+};
 
 /// The known listing of each profile. There are at most two dozen profiles.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ProfileListings {
+    /// Where listings are kept.
+    listings: ServerListings,
     known: HashMap<CapabilityProfile, ProfileListing>,
     /// When the listing of a profile was last requested.
     attempted: HashMap<CapabilityProfile, Instant>,
@@ -36,11 +41,15 @@ struct ProfileListing {
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 impl ProfileListings {
+    pub(super) fn new(listings: ServerListings) -> Self {
+        Self { listings, known: HashMap::new(), attempted: HashMap::new(), in_progress: HashSet::new() }
+    }
+
     /// The listing of a profile; `None` if it equals `base`, the shared listing, or is not known.
     pub(super) fn get(&mut self, profile: CapabilityProfile, base: &Arc<Listing>) -> Option<Arc<Listing>> {
         let known = self.known.get_mut(&profile)?;
         if !Arc::ptr_eq(&known.merged.0, base) {
-            known.merged = (Arc::clone(base), known.merge(base));
+            known.merged = (Arc::clone(base), known.merge(base, &self.listings));
         }
         known.merged.1.clone()
     }
@@ -74,10 +83,11 @@ impl ProfileListings {
     }
 
     /// Stores the listing of a profile; returns whether it differs from the shared one.
-    pub(super) fn insert(&mut self, profile: CapabilityProfile, own: Listing, shared: &Arc<Listing>) -> bool {
-        let mut known =
-            ProfileListing { own: Arc::new(own), merged: (Arc::clone(shared), None), shared: Arc::clone(shared) };
-        known.merged.1 = known.merge(shared);
+    pub(super) fn insert(&mut self, profile: CapabilityProfile, own: Arc<Listing>, shared: &Arc<Listing>) -> bool {
+        // An equal listing is not kept twice.
+        let own = if own.lists_the_same(shared) { Arc::clone(shared) } else { own };
+        let mut known = ProfileListing { own, merged: (Arc::clone(shared), None), shared: Arc::clone(shared) };
+        known.merged.1 = known.merge(shared, &self.listings);
         let differs = known.merged.1.is_some();
         self.known.insert(profile, known);
         differs
@@ -85,19 +95,22 @@ impl ProfileListings {
 
     /// Forgets everything: after a reconnect the server may be a different one.
     pub(super) fn forget(&mut self) {
-        *self = Self::default();
+        *self = Self::new(self.listings.clone());
     }
 }
 
 impl ProfileListing {
-    fn merge(&self, base: &Arc<Listing>) -> Option<Arc<Listing>> {
+    /// The listing of the profile beside this shared one; `None` if there is no difference, or if it does not fit the byte
+    /// budget.
+    fn merge(&self, base: &Arc<Listing>, listings: &ServerListings) -> Option<Arc<Listing>> {
         if self.own.lists_the_same(&self.shared) {
             return None;
         }
         if self.shared.lists_the_same(base) {
             return Some(Arc::clone(&self.own));
         }
-        Some(Arc::new(base.differing_as(&self.own, &self.shared)))
+        let merged = listings.listing(base.differing_as(&self.own, &self.shared), Audience::SomeCallers);
+        merged.inspect_err(|error| tracing::warn!(%error, "the lists of a capability profile are not kept")).ok()
     }
 }
 
@@ -113,7 +126,7 @@ mod tests {
 
     use super::{ProfileListings, RETRY_AFTER};
     use crate::{
-        catalog::{Listing, entry::ListedItem},
+        catalog::{Listing, entry::ListedItem, listing_table::ServerListings},
         connection::pool::CapabilityProfile,
     };
 
@@ -130,9 +143,9 @@ mod tests {
 
     #[test]
     fn profile_listing_follows_changes_of_the_shared_listing() {
-        let mut listings = ProfileListings::default();
+        let mut listings = ProfileListings::new(ServerListings::unlimited());
         let shared = Arc::new(listing(&["echo", "plain"]));
-        assert!(listings.insert(FORMS, listing(&["ask", "echo"]), &shared));
+        assert!(listings.insert(FORMS, Arc::new(listing(&["ask", "echo"])), &shared));
         assert_eq!(names(&listings.get(FORMS, &shared).unwrap()), ["ask", "echo"]);
         let changed = Arc::new(listing(&["new", "echo", "plain"]));
         assert_eq!(names(&listings.get(FORMS, &changed).unwrap()), ["new", "echo", "ask"]);
@@ -141,16 +154,16 @@ mod tests {
 
     #[test]
     fn equal_listing_is_not_kept_for_a_profile() {
-        let mut listings = ProfileListings::default();
+        let mut listings = ProfileListings::new(ServerListings::unlimited());
         let shared = Arc::new(listing(&["echo"]));
-        assert!(!listings.insert(FORMS, listing(&["echo"]), &shared));
+        assert!(!listings.insert(FORMS, Arc::new(listing(&["echo"])), &shared));
         assert!(listings.knows(FORMS));
         assert!(listings.get(FORMS, &Arc::new(listing(&["other"]))).is_none());
     }
 
     #[test]
     fn attempts_are_throttled_and_stop_once_the_listing_is_known() {
-        let (mut listings, now) = (ProfileListings::default(), Instant::now());
+        let (mut listings, now) = (ProfileListings::new(ServerListings::unlimited()), Instant::now());
         assert!(listings.begin_attempt(FORMS, now));
         assert!(!listings.begin_attempt(FORMS, now), "an attempt is in progress");
         assert!(listings.may_discover(FORMS, now), "the attempt is worth waiting for");
@@ -158,7 +171,7 @@ mod tests {
         assert!(!listings.may_discover(FORMS, now) && !listings.begin_attempt(FORMS, now));
         assert!(listings.begin_attempt(FORMS, now + RETRY_AFTER));
         listings.end_attempt(FORMS);
-        listings.insert(FORMS, listing(&[]), &Arc::new(listing(&[])));
+        listings.insert(FORMS, Arc::new(listing(&[])), &Arc::new(listing(&[])));
         assert!(!listings.begin_attempt(FORMS, now + 3 * RETRY_AFTER));
         listings.forget();
         assert!(listings.begin_attempt(FORMS, now + 3 * RETRY_AFTER));

@@ -1,6 +1,6 @@
 //! The connections in a pool, and which of them a request uses. Decides only; nothing here dials or waits.
 
-use std::sync::{Arc, atomic::AtomicUsize};
+use std::sync::Arc;
 
 use tokio::time::{Duration, Instant};
 use toolway_wire::up::Peer;
@@ -39,8 +39,6 @@ pub(super) struct PoolState {
     pub(super) dial_backoff: DialBackoff,
     /// The caller and the connection of each task.
     pub(super) tasks: TaskOwners,
-    /// Number of items in all [`CallerListing`](super::caller_connection::CallerListing)s.
-    items: Arc<AtomicUsize>,
     /// Evicted connections, to be closed by the supervisor.
     pub(super) evicted: Vec<Arc<CallerConnection>>,
     /// Connections of removed callers, and until when they stay open.
@@ -108,7 +106,6 @@ impl PoolState {
             entries: Vec::new(),
             dial_backoff: DialBackoff::seeded(seed),
             tasks: TaskOwners::default(),
-            items: Arc::default(),
             evicted: Vec::new(),
             leaving: Vec::new(),
         }
@@ -200,7 +197,7 @@ impl PoolState {
         if PER_SERVER <= self.entries.len() && !self.evict_idle(|_| true) && !self.evict_parked(|_| true, now) {
             return Selection::Full(PER_SERVER, "on connections of all callers");
         }
-        let connection = Arc::new(CallerConnection::new(key.clone(), queue, &self.items));
+        let connection = Arc::new(CallerConnection::new(key.clone(), queue));
         self.entries.push(PoolEntry {
             connection: Arc::clone(&connection),
             calls: 0,

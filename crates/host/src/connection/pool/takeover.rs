@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::{
     CapabilityProfile, ConnectionPool, DialContext,
     caller_connection::{CallerConnection, Established},
-    key::{CallerConnectionKey, Reach},
+    key::{CallerConnectionKey, ServerReach},
 };
 use crate::{call::Caller, connection::stdio::ProcessMonitor, record::redact::Redactor};
 
@@ -79,7 +79,7 @@ impl ConnectionPool {
         let process = context.process.as_ref()?;
         let key = &connection.key;
         let alike = key.profile == self.shared_profile && key.profile == CapabilityProfile::NOTHING;
-        let alike = alike && key.reach == Reach::AsShared && context.account.serves(&key.caller);
+        let alike = alike && key.reach == ServerReach::AsShared && context.account.serves(&key.caller);
         // The catalog needs its first listing before.
         if !alike || (context.listing)().is_none() || key.caller.client().is_none() {
             return None;

@@ -20,7 +20,11 @@ use toolway_wire::{
 };
 
 use crate::{
-    catalog::{Filter, ItemKind, Listing, throttle::WINDOW},
+    catalog::{
+        Filter, ItemKind, Listing,
+        listing_table::{Audience, ServerListings},
+        throttle::WINDOW,
+    },
     connection::wanted::Lists,
 };
 
@@ -29,6 +33,8 @@ pub(super) struct Attached {
     pub(super) since: Instant,
     filter: Arc<Filter>,
     lists: Lists,
+    /// Where its listings are kept.
+    listings: ServerListings,
     closed: BoxFuture<'static, WireError>,
     /// Notifications outside of requests; `None` after the channel closed.
     notices: Option<broadcast::Receiver<Notice>>,
@@ -40,6 +46,8 @@ pub(super) struct Attached {
     requested: Option<Instant>,
     /// When stale lists are requested next.
     request_at: Option<Instant>,
+    /// No list is requested before this time, after one that was too large or did not fit the byte budget.
+    not_before: Option<Instant>,
     /// Pending `logging/setLevel` request.
     setting_level: Option<BoxFuture<'static, ()>>,
     /// When the time to live of the lists ends, if the server gave one.
@@ -78,23 +86,35 @@ struct Stale {
     lists: Vec<List>,
 }
 
+/// How soon lists that were too large or did not fit the byte budget are requested again, whatever the server announces.
+const REFUSED_PAUSE: Duration = Duration::from_secs(30);
+
 /// How soon a closed subscription is reopened.
 const REOPEN: Duration = Duration::from_secs(5);
 
 impl Attached {
-    pub(super) fn new(peer: Peer, filter: Arc<Filter>, lists: Lists) -> Self {
+    /// An established connection. `known` is the last listing of the same server, if there is one.
+    pub(super) fn new(
+        peer: Peer,
+        filter: Arc<Filter>,
+        lists: Lists,
+        listings: ServerListings,
+        known: Option<Arc<Listing>>,
+    ) -> Self {
         let mut attached = Self {
             since: Instant::now(),
             filter,
             lists,
+            listings,
             closed: peer.closed(),
             notices: Some(peer.notices()),
             subscription: ChangeSubscription::None,
             listing: None,
-            known: None,
+            known,
             stale: Stale::default(),
             requested: None,
             request_at: None,
+            not_before: None,
             setting_level: None,
             fresh_until: None,
             peer,
@@ -108,8 +128,14 @@ impl Attached {
         attached
     }
 
-    /// Requests all lists again, as soon as the throttle permits.
+    /// Requests all lists again, as soon as the throttle permits, also after a list that was refused.
     pub(super) fn refresh(&mut self) {
+        (self.not_before, self.request_at) = (None, None);
+        self.refresh_later();
+    }
+
+    /// Requests all lists again, as soon as the throttle and the pause after a refused list permit.
+    fn refresh_later(&mut self) {
         self.stale.everything = true;
         self.schedule_request();
     }
@@ -152,7 +178,7 @@ impl Attached {
             },
             () = under_way(&mut self.setting_level) => { self.setting_level = None; AttachedEvent::Nothing }
             () = at(due) => { self.request_lists(); AttachedEvent::Nothing }
-            () = at(self.fresh_until) => { self.fresh_until = None; self.refresh(); AttachedEvent::Nothing }
+            () = at(self.fresh_until) => { self.fresh_until = None; self.refresh_later(); AttachedEvent::Nothing }
         }
     }
 
@@ -190,7 +216,7 @@ impl Attached {
             SubscriptionEvent::Reopen => {
                 self.subscribe();
                 // Changes in between were missed.
-                self.refresh();
+                self.refresh_later();
             }
             SubscriptionEvent::Notice(Notice::Changed(list)) => {
                 if !self.stale.lists.contains(&list) {
@@ -198,7 +224,7 @@ impl Attached {
                 }
                 self.schedule_request();
             }
-            SubscriptionEvent::Notice(Notice::Missed(_)) => self.refresh(),
+            SubscriptionEvent::Notice(Notice::Missed(_)) => self.refresh_later(),
             SubscriptionEvent::Notice(_) => {}
         }
     }
@@ -207,19 +233,35 @@ impl Attached {
     fn schedule_request(&mut self) {
         let now = Instant::now();
         let at = self.requested.map_or(now, |requested| now.max(requested + WINDOW));
+        let at = self.not_before.map_or(at, |not_before| at.max(not_before));
         self.request_at.get_or_insert(at);
+    }
+
+    /// Requests no list for a while, also if a change was announced.
+    fn pause(&mut self) {
+        self.not_before = Some(Instant::now() + REFUSED_PAUSE);
+        if self.request_at.take().is_some() {
+            self.schedule_request();
+        }
     }
 
     fn request_lists(&mut self) {
         let stale = std::mem::take(&mut self.stale);
         let (peer, filter, lists) = (self.peer.clone(), Arc::clone(&self.filter), self.lists);
+        let listings = self.listings.clone();
         (self.request_at, self.requested) = (None, Some(Instant::now()));
-        let known = self.known.clone().filter(|_| !stale.everything);
+        let known = self.known.clone();
         self.listing = Some(Box::pin(async move {
-            let Some(known) = known else { return Listing::take_some(&peer, &filter, |kind| lists.want(kind)).await };
-            let mut listing = Listing::clone(&known);
+            let Some(known) = known.as_ref().filter(|_| !stale.everything) else {
+                let listing = Listing::take_some(&peer, &filter, |kind| lists.want(kind), &listings).await?;
+                return Ok(match &known {
+                    Some(before) => listing.with_lists_before(before),
+                    None => listing,
+                });
+            };
+            let mut listing = Listing::clone(known);
             for list in stale.lists {
-                listing = listing.again(&peer, &filter, list).await?;
+                listing = listing.again_in(&peer, &filter, list, &listings).await?;
             }
             Ok(listing)
         }));
@@ -227,15 +269,28 @@ impl Attached {
 
     fn handle_listing(&mut self, result: Result<Listing, WireError>) -> AttachedEvent {
         self.listing = None;
-        match result {
+        let keep = |listing| self.listings.listing(listing, Audience::Everyone).map_err(WireError::from);
+        match result.and_then(keep) {
             Ok(listing) => {
+                self.not_before = None;
+                if listing.is_too_large() {
+                    self.pause();
+                }
                 let keeps = ItemKind::ALL.into_iter().filter_map(|kind| listing.refresh_interval(kind)).min();
                 self.fresh_until = keeps.map(|keeps| Instant::now() + keeps);
-                let listing = Arc::new(listing);
                 self.known = Some(Arc::clone(&listing));
                 AttachedEvent::Listed(listing)
             }
-            Err(error) => AttachedEvent::NotListed(error),
+            Err(error) => {
+                if matches!(error, WireError::OverBudget(_) | WireError::TooLarge { .. }) {
+                    self.pause();
+                }
+                // What did not fit now may fit later.
+                if matches!(error, WireError::OverBudget(_)) {
+                    self.refresh_later();
+                }
+                AttachedEvent::NotListed(error)
+            }
         }
     }
 }

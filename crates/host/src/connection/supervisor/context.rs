@@ -8,12 +8,12 @@ use toolway_config::ServerName;
 use toolway_wire::{json::Raw, message::ClientCapabilities};
 
 use crate::{
-    catalog::{Filter, Listing},
+    catalog::{Filter, Listing, listing_cache::CallerView, listing_table::ListingTable},
     connection::{
         client_features::{ClientFeatures, Root},
         client_sessions::ClientSessions,
         dial::Dialer,
-        pool::{CallerListChange, CallerLog},
+        pool::{CallerListChange, CallerLog, CapabilityProfile},
         wanted::WantedServer,
     },
     event::EventSender,
@@ -38,6 +38,8 @@ pub(crate) struct HostContext {
     /// Limits how many servers start at the same time.
     pub(crate) starting: StartLimiter,
     pub(crate) catalog: Arc<dyn CatalogSink>,
+    /// What all servers list.
+    pub(crate) listings: ListingTable,
     /// Seed of the backoff times.
     pub(crate) seed: u64,
 }
@@ -60,6 +62,8 @@ const CONNECTING_PER_SPAWNING: usize = 4;
 pub(crate) trait CatalogSink: Send + Sync {
     /// Stores the listing of a server.
     fn set_listing(&self, server: &WantedServer, listing: Arc<Listing>);
+    /// Stores whether a server lists something else to clients of this profile.
+    fn set_view(&self, server: &ServerName, profile: CapabilityProfile, view: CallerView);
     /// Stores the changed filter of a server.
     fn set_filter(&self, server: &ServerName, filter: &Arc<Filter>);
     /// Removes everything a server offers.

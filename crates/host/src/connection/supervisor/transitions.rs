@@ -55,7 +55,9 @@ impl Supervisor {
     pub(super) fn attach(&mut self, peer: Peer, account: Account) {
         self.generation += 1;
         self.account = account;
-        let mut attached = Attached::new(peer, Arc::clone(&self.wanted.filter), self.wanted.lists);
+        let (filter, listings) = (Arc::clone(&self.wanted.filter), self.context.listings.of(&self.wanted.name));
+        let known = self.listing.clone().filter(|_| self.listing_is_current);
+        let mut attached = Attached::new(peer, filter, self.wanted.lists, listings, known);
         self.listed = self.wanted.lists == Lists::Ignored;
         if let Some(level) = self.log_level {
             attached.set_log_level(level);

@@ -29,7 +29,7 @@ use tokio::{
 };
 
 use super::{
-    ShutdownTimeouts, channel,
+    ShutdownTimeouts, channel, mark,
     protocol::{FrameBuffer, KeeperCommand, KeeperReport, framed},
     servers::KeptServers,
     termination::AT_ONCE,
@@ -41,6 +41,13 @@ const NAME: &CStr = c"mcp-keeper";
 const ROLE_ARGUMENT: &str = "keep-the-servers-of";
 /// First descriptor after stdin, stdout and stderr.
 const FIRST_INHERITED: i32 = 3;
+
+/// Whether a process is a keeper of this user, by its arguments, which no server can change.
+pub(super) fn is_keeper(pid: i32) -> bool {
+    let role = [NAME.to_bytes(), ROLE_ARGUMENT.as_bytes()];
+    std::fs::read(format!("/proc/{pid}/cmdline"))
+        .is_ok_and(|arguments| arguments.split(|byte| *byte == 0).take(role.len()).eq(role))
+}
 
 /// The keeper's side of the socket to the host.
 struct HostSocket {
@@ -107,6 +114,7 @@ pub(in crate::keeper) fn run_if_keeper() {
 fn run(host: Option<Pid>) -> io::Result<()> {
     let host = host.ok_or_else(|| io::Error::other("the process id of the host is missing"))?;
     hide_memory()?;
+    mark::mark_descendants()?;
     // Descriptors that the host inherited, for example from a shell, must not reach servers.
     close_fds::set_fds_cloexec(FIRST_INHERITED, &[]);
     let socket = take_socket()?;

@@ -75,6 +75,13 @@ impl Process {
         })
     }
 
+    /// Whether this process still runs and has the same parent. The parent has not ended since this process was read then,
+    /// because a process hands its children over before its id is free.
+    pub(super) fn has_same_parent(&self) -> bool {
+        let is_same = |now: Self| now.started_at == self.started_at && now.parent == self.parent && !now.is_zombie;
+        Self::read(self.pid).is_some_and(is_same)
+    }
+
     /// Signals this process, but not another one that has got its id.
     pub(super) fn signal(&self, signal: Signal) {
         let Some(pid) = Pid::from_raw(self.pid) else { return };

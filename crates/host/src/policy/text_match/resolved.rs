@@ -1,8 +1,9 @@
 //! Paths and addresses in one spelling, for texts and patterns alike. Runs of slashes are one slash, also after a scheme, so
 //! that an address in the middle of a command stays comparable.
 
-/// Schemes whose readers accept any number of slashes before the host.
-const LENIENT: [&str; 5] = ["http", "https", "ws", "wss", "ftp"];
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use url::{Host, Url};
 
 /// What happens to `.` and `..`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -13,9 +14,9 @@ pub(super) enum Dots {
     Keep,
 }
 
-/// A text with a scheme.
+/// A text that is a URL.
 pub(super) struct Address {
-    /// Scheme and host in lower case, without user, default port and final dot: `https:/a.example`, `file:`.
+    /// Scheme and canonical host, without user and default port: `https:/a.example`, `file:`.
     pub(super) origin: String,
     path: String,
     /// From `?` or `#` to the end; empty without them.
@@ -25,47 +26,58 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// Reads an address; `None` for other texts. Escapes are decoded on request.
-    pub(super) fn parse(text: &str, decode: bool) -> Option<Self> {
-        let (scheme, rest) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme))?;
-        let scheme = scheme.to_ascii_lowercase();
-        let is_lenient = LENIENT.contains(&scheme.as_str());
-        let is_well_known = is_lenient || scheme == "file";
-        // Backslashes are slashes where browsers read them so.
-        let rest = if is_well_known { rest.replace('\\', "/") } else { rest.to_owned() };
-        let hierarchical = match rest.strip_prefix("//") {
-            Some(rest) if is_lenient => rest.trim_start_matches('/'),
-            Some(rest) => rest,
-            None if is_lenient => rest.strip_prefix('/')?,
-            // No host.
-            None if scheme == "file" && rest.starts_with('/') => &rest,
-            None => return None,
-        };
-        let split = |text: &'_ str, ends: &[char]| text.find(ends).unwrap_or(text.len());
-        let (authority, rest) = hierarchical.split_at(split(hierarchical, &['/', '?', '#']));
-        let (path, query) = rest.split_at(split(rest, &['?', '#']));
-        // Only now: an escaped slash or question mark ends nothing.
-        let decoded = |text: &str| if decode { decoded(text) } else { text.to_owned() };
-        let host = plain_host(&decoded(authority), &scheme);
-        let origin = if host.is_empty() { format!("{scheme}:") } else { format!("{scheme}:/{host}") };
-        Some(Self { origin, path: decoded(path), query: decoded(query), is_well_known })
+    /// Reads an address; `None` for other texts.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let url = Url::parse(text).ok()?;
+        // One letter is a drive.
+        if url.scheme().len() < 2 || url.cannot_be_a_base() {
+            return None;
+        }
+        let is_well_known = matches!(url.scheme(), "http" | "https" | "ws" | "wss" | "ftp" | "file");
+        let host = if url.scheme() == "file" { String::new() } else { canonical_host(&url) };
+        let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        let origin =
+            if host.is_empty() { format!("{}:", url.scheme()) } else { format!("{}:/{host}{port}", url.scheme()) };
+        let query = url.as_str().find(['?', '#']).map_or("", |at| &url.as_str()[at..]);
+        Some(Self { origin, path: url.path().to_owned(), query: query.to_owned(), is_well_known })
     }
 
-    /// The address in one spelling.
+    /// The address in one spelling, without escapes.
     pub(super) fn resolved(&self, dots: Dots) -> String {
-        let (path, query) = (self.path.replace('\\', "/"), self.query.replace('\\', "/"));
-        format!("{}{}{}", self.origin, joined(&path, dots, true), joined(&query, Dots::Keep, false))
+        let path = joined(&decoded(&self.path).replace('\\', "/"), dots, true);
+        format!("{}{path}{}", self.origin, joined(&decoded(&self.query).replace('\\', "/"), Dots::Keep, false))
     }
 
-    /// The path of a local file.
-    pub(super) fn file(&self) -> Option<&str> {
-        (self.origin == "file:").then_some(&*self.path)
+    /// The path of a local file. Its host is ignored, as most programs do.
+    pub(super) fn file(&self) -> Option<String> {
+        (self.origin == "file:").then(|| decoded(&self.path))
     }
+}
+
+/// The host in lower case, without final dot; IPv4 inside of IPv6 as IPv4.
+pub(super) fn canonical_host(url: &Url) -> String {
+    match url.host() {
+        Some(Host::Ipv6(address)) => {
+            inner_address(address).map_or_else(|| address.to_string(), |inner| inner.to_string())
+        }
+        Some(host) => host.to_string().to_lowercase().trim_end_matches('.').to_owned(),
+        None => String::new(),
+    }
+}
+
+/// The IPv4 address inside of an IPv6 address: mapped, compatible, or translated (RFC 6052).
+pub(super) fn inner_address(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let [high @ .., left, right] = address.segments();
+    let is_carrier = match high {
+        [0, 0, 0, 0, 0, 0] => left != 0,
+        other => other == [0, 0, 0, 0, 0, 0xffff] || other == [0x64, 0xff9b, 0, 0, 0, 0],
+    };
+    is_carrier.then(|| Ipv4Addr::from((u32::from(left) << 16) | u32::from(right)))
 }
 
 /// A pattern for [`Address::resolved`]: an address if it is one, otherwise a path.
 pub(super) fn plain(pattern: &str, dots: Dots) -> String {
-    Address::parse(pattern, false).map_or_else(|| path(pattern, dots), |address| address.resolved(dots))
+    Address::parse(pattern).map_or_else(|| path(pattern, dots), |address| address.resolved(dots))
 }
 
 /// A path in one spelling, of a drive or not.
@@ -77,7 +89,7 @@ pub(super) fn path(text: &str, dots: Dots) -> String {
 }
 
 /// Segments without empty ones; nothing is above the root of an absolute path.
-fn joined(path: &str, dots: Dots, is_absolute: bool) -> String {
+pub(super) fn joined(path: &str, dots: Dots, is_absolute: bool) -> String {
     let mut kept: Vec<&str> = Vec::new();
     for segment in path.split('/') {
         match segment {
@@ -95,25 +107,8 @@ fn joined(path: &str, dots: Dots, is_absolute: bool) -> String {
     format!("{}{}{}", if root { "/" } else { "" }, kept.join("/"), if end { "/" } else { "" })
 }
 
-/// One letter is a drive.
-fn is_scheme(scheme: &str) -> bool {
-    1 < scheme.len()
-        && scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
-        && scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '.'))
-}
-
-fn plain_host(authority: &str, scheme: &str) -> String {
-    let default_port = match scheme {
-        "http" | "ws" => ":80",
-        "https" | "wss" => ":443",
-        _ => ":",
-    };
-    let host = authority.rsplit('@').next().unwrap_or_default().to_lowercase();
-    let host = host.strip_suffix(default_port).unwrap_or(&host).trim_end_matches('.');
-    if (scheme, host) == ("file", "localhost") { String::new() } else { host.to_owned() }
-}
-
-fn decoded(text: &str) -> String {
+/// The text without escapes, decoded once.
+pub(super) fn decoded(text: &str) -> String {
     let (bytes, mut decoded) = (text.as_bytes(), Vec::with_capacity(text.len()));
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {

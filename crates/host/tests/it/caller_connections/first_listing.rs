@@ -6,7 +6,10 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::join_all};
-use toolway_host::call::{Caller, CallerContext};
+use toolway_host::{
+    call::{Caller, CallerContext},
+    host::FirstListingWait,
+};
 use toolway_testkit::{
     odd::{
         compliant::SupportedEras,
@@ -42,8 +45,8 @@ async fn waiting_callers_share_one_attempt_and_are_released_at_shutdown() {
     let host = TestHost::new().wanted(fixtures::address("files", &odd.url())).start().await;
     host.ready("files").await;
     host.offers(&["files__hello", "files__odd"]).await;
-    let listed =
-        |number| host.host.wait_for_first_listings(client(number), |_| true, Duration::from_secs(600)).unwrap();
+    let patience = FirstListingWait::of_listings(Duration::from_secs(600));
+    let listed = |number| host.host.wait_for_first_listings(client(number), |_| true, patience).unwrap();
     let mut first = Box::pin(listed(0));
     assert!((&mut first).now_or_never().is_none());
     odd.until(|seen| seen.iter().filter(|seen| seen.method() == "initialize").count() == 2).await;

@@ -8,6 +8,7 @@ use toolway_host::{
     call::{CallRequest, Caller, CallerContext, Target},
     catalog::Origin,
     connection::ServerStatus,
+    host::FirstListingWait,
     record::Ending,
 };
 use toolway_testkit::test_host::{TestHost, TestHostBuilder, name, within};
@@ -106,7 +107,10 @@ async fn connection_that_only_listed_ends_sooner_than_one_that_was_called() {
     host.ready("files").await;
     let capabilities = Some(ClientCapabilities(Raw::of(&forms())));
     let ada = CallerContext { capabilities, ..CallerContext::from(&Caller::Client("ada".into())) };
-    host.host.wait_for_first_listings(ada, |_| true, Duration::from_secs(1)).unwrap().await;
+    host.host
+        .wait_for_first_listings(ada, |_| true, FirstListingWait::of_listings(Duration::from_secs(1)))
+        .unwrap()
+        .await;
     call(&host, "ben", &forms()).await;
     assert_eq!(owners(&host.status("files")), ["client ada", "client ben"]);
     tokio::time::sleep(Duration::from_secs(60)).await;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use toolway_host::{
     connection::{Program, StderrTail},
-    keeper::{CleanupGuarantee, KeeperHandle, ShutdownTimeouts},
+    keeper::{CleanupGuarantee, Descent, KeeperHandle, ShutdownTimeouts},
 };
 use toolway_wire::up::stdio::StreamOpener;
 
@@ -24,6 +24,24 @@ async fn processes_in_their_own_session_end_with_their_server_only() {
     assert!(is_alive(of_neighbour));
     within("the end", neighbour.close()).await;
     assert!(!is_alive(of_neighbour));
+}
+
+#[tokio::test]
+async fn detached_processes_of_a_server_descend_from_the_keeper() {
+    let stage = Stage::new();
+    // One leaves session and parents; one also tries to raise its limits, which root may do.
+    let detach = r#"sleep="exec sleep 600"
+        (setsid sh -c "(sh -c 'echo \$\$ > detached; $sleep' &)" </dev/null >/dev/null 2>&1 &)
+        (setsid bash -c "ulimit -Hx unlimited; ulimit -x unlimited; echo \$\$ > raised; $sleep" </dev/null >/dev/null 2>&1 &)
+        until [ -s detached ] && [ -s raised ]; do sleep 0.01; done"#;
+    let peer = stage.try_dial(scripted(&stage, detach, LEGACY, ""), None).await.0.unwrap();
+    let descent = |file| Descent::of(pid(&stage, file).as_raw_nonzero().get().unsigned_abs());
+    assert_eq!(descent("pid"), Descent::Marked);
+    assert_eq!(descent("detached"), Descent::Marked);
+    assert!(matches!(descent("raised"), Descent::Marked | Descent::Ancestor { .. }), "{:?}", descent("raised"));
+    assert_eq!(Descent::own(), Descent::Independent);
+    within("the end", peer.close()).await;
+    assert_eq!(descent("pid"), Descent::Unknown, "it has ended");
 }
 
 #[tokio::test]

@@ -1,0 +1,451 @@
+//! Deciding about a call, and asking a person where policy asks.
+//!
+//! An approval may wait for minutes. What was approved is what is sent: after it the call is found and decided again, with
+//! the definition and the configuration of that moment, and asked about again if what the person saw has changed.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use toolway_config::PolicyMode;
+use toolway_wire::{
+    exchange::Request,
+    json::{JsonKind, Raw},
+    message::splice::{self, Edit},
+};
+
+use super::{
+    CallOutcome, Caller, CallerContext, Target,
+    client_approval::{self, OpenCall},
+    find::{self, Found},
+    pipeline::not_connected,
+};
+use crate::{
+    catalog::Fingerprint,
+    host::Inner,
+    inbox::{InboxAnswer, InboxItem, ItemOrigin, approval_rows},
+    policy::{
+        Annotations, ApprovalKey, ApprovalRequest, ApprovalTerm, Attendance, Decision, Definition, Grant, Lift,
+        PolicyInput, Proposal, Refusal, RuleId, SavedApproval, SavedEffect, SavedFinding, Scope, SeenUrls, Surface,
+        approval, conversation_answers::Approved, saved,
+    },
+    record::{Recording, kind},
+};
+
+/// How often a call is decided before it is given up: each further time something had changed.
+pub(super) const MAX_DECISIONS: usize = 8;
+
+/// On whose behalf and from where a request comes.
+#[derive(Clone, Copy)]
+pub(super) struct Asker<'a> {
+    pub(super) caller: &'a Caller,
+    pub(super) surface: Surface,
+    pub(super) conversation: Option<&'a Arc<str>>,
+    /// Session of a gateway's client.
+    pub(super) session: Option<&'a Arc<str>>,
+    /// Mode of policy for this call.
+    pub(super) mode: Option<PolicyMode>,
+    /// URLs of the user and of earlier results of the conversation.
+    pub(super) seen: Option<&'a SeenUrls>,
+    /// Whether a person is present.
+    pub(super) attendance: Attendance,
+    /// The call, if its client can be asked for an approval.
+    pub(super) open_call: Option<&'a Arc<OpenCall>>,
+}
+
+/// What is decided on.
+pub(super) struct Asked<'a> {
+    /// The request that would be sent; `None` if it is composed later from the subject alone.
+    pub(super) request: Option<Request>,
+    /// The grant of an earlier decision about the same call. What a person has approved is not asked about again.
+    pub(super) previous: Option<Grant>,
+    pub(super) recording: Option<&'a Recording>,
+}
+
+/// A grant, and when it was given.
+pub(super) enum Obtained {
+    /// By what is true now.
+    Now(Grant),
+    /// By a person, after a wait: the call has to be found and decided again.
+    AfterWaiting(Grant),
+}
+
+/// The configuration at one moment.
+#[derive(Clone, Copy)]
+pub(super) struct Moment {
+    revision: u64,
+}
+
+impl<'a> Asker<'a> {
+    /// A caller on its usual surface.
+    pub(super) fn of(caller: &'a Caller) -> Self {
+        Self {
+            caller,
+            surface: Surface::of(caller),
+            conversation: None,
+            session: None,
+            mode: None,
+            seen: None,
+            attendance: Attendance::Attended,
+            open_call: None,
+        }
+    }
+
+    /// The conversation or session in which answers may hold.
+    fn held_in(&self) -> Option<&'a Arc<str>> {
+        self.conversation.or(self.session)
+    }
+}
+
+impl Moment {
+    /// The moment before something is found and decided.
+    pub(super) fn of(host: &Inner) -> Self {
+        Self { revision: host.policy_revision() }
+    }
+
+    /// Whether policy and the definition are still those that were decided on.
+    pub(super) fn is_now(self, host: &Inner, found: &Found) -> bool {
+        let is_same = |fingerprint: Fingerprint| {
+            let catalog = host.catalog_publisher.catalog();
+            let now = catalog.tool_at(&found.subject.server, &found.subject.raw_name).map(|tool| tool.fingerprint);
+            // A definition that only this caller sees is not in the shared catalog.
+            !found.is_shared || now == Some(fingerprint)
+        };
+        self.revision == host.policy_revision() && found.fingerprint.is_none_or(is_same)
+    }
+}
+
+/// A request that is not a call of its own: completion, subscriptions, operations on tasks.
+#[derive(Clone, Copy)]
+pub(super) struct AuxiliaryRequest<'a> {
+    pub(super) context: &'a CallerContext,
+    pub(super) target: &'a Target,
+    /// Annotations instead of those of the item.
+    pub(super) annotations: Option<Annotations>,
+}
+
+impl AuxiliaryRequest<'_> {
+    /// Looks up the item.
+    pub(super) async fn find(&self, host: &Inner) -> Result<Found, Refusal> {
+        let context = self.context;
+        let mut found = find::find(host, (&context.visible, &|| context.clone()), self.target, None).await?;
+        found.annotations = self.annotations.unwrap_or(found.annotations);
+        Ok(found)
+    }
+}
+
+/// Decides until nothing changes any more.
+pub(super) async fn obtain_current_grant(
+    host: &Inner,
+    request: AuxiliaryRequest<'_>,
+    mut previous: Option<Grant>,
+    recording: Option<&Recording>,
+) -> Result<(Found, Grant), CallOutcome> {
+    let asker = Asker::of(&request.context.caller);
+    let mut name = String::new();
+    for _ in 0..MAX_DECISIONS {
+        let found = request.find(host).await?;
+        name.clone_from(&found.subject.raw_name);
+        let asked = Asked { request: None, previous: previous.take(), recording };
+        match obtain_grant(host, &found, asker, asked).await? {
+            Obtained::Now(grant) => return Ok((found, grant)),
+            Obtained::AfterWaiting(grant) => previous = Some(grant),
+        }
+    }
+    Err(Refusal::KeepsChanging(name).into())
+}
+
+/// Decides, and requests an approval if one is required. A call that cannot be sent without a sign-in fails before approval
+/// is requested: its definition is not known yet.
+pub(super) async fn obtain_grant(
+    host: &Inner,
+    found: &Found,
+    asker: Asker<'_>,
+    asked: Asked<'_>,
+) -> Result<Obtained, CallOutcome> {
+    let Asked { request, previous, recording } = asked;
+    // Policy looks at the arguments that are sent, not at those that were given.
+    let arguments = request.as_ref().and_then(arguments_of);
+    let wanted = found.connection.wanted();
+    let input = PolicyInput {
+        caller: asker.caller,
+        surface: asker.surface,
+        subject: &found.subject,
+        trust: wanted.trust,
+        annotations: found.annotations,
+        arguments: arguments.as_ref(),
+        reach: found.reach(asker.seen),
+    };
+    let policy = host.policy().with_mode(asker.mode);
+    let decision = policy.decide(&input, request, &wanted.filter);
+    if let Decision::Deny(refusal) = decision {
+        let details = json!({ "decision": "deny", "code": refusal.code(), "reason": refusal.to_string() });
+        recording.into_iter().for_each(|recording| recording.note(kind::DECISION, details.clone()));
+        return Err(refusal.into());
+    }
+    if let Some(why) = &found.sign_in_required {
+        return Err(not_connected(&found.connection, why.clone()));
+    }
+    let request = match decision {
+        Decision::Allow(grant) => {
+            check_refusals(host, found, asker, &grant, recording).await?;
+            return Ok(Obtained::Now(grant));
+        }
+        Decision::Ask(request) => request,
+        Decision::Deny(refusal) => return Err(refusal.into()),
+    };
+    let method = request.method().map(str::to_owned);
+    let definition = Definition {
+        entry: wanted.entry_digest(&host.context.dialer.environment),
+        fingerprint: found.fingerprint,
+        annotations: found.annotations,
+        trust: wanted.trust,
+        new_hosts: request.reached().new_hosts().map(|found| found.host.clone()).collect(),
+    };
+    let key = definition.key(asker.caller, &found.subject, method.as_deref());
+    let request = request.defined_as(definition);
+    Approval { host, key, asker, recording }.obtain(request, previous).await
+}
+
+/// Refuses what policy allows if a user has refused it for good.
+async fn check_refusals(
+    host: &Inner,
+    found: &Found,
+    asker: Asker<'_>,
+    grant: &Grant,
+    recording: Option<&Recording>,
+) -> Result<(), CallOutcome> {
+    let approvals = &host.context.ports.approvals;
+    let subject = &found.subject;
+    if !approvals.may_refuse(&subject.server, &subject.raw_name) {
+        return Ok(());
+    }
+    let entry = found.connection.wanted().entry_digest(&host.context.dialer.environment);
+    let method = grant.request().map(Request::method);
+    let key = ApprovalKey::new(asker.caller, subject, entry, method, found.fingerprint);
+    let saved = approvals.of_item(&subject.server, &subject.raw_name).await;
+    let saved = saved.map_err(|error| Refusal::NotRecorded(format!("saved answers cannot be read: {error}")))?;
+    match saved::refusal(&saved, &key) {
+        Some(refusal) => Err(refused_by(refusal, recording)),
+        None => Ok(()),
+    }
+}
+
+fn refused_by(refusal: &SavedApproval, recording: Option<&Recording>) -> CallOutcome {
+    let details = json!({ "decision": "deny", "code": "denied", "saved": refusal.id });
+    recording.into_iter().for_each(|recording| recording.note(kind::DECISION, details.clone()));
+    Refusal::Denied { rule: RuleId::Saved(refusal.id.clone()), reason: None }.into()
+}
+
+/// What policy and a user see of the params: the arguments of a tool or prompt, all params of another method. `_meta` and
+/// what names the item are left out.
+fn arguments_of(request: &Request) -> Option<Raw> {
+    let mut edits = vec![Edit::Remove("_meta")];
+    match request.method() {
+        "tools/call" | "prompts/get" => return request.param("arguments"),
+        "resources/read" | "resources/subscribe" => {
+            edits.push(Edit::Remove("uri"));
+            edits.extend(Request::CONTINUATION.map(Edit::Remove));
+        }
+        _ => {}
+    }
+    let params = splice::edited(request.params()?, &edits);
+    (params.kind() != JsonKind::Object || !params.members().is_empty()).then_some(params)
+}
+
+/// One call that requires approval.
+struct Approval<'a> {
+    host: &'a Inner,
+    key: ApprovalKey,
+    asker: Asker<'a>,
+    recording: Option<&'a Recording>,
+}
+
+/// What answers that were given before say about a call.
+enum Given {
+    Refused(CallOutcome),
+    Allowed(String),
+    Ask {
+        /// A saved approval that covers the call where a person is present.
+        attended_only: Option<String>,
+        /// A saved approval of another program or definition.
+        outdated: bool,
+    },
+}
+
+impl Approval<'_> {
+    /// Looks for an answer that was given before, else asks.
+    async fn obtain(&self, mut request: ApprovalRequest, previous: Option<Grant>) -> Result<Obtained, CallOutcome> {
+        let given = self.given(&request).await;
+        if let Given::Refused(outcome) = given {
+            return Err(outcome);
+        }
+        if let Some(previous) = previous {
+            match request.changes_since(&previous) {
+                None => return Ok(Obtained::Now(previous.with_request(request.into_request()))),
+                Some(why) => request = request.because(why),
+            }
+        }
+        match given {
+            Given::Allowed(saved) => return Ok(Obtained::Now(request.into_saved_grant(saved))),
+            Given::Ask { attended_only, outdated } => {
+                if let Some(id) = attended_only {
+                    request = request.saved_for_attended_use(id);
+                }
+                if outdated {
+                    let why = "a saved approval no longer applies: the server or the tool has changed since";
+                    request = request.because(why);
+                }
+            }
+            Given::Refused(outcome) => return Err(outcome),
+        }
+        self.ask(request).await
+    }
+
+    /// What saved answers and those of the conversation say.
+    async fn given(&self, request: &ApprovalRequest) -> Given {
+        let call = request.asked_call();
+        let saved = self.host.context.ports.approvals.of_item(&self.key.server, &self.key.tool).await;
+        let saved = match saved {
+            Ok(saved) => saved,
+            Err(error) => {
+                tracing::error!(%error, server = %self.key.server, "saved approvals cannot be read; the call is asked about");
+                // A refusal may be among them, which an answer of the conversation would not lift.
+                return Given::Ask { attended_only: None, outdated: false };
+            }
+        };
+        let finding = saved::deciding(&saved, &self.key, call, self.asker.attendance());
+        if let SavedFinding::Refused(refusal) = finding {
+            return Given::Refused(refused_by(refusal, self.recording));
+        }
+        if request.lift() == Lift::Never {
+            return Given::Ask { attended_only: None, outdated: false };
+        }
+        let is_covered = |conversation| self.host.conversation_answers.covers(conversation, &self.key, call);
+        match finding {
+            SavedFinding::Allowed(approval) => Given::Allowed(approval.id.clone()),
+            _ if self.asker.held_in().is_some_and(is_covered) => Given::Allowed("of this conversation".to_owned()),
+            SavedFinding::AttendedOnly(approval) => {
+                Given::Ask { attended_only: Some(approval.id.clone()), outdated: false }
+            }
+            SavedFinding::Outdated(_) => Given::Ask { attended_only: None, outdated: true },
+            SavedFinding::Refused(_) | SavedFinding::Nothing => Given::Ask { attended_only: None, outdated: false },
+        }
+    }
+
+    /// Asks, unless an answer to another call covers this one meanwhile.
+    async fn ask(&self, request: ApprovalRequest) -> Result<Obtained, CallOutcome> {
+        let Self { host, recording, .. } = self;
+        recording.iter().for_each(|recording| recording.mark_approval_requested());
+        let earlier = self.asker.held_in().and_then(|of| host.conversation_answers.earlier(of, &self.key));
+        let (arguments, believed) = (request.arguments(), request.believed_annotations());
+        let proposal = Proposal::new(arguments, request.reached(), believed, earlier.as_ref());
+        let answer = tokio::select! {
+            biased;
+            given = self.given_meanwhile(&request) => {
+                return match given {
+                    Given::Refused(outcome) => Err(outcome),
+                    Given::Allowed(saved) => Ok(Obtained::AfterWaiting(request.into_saved_grant(saved))),
+                    Given::Ask { .. } => Err(request.unavailable().into()),
+                };
+            }
+            answer = self.put_into_inbox(&request, proposal.clone()) => answer,
+        };
+        let (rule, arguments) = (request.rule().to_string(), request.arguments().cloned());
+        let applied = approval::apply_answer(request, answer);
+        let scope = applied.scope.unwrap_or_else(|| proposal.scope(applied.term).clone());
+        let refusal = applied.result.as_ref().err().map(ToString::to_string);
+        let is_approved = applied.result.is_ok();
+        let effect = if is_approved { SavedEffect::Allow } else { SavedEffect::Deny };
+        let saved = self.remember(applied.term, effect, scope, arguments.as_ref()).await;
+        // Without what it covers: arguments are not part of the audit log.
+        let details = json!({
+            "answer": if is_approved { "approved" } else { "refused" },
+            "term": applied.term.as_str(),
+            "saved": saved,
+            "rule": rule,
+            "approvedBy": applied.by.as_deref(),
+            "refusal": refusal,
+        });
+        recording.iter().for_each(|recording| recording.note(kind::APPROVAL, details.clone()));
+        Ok(Obtained::AfterWaiting(applied.result?))
+    }
+
+    /// Keeps an answer as long as it lasts. Returns the id of a saved one.
+    async fn remember(
+        &self,
+        term: ApprovalTerm,
+        effect: SavedEffect,
+        scope: Scope,
+        arguments: Option<&Raw>,
+    ) -> Option<String> {
+        if let (Some(conversation), SavedEffect::Allow) = (self.asker.held_in(), effect) {
+            let covers = (term == ApprovalTerm::Conversation).then(|| scope.clone());
+            self.host.conversation_answers.add(conversation, &self.key, Approved { arguments, covers });
+        }
+        let mut saved = None;
+        if term == ApprovalTerm::Always {
+            let scope = if effect == SavedEffect::Allow { scope } else { Scope::Any };
+            let approval = SavedApproval::new(self.key.clone(), scope, effect);
+            let id = approval.id.clone();
+            match self.host.context.ports.approvals.save(approval).await {
+                Ok(()) => saved = Some(id),
+                Err(error) => {
+                    tracing::error!(%error, tool = self.key.tool, "the answer could not be saved; it holds for this call");
+                }
+            }
+        }
+        if term != ApprovalTerm::Once {
+            self.host.answers_given.send_modify(|number| *number = number.wrapping_add(1));
+        }
+        saved
+    }
+
+    /// Waits until an answer to another call covers this one.
+    async fn given_meanwhile(&self, request: &ApprovalRequest) -> Given {
+        let mut answers = self.host.answers_given.subscribe();
+        while answers.changed().await.is_ok() {
+            match self.given(request).await {
+                Given::Ask { .. } => {}
+                given => return given,
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Puts an approval request into the inbox, and asks the client of the call where it can answer.
+    async fn put_into_inbox(&self, request: &ApprovalRequest, proposal: Proposal) -> InboxAnswer {
+        let Self { host, asker, recording, .. } = self;
+        let subject = request.subject();
+        let catalog = host.catalog_publisher.catalog();
+        let title = catalog.tool_at(&subject.server, &subject.raw_name).and_then(|tool| tool.item.title.clone());
+        let origin = ItemOrigin {
+            call: recording.and_then(Recording::id),
+            caller: asker.caller.clone(),
+            surface: asker.surface,
+            conversation: asker.conversation.cloned(),
+            has_session: asker.session.is_some(),
+        };
+        let rows = approval_rows::compute(request.arguments()).await;
+        let approver = host.policy().approver_of(asker.caller);
+        let client = asker.open_call.and_then(|call| call.ask_client(request, &rows, approver));
+        let item = InboxItem::approval(request, rows, title, proposal, origin);
+        let answerer = Arc::clone(&host.context.ports.answerer);
+        let answers = |item: Arc<InboxItem>| -> BoxFuture<'_, InboxAnswer> {
+            Box::pin(async move {
+                match client {
+                    Some(client) => client_approval::first_answer(client, answerer.answer(&item)).await,
+                    None => answerer.answer(&item).await,
+                }
+            })
+        };
+        host.context.inbox.wait(item, answers).await
+    }
+}
+
+impl Asker<'_> {
+    /// `run` is unattended, whatever else is said.
+    fn attendance(&self) -> Attendance {
+        if self.surface == Surface::Run { Attendance::Unattended } else { self.attendance }
+    }
+}
