@@ -1,10 +1,13 @@
 //! Builds the neutral message of an answer while its stream is read; shared by all wires.
 
-use std::hash::{BuildHasher, RandomState};
+use std::{
+    borrow::Cow,
+    hash::{BuildHasher, RandomState},
+};
 
-use serde_json::Value;
+use toolway_wire::json::Raw;
 
-use crate::{Message, ModelEvent, Part, RawItems, Role, ToolCall};
+use crate::{Message, ModelEvent, Part, RawItems, Role, ToolCall, raw_json};
 
 /// An answer so far.
 #[derive(Debug, Default)]
@@ -110,18 +113,20 @@ impl Building {
     }
 }
 
-/// Arguments as JSON. No text is no arguments; text that is not JSON is kept as it is, to be shown to the model.
-pub(crate) fn parse_arguments(text: &str) -> Value {
+/// Arguments as JSON. No text is no arguments; text that is not JSON is kept as a string, to be shown to the model.
+pub(crate) fn parse_arguments(text: &str) -> Raw {
     if text.trim().is_empty() {
-        return Value::Object(serde_json::Map::new());
+        return Raw::empty_object();
     }
-    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
+    Raw::parse(text.to_owned()).unwrap_or_else(|_| Raw::of(text))
 }
 
 /// Arguments as the JSON text that a vendor expects.
-pub(crate) fn arguments_text(arguments: &Value) -> String {
-    match arguments {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+pub(crate) fn arguments_text(arguments: &Raw) -> String {
+    arguments.as_str().map_or_else(|| arguments.to_string(), Cow::into_owned)
+}
+
+/// Arguments for a vendor that accepts objects only.
+pub(crate) fn arguments_object(arguments: &Raw) -> Raw {
+    if raw_json::is_object(arguments) { arguments.clone() } else { Raw::empty_object() }
 }

@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use toolway_wire::sse::SseEvent;
+use toolway_wire::{
+    json::Raw,
+    message::splice::{self, Edit},
+    sse::SseEvent,
+};
 
 use crate::{
     Image, Message, ModelErrorKind, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, ToolResult,
     Usage, Wire,
-    answer::AnswerBuilder,
-    schema,
+    answer::{AnswerBuilder, arguments_object},
+    raw_json, schema,
     wire::{self, CallIds, Decoder, ModelErrorKindWithMessage, WireSettings, text},
 };
 
@@ -19,12 +23,12 @@ pub(crate) const VERSION: &str = "2023-06-01";
 const MAX_TOKENS: u64 = 16_384;
 
 /// The request as JSON. The end of the system prompt, of the tools and of the conversation are cache breakpoints.
-pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
+pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Raw {
     let mut body = json!({
         "model": settings.model,
         "max_tokens": request.max_tokens.or(settings.max_tokens).unwrap_or(MAX_TOKENS),
         "stream": true,
-        "messages": messages(settings, request),
+        "messages": [],
     });
     if !request.system.is_empty() {
         body["system"] = json!([{ "type": "text", "text": request.system, "cache_control": { "type": "ephemeral" } }]);
@@ -37,18 +41,20 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
                 |tool| json!({ "name": tool.name, "description": tool.description, "input_schema": tool.input_schema }),
             )
             .collect();
-        mark_cached(tools.last_mut());
+        if let Some(last) = tools.last_mut() {
+            last["cache_control"] = json!({ "type": "ephemeral" });
+        }
         body["tools"] = tools.into();
     }
     if let Some(schema) = request.answer_schema.as_ref().and_then(schema::answer::for_anthropic) {
         body["output_config"] = json!({ "format": { "type": "json_schema", "schema": schema } });
     }
-    body
+    wire::with_list(&body, "messages", &messages(settings, request))
 }
 
-fn messages(settings: &WireSettings, request: &ModelRequest) -> Vec<Value> {
+fn messages(settings: &WireSettings, request: &ModelRequest) -> Vec<Raw> {
     // Turns alternate: messages of one side that follow each other are one turn. Results come first in theirs.
-    let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
+    let mut turns: Vec<(&str, Vec<Raw>)> = Vec::new();
     let ids = CallIds::of(Wire::Anthropic, settings, &request.messages);
     for message in &request.messages {
         let (role, mut blocks) = match message.role {
@@ -63,28 +69,33 @@ fn messages(settings: &WireSettings, request: &ModelRequest) -> Vec<Value> {
             _ => turns.push((role, blocks)),
         }
     }
-    let mut messages: Vec<Value> =
-        turns.into_iter().map(|(role, blocks)| json!({ "role": role, "content": blocks })).collect();
-    mark_cached(messages.last_mut().and_then(|message| message["content"].as_array_mut()?.last_mut()));
-    messages
+    if let Some(last) = turns.last_mut().and_then(|(_, blocks)| blocks.last_mut()) {
+        mark_cached(last);
+    }
+    let message = |(role, blocks): (&str, Vec<Raw>)| {
+        splice::object([("content", &splice::array(&blocks)), ("role", &Raw::of(role))])
+    };
+    turns.into_iter().map(message).collect()
 }
 
-fn mark_cached(block: Option<&mut Value>) {
-    if let Some(block) = block.filter(|block| !["thinking", "redacted_thinking"].contains(&text(block, "type"))) {
-        block["cache_control"] = json!({ "type": "ephemeral" });
+fn mark_cached(block: &mut Raw) {
+    let kind = block.get("type");
+    let is_thinking = kind.as_ref().and_then(Raw::as_str).is_some_and(|kind| kind.ends_with("thinking"));
+    if !is_thinking {
+        *block = splice::edited(block, &[Edit::Set("cache_control", Raw::of(&json!({ "type": "ephemeral" })))]);
     }
 }
 
-fn assistant_blocks(settings: &WireSettings, ids: &CallIds<'_>, message: &Message) -> Vec<Value> {
+fn assistant_blocks(settings: &WireSettings, ids: &CallIds<'_>, message: &Message) -> Vec<Raw> {
     if let Some(items) = message.raw_for(Wire::Anthropic, &settings.model) {
         return items.to_vec();
     }
     let blocks = message.parts.iter().filter_map(|part| match part {
-        Part::Text { text } if !text.trim().is_empty() => Some(json!({ "type": "text", "text": text })),
+        Part::Text { text } if !text.trim().is_empty() => Some(Raw::of(&json!({ "type": "text", "text": text }))),
         Part::ToolCall(call) => {
-            // The API accepts objects only.
-            let input = if call.arguments.is_object() { call.arguments.clone() } else { json!({}) };
-            Some(json!({ "type": "tool_use", "id": ids.on_wire(&call.id), "name": call.name, "input": input }))
+            let id = Raw::of(&*ids.on_wire(&call.id));
+            let (name, input) = (Raw::of(&call.name), arguments_object(&call.arguments));
+            Some(splice::object([("id", &id), ("input", &input), ("name", &name), ("type", &Raw::of("tool_use"))]))
         }
         _ => None,
     });
@@ -92,13 +103,14 @@ fn assistant_blocks(settings: &WireSettings, ids: &CallIds<'_>, message: &Messag
 }
 
 /// Blank text is refused by the API.
-fn user_block(ids: &CallIds<'_>, part: &Part) -> Option<Value> {
-    match part {
+fn user_block(ids: &CallIds<'_>, part: &Part) -> Option<Raw> {
+    let block = match part {
         Part::Text { text } => (!text.trim().is_empty()).then(|| json!({ "type": "text", "text": text })),
         Part::Image(image) => Some(image_block(image)),
         Part::ToolResult(result) => Some(result_block(ids, result)),
         Part::Reasoning { .. } | Part::ToolCall(_) => None,
-    }
+    };
+    block.as_ref().map(Raw::of)
 }
 
 fn result_block(ids: &CallIds<'_>, result: &ToolResult) -> Value {
@@ -131,12 +143,49 @@ pub(crate) struct AnthropicDecoder {
 }
 
 struct Block {
-    /// The block as it will be sent back.
-    raw: Value,
+    /// The block as it began.
+    start: Raw,
+    /// Its type.
+    kind: String,
+    /// Members that grow while the block is streamed, as far as they have.
+    grown: BTreeMap<&'static str, String>,
     /// Position of its call, if it is one.
     call: Option<usize>,
     /// JSON text of a call's input.
     input: String,
+}
+
+impl Block {
+    fn of(start: Raw, call: Option<usize>) -> Self {
+        let kind = start.get("type").as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned();
+        Self { start, kind, grown: BTreeMap::new(), call, input: String::new() }
+    }
+
+    /// A text member as it is so far.
+    fn member(&self, key: &'static str) -> String {
+        let begun = || self.start.get(key).as_ref().and_then(Raw::as_str).unwrap_or_default().into_owned();
+        self.grown.get(key).cloned().unwrap_or_else(begun)
+    }
+
+    fn append(&mut self, key: &'static str, delta: &str) {
+        if !self.grown.contains_key(key) {
+            let begun = self.member(key);
+            self.grown.insert(key, begun);
+        }
+        if let Some(text) = self.grown.get_mut(key) {
+            text.push_str(delta);
+        }
+    }
+
+    /// The block as it is sent back. Nothing but the members that were streamed differs from what the vendor sent.
+    fn finish(self) -> Raw {
+        let mut edits: Vec<Edit<'_>> = self.grown.iter().map(|(key, text)| Edit::Set(key, Raw::of(text))).collect();
+        if !self.input.is_empty() {
+            let input = Raw::parse(self.input).ok().filter(raw_json::is_object);
+            edits.push(Edit::Set("input", input.unwrap_or_else(Raw::empty_object)));
+        }
+        splice::edited(&self.start, &edits)
+    }
 }
 
 impl AnthropicDecoder {
@@ -145,23 +194,23 @@ impl AnthropicDecoder {
         Self { model, answer, blocks: BTreeMap::new(), usage, reason: None }
     }
 
-    fn start_block(&mut self, event: &Value) -> Vec<ModelEvent> {
-        let raw = event["content_block"].clone();
-        let raw = if raw.is_object() { raw } else { json!({}) };
+    fn start_block(&mut self, event: &Value, whole: &Raw) -> Vec<ModelEvent> {
+        let start = whole.get("content_block").filter(raw_json::is_object).unwrap_or_else(Raw::empty_object);
+        let raw = &event["content_block"];
         let mut events = Vec::new();
         let mut call = None;
-        match text(&raw, "type") {
+        match text(raw, "type") {
             "tool_use" => {
-                let (index, event) = self.answer.start_call(text(&raw, "id"), text(&raw, "name"));
+                let (index, event) = self.answer.start_call(text(raw, "id"), text(raw, "name"));
                 call = Some(index);
                 events.push(event);
             }
-            "text" if raw["text"] != "" => events.push(self.answer.text(text(&raw, "text"))),
-            "thinking" if raw["thinking"] != "" => events.push(self.answer.reasoning(text(&raw, "thinking"))),
+            "text" if raw["text"] != "" => events.push(self.answer.text(text(raw, "text"))),
+            "thinking" if raw["thinking"] != "" => events.push(self.answer.reasoning(text(raw, "thinking"))),
             _ => {}
         }
         let index = event["index"].as_u64().unwrap_or_default();
-        self.blocks.insert(index, Block { raw, call, input: String::new() });
+        self.blocks.insert(index, Block::of(start, call));
         events
     }
 
@@ -170,15 +219,15 @@ impl AnthropicDecoder {
         let delta = &event["delta"];
         match text(delta, "type") {
             "text_delta" => {
-                append(&mut block.raw, "text", text(delta, "text"));
+                block.append("text", text(delta, "text"));
                 Some(self.answer.text(text(delta, "text")))
             }
             "thinking_delta" => {
-                append(&mut block.raw, "thinking", text(delta, "thinking"));
+                block.append("thinking", text(delta, "thinking"));
                 Some(self.answer.reasoning(text(delta, "thinking")))
             }
             "signature_delta" => {
-                append(&mut block.raw, "signature", text(delta, "signature"));
+                block.append("signature", text(delta, "signature"));
                 None
             }
             "input_json_delta" => {
@@ -191,11 +240,7 @@ impl AnthropicDecoder {
     }
 
     fn stop_block(&mut self, event: &Value) -> Option<ModelEvent> {
-        let block = self.blocks.get_mut(&event["index"].as_u64()?)?;
-        if !block.input.is_empty() {
-            let input = serde_json::from_str(&block.input).ok().filter(Value::is_object);
-            block.raw["input"] = input.unwrap_or_else(|| json!({}));
-        }
+        let block = self.blocks.get(&event["index"].as_u64()?)?;
         self.answer.end_call(block.call?)
     }
 
@@ -221,13 +266,14 @@ impl AnthropicDecoder {
         let mut events = self.answer.end_calls();
         let is_cut = !matches!(reason, StopReason::EndTurn | StopReason::ToolCalls);
         // Thinking that was cut has no signature, and is refused when it is sent back.
-        let unsigned = |block: &Block| block.raw["type"] == "thinking" && text(&block.raw, "signature").is_empty();
+        let unsigned = |block: &Block| block.kind == "thinking" && block.member("signature").is_empty();
         if is_cut && self.blocks.last_key_value().is_some_and(|(_, block)| unsigned(block)) {
             self.blocks.pop_last();
         }
-        let items = std::mem::take(&mut self.blocks).into_values().map(|block| block.raw);
         // An empty text block is refused when it is sent back.
-        let items = items.filter(|raw| !(raw["type"] == "text" && text(raw, "text").trim().is_empty())).collect();
+        let is_empty = |block: &Block| block.kind == "text" && block.member("text").trim().is_empty();
+        let blocks = std::mem::take(&mut self.blocks).into_values().filter(|block| !is_empty(block));
+        let items = blocks.map(Block::finish).collect();
         let raw = RawItems { wire: Wire::Anthropic, model: self.model.clone(), items };
         events.push(ModelEvent::End { reason, message: self.answer.finish(raw) });
         Ok(events)
@@ -236,10 +282,11 @@ impl AnthropicDecoder {
 
 impl Decoder for AnthropicDecoder {
     fn push(&mut self, event: &SseEvent) -> Result<Vec<ModelEvent>, ModelErrorKindWithMessage> {
-        let event = wire::json(event)?;
+        let source = event;
+        let event = wire::json(source)?;
         match text(&event, "type") {
             "message_start" => Ok(self.read_usage(&event["message"]["usage"]).into_iter().collect()),
-            "content_block_start" => Ok(self.start_block(&event)),
+            "content_block_start" => Ok(self.start_block(&event, &wire::raw(source)?)),
             "content_block_delta" => Ok(self.delta(&event).into_iter().collect()),
             "content_block_stop" => Ok(self.stop_block(&event).into_iter().collect()),
             "message_delta" => {
@@ -256,13 +303,6 @@ impl Decoder for AnthropicDecoder {
             // `ping`, and events of later versions.
             _ => Ok(Vec::new()),
         }
-    }
-}
-
-fn append(raw: &mut Value, key: &str, delta: &str) {
-    match raw.get_mut(key) {
-        Some(Value::String(text)) => text.push_str(delta),
-        _ => raw[key] = delta.into(),
     }
 }
 

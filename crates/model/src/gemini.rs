@@ -3,12 +3,16 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use toolway_wire::sse::SseEvent;
+use toolway_wire::{
+    json::{JsonKind, Raw},
+    message::splice::{self, Edit},
+    sse::SseEvent,
+};
 
 use crate::{
     Image, Message, ModelErrorKind, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, ToolResult,
     Usage, Wire,
-    answer::AnswerBuilder,
+    answer::{AnswerBuilder, arguments_object},
     openai::joined_text,
     schema,
     wire::{self, Decoder, ModelErrorKindWithMessage, WireSettings, text},
@@ -18,8 +22,8 @@ use crate::{
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// The request as JSON.
-pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
-    let mut body = json!({ "contents": contents(settings, request) });
+pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Raw {
+    let mut body = json!({ "contents": [] });
     if !request.system.is_empty() {
         body["systemInstruction"] = json!({ "parts": [{ "text": request.system }] });
     }
@@ -37,7 +41,7 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
         });
         body["tools"] = json!([{ "functionDeclarations": declarations.collect::<Vec<_>>() }]);
     }
-    body
+    wire::with_list(&body, "contents", &contents(settings, request))
 }
 
 /// The schema of the answer. Models before Gemini 3 refuse it beside tools.
@@ -49,13 +53,16 @@ fn answer_schema(settings: &WireSettings, request: &ModelRequest) -> Option<Valu
     schema::answer::for_gemini(request.answer_schema.as_ref()?)
 }
 
-fn contents(settings: &WireSettings, request: &ModelRequest) -> Vec<Value> {
-    let mut contents: Vec<(&str, Vec<Value>)> = Vec::new();
+fn contents(settings: &WireSettings, request: &ModelRequest) -> Vec<Raw> {
+    let mut contents: Vec<(&str, Vec<Raw>)> = Vec::new();
     let ids = sent_ids(settings, &request.messages);
     for message in &request.messages {
         let (role, mut parts) = match message.role {
             Role::Assistant => ("model", model_parts(settings, message)),
-            Role::User | Role::Tool => ("user", message.parts.iter().flat_map(|part| user_parts(&ids, part)).collect()),
+            Role::User | Role::Tool => {
+                let parts = message.parts.iter().flat_map(|part| user_parts(&ids, part));
+                ("user", parts.map(|part| Raw::of(&part)).collect())
+            }
         };
         match contents.last_mut() {
             _ if parts.is_empty() => {}
@@ -63,36 +70,40 @@ fn contents(settings: &WireSettings, request: &ModelRequest) -> Vec<Value> {
             _ => contents.push((role, parts)),
         }
     }
-    contents.into_iter().map(|(role, parts)| json!({ "role": role, "parts": parts })).collect()
+    let content =
+        |(role, parts): (&str, Vec<Raw>)| splice::object([("parts", &splice::array(&parts)), ("role", &Raw::of(role))]);
+    contents.into_iter().map(content).collect()
 }
 
 /// Ids of calls that the vendor sent; most of its models send none.
-fn sent_ids<'a>(settings: &WireSettings, messages: &'a [Message]) -> HashSet<&'a str> {
+fn sent_ids(settings: &WireSettings, messages: &[Message]) -> HashSet<String> {
     let raw = messages.iter().filter_map(|message| message.raw_for(Wire::Gemini, &settings.model));
-    raw.flatten().filter_map(|part| part["functionCall"]["id"].as_str()).collect()
+    let id = |part: &Raw| Some(part.get("functionCall")?.get("id")?.as_str()?.into_owned());
+    raw.flatten().filter_map(id).collect()
 }
 
-fn model_parts(settings: &WireSettings, message: &Message) -> Vec<Value> {
+fn model_parts(settings: &WireSettings, message: &Message) -> Vec<Raw> {
     if let Some(items) = message.raw_for(Wire::Gemini, &settings.model) {
         return items.to_vec();
     }
     let parts = message.parts.iter().filter_map(|part| match part {
-        Part::Text { text } if !text.is_empty() => Some(json!({ "text": text })),
+        Part::Text { text } if !text.is_empty() => Some(Raw::of(&json!({ "text": text }))),
         Part::ToolCall(call) => {
-            let arguments = if call.arguments.is_object() { call.arguments.clone() } else { json!({}) };
-            Some(json!({ "functionCall": { "name": call.name, "args": arguments } }))
+            let (arguments, name) = (arguments_object(&call.arguments), Raw::of(&call.name));
+            let call = splice::object([("args", &arguments), ("name", &name)]);
+            Some(splice::object([("functionCall", &call)]))
         }
         _ => None,
     });
-    let mut parts: Vec<Value> = parts.collect();
+    let mut parts: Vec<Raw> = parts.collect();
     let first_call = parts.iter_mut().find(|part| part.get("functionCall").is_some());
     if let (true, Some(call)) = (settings.model.contains("gemini-3"), first_call) {
-        call["thoughtSignature"] = NO_SIGNATURE.into();
+        *call = splice::edited(call, &[Edit::Set("thoughtSignature", Raw::of(NO_SIGNATURE))]);
     }
     parts
 }
 
-fn user_parts(ids: &HashSet<&str>, part: &Part) -> Vec<Value> {
+fn user_parts(ids: &HashSet<String>, part: &Part) -> Vec<Value> {
     match part {
         Part::Text { text } if !text.is_empty() => vec![json!({ "text": text })],
         Part::Image(image) => vec![inline(image)],
@@ -103,7 +114,7 @@ fn user_parts(ids: &HashSet<&str>, part: &Part) -> Vec<Value> {
 
 /// The response is an object with `result` or `error`; images follow as parts of their own. An id is sent back only if
 /// the vendor sent it.
-fn result_parts(ids: &HashSet<&str>, result: &ToolResult) -> Vec<Value> {
+fn result_parts(ids: &HashSet<String>, result: &ToolResult) -> Vec<Value> {
     let key = if result.is_error { "error" } else { "result" };
     let mut response = json!({ "name": result.name, "response": { key: joined_text(result) } });
     if ids.contains(result.call_id.as_str()) {
@@ -125,8 +136,16 @@ fn inline(image: &Image) -> Value {
 pub(crate) struct GeminiDecoder {
     model: String,
     answer: AnswerBuilder,
-    parts: Vec<Value>,
+    parts: Vec<Kept>,
     reason: Option<StopReason>,
+}
+
+/// A part to be sent back.
+enum Kept {
+    /// Pieces of plain text.
+    Text(String),
+    /// Any other part, as the vendor wrote it.
+    Part(Raw),
 }
 
 impl GeminiDecoder {
@@ -134,12 +153,13 @@ impl GeminiDecoder {
         Self { model, answer: AnswerBuilder::default(), parts: Vec::new(), reason: None }
     }
 
-    fn part(&mut self, part: &Value) -> Vec<ModelEvent> {
-        self.keep(part);
+    fn part(&mut self, part: &Value, raw: &Raw) -> Vec<ModelEvent> {
+        self.keep(part, raw);
         if let Some(call) = part.get("functionCall") {
             let (index, start) = self.answer.start_call(text(call, "id"), text(call, "name"));
-            let arguments = call.get("args").filter(|args| !args.is_null()).cloned().unwrap_or_else(|| json!({}));
-            let arguments = self.answer.arguments(index, &arguments.to_string());
+            let arguments = raw.get("functionCall").and_then(|call| call.get("args"));
+            let arguments = arguments.filter(|args| args.kind() != JsonKind::Null).unwrap_or_else(Raw::empty_object);
+            let arguments = self.answer.arguments(index, &arguments.text());
             let end = self.answer.end_call(index);
             return [Some(start), arguments, end].into_iter().flatten().collect();
         }
@@ -152,25 +172,25 @@ impl GeminiDecoder {
 
     /// Keeps the part to be sent back. Pieces of plain text become one part; signatures stay where they were. An empty
     /// text is refused when it is sent back.
-    fn keep(&mut self, part: &Value) {
-        let is_plain = |part: &Value| {
-            part.as_object().is_some_and(|part| part.len() == 1 && part.get("text").is_some_and(Value::is_string))
-        };
-        if !is_plain(part) {
-            return self.parts.push(part.clone());
+    fn keep(&mut self, part: &Value, raw: &Raw) {
+        let is_plain =
+            part.as_object().is_some_and(|part| part.len() == 1 && part.get("text").is_some_and(Value::is_string));
+        if !is_plain {
+            return self.parts.push(Kept::Part(raw.clone()));
         }
         let piece = text(part, "text");
-        match self.parts.last_mut().filter(|last| is_plain(last)).map(|last| &mut last["text"]) {
+        match self.parts.last_mut() {
             _ if piece.is_empty() => {}
-            Some(Value::String(before)) => before.push_str(piece),
-            _ => self.parts.push(part.clone()),
+            Some(Kept::Text(before)) => before.push_str(piece),
+            _ => self.parts.push(Kept::Text(piece.to_owned())),
         }
     }
 }
 
 impl Decoder for GeminiDecoder {
     fn push(&mut self, event: &SseEvent) -> Result<Vec<ModelEvent>, ModelErrorKindWithMessage> {
-        let event = wire::json(event)?;
+        let source = event;
+        let event = wire::json(source)?;
         if let Some(error) = event.get("error") {
             let status = error["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or_default();
             return Err((wire::kind_of_word(text(error, "status"), status), Some(text(error, "message").to_owned())));
@@ -181,8 +201,11 @@ impl Decoder for GeminiDecoder {
         }
         let candidate = &event["candidates"][0];
         let mut events = Vec::new();
-        for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
-            events.extend(self.part(part));
+        let parts = candidate["content"]["parts"].as_array().map_or(&[][..], Vec::as_slice);
+        if !parts.is_empty() {
+            for (part, raw) in parts.iter().zip(raw_parts(&wire::raw(source)?)) {
+                events.extend(self.part(part, &raw));
+            }
         }
         events.extend(usage(&event["usageMetadata"]).map(ModelEvent::Usage));
         if let Some(word) = candidate["finishReason"].as_str() {
@@ -196,9 +219,20 @@ impl Decoder for GeminiDecoder {
         let reason = self.reason.take()?;
         let reason =
             if reason == StopReason::EndTurn && self.answer.has_calls() { StopReason::ToolCalls } else { reason };
-        let raw = RawItems { wire: Wire::Gemini, model: self.model.clone(), items: std::mem::take(&mut self.parts) };
+        let parts = std::mem::take(&mut self.parts).into_iter().map(|part| match part {
+            Kept::Text(text) => Raw::of(&json!({ "text": text })),
+            Kept::Part(raw) => raw,
+        });
+        let raw = RawItems { wire: Wire::Gemini, model: self.model.clone(), items: parts.collect() };
         Some(vec![ModelEvent::End { reason, message: self.answer.finish(raw) }])
     }
+}
+
+/// The parts of the first candidate, as the vendor wrote them.
+fn raw_parts(event: &Raw) -> Vec<Raw> {
+    let candidate = event.get("candidates").and_then(|candidates| candidates.elements_within(1).into_iter().next());
+    let parts = candidate.and_then(|candidate| candidate.get("content")?.get("parts"));
+    parts.map(|parts| parts.elements()).unwrap_or_default()
 }
 
 fn stop_reason(word: &str) -> StopReason {

@@ -5,7 +5,9 @@
 //! | neutral messages, streaming events, errors | `message.rs`, `event.rs`, `error.rs` |
 //! | the port to a model | `model.rs` |
 //! | wire formats: requests and streams | `anthropic.rs`, `openai.rs`, `openai_chat.rs`, `gemini.rs` |
+//! | text of a model and a vendor, kept as it was written | `raw_json.rs` |
 //! | sending a request and reading its stream | `transport.rs` |
+//! | asking for the vendor's models, and choosing one | `transport/listing.rs`, `newest.rs` |
 //! | adapting tool schemas to a vendor | `schema.rs` |
 //! | a script instead of a model | `scripted.rs` |
 //! | finding Ollama on its port | `ollama.rs` |
@@ -19,9 +21,11 @@ pub mod event;
 mod gemini;
 pub mod message;
 pub mod model;
+mod newest;
 pub mod ollama;
 mod openai;
 mod openai_chat;
+mod raw_json;
 pub mod schema;
 pub mod scripted;
 pub mod transport;
@@ -32,5 +36,6 @@ pub use event::{ModelEvent, StopReason, Usage};
 pub use message::{Image, Message, Part, RawItems, ResultPart, Role, ToolCall, ToolResult, Wire};
 pub use model::{Model, ModelRequest, ToolDefinition};
 pub use ollama::Ollama;
+pub use raw_json::value_of;
 pub use scripted::{ScriptError, ScriptedModel};
 pub use transport::{HttpModel, HttpModelOptions};

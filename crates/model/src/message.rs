@@ -4,8 +4,12 @@
 //! vendor, so that reasoning signatures and unknown items survive. For another vendor the message is rebuilt from its
 //! [`Part`]s. All types are stored as JSON in conversations.
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::{Value, value::RawValue};
+use toolway_config::{Vendor, tool_rules::ToolRules};
+use toolway_wire::json::Raw;
+
+use crate::raw_json;
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,7 +37,7 @@ pub enum Role {
 
 /// One part of a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(remote = "Self", tag = "type", rename_all = "snake_case")]
 pub enum Part {
     /// Plain text or markdown.
     Text {
@@ -70,8 +74,9 @@ pub struct ToolCall {
     pub id: String,
     /// Name as it was offered to the model.
     pub name: String,
-    /// Arguments as JSON. An object, or the text that the model sent if it is not valid JSON.
-    pub arguments: Value,
+    /// Arguments as the model wrote them. An object, or a string with the text of the model if that is not valid JSON.
+    #[serde(with = "raw_json::one")]
+    pub arguments: Raw,
 }
 
 /// The result of a call.
@@ -109,8 +114,9 @@ pub struct RawItems {
     pub wire: Wire,
     /// The model that made them; signatures are not valid for another one.
     pub model: String,
-    /// The items in order.
-    pub items: Vec<Value>,
+    /// The items in order, as the vendor wrote them.
+    #[serde(with = "raw_json::list")]
+    pub items: Vec<Raw>,
 }
 
 /// The wire formats.
@@ -158,20 +164,63 @@ impl Message {
     }
 
     /// The vendor's items, if they belong to this wire and model.
-    pub fn raw_for(&self, wire: Wire, model: &str) -> Option<&[Value]> {
+    pub fn raw_for(&self, wire: Wire, model: &str) -> Option<&[Raw]> {
         let raw = self.raw.as_ref().filter(|raw| raw.wire == wire && raw.model == model)?;
         Some(&raw.items)
+    }
+}
+
+impl ToolCall {
+    /// The arguments, to be looked at: of repeated keys the last, and numbers as far as a `Value` holds them. What is
+    /// sent is [`Self::arguments`].
+    pub fn arguments_value(&self) -> Value {
+        raw_json::value_of(&self.arguments)
+    }
+
+    /// Whether the arguments are an object.
+    pub fn has_object(&self) -> bool {
+        raw_json::is_object(&self.arguments)
+    }
+}
+
+impl Serialize for Part {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+/// The text of arguments is kept only if nothing is read in between, as it is for a type with a tag.
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Tag {
+            r#type: String,
+        }
+        let stored = Box::<RawValue>::deserialize(deserializer)?;
+        let tag: Tag = serde_json::from_str(stored.get()).map_err(de::Error::custom)?;
+        if tag.r#type == "tool_call" {
+            return serde_json::from_str(stored.get()).map(Self::ToolCall).map_err(de::Error::custom);
+        }
+        Self::deserialize(&mut serde_json::Deserializer::from_str(stored.get())).map_err(de::Error::custom)
     }
 }
 
 impl Wire {
     /// Most tools of one request; `None` without a known limit. The vendor refuses a request with more.
     pub fn max_tools(self) -> Option<usize> {
-        match self {
-            Self::Openai | Self::OpenaiChat => Some(128),
-            Self::Gemini => Some(512),
-            Self::Anthropic | Self::Scripted => None,
-        }
+        self.tool_rules()?.tools
+    }
+
+    /// What the vendor accepts in a tool definition; `None` for a script.
+    pub fn tool_rules(self) -> Option<&'static ToolRules> {
+        let vendor = match self {
+            Self::Anthropic => Vendor::Anthropic,
+            Self::Openai => Vendor::Openai,
+            Self::OpenaiChat => Vendor::OpenaiChat,
+            Self::Gemini => Vendor::Gemini,
+            Self::Scripted => Vendor::Scripted,
+        };
+        vendor.tool_rules()
     }
 
     /// The word in the configuration (`models.<name>.vendor`).
@@ -183,5 +232,25 @@ impl Wire {
             Self::Gemini => "gemini",
             Self::Scripted => "scripted",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolway_wire::json::Raw;
+
+    use super::{Message, Part, RawItems, Role, ToolCall, Wire};
+
+    #[test]
+    fn stored_arguments_and_items_keep_every_byte() {
+        let text = r#"{"n":123456789012345678901234567890,"x":1e400,"z":-0,"a":1,"a":2,"s":"\u00e9\/"}"#;
+        let arguments = Raw::parse(text).unwrap();
+        let call = ToolCall { id: "1".to_owned(), name: "t".to_owned(), arguments: arguments.clone() };
+        let raw = RawItems { wire: Wire::Gemini, model: "m".to_owned(), items: vec![arguments] };
+        let parts = vec![Part::Text { text: "hi".to_owned() }, Part::ToolCall(call)];
+        let message = Message { role: Role::Assistant, parts, raw: Some(raw) };
+        let stored = serde_json::to_string(&message).unwrap();
+        assert_eq!(stored.matches(text).count(), 2, "{stored}");
+        assert_eq!(serde_json::from_str::<Message>(&stored).unwrap(), message);
     }
 }

@@ -31,7 +31,10 @@ impl Ollama {
         *request.uri_mut() = format!("{root}/api/tags").parse().ok()?;
         let response = client.fetch(request, LIMITS).await.ok().filter(|response| response.status().is_success())?;
         let listed: Value = serde_json::from_slice(response.body()).ok()?;
-        let names = listed["models"].as_array()?.iter().filter_map(|model| model["name"].as_str());
+        let mut listed: Vec<&Value> = listed["models"].as_array()?.iter().collect();
+        // Dates in RFC 3339; those without one keep their order.
+        listed.sort_by(|one, other| other["modified_at"].as_str().cmp(&one["modified_at"].as_str()));
+        let names = listed.into_iter().filter_map(|model| model["name"].as_str());
         // Embedding models cannot chat.
         let models: Vec<String> = names.filter(|name| !name.contains("embed")).map(str::to_owned).collect();
         let base_url = format!("{root}/v1").parse().ok()?;

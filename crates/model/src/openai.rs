@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use toolway_wire::sse::SseEvent;
+use toolway_wire::{json::Raw, sse::SseEvent};
 
 use crate::{
     Image, Message, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, ToolResult, Usage, Wire,
@@ -14,12 +14,13 @@ use crate::{
 /// The wire has no flag for failed calls; this stands before the text of one.
 pub(crate) const ERROR_PREFIX: &str = "Error: ";
 
-/// The request as JSON. Nothing is stored at the vendor; reasoning comes back encrypted and is sent again.
-pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
+/// The request as JSON. Nothing is stored at the vendor; reasoning comes back encrypted and is sent again, with the ids
+/// and states of its items: servers require both of reasoning and of messages with output text.
+pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Raw {
     let ids = CallIds::of(Wire::Openai, settings, &request.messages);
     let mut body = json!({
         "model": settings.model,
-        "input": request.messages.iter().flat_map(|message| items(settings, &ids, message)).collect::<Vec<_>>(),
+        "input": [],
         "stream": true,
         "store": false,
         "include": ["reasoning.encrypted_content"],
@@ -44,15 +45,20 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
         body["text"] =
             json!({ "format": { "type": "json_schema", "name": "answer", "schema": schema, "strict": false } });
     }
-    body
+    let input: Vec<Raw> = request.messages.iter().flat_map(|message| items(settings, &ids, message)).collect();
+    wire::with_list(&body, "input", &input)
 }
 
-fn items(settings: &WireSettings, ids: &CallIds<'_>, message: &Message) -> Vec<Value> {
+fn items(settings: &WireSettings, ids: &CallIds<'_>, message: &Message) -> Vec<Raw> {
+    if let (Role::Assistant, Some(items)) = (message.role, message.raw_for(Wire::Openai, &settings.model)) {
+        return items.to_vec();
+    }
+    neutral_items(ids, message).iter().map(Raw::of).collect()
+}
+
+fn neutral_items(ids: &CallIds<'_>, message: &Message) -> Vec<Value> {
     match message.role {
-        Role::Assistant => match message.raw_for(Wire::Openai, &settings.model) {
-            Some(items) => items.iter().map(without_id).collect(),
-            None => message.parts.iter().filter_map(|part| assistant_item(ids, part)).collect(),
-        },
+        Role::Assistant => message.parts.iter().filter_map(|part| assistant_item(ids, part)).collect(),
         Role::Tool => message.parts.iter().filter_map(|part| result_item(ids, part)).collect(),
         Role::User => {
             let content: Vec<Value> = message.parts.iter().filter_map(user_content).collect();
@@ -65,21 +71,11 @@ fn items(settings: &WireSettings, ids: &CallIds<'_>, message: &Message) -> Vec<V
     }
 }
 
-/// Ids refer to items that the vendor stores, which it does not for us.
-fn without_id(item: &Value) -> Value {
-    let mut item = item.clone();
-    if let Some(item) = item.as_object_mut() {
-        item.remove("id");
-        item.remove("status");
-    }
-    item
-}
-
 fn assistant_item(ids: &CallIds<'_>, part: &Part) -> Option<Value> {
     match part {
         Part::Text { text } if !text.is_empty() => {
-            let content = json!([{ "type": "output_text", "text": text }]);
-            Some(json!({ "type": "message", "role": "assistant", "content": content }))
+            // A list of output text would need an id of the vendor.
+            Some(json!({ "type": "message", "role": "assistant", "content": text }))
         }
         Part::ToolCall(call) => {
             let (id, arguments) = (ids.on_wire(&call.id), arguments_text(&call.arguments));
@@ -147,7 +143,7 @@ pub(crate) struct ResponsesDecoder {
     /// Items whose text was streamed.
     spoken: BTreeSet<u64>,
     /// Complete items.
-    items: BTreeMap<u64, Value>,
+    items: BTreeMap<u64, Raw>,
     refused: bool,
 }
 
@@ -185,7 +181,7 @@ impl ResponsesDecoder {
     }
 
     /// A server may send an item only when it is complete.
-    fn finish_item(&mut self, at: u64, item: &Value) -> Vec<ModelEvent> {
+    fn finish_item(&mut self, at: u64, item: &Value, raw: Raw) -> Vec<ModelEvent> {
         let mut events = Vec::new();
         match text(item, "type") {
             "function_call" => {
@@ -207,15 +203,18 @@ impl ResponsesDecoder {
             }
             _ => {}
         }
-        self.items.insert(at, item.clone());
+        self.items.insert(at, raw);
         events
     }
 
     /// Items that were not streamed are in the last event.
-    fn finish_response(&mut self, response: &Value) -> Vec<ModelEvent> {
+    fn finish_response(&mut self, response: &Value, whole: &Raw) -> Vec<ModelEvent> {
         let output = response["output"].as_array().map_or(&[][..], Vec::as_slice);
+        let raw = whole.get("response").and_then(|response| response.get("output"));
+        let raw = raw.map(|output| output.elements()).unwrap_or_default();
+        let output = output.iter().zip(raw);
         if self.items.is_empty() {
-            return (0..).zip(output).flat_map(|(at, item)| self.finish_item(at, item)).collect();
+            return (0..).zip(output).flat_map(|(at, (item, raw))| self.finish_item(at, item, raw)).collect();
         }
         let is_missing = |answer: &AnswerBuilder, item: &Value| {
             item["type"] == "function_call"
@@ -223,16 +222,16 @@ impl ResponsesDecoder {
                 && !answer.has_call(text(item, "call_id"))
         };
         let mut events = Vec::new();
-        for (at, item) in (0..).zip(output) {
+        for (at, (item, raw)) in (0..).zip(output) {
             if is_missing(&self.answer, item) {
-                events.extend(self.finish_item((2 << 32) + at, item));
+                events.extend(self.finish_item((2 << 32) + at, item, raw));
             }
         }
         events
     }
 
-    fn end(&mut self, response: &Value, reason: Option<StopReason>) -> Vec<ModelEvent> {
-        let mut events = self.finish_response(response);
+    fn end(&mut self, response: &Value, whole: &Raw, reason: Option<StopReason>) -> Vec<ModelEvent> {
+        let mut events = self.finish_response(response, whole);
         events.extend(self.answer.end_calls());
         events.extend(usage(&response["usage"]).map(ModelEvent::Usage));
         let reason = reason.unwrap_or(match (self.refused, self.answer.has_calls()) {
@@ -255,7 +254,8 @@ impl Decoder for ResponsesDecoder {
         if event.data.as_ref() == b"[DONE]" {
             return Ok(Vec::new());
         }
-        let event = wire::json(event)?;
+        let source = event;
+        let event = wire::json(source)?;
         match text(&event, "type") {
             "response.output_item.added" if event["item"]["type"] == "function_call" => {
                 let at = self.item_of(&event);
@@ -263,7 +263,8 @@ impl Decoder for ResponsesDecoder {
             }
             "response.output_item.done" => {
                 let at = self.item_of(&event);
-                Ok(self.finish_item(at, &event["item"]))
+                let raw = wire::raw(source)?.get("item").unwrap_or_else(Raw::empty_object);
+                Ok(self.finish_item(at, &event["item"], raw))
             }
             "response.output_text.delta" => Ok(self.speak(&event)),
             "response.refusal.delta" => {
@@ -278,10 +279,10 @@ impl Decoder for ResponsesDecoder {
                 let index = self.calls.get(&at).copied();
                 Ok(index.and_then(|index| self.answer.arguments(index, text(&event, "delta"))).into_iter().collect())
             }
-            "response.completed" => Ok(self.end(&event["response"], None)),
+            "response.completed" => Ok(self.end(&event["response"], &wire::raw(source)?, None)),
             "response.incomplete" => {
                 let word = text(&event["response"]["incomplete_details"], "reason");
-                Ok(self.end(&event["response"], Some(incomplete(word))))
+                Ok(self.end(&event["response"], &wire::raw(source)?, Some(incomplete(word))))
             }
             "response.failed" => Err(failure(&event["response"]["error"])),
             "error" => Err(failure(if event["error"].is_object() { &event["error"] } else { &event })),

@@ -2,30 +2,39 @@
 //!
 //! Compatible servers disagree about tool-call deltas: the index may be missing, constant or have gaps, and the id may
 //! come with every delta, once, or never. [`ChatDecoder::call_of`] decides which call a delta belongs to.
+//!
+//! Reasoning models expect what they added to a message to come back with it: DeepSeek and Kimi `reasoning_content`,
+//! OpenRouter `reasoning_details`, Gemini `extra_content` with the signature of a call. They refuse the next request
+//! without it, so these members are kept as they were written ([`KeptMembers`]).
 
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
-use toolway_wire::sse::SseEvent;
+use toolway_wire::{
+    json::{JsonKind, Member, Raw},
+    message::splice::{self, Edit},
+    sse::SseEvent,
+};
 
 use crate::{
     Message, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, Usage, Wire,
     answer::{AnswerBuilder, arguments_text},
     openai::{ERROR_PREFIX, data_url, joined_text},
+    raw_json,
     wire::{self, CallIds, Decoder, ModelErrorKindWithMessage, WireSettings, text},
 };
 
 /// The request as JSON.
-pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
+pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Raw {
     let mut messages = Vec::new();
     if !request.system.is_empty() {
-        messages.push(json!({ "role": "system", "content": request.system }));
+        messages.push(Raw::of(&json!({ "role": "system", "content": request.system })));
     }
     let ids = CallIds::of(Wire::OpenaiChat, settings, &request.messages);
     messages.extend(request.messages.iter().flat_map(|message| encode_message(settings, &ids, message)));
     let mut body = json!({
         "model": settings.model,
-        "messages": messages,
+        "messages": [],
         "stream": true,
         "stream_options": { "include_usage": true },
     });
@@ -47,15 +56,19 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Value {
         let schema = json!({ "name": "answer", "schema": schema });
         body["response_format"] = json!({ "type": "json_schema", "json_schema": schema });
     }
-    body
+    wire::with_list(&body, "messages", &messages)
 }
 
-fn encode_message(settings: &WireSettings, ids: &CallIds<'_>, message: &Message) -> Vec<Value> {
+fn encode_message(settings: &WireSettings, ids: &CallIds<'_>, message: &Message) -> Vec<Raw> {
+    match (message.role, message.raw_for(Wire::OpenaiChat, &settings.model)) {
+        (Role::Assistant, Some(items)) => items.to_vec(),
+        _ => neutral_messages(ids, message).iter().map(Raw::of).collect(),
+    }
+}
+
+fn neutral_messages(ids: &CallIds<'_>, message: &Message) -> Vec<Value> {
     match message.role {
-        Role::Assistant => {
-            let raw = message.raw_for(Wire::OpenaiChat, &settings.model);
-            raw.map_or_else(|| vec![assistant(message, |id| ids.on_wire(id))], <[Value]>::to_vec)
-        }
+        Role::Assistant => vec![assistant(message, |id| ids.on_wire(id))],
         Role::User => {
             let content = user_content(&message.parts);
             content.map(|content| json!({ "role": "user", "content": content })).into_iter().collect()
@@ -127,8 +140,25 @@ pub(crate) struct ChatDecoder {
     model: String,
     answer: AnswerBuilder,
     calls: Vec<OpenCall>,
-    reasoning_details: Vec<Value>,
+    kept: KeptMembers,
     reason: Option<StopReason>,
+}
+
+/// Members of the message besides its text and calls, for the request that sends it back.
+#[derive(Default)]
+struct KeptMembers {
+    /// Reasoning by the key that the server uses. Present, if empty, once the server sent a text: thinking models of
+    /// DeepSeek and Kimi refuse a call without the key.
+    reasoning: Option<Reasoning>,
+    reasoning_details: Vec<Raw>,
+    /// The last one with a signature.
+    extra_content: Option<Raw>,
+}
+
+/// Reasoning of the message so far.
+struct Reasoning {
+    key: &'static str,
+    text: String,
 }
 
 /// A call of the stream.
@@ -138,54 +168,57 @@ struct OpenCall {
     wire_index: Option<u64>,
     /// Arguments that came before the name.
     early: String,
+    /// Members that Chat Completions does not name, such as Gemini's `extra_content`.
+    extra: Vec<Member>,
     /// Position among the calls of the answer, once the name is known.
     index: Option<usize>,
 }
 
 impl ChatDecoder {
     pub(crate) fn new(model: String) -> Self {
-        let (calls, reasoning_details) = (Vec::new(), Vec::new());
-        Self { model, answer: AnswerBuilder::default(), calls, reasoning_details, reason: None }
+        let kept = KeptMembers::default();
+        Self { model, answer: AnswerBuilder::default(), calls: Vec::new(), kept, reason: None }
     }
 
-    fn delta(&mut self, delta: &Value) -> Vec<ModelEvent> {
+    fn delta(&mut self, delta: &Value, source: &SseEvent) -> Vec<ModelEvent> {
         let mut events = Vec::new();
-        for key in ["reasoning_content", "reasoning"] {
-            if let Some(piece) = delta[key].as_str().filter(|piece| !piece.is_empty()) {
-                events.push(self.answer.reasoning(piece));
-                break;
-            }
+        let reasoning = self.kept.push(delta, source);
+        if !reasoning.is_empty() {
+            events.push(self.answer.reasoning(reasoning));
         }
-        self.reasoning_details.extend(delta["reasoning_details"].as_array().into_iter().flatten().cloned());
         for key in ["content", "refusal"] {
             if let Some(piece) = delta[key].as_str().filter(|piece| !piece.is_empty()) {
                 events.push(self.answer.text(piece));
             }
         }
-        for call in delta["tool_calls"].as_array().into_iter().flatten() {
-            events.extend(self.call_delta(call));
+        for (at, call) in delta["tool_calls"].as_array().into_iter().flatten().enumerate() {
+            let arguments = match &call["function"]["arguments"] {
+                Value::String(piece) => piece.clone(),
+                // Some servers send an object instead of its text.
+                Value::Object(_) => written_arguments(source, at).unwrap_or_default(),
+                _ => String::new(),
+            };
+            let extra = if has_extra(call) { written_extra(source, at) } else { Vec::new() };
+            events.extend(self.call_delta(call, &arguments, extra));
         }
         events
     }
 
-    fn call_delta(&mut self, delta: &Value) -> Vec<ModelEvent> {
+    fn call_delta(&mut self, delta: &Value, arguments: &str, extra: Vec<Member>) -> Vec<ModelEvent> {
         let (id, name) = (text(delta, "id"), text(&delta["function"], "name"));
         let wire_index = delta["index"].as_u64();
         let at = self.call_of(id, name, wire_index).unwrap_or_else(|| {
             let (id, name) = (id.to_owned(), String::new());
-            self.calls.push(OpenCall { id, name, wire_index, early: String::new(), index: None });
+            self.calls.push(OpenCall { id, name, wire_index, early: String::new(), extra: Vec::new(), index: None });
             self.calls.len() - 1
         });
         let call = &mut self.calls[at];
+        call.extra.retain(|before| extra.iter().all(|member| member.key != before.key));
+        call.extra.extend(extra);
         if call.id.is_empty() {
             id.clone_into(&mut call.id);
         }
-        match &delta["function"]["arguments"] {
-            Value::String(piece) => call.early.push_str(piece),
-            // Some servers send an object instead of its text.
-            object @ Value::Object(_) => call.early.push_str(&object.to_string()),
-            _ => {}
-        }
+        call.early.push_str(arguments);
         if call.name.is_empty() {
             name.clone_into(&mut call.name);
         }
@@ -237,11 +270,10 @@ impl ChatDecoder {
     /// Whether the arguments of a call are complete.
     fn is_complete(&mut self, at: usize) -> bool {
         let Some(index) = self.calls[at].index else { return false };
-        serde_json::from_str::<Value>(self.answer.arguments_of(index)).is_ok_and(|value| value.is_object())
+        Raw::parse(self.answer.arguments_of(index).to_owned()).is_ok_and(|value| raw_json::is_object(&value))
     }
 
-    fn end(&mut self) -> Option<Vec<ModelEvent>> {
-        let reason = self.reason.take()?;
+    fn end(&mut self, reason: StopReason) -> Vec<ModelEvent> {
         // A call whose name never came is reported, so that the model learns of it.
         let nameless = self.calls.iter_mut().filter(|call| call.index.is_none());
         let mut events: Vec<ModelEvent> = nameless.flat_map(|call| Self::announce(call, &mut self.answer)).collect();
@@ -250,25 +282,75 @@ impl ChatDecoder {
         events.extend(self.answer.end_calls());
         let raw = RawItems { wire: Wire::OpenaiChat, model: self.model.clone(), items: Vec::new() };
         let mut message = self.answer.finish(raw);
-        let mut item = assistant(&message, Cow::Borrowed);
-        let details = std::mem::take(&mut self.reasoning_details);
-        if !details.is_empty() {
-            item["reasoning_details"] = details.into();
-        }
+        let item = self.item(&message);
         if let Some(raw) = &mut message.raw {
             raw.items.push(item);
         }
         events.push(ModelEvent::End { reason, message });
-        Some(events)
+        events
+    }
+
+    /// The message as it is sent back to the same server.
+    fn item(&mut self, message: &Message) -> Raw {
+        let item = Raw::of(&assistant(message, Cow::Borrowed));
+        let mut edits = std::mem::take(&mut self.kept).edits();
+        let calls = item.get("tool_calls").map(|calls| calls.elements()).unwrap_or_default();
+        if !calls.is_empty() {
+            let calls = calls.iter().enumerate().map(|(at, call)| self.with_extra(at, call));
+            edits.push(Edit::Set("tool_calls", splice::array(&calls.collect::<Vec<_>>())));
+        }
+        splice::edited(&item, &edits)
+    }
+
+    /// A call with the members that the server added to it.
+    fn with_extra(&self, index: usize, call: &Raw) -> Raw {
+        let extra = self.calls.iter().filter(|open| open.index == Some(index)).flat_map(|open| &open.extra);
+        let edits: Vec<Edit<'_>> = extra.map(|member| Edit::Set(&member.key, member.value.clone())).collect();
+        splice::edited(call, &edits)
+    }
+}
+
+impl KeptMembers {
+    /// Keeps what a delta has of them; returns its piece of reasoning.
+    fn push<'a>(&mut self, delta: &'a Value, source: &SseEvent) -> &'a str {
+        let details = delta["reasoning_details"].as_array().is_some_and(|details| !details.is_empty());
+        let signature = delta["extra_content"].is_object();
+        if let Some(written) = (details || signature).then(|| written_delta(source)).flatten() {
+            let details = written.get("reasoning_details").map(|details| details.elements());
+            self.reasoning_details.extend(details.unwrap_or_default());
+            let signed = written.get("extra_content").filter(|extra| extra.text().contains("\"thought_signature\""));
+            self.extra_content = signed.or_else(|| self.extra_content.take());
+        }
+        // A server may send both keys with the same text. The first one with a text is kept.
+        let keys = ["reasoning_content", "reasoning"];
+        let sent = keys.into_iter().filter_map(|key| delta[key].as_str().map(|piece| (key, piece)));
+        let Some((key, piece)) = sent.min_by_key(|(_, piece)| piece.is_empty()) else { return "" };
+        let reasoning = self.reasoning.get_or_insert(Reasoning { key, text: String::new() });
+        if reasoning.text.is_empty() {
+            reasoning.key = key;
+        }
+        reasoning.text.push_str(piece);
+        piece
+    }
+
+    fn edits(self) -> Vec<Edit<'static>> {
+        let reasoning = self.reasoning.map(|reasoning| Edit::Set(reasoning.key, Raw::of(&reasoning.text)));
+        let details = (!self.reasoning_details.is_empty())
+            .then(|| Edit::Set("reasoning_details", splice::array(&self.reasoning_details)));
+        let extra = self.extra_content.map(|extra| Edit::Set("extra_content", extra));
+        [reasoning, details, extra].into_iter().flatten().collect()
     }
 }
 
 impl Decoder for ChatDecoder {
     fn push(&mut self, event: &SseEvent) -> Result<Vec<ModelEvent>, ModelErrorKindWithMessage> {
         if event.data.as_ref() == b"[DONE]" {
-            return Ok(self.end().unwrap_or_default());
+            // Some servers never send a reason; the mark alone says that the answer is complete.
+            let reason = self.reason.take().unwrap_or(StopReason::EndTurn);
+            return Ok(self.end(reason));
         }
-        let event = wire::json(event)?;
+        let source = event;
+        let event = wire::json(source)?;
         if event["error"].is_object() || event["error"].is_string() {
             return Err(failure(&event["error"]));
         }
@@ -278,7 +360,7 @@ impl Decoder for ChatDecoder {
         }
         let mut events = usage(&event["usage"]).map(ModelEvent::Usage).into_iter().collect::<Vec<_>>();
         let choice = &event["choices"][0];
-        events.extend(self.delta(&choice["delta"]));
+        events.extend(self.delta(&choice["delta"], source));
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
             self.reason = Some(stop_reason(reason));
         }
@@ -287,8 +369,39 @@ impl Decoder for ChatDecoder {
 
     /// Some servers close the stream without `[DONE]`.
     fn finish(&mut self) -> Option<Vec<ModelEvent>> {
-        self.end()
+        let reason = self.reason.take()?;
+        Some(self.end(reason))
     }
+}
+
+/// The delta of the first choice, as the server wrote it.
+fn written_delta(source: &SseEvent) -> Option<Raw> {
+    let event = Raw::parse(source.data.clone()).ok()?;
+    event.get("choices")?.elements_within(1).into_iter().next()?.get("delta")
+}
+
+fn written_call(source: &SseEvent, at: usize) -> Option<Raw> {
+    written_delta(source)?.get("tool_calls")?.elements().into_iter().nth(at)
+}
+
+/// The arguments of a call of the first choice, as the server wrote them.
+fn written_arguments(source: &SseEvent, at: usize) -> Option<String> {
+    Some(written_call(source, at)?.get("function")?.get("arguments")?.to_string())
+}
+
+/// Members of a call that Chat Completions names.
+const CALL_MEMBERS: [&str; 4] = ["id", "index", "type", "function"];
+
+fn has_extra(call: &Value) -> bool {
+    let mut members = call.as_object().into_iter().flatten();
+    members.any(|(key, value)| !CALL_MEMBERS.contains(&key.as_str()) && !value.is_null())
+}
+
+/// The other members of a call of the first choice, as the server wrote them.
+fn written_extra(source: &SseEvent, at: usize) -> Vec<Member> {
+    let members = written_call(source, at).map(|call| call.members()).unwrap_or_default().into_iter();
+    let is_extra = |member: &Member| !CALL_MEMBERS.contains(&&*member.key) && member.value.kind() != JsonKind::Null;
+    members.filter(is_extra).collect()
 }
 
 fn failure(error: &Value) -> ModelErrorKindWithMessage {

@@ -26,8 +26,6 @@ use crate::{ToolDefinition, Wire};
 const MAX_DEPTH: usize = 32;
 /// Bytes that a schema may have.
 const MAX_BYTES: usize = 256 * 1024;
-/// Characters of a description on OpenAI's wires.
-const MAX_DESCRIPTION: usize = 1_024;
 
 /// Why a tool is not offered to a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,9 +46,9 @@ pub fn adapt(wire: Wire, name: &str, description: &str, schema: &Value) -> Resul
         return Err(left_out("its name is not valid for the vendor".to_owned()));
     }
     let input_schema = adapt_schema(wire, schema).map_err(left_out)?;
-    let description = match wire {
-        Wire::Openai | Wire::OpenaiChat => shortened(description),
-        _ => description.to_owned(),
+    let description = match wire.tool_rules().and_then(|rules| rules.description) {
+        Some(most) => shortened(description, most),
+        None => description.to_owned(),
     };
     Ok(ToolDefinition { name: name.to_owned(), description, input_schema })
 }
@@ -61,11 +59,11 @@ pub fn is_valid_name(name: &str) -> bool {
     first && name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-fn shortened(description: &str) -> String {
-    if description.chars().count() <= MAX_DESCRIPTION {
+fn shortened(description: &str, most: usize) -> String {
+    if description.chars().count() <= most {
         return description.to_owned();
     }
-    description.chars().take(MAX_DESCRIPTION - 1).chain(['…']).collect()
+    description.chars().take(most - 1).chain(['…']).collect()
 }
 
 fn adapt_schema(wire: Wire, schema: &Value) -> Result<Value, String> {
@@ -81,8 +79,9 @@ fn adapt_schema(wire: Wire, schema: &Value) -> Result<Value, String> {
     };
     references::gather(&mut object)?;
     root::resolve(&mut object)?;
+    check_names(wire, &object)?;
     let mut schema = Value::Object(object);
-    walk(wire, &mut schema, 0)?;
+    walk(&mut schema, 0)?;
     if wire == Wire::Gemini {
         gemini::restrict(&mut schema);
     }
@@ -128,7 +127,7 @@ fn children(object: &mut Map<String, Value>) -> impl Iterator<Item = &mut Value>
     })
 }
 
-fn walk(wire: Wire, schema: &mut Value, depth: usize) -> Result<(), String> {
+fn walk(schema: &mut Value, depth: usize) -> Result<(), String> {
     if depth > MAX_DEPTH {
         return Err(format!("its schema is nested deeper than {MAX_DEPTH} levels"));
     }
@@ -140,26 +139,19 @@ fn walk(wire: Wire, schema: &mut Value, depth: usize) -> Result<(), String> {
     }
     let Value::Object(object) = schema else { return Ok(()) };
     keywords::correct(object);
-    check_names(wire, object)?;
     // `additionalProperties` is understood by all as a boolean.
     let additional = object.get("additionalProperties").and_then(Value::as_bool);
-    children(object).try_for_each(|inner| walk(wire, inner, depth + 1))?;
+    children(object).try_for_each(|inner| walk(inner, depth + 1))?;
     if let Some(additional) = additional {
         object.insert("additionalProperties".to_owned(), additional.into());
     }
     Ok(())
 }
 
+/// Checks the names of parameters. Vendors accept every name further inside.
 fn check_names(wire: Wire, object: &Map<String, Value>) -> Result<(), String> {
-    if wire != Wire::Anthropic {
-        return Ok(());
-    }
-    let valid = |name: &str| {
-        (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
-    };
-    let properties = object.get("properties").and_then(Value::as_object);
-    match properties.into_iter().flat_map(Map::keys).find(|name| !valid(name)) {
-        Some(name) => Err(format!("the property name `{name}` is not valid for the vendor")),
-        None => Ok(()),
-    }
+    let Some(rule) = wire.tool_rules().and_then(|rules| rules.parameter.as_ref()) else { return Ok(()) };
+    let mut names = object.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+    let problem = names.find_map(|name| Some((name, rule.problem(name)?)));
+    problem.map_or(Ok(()), |(name, problem)| Err(format!("the name of its parameter `{name}` {problem}")))
 }

@@ -19,11 +19,11 @@ use std::{path::Path, sync::Arc, time::Duration};
 use futures_util::{StreamExt, stream, stream::BoxStream};
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use toolway_wire::json::Raw;
 
 use crate::{
     Message, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason,
-    ToolCall, ToolResult, Usage, Wire,
+    ToolCall, ToolResult, Usage, Wire, raw_json,
 };
 
 /// Bytes that a script may have.
@@ -68,12 +68,8 @@ struct Expectation {
 #[serde(deny_unknown_fields)]
 struct ScriptedCall {
     tool: String,
-    #[serde(default = "empty_object")]
-    arguments: Value,
-}
-
-fn empty_object() -> Value {
-    json!({})
+    #[serde(default = "Raw::empty_object", with = "raw_json::one")]
+    arguments: Raw,
 }
 
 /// Why a script cannot be used.
@@ -277,7 +273,7 @@ mod tests {
         let mut messages = vec![Message::user("read it")];
         let first = answer(&model, &messages).await.unwrap();
         let call = first.tool_calls().next().unwrap();
-        assert_eq!((call.name.as_str(), &call.arguments), ("files__read", &json!({"path": "a"})));
+        assert_eq!((call.name.as_str(), &call.arguments), ("files__read", &Raw::parse(r#"{"path": "a"}"#).unwrap()));
         messages.extend([first, result("hello", false)]);
         assert_eq!(answer(&model, &messages).await.unwrap().text(), "It says hello.");
         let error = answer(&model, &messages).await.unwrap_err();

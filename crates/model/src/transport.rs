@@ -1,6 +1,8 @@
-//! A model behind HTTP: sends a request and reads its stream. `transport/failure.rs` interprets refusals.
+//! A model behind HTTP: sends a request and reads its stream. `transport/failure.rs` interprets refusals,
+//! `transport/listing.rs` asks for the vendor's models.
 
 mod failure;
+mod listing;
 
 use std::{
     fmt,
@@ -103,6 +105,12 @@ impl HttpModel {
         let headers = http.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+        self.add_headers(headers)?;
+        Ok(http)
+    }
+
+    /// Adds the headers of every request: version, key and configured ones.
+    fn add_headers(&self, headers: &mut HeaderMap) -> Result<(), ModelError> {
         if self.options.wire == Wire::Anthropic {
             headers.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
         }
@@ -112,7 +120,7 @@ impl HttpModel {
         for (name, value) in &self.options.headers {
             headers.insert(name.clone(), value.clone());
         }
-        Ok(http)
+        Ok(())
     }
 
     /// The URL of a request: `path` below the base URL, whose query is kept.

@@ -3,9 +3,15 @@
 use std::{borrow::Cow, collections::HashSet};
 
 use serde_json::Value;
-use toolway_wire::sse::SseEvent;
+use toolway_wire::{
+    json::Raw,
+    message::splice::{self, Edit},
+    sse::SseEvent,
+};
 
-use crate::{Message, ModelErrorKind, ModelEvent, ModelRequest, Wire, anthropic, gemini, openai, openai_chat};
+use crate::{
+    Message, ModelErrorKind, ModelEvent, ModelRequest, Wire, anthropic, gemini, openai, openai_chat, raw_json,
+};
 
 /// Settings of one model that a request contains.
 #[derive(Clone, Debug)]
@@ -33,7 +39,7 @@ pub(crate) trait Decoder: Send {
 pub(crate) type ModelErrorKindWithMessage = (ModelErrorKind, Option<String>);
 
 /// The path of a request below the base URL, and its JSON.
-pub(crate) fn encode(wire: Wire, settings: &WireSettings, request: &ModelRequest) -> Option<(String, Value)> {
+pub(crate) fn encode(wire: Wire, settings: &WireSettings, request: &ModelRequest) -> Option<(String, Raw)> {
     match wire {
         Wire::Anthropic => Some(("v1/messages".to_owned(), anthropic::encode(settings, request))),
         Wire::Openai => Some(("responses".to_owned(), openai::encode(settings, request))),
@@ -59,10 +65,23 @@ pub(crate) fn decoder(wire: Wire, settings: &WireSettings) -> Option<Box<dyn Dec
     }
 }
 
-/// The JSON of an event's data.
+/// The JSON of an event's data, to be looked at.
 pub(crate) fn json(event: &SseEvent) -> Result<Value, ModelErrorKindWithMessage> {
-    serde_json::from_slice(&event.data)
+    serde_json::from_slice(&event.data).or_else(|error| {
+        let not_json = |_| (ModelErrorKind::InvalidAnswer(format!("an event is not JSON: {error}")), None);
+        Raw::parse(event.data.clone()).map(|raw| raw_json::value_of(&raw)).map_err(not_json)
+    })
+}
+
+/// The text of an event's data, for what is kept or sent on.
+pub(crate) fn raw(event: &SseEvent) -> Result<Raw, ModelErrorKindWithMessage> {
+    Raw::parse(event.data.clone())
         .map_err(|error| (ModelErrorKind::InvalidAnswer(format!("an event is not JSON: {error}")), None))
+}
+
+/// A request with its list of messages, whose texts stay as they are.
+pub(crate) fn with_list(body: &Value, key: &str, list: &[Raw]) -> Raw {
+    splice::edited(&Raw::of(body), &[Edit::Set(key, splice::array(list))])
 }
 
 /// A text member, empty if it is missing.

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{children, gemini, references, walk};
+use super::{check_names, children, gemini, references, walk};
 use crate::Wire;
 
 type Object = Map<String, Value>;
@@ -53,7 +53,8 @@ fn gathered(wire: Wire, schema: &Value) -> Option<Value> {
     let mut object = schema.as_object()?.clone();
     references::gather(&mut object).ok()?;
     let mut schema = Value::Object(object);
-    walk(wire, &mut schema, 0).ok()?;
+    walk(&mut schema, 0).ok()?;
+    check_names(wire, schema.as_object()?).ok()?;
     Some(schema)
 }
 

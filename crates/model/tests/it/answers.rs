@@ -4,6 +4,7 @@ use futures_util::StreamExt;
 use serde_json::json;
 use toolway_model::{Message, Model, ModelRequest, Part, ResultPart, StopReason, ToolResult, Usage, Wire};
 use toolway_testkit::vendor::{Reply, Stop, Tokens, VendorKind};
+use toolway_wire::json::Raw;
 
 use crate::stage::{Answer, KEY, answer, build, hello, listen, model, options};
 
@@ -138,7 +139,7 @@ async fn no_empty_message_is_sent() {
     let blank = |role| Message { role, parts: vec![Part::Text { text: " ".to_owned() }], raw: None };
     for kind in VendorKind::ALL {
         let (_vendor, model) = model(kind, vec![Reply::text("done")]).await;
-        let call = toolway_model::ToolCall { id: "c".to_owned(), name: "t".to_owned(), arguments: json!("{\"a\":") };
+        let call = toolway_model::ToolCall { id: "c".to_owned(), name: "t".to_owned(), arguments: Raw::of("{\"a\":") };
         let called = Message { role: toolway_model::Role::Assistant, parts: vec![Part::ToolCall(call)], raw: None };
         let failed = ToolResult { content: Vec::new(), is_error: true, ..result("c", "t") };
         let nothing = Message { role: toolway_model::Role::Assistant, parts: Vec::new(), raw: None };

@@ -6,7 +6,7 @@ use toolway_testkit::vendor::{Fault, Reply, VendorKind};
 
 use crate::stage::{answer, hello, model};
 
-const FAULTS: [Fault; 10] = [
+const FAULTS: [Fault; 11] = [
     Fault::MissingIndex,
     Fault::ConstantIndex,
     Fault::GappedIndex,
@@ -17,6 +17,7 @@ const FAULTS: [Fault; 10] = [
     Fault::LateName,
     Fault::Interleaved,
     Fault::WrongReason,
+    Fault::NoReason,
 ];
 
 #[tokio::test]
@@ -112,6 +113,6 @@ async fn reasoning_details_are_sent_back_and_both_spellings_of_reasoning_are_rea
         let (_vendor, model) = model(VendorKind::OpenaiChat, vec![Reply::stream(&format!("data: {chunk}\n\n"))]).await;
         let (found, message) = answer(&model, hello()).await;
         assert_eq!((found.reasoning.as_str(), found.text.as_str()), ("hm", "hi"));
-        assert_eq!(message.raw.unwrap().items[0]["reasoning_details"], details);
+        assert_eq!(message.raw.unwrap().items[0].get("reasoning_details").unwrap().read::<Value>().unwrap(), details);
     }
 }

@@ -4,7 +4,10 @@
 mod answer_schemas;
 mod answers;
 mod chat_deltas;
+mod chat_reasoning;
+mod exact_arguments;
 mod golden;
+mod newest;
 mod ollama;
 mod refusals;
 mod schema_rules;

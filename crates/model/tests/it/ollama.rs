@@ -20,7 +20,10 @@ fn client() -> HttpClient {
 async fn a_running_ollama_is_found_and_answers() {
     let vendor = MockVendor::start(VendorKind::OpenaiChat, vec![Reply::text("hi")]).await.unwrap();
     let ollama = Ollama::find(Some(&vendor.authority()), &client()).await.unwrap();
-    assert_eq!((ollama.base_url.as_str(), &*ollama.models), (&*vendor.base_url(), &[OLLAMA_MODEL.to_owned()][..]));
+    assert_eq!(
+        (ollama.base_url.as_str(), &*ollama.models),
+        (&*vendor.base_url(), &[OLLAMA_MODEL.to_owned(), "mock-old:latest".to_owned()][..])
+    );
     let mut options = options(VendorKind::OpenaiChat, ollama.base_url.as_str());
     options.key = None;
     assert_eq!(answer(&build(options), hello()).await.0.text, "hi");

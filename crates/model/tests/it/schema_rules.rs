@@ -22,7 +22,7 @@ pub(crate) fn check(wire: Wire, tool: &ToolDefinition) -> Result<(), String> {
     jsonschema::draft202012::meta::validate(schema).map_err(|error| format!("{error} at {}", error.instance_path()))?;
     every(schema, &mut |schema| references(tool, schema))?;
     match wire {
-        Wire::Anthropic => every(schema, &mut anthropic),
+        Wire::Anthropic => anthropic(root),
         Wire::Openai | Wire::OpenaiChat if tool.description.chars().count() > 1_024 => {
             Err("long description".to_owned())
         }
@@ -73,7 +73,7 @@ fn references(tool: &ToolDefinition, schema: &Object) -> Result<(), String> {
     }
 }
 
-/// "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
+/// "tools.0.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
 fn anthropic(schema: &Object) -> Result<(), String> {
     let valid = |key: &str| {
         (1..=64).contains(&key.len()) && key.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))

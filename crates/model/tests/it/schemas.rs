@@ -127,3 +127,20 @@ fn names_and_descriptions_fit_the_vendor() {
         assert_eq!(tool.description.chars().count(), characters, "{wire:?}");
     }
 }
+
+/// As `find` of the MongoDB server has them.
+#[test]
+fn only_names_of_parameters_decide_whether_anthropic_is_offered_a_tool() {
+    let filter = json!({ "type": "object", "properties": { "$and": { "type": "array" }, "a b": {} } });
+    let stages =
+        json!({ "type": "array", "items": { "anyOf": [{ "type": "object", "properties": { "$search": filter } }] } });
+    let nested = json!({ "type": "object", "properties": { "filter": filter, "pipeline": stages } });
+    let adapted = adapt(Wire::Anthropic, "mongodb__find", "Find.", &nested).unwrap().input_schema;
+    assert!(adapted["properties"]["filter"]["properties"]["$and"].is_object(), "{adapted}");
+    let top = json!({ "type": "object", "anyOf": [{ "properties": { "$top": {} } }] });
+    let left_out = adapt(Wire::Anthropic, "graph__list", "List.", &top).unwrap_err();
+    assert_eq!(left_out.reason, "the name of its parameter `$top` contains `$`");
+    for wire in [Wire::Openai, Wire::OpenaiChat, Wire::Gemini] {
+        assert!(adapt(wire, "graph__list", "List.", &top).is_ok(), "{wire:?}");
+    }
+}

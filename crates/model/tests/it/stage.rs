@@ -124,7 +124,7 @@ pub(crate) fn gather(events: Vec<ModelEvent>) -> (Answer, Message) {
     let parsed =
         |text: &str| if text.is_empty() { json!({}) } else { serde_json::from_str(text).unwrap_or(json!(text)) };
     let calls: Vec<(String, Value)> = calls.iter().map(|(_, name, text, _)| (name.clone(), parsed(text))).collect();
-    let of_message: Vec<_> = message.tool_calls().map(|call| (call.name.clone(), call.arguments.clone())).collect();
+    let of_message: Vec<_> = message.tool_calls().map(|call| (call.name.clone(), call.arguments_value())).collect();
     assert_eq!(of_message, calls);
     (Answer { reasoning, text, calls, usage, reason }, message)
 }

@@ -156,7 +156,16 @@ async fn responses_without_output_index_or_without_item_events_lose_no_call() {
         let (_vendor, model) = model(VendorKind::Openai, vec![Reply::stream(&text)]).await;
         let (found, message) = answer(&model, hello()).await;
         assert_eq!(found.calls, [("read".to_owned(), json!({})), ("read".to_owned(), json!({}))], "{text}");
-        assert!(message.raw.unwrap().items.iter().filter(|item| item["type"] == "function_call").count() == 2);
+        assert!(
+            message
+                .raw
+                .unwrap()
+                .items
+                .iter()
+                .filter(|item| item.get("type").unwrap().as_str().unwrap() == "function_call")
+                .count()
+                == 2
+        );
     }
 }
 
