@@ -1,6 +1,6 @@
 //! The audit log: append-only, hash-chained, one per database.
 
-use rusqlite::{Row, params, params_from_iter, types::Value};
+use rusqlite::{OptionalExtension, Row, params, params_from_iter, types::Value};
 use uuid::Uuid;
 
 use crate::{
@@ -18,9 +18,24 @@ pub mod kind {
     /// A process ended without ending its calls.
     pub const RECOVERY: &str = "recovery";
 
+    /// The store itself: it replaces a corrupt one, began to remove records, or removed audit entries.
+    pub const STORE: &str = "store";
+
     /// All of them.
-    pub const ALL: [&str; 9] =
-        [DECISION, APPROVAL, SERVER_REQUEST, CONNECTION, SIGN_IN, CONFIGURATION, KEY, CALL, RECOVERY];
+    pub const ALL: [&str; 12] = [
+        DECISION,
+        APPROVAL,
+        SERVER_REQUEST,
+        VALIDATION,
+        CONNECTION,
+        SIGN_IN,
+        CONFIGURATION,
+        KEY,
+        SECRET,
+        CALL,
+        RECOVERY,
+        STORE,
+    ];
 }
 
 /// An event to append.
@@ -101,6 +116,15 @@ pub enum Verified {
     },
 }
 
+/// What the log says about its own beginning.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogOrigin {
+    /// The corrupt database that this one replaces.
+    pub replaces: Option<String>,
+    /// When the entries up to the checkpoint were removed.
+    pub removed_at: Option<Micros>,
+}
+
 impl AuditEvent {
     /// Appends the event after `head`, inside the caller's transaction, and returns the new head.
     pub(crate) fn append(&self, connection: &rusqlite::Connection, head: Link) -> Result<Link, StoreError> {
@@ -160,7 +184,17 @@ impl Reader {
         self.rows(&sql, params_from_iter(values), entry)
     }
 
-    /// Follows the chain from its beginning, or from the checkpoint that retention left.
+    /// What the log says about its own beginning.
+    pub fn log_origin(&self) -> Result<LogOrigin, StoreError> {
+        let checkpoint = Link::read(&self.connection, "checkpoint")?;
+        let sql = "SELECT * FROM audit WHERE kind = 'store' AND kind <> 'call' ORDER BY seq LIMIT 1";
+        let first = self.rows(sql, [], entry)?.pop().filter(|first| first.seq == 1);
+        let replaces = first.filter(|first| first.details.contains(r#""replaced""#)).and_then(|first| first.subject);
+        Ok(LogOrigin { replaces, removed_at: removal(&self.connection, checkpoint)? })
+    }
+
+    /// Follows the chain from its beginning, or from the checkpoint that retention left. An entry behind the checkpoint must
+    /// say that the entries up to it were removed.
     pub fn verify_audit(&self) -> Result<Verified, StoreError> {
         // One snapshot, so that entries appended meanwhile do not look like additions.
         let transaction = self.connection.unchecked_transaction()?;
@@ -179,9 +213,25 @@ impl Reader {
         if link != head {
             return Ok(Verified::Broken { seq: link.seq + 1 });
         }
+        if 0 < checkpoint.seq && removal(&transaction, checkpoint)?.is_none() {
+            return Ok(Verified::Broken { seq: checkpoint.seq });
+        }
         let entries = u64::try_from(head.seq - checkpoint.seq).unwrap_or_default();
         Ok(Verified::Intact { entries, checkpoint: checkpoint.seq })
     }
+}
+
+/// When the entries up to the checkpoint were removed, as an entry of the chain says.
+fn removal(connection: &rusqlite::Connection, checkpoint: Link) -> Result<Option<Micros>, StoreError> {
+    let sql = "SELECT at FROM audit WHERE kind = 'store' AND kind <> 'call' AND json_extract(details, '$.upTo') = ? \
+               AND json_extract(details, '$.hash') = ?";
+    let values = params![checkpoint.seq, hexadecimal(&checkpoint.hash)];
+    Ok(connection.query_row(sql, values, |row| row.get(0)).optional()?)
+}
+
+/// A hash as text.
+pub(crate) fn hexadecimal(hash: &Hash) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
@@ -196,4 +246,22 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
         details: row.get(7)?,
         hash: row.get(8)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kind;
+
+    /// One that is not in the list is refused by `audit query --kind`, and lost from a journal.
+    #[test]
+    fn the_list_of_kinds_has_every_kind() {
+        let sources = [include_str!("../../host/src/record/recorder.rs"), include_str!("audit.rs")];
+        let lines = sources.iter().flat_map(|source| source.lines());
+        let constants = lines.filter_map(|line| line.trim().strip_prefix("pub const "));
+        let kinds: Vec<_> =
+            constants.filter_map(|line| line.split_once(": &str = \"")?.1.strip_suffix("\";")).collect();
+        let missing: Vec<_> = kinds.iter().filter(|word| !kind::ALL.contains(word)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+        assert_eq!(kinds.len(), kind::ALL.len());
+    }
 }

@@ -114,9 +114,11 @@ pub(crate) const INSERT: &str = "INSERT INTO calls (run, id, started_at, duratio
      OR (calls.state = 'interrupted' AND excluded.state NOT IN ('pending', 'running'))";
 
 /// Statement of [`CallBody::write`].
-pub(crate) const INSERT_BODY: &str = "INSERT INTO bodies VALUES (?, ?, ?) ON CONFLICT (call) DO UPDATE SET \
-                                      arguments = coalesce(excluded.arguments, arguments), \
-                                      result = coalesce(excluded.result, result)";
+pub(crate) const INSERT_BODY: &str = "INSERT INTO bodies (call, caller, bytes, arguments, result) \
+     VALUES (?1, ?2, coalesce(octet_length(?3), 0) + coalesce(octet_length(?4), 0), ?3, ?4) ON CONFLICT (call) DO UPDATE SET \
+     arguments = coalesce(excluded.arguments, arguments), result = coalesce(excluded.result, result), \
+     bytes = coalesce(octet_length(coalesce(excluded.arguments, arguments)), 0) \
+     + coalesce(octet_length(coalesce(excluded.result, result)), 0)";
 
 impl CallRow {
     /// Inserts the row, or updates what changes between the beginning of a call and its end. Returns whether it did: a
@@ -152,13 +154,33 @@ impl CallBody {
     pub(crate) fn write(
         &self,
         statement: &mut Statement<'_>,
-        call: Uuid,
+        call: &CallRow,
         arguments: Option<&str>,
     ) -> Result<(), StoreError> {
         if arguments.is_some() || self.result.is_some() {
-            statement.execute(params![call, arguments, self.result])?;
+            statement.execute(params![call.id, call.caller, arguments, self.result])?;
         }
         Ok(())
+    }
+
+    /// The same without a text of more bytes.
+    pub(crate) fn bounded(self, most: u64) -> Self {
+        let bounded = |text: String| {
+            let is_large = most < text.len() as u64;
+            if is_large {
+                not_kept(&text, &format!("larger than {most} bytes, a share of `store.maxBytes`"))
+            } else {
+                text
+            }
+        };
+        Self { arguments: self.arguments.map(bounded), result: self.result.map(bounded) }
+    }
+
+    /// Drops both texts, and says why.
+    pub(crate) fn omit(&mut self, why: &str) {
+        for text in [&mut self.arguments, &mut self.result].into_iter().flatten() {
+            *text = not_kept(text, why);
+        }
     }
 
     /// Bytes of both texts.
@@ -166,6 +188,11 @@ impl CallBody {
         let texts = [&self.arguments, &self.result];
         texts.into_iter().flatten().map(String::len).sum()
     }
+}
+
+/// What stands for a text that is not kept.
+fn not_kept(text: &str, why: &str) -> String {
+    serde_json::json!({ "toolway": { "notKept": why, "bytes": text.len() } }).to_string()
 }
 
 /// Removes calls that began before a time and have ended.
@@ -287,12 +314,6 @@ pub(crate) fn first_id_at(at: Micros) -> Vec<u8> {
     let mut id = millis.to_be_bytes()[2..].to_vec();
     id.resize(16, 0);
     id
-}
-
-/// The time in an id, to the millisecond.
-pub(crate) fn id_time(id: Uuid) -> Micros {
-    let millis = id.as_u128() >> 80;
-    i64::try_from(millis).unwrap_or(i64::MAX / 1_000) * 1_000
 }
 
 fn row(row: &Row<'_>) -> rusqlite::Result<CallRow> {

@@ -9,7 +9,11 @@ use std::{
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 use toolway_config::ownership;
 
-use crate::{StoreError, journal, migration, store::Sync, time};
+use crate::{
+    StoreError, journal, migration,
+    store::Sync,
+    time::{self, Micros},
+};
 
 /// How long a write waits for another process that holds the write lock.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
@@ -18,9 +22,15 @@ pub(crate) const BUSY_AGAIN: Duration = Duration::from_millis(100);
 
 /// Pages of the WAL after which it is copied to the database. Under load a page is in it many times and is copied once.
 const CHECKPOINT: i64 = 4_000;
+/// Bytes of a page.
+const PAGE: i64 = 4_096;
 
 /// Suffix of the folder with locks and journals.
 const RUNS: &str = ".runs";
+/// Begins the suffix of a corrupt file.
+const SET_ASIDE: &str = ".corrupt-";
+/// Suffixes of everything that belongs to a database, the file itself last.
+pub(crate) const PARTS: [&str; 4] = [RUNS, "-wal", "-shm", ""];
 
 /// Something the operator should know about the file that was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,11 +44,26 @@ pub enum OpenNotice {
         /// The folder with records of killed processes that were not in it yet; `None` if there are none.
         journals: Option<PathBuf>,
     },
+    /// Retention has begun to remove records. Given once.
+    Removing {
+        /// When it began.
+        since: Micros,
+    },
 }
 
 impl std::fmt::Display for OpenNotice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self::SetAside { path, moved_to, journals } = self;
+        let (path, moved_to, journals) = match self {
+            Self::SetAside { path, moved_to, journals } => (path, moved_to, journals),
+            Self::Removing { since } => {
+                let since = time::rfc3339(*since);
+                return write!(
+                    f,
+                    "the store has reached `store.maxBytes` or `store.maxAge`; since {since} the oldest bodies and calls are \
+                     removed"
+                );
+            }
+        };
         let (path, moved_to) = (path.display(), moved_to.display());
         write!(f, "`{path}` is not a readable database; it was renamed to `{moved_to}` and a new one was created")?;
         match journals {
@@ -101,6 +126,11 @@ pub(crate) fn open_memory(uri: &str) -> Result<Connection, StoreError> {
 
 fn prepare(connection: &mut Connection, path: &Path, sync: Sync) -> Result<(), StoreError> {
     connection.busy_timeout(BUSY)?;
+    // Only a new file can take this mode, and for an existing one the pragma would write to it.
+    let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    if pages == 0 {
+        connection.pragma_update(None, "auto_vacuum", "incremental")?;
+    }
     let _mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     let synchronous = match sync {
         Sync::Normal => "normal",
@@ -111,6 +141,15 @@ fn prepare(connection: &mut Connection, path: &Path, sync: Sync) -> Result<(), S
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.set_prepared_statement_cache_capacity(64);
     migration::migrate(connection, path)
+}
+
+/// Bounds the WAL by a part of the budget of the store.
+pub(crate) fn bound_wal(connection: &Connection, max_bytes: u64) -> Result<(), StoreError> {
+    let share = i64::try_from(max_bytes / 16).unwrap_or(i64::MAX);
+    let pages = (share / PAGE).clamp(64, CHECKPOINT);
+    connection.pragma_update(None, "wal_autocheckpoint", pages)?;
+    let _limit: i64 = connection.pragma_update_and_check(None, "journal_size_limit", pages * PAGE, |row| row.get(0))?;
+    Ok(())
 }
 
 /// Opens an existing file for queries. Returns `None` if there is no file yet.
@@ -135,11 +174,11 @@ fn is_corrupt(error: &rusqlite::Error) -> bool {
 /// of it is taken for one of the next.
 fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let moved_to = (0..100)
-        .map(|attempt| suffixed(path, &format!(".corrupt-{}-{attempt}", time::now() / 1_000_000)))
+        .map(|attempt| suffixed(path, &format!("{SET_ASIDE}{}-{attempt}", time::now() / 1_000_000)))
         .find(|candidate| !candidate.exists() && !lock_folder(candidate).exists())
         .ok_or_else(|| io::Error::other("too many corrupt copies exist; remove some"))?;
     let mut moved: Vec<&str> = Vec::new();
-    for part in [RUNS, "-wal", "-shm", ""] {
+    for part in PARTS {
         let (from, to) = (suffixed(path, part), suffixed(&moved_to, part));
         match fs::rename(from, to) {
             Ok(()) => moved.push(part),
@@ -154,12 +193,27 @@ fn set_aside(path: &Path) -> io::Result<PathBuf> {
     Ok(moved_to)
 }
 
+/// Corrupt databases that were set aside, oldest first.
+pub(crate) fn set_aside_files(path: &Path) -> Vec<PathBuf> {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
+    let prefix = format!("{name}{SET_ASIDE}");
+    let number = |text: &str| text.parse::<i64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let folder = path.parent().map(fs::read_dir).into_iter().flatten().flatten().flatten();
+    let files = folder.map(|file| file.path()).filter_map(|path| {
+        let (seconds, attempt) = path.file_name()?.to_str()?.strip_prefix(&prefix)?.split_once('-')?;
+        Some((number(seconds)?, number(attempt)?, path))
+    });
+    let mut files: Vec<_> = files.collect();
+    files.sort();
+    files.into_iter().map(|(.., path)| path).collect()
+}
+
 /// The folder in which processes have their locks and journals, next to the database.
 pub(crate) fn lock_folder(path: &Path) -> PathBuf {
     suffixed(path, RUNS)
 }
 
-fn suffixed(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn suffixed(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()

@@ -31,6 +31,9 @@ pub enum StoreError {
     /// SQLite reports an error: disk full, read-only, locked …
     #[error("{0}")]
     Sqlite(Arc<rusqlite::Error>),
+    /// A value cannot be written.
+    #[error("{0}")]
+    Invalid(&'static str),
     /// The writer thread has ended.
     #[error("the store is closed")]
     Closed,
@@ -48,9 +51,19 @@ impl From<rusqlite::Error> for StoreError {
 impl StoreError {
     /// Whether the reason is the file or its disk, and not what was written.
     pub(crate) fn is_of_file(&self) -> bool {
-        let Self::Sqlite(error) = self else { return true };
+        let error = match self {
+            Self::Sqlite(error) => error,
+            Self::Invalid(_) => return false,
+            _ => return true,
+        };
         let of_write = [ErrorCode::ConstraintViolation, ErrorCode::TypeMismatch, ErrorCode::TooBig, ErrorCode::Unknown];
         error.sqlite_error_code().is_some_and(|code| !of_write.contains(&code))
+    }
+
+    /// Whether the disk, or what this user may use of it, is full.
+    pub(crate) fn is_full(&self) -> bool {
+        let Self::Sqlite(error) = self else { return false };
+        error.sqlite_error_code() == Some(ErrorCode::DiskFull)
     }
 
     /// Whether another process holds the write lock.

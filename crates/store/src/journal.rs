@@ -37,7 +37,7 @@ const FRESH: Duration = Duration::from_secs(1);
 const LOAD: u32 = 32;
 const SPAN: Duration = Duration::from_millis(100);
 /// Extension of a file that is kept because not all of it could be applied.
-const CORRUPT: &str = "corrupt";
+pub(crate) const CORRUPT: &str = "corrupt";
 
 /// Appends records of this process.
 #[derive(Debug)]

@@ -10,7 +10,7 @@
 //! | the hash-chained audit log | `audit.rs`, `chain.rs` |
 //! | saved approvals, inbox items, conversations | `approvals.rs`, `inbox.rs`, `conversations.rs` |
 //! | processes that may still end a call | `runs.rs` |
-//! | retention | `retention.rs` |
+//! | retention: size, age, caller shares | `retention.rs`, `retention/` |
 //! | the ports of `host` that the store implements | `recorder.rs` |
 //!
 //! Every write goes through the writer thread of the process; several processes may write to one file. Rows record what
@@ -43,5 +43,5 @@ pub use database::OpenNotice;
 pub use error::StoreError;
 pub use reader::Reader;
 pub use recorder::StoreRecorder;
-pub use store::{Store, StoreOptions, Sync};
+pub use store::{Store, StoreOptions, StoreUsage, Sync};
 pub use uuid::Uuid;

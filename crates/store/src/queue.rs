@@ -3,7 +3,10 @@
 //! A write is acknowledged in one of three ways: by its commit; under load by the journal (`journal.rs`); in memory at once
 //! (`recent.rs`). Acknowledged writes let the writer wait a little, so that a commit has many of them.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -20,6 +23,8 @@ use crate::{
 const QUEUE: usize = 16_384;
 /// Writes beyond which calls wait for a commit, so that they are not faster than the writer.
 const CROWD: usize = 12_000;
+/// Bytes of bodies that may wait.
+const WAITING: usize = 64 * 1024 * 1024;
 /// How long the writer waits for more writes if no caller waits for these.
 const LINGER: Duration = Duration::from_millis(10);
 /// How long a reader waits for the writes before it.
@@ -47,6 +52,17 @@ struct State {
     finished: u64,
     /// Acknowledged writes whose commit failed; the writer tries them again.
     retained: usize,
+    /// Bytes of bodies that wait.
+    bodies: WaitingBodies,
+}
+
+/// Bytes of bodies that wait for the next commit. Beyond a bound, records are kept without them, first those of a caller
+/// that has most of it, so that no call is refused and no transaction is too large.
+#[derive(Debug)]
+struct WaitingBodies {
+    most: usize,
+    bytes: usize,
+    by_caller: HashMap<String, usize>,
 }
 
 /// What acknowledges a write before its commit.
@@ -88,20 +104,25 @@ pub(crate) enum Urgency {
 }
 
 impl Queue {
-    pub(crate) fn new(ahead: Ahead) -> Self {
+    /// `max_bytes`: the budget of the store.
+    pub(crate) fn new(ahead: Ahead, max_bytes: Option<u64>) -> Self {
         let (jobs, closed, is_urgent, is_idle) = (Vec::new(), false, false, false);
-        let state = State { jobs, closed, ahead, is_urgent, is_idle, submitted: 0, finished: 0, retained: 0 };
+        let bodies = WaitingBodies::new(max_bytes);
+        let state = State { jobs, closed, ahead, is_urgent, is_idle, submitted: 0, finished: 0, retained: 0, bodies };
         Self { state: state.into(), changed: Condvar::new(), finished: Condvar::new() }
     }
 
     /// Adds a write. The receiver gets its result after the commit; dropping the receiver does not cancel the write.
-    pub(crate) fn submit(&self, write: Write, urgency: Urgency) -> Result<Submitted, StoreError> {
+    pub(crate) fn submit(&self, mut write: Write, urgency: Urgency) -> Result<Submitted, StoreError> {
         let mut state = self.state.lock();
         if state.closed {
             return Err(StoreError::Closed);
         }
         if urgency == Urgency::Refusable && QUEUE <= state.jobs.len() {
             return Err(StoreError::QueueFull(state.jobs.len()));
+        }
+        if !matches!(state.ahead, Ahead::Memory(_)) {
+            state.bodies.admit(&mut write);
         }
         let crowded = CROWD <= state.jobs.len();
         let acknowledged = match &mut state.ahead {
@@ -198,6 +219,7 @@ impl Queue {
             }
         }
         state.is_urgent = false;
+        state.bodies.clear();
         let file = match &mut state.ahead {
             Ahead::Journal(journal) => journal.close_file(),
             Ahead::Nothing | Ahead::Memory(_) => None,
@@ -237,6 +259,39 @@ impl Queue {
         self.state.lock().closed = true;
         self.changed.notify_one();
         self.finished.notify_all();
+    }
+}
+
+impl WaitingBodies {
+    fn new(max_bytes: Option<u64>) -> Self {
+        let share = max_bytes.map_or(WAITING, |most| usize::try_from(most / 16).unwrap_or(WAITING));
+        Self { most: share.min(WAITING), bytes: 0, by_caller: HashMap::new() }
+    }
+
+    /// Counts the body of a write, or drops it.
+    fn admit(&mut self, write: &mut Write) {
+        let (Write::Call(call, body) | Write::CallEnd(call, body)) = write else { return };
+        let bytes = body.bytes();
+        if bytes == 0 {
+            return;
+        }
+        let of_caller = self.by_caller.get(&call.caller).copied().unwrap_or_default() + bytes;
+        let all = self.bytes + bytes;
+        // A body that finds an empty queue is taken, whatever its size.
+        if 0 < self.bytes && (self.most < all || (self.most / 2 < all && self.most / 4 < of_caller)) {
+            return body.omit("too much was waiting to be written");
+        }
+        self.bytes = all;
+        match self.by_caller.get_mut(&call.caller) {
+            Some(bytes) => *bytes = of_caller,
+            None => drop(self.by_caller.insert(call.caller.clone(), of_caller)),
+        }
+    }
+
+    /// Everything that waited was taken.
+    fn clear(&mut self) {
+        self.bytes = 0;
+        self.by_caller.clear();
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::{Connection, Params, Row};
 use uuid::Uuid;
 
-use crate::{Store, StoreError, StoreOptions, Sync, database, journal, runs};
+use crate::{Store, StoreError, StoreOptions, database, journal, runs};
 
 /// A read-only connection. Queries are in the files of their subjects.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Reader {
     /// Applies what processes that were killed have left, by opening the store for writing.
     fn recover(&self, path: &Path, left: &[Uuid]) -> Result<(), StoreError> {
         // It is applied when the store is dropped again.
-        match Store::open(&StoreOptions { path: Some(path.to_owned()), sync: Sync::Normal }) {
+        match Store::open(&StoreOptions { path: Some(path.to_owned()), ..StoreOptions::default() }) {
             Ok((_store, Some(notice))) => tracing::error!("{notice}"),
             Ok((_store, None)) => {}
             Err(error) => tracing::error!(%error, "records of a process that was killed cannot be applied"),

@@ -1,19 +1,26 @@
 //! The store as the host's recorder and as its saved approvals.
 
-use std::time::Duration;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use toolway_config::ServerName;
 use toolway_host::{
     conversation::{ConversationHead, ConversationLog, ConversationMessage},
     inbox::InboxRecord,
-    policy::{ApprovalKey, ArgumentPattern, SavedApprovals, SavedDecision, SavedEffect as HostEffect},
-    record::{AuditNote, CallBody as HostBody, CallRecord, CallRecorder, Ending, OpenState, Requirement},
+    policy::{SavedApproval, SavedApprovalError, SavedApprovals},
+    record::{
+        AuditNote, CallBody as HostBody, CallRecord, CallRecorder, Ending, OpenState, RecorderUsage, Requirement,
+    },
 };
 use uuid::Uuid;
 
 use crate::{
-    Reader, Store, StoreError,
-    approvals::{SavedApproval, SavedEffect},
+    Reader, Store, StoreError, StoreUsage,
+    approvals::{Refusals, StoredApproval},
     audit::AuditEvent,
     calls::{CallBody, CallRow, CallState},
     conversations::{Conversation, StoredMessage},
@@ -29,12 +36,30 @@ pub struct StoreRecorder {
     requirement: Requirement,
     /// The surface on which approvals of this process are saved.
     surface: &'static str,
+    // No await under this lock.
+    refusals: Arc<Mutex<KnownRefusals>>,
 }
+
+/// Items for which a refusal was saved, as far as they are known.
+#[derive(Debug, Default)]
+struct KnownRefusals {
+    /// How many answers this process has saved.
+    saves: u64,
+    /// What was read last, and when that began.
+    read: Option<(Instant, Refusals)>,
+    /// When a call last began to read them again. One reads for all: a reader is a connection and a thread.
+    reading: Option<Instant>,
+}
+
+/// How long the items with saved refusals are taken as known. Another process may save one meanwhile.
+const REFUSALS_AGE: Duration = Duration::from_secs(1);
+/// The same while another call reads them again.
+const REFUSALS_AGE_WHILE_READ: Duration = Duration::from_secs(3);
 
 impl StoreRecorder {
     /// A recorder for one host.
     pub fn new(store: Store, requirement: Requirement, surface: &'static str) -> Self {
-        Self { store, requirement, surface }
+        Self { store, requirement, surface, refusals: Arc::default() }
     }
 
     /// The store that it writes to.
@@ -75,6 +100,14 @@ impl CallRecorder for StoreRecorder {
         drop(self.store.append_audit(event));
     }
 
+    fn usage(&self) -> Option<RecorderUsage> {
+        // A store in memory has no files.
+        self.store.path()?;
+        let StoreUsage { bytes, removed_bodies, removed_calls } = self.store.usage();
+        let max_bytes = self.store.limits().max_bytes;
+        Some(RecorderUsage { bytes, max_bytes, removed_bodies, removed_calls })
+    }
+
     fn inbox(&self, item: InboxRecord) {
         let Ok(id) = item.id.parse() else { return };
         let (answer, answered_by) = item.outcome.unzip();
@@ -96,36 +129,70 @@ impl CallRecorder for StoreRecorder {
 }
 
 impl SavedApprovals for StoreRecorder {
-    fn find<'a>(&'a self, key: &'a ApprovalKey) -> BoxFuture<'a, Option<SavedDecision>> {
-        let (server, tool) = (key.server.to_string(), key.tool.clone());
+    fn of_item<'a>(
+        &'a self,
+        server: &'a ServerName,
+        tool: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<SavedApproval>, SavedApprovalError>> {
+        let (name, tool) = (server.to_string(), tool.to_owned());
         Box::pin(async move {
-            let approvals = move |reader: &Reader| reader.approvals_of(&server, &tool);
-            let found = self.store.query(Freshness::Committed, approvals).await;
-            let found = found.inspect_err(|error| tracing::error!(%error, "saved approvals cannot be read")).ok()?;
-            let saved = SavedApproval::deciding(&found, key)?;
-            Some(SavedDecision { id: saved.id.to_string(), effect: saved.effect.into() })
+            let read = move |reader: &Reader| Ok((reader.approvals_of(&name, &tool)?, reader.refusals()?));
+            let (begun, saves) = (Instant::now(), self.refusals.lock().saves);
+            let (found, refusals) =
+                self.store.query(Freshness::Committed, read).await.map_err(|error| unread(&error))?;
+            self.refusals.lock().keep(begun, saves, refusals);
+            Ok(found.into_iter().map(|stored| stored.approval).collect())
         })
     }
 
-    fn save<'a>(&'a self, key: &'a ApprovalKey, effect: HostEffect) -> BoxFuture<'a, Result<SavedDecision, String>> {
-        let approval = SavedApproval {
-            id: Uuid::now_v7(),
-            created_at: time::now(),
-            caller: key.caller.clone(),
-            server: key.server.to_string(),
-            tool: key.tool.clone(),
-            arguments: key.arguments.as_ref().map(ArgumentPattern::to_json),
-            digest: key.digest.clone(),
-            effect: match effect {
-                HostEffect::Allow => SavedEffect::Allow,
-                HostEffect::Deny => SavedEffect::Deny,
-            },
-            created_by: self.surface.to_owned(),
-        };
-        let decision = SavedDecision { id: approval.id.to_string(), effect };
-        let saved = self.store.save_approval(approval);
-        Box::pin(async move { saved.await.map(|()| decision).map_err(|error| error.to_string()) })
+    fn save<'a>(&'a self, approval: SavedApproval) -> BoxFuture<'a, Result<(), SavedApprovalError>> {
+        let saved = self.store.save_approval(StoredApproval { approval, created_by: self.surface.to_owned() });
+        Box::pin(async move {
+            let written = saved.await.map_err(|error| unread(&error));
+            self.refusals.lock().forget();
+            written
+        })
     }
+
+    fn may_refuse(&self, server: &ServerName, tool: &str) -> bool {
+        self.refusals.lock().may_contain(server.as_str(), tool)
+    }
+}
+
+impl KnownRefusals {
+    /// Keeps what was read, unless an answer was saved since the reading began: it may not be among it.
+    fn keep(&mut self, begun: Instant, saves: u64, refusals: Refusals) {
+        if self.saves == saves {
+            self.read = Some((begun, refusals));
+            self.reading = None;
+        }
+    }
+
+    /// An answer was saved.
+    fn forget(&mut self) {
+        self.saves += 1;
+        self.read = None;
+        self.reading = None;
+    }
+
+    /// Whether a refusal may be saved for an item. Where that is not known, the call that is told so reads them again.
+    fn may_contain(&mut self, server: &str, tool: &str) -> bool {
+        let is_being_read = self.reading.is_some_and(|began| began.elapsed() < REFUSALS_AGE);
+        let most = if is_being_read { REFUSALS_AGE_WHILE_READ } else { REFUSALS_AGE };
+        match &self.read {
+            Some((read, known)) if read.elapsed() < most => {
+                known.iter().any(|(of, refused)| of == server && refused == tool)
+            }
+            _ => {
+                self.reading = Some(Instant::now());
+                true
+            }
+        }
+    }
+}
+
+fn unread(error: &StoreError) -> SavedApprovalError {
+    SavedApprovalError::Store(error.to_string())
 }
 
 /// The result of a write with its error as text.
@@ -200,5 +267,28 @@ impl ConversationLog for StoreRecorder {
             body: message.body,
         };
         described(self.store.write_message(id, message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::{KnownRefusals, Refusals};
+
+    #[test]
+    fn what_was_read_before_an_answer_was_saved_says_nothing_about_it() {
+        let mut known = KnownRefusals::default();
+        let (begun, saves) = (Instant::now(), known.saves);
+        assert!(known.may_contain("notes", "write"), "nothing was read");
+        known.keep(begun, saves, Refusals::default());
+        assert!(!known.may_contain("notes", "write"));
+        // A refusal is saved while another call reads.
+        let saves = known.saves;
+        known.forget();
+        known.keep(begun, saves, Refusals::default());
+        assert!(known.may_contain("notes", "write"));
+        known.keep(begun, known.saves, Refusals::from([("notes".to_owned(), "write".to_owned())]));
+        assert!(known.may_contain("notes", "write") && !known.may_contain("notes", "move"));
     }
 }

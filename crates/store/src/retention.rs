@@ -1,205 +1,210 @@
-//! Retention as a plan: a pure function of the limits, the time and what is in the file, applied by the writer.
+//! Retention: what is removed when the store is too large or records are too old, in bounded steps.
+//!
+//! | part | file |
+//! |---|---|
+//! | bytes of the database and of the files beside it | `size.rs` |
+//! | the next step, as a plan, and its application | `step.rs` |
+//! | continuously, by the writer | `enforcer.rs` |
+//!
+//! By size, in this order: corrupt files that were set aside; the oldest bodies; counts per minute that are older than a
+//! day; the oldest calls. Bodies and calls of a caller that has more than a quarter of the budget come before those of
+//! others. Conversations and audit entries are removed by an age of their own only. New databases return pages to the file system
+//! (`auto_vacuum = incremental`); in older ones free pages are reused.
 
-use std::time::Duration;
+mod enforcer;
+mod size;
+mod step;
+
+use std::{path::PathBuf, time::Duration};
 
 use rusqlite::{Connection, OptionalExtension};
-use uuid::Uuid;
+
+pub(crate) use enforcer::{Enforcer, Fullness};
+pub use size::StoreSize;
+pub(crate) use step::{Step, next_step, store_event};
 
 use crate::{
-    Reader, Store, StoreError,
-    calls::{self, first_id_at},
-    chain::Link,
-    time::{Micros, duration},
+    OpenNotice, Reader, Store, StoreError,
+    calls::first_id_at,
+    store::Freshness,
+    time::{self, Micros, duration},
 };
 
-/// Share of `max_bytes` that is filled after a run, so that the next call does not exceed it again.
+/// Share of `max_bytes` that is filled after a removal, so that the next call does not exceed it again.
 const ROOM: f64 = 0.9;
-/// Rows of one kind that are removed in one transaction; calls are recorded between two of them.
-const STEP: i64 = 5_000;
-/// Microseconds of an hour.
-const HOUR: Micros = 60 * 60 * 1_000_000;
-/// Time between two runs in a process that serves.
-const INTERVAL: Duration = Duration::from_secs(60 * 60);
+
+/// Share of `max_bytes` that logs count at most. A reader that keeps the WAL from being reset must not empty the store.
+const LOG_SHARE: u64 = 4;
 
 /// What may be kept. An absent limit keeps everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetentionLimits {
-    /// Rows that are older are removed.
+    /// Calls that are older are removed.
     pub max_age: Option<Duration>,
-    /// The oldest calls are removed until the file has at most this many bytes of data.
+    /// Bytes of the database and of the files beside it.
     pub max_bytes: Option<u64>,
+    /// Conversations that were not changed for longer are removed.
+    pub conversations: Option<Duration>,
+    /// Which audit entries are removed.
+    pub audit: AuditLimit,
 }
 
-/// What a run of retention removes.
+/// Which audit entries are removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AuditLimit {
+    /// No entry is removed.
+    #[default]
+    Kept,
+    /// Those that are older.
+    MaxAge(Duration),
+    /// The oldest, together with calls: for a store in memory.
+    AsCalls,
+}
+
+/// What retention removes, or has removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RetentionPlan {
-    /// Calls that began before this time are removed, with their bodies.
-    pub calls_before: Option<Micros>,
-    /// Number of these calls; open ones are kept.
+    /// Corrupt files that were set aside.
+    pub files: u64,
+    /// Bodies of calls that are kept.
+    pub bodies: u64,
+    /// Calls, with their bodies. Open ones are kept.
     pub calls: u64,
-    /// Audit entries up to this position are removed and leave a checkpoint.
-    pub audit_up_to: i64,
-    /// Number of these entries.
+    /// Audit entries. They leave a checkpoint.
     pub audit: u64,
-    /// Conversations last changed before this time are removed.
-    pub conversations_before: Option<Micros>,
-    /// Number of these conversations.
+    /// Conversations, with their messages.
     pub conversations: u64,
-    /// Bytes of data in the file before.
-    pub bytes: u64,
+    /// Size before.
+    pub size: StoreSize,
+}
+
+impl RetentionLimits {
+    /// Bytes to which a store that is too large is reduced.
+    fn target(&self) -> Option<u64> {
+        self.max_bytes.map(|most| (most as f64 * ROOM) as u64)
+    }
+
+    /// Bytes of a store that count.
+    fn counted(&self, size: StoreSize) -> u64 {
+        let logs = self.max_bytes.map_or(size.logs, |most| size.logs.min(most / LOG_SHARE));
+        size.data + size.set_aside + logs
+    }
+
+    /// Whether a store is too large.
+    fn is_exceeded(&self, size: StoreSize) -> bool {
+        self.max_bytes.is_some_and(|most| most < self.counted(size))
+    }
+
+    /// Begin of the time of which calls are kept.
+    fn calls_from(&self, now: Micros) -> Option<Micros> {
+        self.max_age.map(|age| now.saturating_sub(duration(age)))
+    }
+
+    /// Begin of the time of which audit entries are kept.
+    fn audit_from(&self, now: Micros) -> Option<Micros> {
+        match self.audit {
+            AuditLimit::MaxAge(age) => Some(now.saturating_sub(duration(age))),
+            AuditLimit::Kept | AuditLimit::AsCalls => None,
+        }
+    }
+
+    /// Bytes of one body at most; `None`: any.
+    pub(crate) fn max_body(&self) -> Option<u64> {
+        self.max_bytes.map(|most| most / 64)
+    }
 }
 
 impl RetentionPlan {
     /// Whether there is nothing to remove.
     pub fn is_empty(&self) -> bool {
-        self.calls == 0 && self.audit == 0 && self.conversations == 0
+        self.files + self.bodies + self.calls + self.audit + self.conversations == 0
     }
 
-    /// Removes what is planned, inside the caller's transaction.
-    pub(crate) fn apply(&self, connection: &Connection) -> Result<(), StoreError> {
-        if let Some(before) = self.calls_before {
-            calls::remove_before(connection, before)?;
-            connection.execute("DELETE FROM rollups WHERE minute < ?", [before])?;
-            // The hour that contains the limit is kept.
-            connection.execute("DELETE FROM rollups_hourly WHERE minute < ?", [before - HOUR])?;
-            connection.execute("DELETE FROM inbox WHERE created_at < ? AND ended_at IS NOT NULL", [before])?;
-        }
-        if let Some(before) = self.conversations_before {
-            let old = "SELECT id FROM conversations WHERE updated_at < ?";
-            connection.execute(&format!("DELETE FROM messages WHERE conversation IN ({old})"), [before])?;
-            connection.execute("DELETE FROM conversations WHERE updated_at < ?", [before])?;
-        }
-        if self.audit > 0 {
-            // Another process may have removed them since this was planned.
-            let sql = "SELECT seq, hash FROM audit WHERE seq <= ? ORDER BY seq DESC LIMIT 1";
-            let last = connection.query_row(sql, [self.audit_up_to], |row| Ok((row.get(0)?, row.get(1)?)));
-            if let Some((seq, hash)) = last.optional()? {
-                Link { seq, hash }.write(connection, "checkpoint")?;
-                connection.execute("DELETE FROM audit WHERE seq <= ?", [self.audit_up_to])?;
-            }
-        }
-        Ok(())
+    fn add(&mut self, step: &Step) {
+        self.files += step.files.len() as u64;
+        self.bodies += step.bodies.len() as u64;
+        self.calls += step.calls.len() as u64;
+        self.audit += step.audit.as_ref().map_or(0, |audit| audit.entries);
+        self.conversations += step.conversations.len() as u64;
     }
 }
 
 impl Store {
-    /// Applies the limits now and then every hour, until it is dropped. What was removed, and what failed, is logged.
-    pub async fn keep_pruned(&self, limits: &RetentionLimits) {
-        if *limits == RetentionLimits::default() {
-            return;
-        }
+    /// Applies the limits now, in steps between which other writes are committed.
+    pub async fn prune(&self, limits: &RetentionLimits) -> Result<RetentionPlan, StoreError> {
+        let limits = *limits;
+        let mut removed = RetentionPlan::default();
+        let mut is_reducing = false;
+        // They cannot be removed.
+        let mut left: Vec<PathBuf> = Vec::new();
         loop {
-            match self.prune(limits).await {
-                Ok(RetentionPlan { calls, audit, conversations, .. }) if calls + audit + conversations > 0 => {
-                    tracing::info!(calls, audit_entries = audit, conversations, "retention removed old records");
-                }
-                Ok(_) => tracing::debug!("retention found no old records"),
-                Err(error) => tracing::error!(%error, "retention cannot remove old records"),
+            let kept = left.clone();
+            let planned = self.query(Freshness::Submitted, move |reader| {
+                let size = reader.size()?;
+                let is_reducing = is_reducing || limits.is_exceeded(size);
+                let goal = step::Goal::of(is_reducing);
+                let step = next_step(&reader.connection, &limits, size, goal, &kept, time::now())?;
+                Ok((size, is_reducing, step))
+            });
+            let (size, reducing, step) = planned.await?;
+            if removed.is_empty() {
+                removed.size = size;
             }
-            tokio::time::sleep(INTERVAL).await;
+            is_reducing = reducing;
+            let Some(step) = step else { return Ok(removed) };
+            let files = step.files.clone();
+            removed.add(&step);
+            self.submit_step(step).await?;
+            let remaining = size::remaining(&files);
+            removed.files -= remaining.len() as u64;
+            left.extend(remaining);
         }
     }
 }
 
 impl Reader {
-    /// Plans what retention would remove at `now`.
+    /// Estimates what retention would remove at `now`.
     pub fn plan_retention(&self, limits: &RetentionLimits, now: Micros) -> Result<RetentionPlan, StoreError> {
-        plan(&self.connection, limits, now)
+        let (connection, size) = (&self.connection, self.size()?);
+        let mut plan = RetentionPlan { size, ..RetentionPlan::default() };
+        if let Some(from) = limits.calls_from(now) {
+            let sql = "SELECT count(*) FROM calls WHERE id < ? AND state NOT IN ('pending', 'running')";
+            plan.calls = count(connection, sql, first_id_at(from))?;
+        }
+        if let Some(from) = limits.audit_from(now) {
+            plan.audit = count(connection, "SELECT count(*) FROM audit WHERE at < ?", from)?;
+        }
+        if let Some(age) = limits.conversations {
+            let from = now.saturating_sub(duration(age));
+            plan.conversations = count(connection, "SELECT count(*) FROM conversations WHERE updated_at < ?", from)?;
+        }
+        if let (Some(most), Some(target)) = (limits.max_bytes, limits.target())
+            && most < limits.counted(size)
+        {
+            let excess = i64::try_from(limits.counted(size) - target).unwrap_or(i64::MAX);
+            let sums = "SELECT sum(bytes) OVER (ORDER BY call) - bytes AS before FROM bodies";
+            plan.bodies = count(connection, &format!("SELECT count(*) FROM ({sums}) WHERE before < ?"), excess)?;
+            plan.files = size.set_aside_files;
+        }
+        Ok(plan)
     }
 
-    /// Bytes of the pages in use.
-    pub fn data_bytes(&self) -> Result<u64, StoreError> {
-        data_bytes(&self.connection)
-    }
-
-    /// The next part of a plan that is not applied yet; `None` if it is applied.
-    pub(crate) fn next_step(&self, plan: &RetentionPlan) -> Result<Option<RetentionPlan>, StoreError> {
-        let connection = &self.connection;
-        let mut step = RetentionPlan { conversations_before: plan.conversations_before, ..RetentionPlan::default() };
-        if let Some(before) = plan.conversations_before {
-            step.conversations = count(connection, OLD_CONVERSATIONS, before)?;
-        }
-        if let Some(before) = plan.calls_before {
-            let before_id = first_id_at(before);
-            step.calls = count(connection, &format!("SELECT count(*) FROM calls WHERE {CLOSED}"), &before_id)?;
-            let sql = format!("SELECT id FROM calls WHERE {CLOSED} ORDER BY id LIMIT 1 OFFSET {STEP}");
-            let after_step: Option<Uuid> = connection.query_row(&sql, [before_id], |row| row.get(0)).optional()?;
-            // Ids have milliseconds: all calls of one millisecond are removed together.
-            step.calls_before = Some(after_step.map_or(before, |id| before.min(calls::id_time(id) + 1_000)));
-        }
-        if plan.audit > 0 {
-            let first = "SELECT seq FROM audit WHERE seq <= ? ORDER BY seq LIMIT ?";
-            let sql = format!("SELECT coalesce(max(seq), 0), count(*) FROM ({first})");
-            let (up_to, entries) =
-                connection.query_row(&sql, [plan.audit_up_to, STEP], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))?;
-            (step.audit_up_to, step.audit) = (up_to, u64::try_from(entries).unwrap_or_default());
-        }
-        Ok((!step.is_empty()).then_some(step))
+    /// Bytes of the database and of the files beside it.
+    pub fn size(&self) -> Result<StoreSize, StoreError> {
+        StoreSize::measure(&self.connection)
     }
 }
 
-/// Calls before an id that have ended.
-const CLOSED: &str = "id < ? AND state NOT IN ('pending', 'running')";
-const OLD_CONVERSATIONS: &str = "SELECT count(*) FROM conversations WHERE updated_at < ?";
-
-/// Plans what retention would remove at `now`.
-pub(crate) fn plan(
-    connection: &Connection,
-    limits: &RetentionLimits,
-    now: Micros,
-) -> Result<RetentionPlan, StoreError> {
-    let bytes = data_bytes(connection)?;
-    let by_age = limits.max_age.map(|age| now.saturating_sub(duration(age)));
-    let by_size = match limits.max_bytes {
-        Some(most) if most < bytes => started_at_of_share(connection, 1.0 - ROOM * most as f64 / bytes as f64)?,
-        _ => None,
-    };
-    let calls_before = by_age.max(by_size);
-    let mut plan = RetentionPlan { calls_before, conversations_before: by_age, bytes, ..RetentionPlan::default() };
-    if let Some(before) = calls_before {
-        plan.calls = count(connection, &format!("SELECT count(*) FROM calls WHERE {CLOSED}"), first_id_at(before))?;
-        let last = connection.query_row("SELECT max(seq) FROM audit WHERE at < ?", [before], |row| row.get(0))?;
-        if let Some(last) = last {
-            plan.audit_up_to = last;
-            plan.audit = count(connection, "SELECT count(*) FROM audit WHERE seq <= ?", last)?;
-        }
-    }
-    if let Some(before) = by_age {
-        plan.conversations = count(connection, OLD_CONVERSATIONS, before)?;
-    }
-    Ok(plan)
-}
-
-/// Bytes of the pages in use.
-pub(crate) fn data_bytes(connection: &Connection) -> Result<u64, StoreError> {
-    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    let pages = pragma("page_count")? - pragma("freelist_count")?;
-    Ok(u64::try_from(pages * pragma("page_size")?).unwrap_or_default())
-}
-
-/// When the call began that has the given share of all calls before it, rounded up.
-fn started_at_of_share(connection: &Connection, share: f64) -> Result<Option<Micros>, StoreError> {
-    let calls = count(connection, "SELECT count(*) FROM calls WHERE id >= ?", Uuid::nil())?;
-    let skip = (calls as f64 * share).ceil() as i64;
-    let last = i64::try_from(calls).unwrap_or(i64::MAX) - 1;
-    let sql = "SELECT started_at FROM calls ORDER BY id LIMIT 1 OFFSET ?";
-    Ok(connection.query_row(sql, [skip.min(last).max(0)], |row| row.get(0)).optional()?)
+/// The notice of the first removal, once.
+pub(crate) fn take_notice(connection: &Connection) -> Result<Option<OpenNotice>, StoreError> {
+    let sql = "SELECT first_removal FROM retention WHERE first_removal IS NOT NULL AND announced IS NULL";
+    let since: Option<Micros> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
+    let Some(since) = since else { return Ok(None) };
+    connection.execute("UPDATE retention SET announced = ?", [time::now()])?;
+    Ok(Some(OpenNotice::Removing { since }))
 }
 
 fn count(connection: &Connection, sql: &str, value: impl rusqlite::ToSql) -> Result<u64, StoreError> {
     let count: i64 = connection.query_row(sql, [value], |row| row.get(0))?;
     Ok(u64::try_from(count).unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::RetentionPlan;
-    use crate::database;
-
-    #[test]
-    fn entries_that_another_process_removed_meanwhile_are_not_removed_twice() {
-        let connection = database::open_memory("file:retention?mode=memory").unwrap();
-        let plan = RetentionPlan { audit_up_to: 7, audit: 7, ..RetentionPlan::default() };
-        plan.apply(&connection).unwrap();
-    }
 }

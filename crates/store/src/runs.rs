@@ -45,11 +45,6 @@ impl Run {
         Ok(Self { id, lock })
     }
 
-    /// Whether the database ends with this process.
-    pub(crate) fn is_in_memory(&self) -> bool {
-        self.lock.is_none()
-    }
-
     /// The folder with the files of all processes; `None` if the database is private to this one.
     pub(crate) fn folder(&self) -> Option<&Path> {
         self.lock.as_ref().and_then(|(_, path)| path.parent())

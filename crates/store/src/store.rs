@@ -7,11 +7,12 @@ use std::{
 };
 
 use rusqlite::Connection;
+use toolway_host::policy::Attendance;
 use uuid::Uuid;
 
 use crate::{
     OpenNotice, Reader, StoreError,
-    approvals::SavedApproval,
+    approvals::StoredApproval,
     audit::AuditEvent,
     calls::{CallBody, CallRow},
     conversations::{Conversation, StoredMessage},
@@ -19,20 +20,35 @@ use crate::{
     inbox::InboxRow,
     journal,
     queue::Urgency,
-    retention::{RetentionLimits, RetentionPlan},
+    retention::{self, AuditLimit, RetentionLimits, Step},
     runs::{self, Run},
-    time,
-    write::Write,
+    write::{self, Write},
     writer::Writer,
 };
 
+/// Bytes of a database in memory, beyond which its oldest bodies and calls are removed.
+const MEMORY: u64 = 64 * 1024 * 1024;
+
 /// How to open a store.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct StoreOptions {
     /// Database file; `None`: in memory, for this process alone.
     pub path: Option<PathBuf>,
     /// When a commit reaches the disk.
     pub sync: Sync,
+    /// What is kept; by default everything.
+    pub limits: RetentionLimits,
+}
+
+/// How full a store is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreUsage {
+    /// Bytes of all files, at the last look.
+    pub bytes: u64,
+    /// Bodies that were removed since the start.
+    pub removed_bodies: u64,
+    /// Calls that were removed since the start.
+    pub removed_calls: u64,
 }
 
 /// When a commit reaches the disk.
@@ -55,6 +71,7 @@ pub struct Store {
 struct Shared {
     place: Arc<Place>,
     writer: Writer,
+    limits: RetentionLimits,
 }
 
 #[derive(Debug)]
@@ -89,21 +106,24 @@ impl Store {
     /// Opens the store, closes calls that earlier processes left open, and starts the writer.
     pub fn open(options: &StoreOptions) -> Result<(Self, Option<OpenNotice>), StoreError> {
         match &options.path {
-            Some(path) => Self::open_file(path, options.sync),
+            Some(path) => Self::open_file(path, options),
             None => Ok((Self::in_memory()?, None)),
         }
     }
 
-    fn open_file(path: &Path, sync: Sync) -> Result<(Self, Option<OpenNotice>), StoreError> {
-        let (connection, notice) = database::open(path, sync)?;
+    fn open_file(path: &Path, options: &StoreOptions) -> Result<(Self, Option<OpenNotice>), StoreError> {
+        let StoreOptions { sync, limits, .. } = *options;
+        let (mut connection, notice) = database::open(path, sync)?;
+        write::begin_log(&mut connection, path)?;
+        let notice = notice.map_or_else(|| retention::take_notice(&connection), |notice| Ok(Some(notice)))?;
         let locks = database::lock_folder(path);
         let dead = runs::dead(&connection, &locks)?;
         runs::remove_stray_locks(&connection, &locks)?;
         journal::remove_strays(&connection, &locks)?;
         let run = Run::register(&connection, Some(&locks))?;
-        let writer = Writer::start(connection, run, sync)?;
+        let writer = Writer::start(connection, run, sync, limits)?;
         dead.into_iter().for_each(|run| writer.insist(Write::Recover(Box::new(run))));
-        Ok((Self::new(Place::File(path.to_owned()), writer), notice))
+        Ok((Self::new(Place::File(path.to_owned()), writer, limits), notice))
     }
 
     /// A store that ends with this process.
@@ -112,11 +132,31 @@ impl Store {
         let connection = database::open_memory(&uri)?;
         let run = Run::register(&connection, None)?;
         let place = Place::Memory { _connection: database::open_memory(&uri)?.into(), uri };
-        Ok(Self::new(place, Writer::start(connection, run, Sync::Normal)?))
+        let max_bytes = Some(MEMORY);
+        let limits = RetentionLimits { max_bytes, audit: AuditLimit::AsCalls, ..RetentionLimits::default() };
+        Ok(Self::new(place, Writer::start(connection, run, Sync::Normal, limits)?, limits))
     }
 
-    fn new(place: Place, writer: Writer) -> Self {
-        Self { shared: Arc::new(Shared { place: Arc::new(place), writer }) }
+    fn new(place: Place, writer: Writer, limits: RetentionLimits) -> Self {
+        Self { shared: Arc::new(Shared { place: Arc::new(place), writer, limits }) }
+    }
+
+    /// How full it is.
+    pub fn usage(&self) -> StoreUsage {
+        self.shared.writer.usage()
+    }
+
+    /// The limits it was opened with.
+    pub fn limits(&self) -> &RetentionLimits {
+        &self.shared.limits
+    }
+
+    /// A body without what is larger than one body may be.
+    fn bounded(&self, body: CallBody) -> CallBody {
+        match self.shared.limits.max_body() {
+            Some(most) => body.bounded(most),
+            None => body,
+        }
     }
 
     /// Waits until everything that was written before can be read, for a short time. Blocks.
@@ -163,12 +203,12 @@ impl Store {
 
     /// Writes a call that has not ended. The future resolves after the commit; dropping it does not cancel the write.
     pub fn write_call(&self, call: CallRow, body: CallBody) -> impl Future<Output = Result<(), StoreError>> + use<> {
-        self.submit(Write::Call(Box::new(call), body), Urgency::Refusable)
+        self.submit(Write::Call(Box::new(call), self.bounded(body)), Urgency::Refusable)
     }
 
     /// Writes the end of a call, with its rollup and its audit event.
     pub fn end_call(&self, call: CallRow, body: CallBody) -> impl Future<Output = Result<(), StoreError>> + use<> {
-        self.submit(Write::CallEnd(Box::new(call), body), Urgency::Required)
+        self.submit(Write::CallEnd(Box::new(call), self.bounded(body)), Urgency::Required)
     }
 
     /// Appends to the audit log.
@@ -177,8 +217,17 @@ impl Store {
     }
 
     /// Saves an approval.
-    pub fn save_approval(&self, approval: SavedApproval) -> impl Future<Output = Result<(), StoreError>> + use<> {
+    pub fn save_approval(&self, approval: StoredApproval) -> impl Future<Output = Result<(), StoreError>> + use<> {
         self.submit(Write::SaveApproval(Box::new(approval)), Urgency::Refusable)
+    }
+
+    /// Sets where a saved approval holds.
+    pub fn set_approval_holds(
+        &self,
+        id: Uuid,
+        holds: Attendance,
+    ) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::ApprovalHolds(id, holds), Urgency::Refusable)
     }
 
     /// Removes a saved approval.
@@ -213,17 +262,9 @@ impl Store {
         self.submit(Write::DeleteConversation(id), Urgency::Refusable)
     }
 
-    /// Plans retention and applies the plan, in steps between which other writes are committed.
-    pub async fn prune(&self, limits: &RetentionLimits) -> Result<RetentionPlan, StoreError> {
-        let (limits, now) = (*limits, time::now());
-        let plan = self.query(Freshness::Submitted, move |reader| reader.plan_retention(&limits, now)).await?;
-        while !plan.is_empty() {
-            let whole = plan.clone();
-            let step = self.query(Freshness::Submitted, move |reader| reader.next_step(&whole)).await?;
-            let Some(step) = step else { break };
-            self.submit(Write::Prune(Box::new(step)), Urgency::Required).await?;
-        }
-        Ok(plan)
+    /// Applies a step of retention.
+    pub(crate) fn submit_step(&self, step: Step) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::Prune(Box::new(step)), Urgency::Required)
     }
 
     fn submit(&self, write: Write, urgency: Urgency) -> impl Future<Output = Result<(), StoreError>> + use<> {

@@ -15,6 +15,11 @@ pub fn micros(moment: SystemTime) -> Micros {
     duration(moment.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
+/// The moment of a time in the database.
+pub fn system_time(at: Micros) -> SystemTime {
+    UNIX_EPOCH + Duration::from_micros(u64::try_from(at).unwrap_or_default())
+}
+
 /// A duration in microseconds, at most 292,000 years.
 pub fn duration(duration: Duration) -> Micros {
     Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX)

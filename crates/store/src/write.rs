@@ -1,21 +1,23 @@
 //! The closed list of writes, and how a batch of them becomes one transaction.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, path::Path};
 
 use rusqlite::{Connection, TransactionBehavior};
+use toolway_host::policy::Attendance;
 use uuid::Uuid;
 
 use crate::{
     StoreError,
-    approvals::SavedApproval,
+    approvals::{self, StoredApproval},
     audit::{AuditEvent, kind},
     calls::{self, CallBody, CallRow},
     chain::Link,
     conversations::{self, Conversation, StoredMessage},
+    database,
     inbox::InboxRow,
     journal,
     recent::Dropped,
-    retention::RetentionPlan,
+    retention::{Step, store_event},
     rollup,
     runs::{self, DeadRun},
     time,
@@ -42,17 +44,38 @@ pub(crate) enum Write {
     /// A call ended: its row, its body, its rollup and its audit event.
     CallEnd(Box<CallRow>, CallBody),
     Audit(Box<AuditEvent>),
-    SaveApproval(Box<SavedApproval>),
+    SaveApproval(Box<StoredApproval>),
+    ApprovalHolds(Uuid, Attendance),
     RemoveApproval(Uuid),
     Inbox(Box<InboxRow>),
     Conversation(Box<Conversation>),
     Message(Uuid, Box<StoredMessage>),
     DeleteConversation(Uuid),
-    Prune(Box<RetentionPlan>),
+    Prune(Box<Step>),
     /// Calls that a store in memory no longer keeps.
     Dropped(Box<Dropped>),
     /// Completes the calls of a process that has ended.
     Recover(Box<DeadRun>),
+}
+
+impl Write {
+    /// About the bytes that it adds to the database.
+    pub(crate) fn bytes(&self) -> u64 {
+        const ROW: usize = 1_000;
+        let texts = match self {
+            Self::Call(_, body) | Self::CallEnd(_, body) => body.bytes(),
+            Self::Message(_, message) => message.text.len() + message.body.len(),
+            _ => 0,
+        };
+        (texts + ROW) as u64
+    }
+
+    /// Drops the body of a call, and says why.
+    pub(crate) fn omit_body(&mut self, why: &str) {
+        if let Self::Call(_, body) | Self::CallEnd(_, body) = self {
+            body.omit(why);
+        }
+    }
 }
 
 /// A batch of writes by one process.
@@ -148,7 +171,7 @@ impl<'a> Applying<'_, 'a> {
             let Some(of_call) = of_call else { return Ok(false) };
             let is_written = call.write(&mut calls, run)?;
             if is_written {
-                body.write(&mut bodies, call.id, of_call.arguments)?;
+                body.write(&mut bodies, call, of_call.arguments)?;
             }
             Ok(is_written)
         };
@@ -177,6 +200,7 @@ impl<'a> Applying<'_, 'a> {
             Write::Call(..) | Write::CallEnd(..) => {}
             Write::Audit(event) => self.head = event.append(connection, self.head)?,
             Write::SaveApproval(approval) => approval.write(connection)?,
+            Write::ApprovalHolds(id, holds) => approvals::write_holds(connection, *id, *holds)?,
             Write::RemoveApproval(id) => {
                 connection.execute("DELETE FROM approvals WHERE id = ?", [id])?;
             }
@@ -184,7 +208,11 @@ impl<'a> Applying<'_, 'a> {
             Write::Conversation(conversation) => conversation.write(connection)?,
             Write::Message(conversation, message) => message.write(connection, *conversation)?,
             Write::DeleteConversation(id) => conversations::delete(connection, *id)?,
-            Write::Prune(plan) => plan.apply(connection)?,
+            Write::Prune(step) => {
+                for event in step.apply(connection)? {
+                    self.head = event.append(connection, self.head)?;
+                }
+            }
             Write::Dropped(dropped) => {
                 calls::remove_before(connection, dropped.before)?;
                 dropped.counts.write(connection)?;
@@ -217,6 +245,23 @@ impl<'a> Applying<'_, 'a> {
         }
         runs::forget(self.connection, dead.id)
     }
+}
+
+/// Begins the audit log of a database that replaces a corrupt one with an entry that names that file. Every process that
+/// opens the file does so before it writes anything else.
+pub(crate) fn begin_log(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    if Link::read(connection, "head")?.seq != 0 {
+        return Ok(());
+    }
+    let Some(replaced) = database::set_aside_files(path).pop() else { return Ok(()) };
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let head = Link::read(&transaction, "head")?;
+    if head.seq == 0 {
+        let event = store_event(Some(replaced.display().to_string()), &serde_json::json!({ "change": "replaced" }));
+        event.append(&transaction, head)?.write(&transaction, "head")?;
+    }
+    transaction.commit()?;
+    Ok(())
 }
 
 fn of_calls<'a>(batch: &[&'a Write]) -> HashMap<Uuid, OfCall<'a>> {

@@ -15,33 +15,39 @@ use crate::{
     journal::{self, ClosedFile, Journal, Left},
     queue::{Ahead, Job, Queue, Submitted, Taken, Urgency},
     recent::Recent,
-    retention::{self, RetentionLimits},
+    retention::{Enforcer, Fullness, RetentionLimits},
     runs::{DeadRun, Run},
-    store::Sync,
-    time,
+    store::{StoreUsage, Sync},
     unwritten::{self, Unwritten},
     write::{self, Batch, Write},
 };
-
-/// Bytes of a database in memory, beyond which its oldest calls are removed.
-const MEMORY: u64 = 64 * 1024 * 1024;
 
 /// Sends writes to the thread. Dropping it ends the thread after all of them were committed.
 #[derive(Debug)]
 pub(crate) struct Writer {
     queue: Arc<Queue>,
     failed: Arc<AtomicU64>,
+    fullness: Arc<Fullness>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
-    pub(crate) fn start(connection: Connection, run: Run, sync: Sync) -> Result<Self, StoreError> {
+    pub(crate) fn start(
+        connection: Connection,
+        run: Run,
+        sync: Sync,
+        limits: RetentionLimits,
+    ) -> Result<Self, StoreError> {
+        if let Some(most) = limits.max_bytes {
+            database::bound_wal(&connection, most)?;
+        }
         let ahead = match (run.folder(), sync) {
             (None, _) => Ahead::Memory(Recent::default()),
             (Some(_), Sync::Full) => Ahead::Nothing,
             (Some(folder), Sync::Normal) => Ahead::Journal(Box::new(Journal::new(folder, run.id))),
         };
-        let (queue, failed) = (Arc::new(Queue::new(ahead)), Arc::new(AtomicU64::default()));
+        let (queue, failed) = (Arc::new(Queue::new(ahead, limits.max_bytes)), Arc::new(AtomicU64::default()));
+        let fullness = Arc::new(Fullness::default());
         let worker = Worker {
             queue: Arc::clone(&queue),
             failed: Arc::clone(&failed),
@@ -50,10 +56,11 @@ impl Writer {
             acknowledged: Vec::new(),
             files: Vec::new(),
             unwritten: Unwritten::default(),
+            enforcer: Enforcer::new(limits, Arc::clone(&fullness)),
         };
         let thread = std::thread::Builder::new().name("toolway-store".to_owned()).spawn(move || worker.work());
         let thread = thread.map_err(|error| StoreError::file("toolway-store", error))?;
-        Ok(Self { queue, failed, thread: Some(thread) })
+        Ok(Self { queue, failed, fullness, thread: Some(thread) })
     }
 
     /// Adds a write. The receiver gets its result after the commit; dropping the receiver does not cancel the write.
@@ -69,6 +76,16 @@ impl Writer {
     /// The queue, to wait for it on another thread.
     pub(crate) fn queue(&self) -> &Arc<Queue> {
         &self.queue
+    }
+
+    /// How full the store is.
+    pub(crate) fn usage(&self) -> StoreUsage {
+        let load = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
+        StoreUsage {
+            bytes: load(&self.fullness.bytes),
+            removed_bodies: load(&self.fullness.removed_bodies),
+            removed_calls: load(&self.fullness.removed_calls),
+        }
     }
 
     /// Writes that could not be committed since the start.
@@ -98,6 +115,7 @@ struct Worker {
     /// Files of the journal that have them.
     files: Vec<ClosedFile>,
     unwritten: Unwritten,
+    enforcer: Enforcer,
 }
 
 impl Worker {
@@ -106,8 +124,11 @@ impl Worker {
         let mut is_locked = false;
         loop {
             let waits = !self.unwritten.is_empty() || !self.acknowledged.is_empty();
-            let Some(taken) = self.queue.take(waits.then_some(unwritten::AGAIN)) else { break };
+            let again = waits.then_some(unwritten::AGAIN);
+            let patience = again.into_iter().chain(self.enforcer.patience()).min();
+            let Some(taken) = self.queue.take(patience) else { break };
             let count = taken.jobs.len();
+            let written = taken.jobs.iter().map(|job| job.write.bytes()).sum();
             let is_tried = 0 < count || !self.acknowledged.is_empty();
             let result = self.commit(taken);
             let locked = result.as_ref().is_err_and(StoreError::is_locked);
@@ -115,11 +136,11 @@ impl Worker {
             if !locked && self.acknowledged.is_empty() && !self.unwritten.is_empty() {
                 self.unwritten.write(&mut self.connection, self.run.id);
             }
-            if self.run.is_in_memory() {
-                self.bound_memory();
-            }
             if is_tried {
                 self.queue.finish(count, self.acknowledged.len(), result.is_ok());
+            }
+            if result.is_ok() {
+                self.enforcer.after_commit(&mut self.connection, self.run.id, written);
             }
             if locked != is_locked {
                 is_locked = locked;
@@ -158,23 +179,6 @@ impl Worker {
         }
     }
 
-    /// Removes the oldest calls of a database in memory that has become too large.
-    fn bound_memory(&mut self) {
-        let (connection, run) = (&mut self.connection, self.run.id);
-        let limits = RetentionLimits { max_age: None, max_bytes: Some(MEMORY) };
-        let plan = match retention::data_bytes(connection) {
-            Ok(bytes) if bytes <= MEMORY => return,
-            Ok(_) => retention::plan(connection, &limits, time::now()),
-            Err(error) => Err(error),
-        };
-        let pruned = plan.and_then(|plan| {
-            write::apply(connection, Batch { run, writes: &[&Write::Prune(Box::new(plan))], journal: None })
-        });
-        if let Err(error) = pruned {
-            tracing::error!(%error, "old calls in memory could not be removed");
-        }
-    }
-
     /// Commits a batch, with acknowledged writes of earlier ones. If that fails for a reason in one write, each is tried
     /// alone, so that one that cannot be applied takes no other with it. Returns an error if nothing is committed.
     fn commit(&mut self, taken: Taken) -> Result<(), StoreError> {
@@ -186,11 +190,13 @@ impl Worker {
         if jobs.is_empty() {
             return Ok(());
         }
-        let writes: Vec<&Write> = jobs.iter().map(|job| &job.write).collect();
-        let batch = Batch { run: self.run.id, writes: &writes, journal };
-        let results = match write::apply(&mut self.connection, batch) {
-            Err(error) if !error.is_of_file() => write::apply_each(&mut self.connection, batch),
-            applied => applied.map(|()| vec![Ok(()); jobs.len()]),
+        let results = match self.apply(&jobs, journal) {
+            // A record without its body is small, and may fit into pages that are free.
+            Err(error) if error.is_full() => {
+                jobs.iter_mut().for_each(|job| job.write.omit_body("the disk was full"));
+                self.apply(&jobs, journal)
+            }
+            applied => applied,
         };
         match results {
             Ok(results) => {
@@ -202,6 +208,16 @@ impl Worker {
                 jobs.into_iter().for_each(|job| self.retain(job, &error));
                 Err(error)
             }
+        }
+    }
+
+    /// Applies the writes of a batch, or those that can be applied.
+    fn apply(&mut self, jobs: &[Job], journal: Option<i64>) -> Result<Vec<Result<(), StoreError>>, StoreError> {
+        let writes: Vec<&Write> = jobs.iter().map(|job| &job.write).collect();
+        let batch = Batch { run: self.run.id, writes: &writes, journal };
+        match write::apply(&mut self.connection, batch) {
+            Err(error) if !error.is_of_file() => write::apply_each(&mut self.connection, batch),
+            applied => applied.map(|()| vec![Ok(()); jobs.len()]),
         }
     }
 
@@ -286,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_panic_of_the_writer_refuses_what_waits() {
-        let queue = Arc::new(Queue::new(Ahead::Nothing));
+        let queue = Arc::new(Queue::new(Ahead::Nothing, None));
         let write = || queue.submit(Write::RemoveApproval(uuid::Uuid::nil()), Urgency::Required);
         let waiting = write().unwrap().unwrap();
         let abandon = AbandonOnEnd(Arc::clone(&queue));

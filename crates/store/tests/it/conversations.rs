@@ -1,8 +1,11 @@
 //! Conversations, saved approvals and inbox items.
 
+use std::time::UNIX_EPOCH;
+
+use toolway_host::policy::{ApprovalKey, Attendance, SavedApproval, SavedEffect, Scope};
 use toolway_store::{
     Uuid,
-    approvals::{SavedApproval, SavedEffect},
+    approvals::StoredApproval,
     conversations::{Conversation, StoredMessage},
     inbox::InboxRow,
     time,
@@ -62,25 +65,32 @@ async fn a_message_of_the_same_position_is_replaced() {
 async fn saved_approvals_are_found_by_tool_and_removed() {
     let stage = Stage::new();
     let store = stage.open();
-    let approval = SavedApproval {
-        id: Uuid::now_v7(),
-        created_at: time::now(),
+    let key = ApprovalKey {
         caller: "agent".to_owned(),
-        server: "files".to_owned(),
+        server: "files".parse().unwrap(),
+        entry: "e".to_owned(),
         tool: "write_file".to_owned(),
-        arguments: Some(r#"{"/path":"/tmp/*"}"#.to_owned()),
         digest: "abc".to_owned(),
-        effect: SavedEffect::Allow,
+    };
+    let stored = |scope, effect| StoredApproval {
+        approval: SavedApproval { created_at: UNIX_EPOCH, ..SavedApproval::new(key.clone(), scope, effect) },
         created_by: "terminal".to_owned(),
     };
+    let id = |stored: &StoredApproval| stored.approval.id.parse().unwrap();
+    let approval = stored(Scope::same(None), SavedEffect::Allow);
     store.save_approval(approval.clone()).await.unwrap();
-    let never = SavedApproval { id: Uuid::now_v7(), effect: SavedEffect::Deny, ..approval.clone() };
+    let never = stored(Scope::Any, SavedEffect::Deny);
     store.save_approval(never.clone()).await.unwrap();
     let reader = stage.reader();
     assert_eq!(reader.approvals_of("files", "write_file").unwrap(), [never.clone(), approval.clone()]);
     assert!(reader.approvals_of("files", "read_file").unwrap().is_empty());
-    store.remove_approval(never.id).await.unwrap();
-    assert_eq!(reader.approvals().unwrap(), [approval]);
+    store.remove_approval(id(&never)).await.unwrap();
+    assert_eq!(reader.approvals().unwrap(), std::slice::from_ref(&approval));
+    store.set_approval_holds(id(&approval), Attendance::Unattended).await.unwrap();
+    assert_eq!(reader.approvals().unwrap()[0].approval.holds, Attendance::Unattended);
+    let hosts = stored(Scope::Hosts(["a.example".to_owned()].into()), SavedEffect::Allow);
+    store.save_approval(hosts.clone()).await.unwrap();
+    assert_eq!(reader.approvals_of("files", "read_file").unwrap(), [hosts], "hosts are about every tool");
 }
 
 #[tokio::test]

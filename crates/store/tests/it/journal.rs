@@ -21,10 +21,10 @@ async fn calls_acknowledged_before_a_kill_are_complete_for_the_next_process() {
     drop(lock);
 
     let path = for_writer.path().join("toolway.db");
-    let (next, _) = Store::open(&StoreOptions { path: Some(path.clone()), sync: Sync::Normal }).unwrap();
+    let (next, _) = Store::open(&StoreOptions { path: Some(path.clone()), ..StoreOptions::default() }).unwrap();
     assert_complete(&next.reader().unwrap(), &acknowledged);
     drop(next);
-    let (again, _) = Store::open(&StoreOptions { path: Some(path), sync: Sync::Normal }).unwrap();
+    let (again, _) = Store::open(&StoreOptions { path: Some(path), ..StoreOptions::default() }).unwrap();
     assert_complete(&again.reader().unwrap(), &acknowledged);
     drop(again);
     assert_eq!(fs::read_dir(for_writer.path().join("toolway.db.runs")).unwrap().count(), 0, "no file is left");

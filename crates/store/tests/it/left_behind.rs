@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use toolway_store::{OpenNotice, Reader, Store, StoreOptions, Sync, Uuid};
+use toolway_store::{OpenNotice, Reader, Store, StoreOptions, Uuid};
 
 use crate::{
     load::{acknowledged_under_lock, all, assert_complete, copy},
@@ -32,7 +32,7 @@ impl Killed {
     }
 
     fn open(&self) -> (Store, Option<OpenNotice>) {
-        Store::open(&StoreOptions { path: Some(self.path()), sync: Sync::Normal }).unwrap()
+        Store::open(&StoreOptions { path: Some(self.path()), ..StoreOptions::default() }).unwrap()
     }
 
     fn reader(&self) -> Reader {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "setup of a story is part of the test")]
 
 mod audit;
+mod budget;
 mod calls;
 mod conversations;
 mod journal;

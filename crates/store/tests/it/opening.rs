@@ -1,6 +1,10 @@
 //! Opening a file: private, migrated, never overwritten.
 
-use toolway_store::{OpenNotice, Reader, Store, StoreError, calls::CallFilter, calls::CallState};
+use toolway_store::{
+    OpenNotice, Reader, Store, StoreError,
+    audit::{AuditFilter, Verified},
+    calls::{CallFilter, CallState},
+};
 
 use crate::stage::{Stage, begun, record};
 
@@ -45,8 +49,28 @@ async fn a_corrupt_file_is_set_aside_and_reported() {
         .unwrap();
     let (store, notice) = Store::open(&stage.options()).unwrap();
     let Some(OpenNotice::SetAside { moved_to, .. }) = notice else { panic!("a notice") };
-    assert!(std::fs::read_to_string(moved_to).unwrap().starts_with("this is not a database"));
+    assert!(std::fs::read_to_string(&moved_to).unwrap().starts_with("this is not a database"));
     record(&store, "read", CallState::Succeeded).await;
+    let log = stage.reader().audit(&AuditFilter { after: Some(0), limit: 9, ..AuditFilter::default() }).unwrap();
+    assert_eq!((log[0].kind.as_str(), log[0].subject.as_deref()), ("store", moved_to.to_str()));
+    assert_eq!(stage.reader().verify_audit().unwrap(), Verified::Intact { entries: 2, checkpoint: 0 });
+    assert_eq!(stage.reader().log_origin().unwrap().replaces.as_deref(), moved_to.to_str());
+}
+
+/// The process that replaced the file was killed before it wrote anything.
+#[tokio::test]
+async fn the_first_process_that_opens_a_new_file_beside_a_corrupt_one_names_it() {
+    let stage = Stage::new();
+    std::fs::create_dir_all(stage.path().parent().unwrap()).unwrap();
+    let corrupt = |name: &str| std::fs::write(stage.path().with_file_name(name), "corrupt").unwrap();
+    ["toolway.db.corrupt-9-0", "toolway.db.corrupt-10-0", "toolway.db.corrupt-10-0-wal", "toolway.db.corrupt-x"]
+        .into_iter()
+        .for_each(corrupt);
+    drop(stage.open());
+    drop(stage.open());
+    let log = stage.reader().audit(&AuditFilter { limit: 9, ..AuditFilter::default() }).unwrap();
+    let named: Vec<_> = log.iter().filter_map(|entry| entry.subject.clone()).collect();
+    assert_eq!(named, [stage.path().with_file_name("toolway.db.corrupt-10-0").to_str().unwrap()]);
 }
 
 #[tokio::test]
@@ -106,7 +130,7 @@ fn a_second_store_of_the_same_process_leaves_the_locks_of_the_first() {
 
     let stage = Stage::new();
     let first = stage.open();
-    assert!(0 < first.reader().unwrap().data_bytes().unwrap());
+    assert!(0 < first.reader().unwrap().size().unwrap().data);
     let locks = || {
         let inode = format!(":{} ", std::fs::metadata(stage.path()).unwrap().ino());
         let locks = std::fs::read_to_string("/proc/locks").unwrap();

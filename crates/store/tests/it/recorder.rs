@@ -6,12 +6,15 @@ use serde_json::json;
 use toolway_host::{
     call::{CallRequest, Caller},
     conversation::{ConversationHead, ConversationLog, ConversationMessage},
-    policy::{ApprovalAnswer, ApprovalKey, ApprovalScope, SavedApprovals, SavedEffect as HostEffect, Surface},
+    policy::{
+        ApprovalAnswer, ApprovalKey, ApprovalTerm, Attendance, SavedApproval, SavedApprovals, SavedEffect, Scope,
+        Surface,
+    },
     record::{AuditNote, CallRecorder, Ending, Requirement, kind},
 };
 use toolway_store::{
     Store, StoreRecorder, Uuid,
-    approvals::SavedEffect,
+    approvals::StoredApproval,
     audit::AuditFilter,
     calls::{CallFilter, CallRow, CallState},
 };
@@ -44,7 +47,7 @@ fn calls(stage: &Stage) -> Vec<CallRow> {
 }
 
 fn always() -> ApprovalAnswer {
-    ApprovalAnswer::Approved { scope: ApprovalScope::Always, by: "terminal".to_owned() }
+    ApprovalAnswer::approved_for(ApprovalTerm::Always, "terminal")
 }
 
 #[tokio::test]
@@ -102,28 +105,92 @@ async fn always_is_found_by_another_process_for_the_same_path_alone() {
     host_one.ready("files").await;
     drop(host_one.call_with("files__write", write("a.txt")).await);
     let saved = stage.reader().approvals().unwrap().remove(0);
-    assert_eq!((saved.caller.as_str(), saved.tool.as_str(), saved.effect), ("terminal", "write", SavedEffect::Allow));
-    assert_eq!(saved.arguments.as_deref(), Some(r#"{"/path":"a.txt"}"#));
-    assert_eq!(saved.created_by, "terminal");
+    let StoredApproval { approval, created_by } = saved;
+    assert_eq!((approval.key.caller.as_str(), approval.key.tool.as_str()), ("terminal", "write"));
+    assert_eq!((approval.effect, approval.holds), (SavedEffect::Allow, Attendance::Attended));
+    assert_eq!(
+        (approval.scope.to_string(), created_by),
+        (r#"path = "a.txt", text = "new""#.to_owned(), "terminal".to_owned())
+    );
 
     let second = stage.open();
     let host_two = host(&server, &second, Requirement::Required).asking(ApprovalAnswer::Unavailable).start().await;
     host_two.ready("files").await;
     assert_eq!(host_two.call_with("files__write", write("a.txt")).await.ending(), Ending::Answered);
-    assert_eq!(calls(&stage)[0].approved_by.as_deref(), Some(&*format!("saved approval {}", saved.id)));
+    assert_eq!(calls(&stage)[0].approved_by.as_deref(), Some(&*format!("saved approval {}", approval.id)));
     assert_eq!(host_two.call_with("files__write", write("b.txt")).await.ending(), Ending::Refused);
     assert_eq!(host_two.asked().len(), 1, "the other path is asked about");
 
-    second.remove_approval(saved.id).await.unwrap();
+    second.remove_approval(approval.id.parse().unwrap()).await.unwrap();
     assert_eq!(host_two.call_with("files__write", write("a.txt")).await.ending(), Ending::Refused);
     assert_eq!(host_two.asked().len(), 2, "a removed approval is asked about");
+}
+
+/// A file of the release before answers had a scope.
+fn former(approvals: &[StoredApproval]) -> Stage {
+    let stage = Stage::new();
+    std::fs::create_dir_all(stage.path().parent().unwrap()).unwrap();
+    for migration in [
+        include_str!("../../migrations/0001.sql"),
+        include_str!("../../migrations/0002.sql"),
+        include_str!("../../migrations/0003.sql"),
+        include_str!("../../migrations/0004.sql"),
+    ] {
+        stage.tamper(migration);
+    }
+    for StoredApproval { approval, .. } in approvals {
+        let (id, tool) = (approval.id.replace('-', ""), &approval.key.tool);
+        let (digest, effect) = (&approval.key.digest, toolway_store::approvals::effect_word(approval.effect));
+        stage.tamper(&format!(
+            "INSERT INTO approvals (id, created_at, caller, server, tool, arguments, digest, effect, created_by) VALUES
+             (x'{id}', 1, 'terminal', 'files', '{tool}', NULL, '{digest}', '{effect}', 'terminal')"
+        ));
+    }
+    stage.tamper("PRAGMA user_version = 4");
+    stage
+}
+
+#[tokio::test]
+async fn approvals_of_the_former_schema_allow_nothing_and_its_refusals_stay() {
+    let (first, server) = (Stage::new(), files());
+    let store = first.open();
+    let asking = host(&server, &store, Requirement::Required).asking(always()).start().await;
+    asking.ready("files").await;
+    drop(asking.call("files__write").await);
+    asking.answering(ApprovalAnswer::never("terminal"));
+    drop(asking.call("files__fail").await);
+    let approvals = first.reader().approvals().unwrap();
+    assert_eq!(approvals.len(), 2);
+
+    let stage = former(&approvals);
+    let store = stage.open();
+    let host = host(&server, &store, Requirement::Required).asking(ApprovalAnswer::Unavailable).start().await;
+    host.ready("files").await;
+    assert_eq!(host.call("files__write").await.ending(), Ending::Refused);
+    assert!(host.reasons()[0].starts_with("a saved approval no longer applies"), "{:?}", host.reasons());
+    let refused = host.call("files__fail").await.message().unwrap().into_string();
+    assert!(refused.starts_with("denied by policy"), "{refused}");
+    assert_eq!(host.asked().len(), 1, "a refusal stays");
+    host.answering(always());
+    assert_eq!(host.call("files__write").await.ending(), Ending::Answered);
+    host.answering(ApprovalAnswer::Unavailable);
+    assert_eq!(host.call("files__write").await.ending(), Ending::Answered);
+    assert_eq!((host.asked().len(), host.reasons().len()), (2, 2));
+    drop(host.call_with("files__write", Some(json!({ "path": "b" }))).await);
+    assert_eq!((host.asked().len(), host.reasons().len()), (3, 2), "the notice is not repeated");
+    let kept = stage.reader().approvals().unwrap();
+    assert_eq!(kept.len(), 2, "the answer replaced the one from before: {kept:?}");
 }
 
 #[tokio::test]
 async fn never_covers_every_argument_and_the_approval_and_its_item_are_kept() {
     let (stage, server) = (Stage::new(), files());
     let store = stage.open();
-    let never = ApprovalAnswer::Declined { why: Some("not here".to_owned()), scope: ApprovalScope::Always };
+    let never = ApprovalAnswer::Declined {
+        why: Some("not here".to_owned()),
+        term: ApprovalTerm::Always,
+        by: "test".to_owned(),
+    };
     let host = host(&server, &store, Requirement::Required).asking(never).start().await;
     host.ready("files").await;
     for path in ["a.txt", "b.txt"] {
@@ -132,13 +199,13 @@ async fn never_covers_every_argument_and_the_approval_and_its_item_are_kept() {
     }
     assert_eq!(host.asked().len(), 1);
     let saved = stage.reader().approvals().unwrap().remove(0);
-    assert_eq!((saved.effect, saved.arguments), (SavedEffect::Deny, None));
+    assert_eq!((saved.approval.effect, saved.approval.scope), (SavedEffect::Deny, Scope::Any));
     let item = stage.reader().inbox(10).unwrap().remove(0);
     assert_eq!((item.kind.as_str(), item.server.as_deref()), ("approval", Some("files")));
     assert_eq!((item.answer.as_deref(), item.ended_at.is_some()), (Some("never"), true));
     let approvals = AuditFilter { kind: Some(kind::APPROVAL.to_owned()), limit: 9, ..AuditFilter::default() };
     let event = stage.reader().audit(&approvals).unwrap().remove(0);
-    assert!(event.details.contains(r#""scope":"always""#) && event.details.contains("refused"), "{event:?}");
+    assert!(event.details.contains(r#""term":"always""#) && event.details.contains("refused"), "{event:?}");
 }
 
 #[tokio::test]
@@ -200,16 +267,18 @@ async fn looking_for_an_approval_does_not_wait_for_writes() {
     let key = ApprovalKey {
         caller: "agent".to_owned(),
         server: "files".parse().unwrap(),
+        entry: "e".to_owned(),
         tool: "write".to_owned(),
-        arguments: None,
         digest: String::new(),
     };
-    let saved = recorder.save(&key, HostEffect::Allow).await.unwrap();
+    let saved = SavedApproval::new(key.clone(), Scope::Any, SavedEffect::Allow);
+    recorder.save(saved.clone()).await.unwrap();
     let lock = rusqlite::Connection::open(stage.path()).unwrap();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     let waiting = store.append_audit(Default::default());
     let begun = std::time::Instant::now();
-    assert_eq!(recorder.find(&key).await, Some(saved));
+    let found = recorder.of_item(&key.server, &key.tool).await.unwrap();
+    assert_eq!(found.iter().map(|found| &found.id).collect::<Vec<_>>(), [&saved.id]);
     assert!(begun.elapsed() < std::time::Duration::from_secs(2), "a query that waits for writes takes as long");
     drop(lock);
     waiting.await.unwrap();

@@ -1,20 +1,42 @@
-//! Retention: planned, applied, and verifiable afterwards.
+//! Retention by age: planned, applied, and verifiable afterwards. By size: `budget.rs`.
 
 use std::time::Duration;
 
 use toolway_store::{
-    Store, Uuid,
+    OpenNotice, Store, StoreOptions, Uuid,
     audit::Verified,
-    calls::{CallBody, CallFilter, CallState},
-    retention::RetentionLimits,
+    calls::{CallBody, CallFilter, CallRow, CallState},
+    conversations::Conversation,
+    retention::{AuditLimit, RetentionLimits},
     rollup::RollupFilter,
     time,
 };
 
 use crate::stage::{Stage, begun, ended, record};
 
+const HOUR: i64 = 3_600_000_000;
+
+/// Removes everything that has ended.
+fn all() -> RetentionLimits {
+    let age = Duration::from_micros(1);
+    RetentionLimits { max_age: Some(age), audit: AuditLimit::MaxAge(age), ..RetentionLimits::default() }
+}
+
+/// A call that ended two hours ago.
+fn old() -> CallRow {
+    let mut call = ended(&begun("read"), CallState::Succeeded);
+    call.id = Uuid::from_u128(call.id.as_u128() - (7_200_000 << 80));
+    call.started_at -= 2 * HOUR;
+    call
+}
+
+fn calls(stage: &Stage) -> Vec<Uuid> {
+    let filter = CallFilter { limit: 100, ..CallFilter::default() };
+    stage.reader().calls(&filter).unwrap().iter().map(|call| call.id).collect()
+}
+
 #[tokio::test]
-async fn old_rows_are_planned_removed_and_leave_a_checkpoint() {
+async fn old_rows_are_planned_removed_and_leave_a_checkpoint_that_the_chain_confirms() {
     let stage = Stage::new();
     let store = stage.open();
     for _ in 0..10 {
@@ -22,44 +44,47 @@ async fn old_rows_are_planned_removed_and_leave_a_checkpoint() {
     }
     let open = begun("running");
     store.write_call(open.clone(), CallBody::default()).await.unwrap();
-    let limits = RetentionLimits { max_age: Some(Duration::from_secs(60)), max_bytes: None };
+    let minute = Duration::from_secs(60);
+    let limits = RetentionLimits { max_age: Some(minute), audit: AuditLimit::MaxAge(minute), ..all() };
     assert!(store.prune(&limits).await.unwrap().is_empty(), "nothing is a minute old");
 
-    let later = time::now() + 120_000_000;
-    let plan = stage.reader().plan_retention(&limits, later).unwrap();
-    assert_eq!((plan.calls, plan.audit, plan.audit_up_to), (10, 10, 10));
+    let plan = stage.reader().plan_retention(&limits, time::now() + 120_000_000).unwrap();
+    assert_eq!((plan.calls, plan.audit), (10, 10));
 
-    let all = RetentionLimits { max_age: Some(Duration::ZERO), max_bytes: None };
     tokio::time::sleep(Duration::from_millis(5)).await;
-    assert_eq!(store.prune(&all).await.unwrap().calls, 10);
-    let left = stage.reader().calls(&CallFilter { limit: 10, ..CallFilter::default() }).unwrap();
-    assert_eq!(left.iter().map(|call| call.id).collect::<Vec<_>>(), [open.id], "an open call is kept");
+    let removed = store.prune(&all()).await.unwrap();
+    assert_eq!(removed.calls, 10);
+    assert_eq!(calls(&stage), [open.id], "an open call is kept");
+    let Verified::Intact { checkpoint, .. } = stage.reader().verify_audit().unwrap() else { panic!("a broken chain") };
+    assert!(10 <= checkpoint, "{checkpoint}");
+    assert!(stage.reader().log_origin().unwrap().removed_at.is_some());
 
+    // A checkpoint that no entry confirms was set by hand.
     record(&store, "read", CallState::Succeeded).await;
-    assert_eq!(stage.reader().verify_audit().unwrap(), Verified::Intact { entries: 1, checkpoint: 10 });
-    stage.tamper("UPDATE audit SET subject = 'x' WHERE seq = 11");
-    assert_eq!(stage.reader().verify_audit().unwrap(), Verified::Broken { seq: 11 });
+    let end = format!("DELETE FROM audit WHERE seq <= {0}; UPDATE audit_ends SET seq = {0}", checkpoint + 1);
+    let hash = format!("(SELECT hash FROM audit WHERE seq = {})", checkpoint + 1);
+    stage.tamper(&format!(
+        "UPDATE audit_ends SET hash = {hash} WHERE which = 'checkpoint'; {end} WHERE which = 'checkpoint'"
+    ));
+    assert_eq!(stage.reader().verify_audit().unwrap(), Verified::Broken { seq: checkpoint + 1 });
 }
 
 #[tokio::test]
-async fn a_file_that_is_too_large_loses_its_oldest_calls() {
+async fn audit_entries_and_conversations_are_kept_without_an_age_of_their_own() {
     let stage = Stage::new();
     let store = stage.open();
-    let mut last = None;
-    for _ in 0..50 {
-        let mut call = begun("read");
-        (call.state, call.duration) = (CallState::Succeeded, Some(1));
-        let body = CallBody { arguments: Some("x".repeat(200_000)), result: None };
-        store.end_call(call.clone(), body).await.unwrap();
-        last = Some(call.id);
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    let bytes = stage.reader().data_bytes().unwrap();
-    let limits = RetentionLimits { max_age: None, max_bytes: Some(bytes / 2) };
-    let plan = store.prune(&limits).await.unwrap();
-    assert!((20..50).contains(&plan.calls), "{plan:?}");
-    assert!(stage.reader().data_bytes().unwrap() <= bytes / 2);
-    assert!(stage.reader().call(last.unwrap()).unwrap().is_some(), "the newest is kept");
+    store.end_call(old(), CallBody::default()).await.unwrap();
+    let then = time::now() - 2 * HOUR;
+    let text = || "x".to_owned();
+    let (id, title, model, surface) = (Uuid::now_v7(), text(), text(), text());
+    let conversation = Conversation { id, started_at: then, updated_at: then, title, model, surface };
+    store.write_conversation(conversation).await.unwrap();
+    let hour = Some(Duration::from_secs(3_600));
+    let removed = store.prune(&RetentionLimits { max_age: hour, ..RetentionLimits::default() }).await.unwrap();
+    assert_eq!((removed.calls, removed.audit, removed.conversations), (1, 0, 0));
+    assert!(matches!(stage.reader().verify_audit().unwrap(), Verified::Intact { entries: 1.., checkpoint: 0 }));
+    let removed = store.prune(&RetentionLimits { conversations: hour, ..RetentionLimits::default() }).await.unwrap();
+    assert_eq!((removed.conversations, stage.reader().conversations(9).unwrap().len()), (1, 0));
 }
 
 /// `serve --no-store` runs for months.
@@ -71,9 +96,8 @@ async fn a_store_in_memory_stays_small() {
         let body = CallBody { arguments: Some("x".repeat(100_000)), result: None };
         store.end_call(call, body).await.unwrap();
     }
-    let bytes = store.reader().unwrap().data_bytes().unwrap();
-    assert!((30 * 1024 * 1024..70 * 1024 * 1024).contains(&bytes), "{bytes} of 120 MB");
-    assert!(matches!(store.reader().unwrap().verify_audit().unwrap(), Verified::Intact { checkpoint: 1.., .. }));
+    let bytes = store.reader().unwrap().size().unwrap().data;
+    assert!((30 * 1024 * 1024..80 * 1024 * 1024).contains(&bytes), "{bytes} of 120 MB");
 }
 
 /// Calls, audit entries and conversations of a busy day, removed in several steps.
@@ -89,40 +113,27 @@ async fn much_is_removed_in_steps_between_which_calls_are_recorded() {
     while stage.reader().stats(&RollupFilter::default()).unwrap()[0].total.calls < 12_000 {
         tokio::task::yield_now().await;
     }
-    let limits = RetentionLimits { max_age: Some(Duration::ZERO), max_bytes: None };
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    let limits = RetentionLimits { max_age: Some(Duration::from_secs(1)), ..RetentionLimits::default() };
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let (pruned, recorded) = tokio::join!(store.prune(&limits), record(&store, "meanwhile", CallState::Succeeded));
     assert_eq!(pruned.unwrap().calls, 12_000);
-    let left = stage.reader().calls(&CallFilter { limit: 10, ..CallFilter::default() }).unwrap();
-    assert_eq!(left.iter().map(|call| call.id).collect::<Vec<_>>(), [recorded.id]);
-    assert_eq!(stage.reader().verify_audit().unwrap(), Verified::Intact { entries: 1, checkpoint: 12_000 });
+    assert_eq!(calls(&stage), [recorded.id]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn retention_is_applied_at_once_and_again_as_time_passes() {
+#[tokio::test]
+async fn a_store_with_limits_removes_old_records_by_itself_and_says_so_once() {
     let stage = Stage::new();
-    let store = stage.open();
-    let old = || {
-        let mut call = ended(&begun("read"), CallState::Succeeded);
-        call.id = Uuid::from_u128(call.id.as_u128() - (7_200_000 << 80));
-        call.started_at -= 7_200_000_000;
-        store.end_call(call, CallBody::default())
-    };
-    old().await.unwrap();
-    let limits = RetentionLimits { max_age: Some(Duration::from_secs(3_600)), max_bytes: None };
-    let calls = || stage.reader().calls(&CallFilter { limit: 10, ..CallFilter::default() }).unwrap().len();
-    let pruning = tokio::runtime::Handle::current().spawn({
-        let store = store.clone();
-        async move { store.keep_pruned(&limits).await }
-    });
-    // The clock is paused: an hour passes when nothing else is left to do.
-    for _ in 0..4 {
-        while calls() > 0 {
-            tokio::time::sleep(Duration::from_secs(60)).await;
-        }
-        old().await.unwrap();
+    drop(stage.open().end_call(old(), CallBody::default()));
+    let limits = RetentionLimits { max_age: Some(Duration::from_secs(3_600)), ..RetentionLimits::default() };
+    let options = StoreOptions { limits, ..stage.options() };
+    let (store, notice) = Store::open(&options).unwrap();
+    assert_eq!(notice, None);
+    while !calls(&stage).is_empty() {
+        tokio::task::yield_now().await;
     }
-    pruning.abort();
-    // Without limits there is nothing to do.
-    store.keep_pruned(&RetentionLimits::default()).await;
+    drop(store);
+    let (_store, notice) = Store::open(&options).unwrap();
+    assert!(matches!(notice, Some(OpenNotice::Removing { .. })), "{notice:?}");
+    assert!(notice.unwrap().to_string().contains("store.maxBytes"));
+    assert_eq!(Store::open(&options).unwrap().1, None, "it is said once");
 }

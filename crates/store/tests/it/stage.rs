@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use toolway_store::{
-    Reader, Store, StoreOptions, Sync, Uuid,
+    Reader, Store, StoreOptions, Uuid,
     calls::{CallBody, CallRow, CallState},
     time,
 };
@@ -23,7 +23,7 @@ impl Stage {
     }
 
     pub(crate) fn options(&self) -> StoreOptions {
-        StoreOptions { path: Some(self.path()), sync: Sync::Normal }
+        StoreOptions { path: Some(self.path()), ..StoreOptions::default() }
     }
 
     pub(crate) fn open(&self) -> Store {

@@ -4,13 +4,13 @@ use std::{fs::File, time::SystemTime};
 
 use futures_util::future::join_all;
 use rusqlite::Connection;
+use toolway_host::policy::{ApprovalKey, SavedApproval, SavedEffect, Scope};
 use toolway_store::{
     Store, StoreError, StoreOptions, Sync, Uuid,
-    approvals::{SavedApproval, SavedEffect},
+    approvals::StoredApproval,
     audit::Verified,
     calls::{CallBody, CallState},
     rollup::RollupFilter,
-    time,
 };
 
 use crate::stage::{Stage, begun, ended, record};
@@ -27,18 +27,16 @@ fn locked(stage: &Stage) -> Connection {
     connection
 }
 
-fn approval() -> SavedApproval {
-    SavedApproval {
-        id: Uuid::now_v7(),
-        created_at: time::now(),
+fn approval() -> StoredApproval {
+    let key = ApprovalKey {
         caller: "agent".to_owned(),
-        server: "files".to_owned(),
+        server: "files".parse().unwrap(),
+        entry: "e".to_owned(),
         tool: "write".to_owned(),
-        arguments: None,
         digest: String::new(),
-        effect: SavedEffect::Allow,
-        created_by: "terminal".to_owned(),
-    }
+    };
+    let approval = SavedApproval::new(key, Scope::Any, SavedEffect::Allow);
+    StoredApproval { approval, created_by: "terminal".to_owned() }
 }
 
 #[tokio::test]
