@@ -18,7 +18,7 @@ use crate::{
     conversation::Conversation,
     event::{AgentEvent, MadeCall},
     kept::KeptResults,
-    system,
+    system::SystemPrompt,
     tools::{self, AdaptedTools, Offer, ToolSet, Visible},
 };
 
@@ -78,6 +78,8 @@ pub enum AgentError {
     Model(#[from] ModelError),
 }
 
+/// Beginning of what the model is told about an answer that does not match its schema.
+pub(crate) const CORRECTION: &str = "Your answer does not match the JSON Schema:";
 /// Corrections of an answer that does not match its schema.
 const CORRECTIONS: u32 = 2;
 /// Messages with calls that may be cut at the limit of output tokens before the answer ends.
@@ -196,13 +198,14 @@ impl Agent {
                     continue;
                 }
             }
-            let id = Arc::clone(conversation.id());
             let results = if is_cut {
                 calls::refuse_cut(&wanted, observe)
             } else {
-                self.call_all(&wanted, &tools, &mut spent, &id, &interrupt, observe).await
+                self.call_all(&wanted, &tools, &mut spent, conversation, &interrupt, observe).await
             };
             let (made, results): (Vec<_>, Vec<_>) = results.into_iter().unzip();
+            // A token may have been replaced meanwhile.
+            conversation.keep_as(&self.host);
             conversation.push_results(&made, results).await;
             made_calls.extend(made);
             if cancel.is_cancelled() {
@@ -220,8 +223,7 @@ impl Agent {
     fn correction(&self, answer: &str) -> Option<Message> {
         let problem = self.options.answer_schema.as_ref()?.check(answer).err()?;
         tracing::warn!(%problem, "the answer does not match the schema; asking the model again");
-        let text =
-            format!("Your answer does not match the JSON Schema: {problem}. Answer again, with the JSON value only.");
+        let text = format!("{CORRECTION} {problem}. Answer again, with the JSON value only.");
         Some(Message::user(text))
     }
 
@@ -232,6 +234,7 @@ impl Agent {
         messages: Vec<Message>,
         observe: Observer<'_>,
     ) -> (ToolSet, String) {
+        conversation.keep_as(&self.host);
         conversation.close_open_calls().await;
         let title = messages.iter().map(Message::text).find(|text| !text.is_empty()).unwrap_or_default();
         conversation.begin(&title, self.model.name(), self.options.surface.as_str()).await;
@@ -248,9 +251,9 @@ impl Agent {
         };
         let tools = ToolSet::of(&self.host, &self.adapted, offer);
         tools.left_out.iter().for_each(|reason| observe(AgentEvent::LeftOut(reason.clone())));
-        let is_visible = |server: &str| server.parse().is_ok_and(|server| visible.covers(&server));
-        let system = system::prompt(&self.host, &self.options.system, is_visible);
-        (tools, system)
+        let system = SystemPrompt::new(&self.host, &self.options.system, conversation.id(), &visible);
+        system.left_out.iter().for_each(|reason| observe(AgentEvent::LeftOut(reason.clone())));
+        (tools, self.host.redactor().plain(&system.text).into_owned())
     }
 
     /// One request to the model. An error comes with what the model said before.

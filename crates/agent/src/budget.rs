@@ -155,11 +155,12 @@ impl Spent {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use toolway_wire::json::Raw;
 
     use super::*;
 
     fn call(number: u32) -> ToolCall {
-        ToolCall { id: "1".to_owned(), name: "read".to_owned(), arguments: json!({ "n": number }) }
+        ToolCall { id: "1".to_owned(), name: "read".to_owned(), arguments: Raw::of(&json!({ "n": number })) }
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,19 +4,19 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use serde_json::Value;
 use tokio::{sync::mpsc, time::Instant};
 use toolway_host::{
     call::{CallEvent, CallRequest, Caller, Relay, Target, VisibleServers},
     catalog::Origin,
 };
 use toolway_model::{ResultPart, ToolCall, ToolResult};
-use toolway_wire::json::Raw;
+use toolway_wire::json::{JsonKind, Raw};
 
 use crate::{
     agent::{Agent, Interrupt, Observer},
     budget::Spent,
     builtin::Builtin,
+    conversation::Conversation,
     event::{self, AgentEvent, CallProgress, CallState, EndedCall, MadeCall, StartedCall},
     result, search,
     tools::{ToolSet, Visible, Wanted},
@@ -47,7 +47,7 @@ impl Agent {
         wanted: &[ToolCall],
         tools: &ToolSet,
         spent: &mut Spent,
-        conversation: &Arc<str>,
+        conversation: &Conversation,
         interrupt: &Interrupt,
         observe: Observer<'_>,
     ) -> Vec<(MadeCall, ToolResult)> {
@@ -88,8 +88,8 @@ impl Agent {
         let results = wanted.iter().zip(started).zip(ended).map(|((call, (name, call_id)), ended)| {
             let ended = ended.unwrap_or_else(|| {
                 let result = result::error(&call.id, &call.name, reason.unwrap_or_default().to_owned());
-                let made = MadeCall { name, state: CallState::Cancelled, call_id, remedy: None };
-                let ended = EndedCall { made, result, problem: None, duration: Duration::ZERO };
+                let made = MadeCall { name, state: CallState::Cancelled, call_id, remedies: Vec::new() };
+                let ended = EndedCall { made, result, problem: None, mismatches: Vec::new(), duration: Duration::ZERO };
                 observe(AgentEvent::CallEnded(ended.clone()));
                 ended
             });
@@ -99,27 +99,22 @@ impl Agent {
     }
 
     /// Decides what a call means, and opens it at the host.
-    fn plan(&self, call: &ToolCall, tools: &ToolSet, conversation: &Arc<str>) -> Planned {
+    fn plan(&self, call: &ToolCall, tools: &ToolSet, conversation: &Conversation) -> Planned {
         let Some(wanted) = tools.find(&call.name) else {
             return not_made(call, format!("unknown tool `{}`", call.name));
         };
-        if !call.arguments.is_object() {
+        if !call.has_object() {
             return not_made(call, format!("the arguments are not a JSON object: {}", call.arguments));
         }
         let (catalog, visible) = (self.host.catalog(), Visible(self.options.servers.clone()));
         let text = match wanted {
             Wanted::Tool(name) => {
-                return self.open(name.to_string(), Target::Tool(name), Some(Raw::of(&call.arguments)), conversation);
+                return self.open(name.to_string(), Target::Tool(name), Some(call.arguments.clone()), conversation);
             }
             Wanted::Builtin(Builtin::CallTool(effect)) => {
                 match search::choose(&catalog, &visible, effect, &call.arguments) {
                     Ok((name, arguments)) => {
-                        return self.open(
-                            name.to_string(),
-                            Target::Tool(name),
-                            Some(Raw::of(&arguments)),
-                            conversation,
-                        );
+                        return self.open(name.to_string(), Target::Tool(name), Some(arguments), conversation);
                     }
                     Err(why) => Err(why),
                 }
@@ -147,15 +142,16 @@ impl Agent {
         }
     }
 
-    fn open(&self, tool: String, target: Target, arguments: Option<Raw>, conversation: &Arc<str>) -> Planned {
+    fn open(&self, tool: String, target: Target, arguments: Option<Raw>, conversation: &Conversation) -> Planned {
         let visible = self.options.servers.clone().map_or(VisibleServers::All, |servers| servers.into_iter().collect());
         let request = CallRequest {
             surface: self.options.surface,
-            conversation: Some(Arc::clone(conversation)),
+            conversation: Some(Arc::clone(conversation.id())),
+            seen: Some(Arc::clone(conversation.seen())),
             arguments,
             visible,
             mode: self.options.mode,
-            ..CallRequest::new(Caller::Agent(Arc::clone(conversation)), target)
+            ..CallRequest::new(Caller::Agent(Arc::clone(conversation.id())), target)
         };
         Planned { tool, step: Step::Open(Box::new(self.host.open(request))) }
     }
@@ -165,20 +161,23 @@ impl Agent {
         let began = Instant::now();
         let relay = match planned.step {
             Step::Answered(state, result) => {
-                let made = MadeCall { name: planned.tool, state, call_id: None, remedy: None };
-                return EndedCall { made, result, problem: None, duration: began.elapsed() };
+                let made = MadeCall { name: planned.tool, state, call_id: None, remedies: Vec::new() };
+                return EndedCall { made, result, problem: None, mismatches: Vec::new(), duration: began.elapsed() };
             }
             Step::Open(relay) => relay,
         };
-        let id = relay.id().to_string();
+        let call_id = relay.id();
+        let id = call_id.to_string();
         let outcome = relay.outcome_with(|event| send_progress(&progress, &call.id, event)).await;
-        let shown = result::show(&call.id, &call.name, &outcome, &id);
+        let report = self.host.take_validation_report(call_id);
+        let shown = result::show(&call.id, &call.name, &outcome, &id, &self.host.redactor());
         if let Some(rest) = shown.rest {
             self.kept.keep(&id, rest);
         }
-        let (state, remedy) = (CallState::of(&outcome), event::remedy(&outcome));
-        let made = MadeCall { name: planned.tool, state, call_id: Some(id), remedy };
-        EndedCall { made, result: shown.result, problem: outcome.message(), duration: began.elapsed() }
+        let (state, remedies) = (CallState::of(&outcome), event::remedies(&outcome));
+        let made = MadeCall { name: planned.tool, state, call_id: Some(id), remedies };
+        let mismatches = report.map(|report| report.lines()).unwrap_or_default();
+        EndedCall { made, result: shown.result, problem: outcome.message(), mismatches, duration: began.elapsed() }
     }
 
     /// The beginning of a text that may be too long for the model; the whole is kept under `id`.
@@ -190,10 +189,14 @@ impl Agent {
         page
     }
 
-    fn read_result(&self, arguments: &Value) -> Result<String, String> {
-        let id = arguments["id"].as_str().unwrap_or_default();
-        let offset = arguments["offset"].as_u64().and_then(|offset| usize::try_from(offset).ok()).unwrap_or_default();
-        self.kept.page(id, offset).ok_or_else(|| format!("unknown truncated result `{id}`"))
+    fn read_result(&self, arguments: &Raw) -> Result<String, String> {
+        let id = text_member(arguments, "id").unwrap_or_default();
+        let offset = arguments
+            .get("offset")
+            .and_then(|offset| offset.as_u64())
+            .and_then(|offset| usize::try_from(offset).ok())
+            .unwrap_or_default();
+        self.kept.page(&id, offset).ok_or_else(|| format!("unknown truncated result `{id}`"))
     }
 }
 
@@ -215,15 +218,20 @@ fn send_progress(sender: &Progress, id: &str, event: &CallEvent) {
 }
 
 /// The target of one of the agent's own tools.
-fn target_of(builtin: Builtin, arguments: &Value) -> Result<(Target, Option<Raw>), String> {
-    let text = |key: &str| arguments[key].as_str().ok_or_else(|| format!("`{key}` must be a string"));
+fn target_of(builtin: Builtin, arguments: &Raw) -> Result<(Target, Option<Raw>), String> {
+    let text = |key: &str| text_member(arguments, key).ok_or_else(|| format!("`{key}` must be a string"));
     let server = text("server_id")?.parse().map_err(|_| "`server_id` is not a valid server name".to_owned())?;
     if builtin == Builtin::ReadResource {
-        return Ok((Target::ResourceOf(Origin { server, raw_name: text("uri")?.to_owned() }), None));
+        return Ok((Target::ResourceOf(Origin { server, raw_name: text("uri")? }), None));
     }
-    let raw_name = text("prompt_name")?.to_owned();
-    let given = arguments.get("arguments").filter(|given| given.is_object()).map(Raw::of);
+    let raw_name = text("prompt_name")?;
+    let given = arguments.get("arguments").filter(|given| given.kind() == JsonKind::Object);
     Ok((Target::PromptOf(Origin { server, raw_name }), given))
+}
+
+/// A text member of the arguments of one of the agent's own tools.
+pub(crate) fn text_member(arguments: &Raw, key: &str) -> Option<String> {
+    arguments.get(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned)
 }
 
 /// The calls of a message that was cut at the limit of output tokens. None is made: one without its arguments looks like
@@ -233,8 +241,8 @@ pub(crate) fn refuse_cut(wanted: &[ToolCall], observe: Observer<'_>) -> Vec<(Mad
         observe(AgentEvent::CallStarted(StartedCall { call: call.clone(), tool: call.name.clone(), call_id: None }));
         let why = "not called: your message was cut at the limit of output tokens; call again with less in one message";
         let result = result::error(&call.id, &call.name, why.to_owned());
-        let made = MadeCall { name: call.name.clone(), state: CallState::Failed, call_id: None, remedy: None };
-        let ended = EndedCall { made, result, problem: None, duration: Duration::ZERO };
+        let made = MadeCall { name: call.name.clone(), state: CallState::Failed, call_id: None, remedies: Vec::new() };
+        let ended = EndedCall { made, result, problem: None, mismatches: Vec::new(), duration: Duration::ZERO };
         observe(AgentEvent::CallEnded(ended.clone()));
         (ended.made, ended.result)
     };

@@ -3,11 +3,20 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
-use toolway_host::conversation::{ConversationHead, ConversationLog, ConversationMessage};
+use toolway_host::{
+    Host,
+    conversation::{ConversationHead, ConversationLog, ConversationMessage},
+    policy::SeenUrls,
+};
 use toolway_model::{Message, Part, ResultPart, Role, StopReason, ToolCall, ToolResult};
 use uuid::Uuid;
 
-use crate::{budget::Stop, event::MadeCall, result, tools};
+use crate::{
+    budget::Stop,
+    event::MadeCall,
+    kept_message::{self, Keeping},
+    result, seen, tools,
+};
 
 /// Characters of the title.
 const TITLE: usize = 80;
@@ -18,6 +27,9 @@ pub struct Conversation {
     id: Arc<str>,
     messages: Vec<Message>,
     log: Option<Arc<dyn ConversationLog>>,
+    /// URLs of the user and of results.
+    seen: Arc<SeenUrls>,
+    keeping: Keeping,
 }
 
 /// Ids of the records of calls, by the ids that the model gave the calls. Stored beside a message with results, and never
@@ -41,13 +53,16 @@ struct StoredBody<'a> {
 impl Conversation {
     /// A new conversation. With a log, every message is stored before the next step.
     pub fn new(log: Option<Arc<dyn ConversationLog>>) -> Self {
-        Self { id: Uuid::now_v7().to_string().into(), messages: Vec::new(), log }
+        let id = Uuid::now_v7().to_string().into();
+        Self { id, messages: Vec::new(), log, seen: Arc::default(), keeping: Keeping::default() }
     }
 
     /// A stored conversation. Calls without results, left by a process that ended, get an error as result before the
     /// next answer.
     pub fn resume(id: &str, messages: Vec<Message>, log: Option<Arc<dyn ConversationLog>>) -> Self {
-        Self { id: id.into(), messages, log }
+        let seen = SeenUrls::default();
+        (0..messages.len()).for_each(|index| seen::note(&seen, &messages[..index], &messages[index]));
+        Self { id: id.into(), messages, log, seen: Arc::new(seen), keeping: Keeping::default() }
     }
 
     /// UUIDv7 of the conversation.
@@ -55,15 +70,36 @@ impl Conversation {
         &self.id
     }
 
+    /// URLs that the user and results named so far, for the one who charges what they keep.
+    pub fn seen_urls(&self) -> Arc<SeenUrls> {
+        Arc::clone(&self.seen)
+    }
+
+    /// URLs that the user and results named so far.
+    pub(crate) fn seen(&self) -> &Arc<SeenUrls> {
+        &self.seen
+    }
+
     /// The messages so far.
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
+    /// Whether results of calls were not kept, because `store.bodies` was `none`; the model gets placeholders.
+    pub fn lacks_results(&self) -> bool {
+        kept_message::lack_results(&self.messages)
+    }
+
+    /// Stores messages from here on as the records of a host are.
+    pub(crate) fn keep_as(&mut self, host: &Host) {
+        self.keeping = Keeping::of(host);
+    }
+
     /// Stores the title and model of the conversation.
     pub(crate) async fn begin(&self, text: &str, model: &str, surface: &'static str) {
         let Some(log) = self.log.as_ref().filter(|_| self.messages.is_empty()) else { return };
-        let title = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(TITLE).collect();
+        let title =
+            self.keeping.text(text).split_whitespace().collect::<Vec<_>>().join(" ").chars().take(TITLE).collect();
         let head = ConversationHead { id: self.id.to_string(), title, model: model.to_owned(), surface };
         report(log.put(&head).await);
     }
@@ -82,8 +118,12 @@ impl Conversation {
     }
 
     async fn push_with(&mut self, message: Message, records: &RecordIds) {
+        seen::note(&self.seen, &self.messages, &message);
         let seq = self.messages.len();
-        let stored = self.log.as_ref().map(|log| log.append(&self.id, stored(seq, &message, records)));
+        let stored = self.log.as_ref().map(|log| {
+            let kept = self.keeping.message(&message);
+            log.append(&self.id, stored(seq, &kept, records))
+        });
         self.messages.push(message);
         if let Some(stored) = stored {
             report(stored.await);

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use toolway_host::{audience::OperatorText, call::CallOutcome, policy::Refusal};
+use toolway_host::{
+    audience::OperatorText,
+    call::CallOutcome,
+    policy::{Refusal, RuleId},
+};
 use toolway_model::{ModelEvent, ToolCall, ToolResult, Usage};
 
 /// Something that happens while an agent answers.
@@ -12,7 +16,7 @@ pub enum AgentEvent {
     Model(ModelEvent),
     /// The model's message is complete. Tokens of this answer so far.
     Usage(Usage),
-    /// A tool is left out, with the reason.
+    /// A tool, or the instructions of a server, are left out, with the reason.
     LeftOut(String),
     /// A call begins.
     CallStarted(StartedCall),
@@ -55,6 +59,8 @@ pub struct EndedCall {
     pub result: ToolResult,
     /// Why it failed or was refused, with the details that the model does not get; `None` if it has a result.
     pub problem: Option<OperatorText>,
+    /// What does not match the schemas of the tool; empty if everything does.
+    pub mismatches: Vec<String>,
     /// Time since it began.
     pub duration: Duration,
 }
@@ -68,8 +74,8 @@ pub struct MadeCall {
     pub state: CallState,
     /// Id in the records; `None` if it was not made.
     pub call_id: Option<String>,
-    /// The rule that would allow it, if no user could be asked; JSON for `policy.rules`.
-    pub remedy: Option<String>,
+    /// The command that would allow it, if no user could be asked.
+    pub remedies: Vec<String>,
 }
 
 /// How a call ended, as far as an agent's caller acts on it.
@@ -83,6 +89,8 @@ pub enum CallState {
     Refused,
     /// Refused because no user could be asked.
     ApproverUnavailable,
+    /// Refused because a user refused the tool for good.
+    RefusedForGood,
     /// Failed in transport, at the server, or in the agent.
     Failed,
     /// Cancelled by the user or the server.
@@ -97,7 +105,7 @@ impl CallState {
         match self {
             Self::Succeeded => "succeeded",
             Self::ToolError => "tool-error",
-            Self::Refused | Self::ApproverUnavailable => "refused",
+            Self::Refused | Self::ApproverUnavailable | Self::RefusedForGood => "refused",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
             Self::TimedOut => "timed-out",
@@ -109,6 +117,7 @@ impl CallState {
             CallOutcome::Answered(_) if outcome.is_tool_error() => Self::ToolError,
             CallOutcome::Answered(_) | CallOutcome::HandedOff(_) => Self::Succeeded,
             CallOutcome::Refused(Refusal::ApproverUnavailable { .. }) => Self::ApproverUnavailable,
+            CallOutcome::Refused(Refusal::Denied { rule: RuleId::Saved(_), .. }) => Self::RefusedForGood,
             CallOutcome::Refused(_) => Self::Refused,
             CallOutcome::Failed(_) => Self::Failed,
             CallOutcome::Cancelled => Self::Cancelled,
@@ -117,10 +126,13 @@ impl CallState {
     }
 }
 
-/// The rule that would allow a refused call.
-pub(crate) fn remedy(outcome: &CallOutcome) -> Option<String> {
+/// The commands of which each would allow a refused call.
+pub(crate) fn remedies(outcome: &CallOutcome) -> Vec<String> {
     match outcome {
-        CallOutcome::Refused(Refusal::ApproverUnavailable { remedy, .. }) => Some(remedy.clone()),
-        _ => None,
+        CallOutcome::Refused(Refusal::ApproverUnavailable { remedies, .. }) => remedies.clone(),
+        CallOutcome::Refused(Refusal::Denied { rule: RuleId::Saved(id), .. }) => {
+            vec![format!("toolway trust remove {id}")]
+        }
+        _ => Vec::new(),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
+use toolway_wire::budget::{Charge, MemoryBudget};
 
 use crate::result;
 
@@ -10,35 +11,50 @@ use crate::result;
 #[derive(Debug, Default)]
 pub struct KeptResults(
     /// No await under its lock.
-    Mutex<HashMap<String, String>>,
+    Mutex<Results>,
 );
+
+#[derive(Debug, Default)]
+struct Results {
+    by_id: HashMap<String, String>,
+    charge: Charge,
+}
 
 impl KeptResults {
     /// Bytes of long results that are kept.
     pub const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-    /// Bytes of all results.
-    pub fn size(&self) -> usize {
-        size(&self.0.lock())
+    /// Results that are charged to this budget. One that does not fit is not kept.
+    pub fn charged_to(memory: MemoryBudget) -> Self {
+        Self(Mutex::new(Results { by_id: HashMap::new(), charge: Charge::empty(memory) }))
     }
 
-    /// Keeps a long result. When all of them exceed the bound, the earlier ones are dropped.
+    /// Bytes of all results.
+    pub fn size(&self) -> usize {
+        self.0.lock().size()
+    }
+
+    /// Keeps a long result. When all of them exceed the bound or the budget, the earlier ones are dropped.
     pub fn keep(&self, id: &str, rest: String) {
         let mut kept = self.0.lock();
-        if size(&kept) + rest.len() > Self::MAX_BYTES {
-            kept.clear();
+        if kept.size() + rest.len() > Self::MAX_BYTES || kept.charge.grow(rest.len()).is_err() {
+            kept.by_id.clear();
+            if rest.len() > Self::MAX_BYTES || kept.charge.set(rest.len()).is_err() {
+                kept.charge.shrink(usize::MAX);
+                return;
+            }
         }
-        if rest.len() <= Self::MAX_BYTES {
-            kept.insert(id.to_owned(), rest);
-        }
+        kept.by_id.insert(id.to_owned(), rest);
     }
 
     /// A part of a kept result from a character on; `None` if the result is not kept.
     pub(crate) fn page(&self, id: &str, offset: usize) -> Option<String> {
-        self.0.lock().get(id).map(|whole| result::page(whole, offset, id))
+        self.0.lock().by_id.get(id).map(|whole| result::page(whole, offset, id))
     }
 }
 
-fn size(kept: &HashMap<String, String>) -> usize {
-    kept.values().map(String::len).sum()
+impl Results {
+    fn size(&self) -> usize {
+        self.by_id.values().map(String::len).sum()
+    }
 }

@@ -9,7 +9,8 @@
 //! | tools on offer, adapted to the model | `tools.rs`, `builtin.rs` |
 //! | a search for tools instead of their definitions | `search.rs` |
 //! | results as the model sees them | `result.rs`, `kept.rs` |
-//! | messages, and where they are stored | `conversation.rs` |
+//! | messages, and where they are stored | `conversation.rs`, `kept_message.rs` |
+//! | URLs that the user and results named | `seen.rs` |
 //! | the system prompt | `system.rs` |
 //! | the JSON Schema of an answer | `answer_schema.rs` |
 //!
@@ -23,8 +24,10 @@ mod calls;
 mod conversation;
 mod event;
 mod kept;
+mod kept_message;
 mod result;
 mod search;
+mod seen;
 mod system;
 mod tools;
 

@@ -1,8 +1,9 @@
 //! Results of calls as the model sees them: text or structured content, images, errors; bounded, with the rest kept.
 
 use serde_json::Value;
-use toolway_host::call::CallOutcome;
-use toolway_model::{Image, ResultPart, ToolResult};
+use toolway_host::{call::CallOutcome, record::redact::Redactor};
+use toolway_model::{Image, ResultPart, ToolResult, value_of};
+use toolway_wire::json::Raw;
 
 /// Characters of one result that the model gets at once.
 pub(crate) const SHOWN: usize = 40_000;
@@ -16,14 +17,15 @@ pub(crate) struct Shown {
     pub(crate) rest: Option<String>,
 }
 
-/// Converts the outcome of a call.
-pub(crate) fn show(call_id: &str, name: &str, outcome: &CallOutcome, result_id: &str) -> Shown {
+/// Converts the outcome of a call. Secrets are replaced, as in its record.
+pub(crate) fn show(call_id: &str, name: &str, outcome: &CallOutcome, result_id: &str, redactor: &Redactor) -> Shown {
     let (content, is_error) = match outcome {
         CallOutcome::Answered(raw) => {
-            let value: Value = serde_json::from_str(&raw.to_string()).unwrap_or_default();
-            (contents(&value), value["isError"] == true)
+            let mut value = value_of(raw);
+            redactor.value(&mut value);
+            (contents(&value, raw, redactor), value["isError"] == true)
         }
-        other => (vec![ResultPart::Text { text: other.to_string() }], true),
+        other => (vec![ResultPart::Text { text: redactor.plain(&other.to_string()).into_owned() }], true),
     };
     let (content, rest) = cut(content, result_id);
     let (call_id, name) = (call_id.to_owned(), name.to_owned());
@@ -37,15 +39,17 @@ pub(crate) fn error(call_id: &str, name: &str, text: String) -> ToolResult {
 }
 
 /// The content of a tool result, a prompt or a resource. Structured content counts only where there is no other.
-fn contents(value: &Value) -> Vec<ResultPart> {
+/// That is the text of the server, with every digit.
+fn contents(value: &Value, raw: &Raw, redactor: &Redactor) -> Vec<ResultPart> {
     let blocks = value["content"].as_array().or(value["contents"].as_array());
     let mut parts: Vec<ResultPart> = blocks.into_iter().flatten().map(content).collect();
     for message in value["messages"].as_array().into_iter().flatten() {
         parts.push(content(&message["content"]));
     }
     if parts.is_empty() {
-        let other = value.get("structuredContent").unwrap_or(value);
-        parts.push(ResultPart::Text { text: other.to_string() });
+        let other = raw.get("structuredContent");
+        let text = other.as_ref().unwrap_or(raw).to_string();
+        parts.push(ResultPart::Text { text: redactor.plain(&text).into_owned() });
     }
     parts
 }
@@ -115,7 +119,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &'static str) -> ToolResult {
-        show("1", "read", &CallOutcome::Answered(Raw::parse(text).unwrap()), "r1").result
+        show("1", "read", &CallOutcome::Answered(Raw::parse(text).unwrap()), "r1", &Redactor::default()).result
     }
 
     fn text(result: &ToolResult) -> &str {
@@ -146,7 +150,7 @@ mod tests {
     fn a_long_text_is_cut_and_can_be_read_on() {
         let whole = "ä".repeat(SHOWN + 5);
         let raw = Raw::of(&serde_json::json!({ "content": [{ "type": "text", "text": whole }] }));
-        let shown = show("1", "read", &CallOutcome::Answered(raw), "r1");
+        let shown = show("1", "read", &CallOutcome::Answered(raw), "r1", &Redactor::default());
         assert!(text(&shown.result).contains(&format!("\"offset\": {SHOWN}")));
         assert_eq!(page(&shown.rest.unwrap(), SHOWN, "r1"), "äääää\n");
     }

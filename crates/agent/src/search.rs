@@ -5,9 +5,11 @@ use toolway_host::{
     catalog::{Catalog, Origin, PublicName, ToolEntry},
     policy::Annotations,
 };
+use toolway_wire::json::{JsonKind, Raw};
 
 use crate::{
     builtin::{Builtin, Effect},
+    calls::text_member,
     tools::Visible,
 };
 
@@ -17,9 +19,10 @@ const MOST_HITS: usize = 20;
 const SUMMARY: usize = 200;
 
 /// Answers `search_tools`.
-pub(crate) fn search(catalog: &Catalog, visible: &Visible, arguments: &Value) -> Result<String, String> {
-    let query = arguments["query"].as_str().ok_or("`query` must be a string")?;
-    let server = arguments["server_id"].as_str();
+pub(crate) fn search(catalog: &Catalog, visible: &Visible, arguments: &Raw) -> Result<String, String> {
+    let query = &text_member(arguments, "query").ok_or("`query` must be a string")?;
+    let server = text_member(arguments, "server_id");
+    let server = server.as_deref();
     let is_meant = |entry: &ToolEntry| {
         visible.covers(&entry.origin.server) && server.is_none_or(|server| entry.origin.server.as_str() == server)
     };
@@ -36,7 +39,7 @@ pub(crate) fn search(catalog: &Catalog, visible: &Visible, arguments: &Value) ->
 }
 
 /// Answers `describe_tool`.
-pub(crate) fn describe(catalog: &Catalog, visible: &Visible, arguments: &Value) -> Result<String, String> {
+pub(crate) fn describe(catalog: &Catalog, visible: &Visible, arguments: &Raw) -> Result<String, String> {
     let entry = find(catalog, visible, arguments)?;
     let schema: Value = serde_json::from_str(&entry.item.input_schema.to_string()).unwrap_or_default();
     let view = json!({
@@ -53,23 +56,23 @@ pub(crate) fn choose(
     catalog: &Catalog,
     visible: &Visible,
     chosen: Effect,
-    arguments: &Value,
-) -> Result<(PublicName, Value), String> {
+    arguments: &Raw,
+) -> Result<(PublicName, Raw), String> {
     let entry = find(catalog, visible, arguments)?;
     let right = call_with(entry);
     if right != Builtin::CallTool(chosen) {
         return Err(format!("tool `{}` must be called with `{}`", entry.public, right.name()));
     }
-    let given = arguments.get("arguments").cloned().unwrap_or_else(|| json!({}));
-    if !given.is_object() {
+    let given = arguments.get("arguments").unwrap_or_else(Raw::empty_object);
+    if given.kind() != JsonKind::Object {
         return Err(format!("`arguments` is not a JSON object: {given}"));
     }
     Ok((entry.public.clone(), given))
 }
 
 /// Finds a tool by its public name, or by `server.tool`.
-fn find<'a>(catalog: &'a Catalog, visible: &Visible, arguments: &Value) -> Result<&'a ToolEntry, String> {
-    let name = arguments["name"].as_str().ok_or("`name` must be a string")?;
+fn find<'a>(catalog: &'a Catalog, visible: &Visible, arguments: &Raw) -> Result<&'a ToolEntry, String> {
+    let name = &text_member(arguments, "name").ok_or("`name` must be a string")?;
     let by_public = || name.parse().ok().and_then(|name| catalog.find_tool(&name));
     let by_origin = || {
         let (server, raw_name) = name.split_once('.')?;

@@ -4,6 +4,9 @@
 mod answer_schema;
 mod cancelling;
 mod cut_messages;
+mod everyday;
+mod hosts;
+mod instructions;
 mod searching;
 
 use std::sync::Arc;
@@ -11,7 +14,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use toolway_agent::{Agent, AgentEvent, AgentOptions, Answer, Budget, CallState, Conversation, Stop};
-use toolway_host::policy::{ApprovalAnswer, ApprovalScope, Surface};
+use toolway_host::policy::{ApprovalAnswer, ApprovalTerm, Surface};
 use toolway_model::{Message, ScriptedModel};
 use toolway_testkit::{fixture_server::FixtureServer, test_host::TestHost};
 
@@ -88,7 +91,7 @@ async fn a_call_that_no_user_can_approve_is_refused_and_the_model_is_told() {
 
 #[tokio::test]
 async fn parallel_calls_keep_their_order_and_unknown_tools_are_errors() {
-    let always = ApprovalAnswer::Approved { scope: ApprovalScope::Conversation, by: "test".to_owned() };
+    let always = ApprovalAnswer::approved_for(ApprovalTerm::Conversation, "test");
     let host = files_host(Some(always)).await;
     let script = r#"{"turns": [
         {"calls": [{"tool": "files__read"}, {"tool": "files__nothing"}, {"tool": "files__write"}]},
