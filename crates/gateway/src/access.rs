@@ -68,14 +68,20 @@ impl KeyEnd {
 #[error("a valid key is required: `Authorization: Bearer <key>`; create one with `toolway clients add <name>`")]
 pub struct Unauthenticated;
 
-/// Client name under open access.
-const ANONYMOUS: &str = "anonymous";
+/// Client name under open access and over stdio.
+pub const ANONYMOUS: &str = "anonymous";
 /// Client name of the temporary key. It is not a valid name for a client of the key file.
 const TEMPORARY: &str = "@first";
 
 // === impl Access ===
 
 impl Access {
+    /// Accepts the keys of `file` only, also if it has none yet.
+    pub fn with_key_file(file: Option<KeyFile>) -> Result<Self, KeyError> {
+        let ring = file.map(KeyRing::open).transpose()?;
+        Ok(Self::Keys(Box::new(Keys { ring, temporary: None })))
+    }
+
     /// Accepts the keys of `file`. If it has none, generates a temporary key for this run and returns it as well.
     pub fn with_keys(file: Option<KeyFile>) -> Result<(Self, Option<Secret>), KeyError> {
         let ring = file.map(KeyRing::open).transpose()?;

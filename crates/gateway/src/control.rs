@@ -1,8 +1,8 @@
 //! The control socket of a running gateway. The operator's commands use it to read the status of servers, to connect,
 //! disconnect, restart or refresh one, to reload the configuration, and to answer inbox items.
 //!
-//! The socket is in a directory that only the user may enter, and each side checks that its peer is the same user. The
-//! gateway sends a [`Greeting`] first; then each line from the client is a [`ControlRequest`], and each line back a
+//! The socket is in a directory that only the user may enter, and each side checks that its peer is the same user and no
+//! process of a server. The gateway sends a [`Greeting`] first; then each line from the client is a [`ControlRequest`], and each line back a
 //! [`ControlResponse`].
 
 #[cfg(unix)]
@@ -48,7 +48,7 @@ pub struct Greeting {
     pub process: u32,
 }
 
-/// A request to a running gateway.
+/// A request to a running gateway. Processes of servers get [`ControlRequest::Status`] only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "lowercase", deny_unknown_fields)]
 pub enum ControlRequest {
@@ -106,14 +106,22 @@ pub enum ControlRequest {
         /// Wait until the number differs from this one, at most [`INBOX_WAIT`].
         after: Option<u64>,
     },
-    /// Answer an inbox item. Refused to servers of this gateway and what they start.
+    /// One inbox item with everything that is shown of it.
+    InboxItem {
+        /// Id of the item.
+        id: String,
+    },
+    /// Answer an inbox item.
     Answer {
         /// Id of the item.
         id: String,
         /// The answer.
         answer: ControlAnswer,
+        /// Whether a call may be approved that contains hidden characters.
+        #[serde(default)]
+        allow_hidden: bool,
     },
-    /// A new link that signs one browser in to the console. Refused to servers of this gateway and what they start.
+    /// A new link that signs one browser in to the console.
     Console {},
 }
 
@@ -130,7 +138,7 @@ pub enum ControlResponse {
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Stable code: `unknown_server`, `config`, `keys`, `order`, `not_waiting`, `invalid_answer`,
+    /// Stable code: `unknown_server`, `config`, `keys`, `order`, `not_waiting`, `invalid_answer`, `hidden_characters`,
     /// `console` or `own_server`.
     pub code: String,
     /// Message for the user, lower-case, without a full stop.
@@ -157,6 +165,9 @@ pub enum ControlError {
     /// The gateway runs as another user.
     #[error("the gateway at `{0}` belongs to another user")]
     OtherUser(PathBuf),
+    /// The gateway was started by a server, which could answer in its place.
+    #[error("the gateway at `{0}` was started by a server of Toolway, and is not used")]
+    OfServer(PathBuf),
     /// The gateway uses another version of the control protocol.
     #[error("the running gateway is version {0} and uses another control protocol; restart it")]
     Version(String),

@@ -19,6 +19,7 @@ use toolway_host::{
     record::{AuditNote, kind},
 };
 use toolway_wire::{
+    budget::Kept,
     down::{
         self, DownstreamOptions, HostedTaskOptions, HostedTasks, SharedCapacity,
         http::{HostGuard, HttpDownstream, HttpDownstreamOptions, Incoming, PeerConnection, Responder, ResponseBody},
@@ -293,9 +294,11 @@ impl Gateway {
             tasks: self.hosted.count(),
             under_way: self.host.calls_under_way(),
             lost_lines: self.records.lost_lines(),
-            memory: self.downstream.limits.memory.used(),
+            memory: Kept::ALL.map(|kept| self.downstream.limits.memory.used_by(kept)),
             memory_refusals: self.downstream.limits.memory.refused(),
             unrecorded: self.host.unrecorded_calls(),
+            validation: self.host.validation_counts(),
+            store: self.host.recorder_usage(),
         }
     }
 

@@ -16,7 +16,10 @@ mod task_list;
 mod tasks;
 mod uris;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use futures_util::future::BoxFuture;
 use toolway_host::{
@@ -38,6 +41,7 @@ pub(crate) use pages::PAGE_ITEMS;
 pub use scope::Scope;
 
 use self::{
+    lists::FirstLists,
     pages::Pages,
     relayed_call::{RelayedCall, TaskRenamer},
     tasks::{GatewayTasks, ServerTasks, TaskMode},
@@ -52,6 +56,7 @@ pub struct HostService {
     scope: Scope,
     pages: Arc<Pages>,
     tasks: Arc<GatewayTasks>,
+    first_lists: FirstLists,
 }
 
 /// An authenticated client, and its connection as the wire describes it.
@@ -75,7 +80,15 @@ impl HostService {
     ) -> Self {
         let tasks =
             Arc::new(GatewayTasks::new(host.clone(), Arc::clone(&access), scope.clone(), Arc::clone(&sealer), hosted));
-        Self { host, access, scope, pages: Arc::new(Pages::new(sealer, PAGE_ITEMS)), tasks }
+        let pages = Arc::new(Pages::new(sealer, PAGE_ITEMS, host.memory()));
+        Self { host, access, scope, pages, tasks, first_lists: FirstLists::default() }
+    }
+
+    /// The same, for one client that starts its servers with its session: its first lists wait until these were listed,
+    /// within a bound of seconds.
+    #[must_use]
+    pub fn starting_with_its_client(self) -> Self {
+        Self { first_lists: FirstLists::UntilStarted { deadline: OnceLock::new() }, ..self }
     }
 
     /// The same, with at most this many items in a page of a list.

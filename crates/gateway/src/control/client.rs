@@ -10,7 +10,7 @@ use tokio::{
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
 };
-use toolway_host::private_file;
+use toolway_host::{keeper::Descent, private_file};
 
 use super::{ControlError, ControlRequest, ControlResponse, ControlSocket, Greeting, MAX_RESPONSE_BYTES, VERSION};
 
@@ -38,8 +38,12 @@ impl ControlConnection {
             _ => ControlError::Broken { socket: socket.clone(), problem },
         })?;
         let broken = |problem| ControlError::Broken { socket: socket.clone(), problem };
-        if stream.peer_cred().map_err(broken)?.uid() != private_file::user() {
+        let peer = stream.peer_cred().map_err(broken)?;
+        if peer.uid() != private_file::user() {
             return Err(ControlError::OtherUser(socket));
+        }
+        if peer.pid().is_some_and(|pid| is_of_server(pid.unsigned_abs())) {
+            return Err(ControlError::OfServer(socket));
         }
         let (read, write) = stream.into_split();
         let mut read = BufReader::new(read);
@@ -58,6 +62,11 @@ impl ControlConnection {
         self.write.write_all(&text).await.map_err(broken)?;
         read_message(&mut self.read).await.map_err(broken)
     }
+}
+
+/// Whether the process that listens is one of a server, and this process is not.
+fn is_of_server(listening: u32) -> bool {
+    matches!(Descent::of(listening), Descent::Marked | Descent::Ancestor { .. }) && !Descent::own().is_of_server()
 }
 
 async fn read_message<T: DeserializeOwned>(read: &mut BufReader<OwnedReadHalf>) -> io::Result<T> {

@@ -6,10 +6,11 @@ use toolway_host::{
     call::Caller,
     inbox::{
         AnswerError, ApprovalDetails, ElicitationAnswer, Form, FormField, Inbox, InboxAnswer, InboxContent, InboxItem,
-        approval_rows::{self, ArgumentRow},
+        approval_rows::ArgumentRow,
     },
-    policy::{ApprovalAnswer, ApprovalScope},
+    policy::{ApprovalAnswer, ApprovalTerm, Scope},
 };
+use toolway_wire::json::Raw;
 
 use super::Failure;
 use crate::records::Timestamp;
@@ -20,10 +21,16 @@ use crate::records::Timestamp;
 pub enum ControlAnswer {
     /// Approves the call.
     Once {},
-    /// Approves the tool for the conversation of the call, or for the session of its client.
-    Conversation {},
-    /// Approves all later calls of the caller that touch the same.
-    Always {},
+    /// Approves what the scope covers for the conversation of the call, or for the session of its client.
+    Conversation {
+        /// What it covers, as [`Scope::to_json`] writes it; `None`: what the item proposes.
+        scope: Option<Value>,
+    },
+    /// Approves all later calls of the caller that the scope covers.
+    Always {
+        /// What it covers, as [`Scope::to_json`] writes it; `None`: what the item proposes.
+        scope: Option<Value>,
+    },
     /// Declines the call.
     No {
         /// Reason for the caller.
@@ -44,21 +51,50 @@ pub enum ControlAnswer {
     Cancel {},
 }
 
+impl ControlAnswer {
+    fn approves(&self) -> bool {
+        matches!(self, Self::Once {} | Self::Conversation { .. } | Self::Always { .. })
+    }
+}
+
+/// Whether a call with hidden characters may be approved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HiddenCharacters {
+    Refused,
+    Allowed,
+}
+
 /// Surface in the record of an approval.
 const SURFACE: &str = "inbox";
 
 /// Answers an item.
-pub(super) fn answer(inbox: &Inbox, id: &str, answer: ControlAnswer) -> Result<Value, Failure> {
+pub(super) fn answer(
+    inbox: &Inbox,
+    id: &str,
+    answer: ControlAnswer,
+    hidden: HiddenCharacters,
+) -> Result<Value, Failure> {
     let unknown = || failed(&AnswerError::NotWaiting(id.to_owned()));
     let item = inbox.find(id).ok_or_else(unknown)?;
-    let approved = |scope| InboxAnswer::Approval(ApprovalAnswer::Approved { scope, by: SURFACE.to_owned() });
-    let declined = |why, scope| InboxAnswer::Approval(ApprovalAnswer::Declined { why, scope });
+    if let (true, InboxContent::Approval(details)) = (answer.approves(), &item.content)
+        && details.has_hidden()
+        && hidden == HiddenCharacters::Refused
+    {
+        let message = "the call contains hidden characters; it is approved only with `--allow-hidden`";
+        return Err(super::failure("hidden_characters", message));
+    }
+    let by = || SURFACE.to_owned();
+    let approved = |term, given: Option<Value>| {
+        let scope = given.map(|given| read_scope(&given)).transpose()?;
+        Ok::<_, Failure>(InboxAnswer::Approval(ApprovalAnswer::Approved { term, scope, by: by() }))
+    };
+    let declined = |why, term| InboxAnswer::Approval(ApprovalAnswer::Declined { why, term, by: by() });
     let answer = match answer {
-        ControlAnswer::Once {} => approved(ApprovalScope::Once),
-        ControlAnswer::Conversation {} => approved(ApprovalScope::Conversation),
-        ControlAnswer::Always {} => approved(ApprovalScope::Always),
-        ControlAnswer::No { reason } => declined(reason, ApprovalScope::Once),
-        ControlAnswer::Never {} => declined(None, ApprovalScope::Always),
+        ControlAnswer::Once {} => approved(ApprovalTerm::Once, None)?,
+        ControlAnswer::Conversation { scope } => approved(ApprovalTerm::Conversation, scope)?,
+        ControlAnswer::Always { scope } => approved(ApprovalTerm::Always, scope)?,
+        ControlAnswer::No { reason } => declined(reason, ApprovalTerm::Once),
+        ControlAnswer::Never {} => declined(None, ApprovalTerm::Always),
         ControlAnswer::Accept { texts, values } => {
             InboxAnswer::Elicitation(ElicitationAnswer::Accept(content(&item, &texts, values)?))
         }
@@ -74,6 +110,18 @@ pub(super) fn list(inbox: &Inbox) -> Value {
     let version = *inbox.changes().borrow();
     let items: Vec<Value> = inbox.list().iter().map(|item| view(item)).collect();
     json!({ "version": version, "items": items })
+}
+
+/// One item with everything that is shown of it.
+pub(super) fn item(inbox: &Inbox, id: &str) -> Result<Value, Failure> {
+    let item = inbox.find(id).ok_or_else(|| failed(&AnswerError::NotWaiting(id.to_owned())))?;
+    let mut view = view(&item);
+    if let InboxContent::Approval(details) = &item.content {
+        for (index, row) in details.rows.iter().enumerate() {
+            view["approval"]["rows"][index]["value"] = json!(row.value);
+        }
+    }
+    Ok(view)
 }
 
 /// One item as scripts see it. `text` of a form or URL contains the server's words.
@@ -106,22 +154,45 @@ pub(super) fn view(item: &InboxItem) -> Value {
 }
 
 fn approval(details: &ApprovalDetails) -> Value {
-    let row = |row: ArgumentRow| json!({ "label": row.label, "value": row.value, "important": row.important });
-    let arguments = details.arguments.as_ref().and_then(|arguments| arguments.read::<Value>().ok());
+    let is_whole = details.rows.iter().any(|row| row.whole.is_some());
+    let arguments = details.arguments.as_ref().filter(|_| !is_whole);
     json!({
         "kind": details.subject.kind.as_str(),
         "name": details.subject.raw_name,
         "title": details.title,
-        "arguments": arguments,
-        "rows": approval_rows::rows(details.arguments.as_ref()).into_iter().map(row).collect::<Vec<_>>(),
-        "warnings": approval_rows::warnings(details.annotations, details.trust),
+        "arguments": arguments.and_then(|arguments| arguments.read::<Value>().ok()),
+        "rows": details.rows.iter().map(row).collect::<Vec<_>>(),
+        "warnings": details.warnings(),
+        "hidden": details.has_hidden(),
         "rule": details.rule.to_string(),
         "file": details.rule.place().map(|place| place.file.display().to_string()),
         "line": details.rule.place().map(|place| place.line),
         "reason": details.reason,
         "remedy": details.remedy,
-        "covers": details.pattern.to_string(),
+        "covers": details.proposal.always.to_string(),
+        "proposal": details.proposal.to_json(),
+        "asksForHosts": details.asks_for_hosts(),
+        "canLast": details.can_last(),
     })
+}
+
+fn read_scope(given: &Value) -> Result<Scope, Failure> {
+    Scope::of(&Raw::of(given)).ok_or_else(|| invalid("the scope cannot be read"))
+}
+
+/// A row; arguments that are one row are without their text, which [`item`] adds.
+fn row(row: &ArgumentRow) -> Value {
+    let mut view =
+        json!({ "argument": row.argument, "label": row.label, "value": row.value, "important": row.important });
+    if row.has_hidden {
+        view["hidden"] = json!(true);
+    }
+    if let Some(whole) = &row.whole {
+        view["value"] = Value::Null;
+        view["bytes"] = json!(whole.bytes);
+        view["sha256"] = json!(whole.sha256);
+    }
+    view
 }
 
 /// The content of a form: texts are converted to the types of their fields; defaults stand for what is not given.
@@ -154,9 +225,11 @@ fn invalid(message: &str) -> Failure {
 fn failed(error: &AnswerError) -> Failure {
     let code = match error {
         AnswerError::NotWaiting(_) => "not_waiting",
-        AnswerError::WrongKind { .. } | AnswerError::NoConversation(_) | AnswerError::InvalidForm(_) => {
-            "invalid_answer"
-        }
+        AnswerError::WrongKind { .. }
+        | AnswerError::NoConversation(_)
+        | AnswerError::NotCovered(_)
+        | AnswerError::AnyHostForGood(_)
+        | AnswerError::InvalidForm(_) => "invalid_answer",
     };
     super::failure(code, &error.to_string())
 }

@@ -1,54 +1,65 @@
-//! Whether a control request comes from the user or from a process that the gateway has started.
+//! Who is at the other end of a control connection: the user, or a process that a server has started. Decided once, when the
+//! connection is accepted.
 
-/// Whether the peer is a process that the gateway has started, or one that such a process has started. A peer that cannot
-/// be examined counts as one.
-pub(super) fn is_descendant(peer: Option<i32>) -> bool {
-    peer.and_then(|process| u32::try_from(process).ok()).is_none_or(descends_from_us)
-}
-
-/// Whether a process is one of ours. The keeper is our child and adopts orphans, so that every process of a server is.
 #[cfg(target_os = "linux")]
-fn descends_from_us(process: u32) -> bool {
-    let ours = std::process::id();
-    let mut at = process;
-    loop {
-        // The same process may embed the gateway and its client.
-        match parent(at) {
-            Some(parent) if parent == ours => return true,
-            Some(0 | 1) => return false,
-            Some(parent) => at = parent,
-            None => return true,
-        }
-    }
-}
-
-/// The parent of a process; `None` if it has ended.
-#[cfg(target_os = "linux")]
-fn parent(process: u32) -> Option<u32> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name in parentheses may contain anything.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
-}
-
-/// Parents of processes are not examined here; `docs/security.md` says what that means.
+mod held;
 #[cfg(not(target_os = "linux"))]
-fn descends_from_us(_process: u32) -> bool {
-    false
+mod unexamined;
+
+use std::io;
+
+use tokio::net::unix::OwnedReadHalf;
+
+use super::MAX_REQUEST_BYTES;
+
+#[cfg(target_os = "linux")]
+pub(super) use held::{PeerProcess, require_credentials};
+#[cfg(not(target_os = "linux"))]
+pub(super) use unexamined::{PeerProcess, require_credentials};
+
+/// Origin of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PeerOrigin {
+    /// A command of the user.
+    User,
+    /// A server of any keeper, or a program that one has started.
+    Server,
 }
 
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use std::process::{Command, Stdio};
+/// Reads the requests of one connection, all from the process that has connected.
+pub(super) struct PeerReader {
+    read: OwnedReadHalf,
+    process: PeerProcess,
+    unread: Vec<u8>,
+}
 
-    use super::descends_from_us;
+impl PeerReader {
+    pub(super) fn new(read: OwnedReadHalf, process: PeerProcess) -> Self {
+        Self { read, process, unread: Vec::new() }
+    }
 
-    #[test]
-    fn children_are_ours_and_our_parent_is_not() {
-        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        assert!(descends_from_us(child.id()));
-        drop(child.stdin.take());
-        child.wait().unwrap();
-        assert!(descends_from_us(u32::MAX), "a process that has ended may have been one");
-        assert!(!descends_from_us(std::process::id()) && !descends_from_us(std::os::unix::process::parent_id()));
+    pub(super) fn origin(&self) -> PeerOrigin {
+        self.process.origin()
+    }
+
+    /// The next line without its line end; `None` at the end of the stream.
+    pub(super) async fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
+                let rest = self.unread.split_off(end + 1);
+                let mut line = std::mem::replace(&mut self.unread, rest);
+                line.pop();
+                return Ok(Some(line));
+            }
+            if self.unread.len() >= MAX_REQUEST_BYTES {
+                return Err(io::Error::other("the request is too long"));
+            }
+            let received = self.process.receive(self.read.as_ref(), &mut self.unread).await?;
+            match received {
+                0 if self.unread.is_empty() => return Ok(None),
+                0 => return Err(io::Error::other("the request is incomplete")),
+                _ => {}
+            }
+        }
     }
 }

@@ -4,8 +4,8 @@ use std::{fs::File, io, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc, 
 
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::{UnixListener, UnixStream, unix::OwnedReadHalf},
+    io::AsyncWriteExt,
+    net::{UnixListener, UnixStream},
     sync::Semaphore,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -20,8 +20,10 @@ use toolway_host::{
 use crate::Gateway;
 
 use super::{
-    ControlError, ControlRequest, ControlResponse, ControlSocket, Failure, Greeting, INBOX_WAIT, MAX_REQUEST_BYTES,
-    VERSION, failure, inbox, peer, view,
+    ControlError, ControlRequest, ControlResponse, ControlSocket, Failure, Greeting, INBOX_WAIT, VERSION, failure,
+    inbox::{self, HiddenCharacters},
+    peer::{self, PeerOrigin, PeerProcess, PeerReader},
+    view,
 };
 
 /// Reloads the configuration; returns the reason if it is invalid.
@@ -67,6 +69,7 @@ impl Control {
             _ => {}
         }
         let listener = UnixListener::bind(control.socket()).map_err(broken)?;
+        peer::require_credentials(&listener).map_err(broken)?;
         let private = std::fs::Permissions::from_mode(0o600);
         std::fs::set_permissions(control.socket(), private).map_err(broken)?;
         Ok(Self { listener, socket: control.socket(), _lock: lock })
@@ -120,19 +123,18 @@ impl Drop for Control {
 
 impl CommandHandler {
     async fn serve_connection(&self, stream: UnixStream) -> io::Result<()> {
-        let credentials = stream.peer_cred()?;
-        if credentials.uid() != private_file::user() {
+        if stream.peer_cred()?.uid() != private_file::user() {
             return Err(io::Error::other("the client belongs to another user"));
         }
-        let pid = credentials.pid();
+        let process = PeerProcess::accept(&stream)?;
         let (read, mut write) = stream.into_split();
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let greeting = Greeting { toolway: version, control: VERSION, process: std::process::id() };
         write.write_all(&json_line(&greeting)?).await?;
-        let mut read = BufReader::new(read);
-        while let Some(text) = next_line(&mut read).await? {
+        let mut reader = PeerReader::new(read, process);
+        while let Some(text) = next_line(&mut reader).await? {
             let reply = match serde_json::from_slice(&text) {
-                Ok(request) => self.handle(request, pid).await,
+                Ok(request) => self.handle_from(reader.origin(), request).await,
                 Err(error) => Err(failure("order", &error.to_string())),
             };
             let reply = reply.map_or_else(ControlResponse::Failed, ControlResponse::Done);
@@ -141,7 +143,20 @@ impl CommandHandler {
         Ok(())
     }
 
-    async fn handle(&self, request: ControlRequest, peer: Option<i32>) -> Result<Value, Failure> {
+    /// A server must not approve its own calls, reload what it wrote, or read what others print: it gets the status only.
+    async fn handle_from(&self, origin: PeerOrigin, request: ControlRequest) -> Result<Value, Failure> {
+        match (origin, request) {
+            (PeerOrigin::User, request) => self.handle(request).await,
+            (PeerOrigin::Server, ControlRequest::Status { servers }) => self.status(&servers).map(view::without_stderr),
+            (PeerOrigin::Server, _) => {
+                tracing::warn!("refused a control request of a server's process");
+                let message = "a process of a server can only ask the gateway for its status";
+                Err(failure("own_server", message))
+            }
+        }
+    }
+
+    async fn handle(&self, request: ControlRequest) -> Result<Value, Failure> {
         let host = &self.host;
         match request {
             ControlRequest::Status { servers } => self.status(&servers),
@@ -172,24 +187,19 @@ impl CommandHandler {
                 Ok(json!({ "client": client, "accepted": self.gateway.accepts_client(&client), "file": file }))
             }
             ControlRequest::Reload {} => self.reload().await,
-            // A server must not approve its own calls in the console.
-            ControlRequest::Console {} if peer::is_descendant(peer) => {
-                tracing::warn!(pid = peer, "a process of a server tried to open the console");
-                Err(failure("own_server", "servers of this gateway and their processes cannot open its console"))
-            }
             ControlRequest::Console {} => {
                 let link = (self.console)().map_err(|problem| failure("console", &problem))?;
                 Ok(json!({ "console": link }))
-            }
-            ControlRequest::Inbox { .. } | ControlRequest::Answer { .. } if peer::is_descendant(peer) => {
-                tracing::warn!(pid = peer, "a process of a server tried to use the inbox");
-                Err(failure("own_server", "servers of this gateway and their processes cannot use its inbox"))
             }
             ControlRequest::Inbox { after } => {
                 self.wait_for_inbox(after).await;
                 Ok(inbox::list(host.inbox()))
             }
-            ControlRequest::Answer { id, answer } => inbox::answer(host.inbox(), &id, answer),
+            ControlRequest::InboxItem { id } => inbox::item(host.inbox(), &id),
+            ControlRequest::Answer { id, answer, allow_hidden } => {
+                let hidden = if allow_hidden { HiddenCharacters::Allowed } else { HiddenCharacters::Refused };
+                inbox::answer(host.inbox(), &id, answer, hidden)
+            }
         }
     }
 
@@ -239,17 +249,9 @@ impl CommandHandler {
     }
 }
 
-/// The next line without its line end; `None` at the end of the stream.
-async fn next_line(read: &mut BufReader<OwnedReadHalf>) -> io::Result<Option<Vec<u8>>> {
-    let mut text = Vec::new();
-    let mut bounded = read.take(MAX_REQUEST_BYTES as u64);
-    let reading = bounded.read_until(b'\n', &mut text);
-    let length = tokio::time::timeout(REQUEST_TIMEOUT, reading).await.map_err(|_| io::ErrorKind::TimedOut)??;
-    match text.pop() {
-        None if length == 0 => Ok(None),
-        Some(b'\n') => Ok(Some(text)),
-        _ => Err(io::Error::other("the request is incomplete or too long")),
-    }
+/// The next line, which must come in time; `None` at the end of the stream.
+async fn next_line(reader: &mut PeerReader) -> io::Result<Option<Vec<u8>>> {
+    tokio::time::timeout(REQUEST_TIMEOUT, reader.next_line()).await.map_err(|_| io::ErrorKind::TimedOut)?
 }
 
 fn json_line(value: &impl serde::Serialize) -> io::Result<Vec<u8>> {

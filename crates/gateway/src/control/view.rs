@@ -12,3 +12,13 @@ pub(super) fn server(status: &ServerStatus) -> Value {
     object.insert("losses".to_owned(), json!(status.losses));
     Value::Object(object)
 }
+
+/// A status without what servers wrote to stderr, for peers that must not read it.
+pub(super) fn without_stderr(mut status: Value) -> Value {
+    for server in status["servers"].as_array_mut().into_iter().flatten() {
+        if let Some(server) = server.as_object_mut() {
+            server.remove("stderr");
+        }
+    }
+    status
+}

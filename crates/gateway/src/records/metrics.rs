@@ -18,8 +18,11 @@ use toolway_host::{
     Host,
     call::{CallKind, VisibleServers},
     connection::{ConnectionCounts, Phase, ServerStatus, state::Counts},
-    record::{CallRecord, Ending},
+    record::{CallRecord, Ending, RecorderUsage},
 };
+use toolway_wire::budget::Kept;
+
+use toolway_host::validation::ValidationCounts;
 
 use crate::{access::Client, route::Route, view};
 
@@ -54,12 +57,15 @@ pub(crate) struct GatewayGauges {
     pub(crate) tasks: usize,
     pub(crate) under_way: usize,
     pub(crate) lost_lines: u64,
-    /// Bytes charged to the budget.
-    pub(crate) memory: usize,
+    /// Bytes charged to the budget, by kind.
+    pub(crate) memory: [usize; Kept::ALL.len()],
     /// Charges that did not fit.
     pub(crate) memory_refusals: u64,
     /// Calls without a complete durable record.
     pub(crate) unrecorded: u64,
+    pub(crate) validation: ValidationCounts,
+    /// How full the store is; `None` without one.
+    pub(crate) store: Option<RecorderUsage>,
 }
 
 const KINDS: [CallKind; 4] = [CallKind::Tool, CallKind::Prompt, CallKind::Resource, CallKind::Method];
@@ -283,11 +289,15 @@ fn write_gauges(text: &mut String, gauges: GatewayGauges) {
         ("toolway_sessions", "Open client sessions.", gauges.sessions),
         ("toolway_parked_calls", "Calls that wait for answers to server requests.", gauges.parked),
         ("toolway_hosted_tasks", "Tasks hosted by the gateway.", gauges.tasks),
-        ("toolway_memory_bytes", "Bytes charged to the memory budget.", gauges.memory),
     ];
     for (name, what, value) in rows {
         head(text, name, "gauge", what);
         line(text, name, value);
+    }
+    let name = "toolway_memory_bytes";
+    head(text, name, "gauge", "Bytes charged to the memory budget, by what they are kept for.");
+    for (kind, bytes) in Kept::ALL.iter().zip(gauges.memory) {
+        line(text, &format!("{name}{{kind=\"{kind}\"}}"), bytes);
     }
     let name = "toolway_log_lines_lost_total";
     head(text, name, "counter", "Access log lines dropped because the queue was full.");
@@ -298,6 +308,36 @@ fn write_gauges(text: &mut String, gauges: GatewayGauges) {
     let name = "toolway_unrecorded_calls_total";
     head(text, name, "counter", "Calls without a complete record in the store.");
     line(text, name, gauges.unrecorded);
+    let name = "toolway_validation_total";
+    head(text, name, "counter", "Calls and results checked against the schemas of their tools, by what was found.");
+    let ValidationCounts { rejected, invalid_arguments, invalid_results, skipped } = gauges.validation;
+    for (found, count) in [
+        ("rejected", rejected),
+        ("invalid-arguments", invalid_arguments),
+        ("invalid-results", invalid_results),
+        ("skipped", skipped),
+    ] {
+        line(text, &format!("{name}{{found=\"{found}\"}}"), count);
+    }
+    if let Some(store) = gauges.store {
+        write_store(text, store);
+    }
+}
+
+fn write_store(text: &mut String, store: RecorderUsage) {
+    let RecorderUsage { bytes, max_bytes, removed_bodies, removed_calls } = store;
+    let rows = [
+        ("toolway_store_bytes", "gauge", "Bytes of the store's files.", Some(bytes)),
+        ("toolway_store_max_bytes", "gauge", "Limit of the store's files in bytes (`store.maxBytes`).", max_bytes),
+        ("toolway_store_removed_bodies_total", "counter", "Bodies that retention removed.", Some(removed_bodies)),
+        ("toolway_store_removed_calls_total", "counter", "Calls that retention removed.", Some(removed_calls)),
+    ];
+    for (name, kind, what, value) in rows {
+        if let Some(value) = value {
+            head(text, name, kind, what);
+            line(text, name, value);
+        }
+    }
 }
 
 pub(super) fn head(text: &mut String, name: &str, kind: &str, what: &str) {

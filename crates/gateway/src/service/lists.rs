@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -13,6 +13,7 @@ use toolway_host::{
     Host,
     call::CallerContext,
     catalog::{Catalog, ItemKind},
+    host::FirstListingWait,
 };
 use toolway_wire::{
     down::{Caller, ListDialect, ListPage},
@@ -33,6 +34,38 @@ const FIRST_LISTING_WAIT: Duration = Duration::from_millis(150);
 
 /// The same for the path of a single server: as long as most servers take to start.
 const FIRST_LISTING_WAIT_ONE: Duration = Duration::from_secs(2);
+
+/// The same for a client that starts us with its session, from its first list on: all servers are starting then, and the
+/// shortest start-up timeout of the clients we know is 10 s.
+const FIRST_LISTING_WAIT_STARTING: Duration = Duration::from_secs(8);
+
+/// How long lists wait for servers that have not listed yet.
+#[derive(Debug, Default)]
+pub(super) enum FirstLists {
+    /// Each one for a moment: the servers run already, and other clients wait.
+    #[default]
+    Briefly,
+    /// Until [`FIRST_LISTING_WAIT_STARTING`] after the first list. A client requests several lists one after the other,
+    /// which together wait no longer.
+    UntilStarted {
+        /// Set by the first list.
+        deadline: OnceLock<Instant>,
+    },
+}
+
+impl FirstLists {
+    fn wait(&self, scope: &Scope) -> FirstListingWait {
+        let briefly = scope.first_listing_wait();
+        match self {
+            Self::Briefly => FirstListingWait::of_listings(briefly),
+            Self::UntilStarted { deadline } => {
+                let now = Instant::now();
+                let deadline = deadline.get_or_init(|| now + FIRST_LISTING_WAIT_STARTING);
+                FirstListingWait::of_both(deadline.saturating_duration_since(now).max(briefly))
+            }
+        }
+    }
+}
 
 impl HostService {
     /// Answers a `*/list` request with one page.
@@ -81,7 +114,7 @@ impl HostService {
         if list.cursor.is_some() {
             return None;
         }
-        let (caller_context, patience) = (list.caller_context.clone(), list.scope.first_listing_wait());
+        let (caller_context, patience) = (list.caller_context.clone(), self.first_lists.wait(&list.scope));
         self.host.wait_for_first_listings(caller_context, |server| list.shows(server), patience)
     }
 }

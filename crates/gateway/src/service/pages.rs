@@ -21,6 +21,7 @@ use toolway_host::{
     },
 };
 use toolway_wire::{
+    budget::{Kept, MemoryBudget},
     down::{ListDialect, ListPage},
     json::Raw,
     message::{
@@ -52,6 +53,7 @@ const MAX_CACHED_BYTES: usize = 32 * 1024 * 1024;
 /// Page cache of one service.
 pub(super) struct Pages {
     sealer: Arc<Sealer>,
+    memory: MemoryBudget,
     page_items: usize,
     // Nothing awaits under this lock.
     cache: Mutex<VecDeque<Arc<PreparedList>>>,
@@ -84,13 +86,14 @@ struct Cursor {
 
 impl Pages {
     /// Pages with at most `page_items` items.
-    pub(super) fn new(sealer: Arc<Sealer>, page_items: usize) -> Self {
-        Self { sealer, page_items: page_items.max(1), cache: Mutex::default() }
+    pub(super) fn new(sealer: Arc<Sealer>, page_items: usize, memory: &MemoryBudget) -> Self {
+        let memory = memory.keeping(Kept::Page);
+        Self { sealer, memory, page_items: page_items.max(1), cache: Mutex::default() }
     }
 
     /// An empty cache of pages with at most `page_items` items.
     pub(super) fn resized(&self, page_items: usize) -> Self {
-        Self::new(Arc::clone(&self.sealer), page_items)
+        Self::new(Arc::clone(&self.sealer), page_items, &self.memory)
     }
 
     /// The page at the cursor, or the first. `hint` applies to the current snapshot.
@@ -108,10 +111,14 @@ impl Pages {
         let current = revision == catalog.revision();
         let servers = client.servers.clone();
         let key = Key { revision, kind: kind_number(kind), dialect: wanted.dialect, servers };
-        let prepare =
-            || self.insert(PreparedList { pages: prepare_pages(catalog, wanted, self.page_items), key: key.clone() });
-        let list = self.cached(&key).or_else(|| current.then(prepare));
-        let list = list.ok_or_else(|| invalid("the list has changed; start again without a cursor"))?;
+        let list = match self.cached(&key) {
+            Some(list) => list,
+            None if current => {
+                let pages = self.charged(prepare_pages(catalog, wanted, self.page_items), client)?;
+                self.insert(PreparedList { pages, key })
+            }
+            None => return Err(invalid("the list has changed; start again without a cursor")),
+        };
         let items = list.pages.get(page).ok_or_else(|| invalid("the cursor is past the end of the list"))?;
         let next = (page + 1 < list.pages.len()).then(|| self.cursor(client, &list.key, page + 1)).transpose()?;
         let hint = CacheHint {
@@ -146,6 +153,23 @@ impl Pages {
 
     fn cached(&self, key: &Key) -> Option<Arc<PreparedList>> {
         self.cache.lock().iter().find(|list| list.key == *key).cloned()
+    }
+
+    /// Pages that hold a charge for themselves, also after they left the cache. Older lists make room first; without
+    /// room the request is refused.
+    fn charged(&self, pages: Vec<Raw>, client: &Client) -> Result<Vec<Raw>, RpcError> {
+        let bytes = pages.iter().map(|page| page.as_bytes().len()).sum();
+        let share = self.memory.of_principal(&client.name);
+        let charge = loop {
+            match share.charge(bytes) {
+                Ok(charge) => break Arc::new(charge),
+                Err(error) if self.cache.lock().pop_front().is_none() => {
+                    return Err(RpcError::new(RpcError::INTERNAL, &error.to_string()));
+                }
+                Err(_) => {}
+            }
+        };
+        Ok(pages.into_iter().map(|page| page.holding(&charge)).collect())
     }
 
     fn insert(&self, list: PreparedList) -> Arc<PreparedList> {
@@ -253,48 +277,4 @@ impl fmt::Debug for Pages {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use toolway_wire::{down::Caller, json::Raw, message::ClientCapabilities, revision::Revision, seal::Sealer};
-
-    use super::{Key, MAX_CACHED_BYTES, MAX_CACHED_LISTS, Pages, PreparedList, VisibleServers, cut};
-
-    /// Bytes of one page.
-    const PAGE_BYTES: usize = 1024;
-
-    fn caller() -> Caller {
-        let (revision, capabilities) = (Revision::NEWEST_MODERN, ClientCapabilities::none());
-        Caller { revision, capabilities, info: None, principal: Arc::from("a"), session: None }
-    }
-
-    #[test]
-    fn pages_are_cut_by_items_and_by_bytes() {
-        let items = |count: usize| vec![Raw::of("12345678"); count];
-        let lengths = |pages: Vec<Raw>| pages.iter().map(|page| page.elements().len()).collect::<Vec<_>>();
-        assert_eq!(lengths(cut(&items(5), 2, 1_000)), [2, 2, 1]);
-        assert_eq!(lengths(cut(&items(5), 10, 33)), [3, 2], "eleven bytes each, with a comma");
-        assert_eq!(lengths(cut(&items(2), 10, 1)), [1, 1], "a larger item is alone");
-        assert_eq!(lengths(cut(&[], 10, 1)), [0]);
-    }
-
-    fn cached_after(pages: &Pages, lists: u64, length: usize) -> usize {
-        let page = Raw::of(&"x".repeat(PAGE_BYTES - 2));
-        for revision in 0..lists {
-            let pages_of_it = vec![page.clone(); length];
-            pages.insert(PreparedList {
-                key: Key { revision, kind: 0, dialect: caller().list_dialect(), servers: VisibleServers::All },
-                pages: pages_of_it,
-            });
-        }
-        pages.cache.lock().len()
-    }
-
-    #[test]
-    fn cache_is_bounded_by_number_and_size() {
-        let pages = || Pages::new(Arc::new(Sealer::with_random_key().unwrap()), 10);
-        assert_eq!(cached_after(&pages(), 100, 1), MAX_CACHED_LISTS);
-        assert_eq!(cached_after(&pages(), 10, MAX_CACHED_BYTES / PAGE_BYTES / 4 + 1), 3);
-        assert_eq!(cached_after(&pages(), 3, MAX_CACHED_BYTES / PAGE_BYTES + 1), 1, "the newest stays");
-    }
-}
+mod tests;

@@ -122,12 +122,15 @@ fn refused(refusal: &Refusal, text: &ClientText, kind: CallKind, id: CallId) -> 
     let error = |code| Outcome::Refused(RpcError::new(code, &text.with_id(id)));
     match refusal {
         Refusal::Unknown { kind: CallKind::Resource, .. } => error(RpcError::RESOURCE_NOT_FOUND),
+        Refusal::FilteredOut { .. } if kind == CallKind::Resource => error(RpcError::RESOURCE_NOT_FOUND),
         Refusal::Unknown { .. } | Refusal::UnknownServer(_) | Refusal::Malformed(_) | Refusal::FilteredOut { .. } => {
             error(RpcError::INVALID_PARAMS)
         }
         Refusal::Disabled(_)
         | Refusal::Denied { .. }
+        | Refusal::InvalidArguments { .. }
         | Refusal::Declined { .. }
+        | Refusal::KeepsChanging(_)
         | Refusal::ApproverUnavailable { .. }
         | Refusal::NotRecorded(_)
         | Refusal::Busy { .. }

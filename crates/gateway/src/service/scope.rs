@@ -49,7 +49,7 @@ impl Scope {
     /// otherwise.
     pub(super) fn method(&self, host: &Host, method: &str) -> Result<Target, RpcError> {
         match self {
-            Self::One(server) if !is_of_protocol(method) && host.admits_method(server, method) => {
+            Self::One(server) if host.admits_method(server, method) => {
                 Ok(Target::Method { server: server.clone(), method: method.to_owned() })
             }
             Self::All | Self::One(_) => Err(unknown_method(method)),
@@ -104,31 +104,6 @@ impl Scope {
             }
         }
     }
-}
-
-/// Whether the method is part of the protocol: the downstream or this service answers it, or it does not exist for the
-/// client. It is never forwarded unread.
-fn is_of_protocol(method: &str) -> bool {
-    const METHODS: [&str; 16] = [
-        "completion/complete",
-        "elicitation/create",
-        "initialize",
-        "logging/setLevel",
-        "ping",
-        "prompts/get",
-        "prompts/list",
-        "resources/list",
-        "resources/read",
-        "resources/subscribe",
-        "resources/templates/list",
-        "resources/unsubscribe",
-        "roots/list",
-        "sampling/createMessage",
-        "tools/call",
-        "tools/list",
-    ];
-    let in_area = |area: &str| method.starts_with(area);
-    METHODS.contains(&method) || ["notifications/", "server/", "subscriptions/", "tasks/"].into_iter().any(in_area)
 }
 
 fn origin(server: &ServerName, name: &str) -> Origin {

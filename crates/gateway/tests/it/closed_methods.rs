@@ -103,6 +103,50 @@ async fn methods_outside_the_protocol_are_relayed_only_if_the_entry_names_them()
     }
 }
 
+/// A server may ignore case, white space or separators of a method.
+#[tokio::test]
+async fn methods_of_the_protocol_in_another_spelling_are_refused() {
+    let [_, single] = PATHS;
+    let filter = Filter {
+        extra_methods: vec!["*".into()],
+        exclude_tools: vec!["*".into()],
+        exclude_prompts: vec!["secret".into()],
+        ..Filter::default()
+    };
+    let open = Watched::with(filter).await;
+    let params = json!({ "name": "secret", "arguments": {} });
+    // A request of this era has no header that repeats the method.
+    let session = open.client(single).start_session().await;
+    for method in [
+        "Tools/Call",
+        "TOOLS/CALL",
+        " tools/call",
+        "tools/call ",
+        "tools/call\n",
+        "tools/call/",
+        "tools//call",
+        "tools/call\0",
+        "tools%2Fcall",
+        "tool\u{17f}/call",
+        "tools/ca\u{200b}ll",
+        "\u{ff34}ools/call",
+        "Prompts/Get",
+        "prompts.get",
+        "Completion/Complete",
+    ] {
+        let refused = session.post(&request(7, method, params.clone())).await.answer().await;
+        assert!([json!(-32601), json!(-32600)].contains(&refused["error"]["code"]), "{method:?}: {refused}");
+        assert!(!open.has_received(method), "{method:?}");
+        // A request of the other era repeats the method in a header, which takes visible ASCII.
+        if method.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+            let refused = open.client(single).ask(method, params.clone()).await;
+            assert!(refused["error"].is_object() && !open.has_received(method), "{method:?}: {refused}");
+        }
+    }
+    let answer = open.client(single).ask("acme/search", json!({})).await;
+    assert_eq!(answer["result"]["answered"], true, "{answer}");
+}
+
 #[tokio::test]
 async fn every_uri_of_a_listen_is_checked() {
     let watched =

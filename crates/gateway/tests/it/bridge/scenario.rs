@@ -112,7 +112,8 @@ impl BridgeGateway {
             }
         };
         let wanted = WantedServer::new(name(SERVER), Way::Address(address));
-        let gateway = TestGateway::with(TestHost::new().wanted(wanted)).await;
+        // On the heap: a test starts all columns at once, and the stack of its thread is small.
+        let gateway = Box::pin(TestGateway::with(TestHost::new().wanted(wanted))).await;
         gateway.host.ready(SERVER).await;
         Self { column, gateway, _server: server }
     }
