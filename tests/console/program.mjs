@@ -43,8 +43,10 @@ export class Program {
     this.child.stderr.on("data", (data) => (this.said = (this.said + data).slice(-20_000)));
     this.gone = new Promise((resolve) => this.child.once("exit", resolve));
     const line = await this.firstLine();
-    const { listening, key, console: link } = JSON.parse(line);
-    Object.assign(this, { listening, key, link, origin: new URL(link).origin });
+    const { listening, console: page } = JSON.parse(line);
+    // Keys and links that sign in are printed to a terminal only; commands give them.
+    this.key ??= JSON.parse(await this.run("clients", "add", "story", "-o", "json")).key;
+    Object.assign(this, { listening, link: await this.newLink(), origin: new URL(page).origin });
   }
 
   firstLine() {

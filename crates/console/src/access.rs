@@ -16,6 +16,8 @@ use toolway_wire::seal::NoRandomness;
 const MAX_TOKENS: usize = 16;
 /// Signed-in sessions; beyond it the oldest is dropped.
 const MAX_SESSIONS: usize = 64;
+/// Characters of the name of a session.
+const LABEL: usize = 8;
 /// Bytes of a token, a cookie and a CSRF token.
 const SECRET_BYTES: usize = 32;
 
@@ -44,6 +46,8 @@ pub struct Lifetimes {
 pub(crate) struct Session {
     /// Digest of the CSRF token.
     csrf: Digest,
+    /// Names the session in records; it opens nothing.
+    pub(crate) label: String,
     pub(crate) expires: Instant,
 }
 
@@ -85,7 +89,8 @@ impl Access {
             return Ok(None);
         }
         let (cookie, csrf) = (secret()?, secret()?);
-        let session = Session { csrf: digest_of(&csrf), expires: now + self.lifetimes.session };
+        let label = secret()?.get(..LABEL).unwrap_or_default().to_owned();
+        let session = Session { csrf: digest_of(&csrf), label, expires: now + self.lifetimes.session };
         let mut sessions = self.sessions.lock();
         sessions.retain(|_, session| now < session.expires);
         make_room(&mut sessions, MAX_SESSIONS, |session| session.expires);

@@ -16,7 +16,7 @@ use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use toolway_wire::{
-    budget::Charge,
+    budget::{Charge, OverBudget},
     down::http::{Incoming, ResponseBody},
 };
 
@@ -24,7 +24,7 @@ use crate::{
     backend::Problem,
     console::{Console, MAX_BODY_BYTES, SignedIn},
     error::ApiError,
-    reply,
+    marked, reply,
 };
 
 /// Result of a route.
@@ -46,7 +46,8 @@ pub(crate) async fn answer(console: &Console, signed_in: SignedIn, request: Requ
             ["servers", name] => servers::show(console, name),
             ["calls"] => calls::list(console, &query).await,
             ["calls", id] => calls::show(console, id).await,
-            ["inbox"] => inbox::list(console),
+            ["inbox"] => inbox::list(console).await,
+            ["inbox", id, "arguments"] => inbox::arguments(console, id).await,
             ["conversations"] => conversations::list(console, &query).await,
             ["conversations", id] => conversations::show(console, id).await,
             ["events"] => events::stream(console, &signed_in.session, request.headers()),
@@ -63,7 +64,7 @@ pub(crate) async fn answer(console: &Console, signed_in: SignedIn, request: Requ
         ["servers", "test"] => servers::test(console, parse(&body)?).await,
         ["servers", name, action] => servers::act(console, name, action).await,
         ["calls", id, "cancel"] => calls::cancel(console, id),
-        ["inbox", id, "answer"] => inbox::answer(console, id, parse(&body)?),
+        ["inbox", id, "answer"] => inbox::answer(console, id, &signed_in.session.label, parse(&body)?),
         ["chat"] => chat::start(console, parse(&body)?).await,
         ["chat", id, "cancel"] => chat::cancel(console, id),
         _ => Err(unknown(&path)),
@@ -85,9 +86,6 @@ async fn read(console: &Console, mut body: Incoming) -> Result<(Bytes, Charge), 
         let message = format!("the request is larger than {MAX_BODY_BYTES} bytes");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
     };
-    let over_budget = |error: toolway_wire::budget::OverBudget| {
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "over_budget", error.to_string())
-    };
     let mut charge = console.limits.memory.charge(0).map_err(over_budget)?;
     let reading = async {
         let mut whole = BytesMut::new();
@@ -107,8 +105,14 @@ async fn read(console: &Console, mut body: Incoming) -> Result<(Bytes, Charge), 
     Ok((whole, charge))
 }
 
+fn over_budget(error: OverBudget) -> ApiError {
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "over_budget", error.to_string())
+}
+
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
-    serde_json::from_slice(body).map_err(|error| ApiError::bad_request(format!("invalid request: {error}")))
+    let text = std::str::from_utf8(body).map_err(|_| ApiError::bad_request("the request is not UTF-8"))?;
+    serde_json::from_str(&marked::incoming(text))
+        .map_err(|error| ApiError::bad_request(format!("invalid request: {error}")))
 }
 
 /// Runs work of the embedding program that may block.

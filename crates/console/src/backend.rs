@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 use toolway_agent::model::Model;
 use toolway_config::{PolicyMode, ServerName};
@@ -32,8 +32,8 @@ pub trait ConsoleBackend: Send + Sync {
     /// Connects to a server that is not configured yet, lists it and disconnects. The user has consented.
     fn test<'a>(&'a self, text: &'a str, name: Option<&'a str>) -> BoxFuture<'a, Result<TestReport, Problem>>;
 
-    /// Adds a server to the user's configuration file and applies it. The user has consented.
-    fn add(&self, text: &str, name: Option<&str>) -> Result<ServerName, Problem>;
+    /// Adds a server to the user's configuration file and applies it; its secrets go to the vault. The user has consented.
+    fn add(&self, text: &str, name: Option<&str>) -> Result<AddedServer, Problem>;
 
     /// Begins a sign-in to a server and returns the page to open. The sign-in ends in the background; the server is then
     /// connected again. Beginning another one ends the one before.
@@ -74,7 +74,7 @@ pub struct AgentSettings {
 pub struct ParsedServer {
     /// Name for the entry.
     pub name: String,
-    /// The entry as it would be written.
+    /// The entry as it would be written, with references in place of its secrets.
     pub entry: Value,
     /// `stdio` or `http`.
     pub kind: &'static str,
@@ -86,6 +86,21 @@ pub struct ParsedServer {
     pub environment: Vec<String>,
     /// What the user should know before consenting.
     pub warnings: Vec<String>,
+}
+
+/// A server that was added.
+#[derive(Clone, Debug, Serialize)]
+pub struct AddedServer {
+    /// Its name.
+    #[serde(serialize_with = "as_text")]
+    pub name: ServerName,
+    /// What the user should know, one sentence each: where its secrets are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
+}
+
+fn as_text<S: Serializer>(name: &ServerName, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(name.as_str())
 }
 
 /// The result of testing a server.

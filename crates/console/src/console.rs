@@ -92,7 +92,6 @@ impl Console {
         options: ConsoleOptions,
         address: SocketAddr,
     ) -> Result<Arc<Self>, NoRandomness> {
-        let ring = EventRing::new(seal::random_token()?);
         let log = options.store.clone().map(|store| StoreRecorder::new(store, Requirement::BestEffort, PRINCIPAL));
         let limits = Limits {
             connections: MAX_CONNECTIONS,
@@ -100,8 +99,9 @@ impl Console {
             memory: options.limits.memory.of_principal(PRINCIPAL),
             ..options.limits
         };
+        let ring = EventRing::new(seal::random_token()?, limits.memory.clone());
         Ok(Arc::new(Self {
-            turns: Turns::new(host.clone(), ring.clone(), log.map(|log| Arc::new(log) as _)),
+            turns: Turns::new(host.clone(), ring.clone(), log.map(|log| Arc::new(log) as _), &limits.memory),
             host,
             backend,
             records: options.store.map(Records::new),

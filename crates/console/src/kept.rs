@@ -4,11 +4,15 @@ use std::{collections::VecDeque, sync::Arc};
 
 use parking_lot::Mutex;
 use toolway_agent::KeptResults;
+use toolway_wire::budget::MemoryBudget;
 
 /// Long results by conversation, least recently used first; those of running turns are not in it. All of them have at
 /// most the size that one conversation may have. No await under its lock.
 #[derive(Debug, Default)]
-pub(crate) struct KeptByConversation(Mutex<VecDeque<Entry>>);
+pub(crate) struct KeptByConversation {
+    entries: Mutex<VecDeque<Entry>>,
+    memory: MemoryBudget,
+}
 
 #[derive(Debug)]
 struct Entry {
@@ -18,11 +22,17 @@ struct Entry {
 }
 
 impl KeptByConversation {
+    /// Results that are charged to this budget.
+    pub(crate) fn new(memory: MemoryBudget) -> Self {
+        Self { entries: Mutex::default(), memory }
+    }
+
     /// Takes the results of a conversation for a turn; empty if none are kept.
     pub(crate) fn take(&self, id: &str) -> Arc<KeptResults> {
-        let mut entries = self.0.lock();
+        let mut entries = self.entries.lock();
         let found = entries.iter().position(|entry| entry.id == id);
-        found.and_then(|at| entries.remove(at)).map(|entry| entry.kept).unwrap_or_default()
+        let new = || Arc::new(KeptResults::charged_to(self.memory.clone()));
+        found.and_then(|at| entries.remove(at)).map_or_else(new, |entry| entry.kept)
     }
 
     /// Keeps the results of a conversation after a turn, and drops those of the conversations used least recently.
@@ -31,7 +41,7 @@ impl KeptByConversation {
         if size == 0 {
             return;
         }
-        let mut entries = self.0.lock();
+        let mut entries = self.entries.lock();
         entries.push_back(Entry { id: id.to_owned(), kept, size });
         let mut total: usize = entries.iter().map(|entry| entry.size).sum();
         while total > KeptResults::MAX_BYTES {
@@ -66,6 +76,6 @@ mod tests {
     fn conversation_without_long_results_has_no_entry() {
         let all = KeptByConversation::default();
         all.put("a", all.take("a"));
-        assert!(all.0.lock().is_empty());
+        assert!(all.entries.lock().is_empty());
     }
 }

@@ -24,6 +24,7 @@ mod error;
 mod feed;
 mod guard;
 mod kept;
+mod marked;
 pub mod pages;
 mod records;
 mod reply;

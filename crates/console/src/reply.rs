@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use serde::Serialize;
 use toolway_wire::down::http::ResponseBody;
 
-use crate::error::ApiError;
+use crate::{error::ApiError, marked};
 
 /// Nothing inline, nothing from elsewhere, no markup made from strings.
 pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
@@ -16,11 +16,13 @@ pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src
     require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// Headers of every response.
-const HEADERS: [(HeaderName, &str); 6] = [
+const HEADERS: [(HeaderName, &str); 7] = [
     (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
     (header::X_FRAME_OPTIONS, "DENY"),
+    // A host name in a link of a model is not looked up.
+    (HeaderName::from_static("x-dns-prefetch-control"), "off"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
@@ -37,14 +39,14 @@ pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Respo
     whole(status, "text/plain; charset=utf-8", text)
 }
 
-/// A JSON response.
+/// A JSON response, with hidden characters marked.
 pub(crate) fn json(value: &impl Serialize) -> Result<Response<ResponseBody>, ApiError> {
-    let body = serde_json::to_vec(value).map_err(|error| ApiError::internal(error.to_string()))?;
-    Ok(whole(StatusCode::OK, "application/json", body))
+    let body = serde_json::to_string(value).map_err(|error| ApiError::internal(error.to_string()))?;
+    Ok(whole(StatusCode::OK, "application/json", marked::outgoing(body)))
 }
 
 pub(crate) fn error(error: &ApiError) -> Response<ResponseBody> {
-    whole(error.status, "application/json", error.json().to_string())
+    whole(error.status, "application/json", marked::outgoing(error.json().to_string()))
 }
 
 /// An event stream.

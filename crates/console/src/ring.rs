@@ -8,6 +8,9 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use std::sync::Arc;
 use tokio::sync::watch;
+use toolway_wire::budget::{Charge, MemoryBudget};
+
+use crate::marked;
 
 /// Events that are kept.
 pub(crate) const MAX_EVENTS: usize = 2_000;
@@ -42,6 +45,8 @@ struct Kept {
     next: u64,
     /// Events before this one cannot be resumed from, although they may be kept.
     resumable_from: u64,
+    /// Charge for the events.
+    charge: Charge,
 }
 
 /// What a stream reads next.
@@ -52,14 +57,15 @@ enum Reading {
 }
 
 impl EventRing {
-    pub(crate) fn new(run: String) -> Self {
-        let shared = Shared { run, kept: Mutex::default(), next: watch::Sender::new(0) };
+    pub(crate) fn new(run: String, memory: MemoryBudget) -> Self {
+        let kept = Mutex::new(Kept { charge: Charge::empty(memory), ..Kept::default() });
+        let shared = Shared { run, kept, next: watch::Sender::new(0) };
         Self { shared: Arc::new(shared) }
     }
 
     /// Adds an event of a kind.
     pub(crate) fn publish(&self, kind: &'static str, data: &impl Serialize) {
-        let Ok(data) = serde_json::to_string(data) else { return };
+        let Ok(data) = serde_json::to_string(data).map(marked::outgoing) else { return };
         let (kind, data) = if data.len() <= MAX_EVENT_BYTES { (kind, data) } else { ("reset", "{}".to_owned()) };
         let mut kept = self.shared.kept.lock();
         let number = kept.next;
@@ -67,7 +73,7 @@ impl EventRing {
         kept.bytes += event.len();
         kept.events.push_back(event);
         kept.next = number + 1;
-        while MAX_EVENTS < kept.events.len() || (MAX_BYTES < kept.bytes && 1 < kept.events.len()) {
+        while !kept.fits() {
             let dropped = kept.events.pop_front().map_or(0, |event| event.len());
             kept.bytes -= dropped;
         }
@@ -141,6 +147,13 @@ impl EventRing {
 }
 
 impl Kept {
+    /// Whether the events are within their bounds and the byte budget. The newest one stays, whatever its size.
+    fn fits(&mut self) -> bool {
+        let bytes = self.bytes;
+        self.events.len() <= 1
+            || (self.events.len() <= MAX_EVENTS && bytes <= MAX_BYTES && self.charge.set(bytes).is_ok())
+    }
+
     /// Number of the oldest event that is kept.
     fn first(&self) -> u64 {
         self.next - self.events.len() as u64
@@ -153,7 +166,7 @@ mod tests {
     use futures_util::{FutureExt, StreamExt, stream::BoxStream};
     use serde_json::json;
 
-    use super::{EventRing, MAX_BYTES, MAX_EVENTS, MAX_TAKEN, Reading};
+    use super::{EventRing, MAX_BYTES, MAX_EVENTS, MAX_TAKEN, MemoryBudget, Reading};
 
     /// All events that can be read without waiting, without the opening.
     fn now(stream: &mut BoxStream<'static, Bytes>) -> Vec<String> {
@@ -166,7 +179,7 @@ mod tests {
 
     #[test]
     fn stream_begins_now_and_resumes_after_the_last_event() {
-        let ring = EventRing::new("r".to_owned());
+        let ring = EventRing::new("r".to_owned(), MemoryBudget::default());
         ring.publish("call", &json!({ "n": 1 }));
         let mut stream = ring.read(None);
         assert_eq!(now(&mut stream), ["retry: 1000\n\n"]);
@@ -178,7 +191,7 @@ mod tests {
 
     #[test]
     fn lost_events_and_foreign_ids_are_a_reset() {
-        let ring = EventRing::new("r".to_owned());
+        let ring = EventRing::new("r".to_owned(), MemoryBudget::default());
         let mut slow = ring.read(None);
         now(&mut slow);
         (0..=MAX_EVENTS).for_each(|n| ring.publish("call", &n));
@@ -192,7 +205,7 @@ mod tests {
 
     #[test]
     fn kept_bytes_are_bounded() {
-        let ring = EventRing::new("r".to_owned());
+        let ring = EventRing::new("r".to_owned(), MemoryBudget::default());
         let large = "x".repeat(MAX_BYTES / 4);
         (0..8).for_each(|_| ring.publish("chat", &large));
         let kept = ring.shared.kept.lock();
@@ -201,7 +214,7 @@ mod tests {
 
     #[test]
     fn an_event_that_is_too_large_is_a_reset() {
-        let ring = EventRing::new("r".to_owned());
+        let ring = EventRing::new("r".to_owned(), MemoryBudget::default());
         let mut stream = ring.read(None);
         now(&mut stream);
         ring.publish("call", &1);
@@ -212,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_stream_takes_few_events_at_a_time_and_gets_all_of_them() {
-        let ring = EventRing::new("r".to_owned());
+        let ring = EventRing::new("r".to_owned(), MemoryBudget::default());
         let mut stream = ring.read(None);
         now(&mut stream);
         let large = "x".repeat(MAX_TAKEN);

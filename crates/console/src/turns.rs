@@ -10,7 +10,8 @@ use toolway_agent::{
     Agent, AgentError, AgentEvent, AgentOptions, Answer, CallProgress, Conversation, EndedCall, StartedCall,
     model::{Message, Model, ModelError, ModelErrorKind, ModelEvent, Usage},
 };
-use toolway_host::{Host, conversation::ConversationLog};
+use toolway_host::{Host, conversation::ConversationLog, visible::StreamedText};
+use toolway_wire::budget::{Kept, MemoryBudget, OverBudget};
 
 use crate::{kept::KeptByConversation, ring::EventRing, view::conversation::contents};
 
@@ -34,6 +35,7 @@ pub(crate) struct Turns {
     kept: Arc<KeptByConversation>,
     tasks: TaskTracker,
     stop: CancellationToken,
+    memory: MemoryBudget,
 }
 
 /// The running turns by conversation. No await under its lock.
@@ -54,6 +56,8 @@ pub(crate) enum NotStarted {
     TooMany,
     /// The console shuts down.
     Stopping,
+    /// The conversation does not fit the byte budget.
+    OverBudget(OverBudget),
 }
 
 /// The place of a turn of a conversation, until it is dropped, also by a panic. What is read of the conversation while it
@@ -72,9 +76,16 @@ impl Drop for ReservedTurn {
 }
 
 impl Turns {
-    pub(crate) fn new(host: Host, ring: EventRing, log: Option<Arc<dyn ConversationLog>>) -> Self {
+    pub(crate) fn new(
+        host: Host,
+        ring: EventRing,
+        log: Option<Arc<dyn ConversationLog>>,
+        memory: &MemoryBudget,
+    ) -> Self {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        Self { host, ring, log, running: Arc::default(), kept: Arc::default(), tasks, stop }
+        let memory = memory.keeping(Kept::Conversation);
+        let kept = Arc::new(KeptByConversation::new(memory.clone()));
+        Self { host, ring, log, running: Arc::default(), kept, tasks, stop, memory }
     }
 
     /// Reserves the turn of a conversation, before its messages are read.
@@ -94,7 +105,7 @@ impl Turns {
         Ok(ReservedTurn { running: Arc::clone(&self.running), id: id.to_owned(), cancel, partial })
     }
 
-    /// Starts a turn of a conversation.
+    /// Starts a turn of a conversation, which is charged to the byte budget until the turn has ended.
     pub(crate) fn start(
         &self,
         reserved: ReservedTurn,
@@ -102,13 +113,26 @@ impl Turns {
         text: String,
         model: Arc<dyn Model>,
         options: AgentOptions,
-    ) {
+    ) -> Result<(), NotStarted> {
+        let seen = conversation.seen_urls();
+        let mut of_seen = seen.bytes();
+        let loaded = text.len() + conversation_bytes(&conversation) + of_seen;
+        let mut charge = self.memory.charge(loaded).map_err(NotStarted::OverBudget)?;
         let (id, cancel, partial) = (reserved.id.clone(), reserved.cancel.clone(), Arc::clone(&reserved.partial));
         let (all_kept, kept) = (Arc::clone(&self.kept), self.kept.take(&id));
-        let publisher = Publisher { ring: self.ring.clone(), id, partial };
+        let publisher =
+            Publisher { ring: self.ring.clone(), id, partial, text: Mutex::default(), reasoning: Mutex::default() };
         let agent = Agent::new(self.host.clone(), model, options).with_kept_results(Arc::clone(&kept));
         self.tasks.spawn(async move {
-            let mut observe = |event: AgentEvent| publisher.event(event);
+            let mut observe = |event: AgentEvent| {
+                let more = seen.bytes().saturating_sub(of_seen);
+                of_seen += more;
+                if let Err(error) = charge.grow(event_bytes(&event) + more) {
+                    cancel.cancel();
+                    publisher.publish("notice", json!({ "text": format!("the answer was stopped: {error}") }));
+                }
+                publisher.event(event);
+            };
             let messages = vec![Message::user(text)];
             let answered = agent.answer(&mut conversation, messages, &cancel, &mut observe).await;
             // Before the last event: a page may send the next message at once.
@@ -116,6 +140,7 @@ impl Turns {
             drop(reserved);
             publisher.end(answered);
         });
+        Ok(())
     }
 
     /// Cancels the turn of a conversation; returns whether there was one.
@@ -147,6 +172,9 @@ struct Publisher {
     ring: EventRing,
     id: String,
     partial: Arc<Mutex<String>>,
+    /// Pieces of the answer that are not complete. No await under these locks.
+    text: Mutex<StreamedText>,
+    reasoning: Mutex<StreamedText>,
 }
 
 impl Publisher {
@@ -156,7 +184,25 @@ impl Publisher {
         self.ring.publish("chat", &event);
     }
 
+    /// Publishes a piece of text that is complete.
+    fn publish_text(&self, kind: &str, text: &str) {
+        if !text.is_empty() {
+            self.publish(kind, json!({ "text": text }));
+        }
+    }
+
+    /// Publishes the rest of texts that have ended.
+    fn finish_texts(&self) {
+        let reasoning = self.reasoning.lock().finish();
+        self.publish_text("reasoning", &reasoning);
+        let text = self.text.lock().finish();
+        self.publish_text("text", &text);
+    }
+
     fn event(&self, event: AgentEvent) {
+        if !matches!(event, AgentEvent::Model(ModelEvent::Text(_) | ModelEvent::Reasoning(_))) {
+            self.finish_texts();
+        }
         match event {
             AgentEvent::Model(ModelEvent::Text(text)) => {
                 let mut partial = self.partial.lock();
@@ -164,16 +210,20 @@ impl Publisher {
                     partial.push_str(&text);
                 }
                 drop(partial);
-                self.publish("text", json!({ "text": text }));
+                let complete = self.text.lock().push(&text);
+                self.publish_text("text", &complete);
             }
-            AgentEvent::Model(ModelEvent::Reasoning(text)) => self.publish("reasoning", json!({ "text": text })),
+            AgentEvent::Model(ModelEvent::Reasoning(text)) => {
+                let complete = self.reasoning.lock().push(&text);
+                self.publish_text("reasoning", &complete);
+            }
             AgentEvent::Model(_) => {}
             AgentEvent::Usage(usage) => {
                 self.partial.lock().clear();
                 self.publish("usage", usage_view(&usage));
             }
             AgentEvent::CallStarted(StartedCall { call, tool, call_id }) => {
-                let (id, arguments) = (call.id, call.arguments);
+                let (arguments, id) = (call.arguments_value(), call.id);
                 self.publish("call", json!({ "id": id, "name": tool, "arguments": arguments, "callId": call_id }));
             }
             AgentEvent::CallProgress(progress) => {
@@ -188,12 +238,29 @@ impl Publisher {
 
     /// The last event.
     fn end(&self, answered: Result<Answer, AgentError>) {
+        self.finish_texts();
         match answered {
             Ok(answer) => self.publish("end", json!({ "stopReason": answer.stop.as_str(), "turns": answer.turns })),
             Err(AgentError::Model(error)) => {
                 self.publish("error", json!({ "message": error.to_string(), "hint": hint(&error) }));
             }
         }
+    }
+}
+
+/// Bytes of a conversation that is loaded.
+fn conversation_bytes(conversation: &Conversation) -> usize {
+    let message = |message: &Message| serde_json::to_vec(message).map_or(0, |text| text.len());
+    conversation.messages().iter().map(message).sum()
+}
+
+/// Bytes that a conversation grows by.
+fn event_bytes(event: &AgentEvent) -> usize {
+    match event {
+        AgentEvent::Model(ModelEvent::Text(text) | ModelEvent::Reasoning(text)) => text.len(),
+        AgentEvent::CallStarted(started) => started.call.arguments.to_string().len(),
+        AgentEvent::CallEnded(ended) => serde_json::to_vec(&ended.result).map_or(0, |text| text.len()),
+        AgentEvent::Model(_) | AgentEvent::Usage(_) | AgentEvent::CallProgress(_) | AgentEvent::LeftOut(_) => 0,
     }
 }
 

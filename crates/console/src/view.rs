@@ -3,6 +3,7 @@
 pub(crate) mod call;
 pub(crate) mod conversation;
 pub(crate) mod inbox;
+pub(crate) mod proposal;
 pub(crate) mod server;
 
 use std::time::SystemTime;

@@ -111,8 +111,8 @@ class AddForm {
     if (this.addButton.disabled) return;
     this.busy("Adding…");
     try {
-      const { name } = await post("/servers", { ...this.body(), consent: true });
-      toast(`Server ${name} is added.`, "good");
+      const { name, notices = [] } = await post("/servers", { ...this.body(), consent: true });
+      toast([`Server ${name} is added.`, ...notices].join("\n"), "good");
       location.hash = `#/servers/${encodeURIComponent(name)}`;
     } catch (error) {
       fill(this.outcome, problem(error));

@@ -343,7 +343,7 @@ class CallDetail {
         labelled("Started", fullTime(call.startedAt)),
         labelled("Took", this.time),
         labelled("Rule", call.rule ? words(ruleWords(call.rule)) : null),
-        labelled("Approved by", call.approvedBy ? visible(call.approvedBy) : null),
+        labelled(call.state === "refused" ? "Declined by" : "Approved by", call.approvedBy ? visible(call.approvedBy) : null),
       ),
       call.error ? problem(typeof call.error === "string" ? { message: call.error } : call.error, CALL_STATES[call.state]?.[0]) : null,
       this.argumentPart(call),
@@ -391,7 +391,7 @@ function argumentsOf(call) {
 }
 
 function body(value) {
-  return typeof value === "string" ? h("pre", { class: "plain", tabindex: "0" }, visible(value.slice(0, 20_000), "prose")) : json(value);
+  return typeof value === "string" ? h("pre", { class: "plain", tabindex: "0" }, visible(value.slice(0, 20_000))) : json(value);
 }
 
 function cutNote(call, field) {

@@ -10,7 +10,7 @@ import { Reply, userMessage } from "./reply.js";
 import { state } from "./state.js";
 
 const MOST_MESSAGES = 200;
-const MODES = [["interactive", "Ask before every call"], ["restricted", "Ask before changes"], ["full", "Allow every call"]];
+const MODES = [["ask", "Ask before every call"], ["writes", "Ask before changes"], ["allow", "Allow every call"]];
 
 export function create() {
   const screen = new ChatScreen();
@@ -52,7 +52,7 @@ class ChatScreen {
     const { models, defaultModel, mode } = state.session;
     this.text = h("textarea", { rows: 1, "aria-label": "Message", placeholder: "Ask something", onkeydown: (event) => this.key(event), oninput: () => this.grow() });
     this.model = h("select", { "aria-label": "Model" }, models.map((model) => h("option", { value: model.name, selected: model.name === defaultModel }, model.name)));
-    this.mode = h("select", { "aria-label": "Approvals" }, MODES.map(([value, label]) => h("option", { value, selected: value === (mode ?? "restricted") }, label)));
+    this.mode = h("select", { "aria-label": "Approvals" }, MODES.map(([value, label]) => h("option", { value, selected: value === (mode ?? "writes") }, label)));
     this.send = h("button", { type: "submit", class: "primary", title: "Enter sends, Shift+Enter begins a new line" }, icon("send"), h("span", {}, "Send"));
     this.stop = h("button", { type: "button", hidden: true, onclick: () => this.cancel() }, icon("stop"), h("span", {}, "Stop"));
     const form = h("form", { class: "composer", onsubmit: (event) => this.submit(event) }, this.text, h("div", { class: "composer-row" }, this.model, this.mode, h("span", { class: "grow" }), this.stop, this.send));

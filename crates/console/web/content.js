@@ -1,6 +1,7 @@
 // The result of a call: its content blocks, structured content and pictures, each within bounds.
 
 import { h, isImage, link, visible } from "./dom.js";
+import { externalLink } from "./external.js";
 import { bytes } from "./format.js";
 import { json, plain, written } from "./json.js";
 
@@ -62,6 +63,6 @@ export function picture(address, mime = /^data:([^;,]*)/.exec(address)?.[1], len
 function resourceLink(item) {
   const target = link(item.uri ?? "");
   const label = visible(item.title ?? item.name ?? item.uri ?? "resource");
-  const where = target ? h("a", { href: target, rel: "noreferrer noopener", target: "_blank" }, visible(item.uri)) : h("code", {}, visible(item.uri ?? ""));
+  const where = target ? externalLink(visible(item.uri), target) : h("code", {}, visible(item.uri ?? ""));
   return h("p", { class: "note" }, "Resource: ", label, " ", where);
 }

@@ -50,6 +50,8 @@ export function fill(node, ...children) {
 export function link(address) {
   const text = String(address);
   if (text.startsWith("#/")) return text;
+  // Hidden characters would lead somewhere else than the text says.
+  if (text.includes("\ufdd0")) return null;
   try {
     const url = new URL(text);
     return url.protocol === "https:" || url.protocol === "http:" ? url.href : null;
@@ -101,33 +103,23 @@ export function icon(name) {
 
 // === text of others ===
 
-// Characters that are invisible or change the order of what is beside them.
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
-// In prose the joiners are part of emoji and of several scripts.
-const JOINERS = new Set(["\u200c", "\u200d"]);
+// The API marks hidden characters: the code point in hexadecimal between these two. The page only draws the marks.
+const MARKED = /\ufdd0([0-9a-f]+)\ufdd1/g;
 const NAMES = {
   0x1b: "ESC", 0x07: "BEL", 0x08: "BS", 0x00: "NUL", 0x0d: "CR", 0x200b: "ZWSP", 0x200c: "ZWNJ", 0x200d: "ZWJ",
   0x200e: "LRM", 0x200f: "RLM", 0x202a: "LRE", 0x202b: "RLE", 0x202c: "PDF", 0x202d: "LRO", 0x202e: "RLO",
   0x2066: "LRI", 0x2067: "RLI", 0x2068: "FSI", 0x2069: "PDI", 0xfeff: "BOM", 0xad: "SHY", 0x2060: "WJ",
 };
-const MOST_MARKS = 300;
 
-// The nodes of a text: what is invisible becomes a small visible mark. `kind` is "name" or "prose".
-export function visible(text, kind = "name") {
-  const whole = String(text ?? "").replace(/\r\n/g, "\n");
-  if (whole.search(HIDDEN) < 0) return [whole];
-  const nodes = [];
-  let end = 0;
-  let marks = 0;
-  for (const found of whole.matchAll(HIDDEN)) {
-    if (kind === "prose" && JOINERS.has(found[0])) continue;
-    nodes.push(whole.slice(end, found.index));
-    end = found.index + found[0].length;
-    if (++marks <= MOST_MARKS) nodes.push(mark(found[0].codePointAt(0)));
-  }
-  nodes.push(whole.slice(end));
-  if (marks > MOST_MARKS) nodes.push(h("span", { class: "mark" }, `${marks - MOST_MARKS} more hidden characters`));
-  return nodes;
+// The nodes of a text: each hidden character is a small visible mark.
+export function visible(text) {
+  const parts = String(text ?? "").split(MARKED);
+  return parts.map((part, index) => (index % 2 ? mark(parseInt(part, 16)) : part));
+}
+
+// The text without marks, as it was before the API marked it: for the clipboard.
+export function unmarked(text) {
+  return String(text ?? "").replace(MARKED, (_, code) => String.fromCodePoint(parseInt(code, 16)));
 }
 
 function mark(point) {
@@ -138,7 +130,7 @@ function mark(point) {
 // A message of Toolway: values between backticks are set as code.
 export function words(text) {
   const parts = String(text ?? "").split(/`([^`\n]+)`/);
-  return h("span", { class: "words" }, parts.map((part, index) => (index % 2 ? h("code", {}, visible(part)) : visible(part, "prose"))));
+  return h("span", { class: "words" }, parts.map((part, index) => (index % 2 ? h("code", {}, visible(part)) : visible(part))));
 }
 
 // A short text of a server, on one line, kept apart from the direction of the text around it.

@@ -1,6 +1,7 @@
 // A form that a server asks for: inputs made from its fields, checked here and again by the API.
 
 import { fill, h, visible } from "./dom.js";
+import { longText } from "./json.js";
 
 let forms = 0;
 
@@ -42,13 +43,13 @@ class Field {
     this.field = field;
     this.id = id;
     this.problem = h("p", { class: "field-problem", id: `${id}-problem`, role: "alert", hidden: true });
-    this.help = field.description ? h("p", { class: "sub", id: `${id}-help`, dir: "auto" }, visible(String(field.description).slice(0, 1000), "prose")) : null;
+    this.help = field.description ? h("p", { class: "sub", id: `${id}-help`, dir: "auto" }, longText(String(field.description), 1000)) : null;
     this.node = this.build();
   }
 
   build() {
     const { field, id } = this;
-    const title = [visible(String(field.title || field.name).slice(0, 200)), field.required ? h("span", { class: "sub" }, " (required)") : null];
+    const title = [visible(field.title || field.name), field.required ? h("span", { class: "sub" }, " (required)") : null];
     const described = [this.help ? `${id}-help` : null, `${id}-problem`].filter(Boolean).join(" ");
     const secret = field.secret ? h("p", { class: "warning" }, "This looks like a secret. A server should not ask for one in a form; fill it in only if you are sure.") : null;
     if (field.type === "multichoice") return this.choices(title, described, secret);
@@ -71,15 +72,15 @@ class Field {
 
   select(described) {
     const { field, id } = this;
-    const options = (field.options ?? []).slice(0, 500).map((option) => h("option", { value: option.value, selected: option.value === field.default }, visible(String(option.title ?? option.value).slice(0, 200))));
+    const options = (field.options ?? []).map((option) => h("option", { value: option.value, selected: option.value === field.default }, visible(option.title ?? option.value)));
     return h("select", { id, "aria-describedby": described }, h("option", { value: "", selected: field.default === undefined || field.default === null }, "Choose…"), options);
   }
 
   choices(title, described, secret) {
     const { field, id } = this;
     const chosen = new Set(Array.isArray(field.default) ? field.default : []);
-    this.boxes = (field.options ?? []).slice(0, 200).map((option, index) => h("input", { type: "checkbox", id: `${id}-${index}`, value: option.value, checked: chosen.has(option.value) }));
-    const rows = this.boxes.map((box, index) => h("label", { class: "check", for: box.id }, box, h("span", {}, visible(String(field.options[index].title ?? box.value).slice(0, 200)))));
+    this.boxes = (field.options ?? []).map((option, index) => h("input", { type: "checkbox", id: `${id}-${index}`, value: option.value, checked: chosen.has(option.value) }));
+    const rows = this.boxes.map((box, index) => h("label", { class: "check", for: box.id }, box, h("span", {}, visible(field.options[index].title ?? box.value))));
     return h("fieldset", { class: "field", "aria-describedby": described }, h("legend", {}, title), this.help, secret, rows, this.problem);
   }
 
@@ -116,7 +117,7 @@ class Field {
 
   say(problem) {
     this.problem.hidden = !problem;
-    fill(this.problem, problem ? visible(String(problem).slice(0, 400), "prose") : []);
+    fill(this.problem, problem ? visible(String(problem).slice(0, 400)) : []);
     const control = this.control ?? this.node;
     if (problem) control.setAttribute("aria-invalid", "true");
     else control.removeAttribute("aria-invalid");

@@ -50,6 +50,12 @@ export function count(number, one, many = `${one}s`) {
   return `${Number(number ?? 0).toLocaleString()} ${number === 1 ? one : many}`;
 }
 
+// 2nd
+export function ordinal(number) {
+  const isTeen = number % 100 >= 11 && number % 100 <= 13;
+  return `${number}${(!isTeen && { 1: "st", 2: "nd", 3: "rd" }[number % 10]) || "th"}`;
+}
+
 // [label, tone]; the tone names a colour of the style sheet.
 export const SERVER_STATES = {
   connected: ["Connected", "good"],
@@ -102,9 +108,9 @@ export function callerSubject(caller, surface) {
 }
 
 const RULES = {
-  "mode `interactive`": "every call is asked about (mode `interactive`)",
-  "mode `restricted`": "changes are asked about (mode `restricted`)",
-  "mode `full`": "every call is allowed (mode `full`)",
+  "mode `ask`": "every call is asked about (mode `ask`)",
+  "mode `writes`": "changes are asked about (mode `writes`)",
+  "mode `allow`": "every call is allowed (mode `allow`)",
 };
 
 export function ruleWords(rule) {

@@ -1,31 +1,35 @@
 // One inbox item with everything needed to decide, and the buttons that answer it. Used by the inbox and the chat.
 
 import { post } from "./api.js";
-import { fill, h, icon, link, name, visible, words } from "./dom.js";
-import { callerSubject, clock, remaining, ruleWords, TRUST } from "./format.js";
+import { Approval } from "./approval.js";
+import { fill, h, icon, link, name, visible } from "./dom.js";
+import { callerSubject, clock, ordinal, remaining } from "./format.js";
 import { FormView } from "./form.js";
-import { json } from "./json.js";
-import { hints, labelled, problem, warnings } from "./parts.js";
+import { longText } from "./json.js";
+import { problem } from "./parts.js";
 
 // A card that appears under a click or a key that was meant for something else must not take it.
-const SETTLE_MS = 400;
+export const SETTLE_MS = 400;
 
 const ICONS = { approval: "key", form: "list", url: "open" };
 const KINDS = { approval: "Approval", form: "Form", url: "Address to open" };
 
 export class ItemView {
-  // options: { onanswered(words), heading: "h2" | "h3", extra: a node beside the answers }
+  // options: { onanswered(words, body), onlock(), heading: "h2" | "h3", extra: a node beside the answers }
   constructor(item, options) {
     this.item = item;
     this.options = options;
-    this.buttons = [];
+    this.buttons = new Set();
+    this.approvals = new Set();
+    this.locked = false;
     this.outcome = h("div", {});
+    this.position = h("span", {});
     this.expiry = h("span", { class: "sub" });
     this.title = h(options.heading, { tabindex: "-1", id: `item-${item.id}` }, titleOf(item));
     this.node = h(
       "article",
       { class: `item ${item.kind}`, "aria-labelledby": `item-${item.id}`, "data-item": item.id },
-      h("header", {}, h("span", { class: "kind" }, icon(ICONS[item.kind] ?? "inbox"), KINDS[item.kind] ?? item.kind), this.title, h("span", { class: "sub" }, asker(item)), this.expiry),
+      h("header", {}, h("span", { class: "kind" }, icon(ICONS[item.kind] ?? "inbox"), KINDS[item.kind] ?? item.kind, this.position), this.title, h("span", { class: "sub" }, asker(item)), this.expiry),
       this.content(),
       this.outcome,
     );
@@ -38,8 +42,22 @@ export class ItemView {
     setTimeout(() => this.lock(false), SETTLE_MS);
   }
 
+  // What is folded has to be opened once before a call can be approved.
   lock(locked) {
-    for (const button of this.buttons) button.disabled = locked;
+    this.locked = locked;
+    const folded = this.isFolded();
+    for (const button of this.buttons) button.disabled = locked || (folded && this.approvals.has(button));
+    if (this.approval) this.approval.folded.hidden = !folded;
+    this.options.onlock?.();
+  }
+
+  isFolded() {
+    return this.approval?.isFolded() ?? false;
+  }
+
+  // Says which of several items it is.
+  place(number, total) {
+    fill(this.position, total > 1 ? ` · ${number} of ${total}` : "");
   }
 
   tick() {
@@ -48,78 +66,26 @@ export class ItemView {
 
   content() {
     const { item } = this;
-    if (item.approval) return this.approval(item.approval);
+    if (item.approval) return (this.approval = new Approval(this)).node;
     if (item.form) return this.form(item.form);
     if (item.url) return this.url(item.url);
     return h("p", { class: "sub" }, "This kind of item cannot be answered here.");
   }
 
   button(label, body, words, props) {
-    const node = h("button", { type: "button", ...props, onclick: () => this.send(typeof body === "function" ? body() : body, words) }, label);
-    this.buttons.push(node);
-    return node;
+    return this.add(h("button", { type: "button", ...props, onclick: () => this.send(typeof body === "function" ? body() : body, words) }, label), "answers");
   }
 
-  // === approvals ===
-
-  approval(approval) {
-    this.reason = h("input", { id: `reason-${this.item.id}`, placeholder: "Reason, if you like", "aria-label": "Reason for a no", autocomplete: "off", maxlength: 500 });
-    return h(
-      "div",
-      { class: "stack" },
-      warnings(approval.warnings ?? []),
-      rows(approval.rows ?? []),
-      h(
-        "dl",
-        { class: "facts small-facts" },
-        labelled("Server", [name(this.item.server), approval.trust ? `, ${TRUST[approval.trust] ?? approval.trust}` : ""]),
-        labelled("Rule", approval.rule ? words(ruleWords(approval.rule)) : null),
-        labelled("Why", approval.reason ? words(approval.reason) : null),
-        labelled("“Always” holds", approval.covers ? ["for later calls with ", visible(approval.covers, "prose")] : null),
-      ),
-      this.details(approval),
-      this.answers(),
-    );
+  // Adds a button that is locked with the card; one that "approves" also while a part is folded.
+  add(button, kind) {
+    this.buttons.add(button);
+    if (kind === "approves") this.approvals.add(button);
+    return button;
   }
 
-  details(approval) {
-    return h(
-      "details",
-      { class: "raw" },
-      h("summary", {}, "Details"),
-      h(
-        "div",
-        { class: "stack" },
-        h(
-          "dl",
-          { class: "facts small-facts" },
-          labelled("Tool", h("span", { class: "tags" }, h("code", {}, visible(approval.tool)), hints(approval))),
-          labelled("Caller", this.item.caller ? h("code", {}, visible(this.item.caller)) : null),
-          labelled("Rule to allow it", approval.remedy ? h("code", { class: "wrap" }, visible(approval.remedy)) : null),
-        ),
-        h("div", {}, h("h3", {}, "All arguments as JSON"), json(approval.arguments ?? {})),
-      ),
-    );
-  }
-
-  // Two rows: yes, and no with its reason.
-  answers() {
-    const no = (answer) => () => {
-      const reason = this.reason.value.trim();
-      return { answer, ...(reason ? { reason } : {}) };
-    };
-    return h(
-      "div",
-      { class: "answers" },
-      h("div", { class: "actions" }, [
-        this.button("Allow once", { answer: "once" }, "Allowed once", { class: "primary" }),
-        this.item.conversation ? this.button("Allow in this conversation", { answer: "conversation" }, "Allowed in this conversation") : null,
-        !this.item.conversation && this.item.session ? this.button("Allow in this session", { answer: "conversation" }, "Allowed in this session") : null,
-        this.button("Always allow", { answer: "always" }, "Always allowed; `toolway trust` takes it back"),
-        this.options.extra ?? null,
-      ]),
-      h("div", { class: "actions refuse" }, [this.button("No", no("no"), "Refused", { class: "danger" }), this.button("Never", no("never"), "Refused from now on; `toolway trust` takes it back", { class: "danger quiet" }), this.reason]),
-    );
+  remove(button) {
+    this.buttons.delete(button);
+    this.approvals.delete(button);
   }
 
   // === server requests ===
@@ -130,11 +96,12 @@ export class ItemView {
       const content = this.fields.read();
       return content === null ? null : { action: "accept", content };
     };
+    const button = this.button("Send", send, "Sent", { class: "primary" });
     const node = h("form", { class: "stack", onsubmit: (event) => {
       event.preventDefault();
-      if (!this.buttons[0].disabled) this.buttons[0].click();
+      if (!button.disabled) button.click();
     } });
-    fill(node, message(this.item), this.fields.node, h("div", { class: "actions" }, this.button("Send", send, "Sent", { class: "primary" }), this.dismissals(), this.options.extra ?? null, h("button", { type: "submit", hidden: true })));
+    fill(node, message(this.item), this.fields.node, h("div", { class: "actions" }, button, this.dismissals(), this.options.extra ?? null, h("button", { type: "submit", hidden: true })));
     return node;
   }
 
@@ -145,7 +112,7 @@ export class ItemView {
       "div",
       { class: "stack" },
       message(this.item),
-      h("p", {}, h("code", { class: "wrap" }, visible(String(url).slice(0, 2000)))),
+      h("p", {}, h("code", { class: "wrap" }, visible(url))),
       h("p", { class: "sub" }, "The server chose this address. Open it only if you expect this, then say that you are done."),
       h("div", { class: "actions" }, open, target ? this.button("Done", { action: "accept" }, "Accepted") : null, this.dismissals(), this.options.extra ?? null),
     );
@@ -157,28 +124,36 @@ export class ItemView {
 
   // === answering ===
 
+  // Returns whether this was the answer.
   async send(body, words) {
-    if (body === null) return;
+    if (body === null) return false;
     this.lock(true);
     fill(this.outcome);
     this.answering = true;
     try {
       await post(`/inbox/${encodeURIComponent(this.item.id)}/answer`, body);
-      this.options.onanswered(words);
+      this.options.onanswered(words, body);
+      return true;
     } catch (error) {
       this.answering = false;
-      if (error.status === 409 || error.status === 404) return this.options.onanswered("Already answered elsewhere");
+      if (error.status === 409 || error.status === 404) {
+        this.options.onanswered("Already answered elsewhere", null);
+        return false;
+      }
       if (error.fields && this.fields) this.fields.show(error.fields);
       fill(this.outcome, problem(error));
       this.lock(false);
+      return false;
     }
   }
 }
 
 export function titleOf(item) {
   if (item.approval) {
-    const { title, tool } = item.approval;
-    return ["Run “", name(title || tool), "”?"];
+    // The name has look-alike characters escaped.
+    const { title, tool, name: shown, proposal } = item.approval;
+    const time = proposal.number > 1 ? [" ", h("span", { class: "tag" }, `${ordinal(proposal.number)} time`)] : null;
+    return ["Run ", h("code", {}, visible(shown)), " of ", h("code", {}, visible(item.server)), "?", title && title !== tool ? [" ", h("span", { class: "sub" }, "“", name(title), "”")] : null, time];
   }
   return [name(item.server), item.kind === "url" ? " wants you to open an address" : " asks for information"];
 }
@@ -189,14 +164,5 @@ function asker(item) {
 }
 
 function message(item) {
-  return item.message ? h("blockquote", { class: "quoted", dir: "auto" }, visible(String(item.message).slice(0, 4000), "prose")) : null;
-}
-
-function rows(list) {
-  if (list.length === 0) return h("p", { class: "sub" }, "No arguments.");
-  return h(
-    "dl",
-    { class: "argument-rows" },
-    list.slice(0, 40).map((row) => h("div", { class: row.important ? "important" : "" }, h("dt", {}, visible(String(row.label).slice(0, 200))), h("dd", {}, visible(String(row.value).slice(0, 4000), "prose")))),
-  );
+  return item.message ? h("blockquote", { class: "quoted", dir: "auto" }, longText(item.message, 4000)) : null;
 }

@@ -1,6 +1,6 @@
 // Shows JSON of any shape: folded, bounded in depth, width and length.
 
-import { add, cut, fill, h, visible } from "./dom.js";
+import { add, cut, fill, h, unmarked, visible } from "./dom.js";
 import { bytes, count } from "./format.js";
 
 const OPEN_DEPTH = 3;
@@ -63,7 +63,7 @@ function leaf(value) {
 export function longText(text, first = LONG_TEXT) {
   const node = h("span", { class: "long" });
   const show = (from, to) => {
-    add(node, visible(text.slice(from, to), "prose"));
+    add(node, visible(text.slice(from, to)));
     if (to >= text.length) return;
     const more = h("button", { class: "small", type: "button", onclick: () => {
       more.remove();
@@ -83,7 +83,7 @@ export function plain(text, props) {
 // Text for the clipboard; null for what is nested too deeply to be written.
 export function written(value) {
   try {
-    return typeof value === "string" ? value : JSON.stringify(value, null, 2);
+    return typeof value === "string" ? unmarked(value) : JSON.stringify(value, (_, part) => (typeof part === "string" ? unmarked(part) : part), 2);
   } catch {
     return null;
   }

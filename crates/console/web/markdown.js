@@ -1,7 +1,8 @@
 // Markdown of a model as nodes: a small, safe part of the language. HTML in it is text, images are links, links are
-// http or https and show where they lead. `Markdown` redraws only the blocks that changed while text streams in.
+// http or https, and open only after a click that shows where they lead. `Markdown` redraws only the blocks that changed while text streams in.
 
 import { h, link, visible } from "./dom.js";
+import { externalLink } from "./external.js";
 import { longText } from "./json.js";
 
 const MOST_NESTING = 6;
@@ -138,7 +139,7 @@ function readParagraph(lines, at) {
 }
 
 function draw(block, depth) {
-  const nested = (text) => (depth < MOST_NESTING ? split(text).map((inner) => draw(inner, depth + 1)) : visible(text, "prose"));
+  const nested = (text) => (depth < MOST_NESTING ? split(text).map((inner) => draw(inner, depth + 1)) : visible(text));
   switch (block.kind) {
     case "heading":
       return h(`h${Math.min(6, block.level + 2)}`, { dir: "auto" }, inline(block.text));
@@ -177,17 +178,17 @@ function inline(text, depth = 0) {
   const nodes = [];
   let end = 0;
   for (const found of text.matchAll(INLINE)) {
-    nodes.push(...visible(text.slice(end, found.index), "prose"));
+    nodes.push(...visible(text.slice(end, found.index)));
     end = found.index + found[0].length;
     nodes.push(span(found, depth));
   }
-  nodes.push(...visible(text.slice(end), "prose"));
+  nodes.push(...visible(text.slice(end)));
   return nodes;
 }
 
 function span(found, depth) {
   const [whole, quoted, code, label, address, , bold, , italic, struck, bare, escaped] = found;
-  const inner = (text) => (depth < MOST_NESTING ? inline(text, depth + 1) : visible(text, "prose"));
+  const inner = (text) => (depth < MOST_NESTING ? inline(text, depth + 1) : visible(text));
   if (quoted !== undefined) return h("code", {}, visible(quoted.trim()));
   if (code !== undefined) return h("code", {}, visible(code));
   if (address !== undefined) return anchor(label, address);
@@ -204,12 +205,12 @@ function anchor(label, address) {
   const words = visible(label || address);
   if (target === null || target.startsWith("#")) return h("span", { class: "no-link" }, words, " (", visible(address), ")");
   const shown = label && label !== address ? h("span", { class: "link-host" }, ` (${new URL(target).host})`) : null;
-  return h("span", {}, h("a", { href: target, rel: "noreferrer noopener", target: "_blank" }, words), shown);
+  return h("span", {}, externalLink(words, target), shown);
 }
 
 function bareAnchor(address) {
   const tail = /[.,;:!?]+$/.exec(address)?.[0] ?? "";
   const clean = address.slice(0, address.length - tail.length);
   const target = link(clean);
-  return target ? h("span", {}, h("a", { href: target, rel: "noreferrer noopener", target: "_blank" }, visible(clean)), tail) : address;
+  return target ? h("span", {}, externalLink(visible(clean), target), tail) : address;
 }

@@ -63,11 +63,8 @@ export function sentence(text, inside = false) {
   return inside ? whole : whole.charAt(0).toUpperCase() + whole.slice(1);
 }
 
-// Lines of a server's stderr, without the colours that are meant for a terminal.
 export function stderr(lines) {
-  // eslint-disable-next-line no-control-regex
-  const text = lines.join("\n").replace(/\u001b\[[0-9;]*m/g, "");
-  return h("div", { class: "stderr-part" }, h("p", { class: "sub" }, "What the server wrote last (stderr)"), plain(text, { class: "plain stderr", "aria-label": "stderr of the server" }));
+  return h("div", { class: "stderr-part" }, h("p", { class: "sub" }, "What the server wrote last (stderr)"), plain(lines.join("\n"), { class: "plain stderr", "aria-label": "stderr of the server" }));
 }
 
 export function labelled(label, value) {

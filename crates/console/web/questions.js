@@ -12,6 +12,8 @@ export class Questions {
     this.onwaiting = onwaiting;
     this.conversation = null;
     this.put = new Set();
+    // Answered since the last moment at which nothing waited.
+    this.answers = 0;
     this.view = null;
     this.node = h("div", { class: "waiting-line", role: "status" });
     this.dialog = h("dialog", { class: "ask", "aria-label": "A question before the model goes on", oncancel: () => this.later(), onclick: (event) => event.target === this.dialog && this.later() });
@@ -25,12 +27,16 @@ export class Questions {
   }
 
   update(conversation) {
+    if (conversation !== this.conversation) this.answers = 0;
     this.conversation = conversation;
     const items = (state.inbox ?? []).filter((item) => conversation !== null && item.conversation === conversation);
     this.onwaiting(new Set(items.map((item) => item.callId)));
     if (this.view && !items.some((item) => item.id === this.view.item.id)) this.gone();
     const next = items.find((item) => !this.put.has(item.id));
     if (next && !this.view) this.show(next);
+    if (items.length === 0) this.answers = 0;
+    const position = items.findIndex((item) => item.id === this.view?.item.id);
+    this.view?.place(this.answers + position + 1, this.answers + items.length);
     const rest = items.filter((item) => item.id !== this.view?.item.id);
     fill(this.node, rest.length ? [`${count(rest.length, "question")} waiting. `, h("button", { type: "button", class: "small", onclick: () => this.again() }, "Review")] : []);
   }
@@ -47,6 +53,7 @@ export class Questions {
     const { id } = this.view.item;
     if (words.startsWith("Already")) toast(`${words}.`);
     this.dismiss();
+    this.answers += 1;
     state.inbox = (state.inbox ?? []).filter((item) => item.id !== id);
     this.update(this.conversation);
     refreshInbox();

@@ -22,7 +22,7 @@ const STOPS = {
 };
 
 export function userMessage(text) {
-  return h("div", { class: "turn user" }, h("h2", { class: "hidden" }, "You"), h("div", { class: "bubble", dir: "auto" }, visible(cut(text, 100_000), "prose")));
+  return h("div", { class: "turn user" }, h("h2", { class: "hidden" }, "You"), h("div", { class: "bubble", dir: "auto" }, visible(cut(text, 100_000))));
 }
 
 export class Reply {
@@ -97,7 +97,7 @@ export class Reply {
 
   notice({ text, message }) {
     this.settle();
-    this.body.append(h("p", { class: "note" }, visible(cut(text ?? message, 2000), "prose")));
+    this.body.append(h("p", { class: "note" }, visible(cut(text ?? message, 2000))));
   }
 
   usage({ inputTokens, outputTokens, cachedTokens }) {

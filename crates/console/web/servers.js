@@ -191,7 +191,7 @@ class ServerView {
       name(tool.title || tool.name),
       h("p", { class: "tags" }, hints(tool)),
       h("dl", { class: "facts" }, labelled("Name", h("code", {}, visible(tool.name))), labelled("For models", h("code", {}, visible(tool.publicName)))),
-      tool.description ? section("Description", null, h("p", { class: "prose", dir: "auto" }, visible(tool.description, "prose"))) : null,
+      tool.description ? section("Description", null, h("p", { class: "prose", dir: "auto" }, visible(tool.description))) : null,
       section("Arguments", copyButton(tool.inputSchema), argumentTable(tool.inputSchema), h("details", { class: "raw" }, h("summary", {}, "Schema"), json(tool.inputSchema))),
     );
   }
@@ -201,7 +201,7 @@ function toolRow(tool) {
   return h(
     "div",
     { class: "tool-row" },
-    h("span", { class: "tool-words" }, h("span", { class: "tool-name" }, name(tool.name), tool.title && tool.title !== tool.name ? name(tool.title, { class: "name sub" }) : null), h("span", { class: "sub one-line", dir: "auto" }, visible((tool.description ?? tool.title ?? "").slice(0, 300), "prose"))),
+    h("span", { class: "tool-words" }, h("span", { class: "tool-name" }, name(tool.name), tool.title && tool.title !== tool.name ? name(tool.title, { class: "name sub" }) : null), h("span", { class: "sub one-line", dir: "auto" }, visible((tool.description ?? tool.title ?? "").slice(0, 300)))),
     h("span", { class: "tags" }, hints({ ...tool, openWorld: false })),
     icon("forward"),
   );
@@ -216,7 +216,7 @@ function argumentTable(schema) {
     { class: "arguments" },
     properties.map(([key, value]) => [
       h("dt", {}, h("code", {}, visible(key.slice(0, 200))), h("span", { class: "sub" }, ` ${typeOf(value)}${required.has(key) ? ", required" : ""}`)),
-      h("dd", { dir: "auto" }, visible(String(value?.description ?? "").slice(0, 600), "prose")),
+      h("dd", { dir: "auto" }, visible(String(value?.description ?? "").slice(0, 600))),
     ]),
   );
 }
@@ -232,7 +232,7 @@ function header(server) {
     "header",
     { class: "server-head" },
     serverIcon(server),
-    h("div", { class: "server-title" }, h("h2", {}, name(server.title || server.name), pill(stateOf(SERVER_STATES, server.state))), h("p", { class: "sub", dir: "auto" }, server.description ? visible(server.description.slice(0, 600), "prose") : subtitle(server))),
+    h("div", { class: "server-title" }, h("h2", {}, name(server.title || server.name), pill(stateOf(SERVER_STATES, server.state))), h("p", { class: "sub", dir: "auto" }, server.description ? visible(server.description.slice(0, 600)) : subtitle(server))),
     h("div", { class: "actions" }, actions(server)),
   );
 }

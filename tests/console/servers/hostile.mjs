@@ -13,6 +13,7 @@ const tool = (name, more = {}) => ({ name, description: `${ATTACK} ${HIDDEN}`, i
 const tools = [
   tool("text", { title: `${ATTACK}${HIDDEN}`, annotations: { readOnlyHint: true } }),
   tool("destroy", { title: `${ATTACK}${HIDDEN}`, annotations: { destructiveHint: true, title: HIDDEN } }),
+  { name: "append", description: "Adds a line", inputSchema: { type: "object" }, annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: false } },
   tool("large", { annotations: { readOnlyHint: true } }),
   tool("deep", { annotations: { readOnlyHint: true } }),
   tool("pictures", { annotations: { readOnlyHint: true } }),

@@ -23,7 +23,7 @@ let browser, program, client, tickets;
 before(async () => {
   tickets = await startSigned();
   const servers = { tickets: { url: tickets.url }, notes: NOTES, sample: SAMPLE, weather: CRASHES, archive: { ...SAMPLE, disabled: true } };
-  [browser, program] = await Promise.all([launch(), Program.start({ servers, scripts, policy: { mode: "restricted" } })]);
+  [browser, program] = await Promise.all([launch(), Program.start({ servers, scripts, policy: { mode: "writes" } })]);
   client = await program.client("claude-code");
   for (const text of ["a", "b", "c", "d"]) await client.call("sample__echo", { text });
   await client.call("sample__fail");
@@ -31,6 +31,9 @@ before(async () => {
   await client.call("notes__list_notes");
   await client.call("sample__add", { a: 20, b: 22 });
   await chat();
+  const first = client.call("sample__write_memo", { text: "Release on Thursday." });
+  await program.run("inbox", "answer", await until(async () => (await program.run("inbox", "list", "-o", "raw")).trim(), "the call waits"));
+  await first;
   // Both wait until the end of the stories.
   client.call("sample__write_memo", { text: "Release on Thursday, freeze on Tuesday." }).catch(() => {});
   await order();
@@ -68,6 +71,9 @@ async function chat() {
   conversation = new URL(window.page.url()).hash;
   await window.close();
 }
+
+// What a screen began, ended after its check.
+const ends = [];
 
 const SCREENS = {
   servers: async (window) => {
@@ -107,6 +113,22 @@ const SCREENS = {
     await window.page.locator(".item").nth(1).waitFor();
     await until(async () => (await window.page.locator(".item button:disabled").count()) === 0, "the buttons are enabled");
   },
+  "inbox-always": async (window) => {
+    await window.page.getByText("Change what it covers").click();
+    await window.button("Always allow").click();
+    await window.button("Yes, always").and(window.page.locator(":enabled")).waitFor();
+  },
+  "inbox-several": async (window) => {
+    const second = client.call("sample__write_memo", { text: `${"x".repeat(2000)} the end` });
+    await window.see("2 calls wait");
+    await window.button("Decline all").and(window.page.locator(":enabled")).waitFor();
+    ends.push(async () => {
+      await window.page.locator(".item", { hasText: "2,008 characters" }).getByRole("button", { name: "No", exact: true }).click();
+      await second;
+      await window.see("Refused.");
+      await window.page.evaluate(() => document.getElementById("toasts").replaceChildren());
+    });
+  },
   chat: async (window) => {
     await window.show(conversation);
     await window.page.locator(".markdown td").first().waitFor();
@@ -122,7 +144,7 @@ const SCREENS = {
 };
 
 async function keep(window, name) {
-  if (!process.env.UPDATE_IMAGES) return;
+  if (!process.env.UPDATE_IMAGES || name.startsWith("inbox-always") || name.startsWith("inbox-several")) return;
   await window.page.mouse.move(0, 0);
   const session = await window.context.newCDPSession(window.page);
   const { data } = await session.send("Page.captureScreenshot", { format: "webp", quality: 72 });
@@ -143,6 +165,7 @@ for (const [scheme, width, height, suffix] of LOOKS) {
       const overflow = await window.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(overflow <= 0, `${name}${suffix} is ${overflow} pixels too wide`);
       await keep(window, `${name}${suffix}`);
+      for (const end of ends.splice(0)) await end();
     }
     await window.page.getByRole("dialog").getByRole("button", { name: "No", exact: true }).click();
     await window.button("Send").waitFor();

@@ -66,7 +66,7 @@ test("filters leave the calls that match, also of those that come in", async () 
   await window.button("Clear all filters").click();
   await window.page.getByRole("combobox", { name: "Tool" }).fill("ech");
   await until(async () => (await rows(window).count()) > 0 && (await rows(window).filter({ hasNotText: "echo" }).count()) === 0, "a part of a name finds its calls");
-  await window.page.getByRole("combobox", { name: "Caller" }).selectOption({ label: "Gateway client" });
+  await window.page.getByRole("combobox", { name: "Caller" }).selectOption({ label: "story" });
   await rows(window).filter({ hasText: "echo" }).first().waitFor();
   await window.close();
 });
@@ -112,7 +112,7 @@ test("arrow keys go through the list and the drawer follows", async () => {
 });
 
 test("a call that waits for an approval names its server, live and read again", async (story) => {
-  const asked = await Program.start({ policy: { mode: "interactive" } });
+  const asked = await Program.start({ policy: { mode: "ask" } });
   story.after(() => asked.stop());
   const window = await Window.open(browser, asked);
   await window.show("#/calls");

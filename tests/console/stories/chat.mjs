@@ -15,6 +15,9 @@ const scripts = {
   read: { turns: [{ text: "I read.", calls: [call("sample__echo", { text: "hello" })] }, { text: "I read it." }] },
   write: { turns: [{ text: "I write.", calls: [call("sample__write_memo", { text: "x" })] }, { text: "I am done." }] },
   twice: { turns: [{ calls: [call("sample__write_memo", { text: "1" })] }, { calls: [call("sample__write_memo", { text: "2" })] }, { text: "Both are written." }] },
+  same: { turns: [{ calls: [call("sample__write_memo", { text: "1" })] }, { calls: [call("sample__write_memo", { text: "1" })] }, { text: "Both are written." }] },
+  three: { turns: [{ calls: ["1", "2", "3"].map((text) => call("sample__write_memo", { text })) }, { text: "All are written." }] },
+  reach: { turns: [...["https://news.example/a", "https://news.example/b", "https://other.example/c", "https://third.example/d"].map((text) => ({ calls: [call("sample__echo", { text })] })), { text: "All are read." }] },
   slow: { turns: [{ text: "word ".repeat(40), delayMs: 60 }] },
 };
 let browser, program;
@@ -27,7 +30,7 @@ after(async () => {
   await program?.stop();
 });
 
-async function say(window, model, text, mode = "restricted") {
+async function say(window, model, text, mode = "writes") {
   await window.show("#/chat");
   await window.see("New conversation");
   await window.page.getByRole("combobox", { name: "Model" }).selectOption(model);
@@ -142,27 +145,76 @@ test("a no is given to the model as the result", async () => {
   await window.close();
 });
 
-test("interactive asks before a read, restricted before a write, full never", async () => {
+test("mode ask asks before a read, writes before a write, allow never", async () => {
   const window = await Window.open(browser, program);
-  await say(window, "read", "Read", "interactive");
+  await say(window, "read", "Read", "ask");
   await dialog(window).getByRole("button", { name: "Allow once" }).click();
   await window.see("I read it.");
-  await say(window, "read", "Read again", "restricted");
+  await say(window, "read", "Read again", "writes");
   await card(window, "succeeded").waitFor();
   await window.see("I read it.");
-  await say(window, "write", "Write", "full");
+  await say(window, "write", "Write", "allow");
   await card(window, "succeeded").waitFor();
   await window.see("I am done.");
   assert.equal(await dialog(window).count(), 0);
   await window.close();
 });
 
-test("allowed in this conversation holds for its next call", async () => {
+test("allowed in this conversation holds for the same call again, and for what was freed", async () => {
   const window = await Window.open(browser, program);
-  await say(window, "twice", "Write twice");
+  await say(window, "same", "Write the same twice");
+  await dialog(window).locator(".covered", { hasText: 'text = "1"' }).waitFor();
   await dialog(window).getByRole("button", { name: "Allow in this conversation" }).click();
   await window.see("Both are written.");
   assert.equal(await card(window, "succeeded").count(), 2);
+  await say(window, "twice", "Write twice");
+  await dialog(window).getByText("Change what it covers").click();
+  await dialog(window).getByRole("combobox", { name: "text" }).selectOption("any");
+  await dialog(window).locator(".covered", { hasText: "any text" }).waitFor();
+  await dialog(window).getByRole("button", { name: "Allow in this conversation" }).click();
+  await window.see("Both are written.");
+  assert.equal(await card(window, "succeeded").count(), 2);
+  await window.close();
+});
+
+test("another value is asked about again, as the second time", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "twice", "Write twice");
+  await dialog(window).getByRole("button", { name: "Allow in this conversation" }).click();
+  await dialog(window).locator("h2", { hasText: "2nd time" }).waitFor();
+  await dialog(window).getByText("differs").waitFor();
+  await dialog(window).getByRole("button", { name: "No", exact: true }).click();
+  await window.see("Both are written.");
+  await window.close();
+});
+
+test("a new host is allowed for the conversation, and then any host", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "reach", "Read these");
+  await dialog(window).getByText("any call that only reads and reaches news.example").waitFor();
+  assert.equal(await dialog(window).getByText("Change what it covers").count(), 0);
+  await dialog(window).getByRole("button", { name: "This host, always" }).click();
+  await dialog(window).locator(".confirm", { hasText: /every tool of sample.*news\.example/ }).waitFor();
+  await dialog(window).getByRole("button", { name: "Back" }).click();
+  await dialog(window).getByRole("button", { name: "Never" }).click();
+  await dialog(window).locator(".confirm", { hasText: /Refuse echo of sample.*any arguments/ }).waitFor();
+  await dialog(window).getByRole("button", { name: "Back" }).click();
+  await dialog(window).getByRole("button", { name: "This host, this conversation" }).click();
+  await dialog(window).getByText("https://other.example/c").first().waitFor();
+  await dialog(window).getByRole("button", { name: "Any host, this conversation" }).click();
+  await window.see("All are read.");
+  assert.equal(await card(window, "succeeded").count(), 4);
+  await window.close();
+});
+
+test("several questions of a turn are counted", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "three", "Write three");
+  for (const number of [1, 2, 3]) {
+    await dialog(window).getByText(`${number} of 3`).waitFor();
+    await dialog(window).getByRole("button", { name: "Allow once" }).click();
+  }
+  await window.see("All are written.");
   await window.close();
 });
 

@@ -10,6 +10,7 @@ const ATTACK = "<img src=x onerror=";
 const markdown = `${ATTACK}"alert(1)"> [x](javascript:alert(2)) <script>alert(3)</script>\n\n| a |\n|---|\n| ${ATTACK} |\n\nsafe\u202egpj.exe\n\n![i](http://127.0.0.1:1/x.png)`;
 const scripts = {
   talk: { turns: [{ text: markdown, reasoning: markdown, calls: [{ tool: "evil__text", arguments: { [ATTACK]: ATTACK } }] }, { text: `${"#".repeat(7)} ${"> ".repeat(200)}${"*".repeat(3000)} {{result}}` }] },
+  links: { turns: [{ text: "[your bank](https://evil.example/?d=SECRET) and https://other.example/x end" }] },
   ask: { turns: [{ calls: [{ tool: "evil__ask" }] }, { text: "{{result}}" }] },
   open: { turns: [{ calls: [{ tool: "evil__open" }] }, { text: "{{result}}" }] },
   script: { turns: [{ calls: [{ tool: "evil__open_script" }] }, { text: "ended: {{result}}" }] },
@@ -75,6 +76,22 @@ test("results of calls are text, cut, folded or refused", async () => {
   await window.close();
 });
 
+test("a link of a model is no address before a click that shows its host", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "links");
+  await window.page.locator(".turn.model .markdown", { hasText: "end" }).waitFor();
+  const outside = () => window.page.evaluate(() => [...document.querySelectorAll("a[href]")].map((a) => a.href).filter((href) => !href.startsWith(location.origin)));
+  assert.deepEqual(await outside(), []);
+  await window.page.getByRole("button", { name: "your bank" }).click();
+  await window.page.getByRole("link", { name: "Open evil.example" }).waitFor();
+  assert.deepEqual(await outside(), ["https://evil.example/?d=SECRET"]);
+  await window.page.getByRole("button", { name: "your bank" }).click();
+  await window.page.locator(".link-open").waitFor({ state: "detached" });
+  assert.deepEqual(await outside(), []);
+  await isClean(window);
+  await window.close();
+});
+
 test("a form and its choices are text, and can be answered", async () => {
   const window = await Window.open(browser, program);
   const inbox = await window.tab("#/inbox");
@@ -124,6 +141,7 @@ test("a chat with a hostile model and tool stays a page of text", async () => {
   await window.page.getByRole("dialog").locator(".mark", { hasText: "RLO" }).first().waitFor();
   await isClean(window);
   await window.page.getByRole("dialog").getByRole("button", { name: "Never" }).click();
+  await window.page.getByRole("dialog").getByRole("button", { name: "Yes, never" }).click();
   await window.page.locator('.card[data-state="refused"]').waitFor();
   await window.close();
 });

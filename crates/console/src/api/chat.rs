@@ -28,7 +28,7 @@ pub(super) async fn start(console: &Console, said: Said) -> Answered {
         return Err(ApiError::bad_request("the message is empty"));
     }
     let mode = said.mode.as_deref().filter(|mode| !mode.is_empty()).map(|mode| {
-        let unknown = || ApiError::bad_request("`mode` must be `interactive`, `restricted` or `full`");
+        let unknown = || ApiError::bad_request("`mode` must be `ask`, `writes` or `allow`");
         PolicyMode::parse(mode).ok_or_else(unknown)
     });
     let mode = mode.transpose()?;
@@ -48,7 +48,8 @@ pub(super) async fn start(console: &Console, said: Said) -> Answered {
         }
     };
     let id = Arc::clone(conversation.id());
-    console.turns.start(reserved, conversation, said.text, model?, options(settings, mode));
+    let options = options(settings, mode);
+    console.turns.start(reserved, conversation, said.text, model?, options).map_err(refused)?;
     reply::json(&json!({ "conversation": &*id }))
 }
 
@@ -96,5 +97,6 @@ fn refused(why: NotStarted) -> ApiError {
         NotStarted::Stopping => {
             ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the console is shutting down")
         }
+        NotStarted::OverBudget(error) => super::over_budget(error),
     }
 }

@@ -1,15 +1,23 @@
 //! `/api/v1/inbox`: what waits for a person, and the answers.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use toolway_host::{
-    inbox::{AnswerError, ElicitationAnswer, InboxAnswer},
-    policy::{ApprovalAnswer, ApprovalScope},
+    inbox::{AnswerError, ElicitationAnswer, InboxAnswer, InboxContent, InboxItem},
+    policy::{ApprovalAnswer, ApprovalTerm, Scope},
 };
+use toolway_wire::json::Raw;
 
-use super::{Answered, done};
-use crate::{console::Console, error::ApiError, reply, view::inbox};
+use super::{Answered, blocking, done};
+use crate::{
+    console::Console,
+    error::ApiError,
+    reply,
+    view::{inbox, proposal},
+};
 
 /// Characters of a reason.
 const MAX_REASON: usize = 1_000;
@@ -22,6 +30,13 @@ pub(super) struct Given {
     reason: Option<String>,
     action: Option<Action>,
     content: Option<Map<String, Value>>,
+    /// What an approval for longer covers; absent: what the item proposes.
+    scope: Option<Value>,
+    /// The same as positions of options, one for each argument of the proposal.
+    options: Option<Vec<usize>>,
+    /// The user confirmed that hidden characters are approved.
+    #[serde(default, rename = "allowHidden")]
+    allow_hidden: bool,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -42,36 +57,87 @@ enum Action {
     Cancel,
 }
 
-pub(super) fn list(console: &Console) -> Answered {
+/// All items. What is shown of them can be long: it is written off the runtime.
+pub(super) async fn list(console: &Console) -> Answered {
     let catalog = console.host.catalog();
     let items = console.host.inbox().list();
-    let views: Vec<Value> = items.iter().map(|item| inbox::view(item, &catalog)).collect();
-    reply::json(&views)
+    blocking(move || reply::json(&items.iter().map(|item| inbox::view(item, &catalog)).collect::<Vec<Value>>())).await?
 }
 
-pub(super) fn answer(console: &Console, id: &str, given: Given) -> Answered {
+/// The text of arguments that are too large to be shown one by one.
+pub(super) async fn arguments(console: &Console, id: &str) -> Answered {
+    let item = find(console, id)?;
+    let InboxContent::Approval(details) = &item.content else {
+        return Err(ApiError::not_found("the item has no arguments"));
+    };
+    let rows = Arc::clone(&details.rows);
+    blocking(move || {
+        let text = rows.iter().find(|row| row.whole.is_some()).map(|row| row.value.as_str());
+        reply::json(&json!({ "text": text }))
+    })
+    .await?
+}
+
+fn find(console: &Console, id: &str) -> Result<Arc<InboxItem>, ApiError> {
+    console.host.inbox().find(id).ok_or_else(|| refused(&AnswerError::NotWaiting(id.to_owned())))
+}
+
+/// `session` is the session of the console that answers.
+pub(super) fn answer(console: &Console, id: &str, session: &str, given: Given) -> Answered {
+    let is_confirmed = given.allow_hidden;
+    let by = format!("console {session}");
+    let item = find(console, id)?;
     let answer = match given {
-        Given { answer: Some(word), reason, action: None, content: None } => {
-            InboxAnswer::Approval(approval(word, reason))
+        Given { answer: Some(word), reason, action: None, content: None, scope, options, .. } => {
+            let scope = chosen_scope(&item, scope, options)?;
+            InboxAnswer::Approval(approval(word, reason, scope, by))
         }
-        Given { answer: None, reason: None, action: Some(action), content } => {
+        Given { answer: None, reason: None, action: Some(action), content, .. } => {
             InboxAnswer::Elicitation(elicitation(action, content))
         }
         _ => return Err(ApiError::bad_request("give either `answer` or `action`")),
     };
+    if let (InboxAnswer::Approval(ApprovalAnswer::Approved { .. }), InboxContent::Approval(details)) =
+        (&answer, &item.content)
+        && details.has_hidden()
+        && !is_confirmed
+    {
+        let message = "the call contains hidden characters; approve it a second time if that is meant";
+        return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "hidden_characters", message));
+    }
     console.host.inbox().answer(id, answer).map_err(|error| refused(&error))?;
     done()
 }
 
-fn approval(word: ApprovalWord, reason: Option<String>) -> ApprovalAnswer {
-    let approved = |scope| ApprovalAnswer::Approved { scope, by: "console".to_owned() };
+/// What the user chose to cover; `None` if the proposal was not changed.
+fn chosen_scope(
+    item: &InboxItem,
+    scope: Option<Value>,
+    options: Option<Vec<usize>>,
+) -> Result<Option<Scope>, ApiError> {
+    match (scope, options, &item.content) {
+        (None, None, _) => Ok(None),
+        (Some(given), None, _) => {
+            let unreadable = || ApiError::bad_request("`scope` cannot be read");
+            Scope::of(&Raw::of(&given)).ok_or_else(unreadable).map(Some)
+        }
+        (None, Some(positions), InboxContent::Approval(details)) => {
+            let unknown = || ApiError::bad_request("`options` are not positions of the options of this item");
+            proposal::chosen(&details.proposal, &positions).ok_or_else(unknown).map(Some)
+        }
+        _ => Err(ApiError::bad_request("give either `scope` or `options`")),
+    }
+}
+
+fn approval(word: ApprovalWord, reason: Option<String>, scope: Option<Scope>, by: String) -> ApprovalAnswer {
+    let approved = |term| ApprovalAnswer::Approved { term, scope, by: by.clone() };
     let why = || reason.filter(|reason| !reason.trim().is_empty()).map(|text| text.chars().take(MAX_REASON).collect());
     match word {
-        ApprovalWord::Once => approved(ApprovalScope::Once),
-        ApprovalWord::Conversation => approved(ApprovalScope::Conversation),
-        ApprovalWord::Always => approved(ApprovalScope::Always),
-        ApprovalWord::No => ApprovalAnswer::Declined { why: why(), scope: ApprovalScope::Once },
-        ApprovalWord::Never => ApprovalAnswer::Declined { why: why(), scope: ApprovalScope::Always },
+        ApprovalWord::Once => approved(ApprovalTerm::Once),
+        ApprovalWord::Conversation => approved(ApprovalTerm::Conversation),
+        ApprovalWord::Always => approved(ApprovalTerm::Always),
+        ApprovalWord::No => ApprovalAnswer::Declined { why: why(), term: ApprovalTerm::Once, by },
+        ApprovalWord::Never => ApprovalAnswer::Declined { why: why(), term: ApprovalTerm::Always, by },
     }
 }
 
@@ -86,7 +152,10 @@ fn elicitation(action: Action, content: Option<Map<String, Value>>) -> Elicitati
 fn refused(error: &AnswerError) -> ApiError {
     match error {
         AnswerError::NotWaiting(_) => ApiError::conflict(error.to_string()),
-        AnswerError::WrongKind { .. } | AnswerError::NoConversation(_) => ApiError::bad_request(error.to_string()),
+        AnswerError::WrongKind { .. }
+        | AnswerError::NoConversation(_)
+        | AnswerError::NotCovered(_)
+        | AnswerError::AnyHostForGood(_) => ApiError::bad_request(error.to_string()),
         AnswerError::InvalidForm(problems) => {
             let fields = problems.iter().map(|problem| (problem.field.clone(), Value::from(problem.message.clone())));
             let invalid = ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", "some values are invalid");

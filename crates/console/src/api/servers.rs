@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::json;
 use toolway_config::{ServerName, server::Standing};
 use toolway_host::connection::Phase;
 
@@ -107,10 +106,11 @@ pub(super) async fn test(console: &Console, pasted: Pasted) -> Answered {
 pub(super) async fn add(console: &Console, pasted: Pasted) -> Answered {
     pasted.require_consent()?;
     let backend = Arc::clone(&console.backend);
-    let name = blocking(move || backend.add(&pasted.text, pasted.name())).await??;
-    let (host, added) = (console.host.clone(), name.clone());
-    console.commands.spawn(async move { drop(host.connect(&added).await) });
-    reply::json(&json!({ "name": name.as_str() }))
+    let added = blocking(move || backend.add(&pasted.text, pasted.name())).await??;
+    let host = console.host.clone();
+    let name = added.name.clone();
+    console.commands.spawn(async move { drop(host.connect(&name).await) });
+    reply::json(&added)
 }
 
 fn find(console: &Console, name: &str) -> Result<ServerName, ApiError> {

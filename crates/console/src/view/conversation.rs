@@ -57,7 +57,7 @@ fn message(stored: &StoredMessage, made: &MadeCalls, left: &mut usize) -> Value 
     let records: RecordIds = serde_json::from_str(&stored.body).unwrap_or_default();
     let calls = message.tool_calls();
     let calls: Vec<Value> =
-        calls.map(|call| json!({ "id": call.id, "name": call.name, "arguments": call.arguments })).collect();
+        calls.map(|call| json!({ "id": call.id, "name": call.name, "arguments": call.arguments_value() })).collect();
     let results = message.parts.iter().filter_map(|part| match part {
         Part::ToolResult(result) => Some(self::result(result, &records, made, left)),
         _ => None,

@@ -3,15 +3,12 @@
 use serde_json::{Value, json};
 use toolway_host::{
     catalog::Catalog,
-    inbox::{ApprovalDetails, Form, FormField, InboxContent, InboxItem, approval_rows},
+    inbox::{ApprovalDetails, Form, FormField, InboxContent, InboxItem, approval_rows::ArgumentRow},
+    visible,
 };
-use toolway_wire::json::Raw;
 use url::Url;
 
-use super::moment;
-
-/// Bytes of the arguments of an approval request that are shown.
-const MAX_ARGUMENTS: usize = 256 * 1024;
+use super::{moment, proposal};
 
 /// One item.
 pub(crate) fn view(item: &InboxItem, catalog: &Catalog) -> Value {
@@ -46,20 +43,19 @@ pub(crate) fn view(item: &InboxItem, catalog: &Catalog) -> Value {
 
 fn approval(details: &ApprovalDetails, catalog: &Catalog) -> Value {
     let ApprovalDetails { subject, annotations, trust, .. } = details;
-    let rows = approval_rows::rows(details.arguments.as_ref());
-    let rows: Vec<Value> = rows
-        .into_iter()
-        .map(|row| json!({ "label": row.label, "value": cut(&row.value), "important": row.important }))
-        .collect();
     let public = catalog.tool_at(&subject.server, &subject.raw_name).map(|entry| entry.public.to_string());
+    let is_whole = details.rows.iter().any(|row| row.whole.is_some());
+    let arguments = details.arguments.as_ref().filter(|_| !is_whole);
     json!({
         "tool": subject.raw_name,
+        "name": visible::name(&subject.raw_name),
         "publicName": public,
         "kind": subject.kind.as_str(),
         "title": details.title,
-        "arguments": details.arguments.as_ref().map(arguments),
-        "rows": rows,
-        "warnings": approval_rows::warnings(*annotations, *trust),
+        "arguments": arguments.and_then(|arguments| arguments.read::<Value>().ok()),
+        "rows": details.rows.iter().map(row).collect::<Vec<_>>(),
+        "warnings": details.warnings(),
+        "hidden": details.has_hidden(),
         "readOnly": annotations.read_only,
         "destructive": annotations.destructive,
         "openWorld": annotations.open_world,
@@ -67,21 +63,25 @@ fn approval(details: &ApprovalDetails, catalog: &Catalog) -> Value {
         "rule": details.rule.to_string(),
         "reason": details.reason,
         "remedy": details.remedy,
-        "covers": cut(&details.pattern.to_string()),
+        "covers": details.proposal.always.to_string(),
+        "proposal": proposal::view(details),
+        "asksForHosts": details.asks_for_hosts(),
+        "canLast": details.can_last(),
     })
 }
 
-/// The arguments as JSON, or the beginning of their text.
-fn arguments(raw: &Raw) -> Value {
-    let text = raw.to_string();
-    if MAX_ARGUMENTS < text.len() {
-        return Value::from(cut(&text));
+/// A row. Arguments that are one row have size and digest; a page reads their text when it is opened.
+fn row(row: &ArgumentRow) -> Value {
+    let value = if row.whole.is_some() { None } else { Some(&row.value) };
+    let mut view = json!({ "argument": row.argument, "label": row.label, "value": value, "important": row.important });
+    if row.has_hidden {
+        view["hidden"] = json!(true);
     }
-    raw.read().unwrap_or_else(|_| Value::from(text))
-}
-
-fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MAX_ARGUMENTS)]
+    if let Some(whole) = &row.whole {
+        view["bytes"] = json!(whole.bytes);
+        view["sha256"] = json!(whole.sha256);
+    }
+    view
 }
 
 fn form(form: &Form) -> Value {

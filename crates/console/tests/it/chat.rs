@@ -1,11 +1,16 @@
 //! Chat turns: text, calls, approvals, forms, cancelling, resuming.
 
 use serde_json::{Value, json};
+use toolway_console::ConsoleOptions;
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
     test_host::within,
 };
-use toolway_wire::revision::Era;
+use toolway_wire::{
+    budget::{Kept, MemoryBudget},
+    limit::Limits,
+    revision::Era,
+};
 
 use crate::stage::{Browser, Stage, over_http};
 
@@ -91,9 +96,9 @@ async fn the_mode_of_a_message_decides_whether_the_user_is_asked() {
     stage.script("s", &json!([{ "calls": [{ "tool": "files__write" }] }, { "text": "Done." }]));
     let browser = stage.browser().await;
     let mut events = browser.events(None).await;
-    say(&browser, json!({ "text": "go", "mode": "full" })).await;
+    say(&browser, json!({ "text": "go", "mode": "allow" })).await;
     assert_eq!(events.chat("end").await["stopReason"], "done");
-    assert_eq!(browser.json("/api/v1/calls").await["calls"][0]["rule"].as_str().unwrap(), "mode `full`");
+    assert_eq!(browser.json("/api/v1/calls").await["calls"][0]["rule"].as_str().unwrap(), "mode `allow`");
     assert_eq!(browser.post("/api/v1/chat", &json!({ "text": "go", "mode": "wild" })).await.status, 400);
 }
 
@@ -109,7 +114,7 @@ async fn a_conversation_goes_on_and_has_one_turn_at_a_time() {
     let mut events = browser.events(None).await;
     let id = say(&browser, json!({ "text": "first" })).await;
     events.chat("end").await;
-    let message = json!({ "text": "second", "conversation": id, "mode": "full" });
+    let message = json!({ "text": "second", "conversation": id, "mode": "allow" });
     assert_eq!(say(&browser, message.clone()).await, id);
     within("the call", files.until_received("tools/call", 1)).await;
     let busy = browser.post("/api/v1/chat", &message).await;
@@ -138,7 +143,7 @@ async fn a_long_result_is_read_on_in_a_later_message_of_its_conversation_only() 
     );
     let browser = stage.browser().await;
     let mut events = browser.events(None).await;
-    let id = say(&browser, json!({ "text": "read", "mode": "full" })).await;
+    let id = say(&browser, json!({ "text": "read", "mode": "allow" })).await;
     let result = events.chat("call").await["callId"].clone();
     assert_eq!(events.chat("end").await["stopReason"], "done");
     let read = json!({ "calls": [{ "tool": "read_result", "arguments": { "id": result, "offset": 40_000 } }] });
@@ -171,7 +176,7 @@ async fn a_form_in_the_middle_of_a_turn_is_answered_in_the_page() {
     );
     let browser = stage.browser().await;
     let mut events = browser.events(None).await;
-    say(&browser, json!({ "text": "greet", "mode": "full" })).await;
+    say(&browser, json!({ "text": "greet", "mode": "allow" })).await;
     let item = answer(&browser, json!({ "action": "accept", "content": { "name": "Ada" } })).await;
     assert_eq!((&item["kind"], &item["surface"]), (&"form".into(), &"console".into()));
     assert_eq!(events.chat("end").await["stopReason"], "done");
@@ -203,9 +208,45 @@ async fn shutdown_cancels_and_awaits_turns() {
     let mut stage = Stage::new(&[("files", &files)]).await;
     stage.script("s", &json!([{ "calls": [{ "tool": "files__wait" }] }]));
     let browser = stage.browser().await;
-    say(&browser, json!({ "text": "go", "mode": "full" })).await;
+    say(&browser, json!({ "text": "go", "mode": "allow" })).await;
     within("the call", files.until_received("tools/call", 1)).await;
     stage.stop.cancel();
     within("shutdown", stage.serving.take().unwrap()).await.unwrap().unwrap();
     within("the server", files.left(1)).await;
+}
+
+#[tokio::test]
+async fn a_loaded_conversation_is_charged() {
+    let files = FixtureServer::new("files").tool("write", "Writes.");
+    let memory = MemoryBudget::new(64 << 20);
+    let limits = Limits { memory: memory.clone(), ..Limits::default() };
+    let options = ConsoleOptions { limits, ..ConsoleOptions::default() };
+    let stage = Stage::with(&[("files", &files)], options, |builder| builder).await;
+    stage.script(
+        "script",
+        &json!([
+            { "text": "I will write.", "calls": [{ "tool": "files__write", "arguments": { "path": "a" } }] },
+            { "text": "Done." },
+        ]),
+    );
+    let browser = stage.browser().await;
+    let mut events = browser.events(None).await;
+    // Digests of the URLs are kept, too.
+    let text: String = (0..1_000).map(|number| format!("//a.b/{number:03} ")).collect();
+    assert!(text.len() <= 11_000);
+    say(&browser, json!({ "text": text })).await;
+    events.chat("call").await;
+    assert!(11_000 + 1_000 * 2 * 16 < memory.used_by(Kept::Conversation), "{memory:?}");
+    answer(&browser, json!({ "answer": "once" })).await;
+    events.chat("end").await;
+    within("a released conversation", async {
+        while memory.used_by(Kept::Conversation) != 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+
+    let _rest = memory.of_principal("console").charge((32 << 20) - 100_000).unwrap();
+    let refused = browser.post("/api/v1/chat", &json!({ "text": "x".repeat(200_000) })).await;
+    assert!(refused.status == 503 && refused.body.contains("limits.memory"), "{refused:?}");
 }

@@ -100,6 +100,7 @@ async fn every_response_has_the_security_headers() {
         assert!(!policy.contains("unsafe"), "{policy}");
         assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
         assert_eq!(reply.header("referrer-policy"), Some("no-referrer"));
+        assert_eq!(reply.header("x-dns-prefetch-control"), Some("off"));
         assert_eq!(reply.header("cache-control"), Some("no-store"));
     }
 }

@@ -1,6 +1,7 @@
 //! Names, texts, icons and results that servers choose to do harm.
 
 use serde_json::json;
+use toolway_host::visible;
 use toolway_testkit::fixture_server::FixtureServer;
 
 use crate::stage::Stage;
@@ -8,17 +9,22 @@ use crate::stage::Stage;
 const HOSTILE: &str = "<script>alert(1)</script>\u{202e}\u{200b}\u{1b}[31m\u{0}\"';--";
 
 #[tokio::test]
-async fn hostile_texts_stay_text_in_json() {
+async fn hostile_texts_stay_text_in_json_with_marks() {
     let files = FixtureServer::new("files").tool("read", HOSTILE);
     let stage = Stage::new(&[("files", &files)]).await;
     drop(stage.host.call_with("files__read", Some(json!({ HOSTILE: HOSTILE }))).await);
     let browser = stage.browser().await;
     let reply = browser.get("/api/v1/servers/files").await;
     assert_eq!(reply.header("content-type"), Some("application/json"));
-    assert_eq!(reply.json()["tools"][0]["description"], HOSTILE);
+    let marked = visible::marked(HOSTILE);
+    assert!(
+        marked.contains("\u{fdd0}202e\u{fdd1}\u{fdd0}200b\u{fdd1}\u{fdd0}1b\u{fdd1}[31m\u{fdd0}0\u{fdd1}"),
+        "{marked:?}"
+    );
+    assert_eq!(reply.json()["tools"][0]["description"], *marked);
     let page = browser.json("/api/v1/calls").await;
     let details = browser.json(&format!("/api/v1/calls/{}", page["calls"][0]["id"].as_str().unwrap())).await;
-    assert_eq!(details["arguments"][HOSTILE], HOSTILE);
+    assert_eq!(details["arguments"][&*marked], *marked);
 }
 
 #[tokio::test]

@@ -7,6 +7,8 @@ use toolway_testkit::{
     test_host::within,
 };
 
+use toolway_wire::json::Raw;
+
 use crate::stage::{Browser, Stage};
 
 /// A console whose host asks before every call.
@@ -44,17 +46,107 @@ async fn an_approval_shows_everything_and_lets_the_call_pass() {
         (&item["kind"], &item["server"], &approval["tool"]),
         (&"approval".into(), &"files".into(), &"write".into())
     );
-    assert_eq!(approval["rows"][0], json!({ "label": "path", "value": "/etc/x", "important": true }));
+    assert_eq!(
+        approval["rows"][0],
+        json!({ "argument": "path", "label": "path", "value": "/etc/x", "important": true })
+    );
     assert!(
         approval["warnings"].as_array().unwrap().iter().any(|warning| warning.as_str().unwrap().contains("delete"))
     );
     assert_eq!((&approval["trust"], &approval["destructive"]), (&"read".into(), &true.into()));
-    assert_eq!((&approval["covers"], &item["session"]), (&"path=\"/etc/x\"".into(), &false.into()));
+    assert_eq!((&approval["covers"], &item["session"]), (&r#"note = "<b>", path = "/etc/x""#.into(), &false.into()));
+    assert_eq!((&approval["proposal"]["number"], &approval["asksForHosts"]), (&1.into(), &false.into()));
     assert!(approval["remedy"].is_string() && item["callId"].is_string() && item["expiresAt"].is_string());
     assert_eq!(events.next("inbox").await.1["waiting"], 1);
     let page = browser.json("/api/v1/calls").await;
     let id = page["calls"][0]["id"].as_str().unwrap();
-    assert_eq!(browser.json(&format!("/api/v1/calls/{id}")).await["approvedBy"], "console");
+    let call = browser.json(&format!("/api/v1/calls/{id}")).await;
+    let by = call["approvedBy"].as_str().unwrap();
+    assert!(by.starts_with("console ") && by.len() == "console ".len() + 8, "{by}");
+}
+
+#[tokio::test]
+async fn hidden_characters_are_marked_and_approved_only_with_a_confirmation() {
+    let files = FixtureServer::new("files").tool("write", "Writes.");
+    let stage = asking(&files).await;
+    let browser = stage.browser().await;
+    let command = "ls -la \u{1b}]; rm -rf ~/important ; echo \u{7}";
+    let answering = async {
+        let items = browser.until("/api/v1/inbox", |items| !items.as_array().unwrap().is_empty()).await;
+        let approval = &items[0]["approval"];
+        let shown = "ls -la \u{fdd0}1b\u{fdd1}]; rm -rf ~/important ; echo \u{fdd0}7\u{fdd1}";
+        assert_eq!((&approval["rows"][0]["value"], &approval["hidden"]), (&shown.into(), &true.into()));
+        let warnings = approval["warnings"].to_string();
+        assert!(warnings.contains("argument `command` contains hidden characters"), "{warnings}");
+        let path = format!("/api/v1/inbox/{}/answer", items[0]["id"].as_str().unwrap());
+        let refused = browser.post(&path, &json!({ "answer": "always" })).await;
+        assert_eq!(refused.status, 422, "{}", refused.body);
+        answer(&browser, json!({ "answer": "once", "allowHidden": true })).await
+    };
+    let calling = stage.host.call_with("files__write", Some(json!({ "command": command })));
+    let (outcome, _) = within("the approval", async { tokio::join!(calling, answering) }).await;
+    assert!(matches!(outcome, CallOutcome::Answered(_)), "{outcome}");
+}
+
+#[tokio::test]
+async fn the_options_that_a_user_chose_are_what_always_covers() {
+    let files = FixtureServer::new("files").tool("write", "Writes.");
+    let stage = asking(&files).await;
+    let browser = stage.browser().await;
+    // A number that a page cannot hold.
+    let arguments = |text: &str| {
+        let arguments = format!(r#"{{"n":123456789012345678901234567890,"text":"{text}"}}"#);
+        let mut request = stage.host.request("files__write", None);
+        request.arguments = Some(Raw::parse(arguments).unwrap());
+        request
+    };
+    let answering = async {
+        let items = browser.until("/api/v1/inbox", |items| !items.as_array().unwrap().is_empty()).await;
+        let proposal = &items[0]["approval"]["proposal"];
+        let number = &proposal["arguments"][0];
+        let phrase = &number["options"][0]["phrase"];
+        assert_eq!((&number["proposed"], phrase), (&0.into(), &"n = 123456789012345678901234567890".into()));
+        assert_eq!(
+            (&proposal["arguments"][1]["options"][1]["phrase"], &proposal["others"]),
+            (&"any text".into(), &json!([]))
+        );
+        let path = format!("/api/v1/inbox/{}/answer", items[0]["id"].as_str().unwrap());
+        for wrong in [json!([0]), json!([0, 2]), json!([0, 0, 0])] {
+            assert_eq!(
+                browser.post(&path, &json!({ "answer": "always", "options": wrong })).await.status,
+                400,
+                "{wrong}"
+            );
+        }
+        let both = json!({ "answer": "always", "options": [0, 1], "scope": "any" });
+        assert_eq!(browser.post(&path, &both).await.status, 400);
+        answer(&browser, json!({ "answer": "always", "options": [0, 1] })).await
+    };
+    let calling = stage.host.call_of(arguments("a"));
+    let (outcome, _) = within("the approval", async { tokio::join!(calling, answering) }).await;
+    assert!(matches!(outcome, CallOutcome::Answered(_)), "{outcome}");
+    let later = within("a later call", stage.host.call_of(arguments("b"))).await;
+    assert!(matches!(later, CallOutcome::Answered(_)), "{later}");
+}
+
+#[tokio::test]
+async fn arguments_that_are_too_large_are_one_row_whose_text_is_read_apart() {
+    let files = FixtureServer::new("files").tool("write", "Writes.");
+    let stage = asking(&files).await;
+    let browser = stage.browser().await;
+    let text = "x".repeat(100_000);
+    let answering = async {
+        let items = browser.until("/api/v1/inbox", |items| !items.as_array().unwrap().is_empty()).await;
+        let row = &items[0]["approval"]["rows"][0];
+        assert_eq!((&row["value"], &row["bytes"]), (&Value::Null, &json!(100_011)), "{row}");
+        assert_eq!((items[0].to_string().len() < 4_000, row["sha256"].as_str().unwrap().len()), (true, 64));
+        let path = format!("/api/v1/inbox/{}/arguments", items[0]["id"].as_str().unwrap());
+        assert!(browser.json(&path).await["text"].as_str().unwrap().contains(&text));
+        answer(&browser, json!({ "answer": "once" })).await
+    };
+    let calling = stage.host.call_with("files__write", Some(json!({ "text": text })));
+    let (outcome, _) = within("the approval", async { tokio::join!(calling, answering) }).await;
+    assert!(matches!(outcome, CallOutcome::Answered(_)), "{outcome}");
 }
 
 #[tokio::test]

@@ -83,6 +83,9 @@ async fn nothing_is_tested_or_added_without_consent() {
     assert_eq!((&tested["ok"], &tested["error"]["stderr"][0]), (&false.into(), &"boo".into()));
     assert_eq!(browser.post("/api/v1/servers", &agreed).await.json()["name"], "pasted");
     assert_eq!(*stage.backend.changes.lock(), ["add run-me"]);
+    let keyed = json!({ "text": "TOKEN=word run-me", "name": "keyed", "consent": true });
+    let added = browser.post("/api/v1/servers", &keyed).await.json();
+    assert_eq!(added, json!({ "name": "keyed", "notices": ["the secret is stored"] }));
 }
 
 #[tokio::test]

@@ -14,7 +14,10 @@ use toolway_agent::model::{Model, ScriptedModel};
 use toolway_config::{PolicyMode, ServerName};
 use toolway_console::{
     Console, ConsoleOptions, Lifetimes,
-    backend::{AgentSettings, ConsoleBackend, ListedModel, ParsedServer, Problem, SignInPage, TestFailure, TestReport},
+    backend::{
+        AddedServer, AgentSettings, ConsoleBackend, ListedModel, ParsedServer, Problem, SignInPage, TestFailure,
+        TestReport,
+    },
 };
 use toolway_host::{
     connection::WantedServer,
@@ -322,12 +325,13 @@ impl ConsoleBackend for TestBackend {
         })
     }
 
-    fn add(&self, text: &str, name: Option<&str>) -> Result<ServerName, Problem> {
+    fn add(&self, text: &str, name: Option<&str>) -> Result<AddedServer, Problem> {
         if name == Some("taken") {
             return Err(Problem { conflict: true, ..Problem::new("server `taken` already exists") });
         }
         self.changes.lock().push(format!("add {text}"));
-        Ok(name.unwrap_or("pasted").parse().unwrap())
+        let notices = if text.contains("TOKEN=") { vec!["the secret is stored".to_owned()] } else { Vec::new() };
+        Ok(AddedServer { name: name.unwrap_or("pasted").parse().unwrap(), notices })
     }
 
     fn sign_in<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Result<SignInPage, Problem>> {
