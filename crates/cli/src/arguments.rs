@@ -7,7 +7,6 @@
 pub(crate) mod call_form;
 pub(crate) mod check;
 mod coerce;
-mod fast_check;
 
 use std::{collections::BTreeSet, fs::File, io::Read};
 

@@ -8,8 +8,8 @@ use clap::{Arg, Command, CommandFactory, FromArgMatches};
 use crate::args::Args;
 
 /// Commands that connect to no server.
-const WITHOUT_SERVERS: [&str; 10] =
-    ["audit", "calls", "clients", "completions", "history", "inbox", "man", "models", "store", "trust"];
+const WITHOUT_SERVERS: [&str; 11] =
+    ["audit", "calls", "clients", "completions", "history", "inbox", "man", "models", "secret", "store", "trust"];
 
 /// Commands whose `--server` selects records.
 const RECORDS_BY_SERVER: [&str; 2] = ["audit", "calls"];

@@ -26,6 +26,7 @@ pub(crate) mod resources;
 pub(crate) mod rpc;
 pub(crate) mod run;
 pub(crate) mod sample;
+pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod servers;
 pub(crate) mod status;
@@ -34,10 +35,12 @@ pub(crate) mod tools;
 pub(crate) mod trust;
 
 use toolway_config::Environment;
+use toolway_host::keeper::Descent;
 
 use crate::{
     app::App,
     args::{Args, Command},
+    effect,
     exit_code::ExitCode,
     logging::Log,
     output::Output,
@@ -47,6 +50,9 @@ use crate::{
 /// Runs the parsed command and prints its failure, if any.
 pub(crate) async fn run(args: Args, environment: Environment, log: Log, output: &mut Output) -> ExitCode {
     let Args { reach, show, command, .. } = args;
+    if let Err(report) = effect::refuse_servers(command.effect(), Descent::own) {
+        return output.report(&report);
+    }
     let ended = match &command {
         Command::Demo(args) => Ok(demo::run(args, output).await),
         Command::Sample(args) => Ok(sample::run(args, reach.era, output).await),
@@ -88,6 +94,7 @@ async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Res
         Command::Calls(args) => calls::run(args, app, output).await,
         Command::Audit(args) => audit::run(args, app, output),
         Command::Policy(args) => policy::run(args, app, output).await,
+        Command::Secret(args) => secret::run(args, app, output).await,
         Command::Trust(args) => trust::run(args, app, output).await,
         Command::Store(args) => store::run(args, app, output).await,
         Command::Demo(_)

@@ -62,6 +62,15 @@ pub(crate) async fn demo_host(
     start(&Config::default(), ports, options).await
 }
 
+/// Whether a gateway without keys gets a temporary one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FirstKey {
+    /// It is made, and returned to be shown.
+    Made,
+    /// There is no place to show it: the first key is that of `toolway clients add`.
+    Omitted,
+}
+
 impl App {
     /// Builds the host of a command for these servers, without connecting them.
     pub(crate) async fn command_host(
@@ -136,16 +145,16 @@ impl App {
         start(config, ports, options).await
     }
 
-    /// Builds the host of an agent: the configured servers and an embedded one, and where its conversations are stored.
+    /// Builds the host of an agent: the configured servers and `others`, and where its conversations are stored.
     pub(crate) async fn agent_host(
         &self,
         config: &Config,
-        embedded: Option<WantedServer>,
+        others: Vec<WantedServer>,
         answerer: Arc<dyn Answerer>,
         surface: &'static str,
     ) -> Result<(Host, Option<Arc<dyn ConversationLog>>), Report> {
         let options = HostOptions {
-            servers: embedded.into_iter().collect(),
+            servers: others,
             listing_cache: listing_cache::open(&self.paths),
             ..self.host_options(&config.settings, Clients::Ourselves)
         };
@@ -165,11 +174,13 @@ impl App {
         host: &Host,
         limits: Limits,
         records: Arc<Records>,
+        first_key: FirstKey,
     ) -> Result<(Arc<Gateway>, Option<Secret>), Report> {
         let settings = &config.settings.gateway;
-        let (access, key) = match settings.access.value {
-            GatewayAccess::Open => (Access::Open, None),
-            GatewayAccess::Keys => Access::with_keys(clients::key_file(self).ok())?,
+        let (access, key) = match (settings.access.value, first_key) {
+            (GatewayAccess::Open, _) => (Access::Open, None),
+            (GatewayAccess::Keys, FirstKey::Made) => Access::with_keys(clients::key_file(self).ok())?,
+            (GatewayAccess::Keys, FirstKey::Omitted) => (Access::with_key_file(clients::key_file(self).ok())?, None),
         };
         if key.is_some() {
             let details = serde_json::json!({ "change": "created", "validFor": "this run" });
@@ -200,7 +211,8 @@ impl App {
             Some(stored) => stored,
             None => Arc::new(Sealer::with_random_key().map_err(|error| internal(&error))?),
         };
-        let mut service = HostService::new(host.clone(), Arc::new(Access::Open), Scope::All, Arc::clone(&sealer));
+        let service = HostService::new(host.clone(), Arc::new(Access::Open), Scope::All, Arc::clone(&sealer));
+        let mut service = service.starting_with_its_client();
         if let Some(items) = config.settings.gateway.page_size.value {
             service = service.with_page_size(items as usize);
         }
@@ -231,7 +243,7 @@ impl App {
     /// The options that the hosts of commands and of `serve` share.
     fn host_options(&self, settings: &Settings, clients: Clients) -> HostOptions {
         HostOptions {
-            keychain: self.keychain(),
+            keychain: self.keychain(settings),
             sign_in: self.sign_in_options(settings, clients),
             environment: self.environment.clone(),
             http: HttpClient::new(self.http_options(), &Limits::default()),
@@ -282,6 +294,7 @@ pub(crate) fn gateway_limits(settings: &Settings) -> Limits {
     let defaults = Limits::default();
     Limits {
         memory: MemoryBudget::new(bytes(settings.memory.value.unwrap_or(DEFAULT_MEMORY))),
+        listing_bytes: settings.listing.value.map_or(defaults.listing_bytes, bytes),
         request_body_bytes: settings.request_body.value.map_or(defaults.request_body_bytes, bytes),
         connections: settings.connections.value.map_or(defaults.connections, |count| count as usize),
         ..defaults

@@ -5,10 +5,13 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use tokio::{net::TcpListener, sync::Semaphore};
 use toolway_agent::model::Model;
-use toolway_config::{Config, PolicyMode, ServerName, Settings, edit::NewValue};
+use toolway_config::{Config, PolicyMode, ServerName, Settings};
 use toolway_console::{
     Console, ConsoleOptions,
-    backend::{AgentSettings, ConsoleBackend, ListedModel, ParsedServer, Problem, SignInPage, TestFailure, TestReport},
+    backend::{
+        AddedServer, AgentSettings, ConsoleBackend, ListedModel, ParsedServer, Problem, SignInPage, TestFailure,
+        TestReport,
+    },
 };
 use toolway_host::{
     connection::{Phase, ServerStatus},
@@ -65,6 +68,13 @@ struct Backend {
 }
 
 impl BoundConsole {
+    /// The address of the console. It does not sign a browser in.
+    pub(crate) fn address(&self) -> Result<String, Report> {
+        let address = self.listener.local_addr();
+        let address = address.map_err(|error| Report::new(ExitCode::Internal, "internal", error.to_string()))?;
+        Ok(format!("http://{address}/"))
+    }
+
     /// A link that signs one browser in.
     pub(crate) fn link(&self) -> Result<String, Report> {
         self.console.link().map_err(|error| Report::new(ExitCode::Internal, "internal", error.to_string()))
@@ -153,9 +163,9 @@ impl ConsoleBackend for Backend {
     fn models(&self) -> Vec<ListedModel> {
         let models = self.app.listed_models(&self.settings());
         let listed = models.into_iter().map(|model| ListedModel {
-            name: model.name,
             vendor: model.config.vendor.as_str().to_owned(),
-            model: model.config.model,
+            model: model.shown_model().to_owned(),
+            name: model.name,
         });
         listed.collect()
     }
@@ -182,20 +192,25 @@ impl ConsoleBackend for Backend {
     }
 
     fn parse(&self, text: &str, name: Option<&str>) -> Result<ParsedServer, Problem> {
-        PastedServer::read(text, name)?.view()
+        let pasted = PastedServer::read(text, name)?;
+        let gets = pasted.secrets_it_gets()?;
+        let loaded = self.app.load().unwrap_or_default();
+        let (entry, secrets) = self.app.detach_entry(&pasted.name, &pasted.new_entry()?, &loaded).map_err(problem)?;
+        let mut view = PastedServer { entry: entry.json(), ..pasted }.view()?;
+        view.warnings.extend(gets.into_iter().chain(secrets.preview()));
+        Ok(view)
     }
 
     fn test<'a>(&'a self, text: &'a str, name: Option<&'a str>) -> BoxFuture<'a, Result<TestReport, Problem>> {
         Box::pin(async move { self.test_server(&PastedServer::read(text, name)?).await })
     }
 
-    fn add(&self, text: &str, name: Option<&str>) -> Result<ServerName, Problem> {
+    fn add(&self, text: &str, name: Option<&str>) -> Result<AddedServer, Problem> {
         let pasted = PastedServer::read(text, name)?;
         pasted.config()?;
-        let entry = NewValue::of_json(&pasted.entry).ok_or_else(|| Problem::new("the entry contains `null`"))?;
-        let name = change::add_entry(&pasted.label, entry, &self.app).map_err(problem)?;
+        let (name, secrets) = change::add_entry(&pasted.label, pasted.new_entry()?, &self.app).map_err(problem)?;
         self.apply()?;
-        Ok(name)
+        Ok(AddedServer { name, notices: secrets.sentence().into_iter().collect() })
     }
 
     fn sign_in<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Result<SignInPage, Problem>> {

@@ -68,7 +68,7 @@ impl ExitCode {
             Self::Denied => {
                 "The call was refused and not sent: the server's entry excludes the tool, prompt or resource, the \
                 server comes from a project file and is not accepted, or a policy denies it. The message names the \
-                file and the line."
+                file and the line. Or a process of a server ran a command that only the user may run."
             }
             Self::Protocol => "A JSON-RPC error, or a server that violates the protocol.",
             Self::Interrupted => "Interrupted with Ctrl-C; the call was cancelled at the server.",

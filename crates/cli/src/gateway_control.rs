@@ -96,6 +96,8 @@ async fn ask(place: &ControlSocket, order: &ControlRequest) -> Result<Result<Gat
                     Report::usage("not_waiting", message).hint("list what waits with `toolway inbox list`")
                 }
                 "invalid_answer" => Report::usage("invalid_answer", message),
+                "hidden_characters" => Report::usage("hidden_characters", message)
+                    .hint("see them with `toolway inbox show ID`, then answer with `--allow-hidden` if that is meant"),
                 "own_server" => Report::new(ExitCode::Denied, "denied", message),
                 _ => Report::new(ExitCode::Internal, "control", message),
             })

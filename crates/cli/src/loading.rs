@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use toolway_config::{
-    Config, ConfigError, Environment, Loaded, Paths, ServerName, Settings, Sources,
+    Config, ConfigError, Environment, Loaded, Paths, ServerName, Sources,
     consent::{Accepted, Proposal},
     layers::Flags,
     load,
@@ -72,18 +72,12 @@ impl App {
         Ok(config)
     }
 
-    /// The settings without any file: defaults and environment.
-    pub(crate) fn settings(&self) -> Result<Settings, Report> {
-        let (paths, accepted) = (Paths::default(), Accepted::default());
-        let sources = Sources {
-            environment: &self.environment,
-            paths: &paths,
-            named: None,
-            project: None,
-            flags: Flags::default(),
-            accepted: &accepted,
-        };
-        Ok(load(&sources)?.config.settings)
+    /// The configuration of a command whose server is given by `--stdio` or `--url`. Prints warnings; proposals of the
+    /// project do not concern it.
+    pub(crate) fn config_of_options(&self, output: &mut Output) -> Result<Config, Report> {
+        let loaded = self.load()?;
+        print_warnings(&loaded, output);
+        Ok(loaded.config)
     }
 
     /// The file that stores accepted servers; `None` without a state directory.

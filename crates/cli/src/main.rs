@@ -1,5 +1,6 @@
 //! The `toolway` binary: parses the command line, runs the command, returns its exit code.
 
+mod ad_hoc_server;
 mod app;
 mod args;
 mod arguments;
@@ -11,6 +12,8 @@ mod completion;
 mod compose;
 mod consent;
 mod console_backend;
+mod effect;
+mod entry_secrets;
 mod example_call;
 mod exclusion;
 mod exit_code;
@@ -20,10 +23,14 @@ mod listing_cache;
 mod loading;
 mod logging;
 mod markdown;
+mod model_proposal;
 mod models;
 mod multi_server_host;
 mod output;
 mod pasted_server;
+#[cfg(test)]
+#[path = "../../wire/src/property.rs"]
+mod property;
 mod record_args;
 mod report;
 mod save;

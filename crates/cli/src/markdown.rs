@@ -2,25 +2,30 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | how much of an unfinished block can be written | `markdown/stable.rs` |
+//! | text as it arrives, up to where its blocks are certain | `markdown/source.rs` |
+//! | how much of an unfinished block can be written | `markdown/stable.rs`, `markdown/inline.rs` |
 //! | a block as styled characters, wrapped to the width | `markdown/render.rs`, `markdown/layout.rs` |
 //! | tables | `markdown/table.rs` |
+//! | colours of code | `markdown/highlight.rs` |
 //! | styles, and their control sequences | `markdown/style.rs` |
 //!
-//! A block is rendered again whenever more of it arrives, and the characters beyond those already written are appended.
+//! A block is rendered again whenever more of it arrives, always in the structure of all its text, up to where it is final;
+//! the characters beyond those already written are appended.
 //! Text of a model is untrusted: control sequences in it are removed.
 
+mod highlight;
+mod inline;
 mod layout;
 mod render;
+mod source;
 mod stable;
 mod style;
 mod table;
 
-use std::ops::Range;
-
 use pulldown_cmark::{Event, Options, Parser};
 
 use crate::output::Colour;
+use source::Source;
 use style::{Cell, Pen};
 
 /// Widest line of text, on terminals of any width.
@@ -32,7 +37,7 @@ pub(crate) struct MarkdownWriter {
     width: usize,
     colour: Colour,
     /// Text from the first unfinished block on.
-    pending: String,
+    source: Source,
     /// What is written of that block.
     written: Vec<Cell>,
     pen: Pen,
@@ -43,48 +48,50 @@ pub(crate) struct MarkdownWriter {
 impl MarkdownWriter {
     pub(crate) fn new(width: usize, colour: Colour) -> Self {
         let width = width.clamp(10, WIDEST);
-        Self { width, colour, pending: String::new(), written: Vec::new(), pen: Pen::new(colour), is_later: false }
+        let source = Source::default();
+        Self { width, colour, source, written: Vec::new(), pen: Pen::new(colour), is_later: false }
     }
 
     /// Adds text; returns what to write now.
     pub(crate) fn push(&mut self, text: &str) -> String {
-        self.pending.push_str(text);
+        self.source.push(text);
+        // Only these end a word or a line.
+        if !text.contains(|letter: char| letter.is_whitespace() || !letter.is_ascii()) {
+            return String::new();
+        }
+        let decided = self.source.decided();
         let mut out = String::new();
-        let (finished, open) = split(&self.pending);
-        for block in finished {
-            let text = self.pending[block].to_owned();
-            self.complete(&text, &mut out);
-        }
-        let open_text = self.pending[open.clone()].to_owned();
-        self.pending.drain(..open.start);
-        if let Some(stable) = stable::prefix(&open_text, self.room_left()) {
-            self.append(stable, &mut out);
-        }
+        let open = self.complete_all_but_last(&decided, &mut out);
+        self.source.forget(open);
+        let open = &decided[open..];
+        self.append(render::beginning(open, stable::length(open), self.width, self.colour), &mut out);
         out
     }
 
     /// Ends the message; returns the rest of it.
     pub(crate) fn finish(&mut self) -> String {
+        self.source.end();
+        let text = self.source.decided();
+        self.source.forget(text.len());
         let mut out = String::new();
-        let pending = std::mem::take(&mut self.pending);
-        for block in blocks(&pending) {
-            self.complete(&pending[block], &mut out);
-        }
+        let last = self.complete_all_but_last(&text, &mut out);
+        self.complete(&text[last..], &mut out);
         self.is_later = false;
         out
     }
 
-    /// Columns that are free on the current line.
-    fn room_left(&self) -> usize {
-        let column: usize =
-            self.written.iter().rev().take_while(|cell| cell.letter != '\n').map(|cell| cell.columns()).sum();
-        self.width.saturating_sub(column)
+    /// Writes the blocks that are finished, because another one has begun. Returns where the last one begins.
+    fn complete_all_but_last(&mut self, text: &str, out: &mut String) -> usize {
+        let starts = block_starts(text);
+        for block in starts.windows(2) {
+            self.complete(&text[block[0]..block[1]], out);
+        }
+        starts.last().copied().unwrap_or(0)
     }
 
     fn complete(&mut self, block: &str, out: &mut String) {
-        self.append(block, out);
+        self.append(render::block(block, self.width, self.colour), out);
         if !self.written.is_empty() {
-            out.push_str(self.pen.reset());
             out.push('\n');
             self.is_later = true;
         }
@@ -92,87 +99,44 @@ impl MarkdownWriter {
     }
 
     /// Appends what a block has beyond the part that is written.
-    fn append(&mut self, block: &str, out: &mut String) {
-        let cells = render::block(block, self.width, self.colour);
-        if cells.is_empty() {
+    fn append(&mut self, cells: Vec<Cell>, out: &mut String) {
+        debug_assert!(cells.starts_with(&self.written), "written: {:?}, now: {cells:?}", self.written);
+        if cells.len() <= self.written.len() {
             return;
         }
         if self.written.is_empty() && self.is_later {
             out.push('\n');
         }
-        let start = continuation(&self.written, &cells).unwrap_or_else(|| {
-            // The block turned out to be another one, such as a table. It is written as a whole.
-            out.push('\n');
-            0
-        });
-        for cell in &cells[start..] {
+        for cell in &cells[self.written.len()..] {
             self.pen.write(*cell, out);
         }
         out.push_str(self.pen.reset());
-        if start < cells.len() || self.written.len() < cells.len() {
-            self.written = cells;
-        }
+        self.written = cells;
     }
-}
-
-/// Where `new` continues after `written`; `None` if it does not. Line breaks may differ: a word that was written before
-/// its end was known is not moved to the next line.
-fn continuation(written: &[Cell], new: &[Cell]) -> Option<usize> {
-    let mut position = 0;
-    for cell in written.iter().filter(|cell| !cell.letter.is_whitespace()) {
-        while new.get(position)?.letter.is_whitespace() {
-            position += 1;
-        }
-        if new[position].letter != cell.letter {
-            return None;
-        }
-        position += 1;
-    }
-    // Whitespace after the last letter that is written already.
-    let trailing = written.iter().rev().take_while(|cell| cell.letter.is_whitespace()).count();
-    let same = new[position..].iter().take(trailing).take_while(|cell| cell.letter.is_whitespace()).count();
-    Some(position + same)
 }
 
 fn options() -> Options {
     Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
 }
 
-/// The blocks that are finished, because another one has begun, and the open one as far as it can be shown.
-fn split(text: &str) -> (Vec<Range<usize>>, Range<usize>) {
-    let mut blocks = blocks(text);
-    let Some(last) = blocks.pop() else { return (blocks, 0..text.len()) };
-    let line = text.rfind('\n').map_or(0, |at| at + 1);
-    let is_apart = text[..last.start].trim_end_matches([' ', '\t']).ends_with("\n\n");
-    match blocks.pop() {
-        // An unfinished line right after a block can still belong to it.
-        Some(before) if last.start >= line && !is_apart => (blocks, before.start..line),
-        Some(before) => {
-            blocks.push(before);
-            (blocks, last.start..text.len())
-        }
-        None => (blocks, last.start..text.len()),
-    }
-}
-
-/// The top-level blocks of a text.
-fn blocks(text: &str) -> Vec<Range<usize>> {
-    let (mut blocks, mut depth) = (Vec::new(), 0_usize);
+/// Where the top-level blocks of a text begin; each begins with its line.
+fn block_starts(text: &str) -> Vec<usize> {
+    let mut starts = Vec::new();
+    let mut depth = 0_usize;
     for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
+        if depth == 0 && matches!(event, Event::Start(_) | Event::Rule) {
+            starts.push(text[..range.start].rfind('\n').map_or(0, |end| end + 1));
+        }
         match event {
-            Event::Start(_) => {
-                if depth == 0 {
-                    blocks.push(range);
-                }
-                depth += 1;
-            }
+            Event::Start(_) => depth += 1,
             Event::End(_) => depth = depth.saturating_sub(1),
-            Event::Rule | Event::Html(_) if depth == 0 => blocks.push(range),
             _ => {}
         }
     }
-    blocks
+    starts
 }
 
+#[cfg(test)]
+mod property_tests;
 #[cfg(test)]
 mod tests;

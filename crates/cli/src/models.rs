@@ -1,27 +1,28 @@
-//! Models of the configuration, of the environment and of a running Ollama, by name.
+//! Models of the configuration, of the environment and of a running Ollama, by name. Where no model of a vendor is
+//! configured, the vendor is asked for its list (`model_proposal.rs` stores the choice).
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{future::Future, path::Path, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use toolway_config::{
     Environment, ModelConfig, Secret, Settings, Vendor,
     interpolate::{Lookup, Template},
+    server::PlainHttp,
 };
-use toolway_model::{HttpModel, HttpModelOptions, Model, Ollama, ScriptedModel, Wire};
+use toolway_model::{HttpModel, HttpModelOptions, Model, ModelError, ModelErrorKind, Ollama, ScriptedModel, Wire};
 use toolway_wire::{
     limit::Limits,
     up::{client::HttpClient, connector::HttpOptions},
 };
 
-use crate::{app::App, exit_code::ExitCode, report::Report, suggestion};
+use crate::{app::App, commands::run::model_report, exit_code::ExitCode, report::Report, suggestion};
 
 /// First pause before a request is repeated.
 const PAUSE: Duration = Duration::from_secs(1);
 /// `--model scripted:FILE` needs no configuration.
 const SCRIPT_PREFIX: &str = "scripted:";
-/// The vendors' models that are used without configuration, where their key is in the environment.
-const DEFAULTS: &[(Vendor, &str)] =
-    &[(Vendor::Anthropic, "claude-sonnet-4-5"), (Vendor::Openai, "gpt-5"), (Vendor::Gemini, "gemini-2.5-pro")];
+/// The vendors that need no configuration where their key is in the environment.
+pub(crate) const UNCONFIGURED: [Vendor; 3] = [Vendor::Anthropic, Vendor::Openai, Vendor::Gemini];
 
 /// Name of the model of a running Ollama.
 const OLLAMA: &str = "ollama";
@@ -33,6 +34,29 @@ pub(crate) struct ListedModel {
     pub(crate) config: ModelConfig,
     /// Where it comes from: a file and line, or a variable.
     pub(crate) origin: String,
+}
+
+/// A model to use.
+pub(crate) struct ChosenModel {
+    pub(crate) model: Arc<dyn Model>,
+    /// The vendor's model, if none is configured and it was chosen from the vendor's list.
+    pub(crate) newest: Option<NewestModel>,
+}
+
+/// The newest model of a vendor's list.
+pub(crate) struct NewestModel {
+    /// Name for `--model`.
+    pub(crate) name: String,
+    pub(crate) vendor: Vendor,
+    /// The vendor's name of the model.
+    pub(crate) model: String,
+}
+
+impl ListedModel {
+    /// The vendor's name of the model, as it is listed.
+    pub(crate) fn shown_model(&self) -> &str {
+        self.config.model.as_deref().unwrap_or("(newest)")
+    }
 }
 
 impl App {
@@ -54,10 +78,13 @@ impl App {
             config: config.clone(),
             origin: origin.clone(),
         });
-        let of_environment = DEFAULTS.iter().filter_map(|(vendor, model)| {
+        let of_environment = UNCONFIGURED.iter().filter_map(|vendor| {
             let variable = vendor.key_variable()?;
             variable_of(&self.environment, variable)?;
-            let config = unconfigured(*vendor, (*model).to_owned(), None);
+            if settings.models.value.contains_key(vendor.as_str()) {
+                return None;
+            }
+            let config = unconfigured(*vendor, None, None);
             Some(ListedModel { name: vendor.as_str().to_owned(), config, origin: variable.to_owned() })
         });
         configured.chain(of_environment).collect()
@@ -67,23 +94,27 @@ impl App {
     fn ollama(&self) -> Option<ListedModel> {
         let host = variable_of(&self.environment, "OLLAMA_HOST");
         let client = HttpClient::new(HttpOptions { guard: None, ..self.http_options() }, &Limits::default());
-        let find = || -> Option<Ollama> {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-            runtime.block_on(Ollama::find(host.as_ref().map(Secret::expose), &client))
-        };
-        // A thread of its own, because the caller may be inside a runtime.
-        let found = std::thread::scope(|scope| scope.spawn(find).join()).ok()??;
+        let found = complete(Ollama::find(host.as_ref().map(Secret::expose), &client))??;
         let origin = format!("Ollama at {}", found.base_url.origin().ascii_serialization());
         let base_url = Template::literal(found.base_url.as_str());
-        let config = unconfigured(Vendor::OpenaiChat, found.models.into_iter().next()?, Some(base_url));
+        let config = unconfigured(Vendor::OpenaiChat, found.models.into_iter().next(), Some(base_url));
         Some(ListedModel { name: OLLAMA.to_owned(), config, origin })
     }
 
-    /// The model of `--model`, else `defaultModel`, else the first one.
+    /// As [`Self::choose_model`], without a user to ask about a model of the vendor's list.
     pub(crate) fn model(&self, wanted: Option<&str>, settings: &Settings) -> Result<Arc<dyn Model>, Report> {
+        let chosen = self.choose_model(wanted, settings)?;
+        if let Some(NewestModel { name, model, .. }) = chosen.newest {
+            tracing::info!(model = %name, newest = %model, "using the newest model of the vendor's list");
+        }
+        Ok(chosen.model)
+    }
+
+    /// The model of `--model`, else `defaultModel`, else the first one.
+    pub(crate) fn choose_model(&self, wanted: Option<&str>, settings: &Settings) -> Result<ChosenModel, Report> {
         let wanted = wanted.or(settings.default_model.value.as_deref());
         if let Some(file) = wanted.and_then(|wanted| wanted.strip_prefix(SCRIPT_PREFIX)) {
-            return scripted(file, Path::new(file), None);
+            return Ok(ChosenModel { model: scripted(file, Path::new(file), None)?, newest: None });
         }
         let models = self.known_models(settings);
         let names: Vec<String> = models.iter().map(|model| model.name.clone()).collect();
@@ -106,12 +137,16 @@ impl App {
                         Ollama, or use --model scripted:FILE";
             return Err(Report::usage("model", message).hint(hint));
         };
-        self.build(&found.name, &found.config)
+        self.build(&found.name, &found.config, settings)
     }
 
-    fn build(&self, name: &str, config: &ModelConfig) -> Result<Arc<dyn Model>, Report> {
+    fn build(&self, name: &str, config: &ModelConfig, settings: &Settings) -> Result<ChosenModel, Report> {
         let wire = match config.vendor {
-            Vendor::Scripted => return scripted(name, Path::new(&config.model), config.context_window.map(u64::from)),
+            Vendor::Scripted => {
+                let path = config.model.as_deref().unwrap_or_default();
+                let model = scripted(name, Path::new(path), config.context_window.map(u64::from))?;
+                return Ok(ChosenModel { model, newest: None });
+            }
             Vendor::Anthropic => Wire::Anthropic,
             Vendor::Openai => Wire::Openai,
             Vendor::OpenaiChat => Wire::OpenaiChat,
@@ -119,7 +154,7 @@ impl App {
         };
         let invalid = |what: String| Report::usage("model", format!("model `{name}`: {what}"));
         let resolve = |template: &toolway_config::interpolate::Template| {
-            let keychain = self.keychain();
+            let keychain = self.keychain(settings);
             let home = self.paths.home.clone().unwrap_or_default();
             let lookup = Lookup {
                 environment: &self.environment,
@@ -135,6 +170,7 @@ impl App {
             Some(template) => resolve(template)?.expose().to_owned(),
             None => config.vendor.default_base_url().unwrap_or_default().to_owned(),
         };
+        config.check_base_url(&base_url).map_err(|expected| invalid(format!("its base URL must be {expected}")))?;
         let base_url = base_url.parse().map_err(|_| invalid(format!("`{base_url}` is not a URL")))?;
         let key = match &config.api_key {
             Some(template) => Some(resolve(template)?),
@@ -149,10 +185,10 @@ impl App {
             };
             headers.insert(header_name, value);
         }
-        let options = HttpModelOptions {
+        let mut options = HttpModelOptions {
             name: name.to_owned(),
             wire,
-            model: config.model.clone(),
+            model: config.model.clone().unwrap_or_default(),
             base_url,
             key,
             headers,
@@ -160,14 +196,41 @@ impl App {
             context_window: config.context_window.map(u64::from),
             pause: PAUSE,
         };
-        let client = HttpClient::new(HttpOptions { guard: None, ..self.http_options() }, &Limits::default());
-        Ok(Arc::new(HttpModel::new(options, client)))
+        let client = || HttpClient::new(HttpOptions { guard: None, ..self.http_options() }, &Limits::default());
+        let mut newest = None;
+        if config.model.is_none() {
+            options.model = newest_model(&HttpModel::new(options.clone(), client()), name)?;
+            newest = Some(NewestModel { name: name.to_owned(), vendor: config.vendor, model: options.model.clone() });
+        }
+        Ok(ChosenModel { model: Arc::new(HttpModel::new(options, client())), newest })
     }
 }
 
-fn unconfigured(vendor: Vendor, model: String, base_url: Option<Template>) -> ModelConfig {
+/// Asks the vendor for the newest model of its list.
+fn newest_model(asked: &HttpModel, name: &str) -> Result<String, Report> {
+    let found = complete(asked.newest_model()).unwrap_or_else(|| {
+        let what = "its list of models cannot be asked for".to_owned();
+        Err(ModelError::new(name, ModelErrorKind::InvalidAnswer(what)))
+    });
+    found.map_err(|error| {
+        let report = model_report(&error);
+        report.hint(format!("no model of the vendor is configured; choose one: toolway models set {name} MODEL"))
+    })
+}
+
+/// The output of a future, run on a thread of its own, because the caller may be inside a runtime.
+fn complete<T: Send>(future: impl Future<Output = T> + Send) -> Option<T> {
+    let run = || -> Option<T> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        Some(runtime.block_on(future))
+    };
+    std::thread::scope(|scope| scope.spawn(run).join()).ok()?
+}
+
+fn unconfigured(vendor: Vendor, model: Option<String>, base_url: Option<Template>) -> ModelConfig {
     let headers = Vec::new();
-    ModelConfig { vendor, model, base_url, api_key: None, headers, max_tokens: None, context_window: None }
+    let plain = PlainHttp::default();
+    ModelConfig { vendor, model, base_url, plain, api_key: None, headers, max_tokens: None, context_window: None }
 }
 
 fn scripted(name: &str, path: &Path, window: Option<u64>) -> Result<Arc<dyn Model>, Report> {

@@ -14,6 +14,7 @@ pub(crate) use listing::Listing;
 
 use std::io::{self, IsTerminal, Write};
 
+use toolway_host::keeper::Descent;
 use toolway_wire::json::{Raw, one_line};
 
 use crate::{exit_code::ExitCode, report::Report, terminal::text};
@@ -69,6 +70,16 @@ impl Output {
             width: stdout_is_terminal.then(|| terminal_width(io::stdout())),
             progress_shown: false,
         }
+    }
+
+    /// Whether results go to a terminal, so that only the user sees them.
+    pub(crate) fn shows_results_at_terminal(&self) -> bool {
+        self.stdout_is_terminal
+    }
+
+    /// Whether notices go to a terminal, so that only the user sees them.
+    pub(crate) fn shows_notices_at_terminal(&self) -> bool {
+        self.stderr_is_terminal
     }
 
     /// Whether to use bold text and colours.
@@ -174,11 +185,11 @@ impl Output {
         let _gone = written.and_then(|()| self.stdout.flush());
     }
 
-    /// Prints content unchanged; on a terminal as cleaned text.
+    /// Prints content unchanged; on a terminal, hidden characters are escaped.
     pub(crate) fn content(&mut self, bytes: &[u8]) {
         self.clear_progress();
         let written = if self.stdout_is_terminal {
-            writeln!(self.stdout, "{}", clean::text(&String::from_utf8_lossy(bytes)))
+            writeln!(self.stdout, "{}", clean::content(&String::from_utf8_lossy(bytes), self.colour))
         } else {
             self.stdout.write_all(bytes)
         };
@@ -248,7 +259,8 @@ fn terminal_width<T>(_stream: T) -> usize {
     USUAL_WIDTH
 }
 
-/// Whether a user can answer prompts: standard input and standard error are terminals.
+/// Whether a user can answer prompts: standard input and standard error are terminals. The terminal of a server's process
+/// is not the user's.
 pub(crate) fn is_interactive() -> bool {
-    io::stdin().is_terminal() && io::stderr().is_terminal()
+    io::stdin().is_terminal() && io::stderr().is_terminal() && !Descent::own().is_of_server()
 }

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
-use toolway_config::{Config, ServerName, document::Document, server::Transport};
+use toolway_config::{
+    Config, ServerName, document::Document, edit::NewValue, interpolate::Reference, server::Transport,
+};
 use toolway_console::backend::{ParsedServer, Problem};
 use url::Url;
 
@@ -18,7 +20,7 @@ pub(crate) struct PastedServer {
     /// Key for the entry.
     pub(crate) label: String,
     pub(crate) name: ServerName,
-    /// The entry as it would be written.
+    /// The entry as pasted, with its secrets in clear.
     pub(crate) entry: Value,
 }
 
@@ -38,12 +40,32 @@ impl PastedServer {
         Ok(Self { label, name, entry })
     }
 
+    /// The entry to write, with its secrets in clear.
+    pub(crate) fn new_entry(&self) -> Result<NewValue, Problem> {
+        NewValue::of_json(&self.entry).ok_or_else(|| Problem::new("the entry contains `null`"))
+    }
+
     /// The configuration with this server alone; fails if the entry is invalid.
     pub(crate) fn config(&self) -> Result<Config, Problem> {
         let text = json!({ "mcpServers": { &self.label: self.entry } }).to_string();
         let document = Document::of(Path::new("toolway.json"), &text);
         let config = document.and_then(|document| Config::of(&document, None));
         config.map_err(|error| Problem::new(format!("the entry is invalid: {error}")))
+    }
+
+    /// The stored secrets that the text itself refers to, one sentence each: its author chose the names.
+    pub(crate) fn secrets_it_gets(&self) -> Result<Vec<String>, Problem> {
+        let config = self.config()?;
+        let texts = config.servers.values().flat_map(|server| server.transport.texts());
+        let mut sentences = Vec::new();
+        for reference in texts.flat_map(|(_, text)| text.references()) {
+            let Reference::Secret(name) = reference else { continue };
+            let sentence = format!("the server gets your stored secret `{name}`");
+            if !sentences.contains(&sentence) {
+                sentences.push(sentence);
+            }
+        }
+        Ok(sentences)
     }
 
     /// What the user has to know before consenting.
@@ -82,8 +104,11 @@ impl PastedServer {
             self.entry["env"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
         let text = self.entry.to_string();
         for reference in text.split("${").skip(1) {
+            let reference = reference.strip_prefix("env:").unwrap_or(reference);
             let name: String = reference.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-            if !name.is_empty() && !names.contains(&name) {
+            let is_variable =
+                matches!(reference.get(name.len()..), Some(rest) if rest.starts_with(['}']) || rest.starts_with(":-"));
+            if is_variable && !name.is_empty() && !names.contains(&name) {
                 names.push(name);
             }
         }

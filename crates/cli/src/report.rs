@@ -118,6 +118,15 @@ impl Report {
         Self::new(exit, code, message)
     }
 
+    /// The message with what to do, on one line.
+    pub(crate) fn with_advice(&self) -> String {
+        let hint = self.notes.iter().find_map(|note| match note {
+            Note::Hint(hint) => Some(hint.as_str()),
+            Note::Detail(_) => None,
+        });
+        hint.map_or_else(|| self.message.clone(), |hint| format!("{}; {hint}", self.message))
+    }
+
     /// The credential vault cannot be read or written.
     pub(crate) fn vault(problem: &impl ToString) -> Self {
         Self::from_code("vault", &problem.to_string())
@@ -129,13 +138,16 @@ impl Report {
             Refusal::FilteredOut { .. }
             | Refusal::Denied { .. }
             | Refusal::Declined { .. }
+            | Refusal::KeepsChanging(_)
             | Refusal::ApproverUnavailable { .. }
             | Refusal::NotRecorded(_) => ExitCode::Denied,
             Refusal::Busy { .. } | Refusal::TooMany { .. } | Refusal::Changed(_) => ExitCode::Unreachable,
             Refusal::ShuttingDown => ExitCode::Internal,
-            Refusal::Unknown { .. } | Refusal::UnknownServer(_) | Refusal::Disabled(_) | Refusal::Malformed(_) => {
-                ExitCode::Usage
-            }
+            Refusal::Unknown { .. }
+            | Refusal::UnknownServer(_)
+            | Refusal::Disabled(_)
+            | Refusal::InvalidArguments { .. }
+            | Refusal::Malformed(_) => ExitCode::Usage,
         };
         Self::new(exit, refusal.code(), refusal.to_string())
     }

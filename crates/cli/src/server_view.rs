@@ -35,7 +35,7 @@ pub(crate) fn object_with_session(outcome: &ServerOutcome) -> Map<String, Value>
 }
 
 /// Prints JSON: the servers, with those not accepted, and the entries that were set aside.
-pub(crate) fn print(mut servers: Vec<Value>, unused: &[Unused], output: &mut Output) {
+pub(crate) fn print(mut servers: Vec<Value>, unused: &[Unused], more: Map<String, Value>, output: &mut Output) {
     // Only `servers show` shows it.
     servers.iter_mut().filter_map(Value::as_object_mut).for_each(|server| drop(server.remove("sessionId")));
     let (waiting, aside): (Vec<&Unused>, Vec<&Unused>) = unused.iter().partition(|unused| unused.is_server());
@@ -43,7 +43,11 @@ pub(crate) fn print(mut servers: Vec<Value>, unused: &[Unused], output: &mut Out
     let aside: Vec<Value> = aside.into_iter().map(Unused::object).collect();
     match output.format {
         Format::Ndjson => servers.iter().chain(&aside).for_each(|object| output.json(&Raw::of(object))),
-        _ => output.json(&Raw::of(&json!({ "servers": servers, "setAside": aside }))),
+        _ => {
+            let mut view = json!({ "servers": servers, "setAside": aside });
+            more.into_iter().for_each(|(key, value)| view[key] = value);
+            output.json(&Raw::of(&view));
+        }
     }
 }
 

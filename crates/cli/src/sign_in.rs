@@ -12,7 +12,7 @@ use toolway_config::{
     server::auth::{Auth, SignInSharing},
 };
 use toolway_host::connection::sign_in::{Clients, Principal, SignInOptions};
-use toolway_vault::{LazyVault, Notice, SystemKeychain, VaultChoice, VaultOptions};
+use toolway_vault::{LazyVault, Notice, SecretSources, SecretStore, SystemKeychain, VaultChoice, VaultOptions};
 use url::Url;
 
 use crate::{app::App, commands::clients, output::clean, report::Report, suggestion};
@@ -41,12 +41,18 @@ enum Kind {
 }
 
 impl App {
-    /// The keychain of the operating system, or an empty one.
-    pub(crate) fn keychain(&self) -> Arc<dyn Keychain> {
-        match SystemKeychain::of(&self.environment) {
+    /// The sources of secrets in configuration: the keychain of the operating system, or an empty one, and the vault.
+    pub(crate) fn keychain(&self, settings: &Settings) -> Arc<dyn Keychain> {
+        let keychain: Arc<dyn Keychain> = match SystemKeychain::of(&self.environment) {
             Some(keychain) => Arc::new(keychain),
             None => Arc::new(NoKeychain),
-        }
+        };
+        Arc::new(SecretSources { keychain, secrets: self.secrets(settings) })
+    }
+
+    /// The user's secrets in the vault of this process.
+    pub(crate) fn secrets(&self, settings: &Settings) -> SecretStore {
+        SecretStore::new(self.vault(settings))
     }
 
     /// The credential vault of this process; opened on first use.
@@ -131,7 +137,7 @@ impl App {
         principal: &Principal,
     ) -> Result<Account, Report> {
         let name = &server.name;
-        let endpoint = server.endpoint(&self.environment, &*self.keychain())?;
+        let endpoint = server.endpoint(&self.environment, &*self.keychain(&config.settings))?;
         let Endpoint::Http { url, sign_in, .. } = endpoint else {
             let message = format!("server `{name}` is a stdio server: set its credentials in `env` of its entry");
             return Err(Report::usage("no_sign_in", message));

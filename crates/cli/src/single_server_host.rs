@@ -8,7 +8,8 @@ use toolway_host::{
     catalog::{Catalog, Freshness, ItemKind, Origin},
     connection::{Phase, ServerStatus, TransportKind, stderr_tail},
     host::Host,
-    policy::Refusal,
+    policy::{Attendance, Refusal},
+    validation::ValidationReport,
 };
 use toolway_wire::{
     exchange::{ExchangeTimeouts, LogLevel},
@@ -21,7 +22,7 @@ use crate::{
     exclusion::Exclusion,
     exit_code::ExitCode,
     multi_server_host::UNLISTED,
-    output::{Format, Output, progress},
+    output::{self, Format, Output, clean, progress},
     report::Report,
     target::Target,
     terminal::given::CommandAnswerer,
@@ -39,6 +40,8 @@ pub(crate) struct SingleServerHost {
 
 /// Request of ours in which a server that is not ready failed: the handshake or a list.
 pub(crate) const LISTING: &str = "tools/list";
+/// Characters of a notice about values that do not match a schema.
+const MISMATCH: usize = 1_000;
 /// Time to send a cancellation before the command exits.
 const LAST_MESSAGE: Duration = Duration::from_millis(500);
 
@@ -48,6 +51,11 @@ impl SingleServerHost {
         &self.target.server.name
     }
 
+    /// Digest of the server's entry, by which saved approvals recognise it.
+    pub(crate) fn entry_digest(&self, app: &App) -> String {
+        self.target.server.entry_digest(&app.environment)
+    }
+
     /// An item of this server, by the server's own name for it.
     pub(crate) fn origin(&self, raw_name: &str) -> Origin {
         self.target.origin(raw_name)
@@ -55,7 +63,8 @@ impl SingleServerHost {
 
     /// A request of the terminal user, with the `--timeout` of the command.
     pub(crate) fn request(&self, app: &App, target: CallTarget, arguments: Option<Raw>) -> CallRequest {
-        CallRequest { arguments, terms: app.terms(), ..CallRequest::new(Caller::Terminal, target) }
+        let attendance = if output::is_interactive() { Attendance::Attended } else { Attendance::Unattended };
+        CallRequest { arguments, terms: app.terms(), attendance, ..CallRequest::new(Caller::Terminal, target) }
     }
 
     /// Whether the listing comes from the server in this run, not from the cache.
@@ -89,6 +98,7 @@ impl SingleServerHost {
         output: &mut Output,
     ) -> Result<Raw, Report> {
         let relay = self.host.open(request);
+        let id = relay.id();
         // Nothing is written over a prompt.
         let see = |event: &CallEvent| {
             if !self.answerer.is_prompting() {
@@ -100,7 +110,13 @@ impl SingleServerHost {
             (report.code, report)
         };
         match relay.outcome_until(see, stopped).await {
-            Ok(CallOutcome::Answered(result)) => Ok(result),
+            Ok(CallOutcome::Answered(result)) => {
+                let report = self.host.take_validation_report(id);
+                for line in report.iter().flat_map(ValidationReport::lines) {
+                    output.notice(&format!("toolway: {}", clean::line(&line, MISMATCH)));
+                }
+                Ok(result)
+            }
             Ok(other) => Err(self.report(&other, method)),
             Err(report) => {
                 // The cancellation is queued; shutdown flushes the queue.

@@ -2,11 +2,13 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use tokio_util::task::AbortOnDropHandle;
 use toolway_config::{Settings, SyncMode};
 use toolway_host::{call::Caller, ports::HostPorts, record::Requirement};
 use toolway_store::{
-    Reader, Store, StoreError, StoreOptions, StoreRecorder, Sync, audit::AuditEvent, retention::RetentionLimits, time,
+    Reader, Store, StoreError, StoreOptions, StoreRecorder, Sync,
+    audit::AuditEvent,
+    retention::{AuditLimit, RetentionLimits, StoreSize},
+    time,
 };
 
 use crate::{app::App, exit_code::ExitCode, report::Report};
@@ -23,12 +25,17 @@ impl App {
 
     /// Opens the store for writing.
     pub(crate) fn open_store(&self, settings: &Settings) -> Result<Store, Report> {
+        self.open_store_with(settings, retention_limits(settings))
+    }
+
+    /// Opens the store for writing, with these limits.
+    pub(crate) fn open_store_with(&self, settings: &Settings, limits: RetentionLimits) -> Result<Store, Report> {
         let path = if self.reach.no_store { None } else { self.store_path(settings) };
         let sync = match settings.store.sync.value {
             SyncMode::Normal => Sync::Normal,
             SyncMode::Full => Sync::Full,
         };
-        let (store, notice) = Store::open(&StoreOptions { path, sync }).map_err(|error| failed(&error))?;
+        let (store, notice) = Store::open(&StoreOptions { path, sync, limits }).map_err(|error| failed(&error))?;
         if let Some(notice) = notice {
             tracing::error!("{notice}");
         }
@@ -96,16 +103,29 @@ impl App {
     }
 }
 
-/// Applies the configured retention to the store of a recorder, now and every hour, until the handle is dropped.
-pub(crate) fn keep_pruned(recorder: &StoreRecorder, settings: &Settings) -> AbortOnDropHandle<()> {
-    let (store, limits) = (recorder.store().clone(), retention_limits(settings));
-    let pruning = async move { store.keep_pruned(&limits).await };
-    AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(pruning))
-}
-
 /// The configured limits.
 pub(crate) fn retention_limits(settings: &Settings) -> RetentionLimits {
-    RetentionLimits { max_age: settings.store.max_age.value, max_bytes: settings.store.max_bytes.value }
+    let store = &settings.store;
+    let audit = store.audit_max_age.value.map_or(AuditLimit::Kept, AuditLimit::MaxAge);
+    let (max_age, max_bytes) = (store.max_age(), store.max_bytes());
+    RetentionLimits { max_age, max_bytes, conversations: store.conversations_max_age.value, audit }
+}
+
+/// How full a store is, for the user.
+pub(crate) fn fullness(size: &StoreSize, limits: &RetentionLimits) -> String {
+    let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / f64::from(1 << 20));
+    let of = match limits.max_bytes {
+        Some(most) => {
+            let percent = size.total() as f64 * 100.0 / most as f64;
+            format!("{} of {} ({percent:.0} %)", megabytes(size.total()), megabytes(most))
+        }
+        None => format!("{}, without a limit", megabytes(size.total())),
+    };
+    let set_aside = match size.set_aside {
+        0 => String::new(),
+        bytes => format!(", {} of it in corrupt files that were set aside", megabytes(bytes)),
+    };
+    format!("the store has {of}{set_aside}")
 }
 
 /// Adds a recorder to the ports of a host.
@@ -123,70 +143,4 @@ pub(crate) fn with_recorder(ports: HostPorts, recorder: Option<Arc<StoreRecorder
 pub(crate) fn failed(error: &StoreError) -> Report {
     Report::new(ExitCode::Internal, "store", format!("the store cannot be used: {error}"))
         .hint("set `store.path` to another file, or use --no-store")
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{sync::Arc, time::Duration};
-
-    use toolway_config::{Config, document::Document};
-    use toolway_host::record::Requirement;
-    use toolway_store::{
-        Store, StoreRecorder, Uuid,
-        calls::{CallBody, CallFilter, CallRow, CallState},
-        time,
-    };
-
-    use super::keep_pruned;
-
-    /// Records a call that ended two hours ago.
-    async fn record_old_call(store: &Store) {
-        const AGE: i64 = 2 * 60 * 60 * 1_000_000;
-        let id = Uuid::from_u128(Uuid::now_v7().as_u128() - ((AGE as u128 / 1_000) << 80));
-        let call = CallRow {
-            id,
-            started_at: time::now() - AGE,
-            duration: Some(1),
-            caller: "terminal".to_owned(),
-            surface: "call".to_owned(),
-            kind: "tool".to_owned(),
-            name: "files__read".to_owned(),
-            server: None,
-            tool: None,
-            state: CallState::Succeeded,
-            rule: None,
-            approved_by: None,
-            error: None,
-            conversation: None,
-            argument_bytes: 0,
-            result_bytes: 0,
-            server_requests: 0,
-        };
-        store.end_call(call, CallBody::default()).await.unwrap();
-    }
-
-    fn calls(store: &Store) -> usize {
-        store.reader().unwrap().calls(&CallFilter { limit: 10, ..CallFilter::default() }).unwrap().len()
-    }
-
-    /// The clock is paused: hours pass when nothing else is left to do.
-    #[tokio::test(start_paused = true)]
-    async fn retention_of_a_process_that_serves_runs_every_hour_until_it_ends() {
-        let store = Store::in_memory().unwrap();
-        let recorder = Arc::new(StoreRecorder::new(store.clone(), Requirement::Required, "gateway"));
-        let document = Document::of("/toolway.json".as_ref(), r#"{"store": {"maxAge": "1h"}}"#).unwrap();
-        let settings = Config::of(&document, None).unwrap().settings;
-        let began = tokio::time::Instant::now();
-        let retention = keep_pruned(&recorder, &settings);
-        while began.elapsed() < Duration::from_secs(3 * 3_600) {
-            record_old_call(&store).await;
-            while 0 < calls(&store) {
-                tokio::time::sleep(Duration::from_secs(60)).await;
-            }
-        }
-        drop(retention);
-        record_old_call(&store).await;
-        tokio::time::sleep(Duration::from_secs(10 * 3_600)).await;
-        assert_eq!(calls(&store), 1, "it has ended");
-    }
 }

@@ -1,19 +1,23 @@
 //! Selects the server of a command: from `--stdio` or `--url`, or by name from the configuration.
 
-use std::ffi::OsStr;
-
-use http::{HeaderMap, HeaderName, HeaderValue};
 use toolway_config::{
-    Config, Environment, Prefix, Secret, ServerConfig, ServerName, Settings, is_insecure_http_url,
-    server::{Need, Standing, Timeouts, Transport, auth::Auth},
+    Config, Prefix, Secret, ServerConfig, ServerName, Settings,
+    server::{Need, Standing, Transport, auth::Auth},
 };
 use toolway_host::{
     catalog::{ItemKind, Listing, Origin},
-    connection::{Program, ServerAddress, WantedServer, Way, installer::INSTALL},
+    connection::{ServerAddress, WantedServer, Way},
 };
-use url::Url;
 
-use crate::{app::App, listing_cache, loading, output::Output, report::Report, suggestion, unused::Unused};
+use crate::{
+    ad_hoc_server::{self, AdHocServer},
+    app::App,
+    listing_cache, loading,
+    output::Output,
+    report::Report,
+    suggestion,
+    unused::Unused,
+};
 
 /// A selected server.
 #[derive(Clone, Debug)]
@@ -37,9 +41,6 @@ pub(crate) struct SelectedItem {
     /// The whole selector, which may be a public name.
     pub(crate) selector: String,
 }
-
-/// Name of a server without an entry.
-const AD_HOC_NAME: &str = "server";
 
 impl App {
     /// The server given by an option, else named by the first argument, which is removed.
@@ -168,54 +169,18 @@ impl App {
         }
     }
 
+    /// The server of `--stdio`, `--url` or `--server`, with the settings of the configuration; `None` without such an option.
     fn target_by_option(&self, output: &mut Output) -> Result<Option<Target>, Report> {
-        let reach = &self.reach;
-        let goes_with = |option: &str, other: &str, own: &str| {
-            Report::usage("arguments", format!("{option} requires {other}; a configured server has its own {own}"))
-        };
-        match (&reach.stdio, &reach.url, &reach.by_name) {
-            (_, None, _) if !reach.header.is_empty() => Err(goes_with("--header", "--url", "headers")),
-            (None, ..) if !reach.env.is_empty() => Err(goes_with("--env", "--stdio", "`env`")),
-            (None, ..) if reach.cwd.is_some() => Err(goes_with("--cwd", "--stdio", "`cwd`")),
-            (None, None, None) => Ok(None),
-            (Some(command), None, None) => self.process(command).map(Some),
-            (None, Some(url), None) => self.address(url).map(Some),
-            (None, None, Some(name)) => self.named(&self.config_for([name.as_str()], output)?, name).map(Some),
-            _ => Err(Report::usage("arguments", "give only one server: --stdio, --url or a name")),
+        if let Some(name) = &self.reach.by_name {
+            ad_hoc_server::refuse_with_name(&self.reach)?;
+            return self.named(&self.config_for([name.as_str()], output)?, name).map(Some);
         }
-    }
-
-    /// The server of `--stdio`, with `--env` and `--cwd`.
-    fn process(&self, command: &Secret) -> Result<Target, Report> {
-        let mut words = shlex::split(command.expose()).unwrap_or_default().into_iter();
-        let Some(program) = words.next() else {
-            return Err(Report::usage("arguments", "--stdio needs a command; check for an unclosed quote"));
-        };
-        let variables = self.variables()?;
-        let secrets = variables.values().map(|value| Secret::new(value.to_string_lossy())).collect();
-        // Absolute, because the era cache uses it as part of the key.
-        let directory = self.reach.cwd.as_deref().map(std::path::absolute).transpose();
-        let directory = directory.map_err(|error| Report::usage("arguments", format!("--cwd: {error}")))?;
-        let program = Program { arguments: words.collect(), directory, variables, ..Program::new(program) };
-        self.ad_hoc(ServerAddress::Process(program), secrets)
-    }
-
-    /// `NAME=value`, or `NAME` to pass on our own variable. Values may be secrets and are not quoted in messages.
-    fn variables(&self) -> Result<Environment, Report> {
-        let mut variables = Environment::new();
-        for given in &self.reach.env {
-            let (name, value) = match given.expose().split_once('=') {
-                Some((name, value)) => (name, Some(value.into())),
-                None => (given.expose(), self.environment.get(OsStr::new(given.expose())).cloned()),
-            };
-            let wrong = |message: String| Report::usage("arguments", message);
-            if name.is_empty() {
-                return Err(wrong("--env needs the form `NAME=value` or `NAME`".to_owned()));
-            }
-            let value = value.ok_or_else(|| wrong(format!("--env {name}: the variable is not set")))?;
-            variables.insert(name.into(), value);
+        if !ad_hoc_server::is_given(&self.reach)? {
+            return Ok(None);
         }
-        Ok(variables)
+        let settings = self.config_of_options(output)?.settings;
+        let Some(AdHocServer { server, secrets }) = self.ad_hoc_server(&settings)? else { return Ok(None) };
+        Ok(Some(Target { server, entry: None, settings, secrets }))
     }
 
     fn named(&self, config: &Config, name: &str) -> Result<Target, Report> {
@@ -229,51 +194,14 @@ impl App {
 
     /// A configured server. Its secrets are only resolved to mask them with `--verbose`.
     fn configured(&self, config: &Config, entry: &ServerConfig) -> Target {
-        let endpoint = self.show.verbose.then(|| entry.endpoint(&self.environment, &*self.keychain()).ok()).flatten();
+        let resolve = || entry.endpoint_with_secrets(&self.environment, &*self.keychain(&config.settings)).ok();
+        let resolved = self.show.verbose.then(resolve).flatten();
         Target {
             server: WantedServer::configured(config, entry),
             entry: Some(entry.clone()),
             settings: config.settings.clone(),
-            secrets: endpoint.map(|endpoint| entry.secrets(&endpoint)).unwrap_or_default(),
+            secrets: resolved.map(|resolved| resolved.secrets).unwrap_or_default(),
         }
-    }
-
-    /// A server without an entry, with the default timeouts.
-    fn ad_hoc(&self, address: ServerAddress, secrets: Vec<Secret>) -> Result<Target, Report> {
-        let settings = self.settings()?;
-        let name =
-            ServerName::from_label(AD_HOC_NAME).map_err(|error| Report::usage("arguments", error.to_string()))?;
-        let mut server = WantedServer::new(name, Way::Address(address));
-        if server.installer().is_some() {
-            (server.connect, server.clocks.handshake) = (INSTALL, INSTALL);
-        }
-        let clocks = Timeouts::default().effective(settings.request_timeout.value);
-        server.clocks.call = toolway_wire::exchange::ExchangeTimeouts { idle: clocks.idle, total: Some(clocks.total) };
-        "the command line".clone_into(&mut server.source);
-        Ok(Target { server, entry: None, settings, secrets })
-    }
-
-    /// The server of `--url`, with `--header`.
-    fn address(&self, url: &Secret) -> Result<Target, Report> {
-        let parsed = Url::parse(url.expose()).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        let url = parsed.ok_or_else(|| Report::usage("arguments", "--url needs an http or https URL"))?;
-        if is_insecure_http_url(url.as_str()) && !self.reach.allow_insecure_http {
-            let message = "--url needs an https URL, because http to another machine is not encrypted";
-            return Err(Report::usage("arguments", message).hint("pass --allow-insecure-http to allow it"));
-        }
-        let (mut headers, mut secrets) = (HeaderMap::new(), Vec::new());
-        for header in &self.reach.header {
-            let wrong = || Report::usage("arguments", "--header needs the form `Name: value`");
-            let (name, value) = header.expose().split_once(':').ok_or_else(wrong)?;
-            let (name, value) = (name.trim(), value.trim());
-            let bad = || Report::usage("arguments", format!("--header: invalid header `{name}`"));
-            let mut text = HeaderValue::from_str(value).map_err(|_| bad())?;
-            text.set_sensitive(true);
-            headers.append(name.parse::<HeaderName>().map_err(|_| bad())?, text);
-            secrets.extend(secrets_of_header(&Secret::new(value)));
-        }
-        secrets.extend(secrets_of_url(&url));
-        self.ad_hoc(ServerAddress::Http { url, headers }, secrets)
     }
 }
 
@@ -331,16 +259,6 @@ impl Target {
     pub(crate) fn is_enabled(&self) -> bool {
         self.server.standing == Standing::Enabled
     }
-}
-
-/// The whole value, and the token alone for `Bearer <token>`.
-fn secrets_of_header(value: &Secret) -> [Secret; 2] {
-    [value.clone(), Secret::new(value.expose().rsplit(' ').next().unwrap_or_default())]
-}
-
-fn secrets_of_url(url: &Url) -> Vec<Secret> {
-    let asked = url.query_pairs().map(|(_, value)| Secret::new(value));
-    url.password().map(Secret::new).into_iter().chain(asked).collect()
 }
 
 /// Splits `<server>.<item>` or `<server>__<item>` at the first separator; server names contain neither.

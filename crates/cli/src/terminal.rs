@@ -7,6 +7,7 @@
 //! | prompts: keys in, answer out | `terminal/approval_prompt.rs`, `terminal/form_prompt.rs` |
 //! | their text | `terminal/approval_text.rs`, `terminal/form_text.rs`, `terminal/text.rs` |
 //! | answers given on the command line | `terminal/given.rs` |
+//! | the value of a secret | `terminal/hidden_line.rs` |
 //!
 //! There is one prompt at a time. Approvals that wait at the same time are one prompt. Output is appended to standard
 //! error; nothing above the current line changes.
@@ -16,6 +17,7 @@ mod approval_text;
 mod form_prompt;
 mod form_text;
 pub(crate) mod given;
+pub(crate) mod hidden_line;
 mod line_editor;
 mod prompt_queue;
 mod prompt_session;

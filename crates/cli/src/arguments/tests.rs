@@ -2,13 +2,10 @@
 
 use std::io::Write;
 
+use toolway_host::validation::check::CheckResult;
 use toolway_wire::json::Raw;
 
-use super::{
-    call_form::CallForm,
-    check::{self, CheckResult},
-    read, read_form, read_strings,
-};
+use super::{call_form::CallForm, check, read, read_form, read_strings};
 use crate::schema::Schema;
 
 const SCHEMA: &str = r##"{"type":"object","required":["text"],"properties":{

@@ -1,10 +1,11 @@
 //! A tool call on one line, with its result.
 
-use serde_json::{Value, json};
+use std::borrow::Cow;
+
 use toolway_agent::{CallState, EndedCall, StartedCall};
 use toolway_host::inbox::approval_rows;
 use toolway_model::ResultPart;
-use toolway_wire::json::Raw;
+use toolway_wire::json::Member;
 
 use crate::output::clean;
 
@@ -15,16 +16,13 @@ const PROBLEM: usize = 2_000;
 
 /// `server.tool` with the arguments.
 pub(super) fn label(call: &StartedCall, name: &str) -> String {
-    let arguments = match &call.call.arguments {
-        Value::Object(given) if call.tool != call.call.name => given.get("arguments").cloned().unwrap_or_default(),
-        given => given.clone(),
-    };
-    let Value::Object(arguments) = arguments else { return clean::flat(name) };
-    let mut arguments: Vec<(&String, &Value)> = arguments.iter().collect();
+    let given = &call.call.arguments;
+    let inner = if call.tool == call.call.name { None } else { given.get("arguments") };
+    let mut arguments: Vec<Member> = inner.as_ref().unwrap_or(given).members();
     // Paths, addresses and commands first: the end of the line may be cut.
-    arguments.sort_by_key(|(key, value)| !is_important(key, value));
-    let pairs = arguments.into_iter().map(|(key, value)| {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    arguments.sort_by_key(|member| !is_important(member));
+    let pairs = arguments.into_iter().map(|Member { key, value }| {
+        let value = value.as_str().map_or_else(|| value.to_string(), Cow::into_owned);
         let value = clean::line(&value, ARGUMENT);
         if value.contains(' ') { format!("{key}=\"{value}\"") } else { format!("{key}={value}") }
     });
@@ -33,16 +31,15 @@ pub(super) fn label(call: &StartedCall, name: &str) -> String {
 }
 
 /// Whether an argument decides what the call touches.
-fn is_important(key: &str, value: &Value) -> bool {
-    let rows = approval_rows::rows(Some(&Raw::of(&json!({ key: value }))));
-    rows.iter().any(|row| row.important)
+fn is_important(member: &Member) -> bool {
+    approval_rows::is_important(&member.key, &member.value)
 }
 
 /// The line of a call that has ended, and lines below it for an error.
 pub(super) fn ended(call: &EndedCall, label: &str, width: usize) -> (String, Option<String>) {
     let mark = match call.made.state {
         CallState::Succeeded => '✓',
-        CallState::Refused | CallState::ApproverUnavailable => '⊘',
+        CallState::Refused | CallState::ApproverUnavailable | CallState::RefusedForGood => '⊘',
         _ => '✗',
     };
     let time = match call.duration.as_secs_f64() {
@@ -54,7 +51,9 @@ pub(super) fn ended(call: &EndedCall, label: &str, width: usize) -> (String, Opt
         let called = clean::line(label, (room * 3 / 5).max(20).min(room));
         let left = room.saturating_sub(clean::columns(&called) + 3);
         let result = if left < 8 { String::new() } else { format!(" → {}", preview(call, left)) };
-        return (format!("{mark} {called}{result}{time}"), None);
+        let mismatch =
+            call.mismatches.iter().map(|mismatch| clean::line(mismatch, PROBLEM)).collect::<Vec<_>>().join("\n");
+        return (format!("{mark} {called}{result}{time}"), Some(mismatch).filter(|mismatch| !mismatch.is_empty()));
     }
     let state = call.made.state.as_str();
     let called = clean::line(label, room.saturating_sub(state.len() + 2).max(20));
@@ -95,26 +94,34 @@ fn text(call: &EndedCall) -> String {
 mod tests {
     use std::time::Duration;
 
+    use serde_json::{Value, json};
     use toolway_agent::MadeCall;
     use toolway_model::{ToolCall, ToolResult};
+    use toolway_wire::json::Raw;
 
     use super::*;
 
-    fn started(arguments: Value) -> StartedCall {
-        let call = ToolCall { id: "1".to_owned(), name: "files__write".to_owned(), arguments };
+    fn started(arguments: &Value) -> StartedCall {
+        let call = ToolCall { id: "1".to_owned(), name: "files__write".to_owned(), arguments: Raw::of(arguments) };
         StartedCall { call, tool: "files__write".to_owned(), call_id: None }
     }
 
     fn shown(result: &str) -> String {
         let content = vec![ResultPart::Text { text: result.to_owned() }];
         let result = ToolResult { call_id: "1".to_owned(), name: "write".to_owned(), content, is_error: false };
-        let made = MadeCall { name: "write".to_owned(), state: CallState::Succeeded, call_id: None, remedy: None };
-        ended(&EndedCall { made, result, problem: None, duration: Duration::ZERO }, "files.write", 60).0
+        let made =
+            MadeCall { name: "write".to_owned(), state: CallState::Succeeded, call_id: None, remedies: Vec::new() };
+        ended(
+            &EndedCall { made, result, problem: None, mismatches: Vec::new(), duration: Duration::ZERO },
+            "files.write",
+            60,
+        )
+        .0
     }
 
     #[test]
     fn the_path_of_a_call_stands_first() {
-        let call = started(json!({ "content": "hello", "mode": 3, "path": "/a/b.txt" }));
+        let call = started(&json!({ "content": "hello", "mode": 3, "path": "/a/b.txt" }));
         assert_eq!(label(&call, "files.write"), "files.write path=/a/b.txt content=hello mode=3");
     }
 

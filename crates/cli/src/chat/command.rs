@@ -27,7 +27,7 @@ pub(crate) const COMMANDS: &[(&str, &str, &str)] = &[
     ("tools", "[WORDS]", "List the tools, or search them"),
     ("servers", "", "Show the servers and their states"),
     ("model", "[NAME]", "Show the model, or use another one"),
-    ("mode", "[MODE]", "Show when calls are asked about, or change it: interactive, restricted, full"),
+    ("mode", "[MODE]", "Show when calls are asked about, or change it: ask, writes, allow"),
     ("usage", "", "Show the tokens used so far"),
     ("resume", "[ID]", "List earlier conversations, or continue one; `last` is the latest"),
     ("clear", "", "Begin a new conversation"),
@@ -64,8 +64,7 @@ impl ChatCommand {
 }
 
 fn parse_mode(word: &str) -> Result<PolicyMode, String> {
-    PolicyMode::parse(word)
-        .ok_or_else(|| format!("unknown mode `{word}`; must be `interactive`, `restricted` or `full`"))
+    PolicyMode::parse(word).ok_or_else(|| format!("unknown mode `{word}`; must be `ask`, `writes` or `allow`"))
 }
 
 /// Finds `server.prompt` or `server/prompt`.
@@ -95,7 +94,7 @@ mod tests {
         assert!(matches!(parse("/"), Some(Ok(ChatCommand::Help))));
         assert!(matches!(parse("/model fast"), Some(Ok(ChatCommand::Model(Some(name)))) if name == "fast"));
         assert!(matches!(parse("/mode full"), Some(Ok(ChatCommand::Mode(Some(_))))));
-        assert!(parse("/mode often").unwrap().unwrap_err().contains("`restricted`"));
+        assert!(parse("/mode often").unwrap().unwrap_err().contains("`writes`"));
         assert!(parse("/tols").unwrap().unwrap_err().contains("did you mean `tools`?"));
     }
 }

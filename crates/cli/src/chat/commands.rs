@@ -38,7 +38,7 @@ impl Chat<'_> {
             ChatCommand::Resume(None) => self.list_conversations(),
             ChatCommand::Resume(Some(id)) => self.resume(&id),
             ChatCommand::Clear => {
-                self.conversation = toolway_agent::Conversation::new(self.log.clone());
+                self.replace_conversation(toolway_agent::Conversation::new(self.log.clone()));
                 self.screen.line("New conversation.");
             }
             ChatCommand::Exit => return Next::Leave,
@@ -100,7 +100,7 @@ impl Chat<'_> {
             self.screen.line(&format!("Model {}.", self.agent.model().name()));
             for model in self.app.listed_models(&self.config.settings) {
                 let vendor = model.config.vendor.as_str();
-                self.screen.line(&format!("  {} ({vendor}, {})", model.name, model.config.model));
+                self.screen.line(&format!("  {} ({vendor}, {})", model.name, model.shown_model()));
             }
             return;
         };
@@ -116,7 +116,7 @@ impl Chat<'_> {
     fn change_mode(&mut self, mode: Option<PolicyMode>) {
         let Some(mode) = mode else {
             let mode = self.agent.mode().or(self.config.settings.policy.mode.value);
-            let words = mode.map_or("restricted (the default of chat)", about);
+            let words = mode.map_or("writes (the default of chat)", about);
             return self.screen.line(&format!("Mode {words}."));
         };
         // Only the model's calls: what the user invokes with a command is approved by that.
@@ -140,6 +140,12 @@ impl Chat<'_> {
         self.screen.line("Continue one with /resume ID, or the latest with /resume last.");
     }
 
+    /// Goes on with another conversation. Answers that were given for the one before end with it.
+    fn replace_conversation(&mut self, conversation: toolway_agent::Conversation) {
+        self.host.end_conversation(self.conversation.id());
+        self.conversation = conversation;
+    }
+
     /// Continues a stored conversation.
     pub(crate) fn resume(&mut self, id: &str) {
         match stored::load(self.app, id) {
@@ -148,8 +154,13 @@ impl Chat<'_> {
                 self.screen.note(&format!("Conversation `{}`, {} messages.", head.title, messages.len()));
                 let last = messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
                 messages.iter().skip(last).for_each(|message| self.show(message));
-                self.conversation =
-                    toolway_agent::Conversation::resume(&head.id.to_string(), messages, self.log.clone());
+                let resumed = toolway_agent::Conversation::resume(&head.id.to_string(), messages, self.log.clone());
+                self.replace_conversation(resumed);
+                if self.conversation.lacks_results() {
+                    let note =
+                        "Results of its calls were not kept (`store.bodies` is `none`); the model sees placeholders.";
+                    self.screen.note(note);
+                }
             }
             Err(report) => self.screen.line(&report.to_human()),
         }
@@ -167,9 +178,9 @@ impl Chat<'_> {
 
 fn about(mode: PolicyMode) -> &'static str {
     match mode {
-        PolicyMode::Interactive => "interactive (asks about every call)",
-        PolicyMode::Restricted => "restricted (asks about calls that may write)",
-        PolicyMode::Full => "full (asks about nothing)",
+        PolicyMode::Ask => "ask (asks about every call)",
+        PolicyMode::Writes => "writes (asks about calls that may write)",
+        PolicyMode::Allow => "allow (asks about nothing)",
     }
 }
 

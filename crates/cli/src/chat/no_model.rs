@@ -40,7 +40,7 @@ pub(crate) async fn offer_demo(app: &App, output: &mut Output) -> Result<bool, R
          \u{20} ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY in the environment\n\
          \u{20} Ollama at its usual port\n\
          To add a model, set one of these variables, or add to that file:\n\
-         \u{20} \"models\": {{ \"local\": {{ \"vendor\": \"openai-chat\", \"model\": \"qwen3\",\n\
+         \u{20} \"models\": {{ \"local\": {{ \"vendor\": \"openai-chat\",\n\
          \u{20}   \"baseUrl\": \"http://127.0.0.1:11434/v1\" }} }}\n\
          `toolway models test NAME` checks it; docs/guide/models.md says more."
     ));
@@ -48,8 +48,13 @@ pub(crate) async fn offer_demo(app: &App, output: &mut Output) -> Result<bool, R
         output.notice(&format!("hint: try it without a model: toolway chat --model {DEMO}"));
         return Ok(false);
     }
+    ask("Try the chat with a built-in script instead of a model? [Y/n]", app, output).await
+}
+
+/// Asks until the answer is clear. The end of the input is no.
+pub(crate) async fn ask(question: &str, app: &App, output: &mut Output) -> Result<bool, Report> {
     loop {
-        output.notice("Try the chat with a built-in script instead of a model? [Y/n]");
+        output.notice(question);
         let answer = tokio::task::spawn_blocking(|| {
             let mut line = String::new();
             // Nothing is read at the end of the input.

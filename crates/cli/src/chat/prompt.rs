@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use toolway_host::{
     call::{CallOutcome, CallRequest, Caller, Target},
     catalog::PromptEntry,
+    record::redact::Redactor,
 };
 use toolway_model::{Image, Message, Part, Role};
 use toolway_wire::json::Raw;
@@ -31,7 +32,7 @@ impl Chat<'_> {
         let outcome = self.stoppable(self.host.call(request)).await;
         self.screen.idle();
         match outcome {
-            Stoppable::Done(CallOutcome::Answered(result)) => Some(messages(&result)),
+            Stoppable::Done(CallOutcome::Answered(result)) => Some(messages(&result, &self.host.redactor())),
             Stoppable::Done(outcome) => {
                 self.screen.line(&Report::from_outcome(&outcome, "prompts/get").to_human());
                 None
@@ -79,8 +80,9 @@ fn given(prompt: &PromptEntry, words: &[String]) -> Result<Map<String, Value>, S
 }
 
 /// The messages of a prompt. Neighbours of one role are one message, as vendors expect it.
-fn messages(result: &Raw) -> Vec<Message> {
-    let value: Value = serde_json::from_str(&result.to_string()).unwrap_or_default();
+fn messages(result: &Raw, redactor: &Redactor) -> Vec<Message> {
+    let mut value: Value = serde_json::from_str(&result.to_string()).unwrap_or_default();
+    redactor.value(&mut value);
     let mut messages: Vec<Message> = Vec::new();
     for message in value["messages"].as_array().into_iter().flatten() {
         let role = if message["role"] == "assistant" { Role::Assistant } else { Role::User };

@@ -9,7 +9,7 @@ use std::{
 
 use parking_lot::Mutex;
 use toolway_agent::{AgentEvent, EndedCall, StartedCall};
-use toolway_host::Host;
+use toolway_host::{Host, visible::StreamedText};
 use toolway_model::ModelEvent;
 
 use super::{
@@ -44,6 +44,8 @@ struct State {
     out: Box<dyn Write + Send>,
     /// The message that is being written.
     message: Option<MarkdownWriter>,
+    /// The end of the message in plain output, which its next piece may continue.
+    unfinished: StreamedText,
     /// Whether the last character of plain output was a line break.
     is_at_line_start: bool,
     running: Vec<Running>,
@@ -69,6 +71,7 @@ impl Screen {
         let state = State {
             out,
             message: None,
+            unfinished: StreamedText::default(),
             is_at_line_start: true,
             running: Vec::new(),
             status: None,
@@ -169,7 +172,8 @@ impl Screen {
     fn text(&self, state: &mut State, text: &str) {
         if self.kind == ScreenKind::Plain {
             state.is_at_line_start = text.ends_with('\n');
-            state.print(&clean::text(text));
+            let text = state.unfinished.push(text);
+            state.print(&clean::text(&text));
             return;
         }
         let message = state.message.get_or_insert_with(|| MarkdownWriter::new(width(), self.colour));
@@ -264,6 +268,10 @@ impl State {
         if let Some(mut message) = self.message.take() {
             let rest = message.finish();
             self.print(&rest);
+        }
+        let rest = self.unfinished.finish();
+        if !rest.is_empty() {
+            self.print(&clean::text(&rest));
         }
         if !std::mem::replace(&mut self.is_at_line_start, true) {
             self.write("\n");

@@ -24,7 +24,7 @@ impl Words {
         match before.trim_end() {
             "" if word.starts_with('/') => self.commands(),
             "/model" => self.models.iter().map(|model| (model.clone(), String::new())).collect(),
-            "/mode" => plain(&["interactive", "restricted", "full"]),
+            "/mode" => plain(&["ask", "writes", "allow"]),
             "/resume" => plain(&["last"]),
             "" if word.is_empty() => Vec::new(),
             _ => self.tools(),

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use toolway_store::{
     Reader,
-    audit::{AuditEntry, AuditFilter, Verified, kind},
+    audit::{AuditEntry, AuditFilter, LogOrigin, Verified, kind},
     time,
 };
 use toolway_wire::json::Raw;
@@ -90,13 +90,33 @@ fn row(entry: &AuditEntry) -> [String; 6] {
 fn verify(reader: Option<&Reader>, output: &mut Output) -> Result<ExitCode, Report> {
     let empty = Verified::Intact { entries: 0, checkpoint: 0 };
     let verified = reader.map_or(Ok(empty), Reader::verify_audit).map_err(|error| storage::failed(&error))?;
+    let origin =
+        reader.map_or(Ok(LogOrigin::default()), Reader::log_origin).map_err(|error| storage::failed(&error))?;
     match verified {
         Verified::Intact { entries, checkpoint } => {
+            let removed_at = origin.removed_at.map(time::rfc3339);
             if output.format == Format::Human {
                 let after = if checkpoint > 0 { format!(" after entry {checkpoint}") } else { String::new() };
                 output.line(&format!("{entries} entries{after} are intact"));
+                if let Some(at) = removed_at {
+                    output.line(&format!(
+                        "entries 1 to {checkpoint} were removed by retention (`store.audit.maxAge`), the last of them at {at}"
+                    ));
+                }
+                if let Some(replaces) = &origin.replaces {
+                    output.print_wrapped(
+                        "",
+                        &format!("entry 1 says that this log replaces that of the corrupt database `{replaces}`"),
+                    );
+                }
             } else {
-                output.json(&Raw::of(&json!({ "entries": entries, "checkpoint": checkpoint, "intact": true })));
+                output.json(&Raw::of(&json!({
+                    "entries": entries,
+                    "checkpoint": checkpoint,
+                    "removedAt": removed_at,
+                    "replaces": origin.replaces,
+                    "intact": true,
+                })));
             }
             Ok(ExitCode::Ok)
         }

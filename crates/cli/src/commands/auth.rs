@@ -117,7 +117,7 @@ impl<'a> Row<'a> {
             Transport::Http(http) => http.auth.as_deref().map_or("oauth", Auth::kind),
             Transport::Process(_) => return None,
         };
-        let endpoint = match server.endpoint(&app.environment, &*app.keychain()) {
+        let endpoint = match server.endpoint(&app.environment, &*app.keychain(&config.settings)) {
             Ok(endpoint) => endpoint,
             Err(error) => return row(kind, None, Some(error.to_string())),
         };

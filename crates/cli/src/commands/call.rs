@@ -2,11 +2,13 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use toolway_config::ArgumentValidation;
 use toolway_host::{
     call::{CallRequest, Target},
     catalog::{Catalog, ItemKind, ToolEntry},
     connection::Lists,
     policy::Annotations,
+    validation::check::CheckResult,
 };
 use toolway_wire::{
     json::Raw,
@@ -16,11 +18,7 @@ use toolway_wire::{
 use super::tools;
 use crate::{
     app::App,
-    arguments::{
-        self, ArgumentError,
-        call_form::CallForm,
-        check::{self, CheckResult},
-    },
+    arguments::{self, ArgumentError, call_form::CallForm, check},
     exit_code::ExitCode,
     output::{
         Format, Output,
@@ -111,7 +109,8 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
             Some(form) => arguments::read_form(form, schema),
             None => arguments::read(&words, schema, &stdin),
         };
-        let arguments = arguments_of(&entry.item, read, app, output).await?;
+        let mode = single.target.settings.validation.arguments.value.unwrap_or(ArgumentValidation::Reject);
+        let arguments = arguments_of(&entry.item, read, mode, app, output).await?;
         let request = CallRequest {
             chosen: Some(entry.fingerprint),
             ..single.request(app, Target::ToolOf(entry.origin.clone()), Some(arguments))
@@ -172,6 +171,7 @@ fn say_destructive(entry: &ToolEntry, output: &mut Output) {
 async fn arguments_of(
     tool: &Tool,
     read: impl FnOnce(&Schema) -> Result<Raw, ArgumentError>,
+    mode: ArgumentValidation,
     app: &App,
     output: &mut Output,
 ) -> Result<Raw, Report> {
@@ -184,8 +184,14 @@ async fn arguments_of(
         let report = wrong(error.message);
         error.hint.into_iter().fold(report, Report::hint)
     })?;
-    match check_in_time(&schema, &arguments, app).await? {
+    let checked = match mode {
+        ArgumentValidation::Off => CheckResult::Valid,
+        ArgumentValidation::Reject | ArgumentValidation::Report => check_in_time(&schema, &arguments, app).await?,
+    };
+    match checked {
         CheckResult::Valid => {}
+        // Reported when the call has ended.
+        CheckResult::Invalid(_) if mode == ArgumentValidation::Report => {}
         CheckResult::Invalid(messages) => return Err(wrong(messages.join("; "))),
         CheckResult::Unchecked(why) => output.notice(&format!("toolway: arguments sent without a check: {why}")),
     }

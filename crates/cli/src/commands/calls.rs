@@ -9,7 +9,10 @@ use toolway_store::{
     rollup::{Rollup, RollupFilter, ToolStats},
     time::{self, Micros},
 };
-use toolway_wire::json::Raw;
+use toolway_wire::{
+    json::Raw,
+    message::splice::{self, Edit},
+};
 
 use crate::{
     app::App,
@@ -127,7 +130,7 @@ fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
     let (call, body) = app.query(|reader| reader.call(id))?.ok_or_else(unknown)?;
     let view = full_view(&call, &body);
     if output.format != Format::Human {
-        output.json(&Raw::of(&view));
+        output.json(&with_exact_bodies(&view, &body));
         return Ok(());
     }
     for key in SHOWN {
@@ -269,6 +272,14 @@ fn full_view(call: &CallRow, body: &CallBody) -> Value {
     view["resultBytes"] = call.result_bytes.into();
     view["serverRequests"] = call.server_requests.into();
     view
+}
+
+/// The view with arguments and result as they were recorded, with every digit.
+fn with_exact_bodies(view: &Value, body: &CallBody) -> Raw {
+    let exact = |text: &Option<String>| text.as_ref().and_then(|text| Raw::parse(text.clone()).ok());
+    let bodies = [("arguments", exact(&body.arguments)), ("result", exact(&body.result))];
+    let edits = bodies.into_iter().filter_map(|(key, body)| Some(Edit::Set(key, body?)));
+    splice::edited(&Raw::of(view), &edits.collect::<Vec<_>>())
 }
 
 impl FilterArgs {

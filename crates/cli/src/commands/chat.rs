@@ -3,11 +3,11 @@
 use std::{collections::BTreeSet, io::IsTerminal, path::PathBuf, sync::Arc};
 
 use toolway_agent::{AgentOptions, Budget};
-use toolway_config::{Config, PolicyMode, ServerName};
+use toolway_config::{Config, HostPattern, PolicyMode, ServerName};
 use toolway_host::policy::Surface;
 use toolway_model::Model;
 
-use super::run as run_command;
+use super::run::{self as run_command, ServerChoice};
 use crate::{
     app::App,
     chat::{self, Chat, ChatParts, Screen, ScreenKind, no_model, stored},
@@ -18,8 +18,8 @@ use crate::{
 
 /// Talk to a model that works with your tools
 ///
-/// The model gets the tools of all configured servers. Policy decides on every call: calls that may write are asked about
-/// in place. Every call and every conversation is recorded. Without a terminal, each line of standard input is a message.
+/// The model gets the tools of all configured servers, and of one given with --stdio or --url. Policy decides on every call:
+/// calls that may write are asked about in place. Every call and every conversation is recorded. Without a terminal, each line of standard input is a message.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ChatArgs {
@@ -27,9 +27,13 @@ pub(crate) struct ChatArgs {
     #[arg(long)]
     model: Option<String>,
 
-    /// Replace the default of policy: `interactive`, `restricted` or `full`
+    /// Replace the default of policy: `ask` (about every call), `writes` or `allow`
     #[arg(long, value_parser = run_command::parse_mode)]
     mode: Option<PolicyMode>,
+
+    /// Let tools that only read reach this host or `*.host` without a question; can be repeated
+    #[arg(long, value_name = "HOST")]
+    allow_host: Vec<HostPattern>,
 
     /// Read the system prompt from this file
     #[arg(long, value_name = "FILE")]
@@ -48,14 +52,15 @@ const EXAMPLES: &str = "\
 Examples:
   toolway chat
   toolway chat --model scripted:demo          A built-in script instead of a model
-  toolway chat --model local --servers files --mode interactive
+  toolway chat --model local --servers files --mode ask
   toolway chat --resume last";
 
 pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     refuse_format(app)?;
     let mut config = app.config(output)?;
+    config.settings.policy.hosts.value.extend(args.allow_host.iter().cloned());
     let system = args.system.as_ref().map(|file| run_command::read_file(file)).transpose()?.unwrap_or_default();
-    let servers = run_command::servers(&args.servers, &config)?;
+    let ServerChoice { servers, additional } = run_command::server_choice(&args.servers, &mut config, app)?;
     let Some(model) = model(args, app, &config, output).await? else { return Ok(ExitCode::Usage) };
     if let Some(id) = &args.resume {
         stored::find(app, id)?;
@@ -64,8 +69,8 @@ pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Resu
     let has_sample = |config: &Config| config.servers.keys().any(|name| name.as_str() == "sample");
     let is_demo = model.name() == "demo" && !has_sample(&config);
     let embedded = if is_demo { no_model::sample_server() } else { None };
-    config.servers.retain(|name, _| servers.as_ref().is_none_or(|servers| servers.contains(name)));
-    let (host, log) = app.agent_host(&config, embedded, answerer, "chat").await?;
+    let others = embedded.into_iter().chain(additional).collect();
+    let (host, log) = app.agent_host(&config, others, answerer, "chat").await?;
     let kind = if std::io::stdout().is_terminal() { ScreenKind::Terminal } else { ScreenKind::Plain };
     let screen = Arc::new(Screen::new(host.clone(), kind, output.colour()));
     if let Some(terminal) = terminal {
@@ -99,7 +104,7 @@ async fn model(
     if wanted == Some(no_model::DEMO) {
         return no_model::demo().map(Some);
     }
-    match app.model(args.model.as_deref(), &config.settings) {
+    match app.proposed_model(args.model.as_deref(), &config.settings, output).await {
         Err(_) if wanted.is_none() && !app.knows_model(&config.settings) => {
             let wants_demo = no_model::offer_demo(app, output).await?;
             wants_demo.then(no_model::demo).transpose()

@@ -7,9 +7,9 @@ use std::{
 
 use clap::Subcommand;
 use serde_json::json;
-use toolway_config::{Loaded, ServerName, parse_duration};
+use toolway_config::{Config, Loaded, ServerName, Warning, clients::unknown_clients, parse_duration};
 use toolway_gateway::{
-    access::{KeyError, KeyFile, KnownClient},
+    access::{ANONYMOUS, KeyError, KeyFile, KnownClient},
     control::ControlRequest,
 };
 use toolway_host::record::kind;
@@ -19,6 +19,7 @@ use super::{serve::DEFAULT_LISTEN, servers};
 use crate::{
     app::App,
     client_setup,
+    effect::Effect,
     exit_code::ExitCode,
     gateway_control::GatewayReply,
     output::{Format, Output},
@@ -64,6 +65,15 @@ enum ClientsCommand {
     },
 }
 
+impl ClientsArgs {
+    pub(crate) fn effect(&self) -> Effect {
+        match &self.command {
+            ClientsCommand::Add { .. } => Effect::Widens,
+            ClientsCommand::List | ClientsCommand::Revoke { .. } => Effect::Ordinary,
+        }
+    }
+}
+
 pub(crate) async fn run(args: &ClientsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let file = key_file(app)?;
     match &args.command {
@@ -78,6 +88,13 @@ pub(crate) fn key_file(app: &App) -> Result<KeyFile, Report> {
     let folder = app.paths.state.as_ref();
     let folder = folder.ok_or_else(|| Report::usage("config", "no home directory, so keys cannot be stored"))?;
     Ok(KeyFile::at(folder.join("clients.json")))
+}
+
+/// Warnings about settings of clients that have no key. None if the keys cannot be read, which is reported elsewhere.
+pub(crate) fn unknown(config: &Config, app: &App) -> Vec<Warning> {
+    let keys = key_file(app).ok().and_then(|file| file.list().ok());
+    let names = |keys: Vec<KnownClient>| keys.into_iter().map(|client| client.name).chain([ANONYMOUS.to_owned()]);
+    keys.map(|keys| unknown_clients(&config.settings.gateway.clients.value, &names(keys).collect())).unwrap_or_default()
 }
 
 async fn add(

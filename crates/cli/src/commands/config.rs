@@ -11,7 +11,7 @@ use serde_json::Value;
 use toolway_config::{Place, schema};
 use toolway_wire::json::Raw;
 
-use crate::{app::App, exit_code::ExitCode, output::Output, report::Report};
+use crate::{app::App, effect::Effect, exit_code::ExitCode, output::Output, report::Report};
 
 /// Write, show and check the configuration
 ///
@@ -50,6 +50,15 @@ Examples:
 const SCHEMA_EXAMPLES: &str = "\
 Examples:
   toolway config schema > toolway.schema.json     Then: { \"$schema\": \"./toolway.schema.json\", … }";
+
+impl ConfigArgs {
+    pub(crate) fn effect(&self) -> Effect {
+        match &self.action {
+            Action::Init(_) | Action::Reload(_) => Effect::Widens,
+            Action::Show(_) | Action::Check(_) | Action::Path(_) | Action::Schema(_) => Effect::Ordinary,
+        }
+    }
+}
 
 pub(crate) async fn run(args: &ConfigArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.action {

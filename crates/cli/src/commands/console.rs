@@ -17,7 +17,7 @@ use crate::{
 /// Open the web console
 ///
 /// Opens the console of the running gateway (`toolway serve`) in a browser and prints its link. Starts a gateway if none is
-/// running. The link signs one browser in, once, within 10 minutes.
+/// running; that one prints the link only at a terminal. The link signs one browser in, once, within 10 minutes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConsoleArgs {

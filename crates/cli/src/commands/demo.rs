@@ -8,7 +8,10 @@ mod servers;
 use std::{sync::Arc, time::Duration};
 
 use toolway_host::{host::Host, inbox::Answerer, record::Requirement};
-use toolway_store::{Store, StoreOptions, StoreRecorder, Sync, calls::CallFilter};
+use toolway_store::{
+    Store, StoreOptions, StoreRecorder,
+    calls::{CallFilter, CallState},
+};
 
 use crate::{
     compose,
@@ -36,7 +39,7 @@ pub(crate) async fn run(_args: &DemoArgs, output: &mut Output) -> ExitCode {
 }
 
 async fn tell(output: &mut Output) -> Result<(), Report> {
-    let (store, _) = Store::open(&StoreOptions { path: None, sync: Sync::Normal }).map_err(|error| failed(&error))?;
+    let (store, _) = Store::open(&StoreOptions::default()).map_err(|error| failed(&error))?;
     let recorder = Arc::new(StoreRecorder::new(store.clone(), Requirement::Required, "terminal"));
     let environment = std::env::vars_os().collect();
     let answerer: Arc<dyn Answerer> = match output::is_interactive() {
@@ -91,8 +94,11 @@ fn record(store: &Store, output: &mut Output) -> Result<(), Report> {
     for call in reader.calls(&filter).map_err(|error| failed(&error))? {
         let name = call.tool.as_deref().unwrap_or(&call.name);
         let took = Duration::from_micros(u64::try_from(call.duration.unwrap_or_default()).unwrap_or_default());
-        let why =
-            call.approved_by.map(|by| format!("approved at the {by}")).or(call.error).or(call.rule).unwrap_or_default();
+        let approved = |by: String| match call.state {
+            CallState::Refused => None,
+            _ => Some(format!("approved at the {by}")),
+        };
+        let why = call.approved_by.and_then(approved).or(call.error).or(call.rule).unwrap_or_default();
         let rest = format!("{:>6} ms  {why}", took.as_millis());
         output.state_entry(&format!("   {name:<22}"), call.state.as_str(), 10, &rest);
     }

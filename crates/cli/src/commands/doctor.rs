@@ -1,8 +1,10 @@
 //! `toolway doctor`: connects to each server, diagnoses problems, and gives advice.
 
+mod clear_secrets;
+
 use std::{ffi::OsString, path::PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use toolway_config::{
     Config, Endpoint, Environment,
     server::{Sharing, Transport},
@@ -15,7 +17,7 @@ use toolway_host::{
 };
 use toolway_wire::revision::Era;
 
-use super::ping;
+use super::{clients, ping};
 use crate::{
     app::App,
     exit_code::ExitCode,
@@ -23,7 +25,7 @@ use crate::{
     multi_server_host::{ServerOutcome, WaitPolicy},
     output::{Format, Output, state},
     report::Report,
-    server_view,
+    server_view, storage,
     target::Target,
     unused::{Unused, UnusedReason},
 };
@@ -32,7 +34,7 @@ use crate::{
 ///
 /// Shows for each server: the command with the names of its variables, or the URL; the protocol revision; the time to connect
 /// and to list its items; what it could reach; how its process ended, and its last standard error output. Waits as long as the entry's `timeouts`
-/// (30 seconds by default, 5 minutes for a server that `npx` or `uvx` installs) or --timeout. Also shows invalid and unused configuration with the reason. The exit code is 0 if
+/// (30 seconds by default, 5 minutes for a server that `npx` or `uvx` installs) or --timeout. Also shows invalid and unused configuration with the reason, and secrets in clear in configuration files. The exit code is 0 if
 /// all servers are healthy, and 4 if one is not or an entry or file is invalid.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -55,12 +57,20 @@ Examples:
 
 pub(crate) async fn run(args: &DoctorArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let (targets, unused) = app.targets_to_inspect(&args.servers, output)?;
+    if args.servers.is_empty() && app.reach.names_no_server() {
+        let warnings = clients::unknown(&app.load()?.config, app);
+        warnings.iter().for_each(|warning| output.notice(&format!("toolway: {warning}")));
+    }
     // One connect timeout for connecting, and the same time again for listing, except that installing takes longer.
     let patience = |target: &Target| target.server.connect + target.server.connect.min(CONNECT);
     let slowest = targets.iter().map(patience).max().unwrap_or_default();
     let hosts = app.connect_all(targets, Lists::Once, WaitPolicy::Fixed(slowest), output).await?;
     let findings: Vec<Diagnosis<'_>> = hosts.outcomes.iter().map(|outcome| Diagnosis::of(outcome, app)).collect();
-    show(&findings, &unused, output);
+    let in_clear = match app.reach.names_no_server() {
+        true => clear_secrets::find(&app.load()?, &args.servers),
+        false => Vec::new(),
+    };
+    show(&findings, &unused, &in_clear, &store_report(app), output);
     let broken = unused.iter().filter(|unused| unused.why == UnusedReason::Broken).count();
     let unhealthy = broken + findings.iter().filter(|finding| finding.outcome.problem().is_some()).count();
     lifecycle::disconnect(&hosts.host).await;
@@ -230,10 +240,42 @@ impl Diagnosis<'_> {
     }
 }
 
-fn show(findings: &[Diagnosis<'_>], unused: &[Unused], output: &mut Output) {
+/// How full the store is.
+struct StoreReport {
+    line: String,
+    view: Value,
+}
+
+fn store_report(app: &App) -> StoreReport {
+    let measure = || -> Result<Option<StoreReport>, Report> {
+        let settings = app.load()?.config.settings;
+        let (limits, path) = (storage::retention_limits(&settings), app.store_path(&settings));
+        let Some(reader) = app.open_reader()? else { return Ok(None) };
+        let size = reader.size().map_err(|error| storage::failed(&error))?;
+        let bytes = json!({ "path": path, "bytes": size.total(), "maxBytes": limits.max_bytes, "corruptBytes": size.set_aside });
+        Ok(Some(StoreReport { line: storage::fullness(&size, &limits), view: bytes }))
+    };
+    match measure() {
+        Ok(Some(report)) => report,
+        Ok(None) => StoreReport { line: "nothing is recorded yet".to_owned(), view: Value::Null },
+        Err(report) => StoreReport { line: report.message.clone(), view: json!({ "problem": report.message }) },
+    }
+}
+
+fn show(
+    findings: &[Diagnosis<'_>],
+    unused: &[Unused],
+    in_clear: &[clear_secrets::Finding],
+    store: &StoreReport,
+    output: &mut Output,
+) {
     match output.format {
         Format::Json | Format::Ndjson => {
-            server_view::print(findings.iter().map(Diagnosis::object).collect(), unused, output);
+            let servers = findings.iter().map(Diagnosis::object).collect();
+            let mut more = Map::new();
+            more.insert("store".to_owned(), store.view.clone());
+            more.insert("secretsInClear".to_owned(), in_clear.iter().map(clear_secrets::Finding::view).collect());
+            server_view::print(servers, unused, more, output);
         }
         Format::Raw => {
             let asked =
@@ -247,7 +289,9 @@ fn show(findings: &[Diagnosis<'_>], unused: &[Unused], output: &mut Output) {
             sorted.sort_by_key(|finding| state::rank(server_view::state(finding.outcome)));
             sorted.iter().for_each(|finding| finding.print(output));
             unused.iter().for_each(|unused| print_unused(unused, output));
+            in_clear.iter().for_each(|finding| finding.print(output));
             let states = findings.iter().map(|finding| server_view::state(finding.outcome));
+            output.line(&store.line);
             if let Some(summary) = state::summary(states.chain(unused.iter().map(Unused::state))) {
                 output.line(&summary);
             }
@@ -259,7 +303,7 @@ fn show(findings: &[Diagnosis<'_>], unused: &[Unused], output: &mut Output) {
 fn folder(target: &Target, app: &App) -> Option<PathBuf> {
     let current = || std::env::current_dir().ok();
     let Some(entry) = &target.entry else { return current().filter(|_| target.is_program()) };
-    match entry.endpoint(&app.environment, &*app.keychain()) {
+    match entry.endpoint(&app.environment, &*app.keychain(&target.settings)) {
         Ok(Endpoint::Process { directory, .. }) => directory.or_else(current),
         Ok(Endpoint::Http { .. }) | Err(_) => None,
     }

@@ -6,7 +6,10 @@ use toolway_store::{
     conversations::{Conversation, StoredMessage},
     time,
 };
-use toolway_wire::json::Raw;
+use toolway_wire::{
+    json::Raw,
+    message::splice::{self, Edit},
+};
 
 use crate::{
     app::App,
@@ -112,7 +115,7 @@ fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
     let (reader, head) = stored::find(app, id)?;
     let messages = stored::stored_messages(&reader, &head)?;
     if output.format != Format::Human {
-        output.json(&Raw::of(&with_messages(&head, &messages)));
+        output.json(&with_messages(&head, &messages));
         return Ok(());
     }
     output.print_wrapped("", &format!("{} ({}, model {}, {})", head.title, head.surface, head.model, head.id));
@@ -125,19 +128,17 @@ fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
 }
 
 /// A conversation with its messages: text for readers, `body` as it was stored.
-fn with_messages(head: &Conversation, messages: &[StoredMessage]) -> Value {
+fn with_messages(head: &Conversation, messages: &[StoredMessage]) -> Raw {
     let message = |message: &StoredMessage| {
-        json!({
-            "seq": message.seq,
-            "at": time::rfc3339(message.at),
-            "role": message.role,
-            "text": message.text,
-            "body": serde_json::from_str::<Value>(&message.body).unwrap_or_default(),
-        })
+        let (at, role, text) = (time::rfc3339(message.at), &message.role, &message.text);
+        let view = json!({ "seq": message.seq, "at": at, "role": role, "text": text, "body": null });
+        match Raw::parse(message.body.clone()) {
+            Ok(body) => splice::edited(&Raw::of(&view), &[Edit::Set("body", body)]),
+            Err(_) => Raw::of(&view),
+        }
     };
-    let mut view = view(head);
-    view["messages"] = messages.iter().map(message).collect();
-    view
+    let messages: Vec<Raw> = messages.iter().map(message).collect();
+    splice::edited(&Raw::of(&view(head)), &[Edit::Set("messages", splice::array(&messages))])
 }
 
 fn search(app: &App, text: &str, limit: usize, output: &mut Output) -> Result<(), Report> {
@@ -181,7 +182,7 @@ fn export(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
     let (reader, head) = stored::find(app, id)?;
     let messages = stored::stored_messages(&reader, &head)?;
     if matches!(output.format, Format::Json | Format::Ndjson) {
-        output.json(&Raw::of(&with_messages(&head, &messages)));
+        output.json(&with_messages(&head, &messages));
         return Ok(());
     }
     let mut page = format!("# {}\n\nConversation {} with {}\n", head.title, head.id, head.model);

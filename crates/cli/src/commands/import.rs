@@ -12,13 +12,13 @@ use toolway_config::{
     server::Format,
 };
 
-use crate::{app::App, exit_code::ExitCode, output::Output, report::Report, suggestion};
+use crate::{app::App, effect::Effect, exit_code::ExitCode, output::Output, report::Report, suggestion};
 
 /// Find servers configured in other applications, and optionally copy them
 ///
 /// Reads the files of sixteen applications in your home directory and in the project, each with its own placeholders, ways
 /// to disable a server, filters and time units. Without --copy, changes nothing and connects to nothing. With --copy,
-/// copies the servers to your own file, except secrets, for which it names a variable each. Alternatively,
+/// copies the servers to your own file; their secrets go to the vault (`toolway secret list`), and the file refers to them. Alternatively,
 /// `"imports": ["<application>"]` in your own file uses another application's file as it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -45,7 +45,7 @@ Examples:
   toolway import                        Servers of all applications
   toolway import cursor                 Only those of Cursor
   toolway import ./servers.yaml         Those of a file
-  toolway import claude-code --copy     Copy to your own toolway.json, without secrets";
+  toolway import claude-code --copy     Copy to your own toolway.json, and secrets to the vault";
 
 const ALL: &str = "all";
 
@@ -58,6 +58,12 @@ pub(crate) struct SourceFile {
 /// Names of the argument: `all` and the applications.
 pub(crate) fn hosts() -> Vec<&'static str> {
     std::iter::once(ALL).chain(Format::OTHERS.map(Format::as_str)).collect()
+}
+
+impl ImportArgs {
+    pub(crate) fn effect(&self) -> Effect {
+        if self.copy { Effect::Widens } else { Effect::Ordinary }
+    }
 }
 
 pub(crate) fn run(args: &ImportArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {

@@ -1,16 +1,20 @@
 //! `toolway inbox`: what waits for a user at a running gateway.
 
+mod coverage;
+
 use std::collections::BTreeSet;
 
 use clap::Subcommand;
 use serde_json::Value;
 use toolway_gateway::control::{ControlAnswer, ControlRequest};
+use toolway_host::{policy::Scope, visible};
 use toolway_wire::json::Raw;
 
 use crate::{
     app::App,
+    effect::Effect,
     exit_code::ExitCode,
-    output::{Format, Output, clean},
+    output::{Format, Output},
     report::Report,
     terminal::given,
 };
@@ -31,6 +35,7 @@ Examples:
   toolway inbox list
   toolway inbox answer 0197c9a4-9d6b-7c3e-8a51-2f6f2a4b9c01
   toolway inbox answer 0197c9a4-9d6b-7c3e-8a51-2f6f2a4b9c01 --for always
+  toolway inbox answer 0197c9a4-9d6b-7c3e-8a51-2f6f2a4b9c01 --for conversation --cover text=any
   toolway inbox answer 0197c9a4-9d6b-7c3e-8a51-2f6f2a4b9c02 name=Ada colour=red
   toolway inbox decline 0197c9a4-9d6b-7c3e-8a51-2f6f2a4b9c01 --reason 'use the test database'";
 
@@ -52,9 +57,22 @@ enum InboxCommand {
         #[arg(value_name = "FIELD=VALUE")]
         values: Vec<String>,
 
-        /// What an approval holds for
-        #[arg(long = "for", value_name = "SCOPE", default_value = "once")]
-        scope: Scope,
+        /// How long an approval holds
+        #[arg(long = "for", value_name = "TERM", default_value = "once")]
+        term: Term,
+
+        /// What an approval covers of an argument, instead of what is proposed: `same`, `folder`, `host` or `any`; `*=any`
+        /// for any arguments
+        #[arg(long = "cover", value_name = "ARGUMENT=WORD", conflicts_with = "any_host")]
+        covers: Vec<String>,
+
+        /// Cover calls that only read, to any host, until the conversation ends
+        #[arg(long)]
+        any_host: bool,
+
+        /// Approve a call although its arguments contain hidden characters, which `inbox show` shows as `\u{…}`
+        #[arg(long)]
+        allow_hidden: bool,
     },
     /// Decline a call, a form or a URL
     Decline {
@@ -77,14 +95,37 @@ enum InboxCommand {
     Follow,
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Scope {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Term {
     /// This call
     Once,
-    /// This tool, until the conversation or the client's session ends
+    /// Later calls that it covers, until the conversation or the client's session ends
     Conversation,
-    /// Later calls of this tool by this caller that touch the same, saved (`toolway trust`)
+    /// Later calls of this caller that it covers, saved (`toolway trust`)
     Always,
+}
+
+impl Term {
+    /// The word in JSON.
+    fn key(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Conversation => "conversation",
+            Self::Always => "always",
+        }
+    }
+}
+
+impl InboxArgs {
+    pub(crate) fn effect(&self) -> Effect {
+        match &self.command {
+            Some(InboxCommand::Answer { .. }) => Effect::Widens,
+            None
+            | Some(
+                InboxCommand::List | InboxCommand::Show { .. } | InboxCommand::Decline { .. } | InboxCommand::Follow,
+            ) => Effect::Ordinary,
+        }
+    }
 }
 
 pub(crate) async fn run(args: &InboxArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
@@ -92,14 +133,26 @@ pub(crate) async fn run(args: &InboxArgs, app: &App, output: &mut Output) -> Res
         None | Some(InboxCommand::List) => {
             list(&items(app, None).await?.0, output);
         }
-        Some(InboxCommand::Show { id }) => show(&find(app, id).await?, output),
-        Some(InboxCommand::Answer { id, values, scope }) => {
+        Some(InboxCommand::Show { id }) => {
+            let id = text(&find(app, id).await?["id"]);
+            show(&app.require_gateway(&ControlRequest::InboxItem { id }).await?.value, output);
+        }
+        Some(InboxCommand::Answer { id, values, term, covers, any_host, allow_hidden }) => {
             let item = find(app, id).await?;
-            let answer = answer(&item, values, *scope)?;
-            let always = matches!(answer, ControlAnswer::Always {});
-            send(app, &item, answer, output).await?;
-            if always && output.format == Format::Human {
-                output.line(&format!("It covers later calls with {}.", covers(&item)));
+            let scope = match any_host {
+                true => Some(Scope::AnyHost),
+                false => coverage::chosen(&item["approval"]["proposal"], term.key(), covers)?,
+            };
+            let covered = match &scope {
+                Some(scope) => visible::one_line(&scope.to_string()),
+                None => exact(&item["approval"]["proposal"][term.key()]["covers"]),
+            };
+            let answer = answer(&item, values, *term, scope)?;
+            let is_lasting = matches!(answer, ControlAnswer::Always { .. } | ControlAnswer::Conversation { .. });
+            let hidden = if *allow_hidden { HiddenCharacters::Allowed } else { HiddenCharacters::Refused };
+            send(app, &item, answer, hidden, output).await?;
+            if is_lasting && output.format == Format::Human {
+                output.line(&format!("It covers: {covered}"));
             }
         }
         Some(InboxCommand::Decline { id, reason, never, cancel }) => {
@@ -110,7 +163,7 @@ pub(crate) async fn run(args: &InboxArgs, app: &App, output: &mut Output) -> Res
                 (false, _, true) => ControlAnswer::Cancel {},
                 (false, _, false) => ControlAnswer::Decline {},
             };
-            send(app, &item, answer, output).await?;
+            send(app, &item, answer, HiddenCharacters::Refused, output).await?;
         }
         Some(InboxCommand::Follow) => return follow(app, output).await,
     }
@@ -143,15 +196,21 @@ async fn find(app: &App, id: &str) -> Result<Value, Report> {
     }
 }
 
-fn answer(item: &Value, values: &[String], scope: Scope) -> Result<ControlAnswer, Report> {
+fn answer(item: &Value, values: &[String], term: Term, scope: Option<Scope>) -> Result<ControlAnswer, Report> {
     let is_approval = item["kind"] == "approval";
     if is_approval && !values.is_empty() {
         return Err(Report::usage("arguments", "an approval takes no values"));
     }
-    Ok(match (is_approval, scope) {
-        (true, Scope::Once) => ControlAnswer::Once {},
-        (true, Scope::Conversation) => ControlAnswer::Conversation {},
-        (true, Scope::Always) => ControlAnswer::Always {},
+    if scope.is_some() && term == Term::Once {
+        let message = "an approval of one call covers nothing else";
+        return Err(Report::usage("arguments", message).hint("add `--for conversation` or `--for always`"));
+    }
+    let scope = scope.map(|scope| serde_json::from_str(&scope.to_json())).transpose();
+    let scope = scope.map_err(|_| coverage::unreadable())?;
+    Ok(match (is_approval, term) {
+        (true, Term::Once) => ControlAnswer::Once {},
+        (true, Term::Conversation) => ControlAnswer::Conversation { scope },
+        (true, Term::Always) => ControlAnswer::Always { scope },
         (false, _) => {
             let (texts, values) = given::texts_and_values(values)?;
             ControlAnswer::Accept { texts, values }
@@ -159,17 +218,31 @@ fn answer(item: &Value, values: &[String], scope: Scope) -> Result<ControlAnswer
     })
 }
 
-async fn send(app: &App, item: &Value, answer: ControlAnswer, output: &mut Output) -> Result<(), Report> {
+/// Whether a call with hidden characters may be approved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HiddenCharacters {
+    Refused,
+    Allowed,
+}
+
+async fn send(
+    app: &App,
+    item: &Value,
+    answer: ControlAnswer,
+    hidden: HiddenCharacters,
+    output: &mut Output,
+) -> Result<(), Report> {
     let word = match &answer {
         ControlAnswer::Once {} => "Approved once.",
-        ControlAnswer::Conversation {} => "Approved for this conversation.",
-        ControlAnswer::Always {} => "Approved and saved.",
+        ControlAnswer::Conversation { .. } => "Approved for this conversation.",
+        ControlAnswer::Always { .. } => "Approved and saved.",
         ControlAnswer::No { .. } | ControlAnswer::Decline {} => "Declined.",
         ControlAnswer::Never {} => "Refused and saved.",
         ControlAnswer::Accept { .. } => "Answered.",
         ControlAnswer::Cancel {} => "Cancelled.",
     };
-    let reply = app.require_gateway(&ControlRequest::Answer { id: text(&item["id"]), answer }).await?;
+    let allow_hidden = hidden == HiddenCharacters::Allowed;
+    let reply = app.require_gateway(&ControlRequest::Answer { id: text(&item["id"]), answer, allow_hidden }).await?;
     match output.format {
         Format::Human | Format::Raw => output.line(word),
         Format::Json | Format::Ndjson => output.json(&Raw::of(&reply.value)),
@@ -207,7 +280,7 @@ fn list(items: &[Value], output: &mut Output) {
 }
 
 fn print(item: &Value, output: &mut Output) {
-    let rest = format!("  {}  {}", text(&item["kind"]), clean::flat(&text(&item["text"])));
+    let rest = format!("  {}  {}", text(&item["kind"]), exact(&item["text"]));
     output.print_wrapped_entry(&text(&item["id"]), &rest, "    ");
 }
 
@@ -216,26 +289,33 @@ fn show(item: &Value, output: &mut Output) {
         output.json(&Raw::of(item));
         return;
     }
-    output.entry(&text(&item["text"]), "");
+    output.entry(&exact(&item["text"]), "");
     for (label, key) in [("id", "id"), ("caller", "caller"), ("call", "callId"), ("expires", "expiresAt")] {
-        if let Some(value) = item[key].as_str() {
-            output.line(&format!("{label}: {value}"));
+        if item[key].is_string() {
+            output.line(&format!("{label}: {}", exact(&item[key])));
         }
     }
     show_approval(&item["approval"], output);
     for field in item["form"]["fields"].as_array().into_iter().flatten() {
         let required = if field["required"] == true { ", required" } else { "" };
-        output.line(&format!("  {} ({}{required})", text(&field["name"]), text(&field["type"])));
+        output.line(&format!("  {} ({}{required})", exact(&field["name"]), text(&field["type"])));
     }
     if let Some(url) = item["url"].as_str() {
-        output.line(&format!("address: {url}"));
+        output.line(&format!("address: {}", visible::address(url)));
     }
 }
 
 fn show_approval(approval: &Value, output: &mut Output) {
+    if approval["title"].is_string() {
+        output.line(&format!("title by the server: {}", exact(&approval["title"])));
+    }
     for row in approval["rows"].as_array().into_iter().flatten() {
-        let value = text(&row["value"]).replace('\n', "\n    ");
-        output.line(&format!("  {}: {value}", text(&row["label"])));
+        let value = visible::plain(&text(&row["value"])).replace('\n', "\n    ");
+        let size = match (row["bytes"].as_u64(), row["sha256"].as_str()) {
+            (Some(bytes), Some(sha256)) => format!(" ({bytes} bytes, sha256 {sha256})"),
+            _ => String::new(),
+        };
+        output.line(&format!("  {}{size}: {value}", exact(&row["label"])));
     }
     for warning in approval["warnings"].as_array().into_iter().flatten() {
         output.line(&format!("! {}", text(warning)));
@@ -243,14 +323,19 @@ fn show_approval(approval: &Value, output: &mut Output) {
     if let Some(rule) = approval["rule"].as_str() {
         let reason = approval["reason"].as_str().map(|reason| format!(": {reason}")).unwrap_or_default();
         output.print_wrapped("", &format!("asked by {rule}{reason}"));
-        output.line(&format!("this rule would allow it: {}", text(&approval["remedy"])));
-        output.print_wrapped("", &format!("`--for always` covers later calls with {}", text(&approval["covers"])));
+        if approval["remedy"].is_string() {
+            output.line(&format!("allow it always with: {}", exact(&approval["remedy"])));
+        }
+        for term in [Term::Conversation, Term::Always] {
+            let covers = exact(&approval["proposal"][term.key()]["covers"]);
+            output.print_wrapped("", &format!("`--for {}` covers: {covers}", term.key()));
+        }
     }
 }
 
-/// What an answer of "always" covers, on one line.
-fn covers(item: &Value) -> String {
-    clean::flat(&text(&item["approval"]["covers"]))
+/// Text of others on one line.
+fn exact(value: &Value) -> String {
+    visible::one_line(&text(value))
 }
 
 fn text(value: &Value) -> String {

@@ -12,17 +12,20 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use toolway_agent::{
     Agent, AgentError, AgentEvent, AgentOptions, Answer, AnswerSchema, Budget, CallState, Conversation, EndedCall,
-    StartedCall, Stop,
+    MadeCall, StartedCall, Stop,
 };
-use toolway_config::{PolicyMode, ServerName, parse_duration};
+use toolway_config::{Config, HostPattern, PolicyMode, ServerName, parse_duration};
 use toolway_host::{
     Host,
-    connection::{Phase, ServerStatus},
+    connection::{Phase, ServerStatus, WantedServer},
     inbox::NoAnswerer,
     policy::Surface,
 };
 use toolway_model::{Message, ModelErrorKind, ModelEvent};
-use toolway_wire::json::Raw;
+use toolway_wire::{
+    json::Raw,
+    message::splice::{self, Edit},
+};
 
 use crate::{
     app::App,
@@ -34,8 +37,9 @@ use crate::{
 
 /// Let a model work with your tools, without a user
 ///
-/// The model gets the tools of all configured servers. Policy decides on every call: without a rule, calls that may write
-/// are refused, because no user can approve them; the message names the rule that would allow them (exit code 7).
+/// The model gets the tools of all configured servers, and of one given with --stdio or --url. Policy decides on every
+/// call: without a rule, calls that may write are refused, because no user can approve them; the message names the
+/// command that would allow them (exit code 7).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
@@ -51,9 +55,13 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     model: Option<String>,
 
-    /// Replace the default of policy: `interactive`, `restricted` or `full`
+    /// Replace the default of policy: `ask` (about every call), `writes` or `allow`
     #[arg(long, value_parser = parse_mode)]
     mode: Option<PolicyMode>,
+
+    /// Let tools that only read reach this host or `*.host` without a question; can be repeated
+    #[arg(long, value_name = "HOST")]
+    allow_host: Vec<HostPattern>,
 
     /// Read the system prompt from this file
     #[arg(long, value_name = "FILE")]
@@ -102,10 +110,11 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
     if let Some(mode) = args.mode {
         config.settings.policy.mode.value = Some(mode);
     }
-    let servers = servers(&args.servers, &config)?;
-    config.servers.retain(|name, _| servers.as_ref().is_none_or(|servers| servers.contains(name)));
-    let model = app.model(args.model.as_deref(), &config.settings)?;
-    let (host, conversations) = app.agent_host(&config, None, Arc::new(NoAnswerer), "run").await?;
+    config.settings.policy.hosts.value.extend(args.allow_host.iter().cloned());
+    let ServerChoice { servers, additional } = server_choice(&args.servers, &mut config, app)?;
+    let model = app.proposed_model(args.model.as_deref(), &config.settings, output).await?;
+    let (host, conversations) =
+        app.agent_host(&config, Vec::from_iter(additional), Arc::new(NoAnswerer), "run").await?;
     app.stop.or(connect_all(&host, output)).await?;
     let options = AgentOptions {
         surface: Surface::Run,
@@ -177,16 +186,28 @@ async fn prompt(args: &RunArgs, app: &App) -> Result<String, Report> {
     Ok(text)
 }
 
-/// The servers of `--servers`; `None`: all.
-pub(crate) fn servers(
-    names: &[String],
-    config: &toolway_config::Config,
-) -> Result<Option<BTreeSet<ServerName>>, Report> {
-    if names.is_empty() {
-        return Ok(None);
+/// The servers of an agent.
+#[derive(Debug)]
+pub(crate) struct ServerChoice {
+    /// Names of the servers whose tools it gets; `None`: all.
+    pub(crate) servers: Option<BTreeSet<ServerName>>,
+    /// The server of `--stdio` or `--url`.
+    pub(crate) additional: Option<WantedServer>,
+}
+
+/// The servers of `--servers`, or of `--server`, else all; and the one of `--stdio` or `--url`. Removes the others from
+/// `config`.
+pub(crate) fn server_choice(names: &[String], config: &mut Config, app: &App) -> Result<ServerChoice, Report> {
+    let names = names.iter().chain(&app.reach.by_name);
+    let named = names.map(|name| target::entry(config, name).map(|server| server.name.clone()));
+    let named: BTreeSet<ServerName> = named.collect::<Result<_, _>>()?;
+    let mut servers = Some(named).filter(|named| !named.is_empty());
+    config.servers.retain(|name, _| servers.as_ref().is_none_or(|servers| servers.contains(name)));
+    let additional = app.additional_server(config)?;
+    if let (Some(servers), Some(additional)) = (&mut servers, &additional) {
+        servers.insert(additional.name.clone());
     }
-    let named = names.iter().map(|name| target::entry(config, name).map(|server| server.name.clone()));
-    named.collect::<Result<_, _>>().map(Some)
+    Ok(ServerChoice { servers, additional })
 }
 
 /// Reads a file of the command line.
@@ -239,30 +260,31 @@ fn dry_run(host: &Host, model: &str, servers: Option<&BTreeSet<ServerName>>, out
 fn show(event: &AgentEvent, output: &mut Output) {
     if output.format == Format::Ndjson {
         if let Some(event) = event_view(event) {
-            output.json(&Raw::of(&event));
+            output.json(&event);
         }
         return;
     }
     match event {
         AgentEvent::LeftOut(reason) => output.notice(&format!("toolway: {reason}")),
-        AgentEvent::CallEnded(EndedCall { made, problem, .. }) => {
+        AgentEvent::CallEnded(EndedCall { made, problem, mismatches, .. }) => {
             let why = problem.as_ref().map(|why| format!(": {}", why.as_str())).unwrap_or_default();
             output.notice(&format!("toolway: {} {}{why}", made.name, made.state.as_str()));
+            mismatches.iter().for_each(|mismatch| output.notice(&format!("toolway: {}: {mismatch}", made.name)));
         }
         AgentEvent::Model(_) | AgentEvent::Usage(_) | AgentEvent::CallStarted(_) | AgentEvent::CallProgress(_) => {}
     }
 }
 
-fn event_view(event: &AgentEvent) -> Option<Value> {
-    match event {
+fn event_view(event: &AgentEvent) -> Option<Raw> {
+    let view = match event {
         AgentEvent::Model(ModelEvent::Text(text)) => Some(json!({ "type": "text", "text": text })),
         AgentEvent::Model(ModelEvent::Reasoning(text)) => Some(json!({ "type": "reasoning", "text": text })),
         AgentEvent::Model(_) | AgentEvent::CallProgress(_) => None,
         AgentEvent::Usage(usage) => Some(json!({ "type": "usage", "usage": usage })),
         AgentEvent::LeftOut(reason) => Some(json!({ "type": "leftOut", "reason": reason })),
         AgentEvent::CallStarted(StartedCall { call, tool, call_id }) => {
-            let (id, arguments) = (&call.id, &call.arguments);
-            Some(json!({ "type": "toolCall", "id": id, "name": tool, "arguments": arguments, "callId": call_id }))
+            let view = Raw::of(&json!({ "type": "toolCall", "id": call.id, "name": tool, "callId": call_id }));
+            return Some(splice::edited(&view, &[Edit::Set("arguments", call.arguments.clone())]));
         }
         AgentEvent::CallEnded(EndedCall { made, result, .. }) => {
             let (name, state, call_id) = (&made.name, made.state.as_str(), &made.call_id);
@@ -271,7 +293,8 @@ fn event_view(event: &AgentEvent) -> Option<Value> {
                 "content": result.content,
             }))
         }
-    }
+    };
+    view.as_ref().map(Raw::of)
 }
 
 fn finish(
@@ -306,11 +329,10 @@ fn finish(
             output.json(&Raw::of(&view));
         }
     }
-    if let Some(call) = answer.calls.iter().find(|call| call.state == CallState::ApproverUnavailable) {
-        let message = format!("`{}` was refused because no user can approve it in `run`", call.name);
-        let remedy = call.remedy.as_deref().unwrap_or_default();
-        let hint = format!("this rule in `policy.rules` would allow it: {remedy}");
-        return Err(Report::new(ExitCode::Denied, "no_approver", message).hint(hint));
+    let is_unapproved =
+        |call: &&MadeCall| matches!(call.state, CallState::ApproverUnavailable | CallState::RefusedForGood);
+    if let Some(call) = answer.calls.iter().find(is_unapproved) {
+        return Err(refused(call));
     }
     if answer.stop.is_out_of_budget() {
         let message = format!("stopped before the model was done: {}", answer.stop.as_str());
@@ -363,9 +385,25 @@ pub(crate) fn model_report(error: &toolway_model::ModelError) -> Report {
 }
 
 pub(crate) fn parse_mode(text: &str) -> Result<PolicyMode, String> {
-    PolicyMode::parse(text).ok_or_else(|| "must be `interactive`, `restricted` or `full`".to_owned())
+    PolicyMode::parse(text).ok_or_else(|| "must be `ask`, `writes` or `allow`".to_owned())
 }
 
 fn parse_time(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| "must be a duration such as `10m`".to_owned())
+}
+
+/// The report of a call that was not made because no user approved it.
+fn refused(call: &MadeCall) -> Report {
+    let (code, message) = match call.state {
+        CallState::RefusedForGood => ("denied", format!("`{}` was refused by a saved answer", call.name)),
+        _ => ("no_approver", format!("`{}` was refused because no user can approve it in `run`", call.name)),
+    };
+    let mut report = Report::new(ExitCode::Denied, code, message);
+    for (number, remedy) in call.remedies.iter().enumerate() {
+        report = report.hint(format!("{} with: {remedy}", if number == 0 { "allow it" } else { "or" }));
+    }
+    if call.remedies.is_empty() {
+        report = report.hint("see `toolway policy explain` for what would allow it");
+    }
+    report
 }

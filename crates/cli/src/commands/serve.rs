@@ -15,28 +15,27 @@ use toolway_gateway::{
     gateway::GatewayError,
     records::{LogFormat, Records},
 };
-use toolway_host::{connection::Phase, host::Host};
+use toolway_host::{connection::Phase, host::Host, keeper::Descent};
 use toolway_wire::{down, json::Raw, limit::Limits};
 
 use super::console;
 use crate::{
     app::App,
     client_setup,
-    compose::gateway_limits,
+    compose::{FirstKey, gateway_limits},
     console_backend::{BoundConsole, ConsoleChoice, IfTaken},
     exit_code::ExitCode,
     logging::AccessLogChoice,
     output::{Format, Output},
     report::Report,
-    storage,
 };
 
 /// Serve all configured servers as one MCP server
 ///
 /// Clients of any protocol revision reach servers of any revision: all servers at /mcp with public names, each server alone at
 /// /servers/<name>/mcp with its own names. Without a configuration, serves the embedded sample server. Clients need a key
-/// (`toolway clients add`); without any key, `serve` prints one for this run. With --stdio (without a command),
-/// serves on standard input and output instead.
+/// (`toolway clients add`); without any key, `serve` prints one for this run if its output is a terminal. With --stdio
+/// (without a command), serves on standard input and output instead.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
     /// Address to listen on [default: 127.0.0.1:7717]
@@ -110,6 +109,8 @@ enum LogArg {
 const OPEN_FILES: u64 = 65_536;
 /// Time after the start at which unavailable servers are reported.
 const STARTUP_GRACE: Duration = Duration::from_secs(1);
+/// How long a listing that has begun may go on when the client of `serve --stdio` has left.
+const LISTING_GRACE: Duration = Duration::from_secs(5);
 /// Default listen address.
 pub(crate) const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7717);
@@ -131,11 +132,11 @@ async fn serve(args: &ServeArgs, open: OpenConsole, app: &App, output: &mut Outp
     let records = Arc::new(app.log.records());
     let limits = gateway_limits(&config.settings);
     let (host, recorder) = app.gateway_host(&config, &limits, Arc::clone(&records)).await?;
-    let _retention = recorder.as_deref().map(|recorder| storage::keep_pruned(recorder, &config.settings));
     let served = match &app.reach.stdio {
         Some(_) => serve_stdio(app, &config, &host).await,
         None => {
-            let console = app.console(args.console_choice(open)?, &host, recorder.as_deref(), &limits, output).await;
+            let console =
+                app.console(args.console_choice(open, output)?, &host, recorder.as_deref(), &limits, output).await;
             match console {
                 Ok(console) => {
                     let surfaces = Surfaces { console, open, limits, records };
@@ -169,7 +170,14 @@ async fn serve_stdio(app: &App, config: &Config, host: &Host) -> Result<ExitCode
     let serving = down::stdio::serve(tokio::io::stdin(), tokio::io::stdout(), Arc::new(service), options, stop.clone());
     tokio::pin!(serving);
     tokio::select! {
-        served = &mut serving => return served.map(|()| ExitCode::Ok).map_err(|error| internal(&error)),
+        served = &mut serving => {
+            // Else the listing of a slow server would never be stored by short sessions.
+            tokio::select! {
+                () = host.finish_first_listings(LISTING_GRACE) => {}
+                () = shutdown.wait(app) => {}
+            }
+            return served.map(|()| ExitCode::Ok).map_err(|error| internal(&error));
+        }
         () = shutdown.wait(app) => stop.cancel(),
     }
     serving.await.map(|()| ExitCode::Ok).map_err(|error| internal(&error))
@@ -188,17 +196,18 @@ async fn serve_http(
     let mut shutdown = ShutdownSignal::register();
     raise_open_files();
     let settings = &config.settings.gateway;
-    let (gateway, key) = app.gateway(config, host, limits, records)?;
+    let first_key = if output.shows_results_at_terminal() { FirstKey::Made } else { FirstKey::Omitted };
+    let (gateway, key) = app.gateway(config, host, limits, records, first_key)?;
     let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", problem.to_string());
     let address = args.listen.or(settings.listen.value).unwrap_or(DEFAULT_LISTEN);
     let listener = gateway.bind(address).await.map_err(|error| bind_failure(&error))?;
     let address = listener.local_addr().map_err(|error| internal(&error))?;
     let stop = CancellationToken::new();
     let _control = serve_control(app, &gateway, console.as_ref(), &stop, output);
-    let link = console.as_ref().map(BoundConsole::link).transpose()?;
-    announce(address, key.as_ref(), settings.access.value, link.as_deref(), output);
-    if let Some(link) = link.filter(|_| open == OpenConsole::InBrowser) {
-        console::open_browser(&link, app, output).await;
+    let shown = console.as_ref().map(|console| ShownConsole::of(console, output)).transpose()?;
+    announce(address, key.as_ref(), settings.access.value, shown.as_ref(), output);
+    if let Some(console) = console.as_ref().filter(|_| open == OpenConsole::InBrowser) {
+        console::open_browser(&console.link()?, app, output).await;
     }
     let serving_console = serve_console(console, stop.clone());
     let serving = async { tokio::try_join!(gateway.serve(listener, stop.clone()), serving_console).map(|_done| ()) };
@@ -211,6 +220,30 @@ async fn serve_http(
     serving.await.map(|()| ExitCode::Ok).map_err(|error| internal(&error))
 }
 
+/// What is printed of the console.
+enum ShownConsole {
+    /// A link that signs one browser in; at a terminal only, because other programs can read a file or a pipe.
+    Link(String),
+    /// Its address.
+    Address(String),
+}
+
+impl ShownConsole {
+    fn of(console: &BoundConsole, output: &Output) -> Result<Self, Report> {
+        let is_private = match output.format {
+            Format::Human => output.shows_notices_at_terminal(),
+            Format::Json | Format::Ndjson | Format::Raw => output.shows_results_at_terminal(),
+        };
+        if is_private { console.link().map(Self::Link) } else { console.address().map(Self::Address) }
+    }
+
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Link(text) | Self::Address(text) => text,
+        }
+    }
+}
+
 /// What `serve` serves besides the gateway, and how.
 struct Surfaces {
     console: Option<BoundConsole>,
@@ -221,7 +254,12 @@ struct Surfaces {
 
 impl ServeArgs {
     /// The address of the console, and what happens if it is taken.
-    fn console_choice(&self, open: OpenConsole) -> Result<Option<ConsoleChoice>, Report> {
+    fn console_choice(&self, open: OpenConsole, output: &mut Output) -> Result<Option<ConsoleChoice>, Report> {
+        // It could approve calls there in place of the user.
+        if Descent::own().is_of_server() {
+            output.notice("toolway: no console: this process was started by a server of Toolway");
+            return Ok(None);
+        }
         Ok(match (self.console, open) {
             (Some(ConsoleArg::Off), _) => None,
             (Some(ConsoleArg::At(address)), _) if !address.ip().is_loopback() => {
@@ -323,17 +361,19 @@ fn bind_failure(error: &GatewayError) -> Report {
     }
 }
 
-/// Prints the address and the configuration for a client.
+/// Prints the address and the configuration for a client. A key and a link that signs in are given only if they go to a
+/// terminal.
 fn announce(
     address: SocketAddr,
     key: Option<&Secret>,
     access: GatewayAccess,
-    console: Option<&str>,
+    console: Option<&ShownConsole>,
     output: &mut Output,
 ) {
     let url = format!("http://{address}/mcp");
     if output.format != Format::Human {
         let key = key.map(Secret::expose);
+        let console = console.map(ShownConsole::as_str);
         output.json(&Raw::of(&json!({ "listening": url, "access": access.as_str(), "key": key, "console": console })));
         return;
     }
@@ -358,10 +398,14 @@ fn announce(
         (None, GatewayAccess::Keys) => "\nCreate a key with `toolway clients add <name>`.",
         (None, GatewayAccess::Open) => "\nAccess is open: every user and program on this machine can connect.",
     });
-    if let Some(link) = console {
-        output.notice(&format!(
+    match console {
+        Some(ShownConsole::Link(link)) => output.notice(&format!(
             "toolway: console: {link} (valid once, for 10 minutes; `toolway console` makes a new link)"
-        ));
+        )),
+        Some(ShownConsole::Address(address)) => output.notice(&format!(
+            "toolway: console: {address} (`toolway console --no-open` prints a link that signs you in)"
+        )),
+        None => {}
     }
 }
 

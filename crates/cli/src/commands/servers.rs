@@ -13,7 +13,7 @@ use clap::Subcommand;
 use toolway_config::{Loaded, ServerConfig};
 
 use super::status::{self, StatusArgs};
-use crate::{app::App, exit_code::ExitCode, loading, output::Output, report::Report, suggestion};
+use crate::{app::App, effect::Effect, exit_code::ExitCode, loading, output::Output, report::Report, suggestion};
 
 /// List, add, change and control the configured servers
 ///
@@ -56,6 +56,30 @@ Examples:
   toolway servers restart files                        In the running gateway
   toolway servers accept files                         A server of a project file";
 
+impl ServersArgs {
+    /// Removing an entry can uncover one of the same name in another file.
+    pub(crate) fn effect(&self) -> Effect {
+        match &self.action {
+            Some(Action::Add(_) | Action::Update(_) | Action::Remove(_) | Action::Enable(_) | Action::Accept(_)) => {
+                Effect::Widens
+            }
+            None
+            | Some(
+                Action::List(_)
+                | Action::Show(_)
+                | Action::Status(_)
+                | Action::Logs(_)
+                | Action::Connect(_)
+                | Action::Disconnect(_)
+                | Action::Restart(_)
+                | Action::Refresh(_)
+                | Action::Disable(_)
+                | Action::Revoke(_),
+            ) => Effect::Ordinary,
+        }
+    }
+}
+
 pub(crate) async fn run(args: &ServersArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.action {
         None => list::run(&list::ListArgs {}, app, output).await,
@@ -67,7 +91,7 @@ pub(crate) async fn run(args: &ServersArgs, app: &App, output: &mut Output) -> R
         Some(Action::Disconnect(args)) => order::run(args.into(), app, output).await,
         Some(Action::Restart(args)) => order::run(args.into(), app, output).await,
         Some(Action::Refresh(args)) => order::run(args.into(), app, output).await,
-        Some(Action::Add(args)) => change::add(args, app, output),
+        Some(Action::Add(args)) => change::add(args, app, output).await,
         Some(Action::Update(args)) => change::update(args, app, output),
         Some(Action::Remove(args)) => change::remove(args, app, output),
         Some(Action::Enable(args)) => change::enable(args, app, output),

@@ -1,6 +1,6 @@
 //! `toolway status`: the current state of each server.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use toolway_gateway::control::ControlRequest;
 use toolway_host::connection::{Lists, stderr_tail};
 
@@ -65,7 +65,7 @@ fn show(hosts: &MultiServerHost, unused: &[Unused], app: &App, output: &mut Outp
     let outcome = &hosts.outcomes;
     let objects = outcome.iter().map(|outcome| Value::Object(server_view::object(outcome)));
     match output.format {
-        Format::Json | Format::Ndjson => server_view::print(objects.collect(), unused, output),
+        Format::Json | Format::Ndjson => server_view::print(objects.collect(), unused, Map::new(), output),
         Format::Raw => {
             let line = |row: &Row| format!("{}\t{}\n", row.name, row.state);
             rows(outcome, unused).iter().for_each(|row| output.content(line(row).as_bytes()));
@@ -87,7 +87,7 @@ fn rows(outcome: &[ServerOutcome], unused: &[Unused]) -> Vec<Row> {
 /// Prints the servers as the gateway reports them.
 pub(crate) fn show_views(servers: &[Value], unused: &[Unused], app: &App, output: &mut Output) {
     match output.format {
-        Format::Json | Format::Ndjson => server_view::print(servers.to_vec(), unused, output),
+        Format::Json | Format::Ndjson => server_view::print(servers.to_vec(), unused, Map::new(), output),
         Format::Raw | Format::Human => {
             let rows: Vec<Row> = servers.iter().map(Row::of_view).chain(unused.iter().map(Row::unused)).collect();
             if output.format == Format::Human {

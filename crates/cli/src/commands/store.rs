@@ -18,7 +18,9 @@ use crate::{
 
 /// Plan and apply the retention of recorded calls
 ///
-/// `store.maxAge` and `store.maxBytes` of the configuration limit what is kept. Without them nothing is removed.
+/// `store.maxBytes` (default 2 GB) and `store.maxAge` (default 90 days) limit what is kept. Every process that records calls
+/// applies them while it does; `prune` applies them at once. Conversations and audit entries are removed only by
+/// `store.conversations.maxAge` and `store.audit.maxAge`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreArgs {
     #[command(subcommand)]
@@ -42,26 +44,28 @@ pub(crate) async fn run(args: &StoreArgs, app: &App, output: &mut Output) -> Res
             None => RetentionPlan::default(),
         },
         StoreCommand::Prune => {
-            let store = app.open_store(&settings)?;
+            let store = app.open_store_with(&settings, RetentionLimits::default())?;
             store.prune(&limits).await.map_err(|error| storage::failed(&error))?
         }
     };
     let done = matches!(args.command, StoreCommand::Prune);
     if output.format == Format::Human {
         let verb = if done { "removed" } else { "would remove" };
-        let RetentionPlan { calls, audit, conversations, bytes, .. } = &plan;
-        output.line(&format!("{verb} {calls} calls, {audit} audit entries and {conversations} conversations"));
-        output.line(&format!("the store had {bytes} bytes of data"));
-        if limits == RetentionLimits::default() {
-            output.notice("toolway: no limits are configured; set `store.maxAge` or `store.maxBytes`");
-        }
+        let RetentionPlan { files, bodies, calls, audit, conversations, size } = &plan;
+        output.line(&format!(
+            "{verb} {calls} calls, {bodies} bodies, {audit} audit entries, {conversations} conversations and {files} \
+             corrupt files"
+        ));
+        output.line(&storage::fullness(size, &limits));
     } else {
         output.json(&Raw::of(&json!({
             "calls": plan.calls,
             "auditEntries": plan.audit,
             "conversations": plan.conversations,
-            "bytes": plan.bytes,
-            "callsBefore": plan.calls_before.map(time::rfc3339),
+            "bodies": plan.bodies,
+            "corruptFiles": plan.files,
+            "bytes": plan.size.total(),
+            "maxBytes": limits.max_bytes,
             "applied": done,
         })));
     }

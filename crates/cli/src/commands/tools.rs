@@ -258,8 +258,9 @@ fn tags(tool: &Tool) -> String {
     let says = |hint: &str| tool.annotations.as_ref().and_then(|all| all.get(hint)).and_then(|flag| flag.as_bool());
     let mut tags = Vec::new();
     match (says("readOnlyHint"), says("destructiveHint")) {
-        (Some(true), _) => tags.push("read-only"),
+        // Hints that contradict each other count as destructive.
         (_, Some(true)) => tags.push("destructive"),
+        (Some(true), _) => tags.push("read-only"),
         _ => {}
     }
     if says("idempotentHint") == Some(true) {

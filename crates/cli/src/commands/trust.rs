@@ -2,23 +2,31 @@
 
 use clap::Subcommand;
 use serde_json::{Value, json};
-use toolway_host::{policy::ArgumentPattern, record::kind};
-use toolway_store::{approvals::SavedApproval, time};
+use toolway_host::{
+    policy::{Attendance, SavedApproval, SavedEffect},
+    record::kind,
+};
+use toolway_store::{
+    approvals::{StoredApproval, effect_word},
+    time,
+};
 use toolway_wire::json::Raw;
+use uuid::Uuid;
 
 use crate::{
     app::App,
+    effect::Effect,
     exit_code::ExitCode,
-    output::{Format, Output, clean},
+    output::{self, Format, Output, clean},
     report::Report,
     storage,
 };
 
-/// List and remove saved approvals
+/// List, extend and remove saved approvals
 ///
-/// An answer of "always" or "never" to an approval request is saved for one caller, tool and definition. It lifts `ask`,
-/// never `deny`. "always" covers calls with the same paths, addresses and commands; "never" covers all arguments. A tool
-/// whose definition changes is asked about again.
+/// An answer of "always" or "never" to an approval request is saved for one caller, for one tool as it is defined, of one
+/// server as it is configured. It lifts `ask`, never `deny`. "always" covers what the approval request said; "never" covers
+/// all arguments. It holds where a person is present; `trust allow ID --unattended` lets it hold for `run` and scripts.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrustArgs {
     #[command(subcommand)]
@@ -29,54 +37,116 @@ pub(crate) struct TrustArgs {
 enum TrustCommand {
     /// List saved approvals, newest first
     List,
+    /// Let a saved approval hold where no person is present: `run` and scripts
+    Allow {
+        /// Id of the saved approval, or the beginning or end of it
+        id: String,
+
+        /// Let it hold for unattended use
+        #[arg(long, required = true)]
+        unattended: bool,
+    },
     /// Remove a saved approval
     Remove {
-        /// Id of the saved approval, or the beginning of it
+        /// Id of the saved approval, or the beginning or end of it
         id: String,
     },
 }
 
-pub(crate) async fn run(args: &TrustArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let failed = |error| storage::failed(&error);
-    let reader = app.open_reader()?;
-    let saved = reader.map_or(Ok(Vec::new()), |reader| reader.approvals()).map_err(failed)?;
-    match &args.command {
-        None | Some(TrustCommand::List) => Ok(list(&saved, output)),
-        Some(TrustCommand::Remove { id }) => {
-            let approval = find(&saved, id)?;
-            let store = app.open_store(&app.load()?.config.settings)?;
-            store.remove_approval(approval.id).await.map_err(failed)?;
-            let details =
-                json!({ "change": "removed", "id": approval.id.to_string(), "effect": approval.effect.as_str() });
-            app.audit(kind::APPROVAL, Some(&approval.server), Some(&approval.tool), &details);
-            output.line(&format!("Removed the saved approval of `{}` of `{}`.", approval.tool, approval.server));
-            Ok(ExitCode::Ok)
+impl TrustArgs {
+    /// A saved approval that is removed may be a "never".
+    pub(crate) fn effect(&self) -> Effect {
+        match &self.command {
+            Some(TrustCommand::Remove { .. } | TrustCommand::Allow { .. }) => Effect::Widens,
+            None | Some(TrustCommand::List) => Effect::Ordinary,
         }
     }
 }
 
-/// The saved approval with this id, or with an id that begins like this.
-fn find<'a>(saved: &'a [SavedApproval], id: &str) -> Result<&'a SavedApproval, Report> {
-    let mut matching = saved.iter().filter(|approval| approval.id.to_string().starts_with(id));
+pub(crate) async fn run(args: &TrustArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let reader = app.open_reader()?;
+    let saved = reader.map_or(Ok(Vec::new()), |reader| reader.approvals()).map_err(|error| storage::failed(&error))?;
+    match &args.command {
+        None | Some(TrustCommand::List) => Ok(list(&saved, output)),
+        Some(TrustCommand::Allow { id, .. }) => allow(find(&saved, id)?, app, output).await,
+        Some(TrustCommand::Remove { id }) => remove(find(&saved, id)?, app, output).await,
+    }
+}
+
+/// Lets an approval hold for unattended use. A program cannot do that by itself: it needs a terminal.
+async fn allow(stored: &StoredApproval, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let approval = &stored.approval;
+    if approval.effect == SavedEffect::Deny {
+        let message = format!("`{}` is a refusal, which holds everywhere", approval.id);
+        return Err(Report::usage("invalid_approval", message));
+    }
+    if !output::is_interactive() {
+        let message = "an approval is extended to unattended use at a terminal only";
+        return Err(Report::new(ExitCode::Denied, "no_terminal", message)
+            .hint("for scripts, write a rule: `toolway policy allow`"));
+    }
+    let store = app.open_store(&app.load()?.config.settings)?;
+    store.set_approval_holds(uuid(approval)?, Attendance::Unattended).await.map_err(|error| storage::failed(&error))?;
+    note(app, approval, "unattended");
+    output.line(&format!("{} of `{}`: {}", tool(approval), approval.key.server, covers(approval)));
+    output.line("It also holds for `run` and scripts now.");
+    Ok(ExitCode::Ok)
+}
+
+async fn remove(stored: &StoredApproval, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let approval = &stored.approval;
+    let store = app.open_store(&app.load()?.config.settings)?;
+    store.remove_approval(uuid(approval)?).await.map_err(|error| storage::failed(&error))?;
+    note(app, approval, "removed");
+    output.line(&format!("Removed the saved approval of {} of `{}`.", tool(approval), approval.key.server));
+    Ok(ExitCode::Ok)
+}
+
+fn note(app: &App, approval: &SavedApproval, change: &str) {
+    let details = json!({ "change": change, "id": approval.id, "effect": effect_word(approval.effect) });
+    app.audit(kind::APPROVAL, Some(approval.key.server.as_str()), Some(&approval.key.tool), &details);
+}
+
+fn uuid(approval: &SavedApproval) -> Result<Uuid, Report> {
+    let unknown = |_| Report::usage("unknown_approval", format!("no saved approval has the id `{}`", approval.id));
+    approval.id.parse().map_err(unknown)
+}
+
+/// The saved approval with this id, or with an id that begins or ends like this.
+fn find<'a>(saved: &'a [StoredApproval], id: &str) -> Result<&'a StoredApproval, Report> {
+    let is_meant = |stored: &&StoredApproval| stored.approval.id.starts_with(id) || stored.approval.id.ends_with(id);
+    let mut matching = saved.iter().filter(is_meant);
     let message = match (matching.next(), matching.next()) {
-        (Some(approval), None) => return Ok(approval),
-        (Some(_), Some(_)) => format!("several saved approvals have ids that begin with `{id}`"),
+        (Some(approval), None) if !id.is_empty() => return Ok(approval),
+        (Some(_), _) => format!("several saved approvals have ids that begin or end with `{id}`"),
         (None, _) => format!("no saved approval has the id `{id}`"),
     };
     Err(Report::usage("unknown_approval", message).hint("list them with `toolway trust list`"))
 }
 
-fn list(saved: &[SavedApproval], output: &mut Output) -> ExitCode {
+fn list(saved: &[StoredApproval], output: &mut Output) -> ExitCode {
     match output.format {
         Format::Human if saved.is_empty() => output.notice("toolway: no saved approvals"),
         Format::Human => {
-            let row = |approval: &SavedApproval| {
-                let (id, effect) = (approval.id.to_string(), approval.effect.as_str().to_owned());
-                let (caller, server, tool) = (approval.caller.clone(), approval.server.clone(), tool(approval));
-                [id, effect, caller, server, tool, arguments(approval), time::rfc3339(approval.created_at)]
+            let row = |stored: &StoredApproval| {
+                let approval = &stored.approval;
+                let effect = effect_word(approval.effect).to_owned();
+                let saved_at = time::rfc3339(time::micros(approval.created_at));
+                let holds = holds(approval).to_owned();
+                [
+                    approval.id.clone(),
+                    effect,
+                    approval.key.caller.clone(),
+                    approval.key.server.to_string(),
+                    tool(approval),
+                    holds,
+                    saved_at,
+                    covers(approval),
+                ]
             };
             let rows: Vec<_> = saved.iter().map(row).collect();
-            output.table(["ID", "EFFECT", "CALLER", "SERVER", "TOOL", "ARGUMENTS", "SAVED"], &rows);
+            // The last column is never cut: a sentence without its end would say less than it covers.
+            output.table(["ID", "EFFECT", "CALLER", "SERVER", "TOOL", "HOLDS", "SAVED", "COVERS"], &rows);
         }
         _ => output.json(&Raw::of(&saved.iter().map(view).collect::<Vec<_>>())),
     }
@@ -85,35 +155,54 @@ fn list(saved: &[SavedApproval], output: &mut Output) -> ExitCode {
 
 /// The name of a tool; of anything else with the method. Names come from servers and callers.
 fn tool(approval: &SavedApproval) -> String {
-    let name = clean::flat(&approval.tool);
+    if approval.scope.is_about_hosts() {
+        return "every tool".to_owned();
+    }
+    let name = clean::flat(&approval.key.tool);
     match approval.method() {
         "tools/call" => name,
-        method if method == approval.tool => format!("method {name}"),
+        method if method == approval.key.tool => format!("method {name}"),
         method => format!("{name} ({})", clean::flat(method)),
     }
 }
 
-/// The arguments that a saved approval covers, in words.
-fn arguments(approval: &SavedApproval) -> String {
-    let pattern = approval.arguments.as_deref().map(|text| (ArgumentPattern::parse(text), text));
-    match pattern {
-        None => "any".to_owned(),
-        Some((Some(pattern), _)) => clean::flat(&pattern.to_string()),
-        Some((None, text)) => clean::flat(text),
+/// What it covers, in words.
+fn covers(approval: &SavedApproval) -> String {
+    match (is_outdated(approval), approval.effect) {
+        (true, SavedEffect::Allow) => "nothing: of an earlier release, asked about again".to_owned(),
+        (_, SavedEffect::Deny) => "any arguments".to_owned(),
+        (false, SavedEffect::Allow) => clean::flat(&approval.scope.to_string()),
     }
 }
 
-fn view(approval: &SavedApproval) -> Value {
+/// Where it holds.
+fn holds(approval: &SavedApproval) -> &'static str {
+    match (approval.effect, approval.holds) {
+        (SavedEffect::Deny, _) => "everywhere",
+        (SavedEffect::Allow, Attendance::Attended) => "attended",
+        (SavedEffect::Allow, Attendance::Unattended) => "everywhere",
+    }
+}
+
+fn is_outdated(approval: &SavedApproval) -> bool {
+    approval.key.entry.is_empty()
+}
+
+fn view(stored: &StoredApproval) -> Value {
+    let approval = &stored.approval;
     json!({
-        "id": approval.id.to_string(),
-        "effect": approval.effect.as_str(),
-        "caller": approval.caller,
-        "server": approval.server,
-        "tool": approval.tool,
+        "id": approval.id,
+        "effect": effect_word(approval.effect),
+        "caller": approval.key.caller,
+        "server": approval.key.server.as_str(),
+        "entry": approval.key.entry,
+        "tool": approval.key.tool,
         "method": approval.method(),
-        "arguments": approval.arguments.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok()),
-        "digest": approval.digest,
-        "createdAt": time::rfc3339(approval.created_at),
-        "createdBy": approval.created_by,
+        "covers": covers(approval),
+        "scope": serde_json::from_str::<Value>(&approval.scope.to_json()).unwrap_or_default(),
+        "unattended": approval.holds == Attendance::Unattended,
+        "digest": approval.key.digest,
+        "createdAt": time::rfc3339(time::micros(approval.created_at)),
+        "createdBy": stored.created_by,
     })
 }

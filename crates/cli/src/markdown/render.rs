@@ -3,9 +3,11 @@
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Parser, Tag, TagEnd};
 
 use super::{
+    highlight::Highlighter,
     layout::Layout,
     options,
-    style::{Cell, Style},
+    source::original,
+    style::{Cell, Paint, Style},
     table::Table,
 };
 use crate::output::{Colour, clean};
@@ -13,15 +15,42 @@ use crate::output::{Colour, clean};
 /// Renders one block. It has no line break at its end.
 pub(super) fn block(text: &str, width: usize, colour: Colour) -> Vec<Cell> {
     let mut renderer = Renderer::new(width, colour);
-    for event in Parser::new_ext(text, options()) {
-        renderer.event(event);
+    for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
+        renderer.event(event, &text[range]);
     }
     renderer.layout.into_cells()
 }
 
+/// Renders the first `length` bytes of a block, in the structure of the whole text. A last word that may go on is left out.
+pub(super) fn beginning(text: &str, length: usize, width: usize, colour: Colour) -> Vec<Cell> {
+    let mut renderer = Renderer::new(width, colour);
+    for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
+        let is_final = match event {
+            Event::Start(_) => range.start < length,
+            // It may go on.
+            Event::End(_) => range.end < length,
+            _ => range.end <= length,
+        };
+        if is_final {
+            renderer.event(event, &text[range]);
+            continue;
+        }
+        if let Event::Text(shown) = event
+            && shown.len() == range.len()
+            && range.start < length
+        {
+            renderer.event(Event::Text(text[range.start..length].into()), "");
+        }
+        break;
+    }
+    if text[..length].ends_with(char::is_whitespace) {
+        renderer.layout.end_word();
+    }
+    renderer.layout.into_whole_words()
+}
+
 struct Renderer {
     layout: Layout,
-    width: usize,
     colour: Colour,
     style: Style,
     /// Numbers of the open lists; `None` for bullets.
@@ -29,43 +58,47 @@ struct Renderer {
     /// Address of the open link, and its text so far.
     links: Vec<(String, String)>,
     table: Option<Table>,
-    in_code_block: bool,
+    /// In a code block.
+    code: Option<Highlighter>,
 }
 
-const DIM: Style = Style { dim: true, bold: false, italic: false, underlined: false, struck: false, code: false };
+const PLAIN: Style =
+    Style { dim: false, bold: false, italic: false, underlined: false, struck: false, paint: Paint::None };
+const DIM: Style = Style { dim: true, ..PLAIN };
+const WIDEST_RULE: usize = 40;
 
 impl Renderer {
     fn new(width: usize, colour: Colour) -> Self {
         Self {
             layout: Layout::new(width),
-            width,
             colour,
             style: Style::default(),
             lists: Vec::new(),
             links: Vec::new(),
             table: None,
-            in_code_block: false,
+            code: None,
         }
     }
 
-    fn event(&mut self, event: Event<'_>) {
+    fn event(&mut self, event: Event<'_>, source: &str) {
         match event {
-            Event::Start(tag) => self.start(tag),
-            Event::End(tag) => self.end(tag),
-            Event::Text(text) if self.in_code_block => self.code_lines(&text),
+            Event::Start(tag) => self.start(tag, source),
+            Event::End(tag) => self.end(tag, source),
+            Event::Text(text) if self.code.is_some() => self.code_lines(&text),
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
             Event::Code(code) | Event::InlineMath(code) | Event::DisplayMath(code) => self.inline_code(&code),
             Event::SoftBreak => self.text(" "),
-            Event::HardBreak => self.layout.new_line(),
-            Event::Rule => self.layout.verbatim(&"─".repeat(self.width.min(40)), DIM),
+            Event::HardBreak => self.layout.fresh_line(),
+            Event::Rule => self.rule(),
             Event::TaskListMarker(is_done) => self.text(if is_done { "[x] " } else { "[ ] " }),
             Event::FootnoteReference(name) => self.text(&format!("[{name}]")),
         }
     }
 
-    fn start(&mut self, tag: Tag<'_>) {
+    fn start(&mut self, tag: Tag<'_>, source: &str) {
         match tag {
-            Tag::Paragraph => self.layout.fresh_line(),
+            Tag::Paragraph | Tag::HtmlBlock => self.layout.fresh_line(),
+            Tag::Heading { .. } if is_underlined(source) => self.layout.fresh_line(),
             Tag::Heading { level, .. } => {
                 self.layout.fresh_line();
                 self.style.bold = true;
@@ -81,6 +114,7 @@ impl Renderer {
             Tag::Table(alignments) => self.table = Some(Table::new(alignments)),
             Tag::Emphasis => self.style.italic = true,
             Tag::Strong => self.style.bold = true,
+            Tag::Strikethrough if is_one_tilde(source) => self.text("~"),
             Tag::Strikethrough => self.style.struck = true,
             Tag::Link { dest_url, .. } => {
                 self.links.push((dest_url.into_string(), String::new()));
@@ -94,12 +128,17 @@ impl Renderer {
         }
     }
 
-    fn end(&mut self, tag: TagEnd) {
+    fn end(&mut self, tag: TagEnd, source: &str) {
         match tag {
-            TagEnd::Heading(_) => self.style = Style::default(),
+            TagEnd::Heading(_) if is_underlined(source) => self.rule(),
+            TagEnd::Heading(_) => {
+                self.style = Style::default();
+                self.layout.fresh_line();
+            }
+            TagEnd::Paragraph | TagEnd::HtmlBlock => self.layout.fresh_line(),
             TagEnd::BlockQuote(_) | TagEnd::Item => self.layout.outdent(),
             TagEnd::CodeBlock => {
-                self.in_code_block = false;
+                self.code = None;
                 self.layout.outdent();
             }
             TagEnd::List(_) => drop(self.lists.pop()),
@@ -115,12 +154,14 @@ impl Renderer {
             }
             TagEnd::Table => {
                 if let Some(table) = self.table.take() {
-                    self.layout.fresh_line();
-                    self.layout.raw(table.into_cells(self.width));
+                    for line in table.into_cells(self.layout.room()).split(|cell| cell.letter == '\n') {
+                        self.layout.verbatim(line);
+                    }
                 }
             }
             TagEnd::Emphasis => self.style.italic = false,
             TagEnd::Strong => self.style.bold = false,
+            TagEnd::Strikethrough if is_one_tilde(source) => self.text("~"),
             TagEnd::Strikethrough => self.style.struck = false,
             TagEnd::Link => self.end_link(),
             TagEnd::Image => {
@@ -153,23 +194,33 @@ impl Renderer {
 
     fn start_code(&mut self, kind: &CodeBlockKind<'_>) {
         self.layout.indent("  ", "  ", Style::default());
-        self.in_code_block = true;
-        if let CodeBlockKind::Fenced(language) = kind
-            && !language.is_empty()
-        {
-            self.layout.verbatim(&clean::flat(language), DIM);
+        let language = match kind {
+            CodeBlockKind::Fenced(language) => language.as_ref(),
+            CodeBlockKind::Indented => "",
+        };
+        self.code = Some(Highlighter::new(language));
+        if !language.is_empty() {
+            self.layout.verbatim(&Cell::all(&clean::flat(&original(language)), DIM));
         }
     }
 
     fn code_lines(&mut self, text: &str) {
-        let text = clean::text(text);
+        let text = clean::text(&original(text));
         for line in text.lines() {
-            self.layout.verbatim(&line.replace('\t', "    "), Style { code: true, ..Style::default() });
+            let line = line.replace('\t', "    ");
+            let paints = self.code.as_mut().map(|code| code.line(&line)).unwrap_or_default();
+            let cells = line.chars().zip(paints).map(|(letter, paint)| Cell::new(letter, Style { paint, ..PLAIN }));
+            self.layout.verbatim(&cells.collect::<Vec<_>>());
         }
     }
 
+    fn rule(&mut self) {
+        let columns = self.layout.room().min(WIDEST_RULE);
+        self.layout.verbatim(&Cell::all(&"─".repeat(columns), DIM));
+    }
+
     fn inline_code(&mut self, code: &str) {
-        let style = Style { code: true, ..self.style };
+        let style = Style { paint: Paint::Code, ..self.style };
         match self.colour {
             Colour::Yes => self.push_styled(code, style),
             Colour::No => self.push_styled(&format!("`{code}`"), style),
@@ -184,10 +235,21 @@ impl Renderer {
     }
 
     fn push_styled(&mut self, text: &str, style: Style) {
-        let text = clean::text(text);
+        let text = clean::text(&original(text));
         match &mut self.table {
             Some(table) => table.text(&text, style),
             None => self.layout.text(&text, style),
         }
     }
+}
+
+/// Whether a heading is one by the line below it. It looks like the paragraph that it was while that line was missing.
+fn is_underlined(source: &str) -> bool {
+    let text = source.trim_start_matches('#');
+    text.len() == source.len() || !(text.is_empty() || text.starts_with(char::is_whitespace))
+}
+
+/// One tilde is text, as in `~5 minutes`.
+fn is_one_tilde(source: &str) -> bool {
+    !source.starts_with("~~")
 }

@@ -12,7 +12,20 @@ pub(super) struct Style {
     pub(super) underlined: bool,
     pub(super) struck: bool,
     pub(super) dim: bool,
-    pub(super) code: bool,
+    pub(super) paint: Paint,
+}
+
+/// What a character is in code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Paint {
+    /// Text that is no code.
+    #[default]
+    None,
+    Code,
+    Comment,
+    Keyword,
+    Number,
+    Quoted,
 }
 
 /// One character on the screen.
@@ -34,9 +47,28 @@ impl Cell {
         Self { letter, style }
     }
 
+    /// A text in one style.
+    pub(super) fn all(text: &str, style: Style) -> Vec<Self> {
+        text.chars().map(|letter| Self::new(letter, style)).collect()
+    }
+
     /// Columns that it takes.
     pub(super) fn columns(self) -> usize {
         self.letter.width().unwrap_or(0)
+    }
+}
+
+impl Paint {
+    /// Code of its colour; `None` for the usual one.
+    fn code(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Code => Some("36"),
+            Self::Comment => Some("90"),
+            Self::Keyword => Some("35"),
+            Self::Number => Some("33"),
+            Self::Quoted => Some("32"),
+        }
     }
 }
 
@@ -64,14 +96,9 @@ impl Pen {
 }
 
 fn sequence(style: Style) -> String {
-    let codes = [
-        (style.bold, "1"),
-        (style.dim, "2"),
-        (style.italic, "3"),
-        (style.underlined, "4"),
-        (style.struck, "9"),
-        (style.code, "36"),
-    ];
-    let codes: Vec<&str> = codes.into_iter().filter(|(is_on, _)| *is_on).map(|(_, code)| code).collect();
+    let codes =
+        [(style.bold, "1"), (style.dim, "2"), (style.italic, "3"), (style.underlined, "4"), (style.struck, "9")];
+    let mut codes: Vec<&str> = codes.into_iter().filter(|(is_on, _)| *is_on).map(|(_, code)| code).collect();
+    codes.extend(style.paint.code());
     if codes.is_empty() { String::new() } else { format!("\u{1b}[{}m", codes.join(";")) }
 }

@@ -130,5 +130,5 @@ fn columns(line: &[Cell]) -> usize {
 }
 
 fn plain(text: &str) -> Vec<Cell> {
-    text.chars().map(|letter| Cell::new(letter, Style::default())).collect()
+    Cell::all(text, Style::default())
 }

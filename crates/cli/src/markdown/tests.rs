@@ -42,11 +42,11 @@ fn pieces_do_not_change_what_is_shown() {
 #[test]
 fn words_appear_as_they_arrive() {
     let mut writer = MarkdownWriter::new(80, Colour::Yes);
-    assert_eq!(writer.push("Hel"), "Hel");
-    assert_eq!(writer.push("lo "), "lo");
+    assert_eq!(writer.push("Hel"), "", "the word may be too long for the line");
+    assert_eq!(writer.push("lo "), "Hello");
     assert_eq!(writer.push("**wor"), "", "markup is held back until it is closed");
-    assert_eq!(writer.push("ld** now"), " \u{1b}[1mworld\u{1b}[0m now");
-    assert_eq!(writer.finish(), "\n");
+    assert_eq!(writer.push("ld** now"), " \u{1b}[1mworld\u{1b}[0m");
+    assert_eq!(writer.finish(), " now\n");
 }
 
 #[test]
@@ -67,10 +67,10 @@ fn wide_tables_wrap_inside_their_cells() {
 }
 
 #[test]
-fn control_sequences_of_a_model_are_removed() {
+fn control_sequences_of_a_model_are_shown_as_text() {
     let shown = shown("a\u{1b}[2Jb `\u{1b}]0;x\u{7}c`\n\n```\n\u{1b}[31mred\n```", 3, 40, Colour::No);
     assert!(!shown.contains('\u{1b}'), "{shown:?}");
-    assert!(shown.contains("red"), "{shown:?}");
+    assert!(shown.contains("a\\u{1b}[2Jb") && shown.contains("\\u{1b}[31mred"), "{shown:?}");
 }
 
 #[test]
@@ -80,4 +80,52 @@ fn code_lines_appear_when_they_are_complete() {
     assert_eq!(writer.push(" = 1;\nlet"), "  let a = 1;");
     assert_eq!(writer.push(" b = 2;\n```\n"), "\n  let b = 2;");
     assert_eq!(writer.finish(), "\n");
+}
+
+#[test]
+fn items_of_streamed_lists_appear_once() {
+    let item = |number: usize| {
+        format!("item{number}. has **bold words**, `code` and enough text to reach the end of the line")
+    };
+    let flat: String = (0..48).map(|number| format!("- {}\n", item(number))).collect();
+    let nested: String = (0..90).map(|number| format!("{}- {}\n", "  ".repeat(number % 3), item(number))).collect();
+    for list in [flat, nested] {
+        let whole = shown(&list, usize::MAX, 80, Colour::No);
+        for size in [2, 5, 11] {
+            assert_eq!(shown(&list, size, 80, Colour::No), whole, "pieces of {size}");
+        }
+        assert!((0..48).all(|number| whole.matches(&format!("item{number}.")).count() == 1), "{whole}");
+    }
+}
+
+#[test]
+fn what_changes_the_lines_above_is_drawn_below_them() {
+    assert_eq!(plain("Title\n===\ntext"), format!("Title\n{}\n\ntext\n", "─".repeat(40)));
+    assert_eq!(plain("see [a]\n\n[a]: https://example.com"), "see [a]\n\n[a]: https://example.com\n");
+    assert_eq!(plain("a | b\n--|--"), "a | b --|--\n", "a table begins with a pipe");
+}
+
+#[test]
+fn blocks_in_items_stand_on_their_own_lines() {
+    let item = "- # head\n  text\n  ```\n  code\n  ```\n  more\n\n  | a | b |\n  |---|---|\n  | 1 | 2 |\n";
+    assert_eq!(plain(item), "• head\n  text\n    code\n  more\n  a │ b\n  ──┼──\n  1 │ 2\n");
+}
+
+#[test]
+fn wide_characters_wrap_without_spaces() {
+    let shown = shown(&"漢字".repeat(30), 1, 21, Colour::No);
+    assert!(shown.lines().all(|line| line.chars().count() <= 10), "{shown}");
+    assert_eq!(shown.matches('漢').count(), 30, "{shown}");
+}
+
+#[test]
+fn code_is_coloured_by_language() {
+    let code = "```rust\nlet a = \"x\"; // 1\n/* two\nlines */ 7\n```";
+    let coloured = shown(code, 3, 80, Colour::Yes);
+    for part in
+        ["\u{1b}[35mlet", "\u{1b}[32m\"x\"", "\u{1b}[90m// 1", "\u{1b}[90m/* two", "\u{1b}[90mlines */", "\u{1b}[33m7"]
+    {
+        assert!(coloured.contains(part), "{part:?} in {coloured:?}");
+    }
+    assert!(shown("```\nlet a\n```", 3, 80, Colour::Yes).contains("\u{1b}[36mlet a"), "without a language");
 }

@@ -1,29 +1,84 @@
-//! Cleans untrusted text for a terminal: nothing in it may move the cursor, change colours or hide text.
+//! Text of others on a terminal, drawn with the segments of the renderer: nothing in it may move the cursor, change
+//! colours or hide text, and nothing of it is removed.
+//!
+//! [`text`], [`flat`] and [`line`] take text that may be made visible already. What a user decides by goes through
+//! [`exact`] or [`name`] first, once.
 
+use toolway_host::visible;
+pub(crate) use toolway_host::visible::{json, name, one_line as exact_flat, plain as exact};
 use unicode_width::UnicodeWidthChar;
 
-/// Removes control sequences; keeps line breaks and tabs.
+/// Colours of an escape.
+const ESCAPE: (&str, &str) = ("\u{1b}[7m", "\u{1b}[27m");
+
+/// Text with hidden characters as `\u{…}`; line breaks and tabs stay.
 pub(crate) fn text(untrusted: &str) -> String {
-    let mut clean = String::with_capacity(untrusted.len());
-    let mut letters = untrusted.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '\u{1b}' => skip_sequence(&mut letters),
-            '\u{9b}' => skip_parameters(&mut letters),
-            '\r' if letters.peek() == Some(&'\n') => {}
-            '\r' => clean.push('\n'),
-            '\n' | '\t' => clean.push(letter),
-            hidden if is_hidden(hidden) => {}
-            plain => clean.push(plain),
-        }
-    }
-    clean
+    visible::guarded(untrusted)
 }
 
-/// Cleans a text to one line of at most `most` columns.
+/// Text on one line; spaces stay.
+pub(crate) fn flat(untrusted: &str) -> String {
+    text(untrusted).replace(['\n', '\t'], " ")
+}
+
+/// A text on one line of at most `most` columns.
 pub(crate) fn line(untrusted: &str, most: usize) -> String {
     let text = text(untrusted);
     cut(&text.split_whitespace().collect::<Vec<_>>().join(" "), most)
+}
+
+/// Content of a result for a terminal. In colour, escapes of ours are inverted and the text is otherwise unchanged; without
+/// colour, text that imitates an escape is escaped itself.
+pub(crate) fn content(untrusted: &str, colour: super::Colour) -> String {
+    if colour == super::Colour::No {
+        return exact(untrusted);
+    }
+    let mut shown = String::with_capacity(untrusted.len());
+    for segment in visible::segments(untrusted) {
+        match segment {
+            visible::Segment::Text(text) => shown.push_str(text),
+            visible::Segment::LineEnd => shown.push('\n'),
+            visible::Segment::Tab => shown.push('\t'),
+            visible::Segment::Backslash => shown.push('\\'),
+            visible::Segment::Hidden(letter) => {
+                shown.push_str(&format!("{}{}{}", ESCAPE.0, letter.escape_unicode(), ESCAPE.1));
+            }
+        }
+    }
+    shown
+}
+
+/// Text that was made visible, with the escapes inverted.
+pub(crate) fn painted(visible: &str) -> String {
+    let mut shown = String::with_capacity(visible.len());
+    for unit in units(visible) {
+        match unit.len() {
+            // An escape; a character is at most four bytes long.
+            5.. => shown.push_str(&format!("{}{unit}{}", ESCAPE.0, ESCAPE.1)),
+            _ => shown.push_str(unit),
+        }
+    }
+    shown
+}
+
+/// The characters of a visible text; each escape is one unit, which is not broken.
+pub(crate) fn units(visible: &str) -> impl Iterator<Item = &str> {
+    let mut rest = visible;
+    std::iter::from_fn(move || {
+        let unit;
+        (unit, rest) = rest.split_at(unit_length(rest)?);
+        Some(unit)
+    })
+}
+
+fn unit_length(text: &str) -> Option<usize> {
+    let code = text.strip_prefix("\\u{").and_then(|after| after.split_once('}')).map(|(code, _)| code);
+    match code {
+        Some(code) if (1..=6).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            Some(code.len() + 4)
+        }
+        _ => text.chars().next().map(char::len_utf8),
+    }
 }
 
 /// The beginning of a text, of at most `most` columns, with an ellipsis if there is more.
@@ -32,11 +87,11 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
         return text.to_owned();
     }
     let mut used = 0;
-    let fitting = text.chars().take_while(|letter| {
-        used += letter_columns(*letter);
+    let fitting = units(text).take_while(|unit| {
+        used += columns(unit);
         used < most
     });
-    fitting.chain(['…']).collect()
+    fitting.chain(["…"]).collect()
 }
 
 /// Columns that a text takes on a terminal.
@@ -49,105 +104,38 @@ pub(crate) fn letter_columns(letter: char) -> usize {
     letter.width().unwrap_or(0)
 }
 
-/// Cleans a text to one line, keeping spaces.
-pub(crate) fn flat(untrusted: &str) -> String {
-    text(untrusted).replace(['\n', '\t'], " ")
-}
-
-/// Escapes control characters in JSON. They occur only inside strings, so the meaning does not change.
-pub(crate) fn json(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if is_hidden(letter) && !matches!(letter, '\n' | '\t' | '\r') {
-            // All of them are in the basic plane.
-            clean.push_str(&format!("\\u{:04x}", u32::from(letter)));
-        } else {
-            clean.push(letter);
-        }
-    }
-    clean
-}
-
-/// C0, DEL, C1 and bidirectional control characters.
-fn is_hidden(letter: char) -> bool {
-    letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
-}
-
-/// After ESC: a sequence with parameters, a string up to its terminator, or one character.
-fn skip_sequence(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    match letters.peek() {
-        Some('[') => {
-            letters.next();
-            skip_parameters(letters);
-        }
-        Some(']' | 'P' | 'X' | '^' | '_') => {
-            letters.next();
-            skip_string(letters);
-        }
-        Some(' '..='/') => {
-            letters.next();
-            letters.next_if(|letter| ('0'..='~').contains(letter));
-        }
-        Some('0'..='~') => {
-            letters.next();
-        }
-        _ => {}
-    }
-}
-
-fn skip_parameters(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    while letters.next_if(|letter| (' '..='?').contains(letter)).is_some() {}
-    letters.next_if(|letter| ('@'..='~').contains(letter));
-}
-
-/// Skips to BEL or ST; an unterminated string ends with its line, so that it cannot hide the rest.
-fn skip_string(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    while let Some(letter) = letters.next_if(|letter| *letter != '\n') {
-        match letter {
-            '\u{7}' | '\u{9c}' => return,
-            '\u{1b}' => {
-                letters.next_if_eq(&'\\');
-                return;
-            }
-            _ => {}
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{json, line, text};
+    use super::{content, cut, flat, line, painted, text, units};
+    use crate::output::Colour;
 
     #[test]
-    fn control_sequences_are_removed() {
-        for (untrusted, clean) in [
+    fn control_sequences_are_shown_with_their_content() {
+        for (untrusted, shown) in [
             ("plain\ttext\nmore", "plain\ttext\nmore"),
-            ("\u{1b}[31mred\u{1b}[0m", "red"),
-            ("a\u{1b}]0;title\u{7}b", "ab"),
-            ("a\u{1b}]8;;http://evil\u{1b}\\link\u{1b}]8;;\u{1b}\\", "alink"),
-            ("a\u{9b}2Jb", "ab"),
-            ("a\u{1b}Pq#0\u{1b}\\b", "ab"),
-            ("up\u{1b}[2A\u{1b}[2Kover", "upover"),
-            ("one\r\ntwo\rthree", "one\ntwo\nthree"),
-            ("bell\u{7}back\u{8}del\u{7f}", "bellbackdel"),
-            ("a\u{202e}b\u{2066}c", "abc"),
-            ("end\u{1b}", "end"),
-            ("end\u{1b}[", "end"),
-            ("\u{1b}]0;never ends\nnext", "\nnext"),
-            ("\u{1b}(Bx\u{1b}cy", "xy"),
+            ("\u{1b}[31mred\u{1b}[0m", "\\u{1b}[31mred\\u{1b}[0m"),
+            ("ls\u{1b}]; rm -rf x\u{7}", "ls\\u{1b}]; rm -rf x\\u{7}"),
+            ("one\r\ntwo\rthree", "one\ntwo\\u{d}three"),
+            ("a\u{202e}b", "a\\u{202e}b"),
         ] {
-            assert_eq!(text(untrusted), clean, "{untrusted:?}");
+            assert_eq!(text(untrusted), shown);
+            assert_eq!(text(shown), shown, "made visible once");
         }
+        assert_eq!(flat("a\n\tb"), "a  b");
     }
 
     #[test]
     fn line_is_flattened_and_truncated() {
-        assert_eq!(line("a\n b\tc\u{1b}[1m", 80), "a b c");
+        assert_eq!(line("a\n b\tc\u{1b}[1m", 80), "a b c\\u{1b}[1m");
         assert_eq!(line("abcdef", 4), "abc…");
+        assert_eq!(cut("ab\\u{1b}cd", 7), "ab…", "an escape stays whole");
     }
 
     #[test]
-    fn json_keeps_its_meaning() {
-        assert_eq!(json("{\"a\":\"\u{9b}31m\u{7f}\"}\n"), "{\"a\":\"\\u009b31m\\u007f\"}\n");
+    fn escapes_are_painted_and_their_imitation_is_not() {
+        assert_eq!(painted("a\\u{1b}b"), "a\u{1b}[7m\\u{1b}\u{1b}[27mb");
+        assert_eq!(content("\\u{1b}\u{1b}", Colour::Yes), "\\u{1b}\u{1b}[7m\\u{1b}\u{1b}[27m");
+        assert_eq!(content("\\u{1b}\u{1b}", Colour::No), "\\u{5c}u{1b}\\u{1b}");
+        assert_eq!(units("é\\u{1b}\\u{x}").collect::<Vec<_>>(), ["é", "\\u{1b}", "\\", "u", "{", "x", "}"]);
     }
 }

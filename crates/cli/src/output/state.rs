@@ -1,4 +1,4 @@
-//! States of servers in lists: their colour, their order, and a summary.
+//! States of servers and calls in lists: their colour, their order, and a summary.
 
 /// Meaning of a state for a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,9 +43,10 @@ pub(crate) fn summary<'a>(states: impl Iterator<Item = &'a str>) -> Option<Strin
 impl Meaning {
     fn of(state: &str) -> Self {
         match state {
-            "ready" | "enabled" => Self::Good,
-            "disabled" | "stopped" => Self::Off,
+            "ready" | "enabled" | "succeeded" => Self::Good,
+            "disabled" | "stopped" | "cancelled" => Self::Off,
             "failed" | "not listed" | "sign-in needed" | "set aside" => Self::Failure,
+            "tool-error" | "refused" | "timed-out" | "interrupted" => Self::Failure,
             _ => Self::Pending,
         }
     }
@@ -53,7 +54,14 @@ impl Meaning {
 
 #[cfg(test)]
 mod tests {
-    use super::summary;
+    use super::{painted, summary};
+
+    #[test]
+    fn what_succeeded_is_green_and_what_failed_is_red() {
+        for (state, code) in [("succeeded", 32), ("ready", 32), ("refused", 31), ("timed-out", 31), ("running", 33)] {
+            assert_eq!(painted(state), format!("\u{1b}[{code}m{state}\u{1b}[0m"));
+        }
+    }
 
     #[test]
     fn summary_counts_failures_first() {

@@ -157,4 +157,15 @@ mod tests {
         assert_eq!(layout(&[24, 9, 10, 6, 18, 36], 40), Layout::Fields);
         assert_eq!(layout(&[90], 40), Layout::Fields);
     }
+
+    /// Lists put there what must be read to its end, such as what a saved approval covers.
+    #[test]
+    fn the_last_column_is_never_cut() {
+        for first in [5, 20, 36, 70] {
+            for last in [0, 5, 36, 70, 500] {
+                let widths = layout(&[36, first, last], 100);
+                assert!(!matches!(&widths, Layout::Columns(widths) if widths[2] < last), "{first} {last}: {widths:?}");
+            }
+        }
+    }
 }

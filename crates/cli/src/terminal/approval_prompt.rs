@@ -1,9 +1,10 @@
 //! The prompt for calls that require approval: one, or several at the same time.
 
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use toolway_host::{
     call::Caller,
-    inbox::{InboxAnswer, InboxContent, InboxItem},
-    policy::{ApprovalAnswer, ApprovalScope},
+    inbox::{ApprovalDetails, InboxAnswer, InboxContent, InboxItem},
+    policy::{ApprovalAnswer, ApprovalTerm, Scope},
 };
 
 use super::{
@@ -38,17 +39,21 @@ fn ask_all(session: &PromptSession<'_>, open: &mut Vec<Waiting>) -> Result<(), P
     loop {
         let shown = shown_calls(open, session.width(), fold);
         session.print(&shown.lines)?;
-        let mut choices = vec![('y', "approve all"), ('n', "decline all"), ('o', "one by one")];
-        choices.extend(shown.is_folded.then_some(('v', "show all")));
+        let mut choices = match shown.is_folded {
+            true => vec![('v', "show all, then approve")],
+            false => vec![('y', "approve all")],
+        };
+        choices.extend([('n', "decline all"), ('o', "one by one")]);
         let chosen = match wait_for_key(session, open, &choices)? {
             Some(key) => key,
             None if open.len() <= 1 => return Ok(()),
             None => continue,
         };
         match chosen {
+            'y' if !is_meant(session, 'y', open.iter().map(|waiting| &waiting.item))? => {}
             'y' => {
                 session.say(Style::Plain, &format!("Approved {} calls once.", open.len()))?;
-                open.drain(..).for_each(|waiting| session.queue.answer(waiting, approved(ApprovalScope::Once)));
+                open.drain(..).for_each(|waiting| session.queue.answer(waiting, approved(ApprovalTerm::Once, None)));
                 return Ok(());
             }
             'n' => {
@@ -57,7 +62,7 @@ fn ask_all(session: &PromptSession<'_>, open: &mut Vec<Waiting>) -> Result<(), P
                     continue;
                 };
                 session.say(Style::Plain, &format!("Declined {} calls.", open.len()))?;
-                let answer = declined(why, ApprovalScope::Once);
+                let answer = declined(why, ApprovalTerm::Once);
                 open.drain(..).for_each(|waiting| session.queue.answer(waiting, answer.clone()));
                 return Ok(());
             }
@@ -89,29 +94,53 @@ fn ask_one(session: &PromptSession<'_>, waiting: &Waiting, others: Others) -> Re
     let item = &waiting.item;
     let InboxContent::Approval(details) = &item.content else { return Ok(Some(InboxAnswer::Unavailable)) };
     let mut fold = Fold::Long;
+    // What the user changed about the scope, for every answer that holds longer.
+    let mut changed: Option<Scope> = None;
+    let mut view = View::Whole;
     loop {
         let shown = approval_text::call(item, details, session.width(), fold);
-        session.print(&shown.lines)?;
-        let choices = choices(item, shown.is_folded);
+        if view == View::Whole {
+            session.print(&shown.lines)?;
+        }
+        view = View::Whole;
+        let choices = choices(item, details, shown.is_folded);
+        if !shown.is_folded && details.can_last() {
+            session.print(&approval_text::covers(item, details, changed.as_ref(), session.width()))?;
+        }
         session.show_choices(&choices)?;
         let chosen = loop {
             if !waiting.is_open() || (others == Others::Join && session.queue.approvals_wait()) {
                 return Ok(None);
             }
-            if let KeyInput::Key(key) = session.read()?
-                && let Some(chosen) = prompt_session::choice(key, &choices)
-            {
+            let KeyInput::Key(key) = session.read()? else { continue };
+            if let Some(chosen) = prompt_session::choice(key, &choices) {
                 break chosen;
             }
-        };
-        let answer = match chosen {
-            'y' => Some(approved(ApprovalScope::Once)),
-            'c' => Some(approved(ApprovalScope::Conversation)),
-            'a' => confirm(session, &approval_text::allowed(item, details))?.then(|| approved(ApprovalScope::Always)),
-            'x' => {
-                confirm(session, &approval_text::refused(item, details))?.then(|| declined(None, ApprovalScope::Always))
+            if let Some(scope) =
+                changed_by(key, details, changed.as_ref()).filter(|_| !shown.is_folded && details.can_last())
+            {
+                changed = Some(scope);
+                break CHANGED;
             }
-            'n' => ask_reason(session, &[item])?.map(|why| declined(why, ApprovalScope::Once)),
+        };
+        if matches!(chosen, 'y' | 'c' | 'h' | 'a') && !is_meant(session, chosen, [item])? {
+            continue;
+        }
+        let always = changed.as_ref().unwrap_or(&details.proposal.always);
+        let answer = match chosen {
+            'y' => Some(approved(ApprovalTerm::Once, None)),
+            'c' => Some(approved(ApprovalTerm::Conversation, changed.clone())),
+            'h' => Some(approved(ApprovalTerm::Conversation, Some(Scope::AnyHost))),
+            'a' => confirm(session, &approval_text::allowed(item, details, always))?
+                .then(|| approved(ApprovalTerm::Always, changed.clone())),
+            'x' => {
+                confirm(session, &approval_text::refused(item, details))?.then(|| declined(None, ApprovalTerm::Always))
+            }
+            'n' => ask_reason(session, &[item])?.map(|why| declined(why, ApprovalTerm::Once)),
+            CHANGED => {
+                view = View::Scope;
+                None
+            }
             _ => {
                 fold = Fold::Nothing;
                 None
@@ -124,12 +153,68 @@ fn ask_one(session: &PromptSession<'_>, waiting: &Waiting, others: Others) -> Re
     }
 }
 
-fn choices(item: &InboxItem, is_folded: bool) -> Vec<(char, &'static str)> {
+/// What is printed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum View {
+    /// The call and its answers.
+    Whole,
+    /// What answers cover.
+    Scope,
+}
+
+/// Stands for a key that changed what is covered.
+const CHANGED: char = '*';
+
+/// The keys for one call. What was not shown cannot be approved.
+fn choices(item: &InboxItem, details: &ApprovalDetails, is_folded: bool) -> Vec<(char, &'static str)> {
+    if is_folded {
+        return vec![('v', "show all, then approve"), ('n', "no"), ('x', "never this tool")];
+    }
+    let (conversation, always) = match details.asks_for_hosts() {
+        true => ("this host, this conversation", "this host, always"),
+        false => ("this conversation", "always"),
+    };
     let mut choices = vec![('y', "once")];
-    choices.extend(item.has_conversation().then_some(('c', "for this conversation")));
-    choices.extend([('a', "always"), ('n', "no"), ('x', "never")]);
-    choices.extend(is_folded.then_some(('v', "show all")));
+    if item.has_conversation() && details.can_last() {
+        choices.push(('c', conversation));
+        choices.extend(details.asks_for_hosts().then_some(('h', "any host, this conversation")));
+    }
+    choices.extend(details.can_last().then_some(('a', always)));
+    choices.extend([('n', "no"), ('x', "never this tool")]);
     choices
+}
+
+/// What is covered after a digit, which changes one argument, or `*`, which frees all; `None` for other keys.
+fn changed_by(key: KeyEvent, details: &ApprovalDetails, changed: Option<&Scope>) -> Option<Scope> {
+    let KeyCode::Char(letter) = key.code else { return None };
+    let proposal = &details.proposal;
+    if proposal.arguments.is_empty() || !key.modifiers.difference(KeyModifiers::SHIFT).is_empty() {
+        return None;
+    }
+    if letter == '*' {
+        return Some(Scope::Any).filter(|scope| scope.covers(details.asked_call()));
+    }
+    let position = usize::try_from(letter.to_digit(10)?).ok()?.checked_sub(1)?;
+    let choice = proposal.arguments.get(position)?;
+    let scope = proposal.changed(changed.unwrap_or(&proposal.always), &choice.name);
+    Some(scope).filter(|scope| scope.covers(details.asked_call()))
+}
+
+/// Whether calls with hidden characters are meant to be approved: their key is asked for a second time.
+fn is_meant<'a>(
+    session: &PromptSession<'_>,
+    key: char,
+    items: impl IntoIterator<Item = &'a InboxItem>,
+) -> Result<bool, PromptEnd> {
+    let has_hidden = |item: &InboxItem| match &item.content {
+        InboxContent::Approval(details) => details.has_hidden(),
+        InboxContent::Form { .. } | InboxContent::Url { .. } => false,
+    };
+    if !items.into_iter().any(has_hidden) {
+        return Ok(true);
+    }
+    session.say(Style::Warning, "! hidden characters would be sent; press the key again if that is meant")?;
+    Ok(session.choose(&[(key, "approve them"), ('n', "back")])? == key)
 }
 
 /// Shows what an answer for later calls covers, and asks whether that is meant.
@@ -193,22 +278,22 @@ fn answer_first(session: &PromptSession<'_>, open: &mut Vec<Waiting>, answer: In
     }
 }
 
-fn approved(scope: ApprovalScope) -> InboxAnswer {
-    InboxAnswer::Approval(ApprovalAnswer::Approved { scope, by: SURFACE.to_owned() })
+fn approved(term: ApprovalTerm, scope: Option<Scope>) -> InboxAnswer {
+    InboxAnswer::Approval(ApprovalAnswer::Approved { term, scope, by: SURFACE.to_owned() })
 }
 
-fn declined(why: Option<String>, scope: ApprovalScope) -> InboxAnswer {
-    InboxAnswer::Approval(ApprovalAnswer::Declined { why, scope })
+fn declined(why: Option<String>, term: ApprovalTerm) -> InboxAnswer {
+    InboxAnswer::Approval(ApprovalAnswer::Declined { why, term, by: SURFACE.to_owned() })
 }
 
 fn said(answer: &InboxAnswer) -> &'static str {
     match answer {
-        InboxAnswer::Approval(ApprovalAnswer::Approved { scope, .. }) => match scope {
-            ApprovalScope::Once => "Approved once.",
-            ApprovalScope::Conversation => "Approved for this conversation.",
-            ApprovalScope::Always => "Approved and saved.",
+        InboxAnswer::Approval(ApprovalAnswer::Approved { term, .. }) => match term {
+            ApprovalTerm::Once => "Approved once.",
+            ApprovalTerm::Conversation => "Approved for this conversation.",
+            ApprovalTerm::Always => "Approved and saved.",
         },
-        InboxAnswer::Approval(ApprovalAnswer::Declined { scope: ApprovalScope::Always, .. }) => "Refused and saved.",
+        InboxAnswer::Approval(ApprovalAnswer::Declined { term: ApprovalTerm::Always, .. }) => "Refused and saved.",
         _ => "Declined.",
     }
 }

@@ -1,17 +1,14 @@
 //! The text of approval prompts: one call, or several that wait at the same time. No input and no output.
 
 use toolway_host::{
-    inbox::{
-        ApprovalDetails, InboxItem,
-        approval_rows::{self, ArgumentRow},
-    },
-    policy::Subject,
+    inbox::{ApprovalDetails, InboxItem, approval_rows::ArgumentRow},
+    policy::{ArgumentChoice, Before, Proposal, Scope, Subject},
 };
 
 use super::text::{self, Line, Style};
 use crate::output::clean;
 
-/// How much of the arguments is shown.
+/// How much of the arguments is shown. A call is approved only after all of them were shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fold {
     /// The beginning of each, for a call alone.
@@ -29,15 +26,15 @@ pub(crate) struct Folded {
     pub(crate) is_folded: bool,
 }
 
-/// Longest label of an argument.
-const LABEL: usize = 40;
+/// Columns of a title that are shown.
+const TITLE: usize = 400;
 
 impl Fold {
     /// Lines of one value.
     fn lines(self) -> usize {
         match self {
-            Self::Long => 4,
-            Self::Short => 2,
+            Self::Long => 40,
+            Self::Short => 12,
             Self::Nothing => usize::MAX,
         }
     }
@@ -45,8 +42,8 @@ impl Fold {
     /// Arguments of one call.
     fn rows(self) -> usize {
         match self {
-            Self::Long => 16,
-            Self::Short => 6,
+            Self::Long => 64,
+            Self::Short => 24,
             Self::Nothing => usize::MAX,
         }
     }
@@ -55,10 +52,19 @@ impl Fold {
 /// The prompt for one call, up to the answers.
 pub(crate) fn call(item: &InboxItem, details: &ApprovalDetails, width: usize, fold: Fold) -> Folded {
     let mut shown = Folded::default();
-    shown.lines.extend(text::lines(Style::Strong, &format!("Approval required: {}", name(details)), width));
+    let time = match details.proposal.number {
+        1 => String::new(),
+        number => format!(" ({} time)", ordinal(number)),
+    };
+    shown.lines.extend(text::lines(Style::Strong, &format!("Approval required: {}{time}", name(details)), width));
     if let Some(title) = &details.title {
-        let title = text::cut(&clean::flat(title), width.saturating_sub(24).max(20));
-        shown.lines.extend(text::lines(Style::Plain, &format!("title by the server: {title}"), width));
+        let visible = clean::exact_flat(title);
+        let length = match text::columns(&visible) <= TITLE {
+            true => String::new(),
+            false => format!(" ({} bytes in all)", title.len()),
+        };
+        let title = format!("title by the server: {}{length}", text::cut(&visible, TITLE));
+        shown.lines.extend(text::lines(Style::Plain, &title, width));
     }
     if let Some(caller) = &item.caller {
         let surface = item.surface.map(|surface| format!(" ({surface})")).unwrap_or_default();
@@ -68,8 +74,9 @@ pub(crate) fn call(item: &InboxItem, details: &ApprovalDetails, width: usize, fo
     shown.add_warnings(details, width);
     let reason = details.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     shown.lines.extend(text::lines(Style::Faint, &format!("asked by {}{reason}", details.rule), width));
-    let remedy = format!("this rule would allow it: {}", details.remedy);
-    shown.lines.extend(text::lines(Style::Faint, &remedy, width));
+    if let Some(remedy) = &details.remedy {
+        shown.lines.extend(text::lines(Style::Faint, &format!("allow it always with: {remedy}"), width));
+    }
     shown
 }
 
@@ -89,15 +96,50 @@ pub(crate) fn calls(items: &[(&InboxItem, &ApprovalDetails)], width: usize, fold
 /// The item that is to be used.
 pub(crate) fn name(details: &ApprovalDetails) -> String {
     let Subject { server, kind, raw_name } = &details.subject;
-    format!("{kind} `{}` of `{server}`", clean::flat(raw_name))
+    format!("{kind} `{}` of `{server}`", clean::name(raw_name))
+}
+
+/// What answers for longer than this call cover.
+pub(crate) fn covers(item: &InboxItem, details: &ApprovalDetails, changed: Option<&Scope>, width: usize) -> Vec<Line> {
+    let Proposal { conversation, always, .. } = &details.proposal;
+    let shown = |scope: &Scope| clean::exact_flat(&scope.to_string());
+    let text = match changed {
+        Some(scope) => format!("covers: {}", shown(scope)),
+        None if conversation == always || !item.has_conversation() => format!("covers: {}", shown(always)),
+        None => format!("covers: this conversation {}; always {}", shown(conversation), shown(always)),
+    };
+    let mut lines = text::lines(Style::Plain, &text, width);
+    if !details.proposal.arguments.is_empty() {
+        lines.extend(text::lines(Style::Faint, "1-9 change what is covered of an argument, * covers any", width));
+    }
+    lines
+}
+
+/// `2nd`
+fn ordinal(number: usize) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
 }
 
 /// What an answer of "always" covers, before it is given.
-pub(crate) fn allowed(item: &InboxItem, details: &ApprovalDetails) -> String {
-    let (name, caller, pattern) = (name(details), caller(item), &details.pattern);
-    let (covers, free) = (clean::flat(&pattern.to_string()), pattern.free_arguments());
+pub(crate) fn allowed(item: &InboxItem, details: &ApprovalDetails, scope: &Scope) -> String {
+    let (name, caller) = (name(details), caller(item));
+    let covers = clean::exact_flat(&scope.to_string());
+    if scope.is_about_hosts() {
+        let server = &details.subject.server;
+        return format!(
+            "Allow `{caller}` always: {covers}, with every tool of `{server}` as it is configured now. {LISTED}"
+        );
+    }
     format!(
-        "Allow every later call of {name} by `{caller}` with {covers}, until its definition changes. {free} {LISTED}"
+        "Allow every later call of {name} by `{caller}` with {covers}, until the server or the definition changes. \
+         {LISTED}"
     )
 }
 
@@ -105,7 +147,8 @@ pub(crate) fn allowed(item: &InboxItem, details: &ApprovalDetails) -> String {
 pub(crate) fn refused(item: &InboxItem, details: &ApprovalDetails) -> String {
     let (name, caller) = (name(details), caller(item));
     format!(
-        "Refuse every later call of {name} by `{caller}`, with any arguments, until its definition changes. {LISTED}"
+        "Refuse every later call of {name} by `{caller}`, with any arguments, until the entry of the server changes. \
+         {LISTED}"
     )
 }
 
@@ -121,29 +164,48 @@ fn caller(item: &InboxItem) -> String {
 
 impl Folded {
     fn add_arguments(&mut self, details: &ApprovalDetails, width: usize, fold: Fold) {
-        let rows = approval_rows::rows(details.arguments.as_ref());
+        let rows = &details.rows;
         if rows.is_empty() {
             self.lines.push(Line::new(Style::Plain, "  (no arguments)"));
         }
         for row in rows.iter().take(fold.rows()) {
-            self.add_row(row, width, fold);
+            let choices = &details.proposal.arguments;
+            let position = choices.iter().position(|choice| choice.name == row.argument);
+            let choice = position.and_then(|position| choices.get(position).map(|choice| (position + 1, choice)));
+            self.add_row(row, choice, width, fold);
         }
         if let more @ 1.. = rows.len().saturating_sub(fold.rows()) {
             self.fold(&format!("… {more} more arguments; v shows all"), width);
         }
     }
 
-    fn add_row(&mut self, row: &ArgumentRow, width: usize, fold: Fold) {
-        let label = text::cut(&clean::flat(&row.label), LABEL);
+    fn add_row(&mut self, row: &ArgumentRow, choice: Option<(usize, &ArgumentChoice)>, width: usize, fold: Fold) {
+        let label = match &row.whole {
+            Some(whole) => format!("all arguments ({} bytes, sha256 {})", whole.bytes, whole.sha256),
+            None => clean::exact_flat(&row.label),
+        };
+        let number = choice.filter(|(number, _)| fold != Fold::Short && *number <= 9);
+        let number = number.map(|(number, _)| format!("{number} ")).unwrap_or_default();
+        let before = match choice.map(|(_, choice)| choice.before) {
+            Some(Before::Same) => " (as before)",
+            Some(Before::Differs) => " (differs)",
+            Some(Before::First) | None => "",
+        };
+        let label = format!("{number}{label}{before}");
         let style = if row.important { Style::Strong } else { Style::Plain };
-        let value = clean::text(&row.value);
+        let value = clean::exact(&row.value).replace('\t', "    ");
         let inline = format!("  {label}: {value}");
         if !value.contains('\n') && text::columns(&inline) <= width {
             self.lines.push(Line::new(style, inline));
             return;
         }
+        let label = text::wrap(&format!("{label}:"), width, "  ", "    ");
+        self.lines.extend(label.into_iter().map(|line| Line::new(style, line)));
+        if row.whole.is_some() && fold != Fold::Nothing {
+            self.fold("… too large to be shown one by one; v shows all", width);
+            return;
+        }
         let lines = text::marked(&row.value, width);
-        self.lines.push(Line::new(style, format!("  {label}:")));
         // The note takes a line itself.
         let most = if lines.len() == fold.lines().saturating_add(1) { lines.len() } else { fold.lines() };
         let hidden = lines.len().saturating_sub(most);
@@ -154,7 +216,7 @@ impl Folded {
     }
 
     fn add_warnings(&mut self, details: &ApprovalDetails, width: usize) {
-        for warning in approval_rows::warnings(details.annotations, details.trust) {
+        for warning in details.warnings() {
             self.lines.extend(text::lines(Style::Warning, &format!("! {warning}"), width));
         }
     }

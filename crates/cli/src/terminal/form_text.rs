@@ -31,7 +31,7 @@ pub(crate) fn field(
     width: usize,
 ) -> Vec<Line> {
     let required = if field.required { "required" } else { "optional" };
-    let label = text::cut(&clean::flat(field.label()), 200);
+    let label = clean::exact_flat(field.label());
     let mut lines = text::lines(Style::Strong, &format!("{number}/{of} {label} ({required})"), width);
     if let Some(description) = &field.description {
         lines.extend(text::marked(description, width));
@@ -60,7 +60,7 @@ pub(crate) fn review(server: &ServerName, form: &Form, content: &Map<String, Val
     let mut lines = text::lines(Style::Strong, &format!("Send to `{server}`:"), width);
     for field in &form.fields {
         let value = content.get(&field.name).map_or_else(|| "(left out)".to_owned(), |value| shown(field, value));
-        let line = format!("  {}: {value}", text::cut(&clean::flat(field.label()), 40));
+        let line = format!("  {}: {value}", clean::exact_flat(field.label()));
         lines.extend(text::wrap(&line, width, "", "    ").into_iter().map(|line| Line::new(Style::Plain, line)));
     }
     lines
@@ -117,7 +117,7 @@ fn shown(field: &FormField, value: &Value) -> String {
         Value::String(text) => option(value).unwrap_or_else(|| text.clone()),
         other => other.to_string(),
     };
-    clean::flat(&text)
+    clean::exact_flat(&text)
 }
 
 /// What may be typed.
@@ -132,7 +132,7 @@ fn hint(kind: &FieldKind) -> String {
                 (None, None) => {}
             }
             if let Some(pattern) = pattern {
-                hint.push_str(&format!(", pattern {}", text::cut(&clean::flat(pattern), 80)));
+                hint.push_str(&format!(", pattern {}", clean::exact_flat(pattern)));
             }
             hint
         }
@@ -168,7 +168,7 @@ fn options(kind: &FieldKind, width: usize) -> Vec<Line> {
         None => option.value.clone(),
     };
     let line = |(number, option): (usize, &FormOption)| {
-        let text = format!("  {number}) {}", clean::flat(&name(option)));
+        let text = format!("  {number}) {}", clean::exact_flat(&name(option)));
         text::wrap(&text, width, "", "     ").into_iter().map(|line| Line::new(Style::Plain, line))
     };
     let mut lines: Vec<Line> = (1..).zip(options.iter().take(LISTED_OPTIONS)).flat_map(line).collect();

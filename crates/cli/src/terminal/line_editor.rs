@@ -39,10 +39,11 @@ impl LineEditor {
         self.letters.iter().collect()
     }
 
-    /// Inserts text at the cursor; line breaks become spaces.
+    /// Inserts text of the user at the cursor; line breaks become spaces, and other control characters are left out.
     pub(crate) fn insert(&mut self, given: &str) {
         let room = MAX_LETTERS.saturating_sub(self.letters.len());
-        for letter in clean::flat(given).chars().take(room) {
+        let given = given.replace("\r\n", "\n").replace(['\n', '\r', '\t'], " ");
+        for letter in given.chars().filter(|letter| !letter.is_control()).take(room) {
             self.letters.insert(self.cursor, letter);
             self.cursor += 1;
         }
@@ -134,7 +135,7 @@ mod tests {
         editor.press(KeyEvent::new(KeyCode::Char('w'), KeyModifiers::CONTROL));
         assert_eq!(editor.text(), "hello ");
         editor.insert("a\nb\u{1b}[31m");
-        assert_eq!(editor.text(), "hello a b");
+        assert_eq!(editor.text(), "hello a b[31m");
         assert_eq!(press(&mut editor, KeyCode::Enter), Edit::Done);
     }
 

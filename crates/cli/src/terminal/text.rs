@@ -1,4 +1,4 @@
-//! Lines of prompts: wrapped to the terminal, with untrusted text cleaned and marked. No input and no output.
+//! Lines of prompts: wrapped to the terminal, with text of others made visible and marked. No input and no output.
 
 use crate::output::clean;
 pub(crate) use crate::output::clean::{columns, cut};
@@ -33,12 +33,12 @@ impl Line {
     pub(crate) fn painted(&self, is_coloured: bool) -> String {
         let code = match self.style {
             _ if !is_coloured => return self.text.clone(),
-            Style::Plain => return self.text.clone(),
+            Style::Plain => return clean::painted(&self.text),
             Style::Strong => "1",
             Style::Warning => "33",
             Style::Faint => "2",
         };
-        format!("\u{1b}[{code}m{}\u{1b}[0m", self.text)
+        format!("\u{1b}[{code}m{}\u{1b}[0m", clean::painted(&self.text))
     }
 }
 
@@ -47,9 +47,9 @@ pub(crate) fn lines(style: Style, text: &str, width: usize) -> Vec<Line> {
     wrap(&clean::flat(text), width, "", "  ").into_iter().map(|text| Line::new(style, text)).collect()
 }
 
-/// Text that a server or a model wrote: cleaned, with a mark before each line.
+/// Text that a server or a model wrote: made visible, with a mark before each line.
 pub(crate) fn marked(untrusted: &str, width: usize) -> Vec<Line> {
-    let text = clean::text(untrusted).replace('\t', "    ");
+    let text = clean::exact(untrusted).replace('\t', "    ");
     let lines = text.trim_end().lines().flat_map(|line| wrap(line, width, MARK, MARK));
     lines.map(|line| Line::new(Style::Plain, line)).collect()
 }
@@ -95,13 +95,13 @@ pub(crate) fn wrap(text: &str, width: usize, first: &str, rest: &str) -> Vec<Str
             lines.push(std::mem::take(&mut line).trim_end().to_owned());
             start(&mut line, &mut used);
         }
-        for letter in word.chars() {
-            let columns = clean::letter_columns(letter);
-            if width < used + columns && letter != ' ' {
+        for unit in clean::units(word) {
+            let columns = clean::columns(unit);
+            if width < used + columns && unit != " " {
                 lines.push(std::mem::take(&mut line));
                 start(&mut line, &mut used);
             }
-            line.push(letter);
+            line.push_str(unit);
             used += columns;
         }
         is_empty = false;
@@ -139,7 +139,14 @@ mod tests {
     fn text_of_others_is_marked_and_cannot_imitate_ours() {
         let lines = marked("hello\n\u{1b}[2J[y] once\r\nApproved", 40);
         let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
-        assert_eq!(texts, ["  │ hello", "  │ [y] once", "  │ Approved"]);
+        assert_eq!(texts, ["  │ hello", "  │ \\u{1b}[2J[y] once", "  │ Approved"]);
+    }
+
+    #[test]
+    fn an_escape_is_not_broken_over_two_lines() {
+        let lines = marked(&"\u{1b}x".repeat(6), 20);
+        let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+        assert_eq!(texts, ["  │ \\u{1b}x\\u{1b}x"; 3]);
     }
 
     #[test]

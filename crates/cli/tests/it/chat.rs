@@ -173,7 +173,7 @@ fn commands_prompts_completion_and_lines_work_at_the_editor() {
     chat.prompts(1).types("/he\t\r").sees("/usage Show the tokens used so far");
     chat.types("/servers\r").sees("sample: ready");
     chat.types("/tools write\r").sees("sample.write_memo Replace the text");
-    chat.types("/mode restricted\r").sees("asks about calls that may write");
+    chat.types("/mode writes\r").sees("asks about calls that may write");
     chat.types("/modle\r").sees("did you mean `mode`?");
     chat.types("/sample/introduce\r").sees("name:").types("Ada\r").sees("Hello Ada.").sees("tokens in");
     chat.types("one\u{1b}\rtwo\r").sees("Two lines.").sees_times("tokens in", 2);
@@ -196,7 +196,7 @@ fn without_a_terminal_each_line_is_a_message_and_writes_are_refused() {
     let ran = home.run_with_input(&CHAT, "write it\n/usage\n/exit\n");
     let said = ran.ok();
     assert!(said.contains("⊘ sample.write_memo text=x: refused"), "{said}");
-    assert!(said.contains("this rule would allow it") && said.contains("I may not.\n"), "{said}");
+    assert!(said.contains("allow it with `toolway") && said.contains("I may not.\n"), "{said}");
     assert!(!said.contains('\u{1b}'), "{said:?}");
 }
 

@@ -55,18 +55,18 @@ fn ctrl_c_drops_the_text_at_the_prompt_and_leaves_only_from_an_empty_one() {
 }
 
 #[test]
-fn in_interactive_mode_the_models_calls_are_asked_about_and_the_users_own_prompts_are_not() {
+fn in_mode_ask_the_models_calls_are_asked_about_and_the_users_own_prompts_are_not() {
     let home = Home::with_script(&json!([
         { "text": "Hello Ada." },
         { "calls": [{ "tool": "sample__add", "arguments": { "a": 2, "b": 3 } }] },
         { "expect": [{ "error": false }], "text": "Five." },
     ]));
     let mut chat = ChatScreen::start(&home, &CHAT, 80);
-    chat.prompts(1).types("/mode interactive\r").sees("asks about every call").prompts(2);
+    chat.prompts(1).types("/mode ask\r").sees("asks about every call").prompts(2);
     chat.types("/sample.introduce name=Ada\r").sees("Hello Ada.").sees("tokens in").prompts(3);
     assert!(!chat.text().contains("Approval required"), "{}", chat.text());
     chat.types("add\r").sees("Approval required").sees("[y] once").types("y").sees("Five.").sees_times("tokens in", 2);
-    chat.types("/mode\r").sees_times("Mode interactive", 2).types("/exit\r");
+    chat.types("/mode\r").sees_times("Mode ask", 2).types("/exit\r");
     assert!(chat.end().0.success());
 }
 

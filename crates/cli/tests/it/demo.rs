@@ -30,6 +30,7 @@ fn demo_tells_its_story_without_a_terminal_and_shows_the_defaults() {
     ] {
         assert!(said.contains(expected), "{expected}\n---\n{said}");
     }
+    assert!(!said.contains("approved at"), "a declined call was not approved: {said}");
     assert!(began.elapsed() < LONGEST);
     // Nothing is written to the user's directories.
     assert!(!home.path("state").join("toolway/toolway.db").exists());

@@ -10,7 +10,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::home::{Home, Ran, odd, wait};
+use crate::home::{Home, Ran, Running, odd, wait};
 
 /// A server that sends this response to every request.
 fn answering(reply: &'static str) -> String {
@@ -162,8 +162,8 @@ fn interrupt_stops_a_command_wherever_it_waits() {
     let waiting: [&[&str]; 3] =
         [&["tools", "--stdio", &mute], &["status", "--stdio", &mute], &["call", "sample.add", "-"]];
     for words in waiting {
-        let mut child =
-            home.command(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut command = home.command(words);
+        let mut child = Running::start(command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()));
         thread::sleep(Duration::from_millis(300));
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         assert_eq!(wait(&mut child, Duration::from_secs(5)).code(), Some(130), "{words:?}");
@@ -175,12 +175,9 @@ fn interrupt_cancels_the_call_at_the_server() {
     let home = Home::new();
     let record = home.path("record");
     let server = format!("{} {}", odd("wrong-id"), record.display());
-    let mut child = home
-        .command(&["call", "--stdio", &server, "odd", "-o", "json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = Running::start(
+        home.command(&["call", "--stdio", &server, "odd", "-o", "json"]).stdout(Stdio::piped()).stderr(Stdio::piped()),
+    );
     let heard = || std::fs::read_to_string(&record).unwrap_or_default();
     let began = Instant::now();
     while !heard().contains("tools/call") {

@@ -1,25 +1,31 @@
 //! A gateway process, and requests to it over real sockets.
 
 use std::{
+    fs::File,
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    process::{Child, Stdio},
+    process::Stdio,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+};
 use serde_json::{Value, json};
 
-use crate::home::{Home, wait};
+use crate::home::{Home, Running, wait};
 
 /// A `toolway serve` process; killed on drop.
 pub(crate) struct Serving {
-    child: Child,
+    child: Running,
     /// The first line of its standard output.
     pub(crate) said: Value,
     pub(crate) authority: String,
     talk: Option<JoinHandle<String>>,
+    /// The terminal of its standard output: a key is printed to a terminal only.
+    _screen: File,
 }
 
 /// An HTTP response.
@@ -46,9 +52,16 @@ impl Serving {
             command.args(["--console", "off"]);
         }
         command.envs(variables.iter().copied());
-        let mut child = command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+        let screen = File::options().read(true).write(true).open(name).unwrap();
+        let mut child = Running::start(command.args(words).stdout(screen).stderr(Stdio::piped()));
+        drop(command);
+        let (terminal, mut line) = (File::from(terminal), String::new());
+        // Reading fails if the process has ended; what it said is reported below.
+        let _ended = BufReader::new(&terminal).read_line(&mut line);
         let mut stderr = child.stderr.take().unwrap();
         let talk = thread::spawn(move || {
             let mut talk = Vec::new();
@@ -57,11 +70,15 @@ impl Serving {
         });
         let said: Value = match serde_json::from_str(&line) {
             Ok(said) => said,
-            Err(_) => panic!("{line:?} {}", talk.join().unwrap()),
+            Err(_) => {
+                // Its stderr ends with it.
+                drop(child);
+                panic!("{line:?} {}", talk.join().unwrap())
+            }
         };
         let url = said["listening"].as_str().unwrap();
         let authority = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
-        Self { child, said, authority, talk: Some(talk) }
+        Self { child, said, authority, talk: Some(talk), _screen: terminal }
     }
 
     /// The key that was printed.
@@ -86,11 +103,16 @@ impl Serving {
 
     /// Like [`Self::call`], with another key.
     pub(crate) fn call_as(&self, key: &str, method: &str, params: Value) -> TcpStream {
+        self.call_declaring(key, method, params, &json!({}))
+    }
+
+    /// Like [`Self::call_as`], by a client with these capabilities.
+    pub(crate) fn call_declaring(&self, key: &str, method: &str, params: Value, capabilities: &Value) -> TcpStream {
         let mut params = params;
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": { "name": "story", "version": "1" },
-            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
             "progressToken": "steps",
         });
         let name = params["name"].as_str().map(str::to_owned);
@@ -163,14 +185,6 @@ impl Serving {
             assert!(began.elapsed() < PATIENCE, "{servers}");
             thread::sleep(Duration::from_millis(20));
         }
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // It may be gone already.
-        let _gone = self.child.kill();
-        let _gone = self.child.wait();
     }
 }
 

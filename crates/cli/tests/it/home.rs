@@ -2,6 +2,7 @@
 
 use std::{
     io::Write,
+    ops::{Deref, DerefMut},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     thread,
@@ -133,9 +134,9 @@ impl Home {
     pub(crate) fn run_with(&self, words: &[&str], variables: &[(&str, &str)], input: &str) -> Ran {
         let mut command = self.command(words);
         command.envs(variables.iter().copied());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = Running::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()));
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        Ran::of(&child.wait_with_output().unwrap())
+        child.output()
     }
 
     /// Runs the program on a terminal and types these keys; returns all terminal output.
@@ -143,6 +144,48 @@ impl Home {
         let mut terminal = Terminal::start(command);
         terminal.types(keys);
         terminal.end(Duration::from_secs(20))
+    }
+}
+
+/// A process of a story. It ends with the story, also with one that fails.
+pub(crate) struct Running {
+    /// Absent once its output was taken.
+    child: Option<Child>,
+}
+
+impl Running {
+    /// Starts a process.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self { child: Some(command.spawn().unwrap()) }
+    }
+
+    /// Waits for its end and returns what it wrote.
+    pub(crate) fn output(mut self) -> Ran {
+        Ran::of(&self.child.take().unwrap().wait_with_output().unwrap())
+    }
+}
+
+impl Deref for Running {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        self.child.as_ref().unwrap()
+    }
+}
+
+impl DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Child {
+        self.child.as_mut().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // It may have ended already.
+            let _ended = child.kill();
+            let _ended = child.wait();
+        }
     }
 }
 

@@ -74,8 +74,8 @@ fn each_line_of_ndjson_is_always_json() {
 }
 
 #[test]
-fn schema_check_has_a_time_limit() {
+fn schema_that_expands_without_end_is_not_checked() {
     let ran = Home::new().run(&["call", "--stdio", &odd("maze"), "odd", "-o", "human"]);
     assert_eq!(ran.ok(), "hello\n");
-    assert_eq!(ran.talk, "toolway: arguments sent without a check: the schema check took longer than 2s\n");
+    assert_eq!(ran.talk, "toolway: arguments sent without a check: the schema cannot be checked: it is too complex\n");
 }

@@ -362,13 +362,13 @@ fn copy_works_without_the_application_and_has_no_secrets() {
     assert_eq!(
         stable(&home, said.ok()),
         "Copied `Files` of claude-desktop (HOME/.config/Claude/claude_desktop_config.json:3) to \
-         HOME/.config/toolway/toolway.json\n  the secret in `env.API_KEY` is not copied: set the variable API_KEY\n"
+         HOME/.config/toolway/toolway.json\n  the secret in `env.API_KEY` of `files` is stored as `files-API_KEY` in \
+         HOME/.local/state/toolway/vault/credentials, and the file refers to it\n"
     );
     let text = fs::read_to_string(home.path(".config/toolway/toolway.json")).unwrap();
-    assert!(!text.contains("sk-abcdef") && text.contains("\"API_KEY\": \"${API_KEY}\""), "{text}");
+    assert!(!text.contains("sk-abcdef") && text.contains("\"API_KEY\": \"${secret:files-API_KEY}\""), "{text}");
     fs::remove_file(home.path(".config/Claude/claude_desktop_config.json")).unwrap();
-    let error = run(&home, &["ping", "files"]).failed(2, "config");
-    assert!(error["message"].as_str().unwrap().contains("needs the environment variable `API_KEY`"), "{error}");
+    run(&home, &["ping", "files"]).ok();
     let again = run(&home, &["import", "cursor", "--copy"]).json();
     let files = again["entries"].as_array().unwrap().iter().find(|entry| entry["label"] == "Files").unwrap();
     assert_eq!((&files["copied"], &files["because"]), (&false.into(), &"server `files` already exists".into()));

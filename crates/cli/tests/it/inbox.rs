@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     console,
     gateway::{Answer, Serving},
-    home::{Home, TOOLWAY, odd},
+    home::{Home, Running, TOOLWAY, odd},
 };
 
 /// Longest wait for an item.
@@ -63,7 +63,11 @@ fn a_call_of_a_client_waits_for_an_approval_over_the_socket() {
     assert_eq!((&item["kind"], &item["server"]), (&json!("approval"), &json!("shop")), "{item}");
     assert!(item["caller"].as_str().unwrap().starts_with("client"), "{item}");
     assert!(item["callId"].is_string() && item["expiresAt"].as_str().unwrap().ends_with('Z'), "{item}");
-    assert_eq!(item["approval"]["rows"][0], json!({ "label": "a", "value": "2", "important": false }), "{item}");
+    assert_eq!(
+        item["approval"]["rows"][0],
+        json!({ "argument": "a", "label": "a", "value": "2", "important": false }),
+        "{item}"
+    );
     assert_eq!((&item["approval"]["line"], &item["approval"]["reason"]), (&json!(1), &json!("money is involved")));
     // The beginning of an id is enough.
     let shown = home.run(&["inbox", "show", &id(item)[..20], "-o", "human"]);
@@ -75,6 +79,36 @@ fn a_call_of_a_client_waits_for_an_approval_over_the_socket() {
     assert_eq!((&record["approvedBy"], &record["state"]), (&json!("inbox"), &json!("succeeded")), "{record}");
     let error = home.run(&["inbox", "answer", id(item)]).failed(2, "not_waiting");
     assert!(error["message"].as_str().unwrap().contains("answered elsewhere"), "{error}");
+}
+
+#[test]
+fn hidden_characters_are_shown_and_approved_only_with_a_flag() {
+    let home = home();
+    let serving = Serving::start(&home, &[]);
+    home.settled(&serving, "shop", "ready");
+    let values = [
+        ("ls -la \u{1b}]; rm -rf ~/important ; echo \u{7}", r"ls -la \u{1b}]; rm -rf ~/important ; echo \u{7}"),
+        ("ls\u{1b}P; rm -rf x;\u{1b}\\", r"ls\u{1b}P; rm -rf x;\u{1b}\"),
+        ("ls\u{9b};rm -rf x;m", r"ls\u{9b};rm -rf x;m"),
+        ("rm -rf x\rls", r"rm -rf x\u{d}ls"),
+        ("rm\u{8}\u{8}ls", r"rm\u{8}\u{8}ls"),
+        ("a\u{202e}txt.exe", r"a\u{202e}txt.exe"),
+        ("go\u{e0072}\u{e006d}", r"go\u{e0072}\u{e006d}"),
+        ("r\u{200d}m\u{ad}", r"r\u{200d}m\u{ad}"),
+    ];
+    for (value, visible) in values {
+        let stream = serving.call("tools/call", json!({ "name": "shop__echo", "arguments": { "text": value } }));
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let called = thread::spawn(move || Answer::of(stream));
+        let item = &waiting(&home, 1)[0];
+        let shown = home.run(&["inbox", "show", id(item), "-o", "human"]);
+        assert!(shown.ok().contains(&format!("  text: {visible}\n")), "{shown:?}");
+        assert!(shown.ok().contains("! argument `text` contains hidden characters"), "{shown:?}");
+        assert!(!shown.ok().contains(|letter: char| letter.is_control() && letter != '\n'), "{shown:?}");
+        home.run(&["inbox", "answer", id(item)]).failed(2, "hidden_characters");
+        home.run(&["inbox", "answer", id(item), "--allow-hidden"]).ok();
+        assert!(!called.join().unwrap().body.contains("declined"));
+    }
 }
 
 #[test]
@@ -101,7 +135,7 @@ fn a_waiting_item_blocks_only_its_own_call_and_follow_prints_each() {
     let home = home();
     let serving = Serving::start(&home, &[]);
     home.settled(&serving, "shop", "ready");
-    let mut following = home.command(&["inbox", "follow", "-o", "ndjson"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut following = Running::start(home.command(&["inbox", "follow", "-o", "ndjson"]).stdout(Stdio::piped()));
     let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();
     let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
     let first = call(&serving);
@@ -269,7 +303,7 @@ fn a_server_cannot_use_the_inbox_of_its_own_gateway() {
     let serving = Serving::start(&home, &[]);
     home.settled(&serving, "shop", "ready");
     let said = std::fs::read_to_string(said).unwrap();
-    assert!(said.contains("servers of this gateway and their processes cannot use its inbox"), "{said}");
+    assert!(said.contains("a process of a server can only ask the gateway for its status"), "{said}");
     assert_eq!(waiting(&home, 0), Vec::<Value>::new(), "the user can");
 }
 

@@ -1,4 +1,5 @@
-//! Clients that make the gateway keep much: when they are gone, the memory of its process is near the idle figure again.
+//! Clients and servers that make the gateway keep much: its process stays within the byte budget, and when they are gone its
+//! memory is near the idle figure again.
 
 use std::{
     io::Write,
@@ -7,12 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::json;
-use toolway_testkit::process_memory::kilobytes;
+use serde_json::{Value, json};
+use toolway_testkit::{hoarder::Hoarder, process_memory::kilobytes};
+use toolway_wire::budget::Kept;
 
 use crate::{
     gateway::{Answer, Serving},
-    home::Home,
+    home::{Home, TOOLWAY},
 };
 
 /// Allowed above the idle figure, in kilobytes: what the allocators of the program and of SQLite keep for the next request,
@@ -89,4 +91,95 @@ fn memory_of_the_gateway_returns_to_near_idle_after_attacks() {
     let silent: Vec<_> = (0..1_000).map(|_| TcpStream::connect(&serving.authority).unwrap()).collect();
     drop(silent);
     settles(&serving, idle, "1,000 silent connections");
+}
+
+/// Byte budget of the story with hostile lists, in bytes.
+const BUDGET: u64 = 64 << 20;
+/// Allowed above the idle figure and the budget, in kilobytes. Beside what [`MORE`] allows, memory that was freed stays
+/// with the heaps of the threads that freed it until the allocator returns it, and messages of up to 8 MB are moved from
+/// one buffer to another while they are read.
+const ABOVE_BUDGET: u64 = MORE + 48_000;
+
+/// Bytes charged to the budget, by kind.
+fn charged(serving: &Serving, key: &str, kind: &str) -> u64 {
+    let metrics = serving.get("/metrics", key).body;
+    let series = format!("toolway_memory_bytes{{kind=\"{kind}\"}} ");
+    let line = metrics.lines().find_map(|line| line.strip_prefix(&series));
+    line.unwrap_or_else(|| panic!("{kind} is missing: {metrics}")).parse().unwrap()
+}
+
+fn total(serving: &Serving, key: &str) -> u64 {
+    Kept::ALL.into_iter().map(|kind| charged(serving, key, kind.as_str())).sum()
+}
+
+/// A legacy session of a client, which calls the tool of the hostile server.
+fn session(serving: &Serving, key: &str) -> String {
+    let bearer = format!("Bearer {key}");
+    let post = |session: Option<&str>, body: Value| {
+        let mut headers = vec![
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+        ];
+        headers.extend(session.map(|session| ("mcp-session-id", session)));
+        Answer::of(serving.send("POST", "/mcp", &headers, &body.to_string()))
+    };
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": { "elicitation": {} },
+        "clientInfo": { "name": "story", "version": "1" } });
+    let begun = post(None, json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params }));
+    let id = begun.head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("mcp-session-id").then(|| value.trim().to_owned())
+    });
+    let id = id.unwrap_or_else(|| panic!("{begun:?}"));
+    post(Some(&id), json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    let params = json!({ "name": "hoarder__small", "arguments": {} });
+    let held = post(Some(&id), json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }));
+    assert_eq!(held.status, 200, "{held:?}");
+    id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_lists_in_sessions_of_four_clients_stay_within_the_budget() {
+    // About 6 MB for each session, others in each and after every change, of which it announces fifty a second.
+    let hoarder = Hoarder::new(600, 10_000).over_http().await.unwrap();
+    let home = Home::new();
+    let servers = json!({
+        "sample": { "command": TOOLWAY, "args": ["sample"] },
+        "hoarder": { "url": hoarder.url(), "sharing": "session" },
+    });
+    home.configure(&json!({ "limits": { "memory": "64MB" }, "mcpServers": servers }).to_string());
+    let keys: Vec<String> = ["ada", "ben", "cleo", "dan"].iter().map(|name| client(&home, name)).collect();
+    let serving = Serving::start(&home, &[]);
+    tokio::task::block_in_place(|| {
+        serving.settled(&keys[0], "sample", "ready");
+        serving.settled(&keys[0], "hoarder", "ready");
+        let idle = memory(&serving);
+        let mut peak = idle;
+        thread::scope(|scope| {
+            for key in &keys {
+                scope.spawn(|| (0..8).for_each(|_| drop(session(&serving, key))));
+            }
+        });
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(5) {
+            let used = total(&serving, &keys[1]);
+            assert!(used <= BUDGET, "{used} bytes are charged");
+            peak = peak.max(memory(&serving));
+            echo(&serving, &keys[1]);
+        }
+        assert!(1_000_000 < charged(&serving, &keys[1], "listing"));
+        assert!(peak <= idle + BUDGET / 1_024 + ABOVE_BUDGET, "{peak} kB, idle {idle} kB");
+    });
+}
+
+/// A client with a key of its own.
+fn client(home: &Home, name: &str) -> String {
+    let added = home.run(&["clients", "add", name, "-o", "json"]).json();
+    added["key"].as_str().unwrap_or_else(|| panic!("{added}")).to_owned()
+}
+
+fn echo(serving: &Serving, key: &str) {
+    let hello = json!({ "name": "sample__echo", "arguments": { "text": "hello" } });
+    assert_eq!(Answer::of(serving.call_as(key, "tools/call", hello)).status, 200);
 }

@@ -172,7 +172,7 @@ fn project_cannot_relax_user_settings() {
                        add policy rules";
     let of_user = "is a server of the user: a project file may only disable it and narrow its filters";
     for (text, key) in [
-        (r#"{ "policy": { "mode": "full" } }"#, "policy.mode"),
+        (r#"{ "policy": { "mode": "allow" } }"#, "policy.mode"),
         (r#"{ "imports": ["cursor"] }"#, "imports"),
         (r#"{ "autoConnect": true }"#, "autoConnect"),
         (r#"{ "mcpServers": { "theirs": { "enabled": true } } }"#, "mcpServers.theirs"),

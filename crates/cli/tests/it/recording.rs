@@ -104,7 +104,7 @@ fn run_refuses_what_no_user_approves_and_a_mode_allows_it() {
     let model = format!("scripted:{}", home.path("script.json").display());
     assert!(refused(&home, &["run", "add", "--model", &model], 7).contains("no user can approve"));
 
-    let answer = home.run(&["run", "add", "--model", &model, "--mode", "full", "-o", "json"]).json();
+    let answer = home.run(&["run", "add", "--model", &model, "--mode", "allow", "-o", "json"]).json();
     assert_eq!(answer["result"], json!("The sum is {\"sum\":5.0}."));
     assert_eq!((&answer["stopReason"], &answer["turns"]), (&json!("done"), &json!(2)));
     let id = answer["toolCalls"][0]["callId"].as_str().unwrap();
@@ -127,7 +127,9 @@ fn serve_removes_old_records_when_it_starts_and_logs_it() {
     assert_eq!(home.run(&["calls", "list", "-o", "json"]).json().as_array().unwrap().len(), 1);
     let program = env!("CARGO_BIN_EXE_toolway");
     let servers = json!({ "shop": { "command": program, "args": ["sample"] } });
-    home.configure(&json!({ "mcpServers": servers, "store": { "maxAge": "1ms" } }).to_string());
+    home.configure(
+        &json!({ "mcpServers": servers, "store": { "maxAge": "1ms", "audit": { "maxAge": "1ms" } } }).to_string(),
+    );
     let command = home.command(&["serve", "--stdio", "--log-level", "info"]);
     let client = StdioClient::of(&home, command, json!({}));
     let began = std::time::Instant::now();

@@ -88,11 +88,10 @@ fn unknown_models_and_servers_are_reported_with_the_known_ones() {
 }
 
 #[test]
-fn a_sentence_of_ours_is_broken_between_words_and_a_rule_stays_whole() {
+fn a_sentence_of_ours_is_broken_between_words() {
     let home = home();
     let shown = shown(&home, &["run", "add, fail and write", "--model", "scripted:script.json"], 80);
-    let rule = r#"{"match":{"caller":"agent","server":"sample","tool":"write_memo"},"then":"allow"}"#;
-    assert!(shown.contains(&format!("\n  {rule}\n")), "{shown}");
+    assert!(shown.contains("hint: allow it with: toolway policy allow sample.write_memo --caller agent\n"), "{shown}");
     assert!(shown.contains("requires approval") && !shown.contains("approva\n"), "{shown}");
 }
 
@@ -100,16 +99,21 @@ fn a_sentence_of_ours_is_broken_between_words_and_a_rule_stays_whole() {
 fn an_explanation_knows_saved_approvals() {
     let home = Home::new();
     let server = json!({ "command": TOOLWAY, "args": ["sample"] });
-    let rule = json!({ "match": { "tool": "echo" }, "then": "ask" });
+    let rule = json!({ "match": { "tool": "write_memo" }, "then": "ask" });
     home.configure(&json!({ "mcpServers": { "sample": server }, "policy": { "rules": [rule] } }).to_string());
     let explain = |text: &str| {
-        let words = ["policy", "explain", "--caller", "terminal", "sample.echo", text, "-o", "json"];
+        let words = ["policy", "explain", "--caller", "terminal", "sample.write_memo", text, "-o", "json"];
         home.run(&words).json()["decision"].as_str().unwrap().to_owned()
     };
     assert_eq!(explain("text=/tmp/a"), "ask");
-    let mut terminal = Terminal::start(home.command(&["call", "sample.echo", "text=/tmp/a"]));
+    let mut terminal = Terminal::start(home.command(&["call", "sample.write_memo", "text=/tmp/a"]));
     terminal.answers("[a] always", "a").answers("[n] back", "y");
     assert!(terminal.end(Duration::from_secs(60)).0.success());
     assert_eq!([explain("text=/tmp/a"), explain("text=/tmp/b")], ["allow", "ask"]);
-    assert_eq!(home.run(&["policy", "explain", "sample.echo", "text=x"]).json()["decision"], "ask", "of the agent");
+    let of_agent = home.run(&["policy", "explain", "sample.write_memo", "text=/tmp/a"]).json();
+    assert_eq!(of_agent["decision"], "ask", "of the agent");
+    assert_eq!(of_agent["proposal"]["always"]["covers"], "text = \"/tmp/a\"", "{of_agent}");
+    let run = ["policy", "explain", "--caller", "terminal", "--surface", "run", "sample.write_memo", "text=/tmp/a"];
+    let unattended = home.run(&run).json();
+    assert_eq!((&unattended["decision"], &unattended["saved"]["unattended"]), (&json!("ask"), &json!(false)));
 }

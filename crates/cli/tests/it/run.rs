@@ -98,21 +98,16 @@ fn an_answer_is_checked_against_a_schema() {
 }
 
 #[test]
-fn a_call_that_needs_approval_is_refused_with_the_rule_that_would_allow_it() {
+fn a_call_that_needs_approval_is_refused_with_the_command_that_would_allow_it() {
     let home = Home::with_script(&json!([
         { "calls": [{ "tool": "sample__write_memo", "arguments": { "text": "x" } }] },
         { "expect": [{ "error": true }], "text": "I may not." },
     ]));
     let ran = run(&home, &["write"]);
     let problem = ran.failed(7, "no_approver");
-    let hint = problem["hint"].as_str().unwrap();
-    let rule: Value = serde_json::from_str(&hint[hint.find('{').unwrap()..]).unwrap();
-    assert_eq!(rule["match"]["tool"], "write_memo", "{hint}");
+    let command = problem["hint"].as_str().unwrap().strip_prefix("allow it with: toolway ").unwrap();
     assert!(ran.out.contains("I may not."), "the answer is still printed: {}", ran.out);
-    let config = std::fs::read_to_string(home.path(".config/toolway/toolway.json")).unwrap();
-    let mut config: Value = serde_json::from_str(&config).unwrap();
-    config["policy"] = json!({ "rules": [rule] });
-    home.configure(&config.to_string());
+    home.run(&command.split(' ').collect::<Vec<_>>()).ok();
     home.write(
         "script.json",
         &json!({ "turns": [
@@ -122,6 +117,27 @@ fn a_call_that_needs_approval_is_refused_with_the_rule_that_would_allow_it() {
         .to_string(),
     );
     assert_eq!(run(&home, &["write"]).json()["result"], "Written.");
+}
+
+#[test]
+fn a_new_host_is_refused_unless_the_prompt_or_an_option_names_it() {
+    let call = json!({ "tool": "sample__echo", "arguments": { "text": "https://api.example/x?d=1" } });
+    let home = Home::with_script(&json!([{ "calls": [call] }, { "text": "Done." }]));
+    let refused = run(&home, &["go"]);
+    assert!(refused.talk.contains("--allow-host api.example"), "{}", refused.talk);
+    refused.failed(7, "no_approver");
+    run(&home, &["go", "--allow-host", "*.other.example"]).failed(7, "no_approver");
+    run(&home, &["read https://api.example/x"]).failed(7, "no_approver");
+    for words in [["go", "--allow-host", "API.example"], ["go", "--allow-host", "*.example"]] {
+        assert_eq!(run(&home, &words).json()["result"], "Done.");
+    }
+    assert_eq!(run(&home, &["read https://api.example/x?d=1."]).json()["result"], "Done.");
+    run(&home, &["go", "--allow-host", "https://api.example/"]).failed(2, "usage");
+    let explain = |text: &str| home.run(&["policy", "explain", "sample.echo", text, "-o", "json"]).json();
+    let explained = explain("text=https://api.example/x");
+    assert_eq!(explained["decision"], "ask");
+    assert_eq!(explained["hosts"], json!([{ "host": "api.example", "argument": "/text", "status": "new" }]));
+    assert_eq!(explain("text=hello")["hosts"], json!([]));
 }
 
 #[test]
@@ -169,4 +185,35 @@ fn a_refused_key_and_an_unreachable_vendor_have_their_own_exit_codes() {
     home.configure(&models(&format!("http://{closed}")).to_string());
     let problem = home.run(&["run", "hello"]).failed(4, "model");
     assert!(problem["message"].as_str().unwrap().contains("cannot reach"), "{problem}");
+}
+
+#[test]
+fn numbers_of_a_model_reach_the_server_and_the_records_digit_by_digit() {
+    let text = r#"{"text":"x","n":123456789012345678901234567890,"e":1e400,"z":-0,"n":1}"#;
+    let home = Home::with_script(&json!([]));
+    let script =
+        format!(r#"{{"turns":[{{"calls":[{{"tool":"sample__echo","arguments":{text}}}]}},{{"text":"Done."}}]}}"#);
+    home.write("script.json", &script);
+    let ran = run(&home, &["echo", "-o", "ndjson"]);
+    let called = ran.ok().lines().find(|line| line.contains("\"toolCall\"")).unwrap();
+    assert!(called.contains(text), "{called}");
+    let result: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
+    let id = result["toolCalls"][0]["callId"].as_str().unwrap();
+    let record = home.run(&["calls", "show", id]);
+    assert!(record.ok().contains(text), "{record:?}");
+    let conversation = home.run(&["history", "show", result["conversationId"].as_str().unwrap()]);
+    assert!(conversation.ok().contains(text), "{conversation:?}");
+}
+
+#[test]
+fn a_model_learns_that_its_arguments_are_invalid_and_corrects_them() {
+    let home = Home::with_script(&json!([
+        { "calls": [{ "tool": "sample__add", "arguments": { "a": "two", "b": 3 } }] },
+        { "expect": [{ "error": true, "contains": "argument `a`: \"two\" is not of type \"number\"" }],
+          "calls": [{ "tool": "sample__add", "arguments": { "a": 2, "b": 3 } }] },
+        { "expect": [{ "error": false }], "text": "Five." },
+    ]));
+    let result = run(&home, &["add"]).json();
+    let states: Vec<&Value> = result["toolCalls"].as_array().unwrap().iter().map(|call| &call["state"]).collect();
+    assert_eq!(states, ["refused", "succeeded"], "{result}");
 }

@@ -161,7 +161,7 @@ const LEAKY: &str = r#"while read -r line; do
     case $line in
     *'"initialize"'*) answer '"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"x","version":"1"}}' ;;
     *'"tools/list"'*) answer '"result":{"tools":[{"name":"die","inputSchema":{"type":"object"}}]}' ;;
-    *'"tools/call"'*) echo 'password=hunter2 DATABASE_URL=postgres://db' >&2; exit 3 ;;
+    *'"tools/call"'*) echo 'reason=hunter2 DATABASE_URL=postgres://db' >&2; exit 3 ;;
     *'"id":'*) answer '"error":{"code":-32601,"message":"unknown"}' ;;
     esac
 done"#;
@@ -171,7 +171,7 @@ fn clients_get_a_class_and_an_id_and_the_operator_log_the_details() {
     let home = Home::new();
     let entry = json!({ "mcpServers": {
         "leaky": { "command": "sh", "args": ["-c", LEAKY] },
-        "dead": { "command": "sh", "args": ["-c", "echo password=hunter2 >&2; exit 3"], "required": true },
+        "dead": { "command": "sh", "args": ["-c", "echo reason=hunter2 >&2; exit 3"], "required": true },
         "unset": { "url": "http://127.0.0.1:9/", "headers": { "X": "${SECRET_NAME}" }, "required": true },
     } });
     home.configure(&entry.to_string());

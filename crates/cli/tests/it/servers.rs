@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::{
     configuring::{run_in, stable},
-    home::{Home, Ran, TOOLWAY},
+    home::{Home, Running, TOOLWAY},
     project_servers::accept,
 };
 
@@ -89,10 +89,13 @@ fn added_server_can_be_called() {
     );
     assert!(own(&home).contains("\"Authorization\": \"Bearer ${TOKEN}\""));
 
-    // A literal secret is written with a warning, and masked in the output.
+    // A secret in clear goes to the vault.
     let said = home.run(&["servers", "add", "keyed", "--stdio", "x", "--env", "API_KEY=hunter2hunter2", "-o", "human"]);
-    assert!(said.ok().contains("env.API_KEY = \"•••\"") && !said.out.contains("hunter2"), "{said:?}");
-    assert!(said.talk.starts_with("toolway: warning: the file now contains a secret"), "{said:?}");
+    assert!(
+        said.ok().contains("env.API_KEY = \"${secret:keyed-API_KEY}\"") && !said.out.contains("hunter2"),
+        "{said:?}"
+    );
+    assert!(said.talk.contains("is stored as `keyed-API_KEY`") && !own(&home).contains("hunter2"), "{said:?}");
 }
 
 #[test]
@@ -220,14 +223,11 @@ fn concurrent_edits_are_not_lost() {
     let running: Vec<_> = names
         .iter()
         .map(|name| {
-            home.command(&["servers", "add", name, "--stdio", "x"])
-                .stdout(std::process::Stdio::piped())
-                .spawn()
-                .unwrap()
+            Running::start(home.command(&["servers", "add", name, "--stdio", "x"]).stdout(std::process::Stdio::piped()))
         })
         .collect();
     for child in running {
-        Ran::of(&child.wait_with_output().unwrap()).ok();
+        child.output().ok();
     }
     assert_eq!(home.run(&["servers", "-o", "raw"]).ok().lines().collect::<Vec<_>>(), names);
 }

@@ -1,6 +1,7 @@
 //! `toolway serve`, as an operator runs it.
 
 use std::{
+    fs::File,
     io::{Read, Write},
     os::unix::{fs::DirBuilderExt, net::UnixListener},
     time::{Duration, Instant},
@@ -10,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::{
     gateway::{Answer, Serving, until},
-    home::{Home, TOOLWAY, wait},
+    home::{Home, Running, TOOLWAY, wait},
+    terminal::Terminal,
 };
 
 #[test]
@@ -38,12 +40,9 @@ fn shutdown_finishes_calls_and_ends_subscriptions() {
 #[test]
 fn gateway_serves_its_parent_over_stdio() {
     let home = Home::new();
-    let mut child = home
-        .command(&["serve", "--stdio"])
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = Running::start(
+        home.command(&["serve", "--stdio"]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()),
+    );
     let mut stdin = child.stdin.take().unwrap();
     for message in [
         json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": "2025-11-25",
@@ -203,10 +202,11 @@ fn open_access_is_limited_to_loopback_and_known_host_names() {
     drop(serving);
     // With keys it may listen on other addresses.
     home.configure(r#"{ "gateway": { "listen": "0.0.0.0:0" } }"#);
-    let mut child = home.command(&["serve", "-o", "json"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child =
+        Running::start(home.command(&["serve", "--console", "off", "-o", "json"]).stdout(std::process::Stdio::piped()));
     let mut line = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
-    assert!(line.contains("http://0.0.0.0:") && line.contains("tw_"), "{line}");
+    assert!(line.contains("http://0.0.0.0:") && line.contains(r#""access":"keys""#), "{line}");
     child.kill().unwrap();
     child.wait().unwrap();
 }
@@ -226,20 +226,9 @@ fn config_option_selects_the_served_file() {
 #[test]
 fn client_configuration_is_printed_with_a_key() {
     let home = Home::new();
-    let mut child = home
-        .command(&["serve", "--listen", "127.0.0.1:0", "-o", "human"])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
-    let mut said = String::new();
-    for line in lines {
-        said += &line.unwrap();
-        said.push('\n');
-        if said.contains("The key is valid for this run") {
-            break;
-        }
-    }
+    let words = ["serve", "--listen", "127.0.0.1:0", "--console", "off", "-o", "human"];
+    let terminal = Terminal::start_with(home.command(&words), 200);
+    let said = terminal.until("The key is valid for this run").replace('\r', "");
     let snippet = &said[said.find('{').unwrap()..];
     let snippet = &snippet[..snippet.find("\n}\n").unwrap() + 2];
     let snippet: Value = serde_json::from_str(snippet).unwrap();
@@ -253,6 +242,42 @@ fn client_configuration_is_printed_with_a_key() {
     let client = Home::new();
     client.configure(&snippet.to_string());
     assert_eq!(client.run(&["call", "toolway.sample__echo", "text=hi", "-o", "raw"]).ok(), "hi\n", "{entry}");
+    terminal.interrupts();
+    terminal.end(Duration::from_secs(20));
+}
+
+#[test]
+fn no_key_is_made_for_output_that_is_not_a_terminal() {
+    let home = Home::new();
+    let log = home.path("gateway.log");
+    let mut child = Running::start(
+        home.command(&["serve", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0", "-o", "human"])
+            .stdout(File::create(home.path("gateway.txt")).unwrap())
+            .stderr(File::create(&log).unwrap()),
+    );
+    let began = Instant::now();
+    while !std::fs::read_to_string(&log).unwrap().contains("console:") {
+        assert!(began.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let said = std::fs::read_to_string(home.path("gateway.txt")).unwrap();
+    let talk = std::fs::read_to_string(&log).unwrap();
+    assert!(!said.contains("tw_") && !talk.contains("tw_") && !talk.contains("token="), "{said} {talk}");
+    assert!(
+        said.contains("Bearer <key>") && said.contains("Create a key with `toolway clients add <name>`."),
+        "{said}"
+    );
+    assert!(talk.contains("/ (`toolway console --no-open` prints a link that signs you in)"), "{talk}");
+    let link = home.run(&["console", "--no-open"]).json()["console"].as_str().unwrap().to_owned();
+    assert!(link.contains("/login?token="), "{link}");
+    // The first key is accepted while the gateway runs.
+    let key = home.run(&["clients", "add", "editor"]).json()["key"].as_str().unwrap().to_owned();
+    let url = said.lines().next().unwrap().trim_start_matches("listening on ").to_owned();
+    let bearer = format!("Authorization: Bearer {key}");
+    assert_eq!(
+        home.run(&["call", "--url", &url, "--header", &bearer, "sample__echo", "text=hi", "-o", "raw"]).ok(),
+        "hi\n"
+    );
     child.kill().unwrap();
     child.wait().unwrap();
 }

@@ -17,7 +17,7 @@ use toolway_testkit::{
 use url::Url;
 
 use crate::{
-    home::{Home, Ran},
+    home::{Home, Running},
     sign_in_fixture::{SignInFixture, open},
     terminal::Terminal,
 };
@@ -68,12 +68,12 @@ fn token_refresh_in_progress_is_not_lost() {
         fixture.login.set_quirks([Quirk::Late(Endpoint::Refresh, Duration::from_secs(3))]);
         let limit = if interrupted { "60" } else { "1" };
         let mut command = fixture.home.command(&["call", "api.hello", "--timeout", limit]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let child = Running::start(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()));
         fixture.runtime.block_on(fixture.login.until(Endpoint::Refresh, 1));
         if interrupted {
             rustix::process::kill_process(Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
         }
-        let ended = Ran::of(&child.wait_with_output().unwrap());
+        let ended = child.output();
         let (code, word) = if interrupted { (130, "interrupted") } else { (4, "timed_out") };
         ended.failed(code, word);
         assert!(ended.talk.contains("waiting for a token refresh"), "{}", ended.talk);
@@ -113,13 +113,8 @@ fn status_shows_sign_ins_without_tokens_and_logout_deletes_them() {
 fn callback_arrives_on_loopback() {
     let fixture = SignInFixture::new();
     fixture.configure(r#", "oauth": { "clientName": "Mine" }"#);
-    let mut child = fixture
-        .home
-        .command(&["login", "api", "--wait"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        Running::start(fixture.home.command(&["login", "api", "--wait"]).stdout(Stdio::piped()).stderr(Stdio::piped()));
     let mut talk = BufReader::new(child.stderr.take().unwrap()).lines();
     let address = talk.find_map(|line| address_in(&line.unwrap())).unwrap();
     let callback = fixture.visit(&address, "ada");
@@ -137,7 +132,7 @@ fn registered_client_keeps_its_redirect_uri() {
     fixture.login.register_at("ours", &redirect);
     fixture.configure(&format!(r#", "oauth": {{ "clientId": "ours", "redirectUri": "{redirect}" }}"#));
     let mut command = fixture.home.command(&["login", "api", "--wait"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = Running::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
     let mut talk = BufReader::new(child.stderr.take().unwrap()).lines();
     let address = talk.find_map(|line| address_in(&line.unwrap())).unwrap();
     let callback = fixture.visit(&address, "ada");
@@ -167,13 +162,8 @@ fn address_in(line: &str) -> Option<String> {
 #[test]
 fn callback_survives_a_lack_of_file_descriptors() {
     let fixture = SignInFixture::new();
-    let mut child = fixture
-        .home
-        .command(&["login", "api", "--wait"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        Running::start(fixture.home.command(&["login", "api", "--wait"]).stdout(Stdio::piped()).stderr(Stdio::piped()));
     let mut talk = BufReader::new(child.stderr.take().unwrap()).lines();
     let address = talk.find_map(|line| address_in(&line.unwrap())).unwrap();
     let callback = fixture.visit(&address, "ada");

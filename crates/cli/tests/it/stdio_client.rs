@@ -67,6 +67,12 @@ impl StdioClient {
         messages.into_iter().find(is_request).expect("the process runs")
     }
 
+    /// Waits for a notification of the gateway.
+    pub(crate) fn until_notified(&mut self, method: &str) {
+        let mut messages = self.lines.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+        assert!(messages.any(|message| message["method"] == method), "the process runs");
+    }
+
     /// Answers a request of the gateway.
     pub(crate) fn respond(&mut self, id: &Value, result: Value) {
         let message = json!({ "jsonrpc": "2.0", "id": id, "result": result });

@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{Read, Write},
-    process::{Child, Command, ExitStatus},
+    process::{Command, ExitStatus},
     sync::Arc,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -16,11 +16,11 @@ use rustix::{
     termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize},
 };
 
-use crate::home::wait;
+use crate::home::{Running, wait};
 
 /// A pseudo-terminal and its process.
 pub(crate) struct Terminal {
-    child: Child,
+    child: Running,
     keyboard: File,
     // Nothing awaits under this lock.
     shown: Arc<Mutex<Vec<u8>>>,
@@ -52,7 +52,7 @@ impl Terminal {
         tcsetwinsize(&terminal, size).unwrap();
         command.stdin(side()).stdout(side()).stderr(side());
         command.env_remove("TOOLWAY_OUTPUT");
-        let child = command.spawn().unwrap();
+        let child = Running::start(&mut command);
         drop(command);
         let keyboard = File::from(terminal);
         let (mut screen, mut answers) = (keyboard.try_clone().unwrap(), keyboard.try_clone().unwrap());

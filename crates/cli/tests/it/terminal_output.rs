@@ -99,6 +99,8 @@ fn control_sequences_of_a_server_never_reach_a_terminal() {
         let bad = rest.chars().find(|letter| letter.is_control() && !matches!(letter, '\r' | '\n' | '\t'));
         assert_eq!(bad, None, "{words:?}: {shown:?}");
         assert!(!rest.contains('\u{202e}'), "{words:?}: {shown:?}");
+        let is_escaped = rest.contains("\\u{1b}[") || rest.contains("\\u001b[") || rest.contains("did you mean");
+        assert!(is_escaped, "nothing is removed: {words:?}: {shown:?}");
         assert!(rest.contains("red") || rest.contains("did you mean"), "{words:?}: {shown:?}");
     }
 }

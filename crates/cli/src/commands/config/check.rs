@@ -9,6 +9,7 @@ use toolway_config::{
 use super::{place, print};
 use crate::{
     app::App,
+    commands::clients,
     exit_code::ExitCode,
     output::{Format, Output},
     report::Report,
@@ -16,7 +17,7 @@ use crate::{
 
 /// Check the configuration: exit code 0 if it is valid, 2 if not
 ///
-/// Finds invalid files, unusable entries, unset variables and unknown keys. Skips servers that are disabled or not accepted.
+/// Finds invalid files, unusable entries, unset variables, unknown keys and settings of clients without a key. Skips servers that are disabled or not accepted.
 /// Does not connect to servers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -43,9 +44,11 @@ pub(super) fn run(args: &CheckArgs, app: &App, output: &mut Output) -> Result<Ex
     let (mut problems, mut warnings) = (Vec::new(), Vec::new());
     match app.try_load() {
         Ok(loaded) => {
-            let checked = check(&loaded, &app.environment, &*app.keychain(), strictness);
+            let checked = check(&loaded, &app.environment, &*app.keychain(&loaded.config.settings), strictness);
             problems.extend(checked.problems.iter().map(|error| ConfigProblem::new(error.place(), error)));
-            warnings.extend(checked.warnings.iter().map(|warning| ConfigProblem::new(warning.place.clone(), warning)));
+            let clients = clients::unknown(&loaded.config, app);
+            let all = checked.warnings.iter().chain(&clients);
+            warnings.extend(all.map(|warning| ConfigProblem::new(warning.place.clone(), warning)));
         }
         Err(error) => problems.push(ConfigProblem::new(error.place(), &error)),
     }

@@ -88,7 +88,7 @@ fn ended(call: &EndedCall) -> String {
     };
     let mark = match call.made.state {
         CallState::Succeeded => "✓",
-        CallState::Refused | CallState::ApproverUnavailable => "⊘",
+        CallState::Refused | CallState::ApproverUnavailable | CallState::RefusedForGood => "⊘",
         _ => "✗",
     };
     format!("   {mark} {name} → {shown} ({} ms)", call.duration.as_millis())
@@ -106,7 +106,7 @@ impl Answerer for DefaultAnswerer {
         let (default, answer) = match &item.content {
             InboxContent::Approval(_) => {
                 let why = Some("no terminal to ask at".to_owned());
-                ("no", InboxAnswer::Approval(ApprovalAnswer::declined(why)))
+                ("no", InboxAnswer::Approval(ApprovalAnswer::declined(why, "demo")))
             }
             InboxContent::Form { form, .. } => {
                 let values = form.fields.iter().filter_map(|field| Some((field.name.clone(), field.default.clone()?)));

@@ -8,10 +8,10 @@ use std::{
 
 use serde_json::json;
 use toolway_config::{
-    Config, ServerConfig, ServerName,
+    Config, Loaded, ServerConfig, ServerName,
     document::Document,
-    edit::{Change, Edit, edit_text, replace},
-    import::{CopiedEntry, copy},
+    edit::{Change, Edit, edit_text, replace_config},
+    import::copy,
     server::DefinedBy,
 };
 use toolway_host::record::kind;
@@ -20,6 +20,7 @@ use super::SourceFile;
 use crate::{
     app::App,
     commands::servers::apply_edit::{cannot_write, lock, own_file, project_file},
+    entry_secrets::{EntrySecrets, StoredForEntry},
     report::Report,
 };
 
@@ -47,17 +48,18 @@ pub(super) struct EntryOrigin {
 /// Outcome of one entry.
 pub(super) enum CopyOutcome {
     /// Copied to the file.
-    Copied(CopiedEntry),
+    Copied(EntrySecrets),
     /// The file is YAML; the user has to add these lines.
-    ManualEdit(CopiedEntry, String),
+    ManualEdit(EntrySecrets, String),
     /// Not copied, and why.
     Skipped(String),
 }
 
 pub(super) fn copy_all(files: &[SourceFile], destination: Destination, app: &App) -> Result<Copied, Report> {
     let _lock = lock(app)?;
+    let loaded = app.load()?;
     let (file, folder) = match destination {
-        Destination::User => (own_file(&app.load()?)?, app.paths.home.clone()),
+        Destination::User => (own_file(&loaded)?, app.paths.home.clone()),
         Destination::Project => {
             let file = project_file(app)?;
             let folder = file.parent().map(Path::to_owned);
@@ -66,12 +68,16 @@ pub(super) fn copy_all(files: &[SourceFile], destination: Destination, app: &App
     };
     let before = fs::read_to_string(&file).unwrap_or_default();
     let mut batch = CopyBatch::new(&file, &before, folder, destination)?;
+    let vault = VaultAccess { app, loaded: &loaded };
     for server in files.iter().filter_map(|read| read.imported.as_ref().ok()).flat_map(|imported| &imported.servers) {
-        batch.add(server);
+        batch.add(server, &vault);
     }
-    let CopyBatch { text, entries, .. } = batch;
+    let CopyBatch { text, entries, stored, .. } = batch;
     if text != before {
-        replace(&file, &text).map_err(|error| cannot_write(&file, &error))?;
+        if let Err(error) = replace_config(&file, &text) {
+            stored.into_iter().rev().for_each(StoredForEntry::undo);
+            return Err(cannot_write(&file, &error));
+        }
         let copied = entries.iter().filter(|(_, outcome)| matches!(outcome, CopyOutcome::Copied(_)));
         let servers: Vec<&str> = copied.map(|(origin, _)| origin.name.as_str()).collect();
         let details = json!({ "change": "imported", "file": file, "servers": servers });
@@ -88,15 +94,23 @@ struct CopyBatch<'a> {
     destination: Destination,
     known: BTreeSet<ServerName>,
     entries: Vec<(EntryOrigin, CopyOutcome)>,
+    /// Secrets of the entries, which are stored before the file is written.
+    stored: Vec<StoredForEntry>,
+}
+
+/// Where the secrets of copied entries go.
+struct VaultAccess<'a> {
+    app: &'a App,
+    loaded: &'a Loaded,
 }
 
 impl<'a> CopyBatch<'a> {
     fn new(file: &'a Path, text: &str, folder: Option<PathBuf>, destination: Destination) -> Result<Self, Report> {
         let known = Config::names(&Document::of(file, text)?)?;
-        Ok(Self { file, text: text.to_owned(), folder, destination, known, entries: Vec::new() })
+        Ok(Self { file, text: text.to_owned(), folder, destination, known, entries: Vec::new(), stored: Vec::new() })
     }
 
-    fn add(&mut self, server: &ServerConfig) {
+    fn add(&mut self, server: &ServerConfig, vault: &VaultAccess<'_>) {
         let origin = EntryOrigin {
             label: server.label.clone(),
             name: server.name.clone(),
@@ -106,11 +120,11 @@ impl<'a> CopyBatch<'a> {
         if self.entries.iter().any(|(other, _)| other.place == origin.place && other.label == origin.label) {
             return;
         }
-        let outcome = self.put(server).unwrap_or_else(CopyOutcome::Skipped);
+        let outcome = self.put(server, vault).unwrap_or_else(CopyOutcome::Skipped);
         self.entries.push((origin, outcome));
     }
 
-    fn put(&mut self, server: &ServerConfig) -> Result<CopyOutcome, String> {
+    fn put(&mut self, server: &ServerConfig, vault: &VaultAccess<'_>) -> Result<CopyOutcome, String> {
         match (self.destination, server.source.defined_by) {
             (Destination::User, DefinedBy::Project) => {
                 return Err(
@@ -126,13 +140,18 @@ impl<'a> CopyBatch<'a> {
             return Err(format!("server `{}` already exists", server.name));
         }
         let copied = copy(server, self.folder.as_deref()).map_err(|error| error.to_string())?;
-        let edit = Edit::Add { label: copied.label.clone(), entry: copied.entry.clone() };
-        let outcome = match edit_text(&edit, None, self.file, &self.text).map_err(|error| error.to_string())? {
+        let VaultAccess { app, loaded } = vault;
+        let reason = |report: Report| report.with_advice();
+        let (entry, secrets) = app.detach_entry(&server.name, &copied.entry, loaded).map_err(reason)?;
+        let edit = Edit::Add { label: copied.label.clone(), entry };
+        let change = edit_text(&edit, None, self.file, &self.text).map_err(|error| error.to_string())?;
+        self.stored.push(secrets.store(app).map_err(reason)?);
+        let outcome = match change {
             Change::Text { text, .. } => {
                 self.text = text;
-                CopyOutcome::Copied(copied)
+                CopyOutcome::Copied(secrets)
             }
-            Change::Lines { lines, .. } => CopyOutcome::ManualEdit(copied, lines),
+            Change::Lines { lines, .. } => CopyOutcome::ManualEdit(secrets, lines),
         };
         self.known.insert(server.name.clone());
         Ok(outcome)

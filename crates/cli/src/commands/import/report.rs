@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use toolway_config::{
     Config, Loaded, Origin, ServerConfig,
-    import::{CopiedEntry, Imported},
+    import::Imported,
     server::{DefinedBy, Format as SourceFormat},
     show::{ShownValue, show},
 };
@@ -16,6 +16,7 @@ use super::{
 use crate::{
     app::App,
     commands::{config::print, servers::list::transport},
+    entry_secrets::EntrySecrets,
     output::{Format, Output},
 };
 
@@ -52,14 +53,14 @@ pub(super) fn print_copied(files: &[SourceFile], copied: &Copied, output: &mut O
     for (origin, outcome) in &copied.entries {
         let EntryOrigin { label, host, place, .. } = origin;
         match outcome {
-            CopyOutcome::Copied(entry) => {
+            CopyOutcome::Copied(secrets) => {
                 output.line(&format!("Copied `{label}` of {host} ({place}) to {}", copied.file.display()));
-                left_out(entry, output);
+                say(secrets, output);
             }
-            CopyOutcome::ManualEdit(entry, lines) => {
+            CopyOutcome::ManualEdit(secrets, lines) => {
                 output.notice(&format!("Add these lines under `mcpServers` in {}:", copied.file.display()));
                 output.line(lines.trim_end());
-                left_out(entry, output);
+                say(secrets, output);
             }
             CopyOutcome::Skipped(why) => output.line(&format!("Not copied: `{label}` of {host} ({place}): {why}")),
         }
@@ -70,22 +71,18 @@ pub(super) fn print_copied(files: &[SourceFile], copied: &Copied, output: &mut O
     warnings.iter().for_each(|warning| output.notice(&format!("toolway: {warning}")));
 }
 
-fn left_out(entry: &CopiedEntry, output: &mut Output) {
-    for secret in &entry.left_out {
-        output.line(&format!("  the secret in `{}` is not copied: set the variable {}", secret.key, secret.variable));
+/// Says where the secrets of an entry are.
+fn say(secrets: &EntrySecrets, output: &mut Output) {
+    if let Some(sentence) = secrets.sentence() {
+        output.line(&format!("  {sentence}"));
     }
 }
 
 fn entry_view(origin: &EntryOrigin, outcome: &CopyOutcome) -> Value {
     let EntryOrigin { label, name, host, place } = origin;
     let mut view = json!({ "label": label, "name": name.as_str(), "host": host, "from": place });
-    let mut with = |entry: &CopiedEntry| {
-        let secrets = entry.left_out.iter().map(|secret| json!({ "key": secret.key, "variable": secret.variable }));
-        view["secretsLeftOut"] = secrets.collect();
-    };
     match outcome {
-        CopyOutcome::Copied(entry) => with(entry),
-        CopyOutcome::ManualEdit(entry, _) => with(entry),
+        CopyOutcome::Copied(secrets) | CopyOutcome::ManualEdit(secrets, _) => view["secrets"] = secrets.view(),
         CopyOutcome::Skipped(_) => {}
     }
     view["copied"] = matches!(outcome, CopyOutcome::Copied(_)).into();
@@ -108,7 +105,7 @@ impl SourceFile {
     fn view(&self, loaded: &Loaded, app: &App) -> Value {
         let imported = self.imported.as_ref().ok();
         let views: Option<Vec<Value>> =
-            imported.map(|all| all.servers.iter().map(|server| server_view(server, all, app)).collect());
+            imported.map(|all| all.servers.iter().map(|server| server_view(server, all, loaded, app)).collect());
         json!({
             "host": self.found.format.as_str(),
             "file": self.found.file.display().to_string(),
@@ -127,7 +124,7 @@ impl SourceFile {
         for server in self.imported.iter().flat_map(|imported| &imported.servers) {
             let off = if server.is_enabled() { "" } else { "  (disabled)" };
             output.line(&format!("  {}: {} {}{off}", server.label, transport(server), reach(server)));
-            if let Some(problem) = problem(server, app) {
+            if let Some(problem) = problem(server, loaded, app) {
                 output.line(&format!("    not usable yet: {problem}"));
             }
         }
@@ -135,7 +132,7 @@ impl SourceFile {
     }
 }
 
-fn server_view(server: &ServerConfig, imported: &Imported, app: &App) -> Value {
+fn server_view(server: &ServerConfig, imported: &Imported, loaded: &Loaded, app: &App) -> Value {
     let values = values(server).into_iter().collect::<serde_json::Map<_, _>>();
     let inputs: Vec<&str> = imported.inputs_of(server).map(|input| input.id.as_str()).collect();
     let mut view = json!({
@@ -149,15 +146,16 @@ fn server_view(server: &ServerConfig, imported: &Imported, app: &App) -> Value {
     if !inputs.is_empty() {
         view["inputs"] = json!(inputs);
     }
-    if let Some(problem) = problem(server, app) {
+    if let Some(problem) = problem(server, loaded, app) {
         view["problem"] = problem.into();
     }
     view
 }
 
 /// Why it cannot be used yet; `None` for a disabled server.
-fn problem(server: &ServerConfig, app: &App) -> Option<String> {
-    let endpoint = server.is_enabled().then(|| server.endpoint(&app.environment, &*app.keychain()))?;
+fn problem(server: &ServerConfig, loaded: &Loaded, app: &App) -> Option<String> {
+    let keychain = app.keychain(&loaded.config.settings);
+    let endpoint = server.is_enabled().then(|| server.endpoint(&app.environment, &*keychain))?;
     endpoint.err().map(|error| error.to_string())
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use toolway_config::{
     Config, ConfigError, Loaded, Origin, ServerConfig, ServerName,
-    edit::{Change, Edit, plan, replace},
+    edit::{Change, Edit, plan, replace_config},
     show::{ShownValue, show},
 };
 use toolway_host::{
@@ -17,6 +17,7 @@ use super::list;
 use crate::{
     app::App,
     commands::config::print,
+    entry_secrets::EntrySecrets,
     exit_code::ExitCode,
     loading,
     output::{Format, Output},
@@ -50,28 +51,37 @@ impl PendingEdit {
         app: &App,
         output: &mut Output,
     ) -> Result<ExitCode, Report> {
-        match plan(&self.edit, defined, ours).map_err(|error| self.invalid(error))? {
+        let loaded = app.load()?;
+        let (edit, secrets) = app.detach_edit(&self.name, &self.edit, &loaded)?;
+        match plan(&edit, defined, ours).map_err(|error| self.invalid(error))? {
             Change::Lines { file, lines, advice } => {
+                let _stored = secrets.store(app)?;
                 print_manual_edit(&file, &lines, &advice, output);
             }
             Change::Text { file, text, .. } => {
-                let before = values_in(&file, &self.name, &app.load()?);
+                let before = values_in(&file, &self.name, &loaded);
                 let is_same = std::fs::read_to_string(&file).is_ok_and(|old| old == text);
                 if is_same {
-                    self.print_result(&file, &EditEffect::Unchanged, &app.load()?, output);
+                    // The reference stays; what it refers to may be new.
+                    let _stored = secrets.store(app)?;
+                    self.print_result(&file, &EditEffect::Unchanged, &secrets, &loaded, output);
                 } else {
-                    self.replace(&file, &text, app)?;
-                    self.print_result(&file, &EditEffect::Changed(before), &app.load()?, output);
+                    self.replace(&file, &text, &secrets, app)?;
+                    self.print_result(&file, &EditEffect::Changed(before), &secrets, &app.load()?, output);
                 }
             }
+        }
+        if let Some(sentence) = secrets.sentence() {
+            output.notice(&format!("toolway: {sentence}"));
         }
         Ok(ExitCode::Ok)
     }
 
-    /// Applies the edit without printing. Fails if the file is not edited by Toolway.
-    pub(super) fn write(&self, defined: Option<&ServerConfig>, ours: &Path, app: &App) -> Result<(), Report> {
-        match plan(&self.edit, defined, ours).map_err(|error| self.invalid(error))? {
-            Change::Text { file, text, .. } => self.replace(&file, &text, app),
+    /// Applies the edit without printing, and returns its secrets. Fails if the file is not edited by Toolway.
+    pub(super) fn write(&self, defined: Option<&ServerConfig>, ours: &Path, app: &App) -> Result<EntrySecrets, Report> {
+        let (edit, secrets) = app.detach_edit(&self.name, &self.edit, &app.load()?)?;
+        match plan(&edit, defined, ours).map_err(|error| self.invalid(error))? {
+            Change::Text { file, text, .. } => self.replace(&file, &text, &secrets, app).map(|()| secrets),
             Change::Lines { file, lines, advice } => {
                 let message = format!("`{}` is not edited by Toolway: {advice}", file.display());
                 Err(Report::usage("not_edited", message).hint(lines))
@@ -100,14 +110,26 @@ impl PendingEdit {
         Report::usage("config", format!("server `{}` was not {verb}: {name} must be {expected}", self.name))
     }
 
-    fn replace(&self, file: &Path, text: &str, app: &App) -> Result<(), Report> {
-        replace(file, text).map_err(|error| cannot_write(file, &error))?;
+    /// Stores the secrets, then writes the file that refers to them.
+    fn replace(&self, file: &Path, text: &str, secrets: &EntrySecrets, app: &App) -> Result<(), Report> {
+        let stored = secrets.store(app)?;
+        if let Err(error) = replace_config(file, text) {
+            stored.undo();
+            return Err(cannot_write(file, &error));
+        }
         let details = json!({ "change": self.verb.to_lowercase(), "file": file });
         app.audit(kind::CONFIGURATION, Some(self.name.as_str()), None, &details);
         Ok(())
     }
 
-    fn print_result(&self, file: &Path, effect: &EditEffect, loaded: &Loaded, output: &mut Output) {
+    fn print_result(
+        &self,
+        file: &Path,
+        effect: &EditEffect,
+        secrets: &EntrySecrets,
+        loaded: &Loaded,
+        output: &mut Output,
+    ) {
         let changed = match effect {
             EditEffect::Unchanged => Vec::new(),
             EditEffect::Changed(before) => self.changed_values(before, &values_in(file, &self.name, loaded)),
@@ -116,7 +138,10 @@ impl PendingEdit {
             let values: Vec<Value> = changed.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect();
             let (file, server) = (file.display().to_string(), self.server(loaded));
             let is_changed = matches!(effect, EditEffect::Changed(_));
-            print(&json!({ "changed": is_changed, "file": file, "server": server, "values": values }), output);
+            let secrets = secrets.view();
+            let view =
+                json!({ "changed": is_changed, "file": file, "server": server, "values": values, "secrets": secrets });
+            print(&view, output);
         } else if matches!(effect, EditEffect::Changed(_)) {
             output.line(&format!("{} `{}` in {}", self.verb, self.name, file.display()));
             for (key, value) in &changed {
@@ -129,7 +154,7 @@ impl PendingEdit {
         }
         let hides = |value: &Value| value.to_string().contains(MASK);
         if changed.iter().any(|(_, value)| value.as_ref().is_some_and(hides)) {
-            output.notice("toolway: warning: the file now contains a secret; use `${NAME}` to read it from an environment variable instead");
+            output.notice("toolway: warning: the file now contains a secret; store it with `toolway secret set NAME` and write `${secret:NAME}` instead");
         }
     }
 

@@ -1,9 +1,13 @@
 //! `toolway servers add | update | remove | enable | disable`: edits one entry of one file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use clap::ValueHint;
 
 use toolway_config::{
     Loaded, ServerConfig, ServerName, Warning,
+    clear::members_with_secrets,
+    document::Document,
     edit::{Edit, NewValue},
     server::{DefinedBy, Format, Source},
 };
@@ -13,18 +17,28 @@ use super::{
     entry::{self, KeyArgs, Members, wrong},
     find,
 };
-use crate::{app::App, exit_code::ExitCode, loading, output::Output, report::Report};
+use crate::{
+    app::App, entry_secrets::EntrySecrets, exit_code::ExitCode, loading, output::Output, pasted_server::PastedServer,
+    report::Report,
+};
 
 /// Add a server
 ///
 /// Writes to your user file, or with --project to the project file. If the command has a path relative to the current
-/// folder, such as `.`, the folder is stored as `cwd`. Values are written as given, so `${NAME}` stays a
-/// reference and keeps a secret out of the file; `--env NAME` alone means `NAME=${NAME}`.
+/// folder, such as `.`, the folder is stored as `cwd`. A secret is stored in the vault (`toolway secret list`), and the file
+/// gets a reference to it, `${secret:NAME}`. Other values are written as given, so `${NAME}` stays a reference to an
+/// environment variable; `--env NAME` alone means `NAME=${NAME}`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = ADD_EXAMPLES)]
 pub(super) struct AddArgs {
     /// Key of the entry; the server name is derived from it
-    label: String,
+    #[arg(required_unless_present = "snippet")]
+    label: Option<String>,
+
+    /// Read the entry from this file, or from standard input with `-`: a snippet of JSON as a README shows it, a command or a
+    /// URL
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    snippet: Option<PathBuf>,
 
     /// Add it to the project file, for all users of the project
     #[arg(long)]
@@ -39,7 +53,8 @@ Examples:
   toolway servers add memory -- npx -y @modelcontextprotocol/server-memory
   toolway servers add files --stdio 'npx -y @modelcontextprotocol/server-filesystem .' --cwd ~/notes
   toolway servers add github --stdio github-server --env GITHUB_TOKEN
-  toolway servers add tickets --url https://example.com/mcp --header 'Authorization: Bearer ${TICKETS_TOKEN}'";
+  toolway servers add tickets --url https://example.com/mcp --header 'Authorization: Bearer ${TICKETS_TOKEN}'
+  toolway servers add --snippet - < snippet.json";
 
 /// Change keys of a server
 ///
@@ -107,8 +122,24 @@ enum Destination {
     Project,
 }
 
-pub(super) fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let mut members = entry::members(&args.keys, app)?;
+pub(super) async fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let pasted = match &args.snippet {
+        Some(file) => Some(read_snippet(file, args.label.as_deref(), app).await?),
+        None => None,
+    };
+    if let Some(pasted) = &pasted {
+        let gets = pasted.secrets_it_gets().map_err(|problem| wrong(problem.message))?;
+        gets.iter().for_each(|sentence| output.notice(&format!("toolway: warning: {sentence}")));
+    }
+    let label = args.label.clone().or_else(|| pasted.as_ref().map(|pasted| pasted.label.clone())).unwrap_or_default();
+    let mut members = match &pasted {
+        Some(pasted) => snippet_members(pasted)?,
+        None => Members::new(),
+    };
+    for (key, value) in entry::members(&args.keys, app)? {
+        members.retain(|(known, _)| *known != key);
+        members.push((key, value));
+    }
     // A server of a project file runs in the folder of the project.
     if !args.project {
         store_folder(&mut members, &args.keys, app, output)?;
@@ -116,7 +147,7 @@ pub(super) fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result<Exit
     if !members.iter().any(|(key, _)| key == "command" || key == "url") {
         return Err(wrong("no transport given; use --stdio, --url, or a command after `--`"));
     }
-    let name = ServerName::from_label(&args.label).map_err(|error| wrong(error.to_string()))?;
+    let name = ServerName::from_label(&label).map_err(|error| wrong(error.to_string()))?;
     let _lock = lock(app)?;
     let loaded = app.load()?;
     let destination = if args.project { Destination::Project } else { Destination::User };
@@ -125,7 +156,7 @@ pub(super) fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result<Exit
         Destination::User => own_file(&loaded)?,
     };
     refuse_known(&loaded, &name, &file, destination)?;
-    let edit = Edit::Add { label: args.label.clone(), entry: NewValue::nested(&members) };
+    let edit = Edit::Add { label, entry: NewValue::nested(&members) };
     let pending = PendingEdit { verb: "Added", name, edit };
     let ended = pending.apply(None, &file, app, output)?;
     if destination == Destination::Project {
@@ -134,16 +165,46 @@ pub(super) fn add(args: &AddArgs, app: &App, output: &mut Output) -> Result<Exit
     Ok(ended)
 }
 
-/// Adds an entry to the user's file, without printing.
-pub(crate) fn add_entry(label: &str, entry: NewValue, app: &App) -> Result<ServerName, Report> {
+/// The server of a snippet; the given label replaces the one in it.
+async fn read_snippet(file: &Path, label: Option<&str>, app: &App) -> Result<PastedServer, Report> {
+    let text = if file == Path::new("-") {
+        String::from_utf8(app.stdin(true).await?).map_err(|_| wrong("the snippet is not valid UTF-8"))?
+    } else {
+        let failed = |error: std::io::Error| wrong(format!("cannot read `{}`: {error}", file.display()));
+        std::fs::read_to_string(file).map_err(failed)?
+    };
+    let pasted = PastedServer::read(&text, label).map_err(|problem| wrong(problem.message))?;
+    pasted.config().map_err(|problem| wrong(problem.message))?;
+    Ok(pasted)
+}
+
+/// The members of a snippet; those of an object are nested, so that an option can replace one.
+fn snippet_members(pasted: &PastedServer) -> Result<Members, Report> {
+    let NewValue::Object(entry) = pasted.new_entry().map_err(|problem| wrong(problem.message))? else {
+        return Err(wrong("the snippet has no server"));
+    };
+    let mut members = Members::new();
+    for (key, value) in entry {
+        match value {
+            NewValue::Object(inner) if matches!(key.as_str(), "env" | "headers") => {
+                members.extend(inner.into_iter().map(|(name, value)| (format!("{key}.{name}"), Some(value))));
+            }
+            value => members.push((key, Some(value))),
+        }
+    }
+    Ok(members)
+}
+
+/// Adds an entry to the user's file, without printing. Returns its name, and its secrets, which are stored.
+pub(crate) fn add_entry(label: &str, entry: NewValue, app: &App) -> Result<(ServerName, EntrySecrets), Report> {
     let name = ServerName::from_label(label).map_err(|error| wrong(error.to_string()))?;
     let _lock = lock(app)?;
     let loaded = app.load()?;
     let file = own_file(&loaded)?;
     refuse_known(&loaded, &name, &file, Destination::User)?;
     let edit = Edit::Add { label: label.to_owned(), entry };
-    PendingEdit { verb: "Added", name: name.clone(), edit }.write(None, &file, app)?;
-    Ok(name)
+    let secrets = PendingEdit { verb: "Added", name: name.clone(), edit }.write(None, &file, app)?;
+    Ok((name, secrets))
 }
 
 /// Enables or disables a server in the configuration, without printing. Returns `false` if it is not configured.
@@ -172,6 +233,38 @@ pub(super) fn update(args: &UpdateArgs, app: &App, output: &mut Output) -> Resul
         return Err(wrong("nothing to change; use --stdio, --url, --env, --header, --cwd, --era, --set or --unset"));
     }
     edit_existing(&args.name, "Changed", |name| Edit::Update { name, changes }, app, output)
+}
+
+/// Moves the secrets in clear of an entry to the vault.
+pub(crate) fn move_secrets(wanted: &str, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let held = lock(app)?;
+    let loaded = app.load()?;
+    let server = find(&loaded, wanted)?;
+    let Source { format, place, .. } = &server.source;
+    if *format != Format::Toolway {
+        let message =
+            format!("server `{}` is defined in a file of {format} ({place}), which Toolway does not edit", server.name);
+        return Err(Report::usage("not_ours", message).hint(format!("copy it with `toolway import {format} --copy`")));
+    }
+    let members = members_with_secrets(&Document::read(&place.file)?, &server.label);
+    if members.is_empty() {
+        let message = format!("server `{}` has no secret in clear ({place})", server.name);
+        return Err(Report::usage("secret", message).hint("find them with `toolway doctor`"));
+    }
+    let changes = members.into_iter().map(|(key, value)| (key, Some(value))).collect();
+    let edit = Edit::Update { name: server.name.clone(), changes };
+    let ended = PendingEdit { verb: "Changed", name: server.name.clone(), edit }.apply(
+        Some(server),
+        &own_file(&loaded)?,
+        app,
+        output,
+    )?;
+    drop(held);
+    // The user had accepted it, and nothing else has changed.
+    if loaded.config.servers.contains_key(&server.name) {
+        accept_own(&server.name, app, output)?;
+    }
+    Ok(ended)
 }
 
 /// Adds the current directory as `cwd` if the command has a path that is relative to it, and says so.

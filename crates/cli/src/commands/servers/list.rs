@@ -1,6 +1,6 @@
 //! `toolway servers list`: every server and where it is defined.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use toolway_config::{
     Config, Loaded, ServerConfig,
     consent::{Proposal, ProposalStatus},
@@ -58,7 +58,9 @@ pub(super) async fn run(ListArgs {}: &ListArgs, app: &App, output: &mut Output) 
     add_live_state(&mut rows, app).await;
     let aside = Unused::set_aside(&loaded);
     match output.format {
-        Format::Json | Format::Ndjson => server_view::print(rows.iter().map(Row::view).collect(), &aside, output),
+        Format::Json | Format::Ndjson => {
+            server_view::print(rows.iter().map(Row::view).collect(), &aside, Map::new(), output)
+        }
         Format::Raw => rows.iter().for_each(|row| output.line(row.server.name.as_str())),
         Format::Human => human(&rows, &aside, output),
     }

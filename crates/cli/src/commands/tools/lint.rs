@@ -3,11 +3,12 @@
 use serde_json::json;
 use toolway_host::{
     catalog::{
-        ItemKind,
+        Catalog, ItemKind, PublicName,
         lint::{Finding, Provider, Severity},
     },
     connection::Lists,
 };
+use toolway_model::{Wire, schema::adapt, value_of};
 use toolway_wire::json::Raw;
 
 use crate::{
@@ -55,7 +56,11 @@ pub(crate) async fn run(args: &LintArgs, app: &App, output: &mut Output) -> Resu
     let catalog = hosts.host.catalog();
     let linted = hosts.check_any_available();
     let mut findings = catalog.findings().to_vec();
-    findings.extend(args.provider.iter().flat_map(|vendor| catalog.lint(Provider::from(*vendor))));
+    if let Some(vendor) = args.provider {
+        findings.extend(catalog.lint(vendor.into()));
+        let withheld = withheld(&catalog, vendor.into(), &findings);
+        findings.extend(withheld);
+    }
     lifecycle::disconnect(&hosts.host).await;
     linted?;
     show(&findings, output);
@@ -75,6 +80,38 @@ impl From<Vendor> for Provider {
             Vendor::Gemini => Self::Gemini,
         }
     }
+}
+
+impl From<Vendor> for Wire {
+    fn from(vendor: Vendor) -> Self {
+        match vendor {
+            Vendor::Anthropic => Self::Anthropic,
+            Vendor::OpenAi => Self::Openai,
+            Vendor::Gemini => Self::Gemini,
+        }
+    }
+}
+
+/// Tools that `chat` and `run` do not offer, unless an error about them is among the findings already.
+fn withheld(catalog: &Catalog, wire: Wire, found: &[Finding]) -> Vec<Finding> {
+    let has_error = |tool: &PublicName| {
+        found.iter().any(|finding| finding.severity == Severity::Error && finding.tool.as_ref() == Some(tool))
+    };
+    let mut findings = Vec::new();
+    for entry in catalog.tools().iter().filter(|entry| !has_error(&entry.public)) {
+        let schema = value_of(&entry.item.input_schema);
+        let description = entry.item.description.as_deref().unwrap_or_default();
+        if let Err(left_out) = adapt(wire, entry.public.as_str(), description, &schema) {
+            findings.push(Finding {
+                severity: Severity::Error,
+                rule: "withheld",
+                server: Some(entry.origin.server.clone()),
+                tool: Some(entry.public.clone()),
+                sentence: format!("`chat` and `run` do not offer it: {}.", left_out.reason),
+            });
+        }
+    }
+    findings
 }
 
 fn show(findings: &[Finding], output: &mut Output) {
