@@ -17,6 +17,7 @@ use crate::{
     processes::{self, GatewayProcess, Relay},
 };
 
+pub(crate) mod hoard;
 pub(crate) mod path;
 mod resources;
 

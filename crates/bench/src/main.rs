@@ -11,7 +11,8 @@
 //! system.
 //!
 //! The argument `gateway` compares `toolway serve` with a raw relay instead ([`gateway`], [`relay`]); `gateway lists`
-//! measures only lists; `gateway path` compares processor time with the store off and on ([`gateway::path`]);
+//! measures only lists; `gateway hoard` the latency of a call while another server is hostile ([`gateway::hoard`]);
+//! `gateway path` compares processor time with the store off and on ([`gateway::path`]);
 //! `gateway load <way> <legacy|modern> <small|big|list> <width> <seconds> [relay]` puts one load on it,
 //! or on the relay, for a profiler. The argument `store` measures the store ([`store`]),
 //! `chat` the time that a chat adds to the first token ([`chat`]), `console` the API of the console and its page in a
@@ -55,6 +56,7 @@ fn main() -> io::Result<ExitCode> {
         ["console"] => console::run(),
         ["gateway"] => gateway::run(measure::Size::Full),
         ["gateway", "lists"] => gateway::run_lists(),
+        ["gateway", "hoard"] => gateway::hoard::run(),
         ["gateway", "path"] => gateway::path::run(measure::Size::Full),
         ["gateway", "path", "quick"] => gateway::path::run(measure::Size::Quick),
         ["store"] => store::run(measure::Size::Full),
@@ -75,7 +77,7 @@ fn main() -> io::Result<ExitCode> {
         }
         _ => {
             eprintln!(
-                "usage: toolway-bench [quick | spread | chat | console | gateway [quick | lists | path [quick]] | store [quick]]"
+                "usage: toolway-bench [quick | spread | chat | console | gateway [quick | lists | hoard | path [quick]] | store [quick]]"
             );
             Ok(ExitCode::from(2))
         }

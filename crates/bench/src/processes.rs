@@ -37,6 +37,12 @@ pub(crate) struct Relay {
     _alive: ChildStdin,
 }
 
+/// Runs a command of the program; returns its JSON output.
+async fn own_command(program: &Path, home: &Path, words: &[&str]) -> io::Result<Value> {
+    let output = command(program, home).args(words).args(["--output", "json"]).output().await?;
+    serde_json::from_slice(&output.stdout).map_err(io::Error::other)
+}
+
 impl GatewayProcess {
     /// Starts a gateway with these servers and a temporary key.
     pub(crate) async fn start(program: &Path, servers: Value) -> io::Result<Self> {
@@ -50,11 +56,17 @@ impl GatewayProcess {
 
     /// As [`GatewayProcess::start`], with these options.
     pub(crate) async fn start_with(program: &Path, servers: Value, options: &[&str]) -> io::Result<Self> {
+        Self::start_configured(program, json!({ "mcpServers": servers }), options).await
+    }
+
+    /// Starts a gateway with this configuration and these options.
+    pub(crate) async fn start_configured(program: &Path, content: Value, options: &[&str]) -> io::Result<Self> {
         let home = tempfile::tempdir()?;
         let config = home.path().join("toolway.json");
-        fs::write(&config, json!({ "mcpServers": servers }).to_string())?;
-        let mut command = command(program, home.path());
-        let mut child = command
+        fs::write(&config, content.to_string())?;
+        let key =
+            own_command(program, home.path(), &["clients", "add", "bench"]).await?["key"].as_str().map(str::to_owned);
+        let mut child = command(program, home.path())
             .args(["serve", "--output", "json", "--listen", "127.0.0.1:0", "--config"])
             .arg(&config)
             .args(options)
@@ -69,8 +81,13 @@ impl GatewayProcess {
         let said: Value = serde_json::from_str(&line).map_err(io::Error::other)?;
         let url = said["listening"].as_str().unwrap_or_default();
         let address = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
-        let key = said["key"].as_str().map(str::to_owned);
-        let console = said["console"].as_str().map(str::to_owned);
+        let console = match said["console"].as_str() {
+            None => None,
+            Some(_) => {
+                let words = ["console", "--no-open", "--config", config.to_str().unwrap_or_default()];
+                own_command(program, home.path(), &words).await?["console"].as_str().map(str::to_owned)
+            }
+        };
         let process = child.id().ok_or_else(|| io::Error::other("the gateway ended"))?;
         Ok(Self { process, address, key, console, _child: child, _home: home })
     }

@@ -8,7 +8,7 @@ use std::{io, path::Path, process::ExitCode, time::Instant};
 
 use tokio::task::JoinSet;
 use toolway_store::{
-    Reader, Store, StoreError, StoreOptions, Sync, Uuid,
+    Reader, Store, StoreError, StoreOptions, Uuid,
     audit::Verified,
     calls::{CallBody, CallFilter, CallRow, CallState},
     rollup::{RollupFilter, Span},
@@ -181,7 +181,7 @@ fn median(path: &Path, query: &dyn Fn(&Reader) -> Result<usize, StoreError>) -> 
 }
 
 fn open(path: &Path) -> io::Result<Store> {
-    let options = StoreOptions { path: Some(path.to_owned()), sync: Sync::Normal };
+    let options = StoreOptions { path: Some(path.to_owned()), ..StoreOptions::default() };
     Ok(Store::open(&options).map_err(io::Error::other)?.0)
 }
 

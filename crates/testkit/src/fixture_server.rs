@@ -59,6 +59,7 @@ struct FixtureTool {
     name: String,
     description: String,
     behaviour: Behaviour,
+    annotations: Option<Value>,
 }
 
 /// What a tool does when it is called.
@@ -66,6 +67,8 @@ struct FixtureTool {
 pub enum Behaviour {
     /// Returns its arguments as text.
     Echo,
+    /// Returns this text.
+    Say(&'static str),
     /// Sends three progress notifications, then answers.
     Count,
     /// Never answers.
@@ -129,6 +132,18 @@ impl FixtureServer {
     #[must_use]
     pub fn tool_that(self, name: &str, description: &str, behaviour: Behaviour) -> Self {
         self.push(name, description, behaviour);
+        self
+    }
+
+    /// Adds a tool with these annotations.
+    #[must_use]
+    pub fn annotated(self, name: &str, annotations: &Value, behaviour: Behaviour) -> Self {
+        self.push(name, name, behaviour);
+        self.shared.tools.lock().iter_mut().for_each(|tool| {
+            if tool.name == name {
+                tool.annotations = Some(annotations.clone());
+            }
+        });
         self
     }
 
@@ -218,7 +233,8 @@ impl FixtureServer {
     }
 
     fn push(&self, name: &str, description: &str, behaviour: Behaviour) {
-        let tool = FixtureTool { name: name.to_owned(), description: description.to_owned(), behaviour };
+        let tool =
+            FixtureTool { name: name.to_owned(), description: description.to_owned(), behaviour, annotations: None };
         self.shared.tools.lock().push(tool);
     }
 
@@ -262,7 +278,15 @@ impl FixtureServer {
 
     fn tool_list(&self) -> Raw {
         let tools = self.shared.tools.lock();
-        let tool = |tool: &FixtureTool| json!({ "name": tool.name, "description": tool.description, "inputSchema": { "type": "object" } });
+        let tool = |tool: &FixtureTool| {
+            let mut listed = json!({
+                "name": tool.name, "description": tool.description, "inputSchema": { "type": "object" },
+            });
+            if let Some(annotations) = &tool.annotations {
+                listed["annotations"] = annotations.clone();
+            }
+            listed
+        };
         let mut listed = json!({ "tools": tools.iter().map(tool).collect::<Vec<_>>() });
         if let Some((milliseconds, scope)) = *self.shared.keeps.lock() {
             (listed["ttlMs"], listed["cacheScope"]) = (milliseconds.into(), scope.into());
@@ -276,6 +300,7 @@ impl FixtureServer {
         let arguments = request.param("arguments").unwrap_or_else(Raw::empty_object);
         match tool.behaviour {
             Behaviour::Echo => Ok(text_result(&arguments.to_string(), false)),
+            Behaviour::Say(text) => Ok(text_result(text, false)),
             Behaviour::Fail => Ok(text_result("it failed", true)),
             Behaviour::Refuse => Err(RpcError::new(RpcError::INVALID_PARAMS, &format!("cannot take {arguments}"))),
             Behaviour::Wait => std::future::pending().await,

@@ -9,6 +9,7 @@ pub mod conformance_sign_in;
 pub mod conformance_unattended;
 pub mod direct_peer;
 pub mod fixture_server;
+pub mod hoarder;
 #[cfg(target_os = "linux")]
 pub mod keyring;
 pub mod odd;

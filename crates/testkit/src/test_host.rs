@@ -9,7 +9,7 @@ use toolway_host::{
     Host, HostOptions, HostPorts,
     call::{CallOutcome, CallRequest, Caller},
     connection::{Phase, ServerStatus, WantedServer, Way},
-    inbox::{Answerer, ElicitationModes, InboxAnswer, InboxItem},
+    inbox::{Answerer, ElicitationModes, InboxAnswer, InboxContent, InboxItem},
     keeper::KeeperHandle,
     policy::{ApprovalAnswer, Stance},
     record::{CallRecord, MemoryCallLog},
@@ -45,6 +45,7 @@ pub struct TestHostBuilder {
 struct ScriptedApprover {
     answer: Mutex<ApprovalAnswer>,
     asked: Mutex<Vec<String>>,
+    reasons: Mutex<Vec<String>>,
 }
 
 /// Time limit of one step on a busy machine.
@@ -60,8 +61,11 @@ impl TestHost {
     #[expect(clippy::new_ret_no_self, reason = "returns a builder")]
     pub fn new() -> TestHostBuilder {
         let log = Arc::new(MemoryCallLog::default());
-        let scripted_approver =
-            Arc::new(ScriptedApprover { answer: Mutex::new(ApprovalAnswer::Unavailable), asked: Mutex::default() });
+        let scripted_approver = Arc::new(ScriptedApprover {
+            answer: Mutex::new(ApprovalAnswer::Unavailable),
+            asked: Mutex::default(),
+            reasons: Mutex::default(),
+        });
         let ports = HostPorts { calls: log.clone(), answerer: scripted_approver.clone(), ..HostPorts::default() };
         let options = HostOptions { keeper: KeeperHandle::disabled(), seed: Some(7), ..HostOptions::default() };
         TestHostBuilder { config: Config::default(), options, ports, log, scripted_approver }
@@ -96,6 +100,11 @@ impl TestHost {
     /// Approval requests so far, in order.
     pub fn asked(&self) -> Vec<String> {
         self.scripted_approver.asked.lock().clone()
+    }
+
+    /// Reasons of the approval requests so far, as far as they have one.
+    pub fn reasons(&self) -> Vec<String> {
+        self.scripted_approver.reasons.lock().clone()
     }
 
     /// Recorded calls, oldest first.
@@ -191,6 +200,9 @@ impl Answerer for ScriptedApprover {
 
     fn answer<'a>(&'a self, item: &'a InboxItem) -> BoxFuture<'a, InboxAnswer> {
         self.asked.lock().push(item.summary());
+        if let InboxContent::Approval(details) = &item.content {
+            self.reasons.lock().extend(details.reason.clone());
+        }
         let answer = self.answer.lock().clone();
         Box::pin(async { InboxAnswer::Approval(answer) })
     }

@@ -7,6 +7,8 @@
 //! | an answer as the events of each wire | `vendor/{anthropic,openai,openai_chat,gemini}.rs` |
 //! | events as bytes of HTTP | `vendor/stream.rs` |
 //! | the rules for requests | `vendor/check.rs` |
+//! | the list of models | `vendor/models.rs` |
+//! | what reasoning models of Chat Completions expect back | `vendor/memory.rs` |
 //!
 //! ```no_run
 //! # use toolway_testkit::vendor::{MockVendor, Reply, VendorKind};
@@ -25,6 +27,8 @@
 mod anthropic;
 mod check;
 mod gemini;
+mod memory;
+mod models;
 mod openai;
 mod openai_chat;
 mod reply;
@@ -37,6 +41,8 @@ use serde_json::{Value, json};
 
 pub use reply::{Fault, Stop, Tokens, VendorReply as Reply, VendorReply};
 
+use memory::Memory;
+
 use crate::odd::http::{OddHttp, RecordedRequest, Reply as HttpReply};
 
 /// The wires.
@@ -46,7 +52,7 @@ pub enum VendorKind {
     Anthropic,
     /// OpenAI Responses.
     Openai,
-    /// OpenAI Chat Completions; also answers `GET /api/tags` as Ollama does.
+    /// OpenAI Chat Completions; also answers `GET /api/tags` as Ollama does, with [`OLLAMA_MODEL`] as the newest.
     OpenaiChat,
     /// Gemini `streamGenerateContent`.
     Gemini,
@@ -65,8 +71,8 @@ pub const OLLAMA_MODEL: &str = "llama3.2:latest";
 impl MockVendor {
     /// Starts a vendor that answers the n-th valid request with the n-th reply, and further ones with 400.
     pub async fn start(kind: VendorKind, replies: Vec<Reply>) -> io::Result<Self> {
-        let replies = Mutex::new(VecDeque::from(replies));
-        let http = OddHttp::start(move |request| answer(kind, request, &replies)).await?;
+        let state = Mutex::new(State { replies: VecDeque::from(replies), memory: Memory::default() });
+        let http = OddHttp::start(move |request| answer(kind, request, &mut state.lock())).await?;
         Ok(Self { kind, http })
     }
 
@@ -109,16 +115,32 @@ impl MockVendor {
     }
 }
 
-fn answer(kind: VendorKind, request: &RecordedRequest, replies: &Mutex<VecDeque<Reply>>) -> HttpReply {
+struct State {
+    replies: VecDeque<Reply>,
+    memory: Memory,
+}
+
+fn answer(kind: VendorKind, request: &RecordedRequest, state: &mut State) -> HttpReply {
     if kind == VendorKind::OpenaiChat && request.verb == "GET" && request.path == "/api/tags" {
-        let model = json!({ "name": OLLAMA_MODEL, "model": OLLAMA_MODEL, "size": 2_019_393_189 });
-        return HttpReply::json(200, &json!({ "models": [model] }));
+        return HttpReply::json(200, &models::tags());
     }
-    if let Err((status, message)) = check::request(kind, request) {
+    if request.verb == "GET" && models::is_list(kind, request) {
+        return match check::key(kind, request) {
+            Ok(()) => HttpReply::json(200, &models::list(kind)),
+            Err((status, message)) => HttpReply::json(status, &kind.error(status, &message)),
+        };
+    }
+    let checked = check::request(kind, request).and_then(|()| state.memory.check(request.message()));
+    if let Err((status, message)) = checked {
         return HttpReply::json(status, &kind.error(status, &message));
     }
-    match replies.lock().pop_front() {
-        Some(reply) => stream::http_reply(kind, reply),
+    match state.replies.pop_front() {
+        Some(reply) => {
+            if kind == VendorKind::OpenaiChat {
+                state.memory.keep(&reply);
+            }
+            stream::http_reply(kind, reply)
+        }
         None => HttpReply::json(400, &kind.error(400, "the mock vendor has no reply left")),
     }
 }
@@ -135,6 +157,11 @@ impl VendorKind {
             Self::OpenaiChat => "openai-chat",
             Self::Gemini => "gemini",
         }
+    }
+
+    /// The newest model for general use in the list of the mock.
+    pub fn newest_model(self) -> &'static str {
+        models::newest(self)
     }
 
     /// The body of an error, as the vendor writes it.

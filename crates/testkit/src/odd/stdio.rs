@@ -39,6 +39,8 @@ pub struct Output {
     /// Messages to be sent later.
     deferred: Vec<Value>,
     received: HashMap<String, usize>,
+    /// Capabilities of the client, from `initialize`.
+    declared: Value,
 }
 
 /// Whether to read on.
@@ -65,6 +67,7 @@ pub fn run(what: &str, record: Option<&Path>) -> io::Result<()> {
         record,
         deferred: Vec::new(),
         received: HashMap::new(),
+        declared: Value::Null,
     };
     output.log("start")?;
     if name == "ends-at-once" {
@@ -135,6 +138,9 @@ impl Output {
         let kind = || if message.get("error").is_some() { "error" } else { "result" };
         let method = message.get("method").and_then(Value::as_str).unwrap_or_else(kind).to_owned();
         self.log(&method)?;
+        if method == "initialize" {
+            self.declared = message["params"]["capabilities"].clone();
+        }
         let count = self.received.entry(method.clone()).or_default();
         let before = *count;
         *count += 1;

@@ -37,7 +37,7 @@ pub(super) fn request(kind: VendorKind, request: &RecordedRequest) -> Result<(),
 }
 
 /// Servers compatible with Chat Completions may run without a key.
-fn key(kind: VendorKind, request: &RecordedRequest) -> Result<(), Refusal> {
+pub(super) fn key(kind: VendorKind, request: &RecordedRequest) -> Result<(), Refusal> {
     let header = match kind {
         VendorKind::Anthropic => "x-api-key",
         VendorKind::Openai => "authorization",

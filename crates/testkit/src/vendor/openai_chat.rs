@@ -23,6 +23,10 @@ pub(super) fn events(answer: &Answer, fault: Option<Fault>) -> Vec<Event> {
             Piece::Call { id, name, arguments } => calls.push(call_deltas(calls.len(), id, name, arguments, fault)),
         }
     }
+    if let Some((signature, first)) = answer.signature.as_ref().zip(calls.first_mut().and_then(|call| call.first_mut()))
+    {
+        first["extra_content"] = extra_content(signature);
+    }
     let call_chunk = |delta: &Value| chunk(&json!({ "tool_calls": [delta] }), &Value::Null);
     if fault == Some(Fault::Interleaved) {
         let longest = calls.iter().map(Vec::len).max().unwrap_or_default();
@@ -37,10 +41,17 @@ pub(super) fn events(answer: &Answer, fault: Option<Fault>) -> Vec<Event> {
         (Stop::Done, true) => "tool_calls",
         (Stop::Done, false) => "stop",
     };
-    events.push(chunk(&json!({}), &reason.into()));
+    if fault != Some(Fault::NoReason) {
+        events.push(chunk(&json!({}), &reason.into()));
+    }
     events.push(usage(answer));
     events.push(Event { name: None, data: "[DONE]".to_owned() });
     events
+}
+
+/// The member of a call that Gemini expects back.
+pub(super) fn extra_content(signature: &str) -> Value {
+    json!({ "google": { "thought_signature": signature } })
 }
 
 /// One chunk of the stream.

@@ -31,6 +31,8 @@ pub(super) struct Answer {
     pub(super) pieces: Vec<Piece>,
     pub(super) tokens: Tokens,
     pub(super) stop: Stop,
+    /// Signature of the first call on the wire Chat Completions.
+    pub(super) signature: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -110,6 +112,8 @@ pub enum Fault {
     Interleaved,
     /// Chat Completions: `finish_reason` is `stop` in spite of calls.
     WrongReason,
+    /// Chat Completions: no `finish_reason`; `[DONE]` alone ends the answer.
+    NoReason,
 }
 
 impl Default for VendorReply {
@@ -152,6 +156,13 @@ impl VendorReply {
     pub fn call(self, id: &str, name: &str, arguments: Value) -> Self {
         let (id, name) = (id.to_owned(), name.to_owned());
         self.with(|answer| answer.pieces.push(Piece::Call { id, name, arguments }))
+    }
+
+    /// Chat Completions: adds `extra_content` with this signature to the first call, as Gemini's compatible endpoint
+    /// does.
+    #[must_use]
+    pub fn sign(self, signature: &str) -> Self {
+        self.with(|answer| answer.signature = Some(signature.to_owned()))
     }
 
     /// Sets the reported tokens.

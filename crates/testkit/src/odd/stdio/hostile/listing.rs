@@ -1,6 +1,6 @@
-//! Oddities of lists: endless, circular, oversized.
+//! Oddities of lists: endless, circular, oversized, late, different for some clients.
 
-use std::io;
+use std::{io, thread, time::Duration};
 
 use serde_json::json;
 
@@ -18,6 +18,8 @@ pub(super) fn find(name: &str) -> Option<Oddity> {
         "crowd" => crowd,
         "no-tools" => no_tools,
         "maze" => maze,
+        "slow-list" => slow_list,
+        "form-tool" => form_tool,
         _ => return None,
     })
 }
@@ -49,6 +51,23 @@ fn no_tools(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow>
         return output.answer(SupportedEras::Both, received);
     }
     output.send(&compliant::answered(received.id(), &json!({ "tools": { "hello": {} } })))?;
+    Ok(Flow::Continue)
+}
+
+/// Lists after this many milliseconds. With sessions only.
+fn slow_list(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    if received.method == "tools/list" {
+        thread::sleep(Duration::from_millis(amount(output)? as u64));
+    }
+    output.answer(SupportedEras::Legacy, received)
+}
+
+/// Lists one more tool to clients with forms. With sessions only.
+fn form_tool(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    if received.method != "tools/list" || output.declared["elicitation"].is_null() {
+        return output.answer(SupportedEras::Legacy, received);
+    }
+    output.send(&compliant::answered(received.id(), &compliant::tools(&["hello", "odd", "form"])))?;
     Ok(Flow::Continue)
 }
 
