@@ -5,7 +5,7 @@
 //! | opening a file: permissions, migrations, corrupt files | `database.rs`, `migration.rs` |
 //! | the writer thread: queue, group commit | `writer.rs`, `queue.rs`, `write.rs` |
 //! | writes acknowledged before their commit: the journal, a store in memory | `journal.rs`, `recent.rs` |
-//! | queries on read-only connections | `reader.rs` |
+//! | queries on read-only connections, a few of them kept | `reader.rs`, `readers.rs` |
 //! | calls and their bodies, per-minute rollups | `calls.rs`, `rollup.rs` |
 //! | the hash-chained audit log | `audit.rs`, `chain.rs` |
 //! | saved approvals, inbox items, conversations | `approvals.rs`, `inbox.rs`, `conversations.rs` |
@@ -28,6 +28,7 @@ mod journal;
 mod migration;
 mod queue;
 pub mod reader;
+mod readers;
 mod recent;
 pub mod recorder;
 pub mod retention;
@@ -43,5 +44,5 @@ pub use database::OpenNotice;
 pub use error::StoreError;
 pub use reader::Reader;
 pub use recorder::StoreRecorder;
-pub use store::{Store, StoreOptions, StoreUsage, Sync};
+pub use store::{Freshness, Store, StoreOptions, StoreUsage, Sync};
 pub use uuid::Uuid;

@@ -48,6 +48,12 @@ impl Reader {
         Ok(database::open_read_only(path)?.map(|connection| Self { connection }))
     }
 
+    /// Frees the pages that the last query has read; the operating system still has them.
+    pub(crate) fn release_memory(&self) {
+        // A failure leaves the pages where they are.
+        self.connection.execute_batch("PRAGMA shrink_memory").ok();
+    }
+
     pub(crate) fn rows<T>(
         &self,
         sql: &str,

@@ -20,6 +20,7 @@ use crate::{
     inbox::InboxRow,
     journal,
     queue::Urgency,
+    readers::Readers,
     retention::{self, AuditLimit, RetentionLimits, Step},
     runs::{self, Run},
     write::{self, Write},
@@ -70,12 +71,14 @@ pub struct Store {
 #[derive(Debug)]
 struct Shared {
     place: Arc<Place>,
+    readers: Arc<Readers>,
     writer: Writer,
     limits: RetentionLimits,
 }
 
+/// Where the records are.
 #[derive(Debug)]
-enum Place {
+pub(crate) enum Place {
     File(PathBuf),
     /// The connection keeps the database alive.
     Memory {
@@ -86,7 +89,7 @@ enum Place {
 
 /// What a query has to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Freshness {
+pub enum Freshness {
     /// What is committed, which everything is whose write was awaited, except calls.
     Committed,
     /// What was submitted before.
@@ -94,7 +97,8 @@ pub(crate) enum Freshness {
 }
 
 impl Place {
-    fn reader(&self) -> Result<Reader, StoreError> {
+    /// Opens a connection for queries.
+    pub(crate) fn reader(&self) -> Result<Reader, StoreError> {
         match self {
             Self::File(path) => Reader::open_committed(path)?.ok_or(StoreError::Closed),
             Self::Memory { uri, .. } => Ok(Reader { connection: database::open_memory(uri)? }),
@@ -138,7 +142,9 @@ impl Store {
     }
 
     fn new(place: Place, writer: Writer, limits: RetentionLimits) -> Self {
-        Self { shared: Arc::new(Shared { place: Arc::new(place), writer, limits }) }
+        let place = Arc::new(place);
+        let readers = Arc::new(Readers::new(Arc::clone(&place)));
+        Self { shared: Arc::new(Shared { place, readers, writer, limits }) }
     }
 
     /// How full it is.
@@ -164,26 +170,27 @@ impl Store {
         self.shared.writer.queue().catch_up();
     }
 
-    /// Opens a connection for queries. It sees everything that was written before; for later writes, see
+    /// Opens a connection of its own for queries. It sees everything that was written before; for later writes, see
     /// [`Store::catch_up`]. Blocks.
     pub fn reader(&self) -> Result<Reader, StoreError> {
         self.catch_up();
         self.shared.place.reader()
     }
 
-    /// Runs a query on a thread for blocking work.
-    pub(crate) async fn query<T: Send + 'static>(
+    /// Runs a query on a thread for blocking work, on one of the few connections that are kept for queries.
+    pub async fn query<T: Send + 'static>(
         &self,
         freshness: Freshness,
         query: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         // Not the store itself: its last handle waits for the writer when it is dropped.
-        let (place, queue) = (Arc::clone(&self.shared.place), Arc::clone(self.shared.writer.queue()));
+        let readers = Arc::clone(&self.shared.readers);
+        let queue = Arc::clone(self.shared.writer.queue());
         let run = move || {
             if freshness == Freshness::Submitted {
                 queue.catch_up();
             }
-            query(&place.reader()?)
+            readers.run(query)
         };
         tokio::task::spawn_blocking(run).await.unwrap_or(Err(StoreError::Closed))
     }

@@ -1,7 +1,7 @@
 //! Opening a file: private, migrated, never overwritten.
 
 use toolway_store::{
-    OpenNotice, Reader, Store, StoreError,
+    Freshness, OpenNotice, Reader, Store, StoreError,
     audit::{AuditFilter, Verified},
     calls::{CallFilter, CallState},
 };
@@ -111,6 +111,27 @@ async fn a_store_in_memory_answers_queries_and_leaves_no_file() {
     let calls = store.reader().unwrap().calls(&CallFilter { limit: 10, ..CallFilter::default() }).unwrap();
     assert_eq!(calls.len(), 1);
     assert_eq!(store.path(), None);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queries_at_once_keep_few_files_open() {
+    let stage = Stage::new();
+    let store = stage.open();
+    let query = || {
+        store.query(Freshness::Committed, |reader| {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            reader.approvals()
+        })
+    };
+    for found in futures_util::future::join_all((0..64).map(|_| query())).await {
+        assert!(found.unwrap().is_empty());
+    }
+
+    let open =
+        std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
+    let databases = open.filter(|file| file.ends_with("toolway.db")).count();
+    assert!(databases <= 5, "{databases}: the writer and four readers are expected");
 }
 
 #[tokio::test]
