@@ -29,9 +29,13 @@ pub(crate) fn servers(host: &Host, client: &Client, headers: &HeaderMap) -> Resp
     reply::json(StatusCode::OK, &json!({ "servers": servers }))
 }
 
-/// The status with the number of items that clients can see, after the filters of the server.
+/// The status with the number of items that clients can see, after the filters of the server. There is none before the
+/// catalog contains the server: snapshots follow listings with a delay.
 pub(crate) fn with_visible_counts(mut status: ServerStatus, catalog: &Catalog) -> ServerStatus {
     let server = &status.server;
+    if catalog.listing_of(server).is_none() {
+        status.counts = None;
+    }
     if let Some(counts) = &mut status.counts {
         counts.tools = catalog.tools_of(server).len();
         counts.resources = catalog.resources_of(server).len();
@@ -112,7 +116,38 @@ pub(crate) fn because(status: &ServerStatus) -> Option<String> {
 mod tests {
     use http::{HeaderMap, HeaderValue, header};
 
-    use super::wants_text;
+    use toolway_host::{
+        catalog::Catalog,
+        connection::{ConnectionCounts, Phase, ServerStatus, TransportKind},
+    };
+
+    use super::{wants_text, with_visible_counts};
+
+    #[test]
+    fn a_server_that_the_catalog_does_not_contain_yet_has_no_counts() {
+        let listed = ServerStatus {
+            server: "notes".parse().unwrap(),
+            label: "notes".to_owned(),
+            description: None,
+            source: "a test".to_owned(),
+            transport: TransportKind::InProcess,
+            target: "this process".to_owned(),
+            phase: Phase::Ready,
+            since: std::time::SystemTime::UNIX_EPOCH,
+            last_connected: None,
+            profile: None,
+            counts: Some(Default::default()),
+            last_error: None,
+            process: None,
+            cleanup: None,
+            losses: 0,
+            ended: None,
+            stderr: Vec::new(),
+            caller_connections: Vec::new(),
+            connections: ConnectionCounts::default(),
+        };
+        assert!(with_visible_counts(listed, &Catalog::empty()).counts.is_none());
+    }
 
     #[test]
     fn browsers_get_text_and_programs_json() {
