@@ -89,7 +89,14 @@ impl Agent {
             let ended = ended.unwrap_or_else(|| {
                 let result = result::error(&call.id, &call.name, reason.unwrap_or_default().to_owned());
                 let made = MadeCall { name, state: CallState::Cancelled, call_id, remedies: Vec::new() };
-                let ended = EndedCall { made, result, problem: None, mismatches: Vec::new(), duration: Duration::ZERO };
+                let ended = EndedCall {
+                    made,
+                    result,
+                    problem: None,
+                    mismatches: Vec::new(),
+                    duration: Duration::ZERO,
+                    waited: Duration::ZERO,
+                };
                 observe(AgentEvent::CallEnded(ended.clone()));
                 ended
             });
@@ -162,12 +169,14 @@ impl Agent {
         let relay = match planned.step {
             Step::Answered(state, result) => {
                 let made = MadeCall { name: planned.tool, state, call_id: None, remedies: Vec::new() };
-                return EndedCall { made, result, problem: None, mismatches: Vec::new(), duration: began.elapsed() };
+                let (duration, waited) = (began.elapsed(), Duration::ZERO);
+                return EndedCall { made, result, problem: None, mismatches: Vec::new(), duration, waited };
             }
             Step::Open(relay) => relay,
         };
         let call_id = relay.id();
         let id = call_id.to_string();
+        let person_wait = relay.person_wait().clone();
         let outcome = relay.outcome_with(|event| send_progress(&progress, &call.id, event)).await;
         let report = self.host.take_validation_report(call_id);
         let shown = result::show(&call.id, &call.name, &outcome, &id, &self.host.redactor());
@@ -177,7 +186,9 @@ impl Agent {
         let (state, remedies) = (CallState::of(&outcome), event::remedies(&outcome));
         let made = MadeCall { name: planned.tool, state, call_id: Some(id), remedies };
         let mismatches = report.map(|report| report.lines()).unwrap_or_default();
-        EndedCall { made, result: shown.result, problem: outcome.message(), mismatches, duration: began.elapsed() }
+        let waited = person_wait.total();
+        let duration = began.elapsed().saturating_sub(waited);
+        EndedCall { made, result: shown.result, problem: outcome.message(), mismatches, duration, waited }
     }
 
     /// The beginning of a text that may be too long for the model; the whole is kept under `id`.
@@ -242,7 +253,14 @@ pub(crate) fn refuse_cut(wanted: &[ToolCall], observe: Observer<'_>) -> Vec<(Mad
         let why = "not called: your message was cut at the limit of output tokens; call again with less in one message";
         let result = result::error(&call.id, &call.name, why.to_owned());
         let made = MadeCall { name: call.name.clone(), state: CallState::Failed, call_id: None, remedies: Vec::new() };
-        let ended = EndedCall { made, result, problem: None, mismatches: Vec::new(), duration: Duration::ZERO };
+        let ended = EndedCall {
+            made,
+            result,
+            problem: None,
+            mismatches: Vec::new(),
+            duration: Duration::ZERO,
+            waited: Duration::ZERO,
+        };
         observe(AgentEvent::CallEnded(ended.clone()));
         (ended.made, ended.result)
     };

@@ -61,8 +61,10 @@ pub struct EndedCall {
     pub problem: Option<OperatorText>,
     /// What does not match the schemas of the tool; empty if everything does.
     pub mismatches: Vec<String>,
-    /// Time since it began.
+    /// Time since it began, without `waited`.
     pub duration: Duration,
+    /// Time in which it waited for a person.
+    pub waited: Duration,
 }
 
 /// A call that was made for the model.

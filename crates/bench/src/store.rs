@@ -201,6 +201,7 @@ fn row(number: usize, at: Micros) -> CallRow {
         id: id_at(at),
         started_at: at,
         duration: Some(200 + (chance % 10_000) as i64),
+        waited: 0,
         caller: format!("client:editor-{}", chance / 3_000 % 3),
         surface: "gateway".to_owned(),
         kind: "tool".to_owned(),

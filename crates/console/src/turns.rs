@@ -282,6 +282,7 @@ fn result_view(ended: &EndedCall) -> Value {
         "images": images,
         "problem": problem,
         "durationMs": ended.duration.as_secs_f64() * 1_000.0,
+        "waitedMs": ended.waited.as_secs_f64() * 1_000.0,
     })
 }
 

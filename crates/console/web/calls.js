@@ -342,6 +342,7 @@ class CallDetail {
         labelled("Caller", [name(callerWords(call.caller, call.surface)), call.conversation ? [" (", h("a", { href: `#/chat/${encodeURIComponent(call.conversation)}` }, "open the conversation"), ")"] : ""]),
         labelled("Started", fullTime(call.startedAt)),
         labelled("Took", this.time),
+        labelled("Waited for a person", call.waitedMs ? duration(call.waitedMs) : null),
         labelled("Rule", call.rule ? words(ruleWords(call.rule)) : null),
         labelled(call.state === "refused" ? "Declined by" : "Approved by", call.approvedBy ? visible(call.approvedBy) : null),
       ),

@@ -5,6 +5,7 @@
 //! there is exactly one record for each call. Arguments and results go to a [`recorder`] only.
 
 mod memory;
+mod person_wait;
 pub mod recorder;
 mod recording;
 pub mod redact;
@@ -19,6 +20,7 @@ use futures_util::future::BoxFuture;
 use toolway_config::ServerName;
 
 pub use memory::{KEPT_BYTES, KEPT_RECORDS, MemoryCallLog};
+pub use person_wait::PersonWait;
 pub use recorder::{AuditNote, CallBody, CallRecorder, OpenState, RecorderUsage, Requirement, kind};
 pub(crate) use recording::{Draft, RecordPorts, Recording};
 
@@ -51,8 +53,10 @@ pub struct CallRecord {
     /// Time at which the host accepted the request.
     pub started_at: SystemTime,
     /// Time until the call was sent: lookup, approval, connecting, queueing. Equals `took` if it was never sent.
+    pub sent_after: Duration,
+    /// Time during which it waited for a person: for approvals, and for forms and URLs of its server.
     pub waited: Duration,
-    /// Total duration.
+    /// Total duration, with `waited`.
     pub took: Duration,
     /// How the call ended.
     pub ending: Ending,
@@ -102,6 +106,13 @@ pub trait CallLog: Send + Sync {
     /// Waits until all appended records are stored. Called when the host shuts down.
     fn flush(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
+    }
+}
+
+impl CallRecord {
+    /// Duration without the time in which a person was waited for.
+    pub fn duration(&self) -> Duration {
+        self.took.saturating_sub(self.waited)
     }
 }
 

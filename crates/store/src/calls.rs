@@ -14,8 +14,10 @@ pub struct CallRow {
     pub id: Uuid,
     /// When it began.
     pub started_at: Micros,
-    /// Microseconds until its end; `None` while it is open.
+    /// Microseconds until its end without `waited`; `None` while it is open.
     pub duration: Option<i64>,
+    /// Microseconds in which it waited for a person; known at its end.
+    pub waited: i64,
     /// `kind[:name]` of the caller.
     pub caller: String,
     /// `call`, `chat`, `run`, `gateway`, `console`, `library`.
@@ -101,15 +103,16 @@ pub struct CallFilter {
 
 /// Columns in the order of [`row`].
 const COLUMNS: &str = "id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, approved_by, \
-                       error, conversation, argument_bytes, result_bytes, server_requests";
+                       error, conversation, argument_bytes, result_bytes, server_requests, waited";
 
 /// Statement of [`CallRow::write`].
 pub(crate) const INSERT: &str = "INSERT INTO calls (run, id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, \
-     approved_by, error, conversation, argument_bytes, result_bytes, server_requests) \
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+     approved_by, error, conversation, argument_bytes, result_bytes, server_requests, waited) \
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
      ON CONFLICT (id) DO UPDATE SET duration = excluded.duration, server = excluded.server, \
      tool = excluded.tool, state = excluded.state, rule = excluded.rule, approved_by = excluded.approved_by, \
-     error = excluded.error, result_bytes = excluded.result_bytes, server_requests = excluded.server_requests \
+     error = excluded.error, result_bytes = excluded.result_bytes, server_requests = excluded.server_requests, \
+     waited = excluded.waited \
      WHERE calls.state IN ('pending', 'running') \
      OR (calls.state = 'interrupted' AND excluded.state NOT IN ('pending', 'running'))";
 
@@ -121,6 +124,11 @@ pub(crate) const INSERT_BODY: &str = "INSERT INTO bodies (call, caller, bytes, a
      + coalesce(octet_length(coalesce(excluded.result, result)), 0)";
 
 impl CallRow {
+    /// When it ended; `None` while it is open.
+    pub fn ended_at(&self) -> Option<Micros> {
+        Some(self.started_at.saturating_add(self.duration?).saturating_add(self.waited))
+    }
+
     /// Inserts the row, or updates what changes between the beginning of a call and its end. Returns whether it did: a
     /// call that has ended stays as it is, unless it was only found open. `statement` is [`INSERT`].
     pub(crate) fn write(&self, statement: &mut Statement<'_>, run: Uuid) -> Result<bool, StoreError> {
@@ -143,6 +151,7 @@ impl CallRow {
             self.argument_bytes,
             self.result_bytes,
             self.server_requests,
+            self.waited,
         ])?;
         Ok(0 < changed)
     }
@@ -337,6 +346,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<CallRow> {
         argument_bytes: row.get(14)?,
         result_bytes: row.get(15)?,
         server_requests: row.get(16)?,
+        waited: row.get(17)?,
     })
 }
 

@@ -120,6 +120,7 @@ mod tests {
             id: Uuid::now_v7(),
             started_at: 0,
             duration: Some(1),
+            waited: 0,
             caller: "client:editor".to_owned(),
             surface: "gateway".to_owned(),
             kind: "tool".to_owned(),

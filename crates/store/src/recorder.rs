@@ -82,7 +82,7 @@ impl CallRecorder for StoreRecorder {
     }
 
     fn end(&self, call: &CallRecord, body: HostBody) -> BoxFuture<'static, Result<(), String>> {
-        let row = row(call, end_state(call), Some(call.took));
+        let row = row(call, end_state(call), Some(call.duration()));
         described(self.store.end_call(row, self::body(body)))
     }
 
@@ -202,12 +202,13 @@ fn described(
     Box::pin(async move { written.await.map_err(|error| error.to_string()) })
 }
 
-fn row(call: &CallRecord, state: CallState, took: Option<Duration>) -> CallRow {
+fn row(call: &CallRecord, state: CallState, duration: Option<Duration>) -> CallRow {
     let size = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
     CallRow {
         id: call.id.uuid(),
         started_at: time::micros(call.started_at),
-        duration: took.map(time::duration),
+        duration: duration.map(time::duration),
+        waited: time::duration(call.waited),
         caller: call.caller.label(),
         surface: call.surface.as_str().to_owned(),
         kind: call.kind.as_str().to_owned(),

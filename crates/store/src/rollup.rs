@@ -123,20 +123,20 @@ pub(crate) struct Pending<'a>(BTreeMap<RollupKey<'a>, Rollup>);
 
 impl<'a> Pending<'a> {
     pub(crate) fn count(&mut self, call: &'a CallRow) {
-        let Some(duration) = call.duration else { return };
+        let (Some(duration), Some(ended_at)) = (call.duration, call.ended_at()) else { return };
         let text = |text: &'a Option<String>| Cow::Borrowed(text.as_deref().unwrap_or_default());
         let (server, tool) = (text(&call.server), text(&call.tool));
-        let minute = Span::Minute.start_of(call.started_at.saturating_add(duration));
+        let minute = Span::Minute.start_of(ended_at);
         let key = RollupKey { minute, server, tool, caller: Cow::Borrowed(&call.caller), state: call.state.as_str() };
         self.0.entry(key).or_default().count(duration);
     }
 
     /// Counts a call that is not kept.
     pub(crate) fn count_owned(&mut self, call: CallRow) {
-        let Some(duration) = call.duration else { return };
+        let (Some(duration), Some(ended_at)) = (call.duration, call.ended_at()) else { return };
         let text = |text: Option<String>| Cow::Owned(text.unwrap_or_default());
         let (server, tool) = (text(call.server), text(call.tool));
-        let minute = Span::Minute.start_of(call.started_at.saturating_add(duration));
+        let minute = Span::Minute.start_of(ended_at);
         let key = RollupKey { minute, server, tool, caller: Cow::Owned(call.caller), state: call.state.as_str() };
         self.0.entry(key).or_default().count(duration);
     }

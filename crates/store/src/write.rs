@@ -289,7 +289,7 @@ fn end_event(call: &CallRow) -> AuditEvent {
         surface: &call.surface,
     };
     AuditEvent {
-        at: call.started_at.saturating_add(call.duration.unwrap_or_default()),
+        at: call.ended_at().unwrap_or(call.started_at),
         kind: kind::CALL,
         caller: Some(call.caller.clone()),
         server: call.server.clone(),

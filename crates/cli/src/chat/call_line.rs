@@ -112,7 +112,14 @@ mod tests {
         let made =
             MadeCall { name: "write".to_owned(), state: CallState::Succeeded, call_id: None, remedies: Vec::new() };
         ended(
-            &EndedCall { made, result, problem: None, mismatches: Vec::new(), duration: Duration::ZERO },
+            &EndedCall {
+                made,
+                result,
+                problem: None,
+                mismatches: Vec::new(),
+                duration: Duration::ZERO,
+                waited: Duration::ZERO,
+            },
             "files.write",
             60,
         )

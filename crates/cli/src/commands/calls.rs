@@ -144,7 +144,7 @@ fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
 }
 
 /// Members of a call in the order in which a user reads them.
-const SHOWN: [&str; 19] = [
+const SHOWN: [&str; 20] = [
     "id",
     "state",
     "kind",
@@ -156,6 +156,7 @@ const SHOWN: [&str; 19] = [
     "conversation",
     "startedAt",
     "durationMs",
+    "waitedMs",
     "rule",
     "approvedBy",
     "arguments",
@@ -254,6 +255,7 @@ pub(crate) fn view(call: &CallRow) -> Value {
         "state": call.state.as_str(),
         "startedAt": time::rfc3339(call.started_at),
         "durationMs": call.duration.map(|micros| micros as f64 / 1_000.0),
+        "waitedMs": call.waited as f64 / 1_000.0,
         "rule": call.rule,
         "conversation": call.conversation,
     })

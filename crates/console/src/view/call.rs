@@ -32,6 +32,7 @@ pub(crate) struct CallView {
     state: &'static str,
     started_at: String,
     duration_ms: Option<f64>,
+    waited_ms: f64,
     rule: Option<String>,
     conversation: Option<String>,
 }
@@ -64,6 +65,7 @@ pub(crate) fn of_row(row: CallRow) -> CallView {
         state: row.state.as_str(),
         started_at: time::rfc3339(row.started_at),
         duration_ms: row.duration.map(milliseconds),
+        waited_ms: milliseconds(row.waited),
         rule: row.rule,
         conversation: row.conversation,
     }
@@ -71,10 +73,10 @@ pub(crate) fn of_row(row: CallRow) -> CallView {
 
 /// A call that reached a stage.
 pub(crate) fn of_stage(record: &CallRecord, stage: &CallStage) -> CallView {
-    let (state, took) = match stage {
+    let (state, duration) = match stage {
         CallStage::Started { .. } | CallStage::Approval => (CallState::Pending, None),
         CallStage::Sent { .. } | CallStage::Asked { .. } => (CallState::Running, None),
-        CallStage::Ended(_) => (end_state(record), Some(time::duration(record.took))),
+        CallStage::Ended(_) => (end_state(record), Some(time::duration(record.duration()))),
     };
     CallView {
         id: record.id.to_string(),
@@ -85,7 +87,8 @@ pub(crate) fn of_stage(record: &CallRecord, stage: &CallStage) -> CallView {
         kind: record.kind.as_str().to_owned(),
         state: state.as_str(),
         started_at: moment(record.started_at),
-        duration_ms: took.map(milliseconds),
+        duration_ms: duration.map(milliseconds),
+        waited_ms: milliseconds(time::duration(record.waited)),
         rule: record.rule.as_ref().map(ToString::to_string),
         conversation: record.conversation.as_deref().map(str::to_owned),
     }

@@ -78,6 +78,7 @@ fn result(result: &ToolResult, records: &RecordIds, made: &MadeCalls, left: &mut
         "isError": result.is_error,
         "state": row.map(|row| row.state.as_str()),
         "durationMs": row.and_then(|row| row.duration).map(milliseconds),
+        "waitedMs": row.map(|row| milliseconds(row.waited)),
         "text": text,
         "images": images,
     })

@@ -99,6 +99,7 @@ fn call_text(record: &CallRecord, text: &mut String) -> fmt::Result {
         text.push_str(" tool_error=true");
     }
     push_number(text, " asks=", u64::from(record.asks));
+    push_milliseconds(text, " sent_after_ms=", record.sent_after);
     push_milliseconds(text, " waited_ms=", record.waited);
     push_milliseconds(text, " took_ms=", record.took);
     push_number(text, " in=", record.argument_bytes as u64);
@@ -173,6 +174,7 @@ fn call_json(record: &CallRecord, text: &mut String) -> fmt::Result {
         "outcome": record.ending.as_str(),
         "toolError": record.tool_error,
         "asks": record.asks,
+        "sentAfterMilliseconds": milliseconds(record.sent_after),
         "waitedMilliseconds": milliseconds(record.waited),
         "tookMilliseconds": milliseconds(record.took),
         "argumentBytes": record.argument_bytes,

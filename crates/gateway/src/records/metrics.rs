@@ -183,12 +183,12 @@ impl ServerMetrics {
     fn record_call(&self, record: &CallRecord) {
         let kind = KINDS.iter().position(|kind| *kind == record.kind).unwrap_or_default();
         let ending = ENDINGS.iter().position(|ending| *ending == record.ending).unwrap_or_default();
-        let seconds = record.took.as_secs_f64();
+        let seconds = record.duration().as_secs_f64();
         let bound = BUCKETS.iter().position(|bound| seconds <= *bound).unwrap_or(BUCKETS.len());
         let add = |count: &AtomicU64, by: u64| count.fetch_add(by, Ordering::Relaxed);
         add(&self.calls[kind][ending], 1);
         add(&self.durations[bound], 1);
-        add(&self.microseconds, u64::try_from(record.took.as_micros()).unwrap_or(u64::MAX));
+        add(&self.microseconds, u64::try_from(record.duration().as_micros()).unwrap_or(u64::MAX));
         add(&self.argument_bytes, record.argument_bytes as u64);
         add(&self.result_bytes, record.result_bytes as u64);
         add(&self.tool_errors, u64::from(record.tool_error));

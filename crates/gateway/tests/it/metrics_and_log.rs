@@ -198,7 +198,7 @@ async fn log_has_a_line_per_call_and_refused_request_without_arguments_and_keys(
     assert_eq!(lines.len(), 4, "{text}");
     assert!(
         lines[0].starts_with(
-            r#"call caller=@first kind=tool name="files__echo" server=files outcome=answered asks=0 waited_ms="#
+            r#"call caller=@first kind=tool name="files__echo" server=files outcome=answered asks=0 sent_after_ms="#
         ),
         "{text}"
     );

@@ -336,7 +336,7 @@ impl Approval<'_> {
     /// Asks, unless an answer to another call covers this one meanwhile.
     async fn ask(&self, request: ApprovalRequest) -> Result<Obtained, CallOutcome> {
         let Self { host, recording, .. } = self;
-        recording.iter().for_each(|recording| recording.mark_approval_requested());
+        let waiting = recording.map(Recording::mark_approval_requested);
         let earlier = self.asker.held_in().and_then(|of| host.conversation_answers.earlier(of, &self.key));
         let (arguments, believed) = (request.arguments(), request.believed_annotations());
         let proposal = Proposal::new(arguments, request.reached(), believed, earlier.as_ref());
@@ -351,6 +351,7 @@ impl Approval<'_> {
             }
             answer = self.put_into_inbox(&request, proposal.clone()) => answer,
         };
+        drop(waiting);
         let (rule, arguments) = (request.rule().to_string(), request.arguments().cloned());
         let applied = approval::apply_answer(request, answer);
         let scope = applied.scope.unwrap_or_else(|| proposal.scope(applied.term).clone());

@@ -35,7 +35,7 @@ use crate::{
     connection::{InFlightCall, client_features::ClientFeatures},
     host::Inner,
     policy::Surface,
-    record::{Recording, redact::Redactor},
+    record::{PersonWait, Recording, redact::Redactor},
     validation::{Noted, ToolCheck},
 };
 
@@ -59,6 +59,7 @@ pub struct Relay {
     retried: bool,
     /// Server to which it was sent last.
     server: Option<ServerName>,
+    person_wait: PersonWait,
     /// Set by an operator who cancels the call.
     cancel_switch: Arc<CancelSwitch>,
 }
@@ -81,14 +82,20 @@ enum RelayStage {
 impl Relay {
     pub(super) fn new(host: Arc<Inner>, request: CallRequest, id: CallId, recording: Box<Recording>) -> Self {
         let request = Arc::new(OpenCall::new(request));
+        let person_wait = recording.person_wait().clone();
         let stage = RelayStage::Preparing(pipeline::prepare(Arc::clone(&host), Arc::clone(&request), None, recording));
         let cancel_switch = host.open_calls.add(id);
-        Self { id, stage, host, request, retried: false, server: None, cancel_switch }
+        Self { id, stage, host, request, retried: false, server: None, person_wait, cancel_switch }
     }
 
     /// Id of the call in events and records.
     pub fn id(&self) -> CallId {
         self.id
+    }
+
+    /// How long the call has waited for a person; stays readable after the end.
+    pub fn person_wait(&self) -> &PersonWait {
+        &self.person_wait
     }
 
     /// Server to which the call was sent; `None` before that.

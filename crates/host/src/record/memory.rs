@@ -99,6 +99,7 @@ mod tests {
             raw_name: None,
             tool: None,
             started_at: SystemTime::UNIX_EPOCH,
+            sent_after: std::time::Duration::ZERO,
             waited: std::time::Duration::ZERO,
             took: std::time::Duration::ZERO,
             ending: Ending::Answered,

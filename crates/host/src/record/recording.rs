@@ -19,7 +19,8 @@ use toolway_wire::{
 };
 
 use super::{
-    AuditNote, CallBody, CallLog, CallRecord, CallRecorder, OpenState, Requirement, kind,
+    AuditNote, CallBody, CallLog, CallRecord, CallRecorder, OpenState, PersonWait, Requirement, kind,
+    person_wait::Waiting,
     redact::{self, Redactor},
 };
 use crate::{
@@ -57,6 +58,7 @@ pub(crate) struct Recording {
     /// `None` after the end.
     record: Option<CallRecord>,
     began: Instant,
+    person_wait: PersonWait,
     redactor: Redactor,
     /// Kept until they are written.
     arguments: Option<Raw>,
@@ -88,6 +90,7 @@ impl Recording {
             raw_name: None,
             tool: None,
             started_at: SystemTime::now(),
+            sent_after: std::time::Duration::ZERO,
             waited: std::time::Duration::ZERO,
             took: std::time::Duration::ZERO,
             ending: super::Ending::Cancelled,
@@ -105,8 +108,15 @@ impl Recording {
             drop(recorder.write(&record, OpenState::Pending, CallBody::default()));
         }
         let began = Instant::now();
-        let recording =
-            Self { record: Some(record), began, redactor: Redactor::default(), arguments, ports, counted: false };
+        let recording = Self {
+            record: Some(record),
+            began,
+            person_wait: PersonWait::default(),
+            redactor: Redactor::default(),
+            arguments,
+            ports,
+            counted: false,
+        };
         recording.send_stage(|record| CallStage::Started { caller: record.caller.clone(), name: record.name.clone() });
         recording
     }
@@ -125,13 +135,19 @@ impl Recording {
         self.record.as_ref().map(|record| record.id)
     }
 
-    /// Records and reports that the call waits for an approval.
-    pub(crate) fn mark_approval_requested(&self) {
+    /// How long the call has waited for a person, also after its end.
+    pub(crate) fn person_wait(&self) -> &PersonWait {
+        &self.person_wait
+    }
+
+    /// Records and reports that the call waits for an approval, until the result is dropped.
+    pub(crate) fn mark_approval_requested(&self) -> Waiting {
         if let (Some(recorder), Some(record)) = (&self.ports.recorder, &self.record) {
             // The first write came before the server was known. Not awaited, like that one.
             drop(recorder.write(record, OpenState::Pending, CallBody::default()));
         }
         self.send_stage(|_| CallStage::Approval);
+        self.person_wait.begin()
     }
 
     /// Writes an audit note about this call.
@@ -141,14 +157,26 @@ impl Recording {
         }
     }
 
-    /// A server request whose answer is noted in the audit log, also if it is given outside the host.
+    /// A server request whose answer is noted in the audit log, also if it is given outside the host. A person is waited
+    /// for until then.
     pub(crate) fn observe_answer(&self, request: ServerRequest) -> ServerRequest {
-        let (Some(recorder), Some(record)) = (&self.ports.recorder, &self.record) else { return request };
-        let (recorder, method) = (Arc::clone(recorder), request.details.method.clone());
-        let note = note_of(record, kind::SERVER_REQUEST, serde_json::Value::Null);
+        let method = request.details.method.clone();
+        let waiting = (method == "elicitation/create").then(|| self.person_wait.begin());
+        let noted = self.ports.recorder.clone().zip(self.record.as_ref()).map(|(recorder, record)| {
+            let note = note_of(record, kind::SERVER_REQUEST, serde_json::Value::Null);
+            move |answer: &Answer| {
+                let details = json!({ "method": method, "answer": answer_word(answer) });
+                recorder.note(AuditNote { details, ..note });
+            }
+        });
+        if waiting.is_none() && noted.is_none() {
+            return request;
+        }
         request.observed(Box::new(move |answer| {
-            let details = json!({ "method": method, "answer": answer_word(answer) });
-            recorder.note(AuditNote { details, ..note });
+            drop(waiting);
+            if let Some(note) = noted {
+                note(answer);
+            }
         }))
     }
 
@@ -172,9 +200,9 @@ impl Recording {
 
     /// Reports that the call is sent. From here on the secrets of the server are redacted.
     pub(crate) fn mark_sent(&mut self, server: &ServerName, permit: &Permit, redactor: Redactor) {
-        let waited = self.began.elapsed();
+        let sent_after = self.began.elapsed();
         if let Some(record) = &mut self.record {
-            record.waited = waited;
+            record.sent_after = sent_after;
             (record.rule, record.approved_by) = (Some(permit.rule().clone()), permit.approved_by().cloned());
         }
         self.redactor = redactor;
@@ -208,6 +236,7 @@ impl Recording {
     pub(crate) fn end(&mut self, outcome: &CallOutcome) -> Option<BoxFuture<'static, ()>> {
         let mut record = self.record.take()?;
         record.took = self.began.elapsed();
+        record.waited = self.person_wait.total().min(record.took);
         if let CallOutcome::Refused(Refusal::Denied { rule, .. } | Refusal::ApproverUnavailable { rule, .. }) = outcome
         {
             record.rule = Some(rule.clone());
@@ -215,8 +244,8 @@ impl Recording {
         if let CallOutcome::Refused(Refusal::Declined { by, .. }) = outcome {
             record.approved_by = Some(Arc::clone(by));
         }
-        if record.waited.is_zero() {
-            record.waited = record.took;
+        if record.sent_after.is_zero() {
+            record.sent_after = record.took;
         }
         record.ending = outcome.ending();
         record.tool_error = outcome.is_tool_error();

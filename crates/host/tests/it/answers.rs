@@ -280,6 +280,25 @@ async fn always_answers_identical_calls_that_wait() {
     assert_eq!(records.last().unwrap().approved_by.as_deref(), Some("console abc"), "who declined is recorded");
 }
 
+#[tokio::test]
+async fn the_time_that_a_person_takes_to_answer_is_not_the_time_of_the_tool() {
+    let server = notes();
+    let host = waiting(TestHost::with(&server, "notes")).start().await;
+    host.ready("notes").await;
+    let mut call = Box::pin(host.host.call(call("write", &json!({ "n": 1 }))));
+    assert!(futures_util::poll!(&mut call).is_pending());
+    let item = items(&host, 1).await.remove(0);
+    let minute = std::time::Duration::from_secs(60);
+    tokio::time::pause();
+    tokio::time::advance(minute).await;
+    tokio::time::resume();
+    approve(&host, &item, ApprovalAnswer::approved_for(ApprovalTerm::Once, "test"));
+    assert_eq!(within("the call", call).await.ending(), Ending::Answered);
+    let record = host.records().pop().unwrap();
+    assert!(minute <= record.waited && record.waited <= record.took, "{record:?}");
+    assert!(record.duration() < minute, "{record:?}");
+}
+
 /// What changes while a call waits, and what happens to the call when it is approved.
 #[tokio::test]
 async fn a_call_is_decided_again_when_it_is_sent() {

@@ -136,7 +136,7 @@ impl Encoder<'_> {
         for text in texts.into_iter().chain([&body.arguments, &body.result]) {
             self.optional(text.as_deref());
         }
-        for number in [call.argument_bytes, call.result_bytes, call.server_requests] {
+        for number in [call.argument_bytes, call.result_bytes, call.server_requests, call.waited] {
             self.number(number);
         }
     }
@@ -201,10 +201,13 @@ impl Decoder<'_> {
         let (approved_by, error, conversation) = (self.optional()?, self.optional()?, self.optional()?);
         let body = CallBody { arguments: self.optional()?, result: self.optional()? };
         let (argument_bytes, result_bytes, server_requests) = (self.number()?, self.number()?, self.number()?);
+        // Journals of before have no such field.
+        let waited = self.number().unwrap_or_default();
         let call = CallRow {
             id,
             started_at,
             duration,
+            waited,
             caller,
             surface,
             kind,
@@ -248,6 +251,7 @@ mod tests {
             id: Uuid::now_v7(),
             started_at: 1,
             duration: Some(2),
+            waited: 6,
             caller: "client:editor".to_owned(),
             surface: "gateway".to_owned(),
             kind: "tool".to_owned(),

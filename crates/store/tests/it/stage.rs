@@ -49,6 +49,7 @@ pub(crate) fn begun(tool: &str) -> CallRow {
         id: Uuid::now_v7(),
         started_at: time::now(),
         duration: None,
+        waited: 0,
         caller: "terminal".to_owned(),
         surface: "call".to_owned(),
         kind: "tool".to_owned(),
