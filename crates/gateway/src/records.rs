@@ -8,7 +8,6 @@ mod log_entry;
 mod logged_errors;
 pub(crate) mod metrics;
 mod refusal_rate;
-mod timestamp;
 
 use std::{
     collections::BTreeMap,
@@ -31,7 +30,6 @@ use toolway_host::{
 pub use access_log::AccessLog;
 pub use log_entry::LogFormat;
 pub use logged_errors::LoggedErrors;
-pub use timestamp::Timestamp;
 
 use self::{
     log_entry::{RefusedRequest, ServerStateChange},

@@ -43,3 +43,4 @@ pub use host::{Host, HostError, HostOptions};
 pub use ports::HostPorts;
 /// Text of others made visible for a person.
 pub use toolway_config::visible;
+pub use toolway_wire::time;

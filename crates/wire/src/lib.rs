@@ -14,6 +14,7 @@
 //! | [`down`] | serving clients: accents, sessions, transports |
 //! | [`budget`] | the byte budget for what is kept of and for remote parties |
 //! | [`limit`] | bounds on everything a remote party controls |
+//! | [`time`] | the calendar: RFC 3339 |
 //! | [`error`] | errors, with stable codes |
 //!
 //! This crate does not know configuration files, catalogs, policies, SQL or a terminal.
@@ -37,4 +38,5 @@ pub mod revision;
 pub mod seal;
 pub mod sse;
 pub mod task;
+pub mod time;
 pub mod up;

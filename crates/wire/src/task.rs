@@ -8,7 +8,6 @@
 pub(crate) mod codec;
 pub(crate) mod follow;
 pub(crate) mod hosted;
-pub mod timestamp;
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -17,6 +16,7 @@ use crate::{
     exchange::{Handover, Outcome, ServerRequestDetails},
     json::Raw,
     message::RpcError,
+    time,
 };
 
 /// State of a task when it was read.
@@ -120,7 +120,7 @@ pub struct UnknownTaskStatus(pub String);
 impl Task {
     /// A new task in progress.
     pub fn new(id: &str, ttl: Option<Duration>, poll_interval: Option<Duration>) -> Self {
-        let now = timestamp::now();
+        let now = time::rfc3339_now();
         let task = Self {
             id: id.to_owned(),
             status: TaskStatus::Working,
@@ -165,7 +165,7 @@ impl Task {
     /// Sets the status and the time of the last change.
     pub(crate) fn touch(&mut self, status: TaskStatus) {
         self.status = status;
-        self.updated = timestamp::now();
+        self.updated = time::rfc3339_now();
     }
 }
 

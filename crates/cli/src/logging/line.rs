@@ -7,7 +7,8 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use toolway_gateway::records::{LogFormat, Timestamp};
+use toolway_gateway::records::LogFormat;
+use toolway_wire::time::rfc3339_of;
 use tracing::{
     Level, Metadata,
     field::{Field, Visit},
@@ -25,7 +26,7 @@ const MAX_VALUE_CHARS: usize = 2_000;
 
 /// Formats an event as one line, with its line break.
 pub(super) fn format(format: LogFormat, at: SystemTime, metadata: &Metadata<'static>, fields: &Fields) -> String {
-    let (at, level) = (Timestamp(at), level_word(*metadata.level()));
+    let (at, level) = (rfc3339_of(at), level_word(*metadata.level()));
     match format {
         LogFormat::Text => {
             let mut text = format!("{at} {} {}", level.to_uppercase(), quoted_if_needed(&fields.message, ' '));
@@ -41,7 +42,7 @@ pub(super) fn format(format: LogFormat, at: SystemTime, metadata: &Metadata<'sta
             let mut object: Map<String, Value> =
                 fields.values.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
             for (name, value) in [
-                ("time", at.to_string().as_str()),
+                ("time", at.as_str()),
                 ("event", "log"),
                 ("level", level),
                 ("module", module(metadata)),

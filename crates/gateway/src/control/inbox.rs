@@ -10,10 +10,9 @@ use toolway_host::{
     },
     policy::{ApprovalAnswer, ApprovalTerm, Scope},
 };
-use toolway_wire::json::Raw;
+use toolway_wire::{json::Raw, time::rfc3339_of};
 
 use super::Failure;
-use crate::records::Timestamp;
 
 /// An answer to an inbox item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,8 +135,8 @@ pub(super) fn view(item: &InboxItem) -> Value {
         "conversation": item.conversation.as_deref(),
         "session": item.has_session,
         "text": item.summary(),
-        "createdAt": Timestamp(item.created_at).to_string(),
-        "expiresAt": Timestamp(item.expires_at).to_string(),
+        "createdAt": rfc3339_of(item.created_at),
+        "expiresAt": rfc3339_of(item.expires_at),
     });
     match &item.content {
         InboxContent::Approval(details) => view["approval"] = approval(details),

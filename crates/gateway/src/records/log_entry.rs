@@ -8,9 +8,7 @@ use std::{
 };
 
 use serde_json::json;
-use toolway_host::{call::Caller, record::CallRecord};
-
-use super::timestamp::Timestamp;
+use toolway_host::{call::Caller, record::CallRecord, time::rfc3339_of};
 
 /// Format of the log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,10 +64,10 @@ impl LogFormat {
             (Self::Json, LogEntry::Call(record)) => call_json(record, text),
             (Self::Json, LogEntry::RefusedRequest(change)) => refused_json(change, text),
             (Self::Text, LogEntry::Suppressed(it)) => {
-                writeln!(text, "{} refused suppressed={}", Timestamp(it.0), it.1)
+                writeln!(text, "{} refused suppressed={}", rfc3339_of(it.0), it.1)
             }
             (Self::Json, LogEntry::Suppressed(it)) => {
-                let time = Timestamp(it.0).to_string();
+                let time = rfc3339_of(it.0);
                 writeln!(text, "{}", json!({ "time": time, "event": "refused", "suppressed": it.1 }))
             }
             (_, LogEntry::Line(line)) => text.write_str(line),
@@ -77,17 +75,17 @@ impl LogFormat {
     }
 
     pub(super) fn write_lost(self, lost: u64, text: &mut String) {
-        let at = Timestamp(SystemTime::now());
+        let at = rfc3339_of(SystemTime::now());
         let _written = match self {
             Self::Text => writeln!(text, "{at} lost lines={lost}"),
-            Self::Json => writeln!(text, "{}", json!({ "time": at.to_string(), "event": "lost", "lines": lost })),
+            Self::Json => writeln!(text, "{}", json!({ "time": at, "event": "lost", "lines": lost })),
         };
     }
 }
 
 fn call_text(record: &CallRecord, text: &mut String) -> fmt::Result {
     // Assembled by hand, because every call is logged: this costs half as much as `write!`.
-    Timestamp(record.started_at).push_to(text);
+    text.push_str(&rfc3339_of(record.started_at));
     text.push_str(" call caller=");
     push_caller(&record.caller, text);
     push(text, " kind=", record.kind.as_str());
@@ -164,7 +162,7 @@ fn push_caller(caller: &Caller, text: &mut String) {
 
 fn call_json(record: &CallRecord, text: &mut String) -> fmt::Result {
     let line = json!({
-        "time": Timestamp(record.started_at).to_string(),
+        "time": rfc3339_of(record.started_at),
         "event": "call",
         "id": record.id.to_string(),
         "caller": caller(&record.caller),
@@ -184,7 +182,7 @@ fn call_json(record: &CallRecord, text: &mut String) -> fmt::Result {
 }
 
 fn refused_text(change: &RefusedRequest, text: &mut String) -> fmt::Result {
-    let (at, caller) = (Timestamp(change.at), change.caller.as_deref().unwrap_or("-"));
+    let (at, caller) = (rfc3339_of(change.at), change.caller.as_deref().unwrap_or("-"));
     let RefusedRequest { method, path, status, took, peer, .. } = change;
     let took = milliseconds(*took);
     writeln!(
@@ -195,7 +193,7 @@ fn refused_text(change: &RefusedRequest, text: &mut String) -> fmt::Result {
 
 fn refused_json(change: &RefusedRequest, text: &mut String) -> fmt::Result {
     let line = json!({
-        "time": Timestamp(change.at).to_string(),
+        "time": rfc3339_of(change.at),
         "event": "refused",
         "caller": change.caller.as_deref(),
         "peer": change.peer.to_string(),
@@ -208,7 +206,7 @@ fn refused_json(change: &RefusedRequest, text: &mut String) -> fmt::Result {
 }
 
 fn state_text(change: &ServerStateChange, text: &mut String) -> fmt::Result {
-    write!(text, "{} server name={} state={:?}", Timestamp(change.at), change.name, change.state)?;
+    write!(text, "{} server name={} state={:?}", rfc3339_of(change.at), change.name, change.state)?;
     match &change.because {
         Some(because) => writeln!(text, " because={because:?}"),
         None => writeln!(text),
@@ -216,7 +214,7 @@ fn state_text(change: &ServerStateChange, text: &mut String) -> fmt::Result {
 }
 
 fn state_json(change: &ServerStateChange, text: &mut String) -> fmt::Result {
-    let (time, because) = (Timestamp(change.at).to_string(), change.because.as_deref());
+    let (time, because) = (rfc3339_of(change.at), change.because.as_deref());
     let line =
         json!({ "time": time, "event": "server", "name": change.name, "state": change.state, "because": because });
     writeln!(text, "{line}")

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 use toolway_config::Secret;
-use toolway_wire::task::timestamp;
+use toolway_wire::time;
 
 use super::{
     CallerConnectionStatus, CapabilityProfile, Phase, RootsOffer, ServerStatus, client_features::SamplingOffer,
@@ -53,7 +53,7 @@ pub fn object(status: &ServerStatus, judged: &ServerAssessment) -> Map<String, V
         put("code", json!(error.code));
         put("whoseMove", json!(error.whose_move.as_str()));
     }
-    put("lastConnectedAt", json!(status.last_connected.map(timestamp::of)));
+    put("lastConnectedAt", json!(status.last_connected.map(time::rfc3339_of)));
     if let Some(profile) = &status.profile {
         put("era", json!(profile.era.to_string()));
         put("protocolVersion", json!(profile.revision.as_str()));

@@ -4,7 +4,7 @@ use std::{borrow::Cow, time::Duration};
 
 use serde_json::{Map, Value, json};
 
-use super::{Task, TaskContent, TaskPage, TaskStatus, timestamp};
+use super::{Task, TaskContent, TaskPage, TaskStatus};
 use crate::{
     exchange::{Cause, ServerRequestDetails, ServerRequestId},
     json::{JsonKind, Raw},
@@ -13,6 +13,7 @@ use crate::{
         result::CallResult,
         splice::{self, Edit},
     },
+    time,
 };
 
 /// Legacy task object: without content; a tool result with `isError` counts as failed.
@@ -65,8 +66,8 @@ pub(crate) fn read(result: &Raw) -> Option<Task> {
         id: text("taskId")?,
         status,
         message: text("statusMessage"),
-        created: text("createdAt").unwrap_or_else(timestamp::now),
-        updated: text("lastUpdatedAt").unwrap_or_else(timestamp::now),
+        created: text("createdAt").unwrap_or_else(time::rfc3339_now),
+        updated: text("lastUpdatedAt").unwrap_or_else(time::rfc3339_now),
         ttl: millis(["ttlMs", "ttl"]).map(Duration::from_millis),
         poll_interval: millis(["pollIntervalMs", "pollInterval"]).map(Duration::from_millis),
         content: content(task, status),

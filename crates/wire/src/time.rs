@@ -1,9 +1,12 @@
-//! Times as the database has them: microseconds since 1970-01-01T00:00:00Z, and their RFC 3339 form.
+//! The calendar: times in microseconds since 1970-01-01T00:00:00Z, and their RFC 3339 form.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Microseconds since the Unix epoch.
 pub type Micros = i64;
+
+/// Microseconds of a day.
+const DAY: Micros = 86_400_000_000;
 
 /// The present.
 pub fn now() -> Micros {
@@ -15,7 +18,7 @@ pub fn micros(moment: SystemTime) -> Micros {
     duration(moment.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// The moment of a time in the database.
+/// The moment of a time in microseconds.
 pub fn system_time(at: Micros) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(u64::try_from(at).unwrap_or_default())
 }
@@ -25,13 +28,40 @@ pub fn duration(duration: Duration) -> Micros {
     Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX)
 }
 
-/// RFC 3339 in UTC with milliseconds: `2026-11-16T23:29:24.123Z`.
+/// RFC 3339 in UTC with milliseconds: `2026-11-16T23:29:24.123Z`. Years before 0 and after 9999 are written as these.
 pub fn rfc3339(at: Micros) -> String {
-    let (seconds, millis) = (at.div_euclid(1_000_000), at.rem_euclid(1_000_000) / 1_000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let days = at.div_euclid(DAY).clamp(days(0, 1, 1), days(9999, 12, 31));
     let (year, month, day) = civil(days);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+    let millis = at.rem_euclid(DAY) / 1_000;
+    // Filled in from the right, digit by digit: log lines and records start with a time.
+    let mut text = *b"0000-00-00T00:00:00.000Z";
+    for (end, mut number) in [
+        (4, year),
+        (7, month),
+        (10, day),
+        (13, millis / 3_600_000),
+        (16, millis / 60_000 % 60),
+        (19, millis / 1_000 % 60),
+        (23, millis % 1_000),
+    ] {
+        let mut digit = end;
+        while 0 < number {
+            digit -= 1;
+            text[digit] = b'0' + (number % 10) as u8;
+            number /= 10;
+        }
+    }
+    text.iter().map(|byte| char::from(*byte)).collect()
+}
+
+/// [`rfc3339`] of the present.
+pub fn rfc3339_now() -> String {
+    rfc3339(now())
+}
+
+/// [`rfc3339`] of a moment.
+pub fn rfc3339_of(moment: SystemTime) -> String {
+    rfc3339(micros(moment))
 }
 
 /// Parses RFC 3339 (`2026-11-16T23:29:24Z`, fractions, offsets) or a date alone. `None` if it is neither.
@@ -98,12 +128,23 @@ mod tests {
     fn times_are_written_and_parsed() {
         for (text, at) in [
             ("1970-01-01T00:00:00.000Z", 0),
+            ("2000-02-28T23:59:59.007Z", 951_782_399_007_000),
+            ("2000-02-29T00:00:00.000Z", 951_782_400_000_000),
             ("2024-02-29T23:59:59.123Z", 1_709_251_199_123_000),
+            ("2024-03-01T00:00:00.000Z", 1_709_251_200_000_000),
+            ("2026-02-28T23:59:59.000Z", 1_772_323_199_000_000),
             ("2026-11-16T23:29:24.000Z", 1_794_871_764_000_000),
+            ("2026-12-31T23:59:59.000Z", 1_798_761_599_000_000),
+            ("2027-01-01T00:00:00.000Z", 1_798_761_600_000_000),
+            ("2100-02-28T23:59:59.000Z", 4_107_542_399_000_000),
+            ("2100-03-01T00:00:00.000Z", 4_107_542_400_000_000),
         ] {
             assert_eq!(rfc3339(at), text);
             assert_eq!(parse_rfc3339(text), Some(at));
         }
+        assert_eq!(rfc3339(-1), "1969-12-31T23:59:59.999Z");
+        assert!(rfc3339(i64::MAX).starts_with("9999-12-31T"));
+        assert!(rfc3339(i64::MIN).starts_with("0000-01-01T"));
         assert_eq!(parse_rfc3339("1970-01-02"), Some(86_400_000_000));
         assert_eq!(parse_rfc3339("1970-01-01T01:00:00+01:00"), Some(0));
         assert_eq!(parse_rfc3339("1970-01-01T00:00:00.5Z"), Some(500_000));
