@@ -7,6 +7,7 @@ use toolway_host::{
     Host,
     conversation::{ConversationHead, ConversationLog, ConversationMessage},
     policy::SeenUrls,
+    record::RecordsError,
 };
 use toolway_model::{Message, Part, ResultPart, Role, StopReason, ToolCall, ToolResult};
 use uuid::Uuid;
@@ -208,7 +209,7 @@ fn plain_text(message: &Message) -> String {
     texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-fn report(result: Result<(), String>) {
+fn report(result: Result<(), RecordsError>) {
     if let Err(error) = result {
         tracing::error!(%error, "cannot store the conversation");
     }

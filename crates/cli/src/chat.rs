@@ -123,7 +123,7 @@ impl<'a> Chat<'a> {
     pub(crate) async fn run(mut self, resumed: Option<&str>) -> ExitCode {
         self.greet();
         if let Some(id) = resumed {
-            self.resume(id);
+            self.resume(id).await;
         }
         loop {
             let next = match self.input.message().await {

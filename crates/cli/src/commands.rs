@@ -92,7 +92,7 @@ async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Res
         Command::History(args) => history::run(args, app, output).await,
         Command::Inbox(args) => inbox::run(args, app, output).await,
         Command::Calls(args) => calls::run(args, app, output).await,
-        Command::Audit(args) => audit::run(args, app, output),
+        Command::Audit(args) => audit::run(args, app, output).await,
         Command::Policy(args) => policy::run(args, app, output).await,
         Command::Secret(args) => secret::run(args, app, output).await,
         Command::Trust(args) => trust::run(args, app, output).await,

@@ -10,10 +10,11 @@ use toolway_config::{
     limits::DEFAULT_MEMORY,
     server::{Need, Start},
 };
+use toolway_console::ConsoleRecords;
 use toolway_gateway::{
     Gateway, GatewayOptions, SseTransport,
     access::Access,
-    records::Records,
+    records::Records as GatewayRecords,
     sealing::{self, SealingKeyError},
     service::{HostService, Scope},
 };
@@ -24,10 +25,10 @@ use toolway_host::{
     inbox::{Answerer, ElicitationModes, InboxAnswerer, NoAnswerer},
     policy::{CALLS_PER_CLIENT, CallLimits},
     ports::HostPorts,
-    record::{AuditNote, Requirement, kind},
+    record::{AuditNote, Records, RecordsError, Requirement, kind},
 };
 use toolway_sample::Sample;
-use toolway_store::StoreRecorder;
+use toolway_store::{Store, StoreRecorder, StoreRecords};
 use toolway_wire::{
     budget::MemoryBudget,
     down::DownstreamOptions,
@@ -40,8 +41,16 @@ use toolway_wire::{
 };
 
 use crate::{
-    app::App, args::EraArg, commands::clients, exit_code::ExitCode, listing_cache, report::Report,
-    storage::with_recorder, target::Target, verbose_call_log::VerboseCallLog, wire_tap::WireTap,
+    app::App,
+    args::EraArg,
+    commands::clients,
+    exit_code::ExitCode,
+    listing_cache,
+    report::Report,
+    storage::{console_records, with_recorder},
+    target::Target,
+    verbose_call_log::VerboseCallLog,
+    wire_tap::WireTap,
 };
 
 /// Upper bound of the TCP and TLS connection setup.
@@ -50,16 +59,18 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The wire tap of each server.
 pub(crate) type WireTaps = BTreeMap<ServerName, Arc<WireTap>>;
 
-/// Builds the host of `demo`: its own servers, without configuration and state.
+/// Builds the host of `demo`: its own servers, without configuration and state; and the records of its calls.
 pub(crate) async fn demo_host(
     servers: Vec<WantedServer>,
     answerer: Arc<dyn Answerer>,
-    recorder: Arc<StoreRecorder>,
     environment: Environment,
-) -> Result<Host, Report> {
-    let ports = HostPorts { answerer, recorder: Some(recorder), ..HostPorts::default() };
+) -> Result<(Host, Arc<dyn Records>), Report> {
+    let store = Store::in_memory().map_err(RecordsError::from)?;
+    let recorder = StoreRecorder::new(store.clone(), Requirement::Required, "terminal");
+    let ports = HostPorts { answerer, recorder: Some(Arc::new(recorder)), ..HostPorts::default() };
     let options = HostOptions { servers, environment, ..HostOptions::default() };
-    start(&Config::default(), ports, options).await
+    let host = start(&Config::default(), ports, options).await?;
+    Ok((host, Arc::new(StoreRecords::of(store))))
 }
 
 /// Whether a gateway without keys gets a temporary one.
@@ -101,13 +112,14 @@ impl App {
         Ok((host, taps))
     }
 
-    /// Builds the host of `serve`: all configured servers, or the embedded sample server if there are none.
+    /// Builds the host of `serve`: all configured servers, or the embedded sample server if there are none; and its records
+    /// for the console.
     pub(crate) async fn gateway_host(
         &self,
         config: &Config,
         limits: &Limits,
-        records: Arc<Records>,
-    ) -> Result<(Host, Option<Arc<StoreRecorder>>), Report> {
+        log: Arc<GatewayRecords>,
+    ) -> Result<(Host, Option<ConsoleRecords>), Report> {
         let sample = || {
             let name: Option<ServerName> = "sample".parse().ok();
             name.map(|name| WantedServer::new(name, Way::InProcess(Arc::new(Sample::new()))))
@@ -132,10 +144,11 @@ impl App {
             limits: limits.clone(),
             ..self.host_options(&config.settings, clients)
         };
-        let ports = HostPorts { calls: records, answerer, vault: self.vault(&config.settings), ..HostPorts::default() };
+        let ports = HostPorts { calls: log, answerer, vault: self.vault(&config.settings), ..HostPorts::default() };
         let recorder = self.recorder(&config.settings, Requirement::Required, "gateway")?;
-        let ports = with_recorder(ports, recorder.clone(), &config.settings);
-        Ok((start(config, ports, options).await?, recorder))
+        let records = recorder.as_deref().map(console_records);
+        let ports = with_recorder(ports, recorder, &config.settings);
+        Ok((start(config, ports, options).await?, records))
     }
 
     /// Builds a host with the servers of a configuration that is not in effect, to test them. Nothing is recorded.
@@ -173,7 +186,7 @@ impl App {
         config: &Config,
         host: &Host,
         limits: Limits,
-        records: Arc<Records>,
+        records: Arc<GatewayRecords>,
         first_key: FirstKey,
     ) -> Result<(Arc<Gateway>, Option<Secret>), Report> {
         let settings = &config.settings.gateway;

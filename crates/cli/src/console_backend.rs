@@ -7,7 +7,7 @@ use tokio::{net::TcpListener, sync::Semaphore};
 use toolway_agent::model::Model;
 use toolway_config::{Config, PolicyMode, ServerName, Settings};
 use toolway_console::{
-    Console, ConsoleOptions,
+    Console, ConsoleOptions, ConsoleRecords,
     backend::{
         AddedServer, AgentSettings, ConsoleBackend, ListedModel, ParsedServer, Problem, SignInPage, TestFailure,
         TestReport,
@@ -17,7 +17,6 @@ use toolway_host::{
     connection::{Phase, ServerStatus},
     host::Host,
 };
-use toolway_store::StoreRecorder;
 use toolway_wire::limit::Limits;
 
 use crate::{
@@ -87,7 +86,7 @@ impl App {
         &self,
         choice: Option<ConsoleChoice>,
         host: &Host,
-        recorder: Option<&StoreRecorder>,
+        records: Option<ConsoleRecords>,
         limits: &Limits,
         output: &mut Output,
     ) -> Result<Option<BoundConsole>, Report> {
@@ -107,11 +106,7 @@ impl App {
         };
         let internal = |error: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", error.to_string());
         let address = listener.local_addr().map_err(|error| internal(&error))?;
-        let options = ConsoleOptions {
-            limits: limits.clone(),
-            store: recorder.map(|recorder| recorder.store().clone()),
-            ..ConsoleOptions::default()
-        };
+        let options = ConsoleOptions { limits: limits.clone(), records, ..ConsoleOptions::default() };
         let backend = Backend {
             app: Arc::new(self.detached()),
             host: host.clone(),

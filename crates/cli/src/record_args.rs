@@ -1,11 +1,6 @@
-//! Options and queries that `calls`, `audit` and `history` share.
+//! Options that `calls`, `audit` and `history` share.
 
-use toolway_store::{
-    Reader, StoreError,
-    time::{self, Micros},
-};
-
-use crate::{app::App, report::Report, storage};
+use toolway_host::time::{self, Micros};
 
 /// Records in one list.
 pub(crate) const DEFAULT_LIMIT: usize = 100;
@@ -36,14 +31,6 @@ impl RecordArgs {
     /// Whether an option leaves records out.
     pub(crate) fn is_filter(&self) -> bool {
         self.limit == 0 || self.caller.is_some() || self.since.is_some()
-    }
-}
-
-impl App {
-    /// Asks the store; nothing is found if nothing was recorded yet.
-    pub(crate) fn query<T: Default>(&self, query: impl FnOnce(&Reader) -> Result<T, StoreError>) -> Result<T, Report> {
-        let reader = self.open_reader()?;
-        reader.map_or(Ok(T::default()), |reader| query(&reader)).map_err(|error| storage::failed(&error))
     }
 }
 

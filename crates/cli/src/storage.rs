@@ -3,12 +3,17 @@
 use std::{path::PathBuf, sync::Arc};
 
 use toolway_config::{Settings, SyncMode};
-use toolway_host::{call::Caller, ports::HostPorts, record::Requirement};
-use toolway_store::{
-    Reader, Store, StoreError, StoreOptions, StoreRecorder, Sync,
-    audit::AuditEvent,
-    retention::{AuditLimit, RetentionLimits, StoreSize},
+use toolway_console::ConsoleRecords;
+use toolway_host::{
+    call::Caller,
+    ports::HostPorts,
+    record::{NoRecords, RecordChanges, Records, RecordsError, Requirement, StoreUsage},
     time,
+};
+use toolway_store::{
+    Store, StoreOptions, StoreRecorder, StoreRecords, Sync,
+    audit::AuditEvent,
+    retention::{AuditLimit, RetentionLimits},
 };
 
 use crate::{app::App, exit_code::ExitCode, report::Report};
@@ -24,29 +29,42 @@ impl App {
     }
 
     /// Opens the store for writing.
-    pub(crate) fn open_store(&self, settings: &Settings) -> Result<Store, Report> {
+    fn open_store(&self, settings: &Settings) -> Result<Store, Report> {
         self.open_store_with(settings, retention_limits(settings))
     }
 
     /// Opens the store for writing, with these limits.
-    pub(crate) fn open_store_with(&self, settings: &Settings, limits: RetentionLimits) -> Result<Store, Report> {
+    fn open_store_with(&self, settings: &Settings, limits: RetentionLimits) -> Result<Store, Report> {
         let path = if self.reach.no_store { None } else { self.store_path(settings) };
         let sync = match settings.store.sync.value {
             SyncMode::Normal => Sync::Normal,
             SyncMode::Full => Sync::Full,
         };
-        let (store, notice) = Store::open(&StoreOptions { path, sync, limits }).map_err(|error| failed(&error))?;
+        let (store, notice) = Store::open(&StoreOptions { path, sync, limits }).map_err(RecordsError::from)?;
         if let Some(notice) = notice {
             tracing::error!("{notice}");
         }
         Ok(store)
     }
 
-    /// Opens the store for queries; `None` if nothing was recorded yet.
-    pub(crate) fn open_reader(&self) -> Result<Option<Reader>, Report> {
+    /// What was recorded; nothing if there is no store yet.
+    pub(crate) fn records(&self) -> Result<Arc<dyn Records>, Report> {
+        Ok(self.stored_records()?.unwrap_or_else(|| Arc::new(NoRecords)))
+    }
+
+    /// What was recorded; `None` if there is no store yet.
+    pub(crate) fn stored_records(&self) -> Result<Option<Arc<dyn Records>>, Report> {
         let settings = self.load()?.config.settings;
         let Some(path) = self.store_path(&settings) else { return Ok(None) };
-        Reader::open(&path).map_err(|error| failed(&error))
+        let records = StoreRecords::open(&path, retention_limits(&settings)).map_err(RecordsError::from)?;
+        Ok(records.map(|records| Arc::new(records) as _))
+    }
+
+    /// The store for changes that the user asks for. Only `prune` applies limits.
+    pub(crate) fn record_changes(&self) -> Result<Arc<dyn RecordChanges>, Report> {
+        let settings = self.load()?.config.settings;
+        let store = self.open_store_with(&settings, RetentionLimits::default())?;
+        Ok(Arc::new(StoreRecords::of(store).with_limits(retention_limits(&settings))))
     }
 
     /// Appends a change that a command made to the audit log. A store that cannot be written is reported: the change is
@@ -104,7 +122,7 @@ impl App {
 }
 
 /// The configured limits.
-pub(crate) fn retention_limits(settings: &Settings) -> RetentionLimits {
+fn retention_limits(settings: &Settings) -> RetentionLimits {
     let store = &settings.store;
     let audit = store.audit_max_age.value.map_or(AuditLimit::Kept, AuditLimit::MaxAge);
     let (max_age, max_bytes) = (store.max_age(), store.max_bytes());
@@ -112,20 +130,27 @@ pub(crate) fn retention_limits(settings: &Settings) -> RetentionLimits {
 }
 
 /// How full a store is, for the user.
-pub(crate) fn fullness(size: &StoreSize, limits: &RetentionLimits) -> String {
+pub(crate) fn fullness(usage: &StoreUsage) -> String {
     let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / f64::from(1 << 20));
-    let of = match limits.max_bytes {
+    let of = match usage.max_bytes {
         Some(most) => {
-            let percent = size.total() as f64 * 100.0 / most as f64;
-            format!("{} of {} ({percent:.0} %)", megabytes(size.total()), megabytes(most))
+            let percent = usage.bytes as f64 * 100.0 / most as f64;
+            format!("{} of {} ({percent:.0} %)", megabytes(usage.bytes), megabytes(most))
         }
-        None => format!("{}, without a limit", megabytes(size.total())),
+        None => format!("{}, without a limit", megabytes(usage.bytes)),
     };
-    let set_aside = match size.set_aside {
+    let corrupt = match usage.corrupt_bytes {
         0 => String::new(),
         bytes => format!(", {} of it in corrupt files that were set aside", megabytes(bytes)),
     };
-    format!("the store has {of}{set_aside}")
+    format!("the store has {of}{corrupt}")
+}
+
+/// What the console reads and writes in the store of a recorder.
+pub(crate) fn console_records(recorder: &StoreRecorder) -> ConsoleRecords {
+    let store = recorder.store().clone();
+    let conversations = StoreRecorder::new(store.clone(), Requirement::BestEffort, "console");
+    ConsoleRecords { records: Arc::new(StoreRecords::of(store)), conversations: Arc::new(conversations) }
 }
 
 /// Adds a recorder to the ports of a host.
@@ -139,8 +164,16 @@ pub(crate) fn with_recorder(ports: HostPorts, recorder: Option<Arc<StoreRecorder
     }
 }
 
-/// The report of a store that cannot be used.
-pub(crate) fn failed(error: &StoreError) -> Report {
-    Report::new(ExitCode::Internal, "store", format!("the store cannot be used: {error}"))
-        .hint("set `store.path` to another file, or use --no-store")
+impl From<RecordsError> for Report {
+    fn from(error: RecordsError) -> Self {
+        let hint = match error {
+            RecordsError::Newer(_) => "use a newer toolway, set `store.path` to another file, or use --no-store",
+            RecordsError::Full(_) => "free some space, set `store.path` to another disk, or use --no-store",
+            RecordsError::Busy(_) => "try again; another process holds the store",
+            RecordsError::Invalid(_) | RecordsError::Closed | RecordsError::Unavailable(_) => {
+                "set `store.path` to another file, or use --no-store"
+            }
+        };
+        Self::new(ExitCode::Internal, "store", format!("the store cannot be used: {error}")).hint(hint)
+    }
 }

@@ -9,8 +9,7 @@ use tokio_util::{
     sync::CancellationToken,
     task::{AbortOnDropHandle, TaskTracker},
 };
-use toolway_host::{Host, record::Requirement};
-use toolway_store::{Store, StoreRecorder};
+use toolway_host::{Host, record::Records};
 use toolway_wire::{
     down::{
         self,
@@ -29,7 +28,7 @@ use crate::{
     feed::{self, StreamCount},
     guard::{ExactGuard, OriginNeed},
     pages,
-    records::Records,
+    records::ConsoleRecords,
     reply,
     ring::EventRing,
     turns::Turns,
@@ -52,14 +51,14 @@ pub struct ConsoleOptions {
     /// Limits on requests, with the byte budget that bodies are charged to.
     pub limits: Limits,
     /// Recorded calls and conversations; `None`: neither is shown, and there is no chat.
-    pub store: Option<Store>,
+    pub records: Option<ConsoleRecords>,
 }
 
 /// The web console of a host.
 pub struct Console {
     pub(crate) host: Host,
     pub(crate) backend: Arc<dyn ConsoleBackend>,
-    pub(crate) records: Option<Records>,
+    pub(crate) records: Option<Arc<dyn Records>>,
     pub(crate) ring: EventRing,
     pub(crate) turns: Turns,
     pub(crate) streams: StreamCount,
@@ -92,7 +91,7 @@ impl Console {
         options: ConsoleOptions,
         address: SocketAddr,
     ) -> Result<Arc<Self>, NoRandomness> {
-        let log = options.store.clone().map(|store| StoreRecorder::new(store, Requirement::BestEffort, PRINCIPAL));
+        let log = options.records.as_ref().map(|records| Arc::clone(&records.conversations));
         let limits = Limits {
             connections: MAX_CONNECTIONS,
             request_body_bytes: MAX_BODY_BYTES,
@@ -101,10 +100,10 @@ impl Console {
         };
         let ring = EventRing::new(seal::random_token()?, limits.memory.clone());
         Ok(Arc::new(Self {
-            turns: Turns::new(host.clone(), ring.clone(), log.map(|log| Arc::new(log) as _), &limits.memory),
+            turns: Turns::new(host.clone(), ring.clone(), log, &limits.memory),
             host,
             backend,
-            records: options.store.map(Records::new),
+            records: options.records.map(|records| records.records),
             ring,
             streams: StreamCount::default(),
             commands: TaskTracker::new(),

@@ -2,8 +2,7 @@
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
-use toolway_host::HostError;
-use toolway_store::StoreError;
+use toolway_host::{HostError, record::RecordsError};
 
 /// Why a request failed.
 #[derive(Clone, Debug)]
@@ -81,9 +80,17 @@ impl From<HostError> for ApiError {
     }
 }
 
-impl From<StoreError> for ApiError {
-    fn from(error: StoreError) -> Self {
+impl From<RecordsError> for ApiError {
+    fn from(error: RecordsError) -> Self {
         tracing::error!(%error, "the console cannot read the store");
-        Self::internal(format!("the store cannot be read: {error}"))
+        let message = format!("the store cannot be read: {error}");
+        match error {
+            RecordsError::Busy(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_busy", message),
+            RecordsError::Closed => Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message),
+            RecordsError::Newer(_)
+            | RecordsError::Full(_)
+            | RecordsError::Invalid(_)
+            | RecordsError::Unavailable(_) => Self::internal(message),
+        }
     }
 }

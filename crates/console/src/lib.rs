@@ -33,3 +33,4 @@ mod turns;
 mod view;
 
 pub use console::{Console, ConsoleOptions, Lifetimes};
+pub use records::ConsoleRecords;

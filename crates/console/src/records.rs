@@ -1,25 +1,20 @@
-//! Queries on the store, with errors of the API.
+//! What the console reads and writes of the store.
 
-use toolway_store::{Freshness, Reader, Store, StoreError};
+use std::{fmt, sync::Arc};
 
-use crate::error::ApiError;
+use toolway_host::{conversation::ConversationLog, record::Records};
 
-/// The store for queries. Cheap to clone.
-#[derive(Clone, Debug)]
-pub(crate) struct Records {
-    store: Store,
+/// Recorded calls and conversations. Cheap to clone.
+#[derive(Clone)]
+pub struct ConsoleRecords {
+    /// Calls and conversations.
+    pub records: Arc<dyn Records>,
+    /// Where the conversations of its chat are stored.
+    pub conversations: Arc<dyn ConversationLog>,
 }
 
-impl Records {
-    pub(crate) fn new(store: Store) -> Self {
-        Self { store }
-    }
-
-    /// Runs a query that sees everything that was written before.
-    pub(crate) async fn query<T: Send + 'static>(
-        &self,
-        query: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, ApiError> {
-        Ok(self.store.query(Freshness::Submitted, query).await?)
+impl fmt::Debug for ConsoleRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConsoleRecords").finish_non_exhaustive()
     }
 }

@@ -8,11 +8,11 @@ pub(crate) mod server;
 
 use std::time::SystemTime;
 
-use toolway_store::time;
+use toolway_host::time;
 
 /// RFC 3339 in UTC.
 pub(crate) fn moment(at: SystemTime) -> String {
-    time::rfc3339(time::micros(at))
+    time::rfc3339_of(at)
 }
 
 /// A data URL of an image that a page may show. SVG is not among them: it can contain scripts.

@@ -49,7 +49,7 @@ pub use reach::{Reach, Reached, ResourceOffer};
 use rules::{Doubt, Matched};
 pub use saved::{
     ApprovalKey, Attendance, MemorySavedApprovals, SavedApproval, SavedApprovalError, SavedApprovals, SavedEffect,
-    SavedFinding,
+    SavedFinding, StoredApproval,
 };
 pub use scope::{ArgumentScope, AskedCall, SameValue, Scope};
 pub use seen_urls::SeenUrls;

@@ -1,14 +1,19 @@
-//! Call records, and the port that stores them.
+//! Call records, the port that stores them ([`recorder`]), and the port that reads them ([`Records`]).
 //!
 //! A record has the caller, the requested item, the server, the outcome and the durations of a call. It holds no
 //! arguments and no results, only their sizes, and error messages are redacted ([`redact`]). `Recording` ensures that
 //! there is exactly one record for each call. Arguments and results go to a [`recorder`] only.
 
+mod audit;
+mod error;
 mod memory;
 mod person_wait;
 pub mod recorder;
 mod recording;
+mod records;
 pub mod redact;
+mod state;
+mod stored_call;
 
 use std::{
     fmt,
@@ -19,10 +24,15 @@ use std::{
 use futures_util::future::BoxFuture;
 use toolway_config::ServerName;
 
+pub use audit::{AuditEntry, AuditFilter, LogOrigin, Verified, kind};
+pub use error::{RecordsCause, RecordsError};
 pub use memory::{KEPT_BYTES, KEPT_RECORDS, MemoryCallLog};
 pub use person_wait::PersonWait;
-pub use recorder::{AuditNote, CallBody, CallRecorder, OpenState, RecorderUsage, Requirement, kind};
+pub use recorder::{AuditNote, CallBody, CallRecorder, OpenState, RecorderUsage, Requirement};
 pub(crate) use recording::{Draft, RecordPorts, Recording};
+pub use records::{Fetch, InboxRow, NoRecords, RecordChanges, Records, RetentionPlan, StoreUsage};
+pub use state::{CallState, UnknownState};
+pub use stored_call::{CallFilter, CallRow, StatsFilter, StoredCall, ToolStats};
 
 use crate::{
     call::{CallId, CallKind, Caller},

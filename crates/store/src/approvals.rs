@@ -4,57 +4,39 @@ use std::collections::HashSet;
 
 use rusqlite::{Connection, Row, params};
 use toolway_config::ServerName;
+pub use toolway_host::policy::StoredApproval;
 use toolway_host::policy::{ApprovalKey, Attendance, SavedApproval, SavedEffect, Scope};
 use uuid::Uuid;
 
 use crate::{Reader, StoreError, time};
-
-/// A saved approval or refusal, and where it was given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredApproval {
-    /// The answer.
-    pub approval: SavedApproval,
-    /// The surface on which it was saved.
-    pub created_by: String,
-}
 
 /// Items for which a refusal is saved, as server and tool.
 pub(crate) type Refusals = HashSet<(String, String)>;
 
 const COLUMNS: &str = "id, created_at, caller, server, tool, digest, effect, created_by, entry, scope, unattended";
 
-/// The word in the database and for scripts.
-pub fn effect_word(effect: SavedEffect) -> &'static str {
-    match effect {
-        SavedEffect::Allow => "allow",
-        SavedEffect::Deny => "deny",
-    }
-}
-
-impl StoredApproval {
-    /// Writes it. Approvals of an earlier release for the same tool are replaced: the user was asked again.
-    pub(crate) fn write(&self, connection: &Connection) -> Result<(), StoreError> {
-        let SavedApproval { id, created_at, key, scope, effect, holds } = &self.approval;
-        let id: Uuid = id.parse().map_err(|_| StoreError::Invalid("the id of an approval is not a UUID"))?;
-        let insert = format!("INSERT INTO approvals ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-        connection.prepare_cached(&insert)?.execute(params![
-            id,
-            time::micros(*created_at),
-            key.caller,
-            key.server.as_str(),
-            key.tool,
-            key.digest,
-            effect_word(*effect),
-            self.created_by,
-            key.entry,
-            scope.to_json(),
-            *holds == Attendance::Unattended,
-        ])?;
-        let replace =
-            "DELETE FROM approvals WHERE caller = ? AND server = ? AND tool = ? AND entry = '' AND effect = 'allow'";
-        connection.prepare_cached(replace)?.execute(params![key.caller, key.server.as_str(), key.tool])?;
-        Ok(())
-    }
+/// Writes an approval. Approvals of an earlier release for the same tool are replaced: the user was asked again.
+pub(crate) fn write(stored: &StoredApproval, connection: &Connection) -> Result<(), StoreError> {
+    let SavedApproval { id, created_at, key, scope, effect, holds } = &stored.approval;
+    let id: Uuid = id.parse().map_err(|_| StoreError::Invalid("the id of an approval is not a UUID"))?;
+    let insert = format!("INSERT INTO approvals ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    connection.prepare_cached(&insert)?.execute(params![
+        id,
+        time::micros(*created_at),
+        key.caller,
+        key.server.as_str(),
+        key.tool,
+        key.digest,
+        effect.as_str(),
+        stored.created_by,
+        key.entry,
+        scope.to_json(),
+        *holds == Attendance::Unattended,
+    ])?;
+    let replace =
+        "DELETE FROM approvals WHERE caller = ? AND server = ? AND tool = ? AND entry = '' AND effect = 'allow'";
+    connection.prepare_cached(replace)?.execute(params![key.caller, key.server.as_str(), key.tool])?;
+    Ok(())
 }
 
 /// Sets where an approval holds.

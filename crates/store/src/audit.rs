@@ -1,42 +1,14 @@
 //! The audit log: append-only, hash-chained, one per database.
 
 use rusqlite::{OptionalExtension, Row, params, params_from_iter, types::Value};
+pub use toolway_host::record::{AuditEntry, AuditFilter, LogOrigin, Verified, kind};
 use uuid::Uuid;
 
 use crate::{
     Reader, StoreError,
-    chain::{Contents, Hash, Link},
+    chain::{Contents, Hash, Link, contents},
     time::Micros,
 };
-
-/// Kinds of audit events: the notes of a host, and what the store itself writes.
-pub mod kind {
-    pub use toolway_host::record::kind::*;
-
-    /// A call ended; `details` has its state.
-    pub const CALL: &str = "call";
-    /// A process ended without ending its calls.
-    pub const RECOVERY: &str = "recovery";
-
-    /// The store itself: it replaces a corrupt one, began to remove records, or removed audit entries.
-    pub const STORE: &str = "store";
-
-    /// All of them.
-    pub const ALL: [&str; 12] = [
-        DECISION,
-        APPROVAL,
-        SERVER_REQUEST,
-        VALIDATION,
-        CONNECTION,
-        SIGN_IN,
-        CONFIGURATION,
-        KEY,
-        SECRET,
-        CALL,
-        RECOVERY,
-        STORE,
-    ];
-}
 
 /// An event to append.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,74 +27,6 @@ pub struct AuditEvent {
     pub call: Option<Uuid>,
     /// A JSON object, without secrets.
     pub details: String,
-}
-
-/// An entry of the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuditEntry {
-    /// Position in the chain, from 1.
-    pub seq: i64,
-    /// When it happened.
-    pub at: Micros,
-    /// One of [`kind`].
-    pub kind: String,
-    /// `kind[:name]` of the caller.
-    pub caller: Option<String>,
-    /// Server name.
-    pub server: Option<String>,
-    /// Tool, prompt, key, file …
-    pub subject: Option<String>,
-    /// The call it belongs to.
-    pub call: Option<Uuid>,
-    /// A JSON object.
-    pub details: String,
-    /// Hash of this entry.
-    pub hash: Hash,
-}
-
-/// Which entries to return. Absent members match every entry.
-#[derive(Clone, Debug, Default)]
-pub struct AuditFilter {
-    /// One of [`kind`].
-    pub kind: Option<String>,
-    /// `kind[:name]` of the caller.
-    pub caller: Option<String>,
-    /// Server name.
-    pub server: Option<String>,
-    /// The call the entries belong to.
-    pub call: Option<Uuid>,
-    /// Not before.
-    pub since: Option<Micros>,
-    /// Entries after this position only.
-    pub after: Option<i64>,
-    /// At most this many.
-    pub limit: usize,
-}
-
-/// Result of a verification.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verified {
-    /// All entries are as they were written.
-    Intact {
-        /// Entries in the file.
-        entries: u64,
-        /// Position of the last entry that retention removed; 0 if none was.
-        checkpoint: i64,
-    },
-    /// An entry was changed, removed or added outside the log.
-    Broken {
-        /// Position of the first entry that does not fit.
-        seq: i64,
-    },
-}
-
-/// What the log says about its own beginning.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LogOrigin {
-    /// The corrupt database that this one replaces.
-    pub replaces: Option<String>,
-    /// When the entries up to the checkpoint were removed.
-    pub removed_at: Option<Micros>,
 }
 
 impl AuditEvent {
@@ -205,7 +109,7 @@ impl Reader {
         let mut link = checkpoint;
         while let Some(row) = rows.next()? {
             let found = entry(row)?;
-            link = link.next(&found.contents());
+            link = link.next(&contents(&found));
             if link != (Link { seq: found.seq, hash: found.hash }) {
                 return Ok(Verified::Broken { seq: link.seq });
             }
@@ -246,22 +150,4 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
         details: row.get(7)?,
         hash: row.get(8)?,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::kind;
-
-    /// One that is not in the list is refused by `audit query --kind`, and lost from a journal.
-    #[test]
-    fn the_list_of_kinds_has_every_kind() {
-        let sources = [include_str!("../../host/src/record/recorder.rs"), include_str!("audit.rs")];
-        let lines = sources.iter().flat_map(|source| source.lines());
-        let constants = lines.filter_map(|line| line.trim().strip_prefix("pub const "));
-        let kinds: Vec<_> =
-            constants.filter_map(|line| line.split_once(": &str = \"")?.1.strip_suffix("\";")).collect();
-        let missing: Vec<_> = kinds.iter().filter(|word| !kind::ALL.contains(word)).collect();
-        assert!(missing.is_empty(), "{missing:?}");
-        assert_eq!(kinds.len(), kind::ALL.len());
-    }
 }

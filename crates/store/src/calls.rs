@@ -1,111 +1,16 @@
 //! Calls: one row each, from its beginning to its end, with arguments and result in a table of their own.
 
-use std::{fmt, str::FromStr};
-
 use rusqlite::{Connection, OptionalExtension, Row, Statement, params, params_from_iter, types::Value};
+pub use toolway_host::record::{CallBody, CallFilter, CallRow, CallState, StoredCall};
 use uuid::Uuid;
 
 use crate::{Reader, StoreError, time::Micros};
-
-/// A call as it is known at some moment. The same row is written at its beginning, when it is sent, and at its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallRow {
-    /// UUIDv7, so that ids sort by time.
-    pub id: Uuid,
-    /// When it began.
-    pub started_at: Micros,
-    /// Microseconds until its end without `waited`; `None` while it is open.
-    pub duration: Option<i64>,
-    /// Microseconds in which it waited for a person; known at its end.
-    pub waited: i64,
-    /// `kind[:name]` of the caller.
-    pub caller: String,
-    /// `call`, `chat`, `run`, `gateway`, `console`, `library`.
-    pub surface: String,
-    /// `tool`, `prompt`, `resource`, `method`.
-    pub kind: String,
-    /// Name as it was requested; a URI without its query.
-    pub name: String,
-    /// Server name; `None` if no server was found.
-    pub server: Option<String>,
-    /// Public tool name; `None` for other kinds.
-    pub tool: Option<String>,
-    /// Present state.
-    pub state: CallState,
-    /// The rule that decided.
-    pub rule: Option<String>,
-    /// Who approved it, where policy asked.
-    pub approved_by: Option<String>,
-    /// Redacted error message.
-    pub error: Option<String>,
-    /// Conversation it belongs to.
-    pub conversation: Option<String>,
-    /// Bytes of the arguments.
-    pub argument_bytes: i64,
-    /// Bytes of the result.
-    pub result_bytes: i64,
-    /// Server requests during the call.
-    pub server_requests: i64,
-}
-
-/// Arguments and result of a call, as far as `store.bodies` keeps them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CallBody {
-    /// JSON of the arguments.
-    pub arguments: Option<String>,
-    /// JSON of the result.
-    pub result: Option<String>,
-}
-
-/// The states of a call, in the words of records and scripts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum CallState {
-    /// Begun and not sent: it is looked up, decided, or waits for an approval or a slot.
-    Pending,
-    /// Sent and not ended.
-    Running,
-    /// Ended with a result.
-    Succeeded,
-    /// Ended with a result in which the tool reports an error.
-    ToolError,
-    /// Not sent, by policy, filter or limit.
-    Refused,
-    /// Ended with an error of the server or of the connection.
-    Failed,
-    /// Cancelled by its caller.
-    Cancelled,
-    /// Ended by a timeout.
-    TimedOut,
-    /// Its process ended without ending it.
-    Interrupted,
-}
-
-/// Which calls to return. Absent members match every call.
-#[derive(Clone, Debug, Default)]
-pub struct CallFilter {
-    /// In one of these states; empty: in any.
-    pub states: Vec<CallState>,
-    /// Server name.
-    pub server: Option<String>,
-    /// `kind[:name]` of the caller; a kind alone matches all its names.
-    pub caller: Option<String>,
-    /// Public tool name.
-    pub tool: Option<String>,
-    /// Conversation id.
-    pub conversation: Option<String>,
-    /// Begun at this time or later.
-    pub since: Option<Micros>,
-    /// Older than this call, for the next page.
-    pub before: Option<Uuid>,
-    /// At most this many.
-    pub limit: usize,
-}
 
 /// Columns in the order of [`row`].
 const COLUMNS: &str = "id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, approved_by, \
                        error, conversation, argument_bytes, result_bytes, server_requests, waited";
 
-/// Statement of [`CallRow::write`].
+/// Statement of [`write`].
 pub(crate) const INSERT: &str = "INSERT INTO calls (run, id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, \
      approved_by, error, conversation, argument_bytes, result_bytes, server_requests, waited) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
@@ -116,92 +21,52 @@ pub(crate) const INSERT: &str = "INSERT INTO calls (run, id, started_at, duratio
      WHERE calls.state IN ('pending', 'running') \
      OR (calls.state = 'interrupted' AND excluded.state NOT IN ('pending', 'running'))";
 
-/// Statement of [`CallBody::write`].
+/// Statement of [`write_body`].
 pub(crate) const INSERT_BODY: &str = "INSERT INTO bodies (call, caller, bytes, arguments, result) \
      VALUES (?1, ?2, coalesce(octet_length(?3), 0) + coalesce(octet_length(?4), 0), ?3, ?4) ON CONFLICT (call) DO UPDATE SET \
      arguments = coalesce(excluded.arguments, arguments), result = coalesce(excluded.result, result), \
      bytes = coalesce(octet_length(coalesce(excluded.arguments, arguments)), 0) \
      + coalesce(octet_length(coalesce(excluded.result, result)), 0)";
 
-impl CallRow {
-    /// When it ended; `None` while it is open.
-    pub fn ended_at(&self) -> Option<Micros> {
-        Some(self.started_at.saturating_add(self.duration?).saturating_add(self.waited))
-    }
-
-    /// Inserts the row, or updates what changes between the beginning of a call and its end. Returns whether it did: a
-    /// call that has ended stays as it is, unless it was only found open. `statement` is [`INSERT`].
-    pub(crate) fn write(&self, statement: &mut Statement<'_>, run: Uuid) -> Result<bool, StoreError> {
-        let changed = statement.execute(params![
-            run,
-            self.id,
-            self.started_at,
-            self.duration,
-            self.caller,
-            self.surface,
-            self.kind,
-            self.name,
-            self.server,
-            self.tool,
-            self.state.as_str(),
-            self.rule,
-            self.approved_by,
-            self.error,
-            self.conversation,
-            self.argument_bytes,
-            self.result_bytes,
-            self.server_requests,
-            self.waited,
-        ])?;
-        Ok(0 < changed)
-    }
+/// Inserts a row, or updates what changes between the beginning of a call and its end. Returns whether it did: a call that
+/// has ended stays as it is, unless it was only found open. `statement` is [`INSERT`].
+pub(crate) fn write(call: &CallRow, statement: &mut Statement<'_>, run: Uuid) -> Result<bool, StoreError> {
+    let changed = statement.execute(params![
+        run,
+        call.id,
+        call.started_at,
+        call.duration,
+        call.caller,
+        call.surface,
+        call.kind,
+        call.name,
+        call.server,
+        call.tool,
+        call.state.as_str(),
+        call.rule,
+        call.approved_by,
+        call.error,
+        call.conversation,
+        call.argument_bytes,
+        call.result_bytes,
+        call.server_requests,
+        call.waited,
+    ])?;
+    Ok(0 < changed)
 }
 
-impl CallBody {
-    /// Adds what is known to what was written before. `statement` is [`INSERT_BODY`], `arguments` those of this write or
-    /// of an earlier one.
-    pub(crate) fn write(
-        &self,
-        statement: &mut Statement<'_>,
-        call: &CallRow,
-        arguments: Option<&str>,
-    ) -> Result<(), StoreError> {
-        if arguments.is_some() || self.result.is_some() {
-            statement.execute(params![call.id, call.caller, arguments, self.result])?;
-        }
-        Ok(())
+/// Adds what is known of a body to what was written before. `statement` is [`INSERT_BODY`], `arguments` those of this write
+/// or of an earlier one.
+pub(crate) fn write_body(
+    body: &CallBody,
+    statement: &mut Statement<'_>,
+    call: &CallRow,
+    arguments: Option<&str>,
+) -> Result<(), StoreError> {
+    if arguments.is_some() || body.result.is_some() {
+        statement.execute(params![call.id, call.caller, arguments, body.result])?;
     }
-
-    /// The same without a text of more bytes.
-    pub(crate) fn bounded(self, most: u64) -> Self {
-        let bounded = |text: String| {
-            let is_large = most < text.len() as u64;
-            if is_large {
-                not_kept(&text, &format!("larger than {most} bytes, a share of `store.maxBytes`"))
-            } else {
-                text
-            }
-        };
-        Self { arguments: self.arguments.map(bounded), result: self.result.map(bounded) }
-    }
-
-    /// Drops both texts, and says why.
-    pub(crate) fn omit(&mut self, why: &str) {
-        for text in [&mut self.arguments, &mut self.result].into_iter().flatten() {
-            *text = not_kept(text, why);
-        }
-    }
-
-    /// Bytes of both texts.
-    pub(crate) fn bytes(&self) -> usize {
-        let texts = [&self.arguments, &self.result];
-        texts.into_iter().flatten().map(String::len).sum()
-    }
-}
-
-/// What stands for a text that is not kept.
-fn not_kept(text: &str, why: &str) -> String {
-    serde_json::json!({ "toolway": { "notKept": why, "bytes": text.len() } }).to_string()
+    Ok(())
 }
 
 /// Removes calls that began before a time and have ended.
@@ -294,26 +159,31 @@ impl Reader {
     }
 
     /// One call with its body.
-    pub fn call(&self, id: Uuid) -> Result<Option<(CallRow, CallBody)>, StoreError> {
+    pub fn call(&self, id: Uuid) -> Result<Option<StoredCall>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM calls WHERE id = ?");
-        let Some(call) = self.connection.prepare_cached(&sql)?.query_row([id], row).optional()? else {
+        let Some(found) = self.connection.prepare_cached(&sql)?.query_row([id], row).optional()? else {
             return Ok(None);
         };
         let mut statement = self.connection.prepare_cached("SELECT arguments, result FROM bodies WHERE call = ?")?;
         let body = statement.query_row([id], |row| Ok(CallBody { arguments: row.get(0)?, result: row.get(1)? }));
-        Ok(Some((call, body.optional()?.unwrap_or_default())))
+        Ok(Some(StoredCall { row: found, body: body.optional()?.unwrap_or_default() }))
     }
 
-    /// The calls whose id, written as text, begins with `prefix`; at most two, so that a caller can tell one from many.
-    pub fn calls_by_prefix(&self, prefix: &str) -> Result<Vec<Uuid>, StoreError> {
-        let digits: String = prefix.chars().filter(|c| *c != '-').collect();
+    /// The calls whose id, written as text, begins with these digits, or else ends with them; at most two.
+    pub fn find_calls(&self, digits: &str) -> Result<Vec<Uuid>, StoreError> {
+        let digits: String = digits.chars().filter(|c| *c != '-').collect();
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) || digits.len() > 32 {
             return Ok(Vec::new());
         }
         let bound = |fill: &str| u128::from_str_radix(&format!("{digits}{}", fill.repeat(32 - digits.len())), 16);
         let (Ok(low), Ok(high)) = (bound("0"), bound("f")) else { return Ok(Vec::new()) };
         let range = params![Uuid::from_u128(low), Uuid::from_u128(high)];
-        self.rows("SELECT id FROM calls WHERE id BETWEEN ? AND ? LIMIT 2", range, |row| row.get(0))
+        let found = self.rows("SELECT id FROM calls WHERE id BETWEEN ? AND ? LIMIT 2", range, |row| row.get(0))?;
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let end = params![digits.to_uppercase()];
+        self.rows("SELECT id FROM calls WHERE substr(hex(id), -length(?1)) = ?1 LIMIT 2", end, |row| row.get(0))
     }
 }
 
@@ -348,60 +218,4 @@ fn row(row: &Row<'_>) -> rusqlite::Result<CallRow> {
         server_requests: row.get(16)?,
         waited: row.get(17)?,
     })
-}
-
-// === impl CallState ===
-
-impl CallState {
-    /// All states, in the order of a call's life.
-    pub const ALL: [Self; 9] = [
-        Self::Pending,
-        Self::Running,
-        Self::Succeeded,
-        Self::ToolError,
-        Self::Refused,
-        Self::Failed,
-        Self::Cancelled,
-        Self::TimedOut,
-        Self::Interrupted,
-    ];
-
-    /// The stable word for scripts.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Succeeded => "succeeded",
-            Self::ToolError => "tool-error",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::TimedOut => "timed-out",
-            Self::Interrupted => "interrupted",
-        }
-    }
-
-    /// Whether the call has not ended.
-    pub fn is_open(self) -> bool {
-        matches!(self, Self::Pending | Self::Running)
-    }
-}
-
-impl fmt::Display for CallState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A word that is not a state.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown state `{0}`; use one of: {all}", all = CallState::ALL.map(CallState::as_str).join(", "))]
-pub struct UnknownState(String);
-
-impl FromStr for CallState {
-    type Err = UnknownState;
-
-    fn from_str(text: &str) -> Result<Self, UnknownState> {
-        Self::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| UnknownState(text.to_owned()))
-    }
 }

@@ -59,16 +59,15 @@ impl Link {
     }
 }
 
-impl AuditEntry {
-    pub(crate) fn contents(&self) -> Contents<'_> {
-        Contents {
-            at: self.at,
-            kind: &self.kind,
-            caller: self.caller.as_deref(),
-            server: self.server.as_deref(),
-            subject: self.subject.as_deref(),
-            call: self.call.as_ref().map(|call| call.as_bytes().as_slice()),
-            details: &self.details,
-        }
+/// What the hash of an entry covers.
+pub(crate) fn contents(entry: &AuditEntry) -> Contents<'_> {
+    Contents {
+        at: entry.at,
+        kind: &entry.kind,
+        caller: entry.caller.as_deref(),
+        server: entry.server.as_deref(),
+        subject: entry.subject.as_deref(),
+        call: entry.call.as_ref().map(|call| call.as_bytes().as_slice()),
+        details: &entry.details,
     }
 }

@@ -1,63 +1,32 @@
 //! Conversations and their messages. A message is opaque JSON of the agent, with its plain text for search.
 
 use rusqlite::{Connection, Row, params};
+pub use toolway_host::conversation::{FoundMessage, StoredConversation, StoredMessage};
 use uuid::Uuid;
 
-use crate::{Reader, StoreError, time::Micros};
+use crate::{Reader, StoreError};
 
-/// One conversation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conversation {
-    /// UUIDv7, so that ids sort by time.
-    pub id: Uuid,
-    /// When it began.
-    pub started_at: Micros,
-    /// When its last message was added.
-    pub updated_at: Micros,
-    /// The first words of the user.
-    pub title: String,
-    /// Name of the model in the configuration.
-    pub model: String,
-    /// `chat`, `run`, `console`.
-    pub surface: String,
+pub(crate) fn write(head: &StoredConversation, connection: &Connection) -> Result<(), StoreError> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET \
+         updated_at = excluded.updated_at, title = excluded.title, model = excluded.model",
+    )?;
+    let values = params![head.id, head.started_at, head.updated_at, head.title, head.model, head.surface];
+    statement.execute(values)?;
+    Ok(())
 }
 
-/// One message of a conversation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredMessage {
-    /// Position in the conversation, from 0.
-    pub seq: i64,
-    /// When it was added.
-    pub at: Micros,
-    /// `user`, `assistant`, `tool`, `system`.
-    pub role: String,
-    /// Plain text, for search and export.
-    pub text: String,
-    /// The agent's JSON.
-    pub body: String,
-}
-
-impl Conversation {
-    pub(crate) fn write(&self, connection: &Connection) -> Result<(), StoreError> {
-        let mut statement = connection.prepare_cached(
-            "INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET \
-             updated_at = excluded.updated_at, title = excluded.title, model = excluded.model",
-        )?;
-        let values = params![self.id, self.started_at, self.updated_at, self.title, self.model, self.surface];
-        statement.execute(values)?;
-        Ok(())
-    }
-}
-
-impl StoredMessage {
-    pub(crate) fn write(&self, connection: &Connection, conversation: Uuid) -> Result<(), StoreError> {
-        let mut statement = connection.prepare_cached("INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?, ?, ?)")?;
-        statement.execute(params![conversation, self.seq, self.at, self.role, self.text, self.body])?;
-        connection
-            .prepare_cached("UPDATE conversations SET updated_at = ? WHERE id = ?")?
-            .execute(params![self.at, conversation])?;
-        Ok(())
-    }
+pub(crate) fn write_message(
+    message: &StoredMessage,
+    connection: &Connection,
+    conversation: Uuid,
+) -> Result<(), StoreError> {
+    let mut statement = connection.prepare_cached("INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?, ?, ?)")?;
+    statement.execute(params![conversation, message.seq, message.at, message.role, message.text, message.body])?;
+    connection
+        .prepare_cached("UPDATE conversations SET updated_at = ? WHERE id = ?")?
+        .execute(params![message.at, conversation])?;
+    Ok(())
 }
 
 pub(crate) fn delete(connection: &Connection, conversation: Uuid) -> Result<(), StoreError> {
@@ -68,13 +37,13 @@ pub(crate) fn delete(connection: &Connection, conversation: Uuid) -> Result<(), 
 
 impl Reader {
     /// The last conversations, newest first.
-    pub fn conversations(&self, limit: usize) -> Result<Vec<Conversation>, StoreError> {
+    pub fn conversations(&self, limit: usize) -> Result<Vec<StoredConversation>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.rows("SELECT * FROM conversations ORDER BY updated_at DESC, id DESC LIMIT ?", [limit], conversation)
     }
 
     /// One conversation.
-    pub fn conversation(&self, id: Uuid) -> Result<Option<Conversation>, StoreError> {
+    pub fn conversation(&self, id: Uuid) -> Result<Option<StoredConversation>, StoreError> {
         Ok(self.rows("SELECT * FROM conversations WHERE id = ?", [id], conversation)?.pop())
     }
 
@@ -85,11 +54,7 @@ impl Reader {
     }
 
     /// Conversations in which a message contains the text, newest first, each with the first such message.
-    pub fn search_conversations(
-        &self,
-        text: &str,
-        limit: usize,
-    ) -> Result<Vec<(Conversation, StoredMessage)>, StoreError> {
+    pub fn search_conversations(&self, text: &str, limit: usize) -> Result<Vec<FoundMessage>, StoreError> {
         let sql = "SELECT c.*, min(m.seq), m.at, m.role, m.text, m.body FROM messages m \
                    JOIN conversations c ON c.id = m.conversation WHERE instr(lower(m.text), lower(?)) > 0 \
                    GROUP BY c.id ORDER BY c.updated_at DESC, c.id DESC LIMIT ?";
@@ -101,13 +66,13 @@ impl Reader {
                 text: row.get(9)?,
                 body: row.get(10)?,
             };
-            Ok((conversation(row)?, message))
+            Ok(FoundMessage { conversation: conversation(row)?, message })
         })
     }
 }
 
-fn conversation(row: &Row<'_>) -> rusqlite::Result<Conversation> {
-    Ok(Conversation {
+fn conversation(row: &Row<'_>) -> rusqlite::Result<StoredConversation> {
+    Ok(StoredConversation {
         id: row.get(0)?,
         started_at: row.get(1)?,
         updated_at: row.get(2)?,

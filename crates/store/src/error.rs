@@ -3,6 +3,7 @@
 use std::{io, path::PathBuf, sync::Arc};
 
 use rusqlite::ErrorCode;
+use toolway_host::record::RecordsError;
 
 /// An error of the store. Cloning is cheap: one failed commit is reported to every write in its batch.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -45,6 +46,20 @@ pub enum StoreError {
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(Arc::new(error))
+    }
+}
+
+impl From<StoreError> for RecordsError {
+    fn from(error: StoreError) -> Self {
+        match &error {
+            StoreError::Newer { .. } => Self::Newer(Arc::new(error)),
+            StoreError::QueueFull(_) => Self::Busy(Arc::new(error)),
+            StoreError::Invalid(what) => Self::Invalid(what),
+            StoreError::Closed => Self::Closed,
+            _ if error.is_full() => Self::Full(Arc::new(error)),
+            _ if error.is_locked() => Self::Busy(Arc::new(error)),
+            StoreError::File { .. } | StoreError::Sqlite(_) => Self::Unavailable(Arc::new(error)),
+        }
     }
 }
 

@@ -1,58 +1,29 @@
 //! Inbox items as they were asked and answered. A row records; it never answers anything.
 
 use rusqlite::{Connection, Row, params};
-use uuid::Uuid;
+pub use toolway_host::record::InboxRow;
 
-use crate::{Reader, StoreError, time::Micros};
+use crate::{Reader, StoreError};
 
-/// One item that waited for a user.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InboxRow {
-    /// UUIDv7, so that ids sort by time.
-    pub id: Uuid,
-    /// When it was asked.
-    pub created_at: Micros,
-    /// When it expires.
-    pub expires_at: Micros,
-    /// `approval`, `form`, `url`.
-    pub kind: String,
-    /// Server name.
-    pub server: Option<String>,
-    /// `kind[:name]` of the caller.
-    pub caller: String,
-    /// The call it belongs to.
-    pub call: Option<Uuid>,
-    /// Text of the request, redacted.
-    pub text: String,
-    /// When it was answered, declined or expired; `None` while it waits.
-    pub ended_at: Option<Micros>,
-    /// The kind of answer.
-    pub answer: Option<String>,
-    /// The surface that answered.
-    pub answered_by: Option<String>,
-}
-
-impl InboxRow {
-    pub(crate) fn write(&self, connection: &Connection) -> Result<(), StoreError> {
-        let mut statement = connection.prepare_cached(
-            "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET \
-             ended_at = excluded.ended_at, answer = excluded.answer, answered_by = excluded.answered_by",
-        )?;
-        statement.execute(params![
-            self.id,
-            self.created_at,
-            self.expires_at,
-            self.kind,
-            self.server,
-            self.caller,
-            self.call,
-            self.text,
-            self.ended_at,
-            self.answer,
-            self.answered_by,
-        ])?;
-        Ok(())
-    }
+pub(crate) fn write(item: &InboxRow, connection: &Connection) -> Result<(), StoreError> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET \
+         ended_at = excluded.ended_at, answer = excluded.answer, answered_by = excluded.answered_by",
+    )?;
+    statement.execute(params![
+        item.id,
+        item.created_at,
+        item.expires_at,
+        item.kind,
+        item.server,
+        item.caller,
+        item.call,
+        item.text,
+        item.ended_at,
+        item.answer,
+        item.answered_by,
+    ])?;
+    Ok(())
 }
 
 impl Reader {

@@ -11,7 +11,7 @@
 //! | saved approvals, inbox items, conversations | `approvals.rs`, `inbox.rs`, `conversations.rs` |
 //! | processes that may still end a call | `runs.rs` |
 //! | retention: size, age, caller shares | `retention.rs`, `retention/` |
-//! | the ports of `host` that the store implements | `recorder.rs` |
+//! | the ports of `host` that the store implements | `recorder.rs` (writing), `records.rs` (reading) |
 //!
 //! Every write goes through the writer thread of the process; several processes may write to one file. Rows record what
 //! was decided and never decide anything themselves, except saved approvals, which policy reads.
@@ -31,6 +31,7 @@ pub mod reader;
 mod readers;
 mod recent;
 pub mod recorder;
+mod records;
 pub mod retention;
 pub mod rollup;
 mod runs;
@@ -43,6 +44,7 @@ pub use database::OpenNotice;
 pub use error::StoreError;
 pub use reader::Reader;
 pub use recorder::StoreRecorder;
+pub use records::StoreRecords;
 pub use store::{Freshness, Store, StoreOptions, StoreUsage, Sync};
 pub use toolway_host::time;
 pub use uuid::Uuid;

@@ -9,25 +9,17 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use toolway_config::ServerName;
 use toolway_host::{
-    conversation::{ConversationHead, ConversationLog, ConversationMessage},
+    conversation::{ConversationHead, ConversationLog, ConversationMessage, StoredConversation, StoredMessage},
     inbox::InboxRecord,
-    policy::{SavedApproval, SavedApprovalError, SavedApprovals},
+    policy::{SavedApproval, SavedApprovalError, SavedApprovals, StoredApproval},
     record::{
-        AuditNote, CallBody as HostBody, CallRecord, CallRecorder, Ending, OpenState, RecorderUsage, Requirement,
+        AuditNote, CallBody, CallRecord, CallRecorder, CallRow, CallState, Ending, InboxRow, OpenState, RecorderUsage,
+        RecordsError, Requirement,
     },
 };
 use uuid::Uuid;
 
-use crate::{
-    Reader, Store, StoreError, StoreUsage,
-    approvals::{Refusals, StoredApproval},
-    audit::AuditEvent,
-    calls::{CallBody, CallRow, CallState},
-    conversations::{Conversation, StoredMessage},
-    inbox::InboxRow,
-    store::Freshness,
-    time,
-};
+use crate::{Reader, Store, StoreError, StoreUsage, approvals::Refusals, audit::AuditEvent, store::Freshness, time};
 
 /// Writes the host's records to a store.
 #[derive(Clone, Debug)]
@@ -73,17 +65,22 @@ impl CallRecorder for StoreRecorder {
         self.requirement
     }
 
-    fn write(&self, call: &CallRecord, state: OpenState, body: HostBody) -> BoxFuture<'static, Result<(), String>> {
+    fn write(
+        &self,
+        call: &CallRecord,
+        state: OpenState,
+        body: CallBody,
+    ) -> BoxFuture<'static, Result<(), RecordsError>> {
         let state = match state {
             OpenState::Pending => CallState::Pending,
             OpenState::Running => CallState::Running,
         };
-        described(self.store.write_call(row(call, state, None), self::body(body)))
+        written(self.store.write_call(row(call, state, None), body))
     }
 
-    fn end(&self, call: &CallRecord, body: HostBody) -> BoxFuture<'static, Result<(), String>> {
+    fn end(&self, call: &CallRecord, body: CallBody) -> BoxFuture<'static, Result<(), RecordsError>> {
         let row = row(call, end_state(call), Some(call.duration()));
-        described(self.store.end_call(row, self::body(body)))
+        written(self.store.end_call(row, body))
     }
 
     fn note(&self, note: AuditNote) {
@@ -138,8 +135,7 @@ impl SavedApprovals for StoreRecorder {
         Box::pin(async move {
             let read = move |reader: &Reader| Ok((reader.approvals_of(&name, &tool)?, reader.refusals()?));
             let (begun, saves) = (Instant::now(), self.refusals.lock().saves);
-            let (found, refusals) =
-                self.store.query(Freshness::Committed, read).await.map_err(|error| unread(&error))?;
+            let (found, refusals) = self.store.query(Freshness::Committed, read).await.map_err(RecordsError::from)?;
             self.refusals.lock().keep(begun, saves, refusals);
             Ok(found.into_iter().map(|stored| stored.approval).collect())
         })
@@ -148,7 +144,7 @@ impl SavedApprovals for StoreRecorder {
     fn save<'a>(&'a self, approval: SavedApproval) -> BoxFuture<'a, Result<(), SavedApprovalError>> {
         let saved = self.store.save_approval(StoredApproval { approval, created_by: self.surface.to_owned() });
         Box::pin(async move {
-            let written = saved.await.map_err(|error| unread(&error));
+            let written = saved.await.map_err(|error| RecordsError::from(error).into());
             self.refusals.lock().forget();
             written
         })
@@ -191,15 +187,16 @@ impl KnownRefusals {
     }
 }
 
-fn unread(error: &StoreError) -> SavedApprovalError {
-    SavedApprovalError::Store(error.to_string())
+/// The result of a write, with the error of the port.
+fn written(
+    write: impl Future<Output = Result<(), StoreError>> + Send + 'static,
+) -> BoxFuture<'static, Result<(), RecordsError>> {
+    Box::pin(async move { Ok(write.await?) })
 }
 
-/// The result of a write with its error as text.
-fn described(
-    written: impl Future<Output = Result<(), StoreError>> + Send + 'static,
-) -> BoxFuture<'static, Result<(), String>> {
-    Box::pin(async move { written.await.map_err(|error| error.to_string()) })
+/// The id of a conversation.
+fn conversation_id(id: &str) -> Result<Uuid, RecordsError> {
+    id.parse().map_err(|_| RecordsError::Invalid("the id of a conversation is not a UUID"))
 }
 
 fn row(call: &CallRecord, state: CallState, duration: Option<Duration>) -> CallRow {
@@ -237,15 +234,14 @@ fn end_state(call: &CallRecord) -> CallState {
     }
 }
 
-fn body(body: HostBody) -> CallBody {
-    CallBody { arguments: body.arguments, result: body.result }
-}
-
 impl ConversationLog for StoreRecorder {
-    fn put(&self, head: &ConversationHead) -> BoxFuture<'static, Result<(), String>> {
-        let Ok(id) = head.id.parse::<Uuid>() else { return Box::pin(async { Err("the id is not a UUID".to_owned()) }) };
+    fn put(&self, head: &ConversationHead) -> BoxFuture<'static, Result<(), RecordsError>> {
+        let id = match conversation_id(&head.id) {
+            Ok(id) => id,
+            Err(error) => return Box::pin(async { Err(error) }),
+        };
         let now = time::now();
-        let conversation = Conversation {
+        let conversation = StoredConversation {
             id,
             started_at: now,
             updated_at: now,
@@ -253,12 +249,13 @@ impl ConversationLog for StoreRecorder {
             model: head.model.clone(),
             surface: head.surface.to_owned(),
         };
-        described(self.store.write_conversation(conversation))
+        written(self.store.write_conversation(conversation))
     }
 
-    fn append(&self, conversation: &str, message: ConversationMessage) -> BoxFuture<'static, Result<(), String>> {
-        let Ok(id) = conversation.parse::<Uuid>() else {
-            return Box::pin(async { Err("the id is not a UUID".to_owned()) });
+    fn append(&self, conversation: &str, message: ConversationMessage) -> BoxFuture<'static, Result<(), RecordsError>> {
+        let id = match conversation_id(conversation) {
+            Ok(id) => id,
+            Err(error) => return Box::pin(async { Err(error) }),
         };
         let message = StoredMessage {
             seq: i64::try_from(message.seq).unwrap_or(i64::MAX),
@@ -267,7 +264,7 @@ impl ConversationLog for StoreRecorder {
             text: message.text,
             body: message.body,
         };
-        described(self.store.write_message(id, message))
+        written(self.store.write_message(id, message))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     approvals::StoredApproval,
     audit::AuditEvent,
     calls::{CallBody, CallRow},
-    conversations::{Conversation, StoredMessage},
+    conversations::{StoredConversation, StoredMessage},
     database,
     inbox::InboxRow,
     journal,
@@ -250,7 +250,7 @@ impl Store {
     /// Writes a conversation's title, model and times.
     pub fn write_conversation(
         &self,
-        conversation: Conversation,
+        conversation: StoredConversation,
     ) -> impl Future<Output = Result<(), StoreError>> + use<> {
         self.submit(Write::Conversation(Box::new(conversation)), Urgency::Refusable)
     }

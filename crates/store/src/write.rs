@@ -12,9 +12,9 @@ use crate::{
     audit::{AuditEvent, kind},
     calls::{self, CallBody, CallRow},
     chain::Link,
-    conversations::{self, Conversation, StoredMessage},
+    conversations::{self, StoredConversation, StoredMessage},
     database,
-    inbox::InboxRow,
+    inbox::{self, InboxRow},
     journal,
     recent::Dropped,
     retention::{Step, store_event},
@@ -48,7 +48,7 @@ pub(crate) enum Write {
     ApprovalHolds(Uuid, Attendance),
     RemoveApproval(Uuid),
     Inbox(Box<InboxRow>),
-    Conversation(Box<Conversation>),
+    Conversation(Box<StoredConversation>),
     Message(Uuid, Box<StoredMessage>),
     DeleteConversation(Uuid),
     Prune(Box<Step>),
@@ -169,9 +169,9 @@ impl<'a> Applying<'_, 'a> {
         let mut row = |index: usize, call: &CallRow, body: &CallBody| -> Result<bool, StoreError> {
             let of_call = of_calls.get(&call.id).filter(|of_call| of_call.last == index);
             let Some(of_call) = of_call else { return Ok(false) };
-            let is_written = call.write(&mut calls, run)?;
+            let is_written = calls::write(call, &mut calls, run)?;
             if is_written {
-                body.write(&mut bodies, call, of_call.arguments)?;
+                calls::write_body(body, &mut bodies, call, of_call.arguments)?;
             }
             Ok(is_written)
         };
@@ -199,14 +199,14 @@ impl<'a> Applying<'_, 'a> {
         match write {
             Write::Call(..) | Write::CallEnd(..) => {}
             Write::Audit(event) => self.head = event.append(connection, self.head)?,
-            Write::SaveApproval(approval) => approval.write(connection)?,
+            Write::SaveApproval(approval) => approvals::write(approval, connection)?,
             Write::ApprovalHolds(id, holds) => approvals::write_holds(connection, *id, *holds)?,
             Write::RemoveApproval(id) => {
                 connection.execute("DELETE FROM approvals WHERE id = ?", [id])?;
             }
-            Write::Inbox(item) => item.write(connection)?,
-            Write::Conversation(conversation) => conversation.write(connection)?,
-            Write::Message(conversation, message) => message.write(connection, *conversation)?,
+            Write::Inbox(item) => inbox::write(item, connection)?,
+            Write::Conversation(conversation) => conversations::write(conversation, connection)?,
+            Write::Message(conversation, message) => conversations::write_message(message, connection, *conversation)?,
             Write::DeleteConversation(id) => conversations::delete(connection, *id)?,
             Write::Prune(step) => {
                 for event in step.apply(connection)? {

@@ -13,7 +13,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("bench", &["host", "store", "testkit", "wire"]),
     ("cli", &["agent", "auth", "config", "console", "gateway", "host", "model", "sample", "store", "vault", "wire"]),
     ("config", &[]),
-    ("console", &["agent", "config", "gateway", "host", "store", "wire"]),
+    ("console", &["agent", "config", "gateway", "host", "wire"]),
     ("gateway", &["config", "host", "wire"]),
     ("host", &["auth", "config", "wire"]),
     ("model", &["config", "wire"]),
@@ -28,6 +28,9 @@ const EDGES: &[(&str, &[&str])] = &[
 
 /// What any crate may use in its tests.
 const FOR_TESTS: &str = "testkit";
+
+/// What single crates may use in their tests besides.
+const TEST_EDGES: &[(&str, &[&str])] = &[("console", &["store"])];
 
 /// Third-party crates that are kept in one place, and that place. Tests may use what they like.
 const KEPT_IN: &[(&str, &[&str])] = &[
@@ -69,7 +72,8 @@ fn check_dependency(place: &str, may_use: &[&str], dependency: &Value) -> Option
     let for_tests = dependency["kind"].as_str() == Some("dev");
     if dependency["path"].is_string() {
         let used = short(name);
-        let allowed = may_use.contains(&used) || (for_tests && (used == FOR_TESTS || used == short(place)));
+        let in_tests = TEST_EDGES.iter().any(|(name, uses)| *name == short(place) && uses.contains(&used));
+        let allowed = may_use.contains(&used) || (for_tests && (in_tests || used == FOR_TESTS || used == short(place)));
         return (!allowed).then(|| Finding::broken(place, format!("must not use `{name}`")));
     }
     let (_, homes) = KEPT_IN.iter().find(|(kept, _)| *kept == name)?;
@@ -114,6 +118,14 @@ mod tests {
         assert!(found("toolway-wire", &kit(&json!("dev"))).is_empty());
         assert_eq!(found("toolway-wire", &kit(&json!(null))).len(), 1);
         assert_eq!(found("toolway-cli", &kit(&json!(null))).len(), 1);
+    }
+
+    #[test]
+    fn the_console_uses_a_store_in_its_tests_only() {
+        let store = |kind: &Value| json!([{ "name": "toolway-store", "path": "/x/crates/store", "kind": kind }]);
+        assert!(found("toolway-console", &store(&json!("dev"))).is_empty());
+        assert_eq!(found("toolway-console", &store(&json!(null))).len(), 1);
+        assert_eq!(found("toolway-gateway", &store(&json!("dev"))).len(), 1);
     }
 
     #[test]

@@ -35,8 +35,8 @@ impl Chat<'_> {
                 let count = self.conversation.messages().len();
                 self.screen.line(&format!("{}; {count} messages in this conversation", turn::tokens(&self.used)));
             }
-            ChatCommand::Resume(None) => self.list_conversations(),
-            ChatCommand::Resume(Some(id)) => self.resume(&id),
+            ChatCommand::Resume(None) => self.list_conversations().await,
+            ChatCommand::Resume(Some(id)) => self.resume(&id).await,
             ChatCommand::Clear => {
                 self.replace_conversation(toolway_agent::Conversation::new(self.log.clone()));
                 self.screen.line("New conversation.");
@@ -124,8 +124,8 @@ impl Chat<'_> {
         self.screen.line(&format!("Mode {} from the next call on; rules still come first.", about(mode)));
     }
 
-    fn list_conversations(&self) {
-        let stored = match stored::list(self.app, MOST_CONVERSATIONS) {
+    async fn list_conversations(&self) {
+        let stored = match stored::list(self.app, MOST_CONVERSATIONS).await {
             Ok(stored) => stored,
             Err(report) => return self.screen.line(&report.to_human()),
         };
@@ -134,7 +134,7 @@ impl Chat<'_> {
         }
         for conversation in stored {
             let title = clean::line(&conversation.title, super::screen::width().saturating_sub(60).max(20));
-            let (id, at) = (conversation.id, toolway_store::time::rfc3339(conversation.updated_at));
+            let (id, at) = (conversation.id, toolway_host::time::rfc3339(conversation.updated_at));
             self.screen.line(&format!("{id}  {at}  {title}"));
         }
         self.screen.line("Continue one with /resume ID, or the latest with /resume last.");
@@ -147,8 +147,8 @@ impl Chat<'_> {
     }
 
     /// Continues a stored conversation.
-    pub(crate) fn resume(&mut self, id: &str) {
-        match stored::load(self.app, id) {
+    pub(crate) async fn resume(&mut self, id: &str) {
+        match stored::load(self.app, id).await {
             Ok(stored) => {
                 let stored::Stored { head, messages } = stored;
                 self.screen.note(&format!("Conversation `{}`, {} messages.", head.title, messages.len()));

@@ -1,16 +1,13 @@
 //! Conversations in the store, by id.
 
+use toolway_host::conversation::{StoredConversation, StoredMessage};
 use toolway_model::Message;
-use toolway_store::{
-    Reader,
-    conversations::{Conversation, StoredMessage},
-};
 
-use crate::{app::App, report::Report, storage};
+use crate::{app::App, report::Report};
 
 /// A stored conversation with its messages.
 pub(crate) struct Stored {
-    pub(crate) head: Conversation,
+    pub(crate) head: StoredConversation,
     pub(crate) messages: Vec<Message>,
 }
 
@@ -18,38 +15,37 @@ pub(crate) struct Stored {
 const SEARCHED: usize = 10_000;
 
 /// The last conversations, newest first.
-pub(crate) fn list(app: &App, limit: usize) -> Result<Vec<Conversation>, Report> {
-    app.query(|reader| reader.conversations(limit))
+pub(crate) async fn list(app: &App, limit: usize) -> Result<Vec<StoredConversation>, Report> {
+    Ok(app.records()?.conversations(limit).await?)
 }
 
 /// A conversation by its id, the beginning of it, or `last`.
-pub(crate) fn find(app: &App, id: &str) -> Result<(Reader, Conversation), Report> {
+pub(crate) async fn find(app: &App, id: &str) -> Result<StoredConversation, Report> {
     let unknown = || match id {
         "last" => Report::usage("unknown_conversation", "no conversations stored"),
         _ => Report::usage("unknown_conversation", format!("no stored conversation has the id `{id}`"))
             .hint("list them with `toolway history list`"),
     };
-    let reader = app.open_reader()?.ok_or_else(unknown)?;
     let limit = if id == "last" { 1 } else { SEARCHED };
-    let all = reader.conversations(limit).map_err(|error| storage::failed(&error))?;
+    let all = list(app, limit).await?;
     let mut matching = all.into_iter().filter(|head| id == "last" || head.id.to_string().starts_with(id));
     let found = matching.next().filter(|_| !id.is_empty()).ok_or_else(unknown)?;
     if matching.next().is_some() {
         let message = format!("several stored conversations have an id that begins with `{id}`");
         return Err(Report::usage("unknown_conversation", message).hint("give more of the id"));
     }
-    Ok((reader, found))
+    Ok(found)
 }
 
 /// The messages of a conversation as they were stored.
-pub(crate) fn stored_messages(reader: &Reader, head: &Conversation) -> Result<Vec<StoredMessage>, Report> {
-    reader.messages(head.id).map_err(|error| storage::failed(&error))
+pub(crate) async fn messages(app: &App, head: &StoredConversation) -> Result<Vec<StoredMessage>, Report> {
+    Ok(app.records()?.messages(head.id).await?)
 }
 
 /// Loads a conversation to continue it.
-pub(crate) fn load(app: &App, id: &str) -> Result<Stored, Report> {
-    let (reader, head) = find(app, id)?;
-    let messages = stored_messages(&reader, &head)?;
+pub(crate) async fn load(app: &App, id: &str) -> Result<Stored, Report> {
+    let head = find(app, id).await?;
+    let messages = messages(app, &head).await?;
     let parsed: Result<Vec<Message>, _> = messages.iter().map(|message| serde_json::from_str(&message.body)).collect();
     let unreadable = |error| {
         let message = format!("conversation `{}` cannot be read: {error}", head.id);

@@ -2,9 +2,8 @@
 
 use clap::Subcommand;
 use serde_json::{Value, json};
-use toolway_store::{
-    Reader,
-    audit::{AuditEntry, AuditFilter, LogOrigin, Verified, kind},
+use toolway_host::{
+    record::{AuditEntry, AuditFilter, Verified, kind},
     time,
 };
 use toolway_wire::json::Raw;
@@ -15,7 +14,6 @@ use crate::{
     output::{Format, Listing, Output},
     record_args::RecordArgs,
     report::Report,
-    storage,
 };
 
 /// Query, verify and export the audit log
@@ -55,7 +53,7 @@ enum AuditCommand {
 /// Entries that are read at once by `export`.
 const PAGE: usize = 1_000;
 
-pub(crate) fn run(args: &AuditArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+pub(crate) async fn run(args: &AuditArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.command {
         AuditCommand::Query { kind, records } => {
             let (kind, caller, server) = (kind.clone(), records.caller.clone(), app.reach.by_name.clone());
@@ -63,11 +61,11 @@ pub(crate) fn run(args: &AuditArgs, app: &App, output: &mut Output) -> Result<Ex
             let RecordArgs { limit, since, .. } = *records;
             let filter = AuditFilter { kind, caller, server, since, limit, ..AuditFilter::default() };
             let empty = if is_filter { "no audit entry matches" } else { LISTING.empty };
-            output.listing(&app.query(|reader| reader.audit(&filter))?, &Listing { empty, ..LISTING });
+            output.listing(&app.records()?.audit(filter).await?, &Listing { empty, ..LISTING });
             Ok(ExitCode::Ok)
         }
-        AuditCommand::Verify => verify(app.open_reader()?.as_ref(), output),
-        AuditCommand::Export => export(app.open_reader()?.as_ref(), output),
+        AuditCommand::Verify => verify(app, output).await,
+        AuditCommand::Export => export(app, output).await,
     }
 }
 
@@ -87,11 +85,10 @@ fn row(entry: &AuditEntry) -> [String; 6] {
     [seq, at, entry.kind.clone(), text(&entry.caller), subject, entry.details.clone()]
 }
 
-fn verify(reader: Option<&Reader>, output: &mut Output) -> Result<ExitCode, Report> {
-    let empty = Verified::Intact { entries: 0, checkpoint: 0 };
-    let verified = reader.map_or(Ok(empty), Reader::verify_audit).map_err(|error| storage::failed(&error))?;
-    let origin =
-        reader.map_or(Ok(LogOrigin::default()), Reader::log_origin).map_err(|error| storage::failed(&error))?;
+async fn verify(app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let records = app.records()?;
+    let verified = records.verify_audit().await?;
+    let origin = records.log_origin().await?;
     match verified {
         Verified::Intact { entries, checkpoint } => {
             let removed_at = origin.removed_at.map(time::rfc3339);
@@ -127,11 +124,12 @@ fn verify(reader: Option<&Reader>, output: &mut Output) -> Result<ExitCode, Repo
     }
 }
 
-fn export(reader: Option<&Reader>, output: &mut Output) -> Result<ExitCode, Report> {
+async fn export(app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let records = app.records()?;
     let mut after = 0;
-    while let Some(reader) = reader {
+    loop {
         let filter = AuditFilter { after: Some(after), limit: PAGE, ..AuditFilter::default() };
-        let entries = reader.audit(&filter).map_err(|error| storage::failed(&error))?;
+        let entries = records.audit(filter).await?;
         let Some(last) = entries.last() else { break };
         after = last.seq;
         for entry in &entries {

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
-use toolway_store::{
-    calls::{CallBody, CallFilter, CallRow, CallState},
-    rollup::{Rollup, RollupFilter, ToolStats},
+use toolway_host::{
+    record::{CallBody, CallFilter, CallRow, CallState, StatsFilter, StoredCall, ToolStats},
     time::{self, Micros},
 };
 use toolway_wire::{
@@ -20,7 +19,6 @@ use crate::{
     output::{Format, Listing, Output},
     record_args::{RecordArgs, parse_since},
     report::Report,
-    storage,
 };
 
 /// List, show and follow recorded calls
@@ -47,7 +45,7 @@ enum CallsCommand {
     List(FilterArgs),
     /// Show one call with its arguments and result
     Show {
-        /// Id of the call, the beginning of it, or `last`
+        /// Id of the call, the beginning or end of it, or `last`
         id: String,
     },
     /// Print calls as they end, until interrupted
@@ -75,20 +73,20 @@ const POLL: Duration = Duration::from_millis(250);
 
 pub(crate) async fn run(args: &CallsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.command {
-        None => list(app, &FilterArgs::default(), output)?,
-        Some(CallsCommand::List(filter)) => list(app, filter, output)?,
-        Some(CallsCommand::Show { id }) => show(app, id, output)?,
+        None => list(app, &FilterArgs::default(), output).await?,
+        Some(CallsCommand::List(filter)) => list(app, filter, output).await?,
+        Some(CallsCommand::Show { id }) => show(app, id, output).await?,
         Some(CallsCommand::Follow(filter)) => follow(app, filter, output).await?,
         Some(CallsCommand::Stats { since }) => {
-            let filter = RollupFilter { since: *since, server: app.reach.by_name.clone(), ..RollupFilter::default() };
-            stats(&app.query(|reader| reader.stats(&filter))?, output);
+            let filter = StatsFilter { since: *since, server: app.reach.by_name.clone(), ..StatsFilter::default() };
+            stats(&app.records()?.stats(filter).await?, output);
         }
     }
     Ok(ExitCode::Ok)
 }
 
-fn list(app: &App, filter: &FilterArgs, output: &mut Output) -> Result<(), Report> {
-    let calls = app.query(|reader| reader.calls(&filter.filter(app)))?;
+async fn list(app: &App, filter: &FilterArgs, output: &mut Output) -> Result<(), Report> {
+    let calls = app.records()?.calls(filter.filter(app)).await?;
     let is_filter = !filter.state.is_empty() || filter.records.is_filter() || app.reach.by_name.is_some();
     let empty = if is_filter { "no recorded call matches" } else { NONE };
     output.listing(&calls, &Listing { empty, ..LISTING });
@@ -106,28 +104,29 @@ const LISTING: Listing<'_, CallRow, 6> = Listing {
     view,
 };
 
-fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
+async fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
     let unknown = || {
         let message = format!("no recorded call has the id `{id}`");
         Report::usage("unknown_call", message).hint("list them with `toolway calls list`")
     };
-    let found = app.query(|reader| match id {
+    let records = app.records()?;
+    let found = match id {
         "last" => {
-            let last = reader.calls(&CallFilter { limit: 1, ..CallFilter::default() })?;
-            Ok(last.iter().map(|call| call.id).collect())
+            let last = records.calls(CallFilter { limit: 1, ..CallFilter::default() }).await?;
+            last.iter().map(|call| call.id).collect()
         }
-        id => reader.calls_by_prefix(id),
-    })?;
+        id => records.find_calls(id).await?,
+    };
     let id = match found.as_slice() {
         [one] => *one,
         [] if id == "last" => return Err(Report::usage("unknown_call", NONE)),
         [] => return Err(unknown()),
         _ => {
-            let message = format!("several calls have ids that begin with `{id}`");
+            let message = format!("several calls have ids that begin or end with `{id}`");
             return Err(Report::usage("unknown_call", message).hint("give more of the id"));
         }
     };
-    let (call, body) = app.query(|reader| reader.call(id))?.ok_or_else(unknown)?;
+    let StoredCall { row: call, body } = records.call(id).await?.ok_or_else(unknown)?;
     let view = full_view(&call, &body);
     if output.format != Format::Human {
         output.json(&with_exact_bodies(&view, &body));
@@ -171,15 +170,15 @@ const SHOWN: [&str; 20] = [
 async fn follow(app: &App, args: &FilterArgs, output: &mut Output) -> Result<(), Report> {
     let since = args.records.since.unwrap_or_else(time::now);
     let mut printed = std::collections::HashSet::new();
-    let mut reader = None;
+    let mut records = None;
     loop {
         // The file may be created while we wait.
-        if reader.is_none() {
-            reader = app.open_reader()?;
+        if records.is_none() {
+            records = app.stored_records()?;
         }
-        if let Some(reader) = &reader {
+        if let Some(records) = &records {
             let filter = CallFilter { since: Some(since), limit: 10_000, ..args.filter(app) };
-            let calls = reader.calls(&filter).map_err(|error| storage::failed(&error))?;
+            let calls = records.calls(filter).await?;
             let ended = calls.iter().rev().filter(|call| !call.state.is_open());
             for call in ended {
                 if printed.insert(call.id) {
@@ -206,12 +205,11 @@ fn stats(stats: &[ToolStats], output: &mut Output) {
         }
         let time = |micros: Option<i64>| micros.map_or_else(|| "–".to_owned(), duration);
         let row = |tool: &ToolStats| {
-            let Rollup { calls, duration, .. } = tool.total;
-            let (p50, p95) = (tool.total.quantile(0.5), tool.total.quantile(0.95));
             let name =
                 if tool.tool.is_empty() { format!("{} (other requests)", tool.server) } else { tool.tool.clone() };
-            let (calls, errors) = (calls.to_string(), tool.unsuccessful.to_string());
-            [name, calls, errors, time(duration.checked_div(tool.total.calls)), time(p50), time(p95)]
+            let counts = [tool.calls, tool.unsuccessful].map(|count| count.to_string());
+            let [calls, errors] = counts;
+            [name, calls, errors, time(tool.mean), time(tool.p50), time(tool.p95)]
         };
         output.table(["TOOL", "CALLS", "ERRORS", "MEAN", "P50 ≤", "P95 ≤"], &stats.iter().map(row).collect::<Vec<_>>());
         return;
@@ -219,9 +217,9 @@ fn stats(stats: &[ToolStats], output: &mut Output) {
     let millis = |micros: Option<i64>| micros.map(|micros| micros as f64 / 1_000.0);
     let view = |tool: &ToolStats| {
         json!({
-            "server": tool.server, "tool": tool.tool, "calls": tool.total.calls, "errors": tool.unsuccessful,
-            "meanMs": millis(tool.total.duration.checked_div(tool.total.calls)),
-            "p50Ms": millis(tool.total.quantile(0.5)), "p95Ms": millis(tool.total.quantile(0.95)),
+            "server": tool.server, "tool": tool.tool, "calls": tool.calls, "errors": tool.unsuccessful,
+            "meanMs": millis(tool.mean),
+            "p50Ms": millis(tool.p50), "p95Ms": millis(tool.p95),
         })
     };
     output.json(&Raw::of(&stats.iter().map(view).collect::<Vec<Value>>()));

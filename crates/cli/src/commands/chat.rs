@@ -63,7 +63,7 @@ pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Resu
     let ServerChoice { servers, additional } = run_command::server_choice(&args.servers, &mut config, app)?;
     let Some(model) = model(args, app, &config, output).await? else { return Ok(ExitCode::Usage) };
     if let Some(id) = &args.resume {
-        stored::find(app, id)?;
+        stored::find(app, id).await?;
     }
     let (answerer, terminal) = chat::answerer(app);
     let has_sample = |config: &Config| config.servers.keys().any(|name| name.as_str() == "sample");

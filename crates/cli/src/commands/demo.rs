@@ -7,10 +7,10 @@ mod servers;
 
 use std::{sync::Arc, time::Duration};
 
-use toolway_host::{host::Host, inbox::Answerer, record::Requirement};
-use toolway_store::{
-    Store, StoreOptions, StoreRecorder,
-    calls::{CallFilter, CallState},
+use toolway_host::{
+    host::Host,
+    inbox::Answerer,
+    record::{CallFilter, CallState, Records},
 };
 
 use crate::{
@@ -39,8 +39,6 @@ pub(crate) async fn run(_args: &DemoArgs, output: &mut Output) -> ExitCode {
 }
 
 async fn tell(output: &mut Output) -> Result<(), Report> {
-    let (store, _) = Store::open(&StoreOptions::default()).map_err(|error| failed(&error))?;
-    let recorder = Arc::new(StoreRecorder::new(store.clone(), Requirement::Required, "terminal"));
     let environment = std::env::vars_os().collect();
     let answerer: Arc<dyn Answerer> = match output::is_interactive() {
         true => Arc::new(TerminalAnswerer::new(&environment)),
@@ -48,7 +46,7 @@ async fn tell(output: &mut Output) -> Result<(), Report> {
     };
     let program = std::env::current_exe().map_err(|error| failed(&error))?;
     let wanted = servers::wanted(&program.to_string_lossy())?;
-    let host = compose::demo_host(wanted, answerer, recorder, environment).await?;
+    let (host, records) = compose::demo_host(wanted, answerer, environment).await?;
 
     output.line("Toolway in half a minute: one program for all your MCP servers.");
     heading("1. Three servers start", output);
@@ -58,7 +56,7 @@ async fn tell(output: &mut Output) -> Result<(), Report> {
     heading("3. A model works with them: toolway chat (here with a script instead of a model)", output);
     conversation::hold(&host, output).await?;
     heading("4. Every call is on record: toolway calls list", output);
-    record(&store, output)?;
+    record(&*records, output).await?;
     heading("5. The same tools at one URL, for every client: toolway serve", output);
     gateway::show(&host, output).await?;
     host.shutdown().await;
@@ -88,10 +86,9 @@ fn search(host: &Host, output: &mut Output) {
     }
 }
 
-fn record(store: &Store, output: &mut Output) -> Result<(), Report> {
-    let reader = store.reader().map_err(|error| failed(&error))?;
+async fn record(records: &dyn Records, output: &mut Output) -> Result<(), Report> {
     let filter = CallFilter { limit: 20, ..CallFilter::default() };
-    for call in reader.calls(&filter).map_err(|error| failed(&error))? {
+    for call in records.calls(filter).await? {
         let name = call.tool.as_deref().unwrap_or(&call.name);
         let took = Duration::from_micros(u64::try_from(call.duration.unwrap_or_default()).unwrap_or_default());
         let approved = |by: String| match call.state {

@@ -70,7 +70,7 @@ pub(crate) async fn run(args: &DoctorArgs, app: &App, output: &mut Output) -> Re
         true => clear_secrets::find(&app.load()?, &args.servers),
         false => Vec::new(),
     };
-    show(&findings, &unused, &in_clear, &store_report(app), output);
+    show(&findings, &unused, &in_clear, &store_report(app).await, output);
     let broken = unused.iter().filter(|unused| unused.why == UnusedReason::Broken).count();
     let unhealthy = broken + findings.iter().filter(|finding| finding.outcome.problem().is_some()).count();
     lifecycle::disconnect(&hosts.host).await;
@@ -246,16 +246,20 @@ struct StoreReport {
     view: Value,
 }
 
-fn store_report(app: &App) -> StoreReport {
-    let measure = || -> Result<Option<StoreReport>, Report> {
+async fn store_report(app: &App) -> StoreReport {
+    let measure = async || -> Result<Option<StoreReport>, Report> {
         let settings = app.load()?.config.settings;
-        let (limits, path) = (storage::retention_limits(&settings), app.store_path(&settings));
-        let Some(reader) = app.open_reader()? else { return Ok(None) };
-        let size = reader.size().map_err(|error| storage::failed(&error))?;
-        let bytes = json!({ "path": path, "bytes": size.total(), "maxBytes": limits.max_bytes, "corruptBytes": size.set_aside });
-        Ok(Some(StoreReport { line: storage::fullness(&size, &limits), view: bytes }))
+        let Some(records) = app.stored_records()? else { return Ok(None) };
+        let usage = records.usage().await?;
+        let view = json!({
+            "path": app.store_path(&settings),
+            "bytes": usage.bytes,
+            "maxBytes": usage.max_bytes,
+            "corruptBytes": usage.corrupt_bytes,
+        });
+        Ok(Some(StoreReport { line: storage::fullness(&usage), view }))
     };
-    match measure() {
+    match measure().await {
         Ok(Some(report)) => report,
         Ok(None) => StoreReport { line: "nothing is recorded yet".to_owned(), view: Value::Null },
         Err(report) => StoreReport { line: report.message.clone(), view: json!({ "problem": report.message }) },

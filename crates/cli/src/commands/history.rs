@@ -2,8 +2,8 @@
 
 use clap::Subcommand;
 use serde_json::{Value, json};
-use toolway_store::{
-    conversations::{Conversation, StoredMessage},
+use toolway_host::{
+    conversation::{FoundMessage, StoredConversation, StoredMessage},
     time,
 };
 use toolway_wire::{
@@ -18,7 +18,6 @@ use crate::{
     output::{Format, Listing, Output},
     record_args::DEFAULT_LIMIT,
     report::Report,
-    storage,
 };
 
 /// List, show, search, export and delete conversations
@@ -77,17 +76,17 @@ const FOUND: usize = 80;
 
 pub(crate) async fn run(args: &HistoryArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.command {
-        None => output.listing(&stored::list(app, DEFAULT_LIMIT)?, &LISTING),
-        Some(HistoryCommand::List { limit }) => output.listing(&stored::list(app, *limit)?, &LISTING),
-        Some(HistoryCommand::Show { id }) => show(app, id, output)?,
-        Some(HistoryCommand::Search { text, limit }) => search(app, text, *limit, output)?,
-        Some(HistoryCommand::Export { id }) => export(app, id, output)?,
+        None => output.listing(&stored::list(app, DEFAULT_LIMIT).await?, &LISTING),
+        Some(HistoryCommand::List { limit }) => output.listing(&stored::list(app, *limit).await?, &LISTING),
+        Some(HistoryCommand::Show { id }) => show(app, id, output).await?,
+        Some(HistoryCommand::Search { text, limit }) => search(app, text, *limit, output).await?,
+        Some(HistoryCommand::Export { id }) => export(app, id, output).await?,
         Some(HistoryCommand::Delete { id }) => delete(app, id, output).await?,
     }
     Ok(ExitCode::Ok)
 }
 
-const LISTING: Listing<'_, Conversation, 5> = Listing {
+const LISTING: Listing<'_, StoredConversation, 5> = Listing {
     empty: "no conversations stored",
     headings: ["UPDATED", "SURFACE", "MODEL", "TITLE", "ID"],
     row,
@@ -95,12 +94,12 @@ const LISTING: Listing<'_, Conversation, 5> = Listing {
     view,
 };
 
-fn row(head: &Conversation) -> [String; 5] {
+fn row(head: &StoredConversation) -> [String; 5] {
     let updated = time::rfc3339(head.updated_at);
     [updated, head.surface.clone(), head.model.clone(), head.title.clone(), head.id.to_string()]
 }
 
-fn view(head: &Conversation) -> Value {
+fn view(head: &StoredConversation) -> Value {
     json!({
         "id": head.id.to_string(),
         "title": head.title,
@@ -111,9 +110,9 @@ fn view(head: &Conversation) -> Value {
     })
 }
 
-fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
-    let (reader, head) = stored::find(app, id)?;
-    let messages = stored::stored_messages(&reader, &head)?;
+async fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
+    let head = stored::find(app, id).await?;
+    let messages = stored::messages(app, &head).await?;
     if output.format != Format::Human {
         output.json(&with_messages(&head, &messages));
         return Ok(());
@@ -128,7 +127,7 @@ fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
 }
 
 /// A conversation with its messages: text for readers, `body` as it was stored.
-fn with_messages(head: &Conversation, messages: &[StoredMessage]) -> Raw {
+fn with_messages(head: &StoredConversation, messages: &[StoredMessage]) -> Raw {
     let message = |message: &StoredMessage| {
         let (at, role, text) = (time::rfc3339(message.at), &message.role, &message.text);
         let view = json!({ "seq": message.seq, "at": at, "role": role, "text": text, "body": null });
@@ -141,10 +140,10 @@ fn with_messages(head: &Conversation, messages: &[StoredMessage]) -> Raw {
     splice::edited(&Raw::of(&view(head)), &[Edit::Set("messages", splice::array(&messages))])
 }
 
-fn search(app: &App, text: &str, limit: usize, output: &mut Output) -> Result<(), Report> {
-    let found = app.query(|reader| reader.search_conversations(text, limit))?;
-    let view = |(head, message): &(Conversation, StoredMessage)| {
-        let mut view = view(head);
+async fn search(app: &App, text: &str, limit: usize, output: &mut Output) -> Result<(), Report> {
+    let found = app.records()?.search_conversations(text, limit).await?;
+    let view = |FoundMessage { conversation, message }: &FoundMessage| {
+        let mut view = view(conversation);
         view["match"] = json!({ "seq": message.seq, "role": message.role, "text": around(&message.text, text) });
         view
     };
@@ -153,12 +152,12 @@ fn search(app: &App, text: &str, limit: usize, output: &mut Output) -> Result<()
             output.notice(&format!("toolway: no stored message contains `{text}`"));
         }
         Format::Human => {
-            for (head, message) in &found {
+            for FoundMessage { conversation: head, message } in &found {
                 output.entry(&head.id.to_string(), &format!("  {}", head.title));
                 output.line(&format!("  {}: {}", message.role, around(&message.text, text)));
             }
         }
-        Format::Raw => found.iter().for_each(|(head, _)| output.content(format!("{}\n", head.id).as_bytes())),
+        Format::Raw => found.iter().for_each(|found| output.content(format!("{}\n", found.conversation.id).as_bytes())),
         Format::Json => output.json(&Raw::of(&found.iter().map(view).collect::<Vec<_>>())),
         Format::Ndjson => found.iter().for_each(|found| output.json(&Raw::of(&view(found)))),
     }
@@ -178,9 +177,9 @@ fn around(message: &str, text: &str) -> String {
     format!("{before}{shown}{after}")
 }
 
-fn export(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
-    let (reader, head) = stored::find(app, id)?;
-    let messages = stored::stored_messages(&reader, &head)?;
+async fn export(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
+    let head = stored::find(app, id).await?;
+    let messages = stored::messages(app, &head).await?;
     if matches!(output.format, Format::Json | Format::Ndjson) {
         output.json(&with_messages(&head, &messages));
         return Ok(());
@@ -199,9 +198,8 @@ fn export(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
 }
 
 async fn delete(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
-    let (_, head) = stored::find(app, id)?;
-    let store = app.open_store(&app.load()?.config.settings)?;
-    store.delete_conversation(head.id).await.map_err(|error| storage::failed(&error))?;
+    let head = stored::find(app, id).await?;
+    app.record_changes()?.delete_conversation(head.id).await?;
     output.line(&format!("Deleted the conversation `{}` ({}).", head.title, head.id));
     Ok(())
 }

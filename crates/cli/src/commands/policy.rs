@@ -19,7 +19,6 @@ use toolway_host::{
         Proposal, Reach, RuleId, SavedApproval, SavedEffect, SavedFinding, Stance, Subject, Surface, Verdict, saved,
     },
 };
-use toolway_store::approvals::effect_word;
 use toolway_wire::json::Raw;
 
 use crate::{
@@ -202,7 +201,7 @@ async fn explain(app: &App, args: &ExplainArgs, output: &mut Output) -> Result<E
             PolicyInput { caller, surface, subject: &subject, trust, annotations, arguments: Some(&arguments), reach };
         let entry_digest = single.entry_digest(app);
         let key = ApprovalKey::new(caller, &subject, entry_digest, Some("tools/call"), Some(entry.fingerprint));
-        let explained = with_saved(app, policy.evaluate(&input), &input, &key)?;
+        let explained = with_saved(app, policy.evaluate(&input), &input, &key).await?;
         let verdict = explained.verdict;
         let place = verdict.rule.place();
         if output.format == Format::Human {
@@ -279,11 +278,16 @@ struct Explained {
 }
 
 /// A saved refusal decides whatever policy allows, and a saved approval where it asks, unless the mode is `ask`.
-fn with_saved(app: &App, verdict: Verdict, input: &PolicyInput<'_>, key: &ApprovalKey) -> Result<Explained, Report> {
+async fn with_saved(
+    app: &App,
+    verdict: Verdict,
+    input: &PolicyInput<'_>,
+    key: &ApprovalKey,
+) -> Result<Explained, Report> {
     if verdict.effect == RuleEffect::Deny {
         return Ok(Explained { verdict, saved: None, proposal: None });
     }
-    let stored = app.query(|reader| reader.approvals_of(key.server.as_str(), &key.tool))?;
+    let stored = app.records()?.approvals_of(&key.server, &key.tool).await?;
     let stored: Vec<SavedApproval> = stored.into_iter().map(|stored| stored.approval).collect();
     let attendance = if input.surface == Surface::Run { Attendance::Unattended } else { Attendance::Attended };
     let call = AskedCall { arguments: input.arguments, reached: &verdict.reached };
@@ -320,7 +324,7 @@ fn saved_text(saved: &SavedApproval) -> String {
 fn saved_json(saved: &SavedApproval) -> Value {
     json!({
         "id": saved.id,
-        "effect": effect_word(saved.effect),
+        "effect": saved.effect.as_str(),
         "covers": saved.scope.to_string(),
         "unattended": saved.holds == Attendance::Unattended,
     })

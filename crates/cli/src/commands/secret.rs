@@ -5,8 +5,7 @@ use std::time::SystemTime;
 use clap::Subcommand;
 use serde_json::{Value, json};
 use toolway_config::{Loaded, Secret, SecretName, looks_like_key, secret_uses::SecretUse};
-use toolway_host::record::kind;
-use toolway_store::time::{Micros, rfc3339};
+use toolway_host::{record::kind, time};
 use toolway_vault::{SecretError, secrets::Removed};
 use toolway_wire::json::Raw;
 
@@ -200,7 +199,7 @@ fn list(loaded: &Loaded, app: &App, output: &mut Output) -> Result<ExitCode, Rep
     let cells = |row: &Row| {
         let uses: Vec<String> = row.uses.iter().map(|used| format!("{} ({})", used.key, used.place)).collect();
         let uses = if uses.is_empty() { "not used here".to_owned() } else { uses.join(", ") };
-        [row.name.to_string(), row.set_at.map_or_else(|| "not stored".to_owned(), time), uses]
+        [row.name.to_string(), row.set_at.map_or_else(|| "not stored".to_owned(), time::rfc3339_of), uses]
     };
     output.table(["NAME", "STORED", "USED BY"], &rows.iter().map(cells).collect::<Vec<_>>());
     output.line(&format!("Secrets are stored in {}.", secrets.place()));
@@ -209,7 +208,7 @@ fn list(loaded: &Loaded, app: &App, output: &mut Output) -> Result<ExitCode, Rep
 
 impl Row {
     fn view(&self) -> Value {
-        json!({ "name": self.name.as_str(), "setAt": self.set_at.map(time), "usedBy": views(&self.uses) })
+        json!({ "name": self.name.as_str(), "setAt": self.set_at.map(time::rfc3339_of), "usedBy": views(&self.uses) })
     }
 }
 
@@ -243,11 +242,6 @@ fn views(uses: &[SecretUse]) -> Vec<Value> {
         json!({ "server": server, "key": key, "file": place.file, "line": place.line })
     };
     uses.iter().map(view).collect()
-}
-
-fn time(at: SystemTime) -> String {
-    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    rfc3339(Micros::try_from(since.as_micros()).unwrap_or_default())
 }
 
 /// The report of a vault that does not store or read a secret.

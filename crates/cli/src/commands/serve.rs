@@ -131,12 +131,11 @@ async fn serve(args: &ServeArgs, open: OpenConsole, app: &App, output: &mut Outp
     let config = app.config(output)?;
     let records = Arc::new(app.log.records());
     let limits = gateway_limits(&config.settings);
-    let (host, recorder) = app.gateway_host(&config, &limits, Arc::clone(&records)).await?;
+    let (host, stored) = app.gateway_host(&config, &limits, Arc::clone(&records)).await?;
     let served = match &app.reach.stdio {
         Some(_) => serve_stdio(app, &config, &host).await,
         None => {
-            let console =
-                app.console(args.console_choice(open, output)?, &host, recorder.as_deref(), &limits, output).await;
+            let console = app.console(args.console_choice(open, output)?, &host, stored, &limits, output).await;
             match console {
                 Ok(console) => {
                     let surfaces = Surfaces { console, open, limits, records };

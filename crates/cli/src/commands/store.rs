@@ -2,10 +2,7 @@
 
 use clap::Subcommand;
 use serde_json::json;
-use toolway_store::{
-    retention::{RetentionLimits, RetentionPlan},
-    time,
-};
+use toolway_host::record::RetentionPlan;
 use toolway_wire::json::Raw;
 
 use crate::{
@@ -36,36 +33,28 @@ enum StoreCommand {
 }
 
 pub(crate) async fn run(args: &StoreArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let settings = app.load()?.config.settings;
-    let limits = storage::retention_limits(&settings);
     let plan = match args.command {
-        StoreCommand::Plan => match app.open_reader()? {
-            Some(reader) => reader.plan_retention(&limits, time::now()).map_err(|error| storage::failed(&error))?,
-            None => RetentionPlan::default(),
-        },
-        StoreCommand::Prune => {
-            let store = app.open_store_with(&settings, RetentionLimits::default())?;
-            store.prune(&limits).await.map_err(|error| storage::failed(&error))?
-        }
+        StoreCommand::Plan => app.records()?.plan_retention().await?,
+        StoreCommand::Prune => app.record_changes()?.prune().await?,
     };
     let done = matches!(args.command, StoreCommand::Prune);
     if output.format == Format::Human {
         let verb = if done { "removed" } else { "would remove" };
-        let RetentionPlan { files, bodies, calls, audit, conversations, size } = &plan;
+        let RetentionPlan { corrupt, bodies, calls, audit, conversations, usage } = &plan;
         output.line(&format!(
-            "{verb} {calls} calls, {bodies} bodies, {audit} audit entries, {conversations} conversations and {files} \
+            "{verb} {calls} calls, {bodies} bodies, {audit} audit entries, {conversations} conversations and {corrupt} \
              corrupt files"
         ));
-        output.line(&storage::fullness(size, &limits));
+        output.line(&storage::fullness(usage));
     } else {
         output.json(&Raw::of(&json!({
             "calls": plan.calls,
             "auditEntries": plan.audit,
             "conversations": plan.conversations,
             "bodies": plan.bodies,
-            "corruptFiles": plan.files,
-            "bytes": plan.size.total(),
-            "maxBytes": limits.max_bytes,
+            "corruptFiles": plan.corrupt,
+            "bytes": plan.usage.bytes,
+            "maxBytes": plan.usage.max_bytes,
             "applied": done,
         })));
     }

@@ -3,15 +3,11 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 use toolway_host::{
-    policy::{Attendance, SavedApproval, SavedEffect},
+    policy::{Attendance, SavedApproval, SavedEffect, StoredApproval},
     record::kind,
-};
-use toolway_store::{
-    approvals::{StoredApproval, effect_word},
     time,
 };
 use toolway_wire::json::Raw;
-use uuid::Uuid;
 
 use crate::{
     app::App,
@@ -19,7 +15,6 @@ use crate::{
     exit_code::ExitCode,
     output::{self, Format, Output, clean},
     report::Report,
-    storage,
 };
 
 /// List, extend and remove saved approvals
@@ -64,8 +59,7 @@ impl TrustArgs {
 }
 
 pub(crate) async fn run(args: &TrustArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let reader = app.open_reader()?;
-    let saved = reader.map_or(Ok(Vec::new()), |reader| reader.approvals()).map_err(|error| storage::failed(&error))?;
+    let saved = app.records()?.approvals().await?;
     match &args.command {
         None | Some(TrustCommand::List) => Ok(list(&saved, output)),
         Some(TrustCommand::Allow { id, .. }) => allow(find(&saved, id)?, app, output).await,
@@ -85,8 +79,7 @@ async fn allow(stored: &StoredApproval, app: &App, output: &mut Output) -> Resul
         return Err(Report::new(ExitCode::Denied, "no_terminal", message)
             .hint("for scripts, write a rule: `toolway policy allow`"));
     }
-    let store = app.open_store(&app.load()?.config.settings)?;
-    store.set_approval_holds(uuid(approval)?, Attendance::Unattended).await.map_err(|error| storage::failed(&error))?;
+    app.record_changes()?.set_approval_holds(&approval.id, Attendance::Unattended).await?;
     note(app, approval, "unattended");
     output.line(&format!("{} of `{}`: {}", tool(approval), approval.key.server, covers(approval)));
     output.line("It also holds for `run` and scripts now.");
@@ -95,21 +88,15 @@ async fn allow(stored: &StoredApproval, app: &App, output: &mut Output) -> Resul
 
 async fn remove(stored: &StoredApproval, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let approval = &stored.approval;
-    let store = app.open_store(&app.load()?.config.settings)?;
-    store.remove_approval(uuid(approval)?).await.map_err(|error| storage::failed(&error))?;
+    app.record_changes()?.remove_approval(&approval.id).await?;
     note(app, approval, "removed");
     output.line(&format!("Removed the saved approval of {} of `{}`.", tool(approval), approval.key.server));
     Ok(ExitCode::Ok)
 }
 
 fn note(app: &App, approval: &SavedApproval, change: &str) {
-    let details = json!({ "change": change, "id": approval.id, "effect": effect_word(approval.effect) });
+    let details = json!({ "change": change, "id": approval.id, "effect": approval.effect.as_str() });
     app.audit(kind::APPROVAL, Some(approval.key.server.as_str()), Some(&approval.key.tool), &details);
-}
-
-fn uuid(approval: &SavedApproval) -> Result<Uuid, Report> {
-    let unknown = |_| Report::usage("unknown_approval", format!("no saved approval has the id `{}`", approval.id));
-    approval.id.parse().map_err(unknown)
 }
 
 /// The saved approval with this id, or with an id that begins or ends like this.
@@ -130,8 +117,8 @@ fn list(saved: &[StoredApproval], output: &mut Output) -> ExitCode {
         Format::Human => {
             let row = |stored: &StoredApproval| {
                 let approval = &stored.approval;
-                let effect = effect_word(approval.effect).to_owned();
-                let saved_at = time::rfc3339(time::micros(approval.created_at));
+                let effect = approval.effect.as_str().to_owned();
+                let saved_at = time::rfc3339_of(approval.created_at);
                 let holds = holds(approval).to_owned();
                 [
                     approval.id.clone(),
@@ -192,7 +179,7 @@ fn view(stored: &StoredApproval) -> Value {
     let approval = &stored.approval;
     json!({
         "id": approval.id,
-        "effect": effect_word(approval.effect),
+        "effect": approval.effect.as_str(),
         "caller": approval.key.caller,
         "server": approval.key.server.as_str(),
         "entry": approval.key.entry,
@@ -202,7 +189,7 @@ fn view(stored: &StoredApproval) -> Value {
         "scope": serde_json::from_str::<Value>(&approval.scope.to_json()).unwrap_or_default(),
         "unattended": approval.holds == Attendance::Unattended,
         "digest": approval.key.digest,
-        "createdAt": time::rfc3339(time::micros(approval.created_at)),
+        "createdAt": time::rfc3339_of(approval.created_at),
         "createdBy": stored.created_by,
     })
 }

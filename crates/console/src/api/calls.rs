@@ -1,15 +1,15 @@
 //! `/api/v1/calls`: recorded calls, and cancelling one.
 
 use serde_json::json;
-use toolway_host::call::CallId;
-use toolway_store::{
-    Uuid,
-    calls::{CallFilter, CallState},
+use toolway_host::{
+    call::CallId,
+    record::{CallFilter, CallState, Records, StoredCall},
     time,
 };
+use uuid::Uuid;
 
 use super::{Answered, Query, done};
-use crate::{console::Console, error::ApiError, records::Records, reply, view::call};
+use crate::{console::Console, error::ApiError, reply, view::call};
 
 /// Calls of one page, unless the request says otherwise.
 const DEFAULT_LIMIT: usize = 100;
@@ -22,7 +22,7 @@ pub(super) async fn list(console: &Console, query: &Query) -> Answered {
     let Some(records) = &console.records else { return reply::json(&json!({ "calls": [], "next": null })) };
     // One more, to know whether there is a next page.
     let filter = CallFilter { limit: limit + 1, ..filter };
-    let mut rows = records.query(move |reader| reader.calls(&filter)).await?;
+    let mut rows = records.calls(filter).await?;
     let next = if limit < rows.len() {
         rows.truncate(limit);
         rows.last().map(|row| row.id.to_string())
@@ -41,8 +41,8 @@ struct Page {
 
 pub(super) async fn show(console: &Console, id: &str) -> Answered {
     let id = parse_id(id)?;
-    let found = records(console)?.query(move |reader| reader.call(id)).await?;
-    let (row, body) = found.ok_or_else(|| ApiError::not_found("unknown call"))?;
+    let found = records(console)?.call(id).await?;
+    let StoredCall { row, body } = found.ok_or_else(|| ApiError::not_found("unknown call"))?;
     reply::json(&call::details(row, body))
 }
 
@@ -83,6 +83,6 @@ fn parse_id(id: &str) -> Result<Uuid, ApiError> {
     id.parse().map_err(|_| ApiError::not_found("unknown call"))
 }
 
-pub(super) fn records(console: &Console) -> Result<&Records, ApiError> {
-    console.records.as_ref().ok_or_else(ApiError::no_store)
+pub(super) fn records(console: &Console) -> Result<&dyn Records, ApiError> {
+    console.records.as_deref().ok_or_else(ApiError::no_store)
 }

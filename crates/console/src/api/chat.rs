@@ -8,7 +8,7 @@ use serde_json::json;
 use toolway_agent::{AgentOptions, Budget, Conversation, model::Message};
 use toolway_config::PolicyMode;
 use toolway_host::policy::Surface;
-use toolway_store::Uuid;
+use uuid::Uuid;
 
 use super::{Answered, blocking, calls::records, conversations::unknown, done};
 use crate::{backend::AgentSettings, console::Console, error::ApiError, reply, turns::NotStarted};
@@ -62,11 +62,9 @@ pub(super) fn cancel(console: &Console, id: &str) -> Answered {
 
 /// A stored conversation with its messages.
 async fn resume(console: &Console, id: Uuid) -> Result<Conversation, ApiError> {
-    let read = move |reader: &toolway_store::Reader| {
-        let head = reader.conversation(id)?;
-        Ok(head.zip(Some(reader.messages(id)?)))
-    };
-    let (_, messages) = records(console)?.query(read).await?.ok_or_else(unknown)?;
+    let records = records(console)?;
+    records.conversation(id).await?.ok_or_else(unknown)?;
+    let messages = records.messages(id).await?;
     let messages: Result<Vec<Message>, _> =
         messages.iter().map(|message| serde_json::from_str(&message.body)).collect();
     let messages = messages.map_err(|error| ApiError::internal(format!("a stored message cannot be read: {error}")))?;

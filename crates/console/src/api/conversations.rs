@@ -1,7 +1,8 @@
 //! `/api/v1/conversations`: stored conversations.
 
 use serde_json::{Value, json};
-use toolway_store::{Uuid, calls::CallFilter};
+use toolway_host::record::CallFilter;
+use uuid::Uuid;
 
 use super::{Answered, Query, calls::records};
 use crate::{console::Console, error::ApiError, reply, view::conversation};
@@ -14,28 +15,26 @@ const CALLS: usize = 500;
 pub(super) async fn list(console: &Console, query: &Query) -> Answered {
     let Some(records) = &console.records else { return reply::json(&json!([])) };
     let search = query.get("search");
-    let found = records.query(move |reader| match &search {
+    let found = match &search {
         Some(text) => {
-            let found = reader.search_conversations(text, LIMIT)?;
-            Ok(found.into_iter().map(|(conversation, _)| conversation).collect())
+            let found = records.search_conversations(text, LIMIT).await?;
+            found.into_iter().map(|found| found.conversation).collect()
         }
-        None => reader.conversations(LIMIT),
-    });
-    let views: Vec<Value> = found.await?.iter().map(conversation::head).collect();
+        None => records.conversations(LIMIT).await?,
+    };
+    let views: Vec<Value> = found.iter().map(conversation::head).collect();
     reply::json(&views)
 }
 
 pub(super) async fn show(console: &Console, id: &str) -> Answered {
     let uuid: Uuid = id.parse().map_err(|_| unknown())?;
-    // Before the query: a message that ends in between is then in the query.
+    // Before the queries: a message that ends in between is then in them.
     let partial = console.turns.partial(id);
-    let read = move |reader: &toolway_store::Reader| {
-        let Some(head) = reader.conversation(uuid)? else { return Ok(None) };
-        let filter = CallFilter { conversation: Some(uuid.to_string()), limit: CALLS, ..CallFilter::default() };
-        Ok(Some((head, reader.messages(uuid)?, reader.calls(&filter)?)))
-    };
-    let (head, messages, calls) = records(console)?.query(read).await?.ok_or_else(unknown)?;
-    let made: conversation::MadeCalls = calls.into_iter().collect();
+    let records = records(console)?;
+    let head = records.conversation(uuid).await?.ok_or_else(unknown)?;
+    let messages = records.messages(uuid).await?;
+    let filter = CallFilter { conversation: Some(uuid.to_string()), limit: CALLS, ..CallFilter::default() };
+    let made: conversation::MadeCalls = records.calls(filter).await?.into_iter().collect();
     reply::json(&json!({
         "id": id,
         "title": head.title,

@@ -4,10 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
 use toolway_host::{
     event::CallStage,
-    record::{CallRecord, Ending},
-};
-use toolway_store::{
-    calls::{CallBody, CallRow, CallState},
+    record::{CallBody, CallRecord, CallRow, CallState, Ending},
     time,
 };
 use toolway_wire::json::Raw;

@@ -7,9 +7,9 @@ use toolway_agent::{
     RecordIds,
     model::{Message, Part, ResultPart, ToolResult},
 };
-use toolway_store::{
-    calls::CallRow,
-    conversations::{Conversation, StoredMessage},
+use toolway_host::{
+    conversation::{StoredConversation, StoredMessage},
+    record::CallRow,
     time,
 };
 
@@ -29,7 +29,7 @@ impl FromIterator<CallRow> for MadeCalls {
 }
 
 /// A conversation in a list.
-pub(crate) fn head(conversation: &Conversation) -> Value {
+pub(crate) fn head(conversation: &StoredConversation) -> Value {
     json!({
         "id": conversation.id.to_string(),
         "title": conversation.title,
@@ -101,7 +101,7 @@ pub(crate) fn contents(result: &ToolResult, most: usize) -> (String, Vec<String>
 mod tests {
     use serde_json::json;
     use toolway_agent::model::{Image, Message, Part, ResultPart, Role, ToolResult};
-    use toolway_store::conversations::StoredMessage;
+    use toolway_host::conversation::StoredMessage;
 
     use super::{MAX_IMAGES, MadeCalls, messages};
 

@@ -13,7 +13,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use toolway_agent::model::{Model, ScriptedModel};
 use toolway_config::{PolicyMode, ServerName};
 use toolway_console::{
-    Console, ConsoleOptions, Lifetimes,
+    Console, ConsoleOptions, ConsoleRecords, Lifetimes,
     backend::{
         AddedServer, AgentSettings, ConsoleBackend, ListedModel, ParsedServer, Problem, SignInPage, TestFailure,
         TestReport,
@@ -24,7 +24,7 @@ use toolway_host::{
     inbox::{ElicitationModes, InboxAnswerer},
     record::Requirement,
 };
-use toolway_store::{Store, StoreRecorder};
+use toolway_store::{Store, StoreRecorder, StoreRecords};
 use toolway_testkit::{
     fixture_server::FixtureServer,
     test_host::{TestHost, TestHostBuilder, within},
@@ -99,7 +99,10 @@ impl Stage {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let backend = Arc::new(TestBackend::default());
-        let options = ConsoleOptions { store: Some(store), ..options };
+        let conversations = StoreRecorder::new(store.clone(), Requirement::BestEffort, "console");
+        let records =
+            ConsoleRecords { records: Arc::new(StoreRecords::of(store)), conversations: Arc::new(conversations) };
+        let options = ConsoleOptions { records: Some(records), ..options };
         let console = Console::new(host.host.clone(), backend.clone(), options, address).unwrap();
         let stop = CancellationToken::new();
         let serving = tokio::runtime::Handle::current().spawn(Arc::clone(&console).serve(listener, stop.clone()));

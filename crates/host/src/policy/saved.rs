@@ -11,7 +11,7 @@ use toolway_config::ServerName;
 use uuid::Uuid;
 
 use super::{AskedCall, Scope, Subject};
-use crate::{call::Caller, catalog::Fingerprint};
+use crate::{call::Caller, catalog::Fingerprint, record::RecordsError};
 
 /// What a saved approval is about, besides its scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,6 +46,15 @@ pub struct SavedApproval {
     pub holds: Attendance,
 }
 
+/// A saved approval or refusal, and where it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredApproval {
+    /// The answer.
+    pub approval: SavedApproval,
+    /// The surface on which it was saved.
+    pub created_by: String,
+}
+
 /// What a saved approval does. It never lifts a `deny`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SavedEffect {
@@ -53,6 +62,16 @@ pub enum SavedEffect {
     Allow,
     /// Refuses every call of the item.
     Deny,
+}
+
+impl SavedEffect {
+    /// The stable word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+        }
+    }
 }
 
 /// Whether a person is present where a call is made.
@@ -81,11 +100,11 @@ pub enum SavedFinding<'a> {
 }
 
 /// Why saved approvals cannot be read or written.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum SavedApprovalError {
     /// The store failed.
-    #[error("{0}")]
-    Store(String),
+    #[error(transparent)]
+    Store(#[from] RecordsError),
     /// No further one can be kept.
     #[error("more than {0} approvals")]
     TooMany(usize),

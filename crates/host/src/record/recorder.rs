@@ -6,31 +6,9 @@
 use futures_util::future::BoxFuture;
 use toolway_config::{Bodies, ServerName};
 
-use super::{CallRecord, redact::Redactor};
+use super::{CallRecord, RecordsError, redact::Redactor};
 use crate::inbox::InboxRecord;
 use crate::{call::Caller, connection::HostContext, host::Host};
-
-/// Kinds of audit notes.
-pub mod kind {
-    /// Policy asked or refused.
-    pub const DECISION: &str = "decision";
-    /// An approval request was answered, or a saved approval was removed.
-    pub const APPROVAL: &str = "approval";
-    /// A server request was answered, declined or cancelled.
-    pub const SERVER_REQUEST: &str = "server-request";
-    /// Arguments or a result do not match the schemas of their tool.
-    pub const VALIDATION: &str = "validation";
-    /// A connection to a server was opened, closed, lost or failed.
-    pub const CONNECTION: &str = "connection";
-    /// A user signed in or out.
-    pub const SIGN_IN: &str = "sign-in";
-    /// A configuration file was changed, or the configuration was read again.
-    pub const CONFIGURATION: &str = "configuration";
-    /// A key of a client was created or revoked.
-    pub const KEY: &str = "key";
-    /// A secret of the user was stored or removed; never with its value.
-    pub const SECRET: &str = "secret";
-}
 
 /// State of a call that has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +31,7 @@ pub struct CallBody {
 /// Something other than a call that the audit log keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditNote {
-    /// One of [`kind`].
+    /// One of [`kind`](super::kind).
     pub kind: &'static str,
     /// `kind[:name]` of the caller.
     pub caller: Option<String>,
@@ -96,10 +74,15 @@ pub trait CallRecorder: Send + Sync {
     fn requirement(&self) -> Requirement;
 
     /// Writes a call that has not ended.
-    fn write(&self, call: &CallRecord, state: OpenState, body: CallBody) -> BoxFuture<'static, Result<(), String>>;
+    fn write(
+        &self,
+        call: &CallRecord,
+        state: OpenState,
+        body: CallBody,
+    ) -> BoxFuture<'static, Result<(), RecordsError>>;
 
     /// Writes the end of a call.
-    fn end(&self, call: &CallRecord, body: CallBody) -> BoxFuture<'static, Result<(), String>>;
+    fn end(&self, call: &CallRecord, body: CallBody) -> BoxFuture<'static, Result<(), RecordsError>>;
 
     /// Appends to the audit log.
     fn note(&self, note: AuditNote);
@@ -113,6 +96,40 @@ pub trait CallRecorder: Send + Sync {
     fn inbox(&self, item: InboxRecord) {
         drop(item);
     }
+}
+
+impl CallBody {
+    /// The same without a text of more bytes.
+    #[must_use]
+    pub fn bounded(self, most: u64) -> Self {
+        let bounded = |text: String| {
+            let is_large = most < text.len() as u64;
+            if is_large {
+                not_kept(&text, &format!("larger than {most} bytes, a share of `store.maxBytes`"))
+            } else {
+                text
+            }
+        };
+        Self { arguments: self.arguments.map(bounded), result: self.result.map(bounded) }
+    }
+
+    /// Replaces both texts by the reason why they are not kept.
+    pub fn omit(&mut self, why: &str) {
+        for text in [&mut self.arguments, &mut self.result].into_iter().flatten() {
+            *text = not_kept(text, why);
+        }
+    }
+
+    /// Bytes of both texts.
+    pub fn bytes(&self) -> usize {
+        let texts = [&self.arguments, &self.result];
+        texts.into_iter().flatten().map(String::len).sum()
+    }
+}
+
+/// What stands for a text that is not kept.
+fn not_kept(text: &str, why: &str) -> String {
+    serde_json::json!({ "toolway": { "notKept": why, "bytes": text.len() } }).to_string()
 }
 
 impl AuditNote {

@@ -188,7 +188,7 @@ impl Recording {
         let arguments = self.arguments.take().and_then(|arguments| body(self.ports.bodies, &redactor, &arguments));
         let written = recorder.write(record, OpenState::Running, CallBody { arguments, result: None });
         match (written.await, recorder.requirement()) {
-            (Err(error), Requirement::Required) => Err(Refusal::NotRecorded(error)),
+            (Err(error), Requirement::Required) => Err(Refusal::NotRecorded(error.to_string())),
             (Err(error), Requirement::BestEffort) => {
                 tracing::warn!(call_id = %record.id, %error, "the call is sent without a record");
                 self.count_unrecorded();

@@ -13,7 +13,7 @@ use toolway_host::{
         ApprovalAnswer, ApprovalTerm, Attendance, MemorySavedApprovals, SavedApproval, SavedApprovalError,
         SavedApprovals, Scope, Surface,
     },
-    record::Ending,
+    record::{Ending, RecordsError},
 };
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
@@ -397,7 +397,8 @@ impl SavedApprovals for Unreadable {
         _: &'a str,
     ) -> BoxFuture<'a, Result<Vec<SavedApproval>, SavedApprovalError>> {
         let is_broken = self.is_broken.load(std::sync::atomic::Ordering::SeqCst);
-        let read = if is_broken { Err(SavedApprovalError::Store("broken".to_owned())) } else { Ok(Vec::new()) };
+        let broken = SavedApprovalError::Store(RecordsError::unavailable("broken"));
+        let read = if is_broken { Err(broken) } else { Ok(Vec::new()) };
         Box::pin(async move { read })
     }
 

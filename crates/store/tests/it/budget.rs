@@ -52,7 +52,7 @@ fn folder_bytes(stage: &Stage) -> u64 {
 }
 
 fn kept(stage: &Stage, id: Uuid) -> Option<String> {
-    stage.reader().call(id).unwrap().unwrap().1.result
+    stage.reader().call(id).unwrap().unwrap().body.result
 }
 
 #[tokio::test]
@@ -121,7 +121,7 @@ async fn arguments_of_a_call_that_has_not_ended_stay() {
         tokio::task::yield_now().await;
     }
     assert!(0 < store.usage().removed_bodies);
-    assert!(stage.reader().call(open.id).unwrap().unwrap().1.arguments.unwrap().contains("aaa"));
+    assert!(stage.reader().call(open.id).unwrap().unwrap().body.arguments.unwrap().contains("aaa"));
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn a_body_larger_than_a_share_is_not_kept_and_the_record_says_so() {
     store.end_call(call.clone(), body(BUDGET as usize / 8)).await.unwrap();
     let text = kept(&stage, call.id).unwrap();
     assert!(text.contains("notKept") && text.contains("store.maxBytes") && text.contains("1048578"), "{text}");
-    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().1.arguments.as_deref(), Some("{}"));
+    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().body.arguments.as_deref(), Some("{}"));
 }
 
 #[tokio::test]

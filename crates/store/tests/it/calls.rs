@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use toolway_store::{
     audit::Verified,
-    calls::{CallBody, CallFilter, CallRow, CallState},
+    calls::{CallBody, CallFilter, CallRow, CallState, StoredCall},
     rollup::{RollupFilter, Span},
 };
 
@@ -16,11 +16,11 @@ async fn a_call_is_one_row_from_beginning_to_end() {
     let call = begun("read");
     let body = CallBody { arguments: Some(r#"{"path":"a"}"#.to_owned()), result: None };
     store.write_call(call.clone(), body).await.unwrap();
-    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().0, call);
+    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().row, call);
     let end = ended(&call, CallState::Succeeded);
     let result = CallBody { arguments: None, result: Some(r#"{"content":[]}"#.to_owned()) };
     store.end_call(end.clone(), result).await.unwrap();
-    let (found, body) = stage.reader().call(call.id).unwrap().unwrap();
+    let StoredCall { row: found, body } = stage.reader().call(call.id).unwrap().unwrap();
     assert_eq!(found, end);
     assert_eq!(body.arguments.as_deref(), Some(r#"{"path":"a"}"#));
     assert_eq!(body.result.as_deref(), Some(r#"{"content":[]}"#));
@@ -33,7 +33,7 @@ async fn a_call_whose_beginning_was_not_written_is_complete_after_its_end() {
     let store = stage.open();
     let end = ended(&begun("read"), CallState::Failed);
     store.end_call(end.clone(), CallBody::default()).await.unwrap();
-    assert_eq!(stage.reader().call(end.id).unwrap().unwrap().0, end);
+    assert_eq!(stage.reader().call(end.id).unwrap().unwrap().row, end);
 }
 
 #[tokio::test]
@@ -117,10 +117,10 @@ async fn a_call_is_found_by_the_beginning_of_its_id() {
     let call = record(&store, "read", CallState::Succeeded).await;
     let reader = stage.reader();
     let text = call.id.to_string();
-    assert_eq!(reader.calls_by_prefix(&text).unwrap(), [call.id]);
-    assert_eq!(reader.calls_by_prefix(&text[..13]).unwrap(), [call.id]);
+    assert_eq!(reader.find_calls(&text).unwrap(), [call.id]);
+    assert_eq!(reader.find_calls(&text[..13]).unwrap(), [call.id]);
     for text in ["", "zz", "ffffffff"] {
-        assert!(reader.calls_by_prefix(text).unwrap().is_empty(), "{text}");
+        assert!(reader.find_calls(text).unwrap().is_empty(), "{text}");
     }
 }
 
@@ -180,7 +180,7 @@ async fn a_call_ends_once() {
         written.unwrap();
     }
     late.await.unwrap();
-    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().0, call);
+    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().row, call);
     assert_eq!(stage.reader().stats(&RollupFilter::default()).unwrap()[0].total.calls, 1);
     assert_eq!(stage.reader().verify_audit().unwrap(), Verified::Intact { entries: 1, checkpoint: 0 });
 }
@@ -198,8 +198,8 @@ async fn a_call_that_was_taken_for_interrupted_gets_its_end() {
     store.write_call(call.clone(), CallBody::default()).await.unwrap();
     stage.tamper("UPDATE calls SET state = 'interrupted'");
     store.write_call(begun_again(&call), CallBody::default()).await.unwrap();
-    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().0.state, CallState::Interrupted);
+    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().row.state, CallState::Interrupted);
     let end = ended(&call, CallState::Succeeded);
     store.end_call(end.clone(), CallBody::default()).await.unwrap();
-    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().0, end);
+    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().row, end);
 }

@@ -6,17 +6,17 @@ use toolway_host::policy::{ApprovalKey, Attendance, SavedApproval, SavedEffect, 
 use toolway_store::{
     Uuid,
     approvals::StoredApproval,
-    conversations::{Conversation, StoredMessage},
+    conversations::{StoredConversation, StoredMessage},
     inbox::InboxRow,
     time,
 };
 
 use crate::stage::Stage;
 
-fn conversation(title: &str) -> Conversation {
+fn conversation(title: &str) -> StoredConversation {
     let now = time::now();
     let (title, model, surface) = (title.to_owned(), "scripted".to_owned(), "chat".to_owned());
-    Conversation { id: Uuid::now_v7(), started_at: now, updated_at: now, title, model, surface }
+    StoredConversation { id: Uuid::now_v7(), started_at: now, updated_at: now, title, model, surface }
 }
 
 fn message(seq: i64, role: &str, text: &str) -> StoredMessage {
@@ -41,7 +41,7 @@ async fn conversations_are_listed_searched_and_deleted() {
     assert_eq!(titles, ["old", "new"], "the one with the last message comes first");
     let found = reader.search_conversations("INVOICE", 10).unwrap();
     assert_eq!(found.len(), 1);
-    assert_eq!((found[0].0.id, found[0].1.seq), (new.id, 0));
+    assert_eq!((found[0].conversation.id, found[0].message.seq), (new.id, 0));
     assert_eq!(reader.messages(new.id).unwrap().len(), 2);
 
     store.delete_conversation(new.id).await.unwrap();

@@ -75,7 +75,7 @@ pub(crate) fn assert_complete(reader: &Reader, acknowledged: &[Uuid]) {
         let found: Vec<_> = calls.iter().filter(|call| call.id == *id).collect();
         assert_eq!(found.len(), 1, "{id}");
         assert_eq!(found[0].state, CallState::Succeeded);
-        assert_eq!(reader.call(*id).unwrap().unwrap().1.result.as_deref(), Some("[]"));
+        assert_eq!(reader.call(*id).unwrap().unwrap().body.result.as_deref(), Some("[]"));
     }
     let Verified::Intact { entries, .. } = reader.verify_audit().unwrap() else { panic!("a broken chain") };
     assert_eq!(entries, calls.len() as u64, "one event for each call");

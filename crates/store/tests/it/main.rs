@@ -11,6 +11,7 @@ mod load;
 mod memory;
 mod opening;
 mod recorder;
+mod records;
 mod retention;
 mod stage;
 mod writing;

@@ -3,7 +3,7 @@
 use toolway_store::{
     Store,
     audit::Verified,
-    calls::{CallBody, CallFilter, CallState},
+    calls::{CallBody, CallFilter, CallState, StoredCall},
     rollup::RollupFilter,
 };
 
@@ -36,6 +36,6 @@ async fn the_last_calls_are_kept_and_all_are_counted() {
     let end = ended(&waiting, CallState::Refused);
     store.end_call(end.clone(), CallBody::default()).await.unwrap();
     store.catch_up();
-    let (found, body) = reader.call(waiting.id).unwrap().unwrap();
+    let StoredCall { row: found, body } = reader.call(waiting.id).unwrap().unwrap();
     assert_eq!((found, body.arguments.as_deref()), (end, Some("{}")));
 }

@@ -88,7 +88,7 @@ async fn calls_of_a_process_that_ended_are_interrupted_and_those_of_a_living_one
     ));
     let second = stage.open();
     second.append_audit(Default::default()).await.unwrap();
-    let state = |id| stage.reader().call(id).unwrap().unwrap().0.state;
+    let state = |id| stage.reader().call(id).unwrap().unwrap().row.state;
     assert_eq!(state(living.id), CallState::Pending);
     assert_eq!(state(dead.id), CallState::Interrupted);
     let events = stage.reader().audit(&toolway_store::audit::AuditFilter { limit: 10, ..Default::default() }).unwrap();
@@ -101,7 +101,7 @@ async fn calls_that_are_open_when_their_store_closes_are_interrupted() {
     let (store, call) = (stage.open(), begun("read"));
     store.write_call(call.clone(), Default::default()).await.unwrap();
     drop(store);
-    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().0.state, CallState::Interrupted);
+    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().row.state, CallState::Interrupted);
 }
 
 #[tokio::test]

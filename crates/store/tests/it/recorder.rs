@@ -10,7 +10,7 @@ use toolway_host::{
         ApprovalAnswer, ApprovalKey, ApprovalTerm, Attendance, SavedApproval, SavedApprovals, SavedEffect, Scope,
         Surface,
     },
-    record::{AuditNote, CallRecorder, Ending, Requirement, kind},
+    record::{AuditNote, CallRecorder, Ending, RecordsError, Requirement, kind},
 };
 use toolway_store::{
     Store, StoreRecorder, Uuid,
@@ -62,7 +62,7 @@ async fn a_call_leaves_its_row_its_body_and_an_audit_event() {
     assert_eq!((call.caller.as_str(), call.surface.as_str(), call.state), ("terminal", "call", CallState::Succeeded));
     assert_eq!((call.server.as_deref(), call.tool.as_deref()), (Some("files"), Some("files__write")));
     assert!(call.duration.is_some() && call.rule.is_some() && call.error.is_none(), "{call:?}");
-    let (_, body) = stage.reader().call(call.id).unwrap().unwrap();
+    let body = stage.reader().call(call.id).unwrap().unwrap().body;
     assert_eq!(body.arguments.as_deref(), Some(r#"{"path":"a.txt"}"#));
     assert_eq!(body.result, outcome.result().map(ToString::to_string));
     let of_call = AuditFilter { call: Some(call.id), limit: 9, ..AuditFilter::default() };
@@ -140,7 +140,7 @@ fn former(approvals: &[StoredApproval]) -> Stage {
     }
     for StoredApproval { approval, .. } in approvals {
         let (id, tool) = (approval.id.replace('-', ""), &approval.key.tool);
-        let (digest, effect) = (&approval.key.digest, toolway_store::approvals::effect_word(approval.effect));
+        let (digest, effect) = (&approval.key.digest, approval.effect.as_str());
         stage.tamper(&format!(
             "INSERT INTO approvals (id, created_at, caller, server, tool, arguments, digest, effect, created_by) VALUES
              (x'{id}', 1, 'terminal', 'files', '{tool}', NULL, '{digest}', '{effect}', 'terminal')"
@@ -242,8 +242,10 @@ async fn a_call_of_an_agent_keeps_its_conversation_and_notes_are_appended() {
     recorder.put(&head).await.unwrap();
     let message = ConversationMessage { seq: 1, role: "user", text: "hello".to_owned(), body: "{}".to_owned() };
     recorder.append(&conversation, message.clone()).await.unwrap();
-    assert!(recorder.append("no id", message).await.unwrap_err().contains("UUID"));
-    assert!(recorder.put(&ConversationHead { id: "no id".to_owned(), ..head }).await.unwrap_err().contains("UUID"));
+    let unnamed = recorder.append("no id", message).await;
+    assert!(matches!(unnamed, Err(RecordsError::Invalid(_))), "{unnamed:?}");
+    let unnamed = recorder.put(&ConversationHead { id: "no id".to_owned(), ..head }).await;
+    assert!(matches!(unnamed, Err(RecordsError::Invalid(_))), "{unnamed:?}");
 
     let host = host(&server, recorder.store(), Requirement::BestEffort).start().await;
     host.ready("files").await;

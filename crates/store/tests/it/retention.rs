@@ -6,7 +6,7 @@ use toolway_store::{
     OpenNotice, Store, StoreOptions, Uuid,
     audit::Verified,
     calls::{CallBody, CallFilter, CallRow, CallState},
-    conversations::Conversation,
+    conversations::StoredConversation,
     retention::{AuditLimit, RetentionLimits},
     rollup::RollupFilter,
     time,
@@ -77,7 +77,7 @@ async fn audit_entries_and_conversations_are_kept_without_an_age_of_their_own() 
     let then = time::now() - 2 * HOUR;
     let text = || "x".to_owned();
     let (id, title, model, surface) = (Uuid::now_v7(), text(), text(), text());
-    let conversation = Conversation { id, started_at: then, updated_at: then, title, model, surface };
+    let conversation = StoredConversation { id, started_at: then, updated_at: then, title, model, surface };
     store.write_conversation(conversation).await.unwrap();
     let hour = Some(Duration::from_secs(3_600));
     let removed = store.prune(&RetentionLimits { max_age: hour, ..RetentionLimits::default() }).await.unwrap();

@@ -57,7 +57,7 @@ async fn a_write_that_cannot_be_applied_takes_no_other_with_it() {
     assert!(error.to_string().contains("UNIQUE"), "{error}");
     last.await.unwrap();
     assert_eq!(store.failed_writes(), 1);
-    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().0, call);
+    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().row, call);
     assert_eq!(stage.reader().verify_audit().unwrap(), Verified::Intact { entries: 2, checkpoint: 0 });
 }
 
@@ -71,9 +71,9 @@ async fn an_end_that_could_not_be_written_is_written_when_the_lock_is_free() {
     let call = ended(&call, CallState::Succeeded);
     let error = store.end_call(call.clone(), CallBody::default()).await.unwrap_err();
     assert!(error.to_string().contains("locked"), "{error}");
-    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().0.state, CallState::Pending);
+    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().row.state, CallState::Pending);
     drop(lock);
-    while stage.reader().call(call.id).unwrap().unwrap().0 != call {
+    while stage.reader().call(call.id).unwrap().unwrap().row != call {
         tokio::task::yield_now().await;
     }
     assert_eq!(stage.reader().verify_audit().unwrap(), Verified::Intact { entries: 1, checkpoint: 0 });
@@ -89,7 +89,7 @@ async fn an_end_that_waits_is_written_before_the_store_closes() {
     store.end_call(call.clone(), CallBody::default()).await.unwrap_err();
     drop(lock);
     drop(store);
-    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().0, call);
+    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().row, call);
 }
 
 #[tokio::test]

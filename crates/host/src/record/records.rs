@@ -1,0 +1,217 @@
+//! The read port: what surfaces ask about stored calls, audit entries, approvals, inbox items and conversations.
+//!
+//! Nothing here depends on how records are stored. What writes them: [`CallRecorder`](super::CallRecorder),
+//! [`ConversationLog`](crate::conversation::ConversationLog), [`SavedApprovals`](crate::policy::SavedApprovals).
+
+use futures_util::future::BoxFuture;
+use toolway_config::ServerName;
+use toolway_wire::time::Micros;
+use uuid::Uuid;
+
+use super::{
+    AuditEntry, AuditFilter, CallFilter, CallRow, LogOrigin, RecordsError, StatsFilter, StoredCall, ToolStats, Verified,
+};
+use crate::{
+    conversation::{FoundMessage, StoredConversation, StoredMessage},
+    policy::{Attendance, StoredApproval},
+};
+
+/// An answer of the store that is waited for.
+pub type Fetch<'a, T> = BoxFuture<'a, Result<T, RecordsError>>;
+
+/// Queries. Each sees everything that was written before it was asked. Lists are newest first where nothing else is said.
+pub trait Records: Send + Sync {
+    /// Calls that match.
+    fn calls(&self, filter: CallFilter) -> Fetch<'_, Vec<CallRow>>;
+
+    /// One call with its arguments and result.
+    fn call(&self, id: Uuid) -> Fetch<'_, Option<StoredCall>>;
+
+    /// Ids of calls that begin with these hexadecimal digits, or else end with them; at most two, so that a caller can tell
+    /// one from many.
+    fn find_calls(&self, digits: &str) -> Fetch<'_, Vec<Uuid>>;
+
+    /// Statistics by tool, busiest first.
+    fn stats(&self, filter: StatsFilter) -> Fetch<'_, Vec<ToolStats>>;
+
+    /// Audit entries that match; with `after`, oldest first.
+    fn audit(&self, filter: AuditFilter) -> Fetch<'_, Vec<AuditEntry>>;
+
+    /// Follows the chain of hashes from its beginning, or from the checkpoint that retention left.
+    fn verify_audit(&self) -> Fetch<'_, Verified>;
+
+    /// What the audit log says about its own beginning.
+    fn log_origin(&self) -> Fetch<'_, LogOrigin>;
+
+    /// All saved approvals.
+    fn approvals(&self) -> Fetch<'_, Vec<StoredApproval>>;
+
+    /// Saved approvals of one tool, and those of its server that are about every tool.
+    fn approvals_of(&self, server: &ServerName, tool: &str) -> Fetch<'_, Vec<StoredApproval>>;
+
+    /// The last inbox items.
+    fn inbox(&self, limit: usize) -> Fetch<'_, Vec<InboxRow>>;
+
+    /// The last conversations.
+    fn conversations(&self, limit: usize) -> Fetch<'_, Vec<StoredConversation>>;
+
+    /// One conversation.
+    fn conversation(&self, id: Uuid) -> Fetch<'_, Option<StoredConversation>>;
+
+    /// The messages of a conversation, in order.
+    fn messages(&self, conversation: Uuid) -> Fetch<'_, Vec<StoredMessage>>;
+
+    /// Conversations in which a message contains the text, each with the first such message.
+    fn search_conversations(&self, text: &str, limit: usize) -> Fetch<'_, Vec<FoundMessage>>;
+
+    /// How full the store is.
+    fn usage(&self) -> Fetch<'_, StoreUsage>;
+
+    /// Estimates what the configured limits would remove now.
+    fn plan_retention(&self) -> Fetch<'_, RetentionPlan>;
+}
+
+/// Changes of records that a user asks for. A write is submitted when a method is called; the future waits for it.
+pub trait RecordChanges: Send + Sync {
+    /// Sets where a saved approval holds.
+    fn set_approval_holds(&self, id: &str, holds: Attendance) -> Fetch<'_, ()>;
+
+    /// Removes a saved approval.
+    fn remove_approval(&self, id: &str) -> Fetch<'_, ()>;
+
+    /// Deletes a conversation and its messages.
+    fn delete_conversation(&self, id: Uuid) -> Fetch<'_, ()>;
+
+    /// Removes what the configured limits do not keep.
+    fn prune(&self) -> Fetch<'_, RetentionPlan>;
+}
+
+/// One item that waited for a user. A row records; it never answers anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InboxRow {
+    /// UUIDv7, so that ids sort by time.
+    pub id: Uuid,
+    /// When it was asked.
+    pub created_at: Micros,
+    /// When it expires.
+    pub expires_at: Micros,
+    /// `approval`, `form`, `url`.
+    pub kind: String,
+    /// Server name.
+    pub server: Option<String>,
+    /// `kind[:name]` of the caller.
+    pub caller: String,
+    /// The call it belongs to.
+    pub call: Option<Uuid>,
+    /// Text of the request, redacted.
+    pub text: String,
+    /// When it was answered, declined or expired; `None` while it waits.
+    pub ended_at: Option<Micros>,
+    /// The kind of answer.
+    pub answer: Option<String>,
+    /// The surface that answered.
+    pub answered_by: Option<String>,
+}
+
+/// How full a store is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreUsage {
+    /// Bytes of all records.
+    pub bytes: u64,
+    /// Bytes that they may have; `None`: no limit.
+    pub max_bytes: Option<u64>,
+    /// Bytes of corrupt records that are kept apart and are part of `bytes`.
+    pub corrupt_bytes: u64,
+}
+
+/// What retention removes, or has removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RetentionPlan {
+    /// Corrupt stores that are kept apart.
+    pub corrupt: u64,
+    /// Bodies of calls that are kept.
+    pub bodies: u64,
+    /// Calls, with their bodies. Open ones are kept.
+    pub calls: u64,
+    /// Audit entries. They leave a checkpoint.
+    pub audit: u64,
+    /// Conversations, with their messages.
+    pub conversations: u64,
+    /// How full the store was before.
+    pub usage: StoreUsage,
+}
+
+/// The records of a store in which nothing was recorded yet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoRecords;
+
+/// An answer that is there already.
+fn nothing<'a, T: Default + Send + 'a>() -> Fetch<'a, T> {
+    Box::pin(async { Ok(T::default()) })
+}
+
+impl Records for NoRecords {
+    fn calls(&self, _: CallFilter) -> Fetch<'_, Vec<CallRow>> {
+        nothing()
+    }
+
+    fn call(&self, _: Uuid) -> Fetch<'_, Option<StoredCall>> {
+        nothing()
+    }
+
+    fn find_calls(&self, _: &str) -> Fetch<'_, Vec<Uuid>> {
+        nothing()
+    }
+
+    fn stats(&self, _: StatsFilter) -> Fetch<'_, Vec<ToolStats>> {
+        nothing()
+    }
+
+    fn audit(&self, _: AuditFilter) -> Fetch<'_, Vec<AuditEntry>> {
+        nothing()
+    }
+
+    fn verify_audit(&self) -> Fetch<'_, Verified> {
+        Box::pin(async { Ok(Verified::Intact { entries: 0, checkpoint: 0 }) })
+    }
+
+    fn log_origin(&self) -> Fetch<'_, LogOrigin> {
+        nothing()
+    }
+
+    fn approvals(&self) -> Fetch<'_, Vec<StoredApproval>> {
+        nothing()
+    }
+
+    fn approvals_of(&self, _: &ServerName, _: &str) -> Fetch<'_, Vec<StoredApproval>> {
+        nothing()
+    }
+
+    fn inbox(&self, _: usize) -> Fetch<'_, Vec<InboxRow>> {
+        nothing()
+    }
+
+    fn conversations(&self, _: usize) -> Fetch<'_, Vec<StoredConversation>> {
+        nothing()
+    }
+
+    fn conversation(&self, _: Uuid) -> Fetch<'_, Option<StoredConversation>> {
+        nothing()
+    }
+
+    fn messages(&self, _: Uuid) -> Fetch<'_, Vec<StoredMessage>> {
+        nothing()
+    }
+
+    fn search_conversations(&self, _: &str, _: usize) -> Fetch<'_, Vec<FoundMessage>> {
+        nothing()
+    }
+
+    fn usage(&self) -> Fetch<'_, StoreUsage> {
+        nothing()
+    }
+
+    fn plan_retention(&self) -> Fetch<'_, RetentionPlan> {
+        nothing()
+    }
+}
