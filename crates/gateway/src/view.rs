@@ -29,7 +29,7 @@ pub(crate) fn servers(host: &Host, client: &Client, headers: &HeaderMap) -> Resp
     reply::json(StatusCode::OK, &json!({ "servers": servers }))
 }
 
-/// The status with the number of items that clients can see, after the filters of the server. There is none before the
+/// The status with the number of items that clients can see, after the filters of the server; without a number before the
 /// catalog contains the server: snapshots follow listings with a delay.
 pub(crate) fn with_visible_counts(mut status: ServerStatus, catalog: &Catalog) -> ServerStatus {
     let server = &status.server;
