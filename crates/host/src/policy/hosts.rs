@@ -5,15 +5,17 @@
 //! | URLs inside a text | `hosts/url_token.rs` |
 //! | the host of a URL, in one spelling | `hosts/canonical.rs` |
 //! | hosts without a scheme | `hosts/bare.rs` |
+//! | quotes inside of a URL | `hosts/quotes.rs` |
 //! | arguments and schemas as trees | `hosts/tree.rs`, `hosts/formats.rs` |
 //!
 //! Every string and every member name is read as it is written, after one percent-decode, with escapes such as `\u0068`
-//! replaced, and, if it is JSON, as JSON. Text that is encoded in another way (twice, base64, HTML entities) is not read.
+//! replaced, without quotes that divide a URL, and, if it is JSON, as JSON. Text that is encoded in another way (twice, base64, HTML entities) is not read.
 //! Arguments beyond a bound, and URLs that cannot be parsed, count as a new host.
 
 mod bare;
 mod canonical;
 mod formats;
+mod quotes;
 mod tree;
 mod url_token;
 
@@ -24,7 +26,7 @@ use toolway_wire::json::Raw;
 
 use self::{
     bare::BareHosts,
-    formats::Schemas,
+    formats::{Naming, Schemas},
     tree::Tree,
     url_token::{NextUrl, UrlTokens},
 };
@@ -133,6 +135,10 @@ impl HostSearch<'_> {
         let mut finder = Finder { search: *self, found: Vec::new(), urls: 0, most: MAX_HOSTS };
         if uri.len() <= MAX_ARGUMENTS {
             finder.read(uri, "", BareHosts::No, 0);
+            // `page:evil.example/x`: a URI without an authority may name a host as well.
+            if let Some(rest) = bare::without_authority(uri) {
+                finder.read(rest, "", BareHosts::Sentence, 0);
+            }
         } else {
             finder.report(String::new(), "", HostStatus::TooLarge);
         }
@@ -181,8 +187,7 @@ impl Finder<'_> {
     fn walk(&mut self, tree: &Tree, schemas: &Schemas<'_>, pointer: &str, nested: usize) {
         match tree {
             Tree::Text(text) => {
-                let everywhere = self.search.bare == Bare::Everywhere;
-                let bare = schemas.bare_hosts().unwrap_or(if everywhere { BareHosts::Words } else { BareHosts::No });
+                let bare = schemas.bare_hosts().unwrap_or(self.everywhere());
                 self.read(text, pointer, bare, nested);
             }
             Tree::List(elements) => {
@@ -193,7 +198,12 @@ impl Finder<'_> {
             Tree::Object(members) => {
                 for member in members {
                     let pointer = format!("{pointer}/{}", member.name.replace('~', "~0").replace('/', "~1"));
-                    self.read(&member.name, &pointer, BareHosts::No, nested);
+                    // A name that the schema gives is not chosen by the caller.
+                    let bare = match schemas.names(&member.name) {
+                        Naming::Given => BareHosts::No,
+                        Naming::Free(format) => format.unwrap_or(self.everywhere()),
+                    };
+                    self.read(&member.name, &pointer, bare, nested);
                     self.walk(&member.value, &schemas.member(&member.name), &pointer, nested);
                 }
             }
@@ -302,6 +312,14 @@ impl Finder<'_> {
         self.found.push(FoundHost { host, pointer: pointer.to_owned(), status });
     }
 
+    /// How a text is read whose schema says nothing.
+    fn everywhere(&self) -> BareHosts {
+        match self.search.bare {
+            Bare::Everywhere => BareHosts::Words,
+            Bare::ByFormat => BareHosts::No,
+        }
+    }
+
     fn is_seen(&self, url: &str) -> bool {
         self.search.seen.is_some_and(|seen| seen.contains(url))
     }
@@ -312,12 +330,13 @@ pub(super) fn hosts_of_token(token: &UrlToken<'_>) -> impl Iterator<Item = Strin
     canonical::hosts_of(token).into_iter().flatten()
 }
 
-/// A text as programs read it that decode it first: percent-decoded once, and with escapes of programming languages
-/// replaced.
+/// A text as programs read it that decode it first: percent-decoded once, with escapes of programming languages replaced,
+/// and without quotes of a shell inside of a URL.
 fn other_readings(text: &str) -> Vec<String> {
     let decoded = canonical::percent_decoded(text);
     let unescaped = tree::unescaped(text);
-    [decoded, unescaped].into_iter().flatten().collect()
+    let unquoted = quotes::without_quotes(text);
+    [decoded, unescaped, unquoted].into_iter().flatten().collect()
 }
 
 fn shown(text: &str) -> String {

@@ -1,14 +1,16 @@
 //! Hosts without a scheme, where an argument is said to be one.
 
-use super::canonical::{host_of_authority, trimmed};
+use super::canonical::{host_of_authority, is_special, trimmed};
 
 /// How a text is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BareHosts {
     /// Hosts without a scheme do not count.
     No,
-    /// Words that look like a host.
+    /// Words that look like a host. One that is the whole text may also look like a file.
     Words,
+    /// Words that look like a host and not like a file.
+    Sentence,
     /// The whole text is a URI; one without a scheme begins with a host.
     Address,
     /// The whole text is a URI or a path; it begins with a host if its first part looks like one.
@@ -54,8 +56,9 @@ pub(super) fn hosts(text: &str, bare: BareHosts) -> Vec<Result<String, String>> 
     let whole = || text.replace(['\t', '\r', '\n'], "");
     match bare {
         BareHosts::No => Vec::new(),
-        BareHosts::Words => {
-            let position = if text.contains(char::is_whitespace) { Position::Sentence } else { Position::Alone };
+        BareHosts::Words | BareHosts::Sentence => {
+            let is_alone = bare == BareHosts::Words && !text.contains(char::is_whitespace);
+            let position = if is_alone { Position::Alone } else { Position::Sentence };
             let words = text.split(|c: char| c.is_whitespace() || "\"'`<>(){}[],;|=&".contains(c));
             words.filter_map(|word| word_host(word, position)).map(Ok).collect()
         }
@@ -79,6 +82,14 @@ pub(super) fn hosts(text: &str, bare: BareHosts) -> Vec<Result<String, String>> 
             }
         }
     }
+}
+
+/// What follows the scheme of a URI that has no authority: `page:a.example/x`, `page:///a.example/x`. `None` for others, and
+/// for schemes that always have a host.
+pub(super) fn without_authority(uri: &str) -> Option<&str> {
+    let (scheme, rest) = uri.split_once(':').filter(|_| has_scheme(uri))?;
+    let has_authority = rest.starts_with("//") && !rest.starts_with("///");
+    (!has_authority && !is_special(scheme)).then(|| rest.trim_start_matches('/'))
 }
 
 /// `scheme:…`, and not `host:port`.

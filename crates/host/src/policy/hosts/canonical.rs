@@ -143,7 +143,8 @@ fn host(url: &Url) -> Option<String> {
     canonical_host(text).or_else(|| Some(text.to_lowercase()).filter(|text| text.contains(|c| c != '.')))
 }
 
-fn is_special(scheme: &str) -> bool {
+/// Whether URLs of this scheme always have a host.
+pub(super) fn is_special(scheme: &str) -> bool {
     SPECIAL_SCHEMES.iter().any(|special| special.eq_ignore_ascii_case(scheme))
 }
 

@@ -1,4 +1,4 @@
-//! What the input schema says about an argument: whether its `format` is a URI or a host name.
+//! What the input schema says about an argument: whether its `format`, or that of its name, is a URI or a host name.
 
 use serde_json::Value;
 
@@ -12,6 +12,15 @@ const MAX_SCHEMAS: usize = 64;
 pub(super) struct Schemas<'s> {
     root: Option<&'s Value>,
     all: Vec<&'s Value>,
+}
+
+/// Who chooses the name of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Naming {
+    /// The schema: it is one of `properties`.
+    Given,
+    /// The caller; how it is read by the `format` of `propertyNames`.
+    Free(Option<BareHosts>),
 }
 
 impl<'s> Schemas<'s> {
@@ -29,6 +38,16 @@ impl<'s> Schemas<'s> {
             other.into_iter().flatten().chain(patterns).take(MAX_SCHEMAS).collect::<Vec<_>>()
         };
         Self::expanded(self.root, self.all.iter().flat_map(of).collect())
+    }
+
+    /// Who chooses the name of a member.
+    pub(super) fn names(&self, name: &str) -> Naming {
+        let is_given = |schema: &&Value| schema.get("properties").is_some_and(|given| given.get(name).is_some());
+        if self.all.iter().any(is_given) {
+            return Naming::Given;
+        }
+        let of_names = self.all.iter().filter_map(|schema| schema.get("propertyNames")).collect();
+        Naming::Free(Self::expanded(self.root, of_names).bare_hosts())
     }
 
     /// The schemas of an element of a list.

@@ -103,7 +103,7 @@ const TABLE: &[(&str, &str)] = &[
     ("open https://.evil.example/ now", ".evil.example"),
     ("open https://'\\@evil.example/ now", "' evil.example"),
     ("open https://\u{1}@evil.example/ now", "evil.example"),
-    ("open https://'secret.evil.example/ now", "'secret.evil.example"),
+    ("open https://'secret.evil.example/ now", "'secret.evil.example secret.evil.example"),
     ("(https://good.example)@evil.example/", "evil.example good.example"),
     ("'https://good.example'@evil.example/", "evil.example good.example"),
     ("[https://good.example]@evil.example/", "evil.example good.example"),
@@ -130,6 +130,18 @@ const TABLE: &[(&str, &str)] = &[
     ("[\"{\\\"u\\\":\\\"\\\\u0068ttps://evil.example\\\"}\"]", "evil.example"),
     ("broken {\"u\":\"\\u0068ttps://evil.example\"", "evil.example"),
     ("\\x68ttps://evil.example", "evil.example"),
+    // Quotes that a shell removes.
+    ("curl \"https://\"evil.example/x", "evil.example"),
+    ("curl 'https:'//evil.example/x", "evil.example"),
+    ("curl 'https'://evil.example/x", "evil.example"),
+    ("curl https:/\"\"/evil.example/x", "evil.example"),
+    ("curl `https://`evil.example `'http'`://b.example", "b.example evil.example"),
+    ("curl https:''evil.example", "evil.example"),
+    ("curl \"ssh://\"[::1]/x", "[::1]"),
+    ("[\"http://\",\"https://\"]", ""),
+    ("if url.startswith('https://') or url == \"http://\":", ""),
+    ("{\"http\":\"enabled\",\"ws\":'on'}", ""),
+    ("say: \"hello\", then: 'bye'", ""),
     // What looks like a URL and cannot be parsed.
     ("https://a b.example/", "a"),
     ("https://[::1/", "?"),
@@ -192,6 +204,45 @@ fn member_names_lists_and_members_of_the_same_name_are_searched() {
     assert_eq!(found(r#""https://a.example""#), "a.example");
     let pointer = search().find(Some(&Raw::parse(r#"{"a/b":["x","//c.example"]}"#).unwrap()));
     assert_eq!(pointer[0].pointer, "/a~1b/1");
+}
+
+#[test]
+fn a_name_that_the_caller_chooses_can_be_a_host() {
+    let schema = Raw::of(&serde_json::json!({
+        "properties": { "a.example": {}, "by_host": { "propertyNames": { "format": "hostname" } } },
+    }));
+    let found = |bare, json: &str| {
+        let search = HostSearch { schema: Some(&schema), bare, ..search() };
+        hosts(search.find(Some(&Raw::parse(json.to_owned()).unwrap())))
+    };
+    assert_eq!(found(Bare::Everywhere, r#"{"a.example":{"evil.example":1}}"#), "evil.example");
+    assert_eq!(found(Bare::Everywhere, r#"{"b":["{\"evil.example/x\":1}"]}"#), "evil.example");
+    assert_eq!(found(Bare::ByFormat, r#"{"b":{"evil.example":1}}"#), "");
+    assert_eq!(found(Bare::ByFormat, r#"{"by_host":{"evil":1,"2130706433":2}}"#), "127.0.0.1 evil");
+}
+
+/// A URI of a resource, and the hosts in it.
+const URIS: &[(&str, &str)] = &[
+    ("page:evil.example/x?d=1", "evil.example"),
+    ("page:evil.example", "evil.example"),
+    ("page:///evil.example/x", "evil.example"),
+    ("page:get?u=evil.example&d=1", "evil.example"),
+    ("page:evil%2Eexample/x", "evil.example"),
+    ("page://evil.example/x", "evil.example"),
+    ("https:evil.example/x", "evil.example"),
+    ("note:shopping.md", ""),
+    ("note:shopping", ""),
+    ("urn:isbn:123", ""),
+    ("mailto:ada@a.example", ""),
+    ("file:///home/ada/notes.example", ""),
+    ("repo://owner/src/lib.rs", "owner"),
+];
+
+#[test]
+fn hosts_are_found_in_uris_with_and_without_an_authority() {
+    for (uri, expected) in URIS {
+        assert_eq!(hosts(search().find_in_uri(uri)), *expected, "{uri}");
+    }
 }
 
 /// `format` or annotation, a string, and the hosts in it.
