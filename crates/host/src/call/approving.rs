@@ -106,8 +106,7 @@ impl Moment {
     /// Whether policy and the definition are still those that were decided on.
     pub(super) fn is_now(self, host: &Inner, found: &Found) -> bool {
         let is_same = |fingerprint: Fingerprint| {
-            let catalog = host.catalog_publisher.catalog();
-            let now = catalog.tool_at(&found.subject.server, &found.subject.raw_name).map(|tool| tool.fingerprint);
+            let now = find::listed_fingerprint(&host.catalog_publisher.catalog(), &found.subject);
             // A definition that only this caller sees is not in the shared catalog.
             !found.is_shared || now == Some(fingerprint)
         };
@@ -134,21 +133,29 @@ impl AuxiliaryRequest<'_> {
     }
 }
 
+/// A grant by what was true at one moment. What is sent later is compared with it once more.
+pub(super) struct CurrentGrant {
+    pub(super) found: Found,
+    pub(super) grant: Grant,
+    pub(super) moment: Moment,
+}
+
 /// Decides until nothing changes any more.
 pub(super) async fn obtain_current_grant(
     host: &Inner,
     request: AuxiliaryRequest<'_>,
     mut previous: Option<Grant>,
     recording: Option<&Recording>,
-) -> Result<(Found, Grant), CallOutcome> {
+) -> Result<CurrentGrant, CallOutcome> {
     let asker = Asker::of(&request.context.caller);
     let mut name = String::new();
     for _ in 0..MAX_DECISIONS {
+        let moment = Moment::of(host);
         let found = request.find(host).await?;
         name.clone_from(&found.subject.raw_name);
         let asked = Asked { request: None, previous: previous.take(), recording };
         match obtain_grant(host, &found, asker, asked).await? {
-            Obtained::Now(grant) => return Ok((found, grant)),
+            Obtained::Now(grant) => return Ok(CurrentGrant { found, grant, moment }),
             Obtained::AfterWaiting(grant) => previous = Some(grant),
         }
     }

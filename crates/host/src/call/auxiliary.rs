@@ -9,22 +9,31 @@ use toolway_wire::json::Raw;
 
 use super::{
     CallKind, CallOutcome, Caller, CallerContext, Target,
-    approving::{self, AuxiliaryRequest},
+    approving::{self, AuxiliaryRequest, CurrentGrant, Moment},
     find::Found,
     pipeline::{self, not_connected},
 };
 use crate::{
-    connection::{Connection, ReadyPeer},
+    connection::ReadyPeer,
     host::Inner,
-    policy::{Permit, Surface},
+    policy::{Permit, Refusal, Surface},
     record::{Draft, Recording},
 };
 
 /// A connected server, with the permit for one request.
 pub(super) struct Reached {
-    pub(super) connection: Connection,
+    pub(super) found: Found,
     pub(super) ready: ReadyPeer,
     pub(super) permit: Permit,
+    /// When it was decided.
+    pub(super) moment: Moment,
+}
+
+impl Reached {
+    /// Whether policy and the definition are still those that were decided on.
+    pub(super) fn is_current(&self, host: &Inner) -> bool {
+        self.moment.is_now(host, &self.found)
+    }
 }
 
 /// Runs all stages before sending. No slot is held while the server is being connected.
@@ -34,17 +43,37 @@ pub(super) async fn reach(
     target: &Target,
     recording: &mut Recording,
 ) -> Result<Reached, CallOutcome> {
-    let client_slot = host.slots.take_client_slot(&caller_context.caller)?;
     let request = AuxiliaryRequest { context: caller_context, target, annotations: None };
-    let found = request.find(host).await?;
-    recording.set_subject(&found.subject, found.public.clone());
-    let (found, grant) = approving::obtain_current_grant(host, request, None, Some(recording)).await?;
-    let Found { connection, .. } = found;
-    let ready = connection.ready().await.map_err(|why| not_connected(&connection, why))?;
-    let permit = pipeline::admit(host, &connection, grant, client_slot).await?;
-    recording.mark_running(&permit, ready.redactor.clone()).await?;
-    recording.mark_sent(connection.name(), &permit, ready.redactor.clone());
-    Ok(Reached { connection, ready, permit })
+    let reached = reach_current(host, request, recording).await?;
+    let Reached { found, ready, permit, .. } = &reached;
+    recording.mark_running(permit, ready.redactor.clone()).await?;
+    recording.mark_sent(found.connection.name(), permit, ready.redactor.clone());
+    Ok(reached)
+}
+
+/// Decides, connects and waits for a slot, until what was decided on is what is true when there is one.
+async fn reach_current(
+    host: &Inner,
+    request: AuxiliaryRequest<'_>,
+    recording: &mut Recording,
+) -> Result<Reached, CallOutcome> {
+    let mut previous = None;
+    for _ in 0..approving::MAX_DECISIONS {
+        let client_slot = host.slots.take_client_slot(&request.context.caller)?;
+        let found = request.find(host).await?;
+        recording.set_subject(&found.subject, found.public.clone());
+        let current = approving::obtain_current_grant(host, request, previous.take(), Some(recording)).await?;
+        let CurrentGrant { found, grant, moment } = current;
+        let connection = &found.connection;
+        let ready = connection.ready().await.map_err(|why| not_connected(connection, why))?;
+        let permit = pipeline::admit(host, connection, grant, client_slot).await?;
+        let reached = Reached { found, ready, permit, moment };
+        if reached.is_current(host) {
+            return Ok(reached);
+        }
+        previous = Some(reached.permit.into_grant());
+    }
+    Err(Refusal::KeepsChanging(request.target.name().to_owned()).into())
 }
 
 impl Inner {

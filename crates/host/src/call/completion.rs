@@ -63,7 +63,7 @@ async fn complete(host: &Inner, completion: Completion, recording: &mut Recordin
     };
     let peer = &reached.ready.peer;
     if !peer.profile().capabilities.has("completions") {
-        let problem = format!("server `{}` does not support completion", reached.connection.name());
+        let problem = format!("server `{}` does not support completion", reached.found.connection.name());
         return Err(Refusal::Malformed(problem).into());
     }
     let completed = peer.complete(&completion_target, (&argument, &value), known.as_ref()).await;

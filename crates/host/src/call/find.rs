@@ -76,7 +76,11 @@ pub(super) async fn find(
             let fingerprint = catalog.tool_at(&origin.server, &origin.raw_name).map(|tool| tool.fingerprint);
             finder.find_at(CallKind::Tool, origin.clone(), fingerprint)
         }
-        Target::PromptOf(origin) => finder.find_at(CallKind::Prompt, origin.clone(), None),
+        Target::PromptOf(origin) => {
+            let catalog = host.catalog_publisher.catalog();
+            let fingerprint = catalog.prompt_at(&origin.server, &origin.raw_name).map(|prompt| prompt.fingerprint);
+            finder.find_at(CallKind::Prompt, origin.clone(), fingerprint)
+        }
         Target::ResourceOf(origin) => finder.find_at(CallKind::Resource, origin.clone(), None),
         Target::Method { server, method } => {
             let (kind, raw_name) = resolve_method(method, params)?;
@@ -116,6 +120,16 @@ impl Host {
     }
 }
 
+/// The definition of a listed tool or prompt.
+pub(super) fn listed_fingerprint(catalog: &Catalog, subject: &Subject) -> Option<Fingerprint> {
+    let Subject { server, kind, raw_name } = subject;
+    match kind {
+        CallKind::Tool => catalog.tool_at(server, raw_name).map(|tool| tool.fingerprint),
+        CallKind::Prompt => catalog.prompt_at(server, raw_name).map(|prompt| prompt.fingerprint),
+        CallKind::Resource | CallKind::Method => None,
+    }
+}
+
 /// Finds a visible target in a catalog.
 fn find_in_catalog(catalog: &Catalog, visible: &VisibleServers, target: &Target) -> Option<Origin> {
     let origin = match target {
@@ -150,7 +164,7 @@ impl Finder<'_> {
             Some(tool) => Annotations::of_tool(tool.item.annotations.as_ref()),
             None => Annotations::of_kind(kind, &subject.raw_name),
         };
-        let is_shared = tool.map(|tool| tool.fingerprint) == fingerprint;
+        let is_shared = listed_fingerprint(&catalog, &subject) == fingerprint;
         let public = tool.map(|tool| tool.public.to_string());
         let schema = tool.map(|tool| tool.item.input_schema.clone());
         let offer = match kind {

@@ -33,7 +33,7 @@ async fn ping(
     let reached = reach(host, caller_context, &target, recording).await?;
     let failed = |error| CallOutcome::Failed(CallError::Wire(error));
     let request = reached.ready.peer.ping_request().map_err(failed)?;
-    let terms = reached.connection.wanted().clocks.list;
+    let terms = reached.found.connection.wanted().clocks.list;
     match reached.ready.peer.open(request, terms).outcome().await.into() {
         CallOutcome::Answered(answer) => Ok(answer),
         other => Err(other),

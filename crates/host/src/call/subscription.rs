@@ -14,8 +14,9 @@ use toolway_wire::{
 
 use super::{
     CallError, CallOutcome, CallerContext, Target,
-    approving::{self, AuxiliaryRequest},
-    auxiliary::{Reached, reach},
+    approving::{self, AuxiliaryRequest, CurrentGrant, Moment},
+    auxiliary::reach,
+    find::Found,
     pipeline::{self, not_connected},
 };
 use crate::{
@@ -46,6 +47,25 @@ pub struct Subscription {
 struct ActiveSubscription {
     upstream: UpstreamSubscription,
     guard: IdleGuard,
+}
+
+/// Result of an attempt to subscribe.
+enum Activation {
+    Active(Box<ActiveSubscription>),
+    /// Policy, server or definition changed after the decision; nothing was sent.
+    Outdated,
+}
+
+/// What was decided on, and when.
+struct Decided {
+    found: Found,
+    moment: Moment,
+}
+
+impl Decided {
+    fn is_current(&self, host: &Inner) -> bool {
+        self.moment.is_now(host, &self.found)
+    }
 }
 
 /// Prevents that the connection of a subscription is closed as idle.
@@ -96,19 +116,24 @@ async fn subscribe(
     recording: &mut Recording,
 ) -> Result<Subscription, CallOutcome> {
     // The slot is needed to subscribe only; receiving updates takes none.
-    let Reached { connection, permit, .. } = reach(host, &caller_context, target, recording).await?;
-    let (uri, patience) = (permit.subject().raw_name.clone(), host.slots.patience());
+    let reached = reach(host, &caller_context, target, recording).await?;
     let mut subscription = Subscription {
         host: Arc::downgrade(host),
-        connection,
+        connection: reached.found.connection.clone(),
         grant: None,
-        uri,
+        uri: reached.permit.subject().raw_name.clone(),
         caller_context,
-        patience,
+        patience: host.slots.patience(),
         active: None,
     };
-    subscription.active = Some(subscription.activate().await?);
-    subscription.grant = Some(permit.into_grant());
+    subscription.active = match subscription.activate(|| reached.is_current(host)).await? {
+        Activation::Active(active) => Some(*active),
+        Activation::Outdated => None,
+    };
+    subscription.grant = Some(reached.permit.into_grant());
+    if subscription.active.is_none() {
+        subscription.active = Some(subscription.renew().await?);
+    }
     Ok(subscription)
 }
 
@@ -144,23 +169,28 @@ impl Subscription {
 
     /// Decides again and subscribes again, when the server is connected again.
     async fn renew(&mut self) -> Result<ActiveSubscription, CallOutcome> {
-        self.connection.ready().await.map_err(|why| not_connected(&self.connection, why))?;
-        self.decide_again().await?;
-        self.activate().await
+        let Some(host) = self.host.upgrade() else { return Err(Refusal::ShuttingDown.into()) };
+        for _ in 0..approving::MAX_DECISIONS {
+            self.connection.ready().await.map_err(|why| not_connected(&self.connection, why))?;
+            let decided = self.decide_again(&host).await?;
+            if let Activation::Active(active) = self.activate(|| decided.is_current(&host)).await? {
+                return Ok(*active);
+            }
+        }
+        Err(Refusal::KeepsChanging(self.uri.clone()).into())
     }
 
     /// Decides by the policy of now. A refusal is recorded.
-    async fn decide_again(&mut self) -> Result<(), CallOutcome> {
-        let Some(host) = self.host.upgrade() else { return Err(Refusal::ShuttingDown.into()) };
+    async fn decide_again(&mut self, host: &Inner) -> Result<Decided, CallOutcome> {
         let origin = Origin { server: self.connection.name().clone(), raw_name: self.uri.clone() };
         let (target, context) = (Target::ResourceOf(origin), &self.caller_context);
         let request = AuxiliaryRequest { context, target: &target, annotations: None };
-        let found = request.find(&host).await?;
+        let found = request.find(host).await?;
         let previous = self.grant.take();
-        match approving::obtain_current_grant(&host, request, previous, None).await {
-            Ok((_, grant)) => {
+        match approving::obtain_current_grant(host, request, previous, None).await {
+            Ok(CurrentGrant { found, grant, moment }) => {
                 self.grant = Some(grant);
-                Ok(())
+                Ok(Decided { found, moment })
             }
             Err(outcome) => {
                 if matches!(outcome, CallOutcome::Refused(_)) {
@@ -173,8 +203,9 @@ impl Subscription {
         }
     }
 
-    /// Subscribes over the connection of the caller's calls: the server may send updates to no other.
-    async fn activate(&self) -> Result<ActiveSubscription, CallOutcome> {
+    /// Subscribes over the connection of the caller's calls: the server may send updates to no other. Nothing is sent if
+    /// what was decided on has changed by then.
+    async fn activate(&self, is_current: impl Fn() -> bool) -> Result<Activation, CallOutcome> {
         let connection = &self.connection;
         let ready = connection.ready().await.map_err(|why| not_connected(connection, why))?;
         if !ready.peer.profile().capabilities.flag("resources", "subscribe") {
@@ -184,6 +215,9 @@ impl Subscription {
         let origin = RequestOrigin::of(&self.caller_context);
         let lease = connection.lease(&ready, origin, Interactivity::NonInteractive, self.patience).await;
         let lease = lease.map_err(|no_lease| pipeline::no_lease_outcome(connection, no_lease))?;
+        if !is_current() {
+            return Ok(Activation::Outdated);
+        }
         let upstream = lease.peer(&ready).listen(SubscriptionFilter::resource(&self.uri)).await;
         let upstream = upstream.map_err(|error| CallOutcome::Failed(CallError::Wire(error)))?;
         if upstream.accepted().uris.is_empty() {
@@ -194,7 +228,7 @@ impl Subscription {
             Lease::Shared { .. } => IdleGuard::Shared { _listener: connection.listener_guard() },
             Lease::Caller(lease) => IdleGuard::Caller(lease.into_listener()),
         };
-        Ok(ActiveSubscription { upstream, guard })
+        Ok(Activation::Active(Box::new(ActiveSubscription { upstream, guard })))
     }
 }
 

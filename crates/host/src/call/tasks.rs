@@ -16,7 +16,7 @@ use toolway_wire::{
 
 use super::{
     CallKind, CallOutcome, Caller, CallerContext, Target,
-    approving::{self, AuxiliaryRequest},
+    approving::{self, AuxiliaryRequest, CurrentGrant},
     find::Found,
     pipeline::{self, not_connected},
     recorded_exchange::RecordedExchange,
@@ -104,27 +104,39 @@ impl Host {
     ) -> Result<CallerTasks, CallOutcome> {
         let inner = self.inner();
         let target = Target::Method { server: server.clone(), method: method.to_owned() };
-        let client_slot = inner.slots.take_client_slot(&caller_context.caller)?;
         // Every operation belongs to a call that was decided on: `writes` does not ask again.
         let annotations = Some(Annotations::of_kind(CallKind::Method, GET));
         let request = AuxiliaryRequest { context: &caller_context, target: &target, annotations };
-        *subject = Some(request.find(inner).await?.subject);
-        let (found, grant) = approving::obtain_current_grant(inner, request, None, None).await?;
-        let Found { connection, .. } = found;
-        let ready = connection.ready().await.map_err(|why| not_connected(&connection, why))?;
-        let origin = RequestOrigin { task, ..RequestOrigin::of(&caller_context) };
-        let lease = connection.lease(&ready, origin, Interactivity::NonInteractive, inner.slots.patience()).await;
-        let lease = lease.map_err(|no_lease| pipeline::no_lease_outcome(&connection, no_lease))?;
-        let permit = pipeline::admit(inner, &connection, grant, client_slot).await?;
-        let withheld = connection.wanted().withheld;
-        let declared = caller_context.capabilities.map(|declared| withheld::remaining(&declared, withheld));
-        let tasks = RecordedTasks {
-            tasks: lease.peer(&ready).tasks(declared),
-            caller: caller_context.caller,
-            host: Arc::clone(inner),
-            held: Arc::new((permit, ready)),
-        };
-        Ok(CallerTasks { tasks, connection, _lease: Box::new(lease) })
+        let mut previous = None;
+        for _ in 0..approving::MAX_DECISIONS {
+            let client_slot = inner.slots.take_client_slot(&caller_context.caller)?;
+            *subject = Some(request.find(inner).await?.subject);
+            let current = approving::obtain_current_grant(inner, request, previous.take(), None).await?;
+            let CurrentGrant { found, grant, moment } = current;
+            let connection = &found.connection;
+            let ready = connection.ready().await.map_err(|why| not_connected(connection, why))?;
+            let origin = RequestOrigin { task, ..RequestOrigin::of(&caller_context) };
+            let lease = connection.lease(&ready, origin, Interactivity::NonInteractive, inner.slots.patience()).await;
+            let lease = lease.map_err(|no_lease| pipeline::no_lease_outcome(connection, no_lease))?;
+            let permit = pipeline::admit(inner, connection, grant, client_slot).await?;
+            // What was approved is what is accessed.
+            if !moment.is_now(inner, &found) {
+                previous = Some(permit.into_grant());
+                continue;
+            }
+            let Found { connection, .. } = found;
+            let withheld = connection.wanted().withheld;
+            let declared = caller_context.capabilities.as_ref();
+            let declared = declared.map(|declared| withheld::remaining(declared, withheld));
+            let tasks = RecordedTasks {
+                tasks: lease.peer(&ready).tasks(declared),
+                caller: caller_context.caller.clone(),
+                host: Arc::clone(inner),
+                held: Arc::new((permit, ready)),
+            };
+            return Ok(CallerTasks { tasks, connection, _lease: Box::new(lease) });
+        }
+        Err(Refusal::KeepsChanging(method.to_owned()).into())
     }
 
     /// Whether a server runs tasks of a caller, on a connection of that caller or on the shared one.

@@ -6,7 +6,8 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use toolway_config::{Config, ServerName, Trust, document::Document};
 use toolway_host::{
-    call::{CallOutcome, CallRequest, Caller},
+    call::{CallOutcome, CallRequest, Caller, Completion, CompletionOf, Target},
+    catalog::Origin,
     connection::{Program, ServerAddress, WantedServer, Way},
     inbox::{ElicitationModes, InboxAnswer, InboxAnswerer, InboxContent, InboxItem},
     policy::{
@@ -482,6 +483,50 @@ async fn a_call_is_decided_again_if_the_entry_of_its_server_changes() {
             assert_eq!(word, expected, "{entry}");
         }
         host.host.shutdown().await;
+    }
+}
+
+/// What waits for a slot while a rule comes that denies it.
+#[tokio::test]
+async fn completions_subscriptions_and_tasks_are_decided_again_when_they_are_sent() {
+    let origin = |raw_name: &str| Origin { server: name("notes"), raw_name: raw_name.to_owned() };
+    let server = notes().tool_that("wait", "Wait", Behaviour::Wait);
+    let mut builder = TestHost::with(&server, "notes");
+    builder.options.calls.in_all = 1;
+    let host = builder.start().await;
+    host.ready("notes").await;
+    let server_name = name("notes");
+    for what in ["a completion", "a subscription", "access to tasks"] {
+        host.host.reload(&config(r#"{"rules": [{"then": "allow"}]}"#)).unwrap();
+        let before = server.seen("tools/call").len();
+        let slow = tokio::runtime::Handle::current().spawn(host.host.open(call("wait", &json!({}))).outcome());
+        server.until_received("tools/call", before + 1).await;
+        let mut waiting: BoxFuture<'_, Option<CallOutcome>> = match what {
+            "a completion" => {
+                let caller_context = (&Caller::Terminal).into();
+                let of = CompletionOf::PromptOf(origin("hello"));
+                let (argument, value) = ("who".to_owned(), "A".to_owned());
+                let completion = Completion { caller_context, of, argument, value, known: None };
+                Box::pin(async { host.host.complete(completion).await.err() })
+            }
+            "a subscription" => {
+                let target = Target::ResourceOf(origin("notes://one"));
+                Box::pin(async { host.host.subscribe(&Caller::Terminal, target).await.err() })
+            }
+            _ => Box::pin(async { host.host.tasks(&Caller::Terminal, &server_name, None).await.err() }),
+        };
+        for _ in 0..20 {
+            assert!(futures_util::poll!(&mut waiting).is_pending(), "{what}");
+            tokio::task::yield_now().await;
+        }
+        host.host.reload(&config(r#"{"rules": [{"then": "deny"}]}"#)).unwrap();
+        slow.abort();
+        drop(slow.await);
+        let outcome = within(what, waiting).await.unwrap_or_else(|| panic!("{what} was sent"));
+        assert!(matches!(&outcome, CallOutcome::Refused(refusal) if refusal.code() == "denied"), "{what}: {outcome}");
+    }
+    for method in ["completion/complete", "resources/subscribe", "subscriptions/listen"] {
+        assert!(server.seen(method).is_empty(), "{method}");
     }
 }
 
