@@ -139,7 +139,7 @@ fn row(label: String, value: &Raw) -> ArgumentRow {
         Some(_) => visible::has_hidden(&text),
         None => hidden::in_json(&text),
     };
-    let has_hidden = has_hidden || visible::has_hidden(&label);
+    let has_hidden = has_hidden || hidden::in_label(&label);
     ArgumentRow { argument: String::new(), label, value: text, important, has_hidden, whole: None }
 }
 
@@ -213,6 +213,18 @@ mod tests {
                 "argument `na\\u{200b}me` contains hidden characters",
             ]
         );
+    }
+
+    /// A half of a character makes a string unreadable; what stands beside it is hidden all the same.
+    #[test]
+    fn strings_and_names_that_are_not_unicode_count_as_hidden() {
+        for text in
+            [r#"{"a":"x\ud800"}"#, r#"{"a":"\u001b]0;x\u0007\udc00"}"#, r#"{"\ud800":1}"#, r#"{"a":{"\udfff":1}}"#]
+        {
+            let rows = rows(Some(&Raw::parse(text).unwrap()));
+            assert!(rows.len() == 1 && rows[0].has_hidden, "{text}: {rows:?}");
+        }
+        assert!(!rows(Some(&Raw::parse(r#"{"a":"\ud83d\ude00"}"#).unwrap()))[0].has_hidden);
     }
 
     fn shown(text: &'static str) -> Vec<String> {

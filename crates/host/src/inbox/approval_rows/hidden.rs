@@ -12,6 +12,16 @@ pub(super) fn in_json(text: &str) -> bool {
     visible::has_hidden(text) || text.contains('\\') && visible::has_hidden(&decoded(text))
 }
 
+/// How [`toolway_wire::json::Raw::members`] names a member whose name is not Unicode.
+const NOT_UNICODE: char = char::REPLACEMENT_CHARACTER;
+/// Stands for half of a character, which no text contains: a hidden character.
+const HALF: char = '\u{fdd0}';
+
+/// Whether a label contains hidden characters, or the name of a member that cannot be shown.
+pub(super) fn in_label(label: &str) -> bool {
+    label.contains(NOT_UNICODE) || visible::has_hidden(label)
+}
+
 /// The text with the escapes of JSON resolved. Quotes and what stands between strings stay.
 fn decoded(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
@@ -25,7 +35,7 @@ fn decoded(text: &str) -> String {
             rest = &rest[6..];
             continue;
         }
-        plain.extend(char::decode_utf16(units.drain(..)).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)));
+        plain.extend(char::decode_utf16(units.drain(..)).map(|unit| unit.unwrap_or(HALF)));
         rest = &rest[letter.len_utf8()..];
         match (letter, rest.chars().next()) {
             ('\\', Some(escaped)) => {
@@ -42,7 +52,7 @@ fn decoded(text: &str) -> String {
             _ => plain.push(letter),
         }
     }
-    plain.extend(char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)));
+    plain.extend(char::decode_utf16(units).map(|unit| unit.unwrap_or(HALF)));
     plain
 }
 
@@ -70,6 +80,8 @@ mod tests {
             r#""\udb40\udc41""#,
             "\"\u{202e}\"",
             r#""\r""#,
+            r#"{"a":"x\ud800"}"#,
+            r#""\udc00\ud83d""#,
         ] {
             assert!(in_json(text), "{text}");
         }
@@ -77,7 +89,7 @@ mod tests {
         {
             assert!(!in_json(text), "{text}");
         }
-        assert_eq!(decoded(r#""\\\u0041\/\"\ud800""#), "\"\\A/\"\u{fffd}\"");
+        assert_eq!(decoded(r#""\\\u0041\/\"\ud800""#), "\"\\A/\"\u{fdd0}\"");
         assert_eq!(decoded(r"\u00"), "u00");
     }
 }
