@@ -99,7 +99,7 @@ pub(crate) struct RunArgs {
 const EXAMPLES: &str = "\
 Examples:
   toolway run 'Summarise notes.txt' --model local --servers files
-  toolway run --file task.md --mode full --max-tool-calls 20 -o json
+  toolway run --file task.md --mode allow --max-tool-calls 20 -o json
   toolway run 'List open tickets' --schema tickets.schema.json -o json";
 
 pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
