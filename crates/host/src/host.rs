@@ -54,7 +54,7 @@ use crate::{
     },
     event::{CallStageEvent, EventListener, EventSender, LogEvent, StateEvent},
     inbox::Inbox,
-    policy::{ConversationAnswers, Policy, Stance, limit::CallSlots},
+    policy::{ConversationAnswers, OutdatedNotices, Policy, Stance, limit::CallSlots},
     ports::HostPorts,
     record::RecordPorts,
     validation::Validation,
@@ -78,6 +78,8 @@ pub(crate) struct Inner {
     policy_revision: AtomicU64,
     /// Answers that hold until their conversation ends.
     pub(crate) conversation_answers: ConversationAnswers,
+    /// Saved approvals that no longer apply, of which the user was told.
+    pub(crate) outdated_notices: OutdatedNotices,
     /// A number that changes when an answer was given that may cover other waiting calls.
     pub(crate) answers_given: watch::Sender<u64>,
     caller_catalogs: CallerCatalogs,
@@ -146,6 +148,7 @@ impl Host {
             stance,
             policy_revision: AtomicU64::new(0),
             conversation_answers,
+            outdated_notices: OutdatedNotices::default(),
             answers_given: watch::channel(0).0,
             caller_catalogs: CallerCatalogs::default(),
             set: Mutex::default(),

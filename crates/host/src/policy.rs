@@ -47,6 +47,7 @@ pub use limit::{CALLS_PER_CLIENT, CallLimits, Permit};
 pub use proposal::{ArgumentChoice, Before, Proposal};
 pub use reach::{Reach, Reached, ResourceOffer};
 use rules::{Doubt, Matched};
+pub(crate) use saved::OutdatedNotices;
 pub use saved::{
     ApprovalKey, Attendance, MemorySavedApprovals, SavedApproval, SavedApprovalError, SavedApprovals, SavedEffect,
     SavedFinding, StoredApproval,

@@ -276,7 +276,7 @@ enum Given {
         /// A saved approval that covers the call where a person is present.
         attended_only: Option<String>,
         /// A saved approval of another program or definition.
-        outdated: bool,
+        outdated: Option<String>,
     },
 }
 
@@ -294,19 +294,24 @@ impl Approval<'_> {
             }
         }
         match given {
-            Given::Allowed(saved) => return Ok(Obtained::Now(request.into_saved_grant(saved))),
+            Given::Allowed(saved) => Ok(Obtained::Now(request.into_saved_grant(saved))),
             Given::Ask { attended_only, outdated } => {
                 if let Some(id) = attended_only {
                     request = request.saved_for_attended_use(id);
                 }
-                if outdated {
+                // Said until a person has answered, and not again.
+                let outdated = outdated.filter(|id| !self.host.outdated_notices.contains(id));
+                if outdated.is_some() {
                     let why = "a saved approval no longer applies: the server or the tool has changed since";
                     request = request.because(why);
                 }
+                let asked = self.ask(request).await;
+                let is_read = !matches!(asked, Err(CallOutcome::Refused(Refusal::ApproverUnavailable { .. })));
+                outdated.filter(|_| is_read).into_iter().for_each(|id| self.host.outdated_notices.add(id));
+                asked
             }
-            Given::Refused(outcome) => return Err(outcome),
+            Given::Refused(outcome) => Err(outcome),
         }
-        self.ask(request).await
     }
 
     /// What saved answers and those of the conversation say.
@@ -318,7 +323,7 @@ impl Approval<'_> {
             Err(error) => {
                 tracing::error!(%error, server = %self.key.server, "saved approvals cannot be read; the call is asked about");
                 // A refusal may be among them, which an answer of the conversation would not lift.
-                return Given::Ask { attended_only: None, outdated: false };
+                return Given::Ask { attended_only: None, outdated: None };
             }
         };
         let finding = saved::deciding(&saved, &self.key, call, self.asker.attendance());
@@ -326,17 +331,17 @@ impl Approval<'_> {
             return Given::Refused(refused_by(refusal, self.recording));
         }
         if request.lift() == Lift::Never {
-            return Given::Ask { attended_only: None, outdated: false };
+            return Given::Ask { attended_only: None, outdated: None };
         }
         let is_covered = |conversation| self.host.conversation_answers.covers(conversation, &self.key, call);
         match finding {
             SavedFinding::Allowed(approval) => Given::Allowed(approval.id.clone()),
             _ if self.asker.held_in().is_some_and(is_covered) => Given::Allowed("of this conversation".to_owned()),
             SavedFinding::AttendedOnly(approval) => {
-                Given::Ask { attended_only: Some(approval.id.clone()), outdated: false }
+                Given::Ask { attended_only: Some(approval.id.clone()), outdated: None }
             }
-            SavedFinding::Outdated(_) => Given::Ask { attended_only: None, outdated: true },
-            SavedFinding::Refused(_) | SavedFinding::Nothing => Given::Ask { attended_only: None, outdated: false },
+            SavedFinding::Outdated(approval) => Given::Ask { attended_only: None, outdated: Some(approval.id.clone()) },
+            SavedFinding::Refused(_) | SavedFinding::Nothing => Given::Ask { attended_only: None, outdated: None },
         }
     }
 

@@ -3,7 +3,7 @@
 //! A saved approval belongs to the server as it was: to the digest of its entry and of the tool's definition. It holds where
 //! a person is present; for unattended use it has to be allowed (`toolway trust allow ID --unattended`).
 
-use std::time::SystemTime;
+use std::{collections::HashSet, time::SystemTime};
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -169,6 +169,31 @@ impl SavedApprovals for MemorySavedApprovals {
     fn may_refuse(&self, server: &ServerName, tool: &str) -> bool {
         let is_refusal = |saved: &SavedApproval| saved.effect == SavedEffect::Deny;
         self.saved.lock().iter().any(|saved| is_refusal(saved) && saved.key.server == *server && saved.key.tool == tool)
+    }
+}
+
+/// Saved approvals that no longer apply, of which the user was told in this process.
+#[derive(Debug, Default)]
+pub(crate) struct OutdatedNotices {
+    // No await under this lock.
+    told: Mutex<HashSet<String>>,
+}
+
+/// Notices that are remembered. A further one comes again.
+const MAX_NOTICES: usize = 1_000;
+
+impl OutdatedNotices {
+    /// Whether the user was told of the approval with this id.
+    pub(crate) fn contains(&self, id: &str) -> bool {
+        self.told.lock().contains(id)
+    }
+
+    /// Remembers that the user was told.
+    pub(crate) fn add(&self, id: String) {
+        let mut told = self.told.lock();
+        if told.len() < MAX_NOTICES {
+            told.insert(id);
+        }
     }
 }
 
