@@ -26,7 +26,7 @@ use serde_json::Value;
 
 #[cfg(unix)]
 pub use client::ControlConnection;
-pub use inbox::ControlAnswer;
+pub use inbox::{ControlAnswer, Cover};
 #[cfg(unix)]
 pub use server::{ConsoleLink, Control, Reload};
 

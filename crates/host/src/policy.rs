@@ -44,7 +44,7 @@ pub use decision::{ApprovalRequest, Decision, Grant, Refusal, RuleId, Subject};
 pub use hosts::{Bare, FoundHost, HostSearch, HostStatus};
 pub use input::{Annotations, PolicyInput};
 pub use limit::{CALLS_PER_CLIENT, CallLimits, Permit};
-pub use proposal::{ArgumentChoice, Before, Proposal};
+pub use proposal::{ArgumentChoice, Before, CoverError, Proposal};
 pub use reach::{Reach, Reached, ResourceOffer};
 use rules::{Doubt, Matched};
 pub(crate) use saved::OutdatedNotices;

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use clap::Subcommand;
 use serde_json::Value;
-use toolway_gateway::control::{ControlAnswer, ControlRequest};
-use toolway_host::{policy::Scope, visible};
+use toolway_gateway::control::{ControlAnswer, ControlRequest, Cover};
+use toolway_host::visible;
 use toolway_wire::json::Raw;
 
 use crate::{
@@ -139,20 +139,12 @@ pub(crate) async fn run(args: &InboxArgs, app: &App, output: &mut Output) -> Res
         }
         Some(InboxCommand::Answer { id, values, term, covers, any_host, allow_hidden }) => {
             let item = find(app, id).await?;
-            let scope = match any_host {
-                true => Some(Scope::AnyHost),
-                false => coverage::chosen(&item["approval"]["proposal"], term.key(), covers)?,
-            };
-            let covered = match &scope {
-                Some(scope) => visible::one_line(&scope.to_string()),
-                None => exact(&item["approval"]["proposal"][term.key()]["covers"]),
-            };
-            let answer = answer(&item, values, *term, scope)?;
-            let is_lasting = matches!(answer, ControlAnswer::Always { .. } | ControlAnswer::Conversation { .. });
+            let cover = if *any_host { Some(Cover::AnyHost) } else { coverage::chosen(covers)? };
+            let answer = answer(&item, values, *term, cover)?;
             let hidden = if *allow_hidden { HiddenCharacters::Allowed } else { HiddenCharacters::Refused };
-            send(app, &item, answer, hidden, output).await?;
-            if is_lasting && output.format == Format::Human {
-                output.line(&format!("It covers: {covered}"));
+            let reply = send(app, &item, answer, hidden, output).await?;
+            if reply["covers"].is_string() && output.format == Format::Human {
+                output.line(&format!("It covers: {}", exact(&reply["covers"])));
             }
         }
         Some(InboxCommand::Decline { id, reason, never, cancel }) => {
@@ -196,21 +188,19 @@ async fn find(app: &App, id: &str) -> Result<Value, Report> {
     }
 }
 
-fn answer(item: &Value, values: &[String], term: Term, scope: Option<Scope>) -> Result<ControlAnswer, Report> {
+fn answer(item: &Value, values: &[String], term: Term, cover: Option<Cover>) -> Result<ControlAnswer, Report> {
     let is_approval = item["kind"] == "approval";
     if is_approval && !values.is_empty() {
         return Err(Report::usage("arguments", "an approval takes no values"));
     }
-    if scope.is_some() && term == Term::Once {
+    if cover.is_some() && term == Term::Once {
         let message = "an approval of one call covers nothing else";
         return Err(Report::usage("arguments", message).hint("add `--for conversation` or `--for always`"));
     }
-    let scope = scope.map(|scope| serde_json::from_str(&scope.to_json())).transpose();
-    let scope = scope.map_err(|_| coverage::unreadable())?;
     Ok(match (is_approval, term) {
         (true, Term::Once) => ControlAnswer::Once {},
-        (true, Term::Conversation) => ControlAnswer::Conversation { scope },
-        (true, Term::Always) => ControlAnswer::Always { scope },
+        (true, Term::Conversation) => ControlAnswer::Conversation { cover },
+        (true, Term::Always) => ControlAnswer::Always { cover },
         (false, _) => {
             let (texts, values) = given::texts_and_values(values)?;
             ControlAnswer::Accept { texts, values }
@@ -231,7 +221,7 @@ async fn send(
     answer: ControlAnswer,
     hidden: HiddenCharacters,
     output: &mut Output,
-) -> Result<(), Report> {
+) -> Result<Value, Report> {
     let word = match &answer {
         ControlAnswer::Once {} => "Approved once.",
         ControlAnswer::Conversation { .. } => "Approved for this conversation.",
@@ -247,7 +237,7 @@ async fn send(
         Format::Human | Format::Raw => output.line(word),
         Format::Json | Format::Ndjson => output.json(&Raw::of(&reply.value)),
     }
-    Ok(())
+    Ok(reply.value)
 }
 
 /// Prints items until the command is stopped, which is its only end.

@@ -82,6 +82,31 @@ fn a_call_of_a_client_waits_for_an_approval_over_the_socket() {
 }
 
 #[test]
+fn an_answer_frees_single_arguments_and_keeps_the_digits_of_others() {
+    let home = home();
+    let serving = Serving::start(&home, &[]);
+    home.settled(&serving, "shop", "ready");
+    let (url, bearer) =
+        (serving.said["listening"].as_str().unwrap(), format!("Authorization: Bearer {}", serving.key()));
+    // JSON in between would make `1` of it.
+    let add = |first: &str| {
+        let arguments = format!(r#"{{"a":{first},"b":1.00000000000000000001}}"#);
+        let words = ["call", "--url", url, "--header", &bearer, "shop__add", &arguments];
+        Running::start(home.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()))
+    };
+    let called = add("2");
+    let item = &waiting(&home, 1)[0];
+    let answer =
+        |cover: &str| home.run(&["inbox", "answer", id(item), "--for", "always", "--cover", cover, "-o", "human"]);
+    let refused = answer("b=folder");
+    assert!(refused.code == 2 && refused.talk.contains("choose one of `same`, `any`"), "{refused:?}");
+    let answered = answer("b=same");
+    assert_eq!(answered.ok(), "Approved and saved.\nIt covers: b = 1.00000000000000000001, any a\n");
+    assert_eq!(called.output().json()["structuredContent"]["sum"], json!(3.0));
+    assert_eq!(add("7").output().json()["structuredContent"]["sum"], json!(8.0), "it is covered");
+}
+
+#[test]
 fn hidden_characters_are_shown_and_approved_only_with_a_flag() {
     let home = home();
     let serving = Serving::start(&home, &[]);

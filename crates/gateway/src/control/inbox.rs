@@ -1,5 +1,7 @@
 //! The inbox over the control socket: its items as JSON, and answers to them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use toolway_host::{
@@ -10,7 +12,7 @@ use toolway_host::{
     },
     policy::{ApprovalAnswer, ApprovalTerm, Scope},
 };
-use toolway_wire::{json::Raw, time::rfc3339_of};
+use toolway_wire::time::rfc3339_of;
 
 use super::Failure;
 
@@ -22,13 +24,13 @@ pub enum ControlAnswer {
     Once {},
     /// Approves what the scope covers for the conversation of the call, or for the session of its client.
     Conversation {
-        /// What it covers, as [`Scope::to_json`] writes it; `None`: what the item proposes.
-        scope: Option<Value>,
+        /// What it covers; `None`: what the item proposes.
+        cover: Option<Cover>,
     },
     /// Approves all later calls of the caller that the scope covers.
     Always {
-        /// What it covers, as [`Scope::to_json`] writes it; `None`: what the item proposes.
-        scope: Option<Value>,
+        /// What it covers; `None`: what the item proposes.
+        cover: Option<Cover>,
     },
     /// Declines the call.
     No {
@@ -48,6 +50,18 @@ pub enum ControlAnswer {
     Decline {},
     /// Closes a form or URL without an answer.
     Cancel {},
+}
+
+/// What an approval covers, in words. Values stay with the item: JSON in between would round its numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Cover {
+    /// Any arguments.
+    Any,
+    /// Any host.
+    AnyHost,
+    /// What is proposed, with a word for single arguments: `same`, `folder`, `host` or `any`.
+    Arguments(BTreeMap<String, String>),
 }
 
 impl ControlAnswer {
@@ -83,15 +97,15 @@ pub(super) fn answer(
         return Err(super::failure("hidden_characters", message));
     }
     let by = || SURFACE.to_owned();
-    let approved = |term, given: Option<Value>| {
-        let scope = given.map(|given| read_scope(&given)).transpose()?;
+    let approved = |term, cover: Option<Cover>| {
+        let scope = cover.map(|cover| scope(&item, term, &cover)).transpose()?;
         Ok::<_, Failure>(InboxAnswer::Approval(ApprovalAnswer::Approved { term, scope, by: by() }))
     };
     let declined = |why, term| InboxAnswer::Approval(ApprovalAnswer::Declined { why, term, by: by() });
     let answer = match answer {
         ControlAnswer::Once {} => approved(ApprovalTerm::Once, None)?,
-        ControlAnswer::Conversation { scope } => approved(ApprovalTerm::Conversation, scope)?,
-        ControlAnswer::Always { scope } => approved(ApprovalTerm::Always, scope)?,
+        ControlAnswer::Conversation { cover } => approved(ApprovalTerm::Conversation, cover)?,
+        ControlAnswer::Always { cover } => approved(ApprovalTerm::Always, cover)?,
         ControlAnswer::No { reason } => declined(reason, ApprovalTerm::Once),
         ControlAnswer::Never {} => declined(None, ApprovalTerm::Always),
         ControlAnswer::Accept { texts, values } => {
@@ -100,8 +114,24 @@ pub(super) fn answer(
         ControlAnswer::Decline {} => InboxAnswer::Elicitation(ElicitationAnswer::Decline),
         ControlAnswer::Cancel {} => InboxAnswer::Elicitation(ElicitationAnswer::Cancel),
     };
+    let covers = covers(&item, &answer);
     inbox.answer(id, answer).map_err(|error| failed(&error))?;
-    Ok(json!({ "id": id }))
+    Ok(match covers {
+        Some(covers) => json!({ "id": id, "covers": covers }),
+        None => json!({ "id": id }),
+    })
+}
+
+/// What an approval that lasts covers, as a sentence.
+fn covers(item: &InboxItem, answer: &InboxAnswer) -> Option<String> {
+    let (InboxContent::Approval(details), InboxAnswer::Approval(answer)) = (&item.content, answer) else { return None };
+    match answer {
+        ApprovalAnswer::Approved { term: ApprovalTerm::Once, .. } => None,
+        ApprovalAnswer::Approved { term, scope, .. } => {
+            Some(scope.as_ref().unwrap_or_else(|| details.proposal.scope(*term)).to_string())
+        }
+        _ => None,
+    }
 }
 
 /// All items, and the number that changes with them.
@@ -175,8 +205,13 @@ fn approval(details: &ApprovalDetails) -> Value {
     })
 }
 
-fn read_scope(given: &Value) -> Result<Scope, Failure> {
-    Scope::of(&Raw::of(given)).ok_or_else(|| invalid("the scope cannot be read"))
+fn scope(item: &InboxItem, term: ApprovalTerm, cover: &Cover) -> Result<Scope, Failure> {
+    let InboxContent::Approval(details) = &item.content else { return Err(invalid("the item is not an approval")) };
+    match cover {
+        Cover::Any => Ok(Scope::Any),
+        Cover::AnyHost => Ok(Scope::AnyHost),
+        Cover::Arguments(words) => details.proposal.covering(term, words).map_err(|error| invalid(&error.to_string())),
+    }
 }
 
 /// A row; arguments that are one row are without their text, which [`item`] adds.

@@ -4,7 +4,10 @@
 //! covers what was approved so far. What a tool is believed to do makes that wider: any arguments of one that only reads,
 //! and for the conversation of one that neither destroys nor reaches other systems.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
+use toolway_config::visible;
 use toolway_wire::json::{JsonKind, Raw};
 
 use super::{Annotations, ApprovalTerm, ArgumentScope, PolicyInput, Reached, Scope, scope};
@@ -31,6 +34,42 @@ pub struct ArgumentChoice {
     pub before: Before,
     /// What can be chosen: the same value, a folder or host that it is in, what is proposed, any value.
     pub options: Vec<ArgumentScope>,
+}
+
+/// Why words do not say what an answer covers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CoverError {
+    /// The proposal is about hosts, or the arguments cannot be told apart.
+    #[error("what this approval covers cannot be changed; approve it as it is proposed, or once")]
+    Fixed,
+    /// The call has no such argument.
+    #[error("the call has no argument `{}`; its arguments are {}", visible::name(name), listed(names))]
+    UnknownArgument {
+        /// The name that was given.
+        name: String,
+        /// The arguments that can be changed.
+        names: Vec<String>,
+    },
+    /// The argument has no such option.
+    #[error(
+        "`{}` cannot be covered by `{}`; choose one of {}",
+        visible::name(name),
+        visible::name(word),
+        listed(words)
+    )]
+    NotOffered {
+        /// Name of the argument.
+        name: String,
+        /// The word that was given.
+        word: String,
+        /// What can be chosen.
+        words: Vec<&'static str>,
+    },
+}
+
+/// Names and words in backticks.
+fn listed(words: &[impl AsRef<str>]) -> String {
+    words.iter().map(|word| format!("`{}`", visible::name(word.as_ref()))).collect::<Vec<_>>().join(", ")
 }
 
 /// How an argument compares with earlier approvals of the tool in the conversation.
@@ -103,6 +142,29 @@ impl Proposal {
         let next = position.map_or(0, |position| (position + 1) % choice.options.len());
         let next = choice.options.get(next).cloned().unwrap_or(ArgumentScope::Any);
         Scope::Arguments(scopes).with(name, next)
+    }
+
+    /// What an answer of this term covers, with words for single arguments. The values are those of the call: none goes
+    /// through a program that may round its numbers.
+    pub fn covering(&self, term: ApprovalTerm, words: &BTreeMap<String, String>) -> Result<Scope, CoverError> {
+        let proposed = match self.scope(term) {
+            Scope::Arguments(scopes) => scopes.clone(),
+            Scope::Any => self.arguments.iter().map(|choice| (choice.name.clone(), ArgumentScope::Any)).collect(),
+            Scope::Whole(_) | Scope::Hosts(_) | Scope::AnyHost => return Err(CoverError::Fixed),
+        };
+        let mut scope = Scope::Arguments(proposed);
+        for (name, word) in words {
+            let Some(choice) = self.arguments.iter().find(|choice| choice.name == *name) else {
+                let names = self.arguments.iter().map(|choice| choice.name.clone()).collect();
+                return Err(CoverError::UnknownArgument { name: name.clone(), names });
+            };
+            let Some(option) = choice.options.iter().find(|option| option.word() == word) else {
+                let words = choice.options.iter().map(ArgumentScope::word).collect();
+                return Err(CoverError::NotOffered { name: name.clone(), word: word.clone(), words });
+            };
+            scope = scope.with(name, option.clone());
+        }
+        Ok(scope)
     }
 
     /// The proposal for scripts and pages.
@@ -223,6 +285,32 @@ mod tests {
         }
         assert_eq!(proposal.changed(&scope, "other"), scope);
         assert_eq!(proposal.changed(&Scope::Any, "n").to_string(), "n = 1, any path");
+    }
+
+    #[test]
+    fn single_arguments_are_changed_by_words_and_numbers_keep_their_digits() {
+        let arguments = raw(r#"{"path":"/home/ada/a","n":123456789012345678901234567890,"m":1e999}"#);
+        let covers = |hints, term, words: &[(&str, &str)]| {
+            let words = words.iter().map(|(name, word)| ((*name).to_owned(), (*word).to_owned())).collect();
+            let proposal = Proposal::new(Some(&arguments), &Reached::default(), annotations(hints), None);
+            proposal.covering(term, &words).map(|scope| scope.to_string()).map_err(|error| error.to_string())
+        };
+        let (always, conversation) = (ApprovalTerm::Always, ApprovalTerm::Conversation);
+        let folder = r#"m = 1e999, n = 123456789012345678901234567890, path in "/home/ada/""#;
+        assert_eq!(covers("{}", always, &[("path", "folder")]).as_deref(), Ok(folder));
+        let read_only = r#"{"readOnlyHint":true}"#;
+        let fixed = "n = 123456789012345678901234567890, any m, any path";
+        assert_eq!(covers(read_only, conversation, &[("n", "same")]).as_deref(), Ok(fixed));
+        for (name, word, problem) in [
+            ("x", "any", "the call has no argument `x`; its arguments are `path`, `n`, `m`"),
+            ("n", "folder", "`n` cannot be covered by `folder`; choose one of `same`, `any`"),
+        ] {
+            assert_eq!(covers("{}", always, &[(name, word)]), Err(problem.to_owned()));
+        }
+        let hidden = raw(r#"{"text":"a\u202eb","path":"/a/b/c"}"#);
+        let proposal = Proposal::new(Some(&hidden), &Reached::default(), annotations("{}"), None);
+        let words = BTreeMap::from([("path".to_owned(), "any".to_owned())]);
+        assert!(proposal.covering(always, &words).is_err(), "only as it was seen");
     }
 
     #[test]

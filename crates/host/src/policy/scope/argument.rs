@@ -51,6 +51,16 @@ impl ArgumentScope {
         options
     }
 
+    /// Its kind, as a word for a command line.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Same(_) => "same",
+            Self::Folder(_) => "folder",
+            Self::Host(_) => "host",
+            Self::Any => "any",
+        }
+    }
+
     /// Whether a value is covered.
     pub(super) fn covers(&self, value: &Raw) -> bool {
         match self {
