@@ -61,7 +61,7 @@ impl App {
     }
 
     /// Asks a yes/no question on the terminal. Ctrl-C still stops the command.
-    fn confirm(&self, question: &str) -> Result<bool, Report> {
+    pub(crate) fn confirm(&self, question: &str) -> Result<bool, Report> {
         let mut stderr = std::io::stderr();
         let _gone = write!(stderr, "{question}").and_then(|()| stderr.flush());
         let reading = tokio::task::spawn_blocking(|| {

@@ -33,6 +33,8 @@ enum TrustCommand {
     /// List saved approvals, newest first
     List,
     /// Let a saved approval hold where no person is present: `run` and scripts
+    ///
+    /// Shows what it covers, and asks first. Works at a terminal only.
     Allow {
         /// Id of the saved approval, or the beginning or end of it
         id: String,
@@ -79,9 +81,18 @@ async fn allow(stored: &StoredApproval, app: &App, output: &mut Output) -> Resul
         return Err(Report::new(ExitCode::Denied, "no_terminal", message)
             .hint("for scripts, write a rule: `toolway policy allow`"));
     }
+    if is_outdated(approval) {
+        let message = format!("`{}` was saved by an earlier release and allows nothing", approval.id);
+        return Err(Report::usage("invalid_approval", message));
+    }
+    let caller = clean::flat(&approval.key.caller);
+    let asked = format!("{} of `{}` for {caller} covers: {}", tool(approval), approval.key.server, covers(approval));
+    output.notice(&asked);
+    if !app.confirm("Let this hold for `run` and scripts, where you are not asked? [y/N] ")? {
+        return Err(Report::new(ExitCode::Denied, "declined", "nothing was changed"));
+    }
     app.record_changes()?.set_approval_holds(&approval.id, Attendance::Unattended).await?;
     note(app, approval, "unattended");
-    output.line(&format!("{} of `{}`: {}", tool(approval), approval.key.server, covers(approval)));
     output.line("It also holds for `run` and scripts now.");
     Ok(ExitCode::Ok)
 }

@@ -86,8 +86,13 @@ fn a_saved_approval_holds_for_scripts_only_after_it_was_extended_at_a_terminal()
     assert!(message.contains(&format!("toolway trust allow {id} --unattended")), "{error}");
     home.run(&["trust", "allow", &id, "--unattended"]).failed(7, "no_terminal");
     home.run(&words).failed(7, "no_approver");
-    let (status, shown) = Terminal::start(command(&home, &["trust", "allow", &id, "--unattended"])).end(PATIENCE);
-    assert!(status.success() && shown.contains("text = \"milk\""), "{shown}");
+    for (line, extended) in [("\r", false), ("n\r", false), ("y\r", true)] {
+        home.run(&words).failed(7, "no_approver");
+        let mut terminal = Terminal::start(command(&home, &["trust", "allow", &id, "--unattended"]));
+        terminal.answers("for terminal covers: text = \"milk\"", "").answers("[y/N]", line);
+        let (status, shown) = terminal.end(PATIENCE);
+        assert_eq!(status.success(), extended, "{line}: {shown}");
+    }
     home.run(&words).ok();
     home.run(&["call", "shop.write_memo", "text=bread"]).failed(7, "no_approver");
 }
