@@ -44,7 +44,7 @@ pub(crate) fn print(mut servers: Vec<Value>, unused: &[Unused], more: Map<String
     match output.format {
         Format::Ndjson => servers.iter().chain(&aside).for_each(|object| output.json(&Raw::of(object))),
         _ => {
-            let mut view = json!({ "servers": servers, "setAside": aside });
+            let mut view = json!({ "servers": servers, "invalid": aside });
             more.into_iter().for_each(|(key, value)| view[key] = value);
             output.json(&Raw::of(&view));
         }

@@ -27,13 +27,13 @@ impl CallLog for VerboseCallLog {
 }
 
 fn note(record: &CallRecord) -> String {
-    let CallRecord { kind, name, ending, rule, argument_bytes, result_bytes, .. } = record;
+    let CallRecord { kind, name, state, rule, argument_bytes, result_bytes, .. } = record;
     let of = record.server.as_ref().map(|server| format!(" of `{server}`")).unwrap_or_default();
     let by = rule.as_ref().map(|rule| format!(" ({rule})")).unwrap_or_default();
     let [sent, took] = [record.sent_after, record.took].map(|time| time.as_secs_f64() * 1_000.0);
     let why = record.message.as_ref().map(|message| format!("; {message}")).unwrap_or_default();
     format!(
-        "{kind} `{name}`{of}: {ending}{by}, sent after {sent:.1} ms, done after {took:.1} ms, \
+        "{kind} `{name}`{of}: {state}{by}, sent after {sent:.1} ms, done after {took:.1} ms, \
         {argument_bytes} bytes sent, {result_bytes} bytes received{why}"
     )
 }

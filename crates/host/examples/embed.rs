@@ -156,7 +156,7 @@ fn tell((states, calls): &mut (EventListener<StateEvent>, EventListener<CallStag
                 say(&format!("event: sent to {server}"))?
             }
             CallStageEvent::Stage { stage: CallStage::Ended(record), .. } => {
-                say(&format!("event: {} {}", record.name, record.ending))?;
+                say(&format!("event: {} {}", record.name, record.state))?;
             }
             CallStageEvent::Stage { .. } => {}
             CallStageEvent::Missed(count) => say(&format!("event: {count} missed"))?,

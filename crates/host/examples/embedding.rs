@@ -39,11 +39,11 @@ async fn run() -> io::Result<()> {
     while let Some(wanted) = next(&mut lines, &mut ends).await? {
         match direct_peer::connect(&ServerAddress::Process(wanted.program()), options()).await {
             Ok(peer) => {
-                say(&json!({ "ready": peers.len(), "custody": custody() }))?;
+                say(&json!({ "ready": peers.len(), "cleanup": cleanup() }))?;
                 ends.spawn(end_of(peer.clone(), peers.len()));
                 peers.push(peer);
             }
-            Err(error) => say(&json!({ "failed": error.to_string(), "custody": custody() }))?,
+            Err(error) => say(&json!({ "failed": error.to_string(), "cleanup": cleanup() }))?,
         }
     }
     Ok(())
@@ -75,9 +75,9 @@ fn keeper() -> KeeperHandle {
     }
 }
 
-fn custody() -> String {
+fn cleanup() -> String {
     match keeper().cleanup() {
-        CleanupGuarantee::Full => "kept".to_owned(),
+        CleanupGuarantee::Full => "full".to_owned(),
         CleanupGuarantee::BestEffort { reason } => reason,
     }
 }

@@ -19,7 +19,7 @@ use toolway_host::{
     call::{CallRequest, Caller},
     connection::{Program, ServerAddress, WantedServer, Way},
     keeper,
-    record::Ending,
+    record::CallState,
 };
 use toolway_testkit::{
     fixture_server::FixtureServer,
@@ -73,7 +73,7 @@ async fn calls(number: usize) -> Result<(), Problem> {
         for _ in 0..number {
             let request = CallRequest::tool(Caller::Program, name.clone(), Some(arguments.clone()));
             let outcome = host.call(request).await;
-            assert_eq!(outcome.ending(), Ending::Answered, "{outcome}");
+            assert_eq!(outcome.state(), CallState::Succeeded, "{outcome}");
         }
         through = through.min(began.elapsed());
     }

@@ -16,7 +16,6 @@ mod state;
 mod stored_call;
 
 use std::{
-    fmt,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -68,10 +67,8 @@ pub struct CallRecord {
     pub waited: Duration,
     /// Total duration, with `waited`.
     pub took: Duration,
-    /// How the call ended.
-    pub ending: Ending,
-    /// Whether the result of a tool reports an error (`isError`).
-    pub tool_error: bool,
+    /// Present state.
+    pub state: CallState,
     /// Redacted error message; `None` if the call succeeded.
     pub message: Option<String>,
     /// Rule that granted or refused the call.
@@ -83,26 +80,9 @@ pub struct CallRecord {
     /// Size of the result in bytes.
     pub result_bytes: usize,
     /// Number of server requests during the call.
-    pub asks: u32,
+    pub server_requests: u32,
     /// Number of progress notifications.
     pub progress: u32,
-}
-
-/// How a call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ending {
-    /// The server returned a result.
-    Answered,
-    /// The server continues the call as a task.
-    HandedOff,
-    /// The host refused the call; nothing was sent.
-    Refused,
-    /// The transport failed, or the server returned an error.
-    Failed,
-    /// The caller cancelled the call or dropped it.
-    Cancelled,
-    /// A timeout expired.
-    TimedOut,
 }
 
 /// Stores call records.
@@ -123,25 +103,5 @@ impl CallRecord {
     /// Duration without the time in which a person was waited for.
     pub fn duration(&self) -> Duration {
         self.took.saturating_sub(self.waited)
-    }
-}
-
-impl Ending {
-    /// Stable identifier, as used in logs and JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Answered => "answered",
-            Self::HandedOff => "handed_off",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::TimedOut => "timed_out",
-        }
-    }
-}
-
-impl fmt::Display for Ending {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }

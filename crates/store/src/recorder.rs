@@ -13,7 +13,7 @@ use toolway_host::{
     inbox::InboxRecord,
     policy::{SavedApproval, SavedApprovalError, SavedApprovals, StoredApproval},
     record::{
-        AuditNote, CallBody, CallRecord, CallRecorder, CallRow, CallState, Ending, InboxRow, OpenState, RecorderUsage,
+        AuditNote, CallBody, CallRecord, CallRecorder, CallRow, CallState, InboxRow, OpenState, RecorderUsage,
         RecordsError, Requirement,
     },
 };
@@ -79,7 +79,7 @@ impl CallRecorder for StoreRecorder {
     }
 
     fn end(&self, call: &CallRecord, body: CallBody) -> BoxFuture<'static, Result<(), RecordsError>> {
-        let row = row(call, end_state(call), Some(call.duration()));
+        let row = row(call, call.state, Some(call.duration()));
         written(self.store.end_call(row, body))
     }
 
@@ -219,18 +219,7 @@ fn row(call: &CallRecord, state: CallState, duration: Option<Duration>) -> CallR
         conversation: call.conversation.as_deref().map(str::to_owned),
         argument_bytes: size(call.argument_bytes),
         result_bytes: size(call.result_bytes),
-        server_requests: i64::from(call.asks),
-    }
-}
-
-fn end_state(call: &CallRecord) -> CallState {
-    match call.ending {
-        Ending::Answered if call.tool_error => CallState::ToolError,
-        Ending::Answered | Ending::HandedOff => CallState::Succeeded,
-        Ending::Refused => CallState::Refused,
-        Ending::Failed => CallState::Failed,
-        Ending::Cancelled => CallState::Cancelled,
-        Ending::TimedOut => CallState::TimedOut,
+        server_requests: i64::from(call.server_requests),
     }
 }
 

@@ -142,7 +142,7 @@ impl<'a> Row<'a> {
     /// The sign-in state with the current configuration of the server.
     fn state(&self, key: &CredentialKey, credential: &Credential) -> &'static str {
         match &self.sign_in {
-            Some(sign_in) if !sign_in.uses(key, credential) => "sign-in needed",
+            Some(sign_in) if !sign_in.uses(key, credential) => "sign-in-required",
             _ => state(credential),
         }
     }
@@ -185,8 +185,8 @@ pub(crate) fn view(key: &CredentialKey, credential: &Credential) -> Value {
 
 fn state(credential: &Credential) -> &'static str {
     match &credential.tokens {
-        None => "sign-in needed",
-        Some(tokens) if tokens.is_expired(now()) && tokens.refresh.is_none() => "sign-in needed",
+        None => "sign-in-required",
+        Some(tokens) if tokens.is_expired(now()) && tokens.refresh.is_none() => "sign-in-required",
         Some(_) => "signed in",
     }
 }

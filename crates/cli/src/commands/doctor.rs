@@ -131,10 +131,10 @@ impl<'a> Diagnosis<'a> {
             object.insert("inGateway".to_owned(), json!(sharing));
         }
         match &self.outcome.status.cleanup {
-            Some(CleanupGuarantee::Full) => drop(object.insert("custody".to_owned(), json!("kept"))),
+            Some(CleanupGuarantee::Full) => drop(object.insert("cleanup".to_owned(), json!("full"))),
             Some(CleanupGuarantee::BestEffort { reason }) => {
-                object.insert("custody".to_owned(), json!("weaker"));
-                object.insert("custodyReason".to_owned(), json!(reason));
+                object.insert("cleanup".to_owned(), json!("best-effort"));
+                object.insert("cleanupReason".to_owned(), json!(reason));
             }
             None => {}
         }

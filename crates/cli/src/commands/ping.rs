@@ -77,9 +77,10 @@ fn show(status: &ServerStatus, connected: f64, answered: f64, output: &mut Outpu
                 "pingMilliseconds": answered,
             });
             match &status.cleanup {
-                Some(CleanupGuarantee::Full) => view["custody"] = json!("kept"),
+                Some(CleanupGuarantee::Full) => view["cleanup"] = json!("full"),
                 Some(CleanupGuarantee::BestEffort { reason }) => {
-                    (view["custody"], view["custodyReason"]) = (json!("weaker"), json!(reason));
+                    view["cleanup"] = json!("best-effort");
+                    view["cleanupReason"] = json!(reason);
                 }
                 None => {}
             }

@@ -38,7 +38,7 @@ impl ListingAge {
     pub(crate) fn with_origin(self, item: &Raw, origin: &Origin, name: Option<&str>) -> Raw {
         let mut said = serde_json::json!({ "server": origin.server.as_str(), "name": origin.raw_name });
         if self == Self::Cached {
-            said["fromLastTime"] = true.into();
+            said["cached"] = true.into();
         }
         let meta = item.get("_meta").unwrap_or_else(Raw::empty_object);
         let meta = splice::edited(&meta, &[Edit::Set("toolway/origin", Raw::of(&said))]);

@@ -45,7 +45,7 @@ impl Meaning {
         match state {
             "ready" | "enabled" | "succeeded" => Self::Good,
             "disabled" | "stopped" | "cancelled" => Self::Off,
-            "failed" | "not listed" | "sign-in needed" | "set aside" => Self::Failure,
+            "failed" | "not listed" | "sign-in-required" | "set aside" => Self::Failure,
             "tool-error" | "refused" | "timed-out" | "interrupted" => Self::Failure,
             _ => Self::Pending,
         }

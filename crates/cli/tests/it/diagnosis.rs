@@ -219,7 +219,7 @@ fn server_that_requires_a_token_for_lists_is_not_retried() {
         r#"{{"mcpServers":{{"shy":{{"url":"{url}","era":"legacy"}},
             "mute":{{"command":"{program}","args":["{what}"],"timeouts":{{"connect":1.5}}}}}}}}"#
     ));
-    assert_eq!(home.run(&["status", "-o", "raw"]).ok(), "mute\tfailed\nshy\tsign-in needed\n");
+    assert_eq!(home.run(&["status", "-o", "raw"]).ok(), "mute\tfailed\nshy\tsign-in-required\n");
     assert_eq!(handshakes.load(Ordering::SeqCst), 1);
     home.run(&["tools", "shy"]).failed(3, "unauthorized");
     assert_eq!(handshakes.load(Ordering::SeqCst), 2);

@@ -91,7 +91,7 @@ fn code_3_is_a_server_that_requires_credentials() {
         message.contains("toolway servers update far --header") && message.ends_with("`toolway login far`"),
         "{message}"
     );
-    assert_eq!(home.run(&["status", "-o", "raw"]).ok(), "far\tsign-in needed\n");
+    assert_eq!(home.run(&["status", "-o", "raw"]).ok(), "far\tsign-in-required\n");
 }
 
 #[test]

@@ -82,12 +82,12 @@ fn unused_entries_are_shown_with_their_reason() {
         let said: Value = serde_json::from_str(&ran.out).unwrap();
         let names = |key: &str| said[key].as_array().unwrap().iter().map(|it| it["name"].clone()).collect::<Vec<_>>();
         assert_eq!(
-            (names("servers"), names("setAside")),
+            (names("servers"), names("invalid")),
             (vec![json!("good"), json!("theirs")], ["bad", "worse", "gone"].map(Value::from).to_vec()),
             "{command}"
         );
         assert_eq!(said["servers"][1]["state"], "not accepted");
-        let bad = &said["setAside"][0];
+        let bad = &said["invalid"][0];
         assert_eq!(
             (&bad["state"], &bad["reason"], &bad["source"]["line"]),
             (&json!("set aside"), &json!(REASON), &json!(3))
@@ -103,7 +103,7 @@ fn unused_entries_are_shown_with_their_reason() {
     home.write("work/toolway.json", r#"{ "autoConnect": true }"#);
     for command in ["servers", "status", "doctor"] {
         let said: Value = serde_json::from_str(&run_in(&home, "work", &[command]).out).unwrap();
-        let file = said["setAside"].as_array().unwrap().iter().find(|it| it.get("label").is_none()).unwrap();
+        let file = said["invalid"].as_array().unwrap().iter().find(|it| it.get("label").is_none()).unwrap();
         let reason = file["reason"].as_str().unwrap();
         assert!(reason.starts_with("`autoConnect` is not allowed: a project file may only"), "{command}: {reason}");
         assert!(file["source"]["file"].as_str().unwrap().ends_with("work/toolway.json"), "{command}");

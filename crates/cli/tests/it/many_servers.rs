@@ -121,7 +121,7 @@ fn hanging_server_is_listed_from_the_cache() {
     for tool in &tools {
         let origin = &tool["_meta"]["toolway/origin"];
         let old = if origin["server"] == "fickle" { Value::from(true) } else { Value::Null };
-        assert_eq!(origin["fromLastTime"], old, "{tool}");
+        assert_eq!(origin["cached"], old, "{tool}");
     }
     let human = home.run(&["tools", "--search", "echo", "-o", "human"]);
     let marked: Vec<&str> = human.ok().lines().filter(|line| line.ends_with("  (cached)")).collect();

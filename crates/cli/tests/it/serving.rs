@@ -121,7 +121,7 @@ fn each_call_is_logged_and_counted() {
     let figures = serving.get("/metrics", serving.key());
     assert!(figures.head.contains("text/plain; version=0.0.4"), "{figures:?}");
     assert!(
-        figures.body.contains(r#"toolway_calls_total{server="sample",kind="tool",ending="answered"} 1"#),
+        figures.body.contains(r#"toolway_calls_total{server="sample",kind="tool",state="succeeded"} 1"#),
         "{figures:?}"
     );
     let key = serving.key().to_owned();
@@ -129,8 +129,8 @@ fn each_call_is_logged_and_counted() {
     let lines: Vec<Value> = talk.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let call = lines.iter().find(|line| line["event"] == "call").unwrap();
     assert_eq!(
-        (&call["name"], &call["server"], &call["outcome"]),
-        (&"sample__echo".into(), &"sample".into(), &"answered".into())
+        (&call["name"], &call["server"], &call["state"]),
+        (&"sample__echo".into(), &"sample".into(), &"succeeded".into())
     );
     assert!(lines.iter().any(|line| line["event"] == "refused" && line["status"] == 401), "{talk}");
     assert!(!talk.contains("hunter2") && !talk.contains(&key), "{talk}");

@@ -352,7 +352,7 @@ fn status_shows_the_sign_in_that_would_be_used() {
     let state = || fixture.home.run(&["auth", "status", "api"]).json()["servers"][0]["signIns"][0]["state"].clone();
     assert_eq!(state(), "signed in");
     fixture.configure(r#", "oauth": { "issuer": "https://login.example" }"#);
-    assert_eq!(state(), "sign-in needed", "it belongs to another issuer");
+    assert_eq!(state(), "sign-in-required", "it belongs to another issuer");
     fixture.configure(r#", "oauth": { "clientSecret": "${NOT_SET}" }"#);
     let shown = fixture.home.run(&["auth", "status", "-o", "human"]);
     assert!(shown.ok().contains("NOT_SET"), "{}", shown.out);
@@ -410,7 +410,7 @@ fn required_sign_in_is_a_state_and_does_not_affect_other_servers() {
     let fixture = SignInFixture::new();
     let status = fixture.home.run(&["status"]).json();
     let of = |name: &str| status["servers"].as_array().unwrap().iter().find(|it| it["name"] == name).unwrap().clone();
-    assert_eq!(of("api")["state"], "sign-in needed");
+    assert_eq!(of("api")["state"], "sign-in-required");
     assert_eq!(of("api")["reason"], "sign-in required: run `toolway login api`");
     assert_eq!(of("files")["state"], "ready");
     let doctor = fixture.home.run(&["doctor", "-o", "human"]);

@@ -47,7 +47,7 @@ fn client_uses_only_its_own_account() {
     let Gateway { fixture, ada, ben, .. } = &gateway;
     let wanting = |how: &str| (format!("`api` is not connected: sign-in required: {how}"), true);
     let for_client = |name: &str| wanting(&format!("ask the operator to run `toolway login api --client {name}`"));
-    gateway.settled("sign-in needed");
+    gateway.settled("sign-in-required");
     // Without a listing, a call by name reports the reason.
     assert_eq!(gateway.call(ada), wanting("run `toolway login api`"));
 

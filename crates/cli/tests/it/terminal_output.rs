@@ -130,14 +130,14 @@ fn each_call_is_recorded_with_its_outcome() {
     };
     let answered = record(&["call", "sample.echo", "hi", "-v", "-o", "raw"], 0);
     assert!(
-        answered.starts_with("= tool `echo` of `sample`: answered (default of `call`: allow), sent after "),
+        answered.starts_with("= tool `echo` of `sample`: succeeded (default of `call`: allow), sent after "),
         "{answered}"
     );
     assert!(answered.contains(", 13 bytes sent, "), "{answered}");
     let read = record(&["resources", "read", "sample", "memo://none", "-v", "-o", "raw"], 8);
     assert!(read.starts_with("= resource `memo://none` of `sample`: failed (default of `call`: allow), "), "{read}");
     let pinged = record(&["ping", "old-sample", "-v", "-o", "raw"], 0);
-    assert!(pinged.starts_with("= method `ping` of `old-sample`: answered "), "{pinged}");
+    assert!(pinged.starts_with("= method `ping` of `old-sample`: succeeded "), "{pinged}");
     let late = record(&["call", "sample.count", "to=9", "pause=900", "-v", "-o", "raw", "--timeout", "1"], 4);
     assert!(late.starts_with("= tool `count` of `sample`: cancelled "), "{late}");
 }
@@ -165,7 +165,7 @@ fn configuration_warnings_are_printed() {
 fn ping_shows_the_process_supervision() {
     let home = Home::with_sample();
     let said = home.run(&["ping", "sample"]).json();
-    assert_eq!((&said["custody"], &said["custodyReason"]), (&"kept".into(), &serde_json::Value::Null), "{said}");
+    assert_eq!((&said["cleanup"], &said["cleanupReason"]), (&"full".into(), &serde_json::Value::Null), "{said}");
     let shown = home.run(&["ping", "sample", "-o", "human"]);
     assert!(shown.ok().ends_with("\ncleanup: child processes are ended on exit\n"), "{shown:?}");
 }

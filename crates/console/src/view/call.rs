@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
 use toolway_host::{
     event::CallStage,
-    record::{CallBody, CallRecord, CallRow, CallState, Ending},
+    record::{CallBody, CallRecord, CallRow, CallState},
     time,
 };
 use toolway_wire::json::Raw;
@@ -73,7 +73,7 @@ pub(crate) fn of_stage(record: &CallRecord, stage: &CallStage) -> CallView {
     let (state, duration) = match stage {
         CallStage::Started { .. } | CallStage::Approval => (CallState::Pending, None),
         CallStage::Sent { .. } | CallStage::Asked { .. } => (CallState::Running, None),
-        CallStage::Ended(_) => (end_state(record), Some(time::duration(record.duration()))),
+        CallStage::Ended(_) => (record.state, Some(time::duration(record.duration()))),
     };
     CallView {
         id: record.id.to_string(),
@@ -130,17 +130,6 @@ fn images(result: &str) -> Vec<String> {
         image(&text("mimeType")?, &text("data")?)
     });
     within(MAX_IMAGES, blocks)
-}
-
-fn end_state(record: &CallRecord) -> CallState {
-    match record.ending {
-        Ending::Answered if record.tool_error => CallState::ToolError,
-        Ending::Answered | Ending::HandedOff => CallState::Succeeded,
-        Ending::Refused => CallState::Refused,
-        Ending::Failed => CallState::Failed,
-        Ending::Cancelled => CallState::Cancelled,
-        Ending::TimedOut => CallState::TimedOut,
-    }
 }
 
 pub(super) fn milliseconds(micros: i64) -> f64 {

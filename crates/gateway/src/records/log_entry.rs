@@ -92,11 +92,8 @@ fn call_text(record: &CallRecord, text: &mut String) -> fmt::Result {
     text.push_str(" name=");
     push_quoted(&record.name, text)?;
     push(text, " server=", record.server.as_ref().map_or("-", |server| server.as_str()));
-    push(text, " outcome=", record.ending.as_str());
-    if record.tool_error {
-        text.push_str(" tool_error=true");
-    }
-    push_number(text, " asks=", u64::from(record.asks));
+    push(text, " state=", record.state.as_str());
+    push_number(text, " server_requests=", u64::from(record.server_requests));
     push_milliseconds(text, " sent_after_ms=", record.sent_after);
     push_milliseconds(text, " waited_ms=", record.waited);
     push_milliseconds(text, " took_ms=", record.took);
@@ -169,9 +166,8 @@ fn call_json(record: &CallRecord, text: &mut String) -> fmt::Result {
         "kind": record.kind.as_str(),
         "name": cut(&record.name),
         "server": record.server.as_ref().map(|server| server.as_str()),
-        "outcome": record.ending.as_str(),
-        "toolError": record.tool_error,
-        "asks": record.asks,
+        "state": record.state.as_str(),
+        "serverRequests": record.server_requests,
         "sentAfterMilliseconds": milliseconds(record.sent_after),
         "waitedMilliseconds": milliseconds(record.waited),
         "tookMilliseconds": milliseconds(record.took),

@@ -18,7 +18,7 @@ use toolway_host::{
     Host,
     call::{CallKind, VisibleServers},
     connection::{ConnectionCounts, Phase, ServerStatus, state::Counts},
-    record::{CallRecord, Ending, RecorderUsage},
+    record::{CallRecord, CallState, RecorderUsage},
 };
 use toolway_wire::budget::Kept;
 
@@ -39,9 +39,8 @@ pub(crate) struct Metrics {
 /// Counters of one server.
 #[derive(Default)]
 struct ServerMetrics {
-    calls: [[AtomicU64; ENDINGS.len()]; KINDS.len()],
-    tool_errors: AtomicU64,
-    asks: AtomicU64,
+    calls: [[AtomicU64; ENDED.len()]; KINDS.len()],
+    server_requests: AtomicU64,
     /// Calls per histogram bucket; the last is unbounded.
     durations: [AtomicU64; BUCKETS.len() + 1],
     microseconds: AtomicU64,
@@ -69,8 +68,15 @@ pub(crate) struct GatewayGauges {
 }
 
 const KINDS: [CallKind; 4] = [CallKind::Tool, CallKind::Prompt, CallKind::Resource, CallKind::Method];
-const ENDINGS: [Ending; 6] =
-    [Ending::Answered, Ending::HandedOff, Ending::Refused, Ending::Failed, Ending::Cancelled, Ending::TimedOut];
+/// States in which calls of this process end.
+const ENDED: [CallState; 6] = [
+    CallState::Succeeded,
+    CallState::ToolError,
+    CallState::Refused,
+    CallState::Failed,
+    CallState::Cancelled,
+    CallState::TimedOut,
+];
 /// Status classes `1xx` to `5xx`.
 const CLASSES: usize = 5;
 /// The known routes, and one for all other paths.
@@ -78,7 +84,7 @@ const ROUTES: usize = Route::PATHS.len() + 1;
 /// Upper bounds of the histogram buckets, in seconds.
 const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0, 300.0];
 /// States of a server connection.
-const STATES: [&str; 7] = ["connecting", "ready", "sign-in needed", "waiting", "failed", "disabled", "stopped"];
+const STATES: [&str; 7] = ["connecting", "ready", "sign-in-required", "waiting", "failed", "disabled", "stopped"];
 /// Name, help and value of a counter.
 type ServerCounter = (&'static str, &'static str, fn(&ServerStatus) -> u64);
 /// Counters of each server's connections.
@@ -146,13 +152,12 @@ impl Metrics {
         let seen = servers.iter().filter(|(name, _)| client.sees(name)).map(|(name, of)| (name.as_str(), &**of));
         let unrouted = (client.servers == VisibleServers::All).then_some(("", &self.unrouted));
         let all: Vec<(&str, &ServerMetrics)> = seen.chain(unrouted).collect();
-        head(text, "toolway_calls_total", "counter", "Finished calls, by server, kind and outcome.");
+        head(text, "toolway_calls_total", "counter", "Finished calls, by server, kind and state.");
         all.iter().for_each(|(server, of)| of.write_calls(text, server));
         head(text, "toolway_call_duration_seconds", "histogram", "Duration of calls since they were received.");
         all.iter().for_each(|(server, of)| of.write_durations(text, server));
         for (name, what, count) in [
-            ("toolway_tool_errors_total", "Tool results with `isError`.", ServerMetrics::tool_errors as Count),
-            ("toolway_asks_total", "Server requests during calls.", ServerMetrics::asks),
+            ("toolway_server_requests_total", "Server requests during calls.", ServerMetrics::server_requests as Count),
             ("toolway_call_argument_bytes_total", "Bytes of call arguments.", ServerMetrics::argument_bytes),
             ("toolway_call_result_bytes_total", "Bytes of call results.", ServerMetrics::result_bytes),
         ] {
@@ -182,25 +187,20 @@ type Count = fn(&ServerMetrics) -> &AtomicU64;
 impl ServerMetrics {
     fn record_call(&self, record: &CallRecord) {
         let kind = KINDS.iter().position(|kind| *kind == record.kind).unwrap_or_default();
-        let ending = ENDINGS.iter().position(|ending| *ending == record.ending).unwrap_or_default();
+        let state = ENDED.iter().position(|state| *state == record.state).unwrap_or_default();
         let seconds = record.duration().as_secs_f64();
         let bound = BUCKETS.iter().position(|bound| seconds <= *bound).unwrap_or(BUCKETS.len());
         let add = |count: &AtomicU64, by: u64| count.fetch_add(by, Ordering::Relaxed);
-        add(&self.calls[kind][ending], 1);
+        add(&self.calls[kind][state], 1);
         add(&self.durations[bound], 1);
         add(&self.microseconds, u64::try_from(record.duration().as_micros()).unwrap_or(u64::MAX));
         add(&self.argument_bytes, record.argument_bytes as u64);
         add(&self.result_bytes, record.result_bytes as u64);
-        add(&self.tool_errors, u64::from(record.tool_error));
-        add(&self.asks, u64::from(record.asks));
+        add(&self.server_requests, u64::from(record.server_requests));
     }
 
-    fn tool_errors(&self) -> &AtomicU64 {
-        &self.tool_errors
-    }
-
-    fn asks(&self) -> &AtomicU64 {
-        &self.asks
+    fn server_requests(&self) -> &AtomicU64 {
+        &self.server_requests
     }
 
     fn argument_bytes(&self) -> &AtomicU64 {
@@ -216,9 +216,9 @@ impl ServerMetrics {
     }
 
     fn write_calls(&self, text: &mut String, server: &str) {
-        for (kind, endings) in KINDS.iter().zip(&self.calls) {
-            for (ending, count) in ENDINGS.iter().zip(endings).filter(|(_, count)| 0 < load(count)) {
-                let labels = format!("server=\"{server}\",kind=\"{kind}\",ending=\"{ending}\"");
+        for (kind, states) in KINDS.iter().zip(&self.calls) {
+            for (state, count) in ENDED.iter().zip(states).filter(|(_, count)| 0 < load(count)) {
+                let labels = format!("server=\"{server}\",kind=\"{kind}\",state=\"{state}\"");
                 line(text, &format!("toolway_calls_total{{{labels}}}"), load(count));
             }
         }
@@ -276,7 +276,7 @@ fn write_servers(text: &mut String, servers: &[ServerStatus]) {
             ("resource", resources),
             ("template", templates),
             ("prompt", prompts),
-            ("set-aside", set_aside),
+            ("ignored", set_aside),
         ] {
             line(text, &format!("{name}{{server=\"{}\",kind=\"{kind}\"}}", status.server), count);
         }

@@ -58,7 +58,7 @@ fn says(metrics: &str, line: &str) {
 }
 
 #[tokio::test]
-async fn calls_are_counted_by_server_kind_and_outcome() {
+async fn calls_are_counted_by_server_kind_and_state() {
     let files = files();
     let gateway = TestGateway::with(TestHost::with(&files, "files")).await;
     gateway.host.ready("files").await;
@@ -76,9 +76,9 @@ async fn calls_are_counted_by_server_kind_and_outcome() {
     within("the call", files.until_received("tools/call", 6)).await;
 
     let text = metrics(&caller).await;
-    says(&text, r#"toolway_calls_total{server="files",kind="tool",ending="answered"} 3"#);
-    says(&text, r#"toolway_calls_total{server="files",kind="prompt",ending="answered"} 1"#);
-    says(&text, r#"toolway_tool_errors_total{server="files"} 1"#);
+    says(&text, r#"toolway_calls_total{server="files",kind="tool",state="succeeded"} 2"#);
+    says(&text, r#"toolway_calls_total{server="files",kind="prompt",state="succeeded"} 1"#);
+    says(&text, r#"toolway_calls_total{server="files",kind="tool",state="tool-error"} 1"#);
     says(&text, r#"toolway_call_duration_seconds_bucket{server="files",le="+Inf"} 5"#);
     says(&text, r#"toolway_call_duration_seconds_count{server="files"} 5"#);
     says(&text, r#"toolway_server_ready{server="files"} 1"#);
@@ -110,7 +110,7 @@ async fn key_sees_only_the_metrics_of_its_servers() {
     operator.ask("tools/call", json!({ "name": "mail__send" })).await;
     assert!(metrics(&operator).await.contains(r#"server="files""#));
     let text = metrics(&editor).await;
-    says(&text, r#"toolway_calls_total{server="mail",kind="tool",ending="answered"} 1"#);
+    says(&text, r#"toolway_calls_total{server="mail",kind="tool",state="succeeded"} 1"#);
     for hidden in ["files", "toolway_sessions", "toolway_http_requests_total"] {
         assert!(!text.contains(hidden), "{hidden}\n{text}");
     }
@@ -198,11 +198,11 @@ async fn log_has_a_line_per_call_and_refused_request_without_arguments_and_keys(
     assert_eq!(lines.len(), 4, "{text}");
     assert!(
         lines[0].starts_with(
-            r#"call caller=@first kind=tool name="files__echo" server=files outcome=answered asks=0 sent_after_ms="#
+            r#"call caller=@first kind=tool name="files__echo" server=files state=succeeded server_requests=0 sent_after_ms="#
         ),
         "{text}"
     );
-    assert!(lines[1].contains(r#"name="files__refuse" server=files outcome="#), "{text}");
+    assert!(lines[1].contains(r#"name="files__refuse" server=files state="#), "{text}");
     assert!(
         lines[2].starts_with(r#"refused caller=- peer=127.0.0.1 method="GET" path="/servers" status=401 took_ms="#),
         "{text}"
@@ -220,7 +220,7 @@ async fn json_log_has_one_object_per_line() {
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let lines: Vec<Value> = lines.filter(|line| line["event"] != "server").collect();
     assert_eq!((&lines[0]["event"], &lines[0]["caller"]), (&"call".into(), &"@first".into()));
-    assert_eq!((&lines[0]["server"], &lines[0]["outcome"]), (&"files".into(), &"answered".into()));
+    assert_eq!((&lines[0]["server"], &lines[0]["state"]), (&"files".into(), &"succeeded".into()));
     assert!(22 <= lines[0]["argumentBytes"].as_u64().unwrap(), "{text}");
     assert!(0.0 < lines[0]["tookMilliseconds"].as_f64().unwrap(), "{text}");
     assert_eq!(

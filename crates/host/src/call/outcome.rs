@@ -15,7 +15,7 @@ use crate::{
     audience::{ClientText, OperatorText},
     connection::NotConnected,
     policy::Refusal,
-    record::Ending,
+    record::CallState,
     whose_move::WhoseMove,
 };
 
@@ -74,15 +74,15 @@ pub enum CallError {
 }
 
 impl CallOutcome {
-    /// The ending as stored in records.
-    pub fn ending(&self) -> Ending {
+    /// The state of the call in its record. A call that continues as a task has succeeded: the task has its own states.
+    pub fn state(&self) -> CallState {
         match self {
-            Self::Answered(_) => Ending::Answered,
-            Self::HandedOff(_) => Ending::HandedOff,
-            Self::Refused(_) => Ending::Refused,
-            Self::Failed(_) => Ending::Failed,
-            Self::Cancelled => Ending::Cancelled,
-            Self::TimedOut { .. } => Ending::TimedOut,
+            Self::Answered(_) if self.is_tool_error() => CallState::ToolError,
+            Self::Answered(_) | Self::HandedOff(_) => CallState::Succeeded,
+            Self::Refused(_) => CallState::Refused,
+            Self::Failed(_) => CallState::Failed,
+            Self::Cancelled => CallState::Cancelled,
+            Self::TimedOut { .. } => CallState::TimedOut,
         }
     }
 
@@ -144,8 +144,8 @@ impl From<Refusal> for CallOutcome {
 impl fmt::Display for CallOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.for_client() {
-            Some(message) => write!(f, "{}: {message}", self.ending()),
-            None => write!(f, "{}", self.ending()),
+            Some(message) => write!(f, "{}: {message}", self.state()),
+            None => write!(f, "{}", self.state()),
         }
     }
 }
@@ -196,7 +196,7 @@ impl CallError {
         match self {
             Self::NotConnected { .. } => "not_connected",
             Self::SignInRequired { .. } => "unauthorized",
-            Self::Preempted { .. } => "gave_way",
+            Self::Preempted { .. } => "preempted",
             Self::Server(_) => "server_error",
             Self::Wire(error) => error.code(),
         }

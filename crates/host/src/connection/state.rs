@@ -248,7 +248,7 @@ impl Phase {
         match self {
             Self::Connecting { .. } => "connecting",
             Self::Ready => "ready",
-            Self::SignInRequired { .. } => "sign-in needed",
+            Self::SignInRequired { .. } => "sign-in-required",
             Self::Waiting { .. } => "waiting",
             Self::Failed { .. } => "failed",
             Self::Disabled => "disabled",

@@ -68,7 +68,7 @@ pub fn object(status: &ServerStatus, judged: &ServerAssessment) -> Map<String, V
         put("resources", json!(counts.resources));
         put("resourceTemplates", json!(counts.templates));
         put("prompts", json!(counts.prompts));
-        put("setAside", json!(counts.set_aside));
+        put("ignored", json!(counts.set_aside));
     }
     match status.ended {
         Some(ProcessExit::Exited(status)) => put("exitStatus", json!(status)),

@@ -84,7 +84,7 @@ mod tests {
     use crate::{
         call::{CallId, CallKind, Caller},
         policy::Surface,
-        record::Ending,
+        record::CallState,
     };
 
     fn record(number: u64, name: &str) -> Arc<CallRecord> {
@@ -102,14 +102,13 @@ mod tests {
             sent_after: std::time::Duration::ZERO,
             waited: std::time::Duration::ZERO,
             took: std::time::Duration::ZERO,
-            ending: Ending::Answered,
-            tool_error: false,
+            state: CallState::Succeeded,
             message: None,
             rule: None,
             approved_by: None,
             argument_bytes: 0,
             result_bytes: 0,
-            asks: 0,
+            server_requests: 0,
             progress: 0,
         })
     }

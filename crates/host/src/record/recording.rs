@@ -19,7 +19,7 @@ use toolway_wire::{
 };
 
 use super::{
-    AuditNote, CallBody, CallLog, CallRecord, CallRecorder, OpenState, PersonWait, Requirement, kind,
+    AuditNote, CallBody, CallLog, CallRecord, CallRecorder, CallState, OpenState, PersonWait, Requirement, kind,
     person_wait::Waiting,
     redact::{self, Redactor},
 };
@@ -93,14 +93,13 @@ impl Recording {
             sent_after: std::time::Duration::ZERO,
             waited: std::time::Duration::ZERO,
             took: std::time::Duration::ZERO,
-            ending: super::Ending::Cancelled,
-            tool_error: false,
+            state: CallState::Pending,
             message: None,
             rule: None,
             approved_by: None,
             argument_bytes,
             result_bytes: 0,
-            asks: 0,
+            server_requests: 0,
             progress: 0,
         };
         if let Some(recorder) = &ports.recorder {
@@ -219,7 +218,7 @@ impl Recording {
     /// Counts and reports a server request.
     pub(crate) fn count_server_request(&mut self, method: &str) {
         if let Some(record) = &mut self.record {
-            record.asks = record.asks.saturating_add(1);
+            record.server_requests = record.server_requests.saturating_add(1);
         }
         self.send_stage(|_| CallStage::Asked { method: method.to_owned() });
     }
@@ -247,8 +246,7 @@ impl Recording {
         if record.sent_after.is_zero() {
             record.sent_after = record.took;
         }
-        record.ending = outcome.ending();
-        record.tool_error = outcome.is_tool_error();
+        record.state = outcome.state();
         record.message = outcome.message().map(|message| self.redactor.text(message.as_str()));
         log_withheld(&record, outcome);
         record.result_bytes = outcome.result().map_or(0, |result| result.as_bytes().len());

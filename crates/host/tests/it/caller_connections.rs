@@ -15,7 +15,7 @@ use toolway_host::{
     call::{CallEvent, CallOutcome, CallRequest, Caller, Relay, Target},
     catalog::Origin,
     connection::{CallerConnectionStatus, ServerStatus, WantedServer, Way},
-    record::Ending,
+    record::CallState,
 };
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
@@ -137,17 +137,17 @@ async fn server_receives_the_capabilities_of_each_caller() {
     host.ready("files").await;
     let all = json!({ "roots": {}, "sampling": { "tools": {} }, "elicitation": { "form": {}, "url": {} } });
     for (client, said) in [("ada", all.clone()), ("ben", forms()), ("cleo", json!({})), ("ada", forms())] {
-        assert_eq!(host.call_of(call_of(client, "echo", &said)).await.ending(), Ending::Answered);
+        assert_eq!(host.call_of(call_of(client, "echo", &said)).await.state(), CallState::Succeeded);
         let seen = files.seen("tools/call").pop().unwrap();
         let told: Value = seen.capabilities.unwrap().0.read().unwrap();
         assert_eq!(told, said, "{client}");
     }
     // Local callers use the shared connection, which declares the capabilities of the host's ports.
-    assert_eq!(host.call("files__echo").await.ending(), Ending::Answered);
+    assert_eq!(host.call("files__echo").await.state(), CallState::Succeeded);
     let told: Value = files.seen("tools/call").pop().unwrap().capabilities.unwrap().0.read().unwrap();
     assert_eq!(told, json!({}));
     assert_eq!(owners(&host.status("files")), ["client ada", "client ben", "client cleo", "client ada"]);
-    assert_eq!(host.call_of(call_of("ada", "echo", &all)).await.ending(), Ending::Answered);
+    assert_eq!(host.call_of(call_of("ada", "echo", &all)).await.state(), CallState::Succeeded);
     assert_eq!(host.status("files").caller_connections.len(), 4, "the existing connection is reused");
 }
 
@@ -160,7 +160,7 @@ async fn server_with_capabilities_per_request_needs_no_caller_connections() {
     let mut ada = host.host.open(call_of("ada", "greet", &forms()));
     answer(server_request(&mut ada).await, "Ada");
     assert!(said(&outcome_of(ada).await).contains("Ada"));
-    assert_eq!(host.call_of(call_of("ben", "echo", &json!({}))).await.ending(), Ending::Answered);
+    assert_eq!(host.call_of(call_of("ben", "echo", &json!({}))).await.state(), CallState::Succeeded);
     assert!(host.status("files").caller_connections.is_empty());
 }
 
@@ -173,7 +173,7 @@ async fn sharing_setting_decides_which_callers_share() {
         for (client, session) in [("ada", "1"), ("ada", "2"), ("ben", "1"), ("ada", "1")] {
             let request = call_of(client, "echo", &json!({}));
             let outcome = host.call_of(CallRequest { session: Some(Arc::from(session)), ..request }).await;
-            assert_eq!(outcome.ending(), Ending::Answered, "{sharing:?}: {outcome}");
+            assert_eq!(outcome.state(), CallState::Succeeded, "{sharing:?}: {outcome}");
         }
         assert_eq!(host.status("files").caller_connections.len(), expected, "{sharing:?}");
         // A caller with capabilities does not share.
@@ -233,7 +233,7 @@ async fn caller_connection_logs_at_the_most_verbose_requested_level() {
         ("ben", Some(LogLevel::Error)),
     ] {
         let request = CallRequest { log_level, ..call_of(client, "echo", &json!({})) };
-        assert_eq!(host.call_of(request).await.ending(), Ending::Answered);
+        assert_eq!(host.call_of(request).await.state(), CallState::Succeeded);
     }
     assert_eq!(*levels.0.lock(), ["warning", "debug", "error"]);
 }

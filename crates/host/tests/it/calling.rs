@@ -16,7 +16,7 @@ use toolway_host::{
     event::{CallStage, CallStageEvent},
     inbox::{Answerer, ElicitationAnswer, ElicitationModes, InboxAnswer, InboxItem},
     policy::{CallLimits, RuleId},
-    record::{CallLog, CallRecord, Ending},
+    record::{CallLog, CallRecord, CallState},
 };
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
@@ -55,7 +55,7 @@ async fn call_uses_the_raw_name_and_is_recorded_without_arguments() {
     assert_eq!(records.len(), 1);
     let record = &records[0];
     let allowed = RuleId::Default(record.surface, toolway_config::RuleEffect::Allow);
-    assert_eq!((record.ending, record.kind, record.rule.clone()), (Ending::Answered, CallKind::Tool, Some(allowed)));
+    assert_eq!((record.state, record.kind, record.rule.clone()), (CallState::Succeeded, CallKind::Tool, Some(allowed)));
     assert_eq!((record.name.as_str(), record.raw_name.as_deref()), ("files__read", Some("read")));
     assert_eq!(record.argument_bytes, r#"{"path":"/etc/s3cret"}"#.len());
     assert_eq!(record.result_bytes, outcome.result().unwrap().as_bytes().len());
@@ -67,20 +67,20 @@ async fn call_uses_the_raw_name_and_is_recorded_without_arguments() {
 async fn each_ending_is_recorded_once() {
     let host = TestHost::with(&files(), "files").start().await;
     host.ready("files").await;
-    for (tool, ending, tool_error, message) in [
-        ("files__read", Ending::Answered, false, None),
-        ("files__fail", Ending::Answered, true, None),
-        ("files__refuse", Ending::Failed, false, Some("cannot take")),
-        ("files__raed", Ending::Refused, false, Some("unknown tool `files__raed`; did you mean `files__read`?")),
-        ("missing__read", Ending::Refused, false, Some("unknown tool `missing__read`")),
+    for (tool, state, message) in [
+        ("files__read", CallState::Succeeded, None),
+        ("files__fail", CallState::ToolError, None),
+        ("files__refuse", CallState::Failed, Some("cannot take")),
+        ("files__raed", CallState::Refused, Some("unknown tool `files__raed`; did you mean `files__read`?")),
+        ("missing__read", CallState::Refused, Some("unknown tool `missing__read`")),
     ] {
         let before = host.records().len();
         let outcome = host.call(tool).await;
-        assert_eq!(outcome.ending(), ending, "{tool}: {outcome}");
+        assert_eq!(outcome.state(), state, "{tool}: {outcome}");
         let records = host.records();
         assert_eq!(records.len(), before + 1, "{tool}");
         let record = records.last().unwrap();
-        assert_eq!((record.ending, record.tool_error), (ending, tool_error), "{tool}");
+        assert_eq!(record.state, state, "{tool}");
         let said = record.message.clone().unwrap_or_default();
         assert!(said.contains(message.unwrap_or_default()), "{tool}: {said}");
         assert_eq!(record.message.is_some(), message.is_some(), "{tool}");
@@ -102,7 +102,7 @@ async fn relay_yields_progress_logs_and_the_outcome() {
             other => format!("{other:?}"),
         });
     }
-    assert_eq!(seen, ["progress 1", "progress 2", "progress 3", "log \"counted\"", "answered"]);
+    assert_eq!(seen, ["progress 1", "progress 2", "progress 3", "log \"counted\"", "succeeded"]);
     assert_eq!(host.records()[0].progress, 3);
 }
 
@@ -126,7 +126,7 @@ async fn server_request_is_answered_by_the_surface_that_made_the_call() {
         }
     };
     assert!(outcome.result().unwrap().to_string().contains("Ada"), "{outcome}");
-    assert_eq!(host.records()[0].asks, 1);
+    assert_eq!(host.records()[0].server_requests, 1);
 }
 
 /// Answers every elicitation, or panics.
@@ -159,12 +159,12 @@ async fn server_request_goes_to_the_port_and_a_panic_of_the_port_is_caught() {
         let host = builder.start().await;
         host.ready("files").await;
         let outcome = host.call("files__greet").await;
-        assert!(outcome.to_string().contains(if answers { "answered" } else { "failed" }) || outcome.is_tool_error());
+        assert!(outcome.to_string().contains(if answers { "succeeded" } else { "failed" }) || outcome.is_tool_error());
         let text = outcome.result().map(ToString::to_string).unwrap_or_default();
         assert!(text.contains(said), "{outcome}: {text}");
         assert_eq!(host.records().len(), 1);
         // The host still works.
-        assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+        assert_eq!(host.call("files__read").await.state(), CallState::Succeeded);
     }
 }
 
@@ -183,7 +183,7 @@ async fn panic_of_the_call_log_does_not_lose_the_result() {
     builder.ports.calls = Arc::new(BrokenLog);
     let host = builder.start().await;
     host.ready("files").await;
-    assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+    assert_eq!(host.call("files__read").await.state(), CallState::Succeeded);
     host.host.shutdown().await;
 }
 
@@ -196,7 +196,7 @@ async fn relayed_request_is_unchanged_except_for_the_name() {
     let request = Request::new("tools/call", Some(Raw::parse(params.to_owned()).unwrap())).unwrap();
     let target = Target::Tool("files__read".parse().unwrap());
     let outcome = host.call_of(CallRequest::relayed(Caller::Program, target, request)).await;
-    assert_eq!(outcome.ending(), Ending::Answered, "{outcome}");
+    assert_eq!(outcome.state(), CallState::Succeeded, "{outcome}");
     let seen = files.seen("tools/call").remove(0);
     assert_eq!(seen.params().unwrap().to_string(), params.replace("files__read", "read"));
 }
@@ -211,17 +211,17 @@ async fn resources_prompts_and_methods_are_recorded_like_tools() {
     let prompt = CallRequest::prompt(Caller::Program, "files__hello".parse().unwrap(), None);
     assert!(host.call_of(prompt).await.result().unwrap().to_string().contains("messages"));
     let method = Target::Method { server: name("files"), method: "tools/list".to_owned() };
-    assert_eq!(host.call_of(CallRequest::new(Caller::Terminal, method)).await.ending(), Ending::Answered);
+    assert_eq!(host.call_of(CallRequest::new(Caller::Terminal, method)).await.state(), CallState::Succeeded);
     let unknown = host.call_of(CallRequest::read(Caller::Program, "missing://x?token=s3cret")).await;
-    assert_eq!(unknown.ending(), Ending::Refused);
-    let kinds: Vec<_> = host.records().iter().map(|record| (record.kind, record.ending)).collect();
+    assert_eq!(unknown.state(), CallState::Refused);
+    let kinds: Vec<_> = host.records().iter().map(|record| (record.kind, record.state)).collect();
     assert_eq!(
         kinds,
         [
-            (CallKind::Resource, Ending::Answered),
-            (CallKind::Prompt, Ending::Answered),
-            (CallKind::Method, Ending::Answered),
-            (CallKind::Resource, Ending::Refused),
+            (CallKind::Resource, CallState::Succeeded),
+            (CallKind::Prompt, CallState::Succeeded),
+            (CallKind::Method, CallState::Succeeded),
+            (CallKind::Resource, CallState::Refused),
         ]
     );
     assert_eq!(host.records()[3].name, "missing://x?…", "URIs can contain credentials");
@@ -251,7 +251,7 @@ async fn completions_and_subscriptions_are_recorded() {
 
     let shown = |record: &Arc<CallRecord>| {
         let raw_name = record.raw_name.clone().unwrap_or_default();
-        (record.kind, record.name.clone(), raw_name, record.ending, record.result_bytes)
+        (record.kind, record.name.clone(), raw_name, record.state, record.result_bytes)
     };
     let records: Vec<_> = host.records().iter().map(shown).collect();
     let record = |name: &str, raw_name: &str, ending, bytes| {
@@ -260,9 +260,9 @@ async fn completions_and_subscriptions_are_recorded() {
     assert_eq!(
         records,
         [
-            record("completion/complete", "hello", Ending::Answered, completed.as_bytes().len()),
-            record("resources/subscribe", "files://one", Ending::Answered, 2),
-            record("resources/subscribe", "", Ending::Refused, 0),
+            record("completion/complete", "hello", CallState::Succeeded, completed.as_bytes().len()),
+            record("resources/subscribe", "files://one", CallState::Succeeded, 2),
+            record("resources/subscribe", "", CallState::Refused, 0),
         ]
     );
     assert_eq!(host.records()[0].argument_bytes, 4);
@@ -283,8 +283,8 @@ async fn ping_uses_the_request_of_the_server_era() {
         assert_eq!(*sent.methods.lock(), [method]);
         let unknown = host.host.ping(&Caller::Terminal, &name("missing")).await.unwrap_err();
         assert_eq!(unknown.to_string(), "refused: unknown server `missing`");
-        let records: Vec<_> = host.records().iter().map(|record| (record.name.clone(), record.ending)).collect();
-        assert_eq!(records, [("ping".to_owned(), Ending::Answered), ("ping".to_owned(), Ending::Refused)]);
+        let records: Vec<_> = host.records().iter().map(|record| (record.name.clone(), record.state)).collect();
+        assert_eq!(records, [("ping".to_owned(), CallState::Succeeded), ("ping".to_owned(), CallState::Refused)]);
     }
 }
 
@@ -321,7 +321,7 @@ async fn completion_that_waits_for_a_connection_holds_no_slot() {
     };
     let mut waiting = Box::pin(host.host.complete(completion));
     assert!(futures_util::poll!(&mut waiting).is_pending());
-    assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+    assert_eq!(host.call("files__read").await.state(), CallState::Succeeded);
     drop(waiting);
     within("the shutdown", host.host.shutdown()).await;
 }
@@ -338,12 +338,12 @@ async fn every_stage_of_a_call_is_an_event() {
             stages.push(match stage {
                 CallStage::Started { name, .. } => format!("started {name}"),
                 CallStage::Sent { server } => format!("sent {server}"),
-                CallStage::Ended(record) => record.ending.to_string(),
+                CallStage::Ended(record) => record.state.to_string(),
                 other => format!("{other:?}"),
             });
         }
     }
-    assert_eq!(stages, ["started files__read", "sent files", "answered"]);
+    assert_eq!(stages, ["started files__read", "sent files", "succeeded"]);
 }
 
 #[tokio::test]
@@ -353,7 +353,7 @@ async fn changed_definition_is_refused() {
     host.ready("files").await;
     let chosen = host.host.catalog().find_tool(&"files__read".parse().unwrap()).unwrap().fingerprint;
     let request = CallRequest { chosen: Some(chosen), ..host.request("files__read", None) };
-    assert_eq!(host.call_of(request.clone()).await.ending(), Ending::Answered);
+    assert_eq!(host.call_of(request.clone()).await.state(), CallState::Succeeded);
 
     files.describe("read", "Read a file and mail it");
     let changed = async {
@@ -379,7 +379,7 @@ async fn tool_can_be_called_by_server_and_raw_name() {
         let origin = Origin { server: name(server), raw_name: raw_name.to_owned() };
         CallRequest::new(Caller::Terminal, Target::ToolOf(origin))
     };
-    assert_eq!(host.call_of(of("files", "read")).await.ending(), Ending::Answered);
+    assert_eq!(host.call_of(of("files", "read")).await.state(), CallState::Succeeded);
     let outcome = host.call_of(of("missing", "read")).await;
     assert!(matches!(&outcome, CallOutcome::Refused(refusal) if refusal.code() == "unknown_server"), "{outcome}");
 }

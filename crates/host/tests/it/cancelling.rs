@@ -6,7 +6,7 @@ use serde_json::json;
 use toolway_host::{
     call::{CallEvent, CallOutcome, CallRequest},
     connection::{WantedServer, Way},
-    record::Ending,
+    record::CallState,
 };
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
@@ -22,8 +22,8 @@ fn files() -> FixtureServer {
     FixtureServer::new("files").tool_that("wait", "Wait", Behaviour::Wait).tool("read", "Read")
 }
 
-async fn endings(host: &TestHost) -> Vec<Ending> {
-    host.records().iter().map(|record| record.ending).collect()
+async fn endings(host: &TestHost) -> Vec<CallState> {
+    host.records().iter().map(|record| record.state).collect()
 }
 
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn dropped_call_is_recorded_and_cancelled_at_the_server() {
         () = files.until_received("tools/call", 1) => {}
     }
     within("the cancellation", files.left(1)).await;
-    assert_eq!(endings(&host).await, [Ending::Cancelled]);
+    assert_eq!(endings(&host).await, [CallState::Cancelled]);
     assert_eq!(host.records()[0].server, Some(name("files")));
 }
 
@@ -57,7 +57,7 @@ async fn cancelled_call_ends_as_cancelled() {
     assert!(call.next().await.is_none());
     drop(call);
     within("the cancellation", files.left(1)).await;
-    assert_eq!(endings(&host).await, [Ending::Cancelled]);
+    assert_eq!(endings(&host).await, [CallState::Cancelled]);
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn call_that_was_never_polled_is_recorded() {
     cancelled.cancel("before it began");
     assert!(matches!(cancelled.next().await, Some(CallEvent::Ended(CallOutcome::Cancelled))));
     drop(cancelled);
-    assert_eq!(endings(&host).await, [Ending::Cancelled, Ending::Cancelled]);
+    assert_eq!(endings(&host).await, [CallState::Cancelled, CallState::Cancelled]);
     assert!(files.seen("tools/call").is_empty());
 }
 
@@ -89,7 +89,7 @@ async fn outcome_names_the_timeout_that_expired() {
         assert!(matches!(&outcome, CallOutcome::TimedOut { kind: ran_out, .. } if *ran_out == clock), "{outcome}");
     }
     within("the cancellations", files.left(2)).await;
-    assert_eq!(endings(&host).await, [Ending::TimedOut, Ending::TimedOut]);
+    assert_eq!(endings(&host).await, [CallState::TimedOut, CallState::TimedOut]);
     assert_eq!(host.records()[0].message.as_deref(), Some("no answer within 50ms (idle timeout)"));
 }
 
@@ -100,7 +100,7 @@ async fn timeouts_of_the_server_apply_by_default() {
     server.clocks.call = ExchangeTimeouts { idle: Some(Duration::from_millis(50)), total: None };
     let host = TestHost::new().wanted(server).start().await;
     host.ready("files").await;
-    assert_eq!(host.call("files__wait").await.ending(), Ending::TimedOut);
+    assert_eq!(host.call("files__wait").await.state(), CallState::TimedOut);
 }
 
 /// Concurrent calls, so that some use an open connection and some a new one. Each is answered with a stream.

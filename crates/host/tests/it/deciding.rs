@@ -10,7 +10,7 @@ use toolway_host::{
     connection::{Phase, WantedServer, Way},
     inbox::{Answerer, ElicitationModes, InboxAnswer, InboxItem},
     policy::{ApprovalAnswer, ApprovalTerm, CallLimits, Stance, Surface},
-    record::Ending,
+    record::CallState,
 };
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
@@ -33,7 +33,7 @@ async fn filtered_tool_is_neither_listed_nor_callable() {
     let host = TestHost::new().wanted(server).start().await;
     host.offers(&["files__read", "files__wait"]).await;
 
-    assert_eq!(host.call("files__write").await.ending(), Ending::Refused);
+    assert_eq!(host.call("files__write").await.state(), CallState::Refused);
     let origin = Origin { server: name("files"), raw_name: "write".to_owned() };
     let raw = host.call_of(CallRequest::new(Caller::Terminal, Target::ToolOf(origin))).await;
     let said = raw.message().unwrap();
@@ -42,7 +42,7 @@ async fn filtered_tool_is_neither_listed_nor_callable() {
     let method = Target::Method { server: name("files"), method: "tools/call".to_owned() };
     let params = Some(Raw::of(&json!({ "name": "write" })));
     let around = host.call_of(CallRequest { arguments: params, ..CallRequest::new(Caller::Terminal, method) }).await;
-    assert_eq!(around.ending(), Ending::Refused, "{around}");
+    assert_eq!(around.state(), CallState::Refused, "{around}");
     assert!(files.seen("tools/call").is_empty());
     assert_eq!(host.records().len(), 3, "refused calls are recorded too");
 }
@@ -90,7 +90,7 @@ async fn ambiguous_or_unending_raw_requests_are_not_sent() {
         let target = Target::Method { server: name("files"), method: method.to_owned() };
         let request = CallRequest { arguments: Some(Raw::of(&params)), ..CallRequest::new(Caller::Terminal, target) };
         let outcome = host.call_of(request).await;
-        assert_eq!(outcome.ending(), Ending::Refused, "{method}: {outcome}");
+        assert_eq!(outcome.state(), CallState::Refused, "{method}: {outcome}");
         assert!(files.seen(method).is_empty(), "{method}");
     }
 }
@@ -106,7 +106,7 @@ async fn call_to_a_hanging_server_holds_no_slot() {
     let mut waiting = Box::pin(host.call_of(CallRequest::new(Caller::Terminal, Target::ToolOf(origin))));
     assert!(futures_util::poll!(&mut waiting).is_pending());
     let outcome = host.call("files__read").await;
-    assert_eq!(outcome.ending(), Ending::Answered, "{outcome}");
+    assert_eq!(outcome.state(), CallState::Succeeded, "{outcome}");
     drop(waiting);
     host.host.shutdown().await;
 }
@@ -116,7 +116,7 @@ async fn call_is_sent_only_after_approval() {
     let files = files();
     let host = TestHost::with(&files, "files").asking(ApprovalAnswer::approved("test")).start().await;
     host.ready("files").await;
-    assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+    assert_eq!(host.call("files__read").await.state(), CallState::Succeeded);
     assert_eq!(host.asked(), ["may terminal use the tool `read` of `files`?"]);
     assert_eq!(
         host.records()[0].rule.as_ref().map(ToString::to_string).as_deref(),
@@ -142,7 +142,7 @@ async fn an_answer_for_always_is_not_asked_again_and_never_refuses() {
     let host = TestHost::with(&files, "files").asking(always).start().await;
     host.ready("files").await;
     for _ in 0..2 {
-        assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+        assert_eq!(host.call("files__read").await.state(), CallState::Succeeded);
     }
     assert_eq!(host.asked().len(), 1);
     assert!(host.records()[1].approved_by.as_deref().unwrap().starts_with("saved approval"));
@@ -151,7 +151,7 @@ async fn an_answer_for_always_is_not_asked_again_and_never_refuses() {
     let host = TestHost::with(&files, "files").asking(never).start().await;
     host.ready("files").await;
     for _ in 0..2 {
-        assert_eq!(host.call("files__read").await.ending(), Ending::Refused);
+        assert_eq!(host.call("files__read").await.state(), CallState::Refused);
     }
     assert_eq!(host.asked().len(), 1, "the second one is refused by the saved answer");
 }
@@ -167,7 +167,7 @@ async fn an_answer_for_a_conversation_holds_in_that_conversation_alone() {
         CallRequest { conversation: Some(conversation.into()), surface: Surface::Chat, ..request }
     };
     for conversation in ["one", "one", "two"] {
-        assert_eq!(host.host.call(call(conversation)).await.ending(), Ending::Answered);
+        assert_eq!(host.host.call(call(conversation)).await.state(), CallState::Succeeded);
     }
     assert_eq!(host.asked().len(), 2);
 }
@@ -182,7 +182,7 @@ async fn an_answer_for_always_covers_the_same_arguments_and_asks_about_others() 
         [("a.txt", "one", 1), ("a.txt", "one", 1), ("a.txt", "two", 2), ("b.txt", "one", 3), ("a.txt", "two", 3)]
     {
         let outcome = host.call_with("files__read", Some(json!({ "path": path, "text": text }))).await;
-        assert_eq!((outcome.ending(), host.asked().len()), (Ending::Answered, asked), "{path} {text}");
+        assert_eq!((outcome.state(), host.asked().len()), (CallState::Succeeded, asked), "{path} {text}");
     }
 }
 
@@ -198,13 +198,13 @@ async fn an_answer_for_the_session_of_a_client_holds_until_that_session_ends() {
         CallRequest { session: session.map(Into::into), surface: Surface::Gateway, ..request }
     };
     for (session, asked) in [("one", 1), ("one", 1), ("two", 2), ("one", 2)] {
-        assert_eq!(host.host.call(call(Some(session))).await.ending(), Ending::Answered);
+        assert_eq!(host.host.call(call(Some(session))).await.state(), CallState::Succeeded);
         assert_eq!(host.asked().len(), asked, "{session}");
     }
     host.host.end_session(&client, "one");
-    assert_eq!(host.host.call(call(Some("one"))).await.ending(), Ending::Answered);
+    assert_eq!(host.host.call(call(Some("one"))).await.state(), CallState::Succeeded);
     assert_eq!(host.asked().len(), 3, "the approval ended with its session");
-    assert_eq!(host.host.call(call(None)).await.ending(), Ending::Refused, "without a session it holds for nothing");
+    assert_eq!(host.host.call(call(None)).await.state(), CallState::Refused, "without a session it holds for nothing");
 }
 
 #[tokio::test]
@@ -243,7 +243,7 @@ async fn panic_of_the_approver_refuses_the_call() {
     builder.ports.answerer = Arc::new(PanickingApprover);
     let host = builder.start().await;
     host.ready("files").await;
-    assert_eq!(host.call("files__read").await.ending(), Ending::Refused);
+    assert_eq!(host.call("files__read").await.state(), CallState::Refused);
     assert!(files.seen("tools/call").is_empty());
 }
 
@@ -272,7 +272,7 @@ async fn concurrent_calls_are_limited_and_slots_are_reused() {
     let second = host.call("files__read").await;
     assert!(second.to_string().starts_with("refused: no free call slot"), "{second}");
     drop(first);
-    assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
-    let endings: Vec<_> = host.records().iter().map(|record| record.ending).collect();
-    assert_eq!(endings, [Ending::Refused, Ending::Cancelled, Ending::Answered]);
+    assert_eq!(host.call("files__read").await.state(), CallState::Succeeded);
+    let endings: Vec<_> = host.records().iter().map(|record| record.state).collect();
+    assert_eq!(endings, [CallState::Refused, CallState::Cancelled, CallState::Succeeded]);
 }

@@ -9,7 +9,7 @@ use toolway_host::{
     call::{CallRequest, Caller},
     inbox::{AnswerError, ElicitationAnswer, ElicitationModes, InboxAnswer, InboxAnswerer, InboxContent, InboxItem},
     policy::{ApprovalAnswer, ApprovalTerm, Stance, Surface},
-    record::Ending,
+    record::CallState,
 };
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
@@ -68,7 +68,7 @@ async fn approval_request_shows_the_arguments_and_the_rule_and_is_answered_once(
         assert_eq!(error, AnswerError::NotWaiting(item.id.clone()));
     };
     let (outcome, ()) = tokio::join!(host.call_with("files__write", Some(json!({ "path": "a.txt" }))), answer);
-    assert_eq!(outcome.ending(), Ending::Answered);
+    assert_eq!(outcome.state(), CallState::Succeeded);
     assert!(host.host.inbox().list().is_empty());
 }
 
@@ -80,7 +80,7 @@ async fn waiting_item_blocks_only_its_own_call_and_leaves_when_the_call_is_dropp
     let waiting = host.host.open(CallRequest::tool(Caller::Terminal, "files__greet".parse().unwrap(), None));
     let waiting = tokio::runtime::Handle::current().spawn(waiting.outcome());
     let asked = item(&host).await;
-    assert_eq!(host.call("files__write").await.ending(), Ending::Answered);
+    assert_eq!(host.call("files__write").await.state(), CallState::Succeeded);
     waiting.abort();
     waiting.await.unwrap_err();
     assert!(host.host.inbox().find(&asked.id).is_none());

@@ -10,7 +10,7 @@ use toolway_host::{
     connection::{WantedServer, Way},
     inbox::{Answerer, ElicitationModes, InboxAnswer, InboxContent, InboxItem},
     policy::{ApprovalAnswer, ApprovalTerm},
-    record::Ending,
+    record::CallState,
 };
 use toolway_testkit::{
     fixture_server::FixtureServer,
@@ -89,7 +89,7 @@ async fn a_saved_approval_of_a_raw_tool_call_ends_when_its_definition_changes() 
     let (host, shown) = approving(&files).await;
     let read = json!({ "name": "read", "arguments": { "path": "a" } });
     assert_eq!(rpc(&host, &shown, "tools/call", read.clone()).await.unwrap(), ["path: a"]);
-    assert!(host.call_with("files__read", Some(json!({ "path": "a" }))).await.ending() == Ending::Answered);
+    assert!(host.call_with("files__read", Some(json!({ "path": "a" }))).await.state() == CallState::Succeeded);
     assert!(shown.rows.lock().unwrap().is_none(), "it is the same call");
     let old = host.host.catalog().tools()[0].fingerprint;
     files.describe("read", "Another description");
@@ -113,7 +113,7 @@ async fn a_raw_request_whose_name_is_not_a_string_is_not_sent() {
     ] {
         let target = Target::Method { server: name("files"), method: method.to_owned() };
         let request = CallRequest { arguments: Some(Raw::of(&params)), ..CallRequest::new(Caller::Terminal, target) };
-        assert_eq!(host.call_of(request).await.ending(), Ending::Refused, "{method}");
+        assert_eq!(host.call_of(request).await.state(), CallState::Refused, "{method}");
         assert!(files.seen(method).is_empty(), "{method}");
     }
 }

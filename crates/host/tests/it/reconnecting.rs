@@ -20,7 +20,7 @@ use toolway_host::{
         tap::{Passage, Tap},
     },
     policy::ApprovalAnswer,
-    record::Ending,
+    record::CallState,
 };
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer, HttpFixture},
@@ -71,7 +71,7 @@ async fn killed_program_is_restarted_and_the_next_call_succeeds() {
         fixtures::gone(pid).await;
         host.until("files", |phase| *phase != Phase::Ready).await;
         let outcome = host.call("files__echo").await;
-        assert_eq!(outcome.ending(), Ending::Answered, "{era:?}: {outcome}");
+        assert_eq!(outcome.state(), CallState::Succeeded, "{era:?}: {outcome}");
         let second = host.ready("files").await;
         assert_ne!(second.process, Some(pid));
         assert_eq!(second.losses, 1);
@@ -88,8 +88,8 @@ async fn call_that_a_dead_program_did_not_receive_is_sent_again() {
     fixtures::kill(pid);
     fixtures::gone(pid).await;
     let outcome = host.call("files__echo").await;
-    assert!(matches!(outcome.ending(), Ending::Answered | Ending::Failed), "{outcome}");
-    assert_eq!(host.call("files__echo").await.ending(), Ending::Answered);
+    assert!(matches!(outcome.state(), CallState::Succeeded | CallState::Failed), "{outcome}");
+    assert_eq!(host.call("files__echo").await.state(), CallState::Succeeded);
     assert_eq!(host.records().len(), 2);
     within("the shutdown", host.host.shutdown()).await;
 }
@@ -100,7 +100,7 @@ async fn redeployed_server_answers_the_next_call() {
         let (_files, mut fixture, host) = http(era).await;
         fixture.restart().await.unwrap();
         let outcome = host.call("files__read").await;
-        assert_eq!(outcome.ending(), Ending::Answered, "{era:?}: {outcome}");
+        assert_eq!(outcome.state(), CallState::Succeeded, "{era:?}: {outcome}");
         assert_eq!(host.records().len(), 1, "one call is one record, however often it was sent");
     }
 }
@@ -117,8 +117,8 @@ async fn call_waits_for_a_server_that_is_briefly_unavailable() {
         };
         let (outcome, ()) = tokio::join!(host.call("files__read"), back);
         // The call that noticed the loss fails or waited long enough; the next one succeeds.
-        assert!(matches!(outcome.ending(), Ending::Answered | Ending::Failed), "{era:?}: {outcome}");
-        assert_eq!(host.call("files__read").await.ending(), Ending::Answered, "{era:?}");
+        assert!(matches!(outcome.state(), CallState::Succeeded | CallState::Failed), "{era:?}: {outcome}");
+        assert_eq!(host.call("files__read").await.state(), CallState::Succeeded, "{era:?}");
     }
 }
 
@@ -130,7 +130,7 @@ async fn new_tools_of_a_redeployed_server_are_offered() {
         fixture.stop().await;
         files.add_tool("write", "Write");
         fixture.start().await.unwrap();
-        assert_eq!(host.call("files__read").await.ending(), Ending::Answered, "{era:?}");
+        assert_eq!(host.call("files__read").await.state(), CallState::Succeeded, "{era:?}");
         host.offers(&["files__read", "files__grow", "files__write"]).await;
     }
 }
@@ -140,14 +140,14 @@ async fn list_change_during_a_call_is_followed_without_interrupting_it() {
     for era in ERAS {
         let (_files, _fixture, host) = http(era).await;
         let outcome = host.call_with("files__grow", Some(json!({ "name": "leaf" }))).await;
-        assert_eq!(outcome.ending(), Ending::Answered, "{era:?}: {outcome}");
+        assert_eq!(outcome.state(), CallState::Succeeded, "{era:?}: {outcome}");
         host.offers(&["files__read", "files__grow", "files__leaf"]).await;
 
         let process = fixtures::process("trees", &["--era", era_name(era)]);
         let host = TestHost::new().wanted(process).start().await;
         host.ready("trees").await;
         let outcome = host.call_with("trees__grow", Some(json!({ "name": "leaf" }))).await;
-        assert_eq!(outcome.ending(), Ending::Answered, "{era:?}: {outcome}");
+        assert_eq!(outcome.state(), CallState::Succeeded, "{era:?}: {outcome}");
         host.offers(&["trees__echo", "trees__wait", "trees__grow", "trees__crash", "trees__leaf"]).await;
         within("the shutdown", host.host.shutdown()).await;
     }
@@ -163,7 +163,7 @@ async fn session_is_resumed_after_a_restart_unless_the_server_has_forgotten_it()
         builder.options.sessions = Some(SessionMemory::at(folder.path().join("sessions.json")));
         let host = builder.start().await;
         let status = host.ready("files").await;
-        assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+        assert_eq!(host.call("files__read").await.state(), CallState::Succeeded);
         (host, status.profile.unwrap().session.unwrap())
     };
     let (host, first) = start(&fixture.url()).await;
@@ -204,7 +204,7 @@ async fn cut_event_stream_of_the_oldest_revision_is_reopened() {
     let odd = odd.await.unwrap();
     let host = TestHost::new().wanted(fixtures::address("old", &odd.url())).start().await;
     host.ready("old").await;
-    assert_eq!(host.call("old__hello").await.ending(), Ending::Answered);
+    assert_eq!(host.call("old__hello").await.state(), CallState::Succeeded);
     let cut = async {
         while !odd.seen().iter().any(|seen| seen.tool() == "odd") {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -212,8 +212,8 @@ async fn cut_event_stream_of_the_oldest_revision_is_reopened() {
         drop(stream.lock().take());
     };
     let (outcome, ()) = tokio::join!(host.call("old__odd"), cut);
-    assert_eq!(outcome.ending(), Ending::Failed, "{outcome}");
-    assert_eq!(host.call("old__hello").await.ending(), Ending::Answered);
+    assert_eq!(outcome.state(), CallState::Failed, "{outcome}");
+    assert_eq!(host.call("old__hello").await.state(), CallState::Succeeded);
     assert_eq!(host.status("old").losses, 1);
 }
 
@@ -289,7 +289,7 @@ async fn cut_connection_ends_its_calls_and_is_reopened() {
         };
         let (outcome, ()) = tokio::join!(host.call("files__wait"), cut);
         assert_eq!(outcome.message().unwrap().as_str(), "the connection ended: the cable was cut", "{era:?}");
-        assert_eq!(host.call("files__read").await.ending(), Ending::Answered, "{era:?}");
+        assert_eq!(host.call("files__read").await.state(), CallState::Succeeded, "{era:?}");
         assert!(opened < fragile.opened.load(Ordering::Relaxed));
         assert_eq!(
             host.status("files").last_error.unwrap().message.as_str(),
@@ -310,8 +310,8 @@ async fn crash_looping_server_is_reported_and_does_not_delay_others() {
     assert!(said.contains("no licence"), "{said}");
     assert!(status.stderr.iter().any(|line| line == "no licence"), "{:?}", status.stderr);
     let outcome = host.call("broken__anything").await;
-    assert_eq!(outcome.ending(), Ending::Refused, "{outcome}");
-    assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+    assert_eq!(outcome.state(), CallState::Refused, "{outcome}");
+    assert_eq!(host.call("files__read").await.state(), CallState::Succeeded);
 }
 
 /// Waits until a connection was lost and replaced.
@@ -362,8 +362,8 @@ async fn with_call_in_flight(status: u16) -> (OddHttp, TestHost, CallOutcome, Ca
 async fn http_error_of_one_call_does_not_end_others() {
     for (status, losses) in [(404, 1), (401, 1), (403, 0), (500, 0)] {
         let (_odd, host, slow, closed) = with_call_in_flight(status).await;
-        assert_eq!(slow.ending(), Ending::Answered, "{status}: {slow}");
-        assert_eq!(closed.ending(), Ending::Failed, "{status}: {closed}");
+        assert_eq!(slow.state(), CallState::Succeeded, "{status}: {slow}");
+        assert_eq!(closed.state(), CallState::Failed, "{status}: {closed}");
         assert_eq!(host.status("odd").losses, losses, "{status}");
         within("the shutdown", host.host.shutdown()).await;
     }
@@ -423,7 +423,7 @@ async fn approval_is_requested_once_for_a_call_that_is_sent_twice() {
     *starter.fixture.lock() = Some(fixture);
     let mut calls = 1;
     // A call on the old connection may have been received, and is not sent again.
-    while host.call("files__read").await.ending() != Ending::Answered {
+    while host.call("files__read").await.state() != CallState::Succeeded {
         calls += 1;
         assert!(calls < 5, "{:?}", host.status("files").last_error);
     }

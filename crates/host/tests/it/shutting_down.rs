@@ -2,7 +2,7 @@
 
 use toolway_host::{
     connection::{Phase, StopReason},
-    record::Ending,
+    record::CallState,
 };
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
@@ -21,12 +21,12 @@ async fn call_in_flight_ends_and_a_later_one_is_refused() {
         files.until_received("tools/call", 1).await;
         within("the shutdown", host.host.shutdown()).await;
     });
-    assert_eq!(outcome.ending(), Ending::Failed, "{outcome}");
+    assert_eq!(outcome.state(), CallState::Failed, "{outcome}");
     assert_eq!(host.call("files__wait").await.to_string(), "refused: the host is shutting down");
-    let endings: Vec<_> = host.records().iter().map(|record| record.ending).collect();
-    assert_eq!(endings, [Ending::Failed, Ending::Refused]);
+    let endings: Vec<_> = host.records().iter().map(|record| record.state).collect();
+    assert_eq!(endings, [CallState::Failed, CallState::Refused]);
     assert_eq!(host.status("files").phase, Phase::Stopped(StopReason::Closed));
-    assert!(host.host.catalog().tools().is_empty() || host.call("files__wait").await.ending() == Ending::Refused);
+    assert!(host.host.catalog().tools().is_empty() || host.call("files__wait").await.state() == CallState::Refused);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use toolway_host::{
     catalog::Origin,
     connection::{Phase, StopReason, WantedServer, Way},
     policy::{ApprovalAnswer, Stance},
-    record::Ending,
+    record::CallState,
 };
 use toolway_testkit::{
     fixture_server::FixtureServer,
@@ -96,7 +96,7 @@ async fn hidden_server_is_refused_like_an_unknown_one() {
         assert!(files.seen(method).is_empty(), "{method}");
     }
     assert_eq!(host.status("lazy").phase, Phase::Stopped(StopReason::NotNeededYet), "the server was not started");
-    assert!(host.records().iter().all(|record| record.ending == Ending::Refused && record.server.is_none()));
+    assert!(host.records().iter().all(|record| record.state == CallState::Refused && record.server.is_none()));
 }
 
 #[tokio::test]

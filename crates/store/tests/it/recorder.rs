@@ -10,13 +10,13 @@ use toolway_host::{
         ApprovalAnswer, ApprovalKey, ApprovalTerm, Attendance, SavedApproval, SavedApprovals, SavedEffect, Scope,
         Surface,
     },
-    record::{AuditNote, CallRecorder, Ending, RecordsError, Requirement, kind},
+    record::{AuditNote, CallRecorder, CallState, RecordsError, Requirement, kind},
 };
 use toolway_store::{
     Store, StoreRecorder, Uuid,
     approvals::StoredApproval,
     audit::AuditFilter,
-    calls::{CallFilter, CallRow, CallState},
+    calls::{CallFilter, CallRow},
 };
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
@@ -57,7 +57,7 @@ async fn a_call_leaves_its_row_its_body_and_an_audit_event() {
     let host = host(&server, &store, Requirement::Required).start().await;
     host.ready("files").await;
     let outcome = host.call_with("files__write", Some(json!({ "path": "a.txt" }))).await;
-    assert_eq!(outcome.ending(), Ending::Answered);
+    assert_eq!(outcome.state(), CallState::Succeeded);
     let call = calls(&stage).remove(0);
     assert_eq!((call.caller.as_str(), call.surface.as_str(), call.state), ("terminal", "call", CallState::Succeeded));
     assert_eq!((call.server.as_deref(), call.tool.as_deref()), (Some("files"), Some("files__write")));
@@ -116,13 +116,13 @@ async fn always_is_found_by_another_process_for_the_same_path_alone() {
     let second = stage.open();
     let host_two = host(&server, &second, Requirement::Required).asking(ApprovalAnswer::Unavailable).start().await;
     host_two.ready("files").await;
-    assert_eq!(host_two.call_with("files__write", write("a.txt")).await.ending(), Ending::Answered);
+    assert_eq!(host_two.call_with("files__write", write("a.txt")).await.state(), CallState::Succeeded);
     assert_eq!(calls(&stage)[0].approved_by.as_deref(), Some(&*format!("saved approval {}", approval.id)));
-    assert_eq!(host_two.call_with("files__write", write("b.txt")).await.ending(), Ending::Refused);
+    assert_eq!(host_two.call_with("files__write", write("b.txt")).await.state(), CallState::Refused);
     assert_eq!(host_two.asked().len(), 1, "the other path is asked about");
 
     second.remove_approval(approval.id.parse().unwrap()).await.unwrap();
-    assert_eq!(host_two.call_with("files__write", write("a.txt")).await.ending(), Ending::Refused);
+    assert_eq!(host_two.call_with("files__write", write("a.txt")).await.state(), CallState::Refused);
     assert_eq!(host_two.asked().len(), 2, "a removed approval is asked about");
 }
 
@@ -166,15 +166,15 @@ async fn approvals_of_the_former_schema_allow_nothing_and_its_refusals_stay() {
     let store = stage.open();
     let host = host(&server, &store, Requirement::Required).asking(ApprovalAnswer::Unavailable).start().await;
     host.ready("files").await;
-    assert_eq!(host.call("files__write").await.ending(), Ending::Refused);
+    assert_eq!(host.call("files__write").await.state(), CallState::Refused);
     assert!(host.reasons()[0].starts_with("a saved approval no longer applies"), "{:?}", host.reasons());
     let refused = host.call("files__fail").await.message().unwrap().into_string();
     assert!(refused.starts_with("denied by policy"), "{refused}");
     assert_eq!(host.asked().len(), 1, "a refusal stays");
     host.answering(always());
-    assert_eq!(host.call("files__write").await.ending(), Ending::Answered);
+    assert_eq!(host.call("files__write").await.state(), CallState::Succeeded);
     host.answering(ApprovalAnswer::Unavailable);
-    assert_eq!(host.call("files__write").await.ending(), Ending::Answered);
+    assert_eq!(host.call("files__write").await.state(), CallState::Succeeded);
     assert_eq!((host.asked().len(), host.reasons().len()), (2, 2));
     drop(host.call_with("files__write", Some(json!({ "path": "b" }))).await);
     assert_eq!((host.asked().len(), host.reasons().len()), (3, 2), "the notice is not repeated");
@@ -195,7 +195,7 @@ async fn never_covers_every_argument_and_the_approval_and_its_item_are_kept() {
     host.ready("files").await;
     for path in ["a.txt", "b.txt"] {
         let outcome = host.call_with("files__write", Some(json!({ "path": path }))).await;
-        assert_eq!(outcome.ending(), Ending::Refused, "{path}");
+        assert_eq!(outcome.state(), CallState::Refused, "{path}");
     }
     assert_eq!(host.asked().len(), 1);
     let saved = stage.reader().approvals().unwrap().remove(0);
@@ -211,18 +211,18 @@ async fn never_covers_every_argument_and_the_approval_and_its_item_are_kept() {
 #[tokio::test]
 async fn a_store_that_cannot_write_refuses_or_lets_pass_as_required() {
     for (requirement, expected) in
-        [(Requirement::Required, Ending::Refused), (Requirement::BestEffort, Ending::Answered)]
+        [(Requirement::Required, CallState::Refused), (Requirement::BestEffort, CallState::Succeeded)]
     {
         let (stage, server) = (Stage::new(), files());
         let store = stage.open();
         let host = host(&server, &store, requirement).start().await;
         host.ready("files").await;
         stage.tamper("ALTER TABLE calls RENAME TO away");
-        assert_eq!(host.call("files__write").await.ending(), expected);
-        assert_eq!(server.seen("tools/call").len(), usize::from(expected == Ending::Answered));
+        assert_eq!(host.call("files__write").await.state(), expected);
+        assert_eq!(server.seen("tools/call").len(), usize::from(expected == CallState::Succeeded));
         assert_eq!((store.failed_writes() > 0, host.host.unrecorded_calls()), (true, 1));
         stage.tamper("ALTER TABLE away RENAME TO calls");
-        assert_eq!(host.call("files__write").await.ending(), Ending::Answered, "the store has recovered");
+        assert_eq!(host.call("files__write").await.state(), CallState::Succeeded, "the store has recovered");
         assert_eq!(calls(&stage)[0].state, CallState::Succeeded);
     }
 }

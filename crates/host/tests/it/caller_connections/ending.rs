@@ -13,7 +13,7 @@ use toolway_config::server::{Sharing, Standing};
 use toolway_host::{
     call::{CallError, CallOutcome, CallRequest},
     connection::{Phase, WantedServer},
-    record::Ending,
+    record::CallState,
 };
 use toolway_testkit::{
     odd::{
@@ -31,7 +31,7 @@ async fn with_two_connections(server: WantedServer) -> (TestHost, Vec<u32>) {
     let host = TestHost::new().wanted(server).start().await;
     host.ready("files").await;
     for client in ["ada", "ben"] {
-        assert_eq!(host.call_of(call_of(client, "echo", &forms())).await.ending(), Ending::Answered);
+        assert_eq!(host.call_of(call_of(client, "echo", &forms())).await.state(), CallState::Succeeded);
     }
     let status = host.status("files");
     let pids: Vec<u32> = status.caller_connections.iter().map(|connection| connection.process.unwrap()).collect();
@@ -63,12 +63,12 @@ async fn caller_connections_end_with_the_shared_connection() {
     all_gone(&pids).await;
     assert!(host.status("files").caller_connections.is_empty());
     let outcome = host.call_of(call_of("ada", "echo", &forms())).await;
-    assert_eq!(outcome.ending(), Ending::Failed, "{outcome}");
+    assert_eq!(outcome.state(), CallState::Failed, "{outcome}");
 
     let (host, pids) = with_two_connections(program()).await;
     host.host.reconnect(&files).await.unwrap();
     all_gone(&pids).await;
-    assert_eq!(host.call_of(call_of("ada", "echo", &forms())).await.ending(), Ending::Answered);
+    assert_eq!(host.call_of(call_of("ada", "echo", &forms())).await.state(), CallState::Succeeded);
 
     let (host, pids) = with_two_connections(program()).await;
     host.host.toggle(&files, Standing::Disabled).await.unwrap();
@@ -87,7 +87,7 @@ async fn idle_caller_connections_end() {
     assert!(host.status("files").caller_connections.is_empty());
     host.until("files", |phase| matches!(phase, Phase::Stopped(_))).await;
     // The next call starts the server and the connection again.
-    assert_eq!(host.call_of(call_of("ada", "echo", &forms())).await.ending(), Ending::Answered);
+    assert_eq!(host.call_of(call_of("ada", "echo", &forms())).await.state(), CallState::Succeeded);
     within("the shutdown", host.host.shutdown()).await;
 }
 
@@ -96,7 +96,7 @@ async fn lost_caller_connection_is_replaced_by_the_next_call() {
     let (host, pids) = with_two_connections(program()).await;
     fixtures::kill(pids[0]);
     all_gone(&pids[..1]).await;
-    let again = async { while host.call_of(call_of("ada", "echo", &forms())).await.ending() != Ending::Answered {} };
+    let again = async { while host.call_of(call_of("ada", "echo", &forms())).await.state() != CallState::Succeeded {} };
     within("another process", again).await;
     let now: Vec<_> =
         host.status("files").caller_connections.iter().filter_map(|connection| connection.process).collect();
@@ -134,7 +134,7 @@ async fn refused_caller_connection_fails_its_call_and_is_retried_with_backoff() 
     assert!(said[19].starts_with("failed 3 times in a row: "), "{}", said[19]);
     assert_eq!(greeted.load(Ordering::Relaxed), 4, "the shared connection and three attempts");
     // Calls on the shared connection are not affected.
-    assert_eq!(host.call("files__hello").await.ending(), Ending::Answered);
+    assert_eq!(host.call("files__hello").await.state(), CallState::Succeeded);
     assert!(host.status("files").caller_connections.is_empty());
 }
 
@@ -155,7 +155,7 @@ async fn unanswered_calls_do_not_block_all_connections_of_a_caller() {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(31)).await;
     tokio::time::resume();
-    assert_eq!(host.call_of(in_session("ada", 16, "echo")).await.ending(), Ending::Answered);
+    assert_eq!(host.call_of(in_session("ada", 16, "echo")).await.state(), CallState::Succeeded);
     assert_eq!(host.status("files").caller_connections.len(), 16);
     let (first, _) = parked.remove(0);
     let outcome = outcome_of(first).await.to_string();
@@ -187,7 +187,7 @@ async fn caller_with_the_most_unanswered_calls_is_preempted() {
     tokio::time::advance(Duration::from_secs(31)).await;
     let (eve, finn) =
         tokio::join!(host.call_of(in_session("eve", 0, "echo")), host.call_of(in_session("finn", 0, "echo")));
-    assert_eq!((eve.ending(), finn.ending()), (Ending::Answered, Ending::Answered), "{eve} {finn}");
+    assert_eq!((eve.state(), finn.state()), (CallState::Succeeded, CallState::Succeeded), "{eve} {finn}");
     assert_eq!(host.status("files").caller_connections.len(), 64);
     let mut preempted = Vec::new();
     for (client, call, ask) in parked {
@@ -244,7 +244,7 @@ async fn replacing_call_does_not_wait_for_the_end_of_the_evicted_connection() {
     assert!(outcome.contains("another call needed its connection"), "{outcome}");
     let call = host.host.call(in_session("ada", 17, "hello"));
     let outcome = tokio::time::timeout(Duration::from_secs(3), call).await.expect("at once");
-    assert_eq!(outcome.ending(), Ending::Answered, "{outcome}");
+    assert_eq!(outcome.state(), CallState::Succeeded, "{outcome}");
     within("the end of the session", odd.until(|seen| seen.iter().any(|seen| seen.verb == "DELETE"))).await;
 }
 
@@ -267,7 +267,7 @@ async fn one_caller_cannot_use_all_connections() {
         let request = CallRequest { session: session(99), ..call_of("ada", "echo", &json!({})) };
         let refused = host.call_of(request).await;
         assert!(refused.to_string().contains("16 calls on connections of this caller"), "{refused}");
-        assert_eq!(host.call_of(call_of("ben", "echo", &json!({}))).await.ending(), Ending::Answered);
+        assert_eq!(host.call_of(call_of("ben", "echo", &json!({}))).await.state(), CallState::Succeeded);
     };
     tokio::select! {
         outcomes = &mut all => panic!("{outcomes:?}"),
@@ -276,7 +276,7 @@ async fn one_caller_cannot_use_all_connections() {
     drop(all);
     // Idle connections are evicted.
     let request = CallRequest { session: session(99), ..call_of("ada", "echo", &json!({})) };
-    assert_eq!(host.call_of(request).await.ending(), Ending::Answered);
+    assert_eq!(host.call_of(request).await.state(), CallState::Succeeded);
     let of_ada = host
         .status("files")
         .caller_connections

@@ -9,7 +9,7 @@ use toolway_host::{
     catalog::Origin,
     connection::ServerStatus,
     host::FirstListingWait,
-    record::Ending,
+    record::CallState,
 };
 use toolway_testkit::test_host::{TestHost, TestHostBuilder, name, within};
 use toolway_wire::{json::Raw, message::ClientCapabilities};
@@ -19,7 +19,7 @@ use crate::fixtures;
 
 async fn call(host: &TestHost, client: &str, capabilities: &Value) {
     let outcome = host.call_of(call_of(client, "echo", capabilities)).await;
-    assert_eq!(outcome.ending(), Ending::Answered, "{client}: {outcome}");
+    assert_eq!(outcome.state(), CallState::Succeeded, "{client}: {outcome}");
 }
 
 /// The processes of one caller.
@@ -40,7 +40,7 @@ async fn process_of_the_first_listing_is_handed_to_the_first_client_with_the_sam
     let others = [processes(&host, "client cleo"), processes(&host, "client ben")].concat();
     assert!(others.len() == 2 && !others.contains(&first), "{others:?}");
     // No other caller uses it, a local one included.
-    assert_eq!(host.call("files__echo").await.ending(), Ending::Answered);
+    assert_eq!(host.call("files__echo").await.state(), CallState::Succeeded);
     let status = host.status("files");
     assert_eq!(status.process, first);
     assert_eq!(status.caller_connections.len(), 4, "{:?}", owners(&status));
@@ -55,7 +55,7 @@ async fn process_of_the_first_listing_is_handed_to_the_first_client_with_the_sam
 async fn process_that_served_another_call_is_not_handed_over() {
     let host = TestHost::new().wanted(fixtures::process("files", &["--era", "legacy"])).start().await;
     let first = host.ready("files").await.process;
-    assert_eq!(host.call("files__echo").await.ending(), Ending::Answered);
+    assert_eq!(host.call("files__echo").await.state(), CallState::Succeeded);
     call(&host, "ada", &json!({})).await;
     assert!(!processes(&host, "client ada").contains(&first));
 }
@@ -80,7 +80,7 @@ async fn four_servers_have_four_processes_and_one_more_for_each_that_a_client_ca
         ("ben", "two", json!({}), 5),
         ("ada", "three", forms(), 6),
     ] {
-        assert_eq!(call(client, server, &capabilities).await.ending(), Ending::Answered, "{client} {server}");
+        assert_eq!(call(client, server, &capabilities).await.state(), CallState::Succeeded, "{client} {server}");
         assert_eq!(running(&host).len(), processes, "{client} {server}");
     }
     host.host.end_caller(&Caller::Client("ada".into()));

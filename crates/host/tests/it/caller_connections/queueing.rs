@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
-use toolway_host::{call::Relay, policy::CallLimits, record::Ending};
+use toolway_host::{call::Relay, policy::CallLimits, record::CallState};
 use toolway_testkit::{
     fixture_server::Behaviour,
     test_host::{TestHost, within},
@@ -63,8 +63,8 @@ async fn ambiguous_request_is_hidden_and_calls_are_serialized_afterwards() {
     assert!(tokio::time::timeout(Duration::from_millis(200), second.next()).await.is_err());
     assert_eq!(host.status("files").caller_connections.len(), 1);
     // Calls without capabilities and calls of others continue.
-    assert_eq!(host.call_of(call_of("ada", "echo", &json!({}))).await.ending(), Ending::Answered);
-    assert_eq!(host.call_of(call_of("ben", "echo", &forms())).await.ending(), Ending::Answered);
+    assert_eq!(host.call_of(call_of("ada", "echo", &json!({}))).await.state(), CallState::Succeeded);
+    assert_eq!(host.call_of(call_of("ben", "echo", &forms())).await.state(), CallState::Succeeded);
     drop(first);
     answer(server_request(&mut second).await, "Ada");
     assert!(said(&outcome_of(second).await).contains("Ada"));
@@ -165,9 +165,10 @@ async fn preempted_call_is_recorded_even_if_its_end_is_never_read() {
     answer(ask, "Ada");
     assert!(said(&outcome_of(fifth).await).contains("Ada"));
     let records = host.records();
-    let ends: Vec<_> = records[before..].iter().map(|record| (record.ending, record.message.as_deref())).collect();
+    let ends: Vec<_> = records[before..].iter().map(|record| (record.state, record.message.as_deref())).collect();
     let because = "a request of `files` was not answered for 30s, and another call needed its connection; call again";
-    let expected = [(Ending::Failed, Some(because)), (Ending::Cancelled, Some("cancelled")), (Ending::Answered, None)];
+    let expected =
+        [(CallState::Failed, Some(because)), (CallState::Cancelled, Some("cancelled")), (CallState::Succeeded, None)];
     assert_eq!(ends, expected);
 }
 
@@ -210,7 +211,7 @@ async fn unanswered_calls_use_no_slot_and_are_limited() {
     host.ready("files").await;
     let mut first = host.host.open(call_of("ada", "greet", &forms()));
     let ask = server_request(&mut first).await;
-    assert_eq!(host.call_of(call_of("ada", "echo", &forms())).await.ending(), Ending::Answered);
+    assert_eq!(host.call_of(call_of("ada", "echo", &forms())).await.state(), CallState::Succeeded);
     let mut second = host.host.open(call_of("ada", "greet", &forms()));
     let outcome = within("the end", async { second.next().await }).await;
     let message = format!("{outcome:?}");
@@ -220,9 +221,9 @@ async fn unanswered_calls_use_no_slot_and_are_limited() {
     );
     let mut other = host.host.open(call_of("ben", "greet", &forms()));
     server_request(&mut other).await.answer(Answer::Unavailable);
-    assert_eq!(outcome_of(other).await.ending(), Ending::Answered);
+    assert_eq!(outcome_of(other).await.state(), CallState::ToolError);
     answer(ask, "Ada");
     assert!(said(&outcome_of(first).await).contains("Ada"));
-    let asks: Vec<u32> = host.records().iter().map(|record| record.asks).collect();
+    let asks: Vec<u32> = host.records().iter().map(|record| record.server_requests).collect();
     assert_eq!(asks, [0, 0, 1, 1]);
 }

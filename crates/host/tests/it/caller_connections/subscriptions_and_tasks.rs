@@ -14,7 +14,7 @@ use toolway_host::{
     call::{CallOutcome, CallRequest, Caller, CallerContext, ResourceUpdate, Target},
     connection::WantedServer,
     policy::ApprovalAnswer,
-    record::Ending,
+    record::CallState,
 };
 use toolway_testkit::{
     odd::{
@@ -46,7 +46,7 @@ async fn subscription_uses_the_connection_of_its_caller_and_follows_a_reconnect(
     let host = TestHost::new().wanted(server).start().await;
     host.ready("files").await;
     let mut updates = host.host.subscribe(ada(), one()).await.unwrap();
-    assert_eq!(host.call_of(call_of("ada", "echo", &forms())).await.ending(), Ending::Answered);
+    assert_eq!(host.call_of(call_of("ada", "echo", &forms())).await.state(), CallState::Succeeded);
     // Longer than the idle time.
     tokio::time::sleep(Duration::from_millis(700)).await;
     let connections = host.status("files").caller_connections;
@@ -81,9 +81,9 @@ async fn subscription_is_decided_again_after_a_reconnect() {
     host.host.reload(&policy("deny")).unwrap();
     fixtures::kill(process());
     assert!(within("the end", updates.next()).await.is_none());
-    let records: Vec<_> = host.records().iter().map(|record| (record.name.clone(), record.ending)).collect();
+    let records: Vec<_> = host.records().iter().map(|record| (record.name.clone(), record.state)).collect();
     let record = |ending| ("resources/subscribe".to_owned(), ending);
-    assert_eq!(records, [record(Ending::Answered), record(Ending::Refused)]);
+    assert_eq!(records, [record(CallState::Succeeded), record(CallState::Refused)]);
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn ended_session_closes_its_connections() {
     host.ready("files").await;
     for session in ["1", "2"] {
         let request = CallRequest { session: Some(Arc::from(session)), ..call_of("ada", "echo", &forms()) };
-        assert_eq!(host.call_of(request).await.ending(), Ending::Answered);
+        assert_eq!(host.call_of(request).await.state(), CallState::Succeeded);
     }
     host.host.end_session(&Caller::Client("ben".into()), "1");
     assert_eq!(host.status("files").caller_connections.len(), 2);
@@ -161,7 +161,7 @@ async fn task_requests_use_the_connection_of_the_task() {
     };
     let began = session_of(&|seen| seen.tool() == "hello");
     assert_ne!(began, session_of(&|seen| seen.tool() == "odd"));
-    assert_eq!(host.call_of(method("tasks/get", json!({ "taskId": "t1" }))).await.ending(), Ending::Answered);
+    assert_eq!(host.call_of(method("tasks/get", json!({ "taskId": "t1" }))).await.state(), CallState::Succeeded);
     assert_eq!(session_of(&|seen| seen.method() == "tasks/get"), began);
 
     let tasks = host.host.tasks(ada(), &name("files"), Some("t1")).await.unwrap();

@@ -7,7 +7,7 @@ use toolway_host::{
     HostError,
     connection::{Effect, Phase, Plan, ServerPlanResult, WantedServer, Way},
     event::StateEvent,
-    record::Ending,
+    record::CallState,
 };
 use toolway_testkit::{
     fixture_server::FixtureServer,
@@ -81,9 +81,9 @@ async fn plan_is_applied_as_shown() {
     assert_eq!(host.status("off").phase, Phase::Disabled);
     assert!(host.host.status(&name("gone")).is_err());
     assert!(matches!(events.try_next(), Some(StateEvent::Applied(_))));
-    assert_eq!(host.call("trimmed__wait").await.ending(), Ending::Refused);
-    assert_eq!(host.call("trimmed__echo").await.ending(), Ending::Answered);
-    assert_eq!(host.call("later__echo").await.ending(), Ending::Answered);
+    assert_eq!(host.call("trimmed__wait").await.state(), CallState::Refused);
+    assert_eq!(host.call("trimmed__echo").await.state(), CallState::Succeeded);
+    assert_eq!(host.call("later__echo").await.state(), CallState::Succeeded);
 
     assert!(host.host.plan(&after).unwrap().is_empty());
     let nothing = host.host.reload(&after).unwrap();
@@ -105,8 +105,8 @@ async fn call_in_flight_finishes_on_a_removed_server() {
         assert_eq!(applied.results[&name("trees")], ServerPlanResult::Closed);
     };
     let (outcome, ()) = tokio::join!(growing, removing);
-    assert_eq!(outcome.ending(), Ending::Answered, "{outcome}");
-    assert_eq!(host.call("trees__echo").await.ending(), Ending::Refused);
+    assert_eq!(outcome.state(), CallState::Succeeded, "{outcome}");
+    assert_eq!(host.call("trees__echo").await.state(), CallState::Refused);
     host.host.shutdown().await;
 }
 
@@ -121,7 +121,7 @@ async fn refused_configuration_changes_nothing() {
         "server `files` is defined both by the embedding program and in /etc/toolway.json:1; rename one of them"
     );
     assert_eq!(host.host.servers().len(), 1);
-    assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+    assert_eq!(host.call("files__read").await.state(), CallState::Succeeded);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use toolway_host::{
     connection::{ConnectionCounts, DialError, Phase, StopReason, TransportKind, WantedServer, Way},
     event::StateEvent,
     keeper::CleanupGuarantee,
-    record::Ending,
+    record::CallState,
     whose_move::WhoseMove,
 };
 use toolway_testkit::{
@@ -73,7 +73,7 @@ async fn first_call_connects_a_lazy_server() {
     assert_eq!(host.status("files").phase, Phase::Stopped(StopReason::NotNeededYet));
     tokio::task::yield_now().await;
     assert!(files.seen("tools/list").is_empty());
-    assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+    assert_eq!(host.call("files__read").await.state(), CallState::Succeeded);
     assert_eq!(host.status("files").phase, Phase::Ready);
 }
 
@@ -82,10 +82,10 @@ async fn idle_server_is_stopped_and_restarted_by_the_next_call() {
     let files = files();
     let server = WantedServer { idle_stop: Some(Duration::from_millis(100)), ..lazy(&files) };
     let host = TestHost::new().wanted(server).start().await;
-    assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+    assert_eq!(host.call("files__read").await.state(), CallState::Succeeded);
     host.until("files", |phase| *phase == Phase::Stopped(StopReason::Idle)).await;
     assert_eq!(host.host.catalog().tools().len(), 1, "what it offers is still offered");
-    assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+    assert_eq!(host.call("files__read").await.state(), CallState::Succeeded);
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn server_can_be_disconnected_connected_refreshed_and_toggled() {
     assert_eq!(status.phase, Phase::Stopped(StopReason::Disconnected));
     host.offers(&[]).await;
     let outcome = host.call("files__read").await;
-    assert_eq!(outcome.ending(), Ending::Refused, "{outcome}");
+    assert_eq!(outcome.state(), CallState::Refused, "{outcome}");
 
     let status = within("connecting", host.host.connect(&server)).await.unwrap();
     assert_eq!(status.phase, Phase::Ready);
@@ -150,7 +150,7 @@ async fn server_can_be_disconnected_connected_refreshed_and_toggled() {
 
     let status = within("reconnecting", host.host.reconnect(&server)).await.unwrap();
     assert_eq!(status.phase, Phase::Ready);
-    assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+    assert_eq!(host.call("files__read").await.state(), CallState::Succeeded);
 
     let status = within("disabling", host.host.toggle(&server, Standing::Disabled)).await.unwrap();
     assert_eq!(status.phase, Phase::Disabled);
@@ -165,7 +165,7 @@ async fn server_can_be_disconnected_connected_refreshed_and_toggled() {
     // Enabling it again changes nothing and interrupts no call.
     let shaken = files.seen("server/discover").len();
     within("enabling again", host.host.toggle(&server, Standing::Enabled)).await.unwrap();
-    assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+    assert_eq!(host.call("files__read").await.state(), CallState::Succeeded);
     assert_eq!(files.seen("server/discover").len(), shaken);
 
     assert!(host.host.connect(&name("missing")).await.is_err());
@@ -212,7 +212,7 @@ async fn server_that_requires_credentials_waits_for_a_sign_in() {
     assert_eq!(authorization_failures, odd.seen().len() as u64, "each request was refused");
     let asked = odd.seen().len();
     let outcome = host.call("files__read").await;
-    assert_eq!(outcome.ending(), Ending::Failed, "{outcome}");
+    assert_eq!(outcome.state(), CallState::Failed, "{outcome}");
     assert!(outcome.to_string().contains("sign-in required"), "{outcome}");
     assert_eq!(odd.seen().len(), asked, "it is not dialled again and again");
 }
@@ -224,7 +224,7 @@ async fn every_state_of_a_server_is_an_event() {
     // The initial state is an event too; wait until the server task has sent it.
     host.host.set_log_level(&name("files"), toolway_wire::exchange::LogLevel::Info).await.unwrap();
     let mut events = host.host.listen_states();
-    assert_eq!(host.call("files__read").await.ending(), Ending::Answered);
+    assert_eq!(host.call("files__read").await.state(), CallState::Succeeded);
     within("disconnecting", host.host.disconnect(&name("files"))).await.unwrap();
     let mut words: Vec<String> = Vec::new();
     while let Some(event) = events.try_next() {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use toolway_host::{catalog::listing_cache::ListingCache, connection::Phase, record::Ending};
+use toolway_host::{catalog::listing_cache::ListingCache, connection::Phase, record::CallState};
 use toolway_testkit::test_host::{TestHost, TestHostBuilder};
 
 use crate::fixtures;
@@ -33,7 +33,7 @@ async fn hanging_and_crashing_servers_do_not_delay_the_others() {
         cold.until(&format!("s{number}"), |phase| *phase == Phase::Ready).await;
     }
     let outcome = cold.call("s19__echo").await;
-    assert_eq!(outcome.ending(), Ending::Answered, "{outcome}");
+    assert_eq!(outcome.state(), CallState::Succeeded, "{outcome}");
     // Fifteen copies are on disk when all fifteen were listed.
     let listed = || cold.host.catalog().servers().count() == 15;
     while !listed() {
@@ -51,7 +51,7 @@ async fn hanging_and_crashing_servers_do_not_delay_the_others() {
 
     for number in 5..20 {
         let outcome = warm.call(&format!("s{number}__echo")).await;
-        assert_eq!(outcome.ending(), Ending::Answered, "s{number}: {outcome}");
+        assert_eq!(outcome.state(), CallState::Succeeded, "s{number}: {outcome}");
     }
     for number in 3..5 {
         let status = warm.until(&format!("s{number}"), |phase| matches!(phase, Phase::Waiting { .. })).await;

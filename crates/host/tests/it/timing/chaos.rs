@@ -167,7 +167,7 @@ impl TestRun {
             KINDS.iter().for_each(|kind| embedding.want(*kind));
         }
         for embedding in &embeddings {
-            KINDS.iter().for_each(|_| assert_eq!(embedding.next_output()["custody"], "kept"));
+            KINDS.iter().for_each(|_| assert_eq!(embedding.next_output()["cleanup"], "full"));
             wait_for_processes(&embedding.token, |counted| counted.len() == PROCESSES);
         }
         let began = Instant::now();
@@ -285,7 +285,7 @@ impl Embedding {
                     assert!(is_reported, "{why}");
                 }
                 assert_eq!(zombies_of(self.pid()), 0);
-                assert_eq!(self.dial(Kind::InShell)["custody"], "kept");
+                assert_eq!(self.dial(Kind::InShell)["cleanup"], "full");
             }
             Victim::Server(kind) | Victim::Wrapper(kind) => {
                 let gone = if kind.is_wrapped() { 3 } else { 2 };
