@@ -171,7 +171,7 @@ async fn an_answer_belongs_to_the_program_and_not_to_its_name() {
     assert!(host.reasons()[0].starts_with("a saved approval no longer applies"), "{:?}", host.reasons());
     host.answering(ApprovalAnswer::approved("test"));
     for _ in 0..2 {
-        assert_eq!(host.host.call(request()).await.ending(), Ending::Answered);
+        assert_eq!(host.host.call(request()).await.state(), CallState::Succeeded);
     }
     assert_eq!((host.asked().len(), host.reasons().len()), (3, 2), "said until a person has answered");
     host.host.shutdown().await;
