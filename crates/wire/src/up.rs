@@ -28,10 +28,7 @@ pub mod transport;
 
 use std::{
     fmt,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -43,7 +40,7 @@ pub use handshake::ServerProfile;
 pub use kept_session::KeptSession;
 pub use listen::UpstreamSubscription;
 pub use methods::{CompletionTarget, Listing};
-pub use probe::{DetectedProtocol, EraChoice, EraMemory, HttpTransportChoice, SessionPreference};
+pub use probe::{BothEras, DetectedProtocol, EraChoice, EraMemory, HttpTransportChoice, SessionSupport};
 pub use tasks::PeerTasks;
 
 use self::{
@@ -82,8 +79,8 @@ struct Inner {
     protocol: DetectedProtocol,
     timeouts: Timeouts,
     followed: Arc<tasks::FollowedTasks>,
-    /// How callers with a session are reached, and where that is stored.
-    session_callers: AtomicBool,
+    /// What is known of a server that speaks both eras, and where that is stored. Nothing awaits under this lock.
+    sessions: parking_lot::Mutex<remembered::Sessions>,
     memory: Option<(Arc<dyn EraMemory>, String)>,
     _charge: Charge,
 }
@@ -99,6 +96,8 @@ pub struct ConnectOptions {
     pub request_handler: Option<Arc<dyn ServerRequestHandler>>,
     /// Era to use.
     pub era: EraChoice,
+    /// How a server of both eras is reached, if the era is detected.
+    pub both_eras: BothEras,
     /// HTTP transports to try.
     pub http: HttpTransportChoice,
     /// The newest stateful revision to offer.
@@ -132,6 +131,7 @@ impl Default for ConnectOptions {
             info: Raw::of(&serde_json::json!({ "name": "toolway", "version": env!("CARGO_PKG_VERSION") })),
             request_handler: None,
             era: EraChoice::Auto,
+            both_eras: BothEras::Stateless,
             http: HttpTransportChoice::Any,
             legacy: Revision::NEWEST_LEGACY,
             memory: None,
@@ -162,7 +162,8 @@ impl Peer {
             return Ok(resumed);
         }
         let mut known = options.with_memory(|memory, key| memory.recall(key)).await.flatten();
-        let (server, guard) = match attempt(&*transport, &options, known).await {
+        let mut sessions = options.recall_sessions().await;
+        let (server, guard) = match attempt(&*transport, &options, known, sessions.support).await {
             // The remembered era is wrong, because the server was replaced: detect it again. (A server remembered as
             // stateless is probed in any case.)
             Err(error)
@@ -172,16 +173,12 @@ impl Peer {
             {
                 options.with_memory(|memory, key| memory.forget(key)).await;
                 known = None;
-                attempt(&*transport, &options, None).await?
+                attempt(&*transport, &options, None, SessionSupport::Unknown).await?
             }
             other => other?,
         };
         options.store_protocol(known, &server).await;
-        let stateless = server.protocol.era == Era::Modern;
-        let sessions = match stateless {
-            true => options.with_memory(|memory, key| memory.prefers_sessions(key)).await.unwrap_or_default(),
-            false => false,
-        };
+        sessions.update(&server);
         guard.router.set_accent(server.profile.revision, transport.link_kind());
         if server.profile.revision.era() == Era::Legacy {
             handshake::confirm(&*server.link, server.profile.revision, options.timeouts.handshake).await?;
@@ -189,7 +186,7 @@ impl Peer {
             server.link.set_revision(server.profile.revision);
         }
         let peer = Self::new(transport, server, guard, &options)?;
-        peer.inner.session_callers.store(sessions, Ordering::Relaxed);
+        *peer.inner.sessions.lock() = sessions;
         Ok(peer)
     }
 
@@ -220,7 +217,7 @@ impl Peer {
                 protocol: server.protocol,
                 timeouts: options.timeouts,
                 followed,
-                session_callers: AtomicBool::new(false),
+                sessions: parking_lot::Mutex::default(),
                 memory: options.memory.clone(),
             }),
         })
@@ -384,9 +381,17 @@ async fn attempt(
     transport: &dyn Transport,
     options: &ConnectOptions,
     known: Option<DetectedProtocol>,
+    sessions: SessionSupport,
 ) -> Result<(probe::ConnectedServer, RouterGuard), WireError> {
     let guard = RouterGuard::new(options);
-    let probe = Probe { router: &guard.router, transport, way: options.http, timeout: options.timeouts.probe };
+    let probe = Probe {
+        router: &guard.router,
+        transport,
+        way: options.http,
+        timeout: options.timeouts.probe,
+        both_eras: options.both_eras,
+        sessions,
+    };
     match probe.run(options.era, known).await {
         Ok(server) => Ok((server, guard)),
         Err(error) => {

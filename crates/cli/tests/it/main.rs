@@ -8,6 +8,7 @@
 
 mod ad_hoc_servers;
 mod arguments;
+mod both_eras;
 mod calling;
 mod chaos;
 mod chat;

@@ -1,5 +1,4 @@
-//! Servers of both eras that send requests of their own: callers with a session are reached with a session, after the
-//! first such request failed.
+//! Servers of both eras: a client that has a session and answers server requests is reached with a session.
 
 use std::{path::Path, process::Stdio, sync::Arc};
 
@@ -24,6 +23,15 @@ fn dual() -> WantedServer {
     let [node, script] = typescript("dual_typescript.mjs");
     let program = Program { arguments: vec![script], ..Program::new(&node) };
     WantedServer::new(name("dual"), Way::Address(ServerAddress::Process(program)))
+}
+
+/// The server on FastMCP, whose tools ask in one way each.
+fn asking() -> WantedServer {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let script = root.join("tests/interop/servers/asking_fastmcp.py").to_str().unwrap().to_owned();
+    let python = root.join(".interop/venv/bin/python");
+    let program = Program { arguments: vec![script], ..Program::new(python.to_str().unwrap()) };
+    WantedServer::new(name("asking"), Way::Address(ServerAddress::Process(program)))
 }
 
 /// The tools of the TypeScript SDK's conformance server that send requests to the client, over HTTP. The process ends with
@@ -52,52 +60,63 @@ fn remembering(mut builder: TestHostBuilder, folder: &tempfile::TempDir) -> Test
 }
 
 async fn call(client: &Peer, tool: &str, arguments: Value) -> String {
-    let params = Raw::of(&json!({ "name": tool, "arguments": arguments }));
-    let request = Request::new("tools/call", Some(params)).unwrap();
-    let exchange = client.open(request, ExchangeTimeouts::call());
-    match within("a call", exchange.outcome_with(Some(&Ada), |_| {})).await {
+    match outcome(client, tool, arguments).await {
         Outcome::Answered(result) => result.to_string(),
         other => panic!("{other:?}"),
     }
 }
 
-#[tokio::test]
-async fn typescript_server_of_both_eras_gets_sessions_for_callers_with_a_session() {
-    let folder = tempfile::tempdir().unwrap();
-    let gateway = TestGateway::with(remembering(TestHost::new().wanted(dual()), &folder)).await;
-    gateway.host.ready("dual").await;
-    let (with, without) = (gateway.client("/mcp", Era::Legacy).await, gateway.client("/mcp", Era::Modern).await);
-    let first = call(&with, "dual__greet", json!({})).await;
-    assert!(first.contains("elicitation/create"), "{first}");
-    assert!(call(&with, "dual__greet", json!({})).await.contains("hello Ada"));
-    assert_eq!(gateway.host.status("dual").caller_connections.len(), 1);
-    // A caller without a session is still reached without one.
-    let stateless = call(&without, "dual__greet", json!({})).await;
-    assert!(stateless.contains("elicitation/create"), "{stateless}");
-    within("the shutdown", gateway.host.host.shutdown()).await;
-
-    // Another start knows it.
-    let gateway = TestGateway::with(remembering(TestHost::new().wanted(dual()), &folder)).await;
-    gateway.host.ready("dual").await;
-    let with = gateway.client("/mcp", Era::Legacy).await;
-    assert!(call(&with, "dual__greet", json!({})).await.contains("hello Ada"));
+async fn outcome(client: &Peer, tool: &str, arguments: Value) -> Outcome {
+    let params = Raw::of(&json!({ "name": tool, "arguments": arguments }));
+    let request = Request::new("tools/call", Some(params)).unwrap();
+    let exchange = client.open(request, ExchangeTimeouts::call());
+    within("a call", exchange.outcome_with(Some(&Ada), |_| {})).await
 }
 
 #[tokio::test]
-async fn four_pushing_tools_of_the_typescript_sdk_work_after_the_first_failure() {
+async fn typescript_server_of_both_eras_is_reached_in_the_era_of_the_client() {
+    let gateway = TestGateway::with(TestHost::new().wanted(dual())).await;
+    gateway.host.ready("dual").await;
+    let (with, without) = (gateway.client("/mcp", Era::Legacy).await, gateway.client("/mcp", Era::Modern).await);
+    assert!(call(&with, "dual__greet", json!({})).await.contains("hello Ada"));
+    assert_eq!(gateway.host.status("dual").caller_connections.len(), 1);
+    let stateless = call(&without, "dual__greet", json!({})).await;
+    assert!(stateless.contains("elicitation/create"), "as the server answers without us: {stateless}");
+}
+
+#[tokio::test]
+async fn four_pushing_tools_of_the_typescript_sdk_work_at_once() {
     let (_process, wanted) = pushing().await;
     let gateway = TestGateway::with(TestHost::new().wanted(wanted)).await;
     gateway.host.ready("pushing").await;
     let client = gateway.client("/mcp", Era::Legacy).await;
-    let tools = ["sampling", "elicitation", "elicitation_sep1034_defaults", "elicitation_sep1330_enums"]
-        .map(|tool| format!("pushing__test_{tool}"));
-    let first = call(&client, &tools[0], json!({})).await;
-    assert!(first.contains("not supported or error") && first.contains("sampling/createMessage"), "{first}");
-    for tool in &tools {
-        let said = call(&client, tool, json!({})).await;
+    for tool in ["sampling", "elicitation", "elicitation_sep1034_defaults", "elicitation_sep1330_enums"] {
+        let said = call(&client, &format!("pushing__test_{tool}"), json!({})).await;
         assert!(said.contains("answered") && said.contains("Ada"), "{tool}: {said}");
     }
     assert_eq!(gateway.host.status("pushing").caller_connections.len(), 1);
+}
+
+#[tokio::test]
+async fn both_ways_in_which_tools_of_fastmcp_ask_reach_the_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = TestGateway::with(remembering(TestHost::new().wanted(asking()), &folder)).await;
+    gateway.host.ready("asking").await;
+    let (with, without) = (gateway.client("/mcp", Era::Legacy).await, gateway.client("/mcp", Era::Modern).await);
+    assert!(call(&with, "asking__pushed", json!({})).await.contains("hello Ada"));
+    assert!(call(&without, "asking__by_result", json!({})).await.contains("hello Ada"));
+    // FastMCP refuses such a result in a session. The call is not repeated, the next one is sent without a session.
+    let first = outcome(&with, "asking__by_result", json!({})).await;
+    assert!(matches!(&first, Outcome::Refused(error) if error.message().contains("InputRequiredResult")), "{first:?}");
+    assert!(call(&with, "asking__by_result", json!({})).await.contains("hello Ada"));
+    assert!(call(&with, "asking__pushed", json!({})).await.contains("hello Ada"));
+    within("the shutdown", gateway.host.host.shutdown()).await;
+
+    // Another start knows it.
+    let gateway = TestGateway::with(remembering(TestHost::new().wanted(asking()), &folder)).await;
+    gateway.host.ready("asking").await;
+    let with = gateway.client("/mcp", Era::Legacy).await;
+    assert!(call(&with, "asking__by_result", json!({})).await.contains("hello Ada"));
 }
 
 #[tokio::test]
@@ -108,7 +127,6 @@ async fn server_without_sessions_is_reached_as_before() {
     gateway.host.ready("files").await;
     let client = gateway.client("/mcp", Era::Legacy).await;
     for _ in 0..3 {
-        // The text looks like the error of a server that cannot send its request.
         let said = call(&client, "files__echo", json!({ "text": "elicitation/create" })).await;
         assert!(said.contains("elicitation/create"), "{said}");
     }

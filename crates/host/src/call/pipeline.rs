@@ -75,6 +75,7 @@ async fn run_stages(
             capabilities: grant.request().and_then(|request| request.capabilities.as_ref()),
             session: request.session.as_ref(),
             task: task.as_deref(),
+            tool: (found.subject.kind == CallKind::Tool).then_some(found.subject.raw_name.as_str()),
         };
         let is_interactive = grant.request().is_some_and(Request::is_interactive);
         let interactivity = if is_interactive { Interactivity::Interactive } else { Interactivity::NonInteractive };

@@ -276,7 +276,7 @@ impl Relay {
             self.end(recording, preempted);
             return;
         }
-        sent.learn_session_preference(&outcome, &self.request);
+        sent.learn_asking_by_result(&outcome);
         sent.check_session();
         if let Outcome::HandedOff(task) = &outcome {
             sent.keep_task(task, &self.request.caller);

@@ -12,8 +12,8 @@ use toolway_wire::{
     exchange::ServerRequestHandler,
     limit::Limits,
     up::{
-        ConnectOptions, EraMemory, KeptSession, Peer, client::HttpClient, credential::Credentials, http::HttpTransport,
-        stdio::StdioTransport, transport::Transport,
+        BothEras, ConnectOptions, EraMemory, KeptSession, Peer, client::HttpClient, credential::Credentials,
+        http::HttpTransport, stdio::StdioTransport, transport::Transport,
     },
 };
 
@@ -22,6 +22,7 @@ use super::{
     address::ServerAddress,
     environment::Environment,
     in_process,
+    pool::CapabilityProfile,
     session_memory::SessionMemory,
     sign_in::{Account, EntryReader, PresentedCredentials, SignIns},
     stderr_tail::StderrTail,
@@ -190,9 +191,15 @@ impl Dialer {
             SessionChoice::Resume => self.kept_session(wanted).await,
             SessionChoice::New => None,
         };
+        // A caller that can answer is reached in the era in which a server can send it requests of its own.
+        let both_eras = match CapabilityProfile::of(&features.capabilities()).answers_requests() {
+            true => BothEras::Session,
+            false => BothEras::Stateless,
+        };
         let connect = ConnectOptions {
             request_handler: Some(features),
             era: wanted.era,
+            both_eras,
             http: wanted.way.http(),
             limits: Limits { memory: self.limits.memory.of_server(wanted.name.as_str()), ..self.limits.clone() },
             timeouts: wanted.clocks,

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use toolway_wire::{
     revision::Era,
     seal::fingerprint,
-    up::{DetectedProtocol, EraMemory, SessionPreference, transport::HttpMode},
+    up::{DetectedProtocol, EraMemory, SessionSupport, transport::HttpMode},
 };
 use url::Url;
 
@@ -51,6 +51,11 @@ const ENTRIES: usize = 4_096;
 /// unknown method costs one probe timeout each time.
 const SUPPOSED_FOR: Duration = Duration::from_secs(24 * 3_600);
 
+/// How long a server counts as one without sessions before that is tried again.
+const ABSENT_FOR: Duration = Duration::from_secs(24 * 3_600);
+/// Tools of one server that are remembered as asking by their results.
+const TOOLS: usize = 256;
+
 /// The key of a program: its command, arguments and directory, without variables, which may hold secrets.
 pub fn process_key(program: &Program) -> String {
     let directory = program.directory.as_ref().map(|directory| directory.as_os_str().as_encoded_bytes());
@@ -70,13 +75,21 @@ struct Known {
     servers: BTreeMap<String, EraEntry>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum EraEntry {
-    /// Modern era, without sessions.
+    /// Modern era; whether the server has sessions too is not known.
     Stateless,
-    /// The same, but callers with a session are reached with a session: the server sends requests of its own.
-    StatelessPushing,
+    /// Modern era, and sessions for callers that answer server requests.
+    Both {
+        /// Tools that can ask only without a session.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        by_result: Vec<String>,
+    },
+    /// Modern era without sessions. Tried again after `until`, in seconds since 1970.
+    StatelessOnly {
+        until: u64,
+    },
     /// Legacy era with sessions; over HTTP, streamable HTTP.
     Session,
     /// Legacy era over HTTP+SSE.
@@ -102,7 +115,7 @@ impl DiskEraMemory {
     /// The entry of a key, unless it has expired.
     fn entry(&self, key: &str) -> Option<EraEntry> {
         let unwritten = self.unwritten.lock().of(key);
-        let known = unwritten.unwrap_or_else(|| self.read().servers.get(key).copied());
+        let known = unwritten.unwrap_or_else(|| self.read().servers.get(key).cloned());
         known.filter(|entry| entry.is_valid(now()))
     }
 
@@ -149,19 +162,41 @@ impl DiskEraMemory {
 
 impl EraMemory for DiskEraMemory {
     fn recall(&self, key: &str) -> Option<DetectedProtocol> {
-        self.entry(key).map(EraEntry::found)
+        self.entry(key).map(|entry| entry.found())
     }
 
-    fn prefers_sessions(&self, key: &str) -> bool {
-        self.entry(key) == Some(EraEntry::StatelessPushing)
+    fn session_support(&self, key: &str) -> SessionSupport {
+        match self.entry(key) {
+            Some(EraEntry::Both { .. }) => SessionSupport::Offered,
+            Some(EraEntry::StatelessOnly { until }) if now() < until => SessionSupport::Absent,
+            _ => SessionSupport::Unknown,
+        }
     }
 
-    fn prefer_sessions(&self, key: &str, preference: SessionPreference) {
-        let entry = match preference {
-            SessionPreference::Session => EraEntry::StatelessPushing,
-            SessionPreference::Stateless => EraEntry::Stateless,
-        };
-        self.change(key, Some(entry));
+    fn remember_sessions(&self, key: &str, support: SessionSupport) {
+        if self.session_support(key) != support {
+            let entry = match support {
+                SessionSupport::Unknown => EraEntry::Stateless,
+                SessionSupport::Offered => EraEntry::Both { by_result: Vec::new() },
+                SessionSupport::Absent => EraEntry::StatelessOnly { until: now() + ABSENT_FOR.as_secs() },
+            };
+            self.change(key, Some(entry));
+        }
+    }
+
+    fn tools_asking_by_result(&self, key: &str) -> Vec<String> {
+        match self.entry(key) {
+            Some(EraEntry::Both { by_result }) => by_result,
+            _ => Vec::new(),
+        }
+    }
+
+    fn remember_asking_by_result(&self, key: &str, tool: &str) {
+        let mut by_result = self.tools_asking_by_result(key);
+        if by_result.len() < TOOLS && !by_result.iter().any(|known| known == tool) {
+            by_result.push(tool.to_owned());
+            self.change(key, Some(EraEntry::Both { by_result }));
+        }
     }
 
     fn remember(&self, key: &str, found: DetectedProtocol) {
@@ -192,7 +227,7 @@ impl Unwritten {
     /// The unwritten change of a key, if any.
     fn of(&self, key: &str) -> Option<Option<EraEntry>> {
         let in_progress = || self.in_progress.as_ref().and_then(|changes| changes.get(key));
-        self.changes.get(key).or_else(in_progress).copied()
+        self.changes.get(key).or_else(in_progress).cloned()
     }
 }
 
@@ -204,7 +239,9 @@ impl Known {
         if ENTRIES <= self.servers.len() {
             self.servers.clear();
         }
-        self.servers.insert(key, entry) != Some(entry)
+        let changed = self.servers.get(&key) != Some(&entry);
+        self.servers.insert(key, entry);
+        changed
     }
 }
 
@@ -212,10 +249,12 @@ impl Known {
 
 impl EraEntry {
     /// Whether the entry has not expired.
-    fn is_valid(self, now: u64) -> bool {
+    fn is_valid(&self, now: u64) -> bool {
         match self {
-            Self::SupposedSession { until } | Self::SupposedEventStream { until } => now < until,
-            Self::Stateless | Self::StatelessPushing | Self::Session | Self::EventStream => true,
+            Self::SupposedSession { until } | Self::SupposedEventStream { until } => now < *until,
+            Self::Stateless | Self::Both { .. } | Self::StatelessOnly { .. } | Self::Session | Self::EventStream => {
+                true
+            }
         }
     }
 
@@ -227,9 +266,9 @@ impl EraEntry {
         }
     }
 
-    fn found(self) -> DetectedProtocol {
+    fn found(&self) -> DetectedProtocol {
         match self {
-            Self::Stateless | Self::StatelessPushing => {
+            Self::Stateless | Self::Both { .. } | Self::StatelessOnly { .. } => {
                 DetectedProtocol { era: Era::Modern, http_mode: HttpMode::Stateless }
             }
             Self::Session | Self::SupposedSession { .. } => {
@@ -253,7 +292,7 @@ mod tests {
 
     use toolway_wire::{
         revision::Era,
-        up::{DetectedProtocol, EraMemory, SessionPreference, transport::HttpMode},
+        up::{DetectedProtocol, EraMemory, SessionSupport, transport::HttpMode},
     };
 
     use super::{DiskEraMemory, ENTRIES, EraEntry, address_key, process_key};
@@ -297,19 +336,24 @@ mod tests {
     }
 
     #[test]
-    fn preference_for_sessions_is_kept_with_the_era() {
+    fn sessions_of_a_server_of_both_eras_are_kept_with_its_era() {
         let folder = tempfile::tempdir().unwrap();
+        let support = || memory(&folder).session_support("a");
         memory(&folder).remember("a", STATELESS);
-        assert!(!memory(&folder).prefers_sessions("a"));
-        memory(&folder).prefer_sessions("a", SessionPreference::Session);
+        assert_eq!(support(), SessionSupport::Unknown);
+        memory(&folder).remember_sessions("a", SessionSupport::Offered);
+        memory(&folder).remember_asking_by_result("a", "ask");
         memory(&folder).remember("a", STATELESS);
-        assert!(memory(&folder).prefers_sessions("a"));
-        assert_eq!(memory(&folder).recall("a"), Some(STATELESS));
-        memory(&folder).prefer_sessions("a", SessionPreference::Stateless);
-        assert!(!memory(&folder).prefers_sessions("a"));
-        memory(&folder).prefer_sessions("a", SessionPreference::Session);
+        memory(&folder).remember_sessions("a", SessionSupport::Offered);
+        assert_eq!((support(), memory(&folder).recall("a")), (SessionSupport::Offered, Some(STATELESS)));
+        assert_eq!(memory(&folder).tools_asking_by_result("a"), ["ask"]);
+        memory(&folder).remember_sessions("a", SessionSupport::Absent);
+        assert_eq!((support(), memory(&folder).recall("a")), (SessionSupport::Absent, Some(STATELESS)));
+        memory(&folder).change("a", Some(EraEntry::StatelessOnly { until: super::now() }));
+        assert_eq!(support(), SessionSupport::Unknown, "tried again");
+        memory(&folder).remember_sessions("a", SessionSupport::Offered);
         memory(&folder).remember("a", SESSION);
-        assert!(!memory(&folder).prefers_sessions("a"), "the server was replaced");
+        assert_eq!(support(), SessionSupport::Unknown, "the server was replaced");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use toolway_config::{ServerName, server::Sharing};
 use toolway_wire::{
     error::WireError,
     exchange::LogLevel,
-    up::{CapabilityScope, EraChoice, Peer, SessionPreference},
+    up::{CapabilityScope, EraChoice, Peer},
 };
 
 use super::{
@@ -189,7 +189,7 @@ impl Connection {
         let lease = pool.lease(&key, interactivity, max_wait, context, origin.task).await;
         if key.reach == ServerReach::WithSession && matches!(lease, Err(NoLease::NotConnected(_))) {
             // The server has no sessions, or not now. Nothing was sent yet.
-            ready.peer.prefer_sessions(SessionPreference::Stateless);
+            ready.peer.note_absent_sessions();
             return Box::pin(self.lease(ready, origin, interactivity, max_wait)).await;
         }
         lease.map(Lease::Caller)
@@ -203,13 +203,13 @@ impl Connection {
         (shared, account): (&Peer, &Account),
     ) -> Option<CallerConnectionKey> {
         let wanted = self.wanted();
-        if declares == CapabilityScope::PerRequest
-            && wanted.era == EraChoice::Auto
-            && let Some(key) = CallerConnectionKey::with_session(origin, shared, wanted.sharing)
+        let base = self.shared.pool.shared_profile();
+        if wanted.era == EraChoice::Auto
+            && let Some(key) = CallerConnectionKey::in_other_era(origin, declares, wanted.sharing, shared, base)
         {
             return Some(key);
         }
-        CallerConnectionKey::of(origin, declares, wanted.sharing, (self.shared.pool.shared_profile(), account))
+        CallerConnectionKey::of(origin, declares, wanted.sharing, (base, account))
     }
 
     /// The listing of this caller; `None` if it equals `base`, the listing of all callers, or is not known.

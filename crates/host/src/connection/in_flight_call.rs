@@ -8,7 +8,7 @@ use toolway_wire::{
     exchange::{Exchange, Outcome},
     message::ClientCapabilities,
     task::Task,
-    up::{CapabilityScope, Peer, PeerTasks, SessionPreference},
+    up::{CapabilityScope, Peer, PeerTasks},
 };
 
 use super::{
@@ -22,7 +22,7 @@ use super::{
     wake::ReadyPeer,
 };
 use crate::{
-    call::{CallError, CallRequest, Caller},
+    call::{CallError, CallKind, Caller},
     policy::{Permit, Refusal, limit::CallSlots},
     record::redact::Redactor,
     validation::ToolCheck,
@@ -189,17 +189,18 @@ impl InFlightCall {
         Some(CallError::SignInRequired { server: self.connection.name().clone(), how })
     }
 
-    /// After the end: if the server tried to send a request of its own to a caller with a session, which only a session
-    /// carries, later calls of such callers are sent with a session. This call is not repeated.
-    pub(crate) fn learn_session_preference(&self, outcome: &Outcome, request: &CallRequest) {
-        let Some(capabilities) = request.capabilities.as_ref().filter(|_| request.session.is_some()) else { return };
-        let stateless = self.peer.capability_scope().is_ok_and(|scope| scope == CapabilityScope::PerRequest);
-        if !stateless || request.caller.client().is_none() {
+    /// After the end: if a tool asked by its result in a session, which cannot carry that, its later calls are sent
+    /// without one. This call is not repeated: the tool may have done something before it asked.
+    pub(crate) fn learn_asking_by_result(&self, outcome: &Outcome) {
+        let in_session = self.peer.capability_scope().is_ok_and(|scope| scope == CapabilityScope::PerConnection);
+        let subject = self.permit.subject();
+        if !in_session || subject.kind != CallKind::Tool || !server_requests::is_refused_result(outcome) {
             return;
         }
-        let tried = self.peer.has_sent_disallowed_requests() || server_requests::is_refused_push(outcome, capabilities);
-        if tried {
-            self.peer.prefer_sessions(SessionPreference::Session);
+        let live = self.connection.live();
+        let Some((_, shared)) = live.peer.as_ref() else { return };
+        if shared.is_stateless_too() {
+            shared.note_asking_by_result(&subject.raw_name);
         }
     }
 

@@ -1,49 +1,41 @@
-//! Recognises that a server failed to send a request of its own, because it was reached without a session.
+//! Recognises that a tool asked by its result, which a connection with a session cannot carry.
 //!
-//! Libraries that serve both eras refuse to send such a request and name its method in the error, which becomes the result
-//! of the tool. There is no code for it, so the text decides; a wrong guess costs a session that was not needed.
+//! Libraries that serve both eras refuse such a result in a session with an error of their own. There is no code for it, so
+//! the text decides; a wrong guess costs a connection that was not needed.
 
-use toolway_wire::{exchange::Outcome, message::ClientCapabilities};
+use toolway_wire::exchange::Outcome;
 
-/// The requests that a server may send in a session.
-const METHODS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
-/// Longer results are not searched: an error is short.
+/// What libraries call the result that asks: the type of the Python SDK, and words of the TypeScript SDK.
+const NAMES: [&str; 3] = ["InputRequired", "input-required", "input_required"];
+/// Longer errors are not searched.
 const MAX_BYTES: usize = 4 * 1024;
 
-/// Whether the outcome says that a request could not be sent which a client with these capabilities answers.
-pub(super) fn is_refused_push(outcome: &Outcome, capabilities: &ClientCapabilities) -> bool {
-    let text = match outcome {
-        Outcome::Answered(result) if result.as_bytes().len() <= MAX_BYTES => result.text(),
-        Outcome::Refused(error) => error.raw().text(),
-        _ => return false,
-    };
-    METHODS.iter().any(|method| text.contains(method) && capabilities.lacks(method, None).is_none())
+/// Whether the outcome says that a result which asks could not be returned.
+pub(super) fn is_refused_result(outcome: &Outcome) -> bool {
+    let Outcome::Refused(error) = outcome else { return false };
+    let text = error.raw().text();
+    text.len() <= MAX_BYTES && NAMES.iter().any(|name| text.contains(name))
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use toolway_wire::{
-        exchange::Outcome,
-        json::Raw,
-        message::{ClientCapabilities, RpcError},
-    };
+    use toolway_wire::{exchange::Outcome, json::Raw, message::RpcError};
 
-    use super::{MAX_BYTES, is_refused_push};
+    use super::{MAX_BYTES, is_refused_result};
 
     #[test]
-    fn refused_requests_of_servers_are_recognised() {
-        let forms = ClientCapabilities(Raw::of(&json!({ "elicitation": {} })));
-        let answered =
-            |text: &str| Outcome::Answered(Raw::of(&json!({ "content": [{ "type": "text", "text": text }] })));
-        // The TypeScript SDK 2.
-        let typescript = "Server-to-client requests are not available on protocol revision 2026-07-28: \
-                          'elicitation/create' cannot be sent while serving a request on that revision.";
-        assert!(is_refused_push(&answered(typescript), &forms));
-        assert!(is_refused_push(&Outcome::Refused(RpcError::new(-32603, typescript)), &forms));
-        assert!(!is_refused_push(&answered(typescript), &ClientCapabilities::none()));
-        assert!(!is_refused_push(&answered("the weather is fine"), &forms));
-        assert!(!is_refused_push(&answered(&typescript.repeat(MAX_BYTES)), &forms));
-        assert!(!is_refused_push(&Outcome::Cancelled, &forms));
+    fn refused_results_that_ask_are_recognised() {
+        // FastMCP 4, and the TypeScript SDK 2 with `legacyShim: false`.
+        let fastmcp = "Tool 'irr' returned an InputRequiredResult to request client input, but the multi-round-trip \
+                       result type (SEP-2322) only exists at MCP 2026-07-28; this connection negotiated '2025-11-25'.";
+        let typescript = "Handler for tools/call returned an input-required result, but this request is served on \
+                          protocol revision 2025-11-25, which has no input_required vocabulary";
+        let refused = |text: &str| Outcome::Refused(RpcError::new(-32602, text));
+        assert!(is_refused_result(&refused(fastmcp)) && is_refused_result(&refused(typescript)));
+        assert!(!is_refused_result(&refused("unknown tool")));
+        assert!(!is_refused_result(&refused(&fastmcp.repeat(MAX_BYTES))));
+        let said = Raw::of(&json!({ "content": [{ "type": "text", "text": fastmcp }] }));
+        assert!(!is_refused_result(&Outcome::Answered(said)), "a tool may speak of it");
     }
 }

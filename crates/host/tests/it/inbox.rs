@@ -19,6 +19,7 @@ use toolway_wire::{
     budget::{Kept, MemoryBudget},
     json::Raw,
     limit::Limits,
+    up::EraChoice,
 };
 
 fn open_inbox(server: &FixtureServer) -> TestHostBuilder {
@@ -255,6 +256,8 @@ async fn large_items_of_one_caller_are_bounded_in_bytes() {
     let mut builder = open_inbox(&server);
     let memory = MemoryBudget::new(1_000_000);
     builder.options.limits = Limits { memory: memory.clone(), ..Limits::default() };
+    // With a session, clients without capabilities have connections on which the server asks nothing.
+    builder.options.servers.iter_mut().for_each(|server| server.era = EraChoice::Modern);
     let host = builder.start().await;
     host.ready("files").await;
     // The share of the caller is used up, that of the server is not.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{
     RouterGuard, call,
     handshake::{self, ServerProfile},
-    probe::{ConnectedServer, DetectedProtocol, Evidence},
+    probe::{ConnectedServer, DetectedProtocol, Evidence, SessionSupport},
     router::Router,
     transport::{HttpMode, LinkKind, Transport},
 };
@@ -54,7 +54,8 @@ pub(super) async fn resume(
         Outcome::Answered(_) => {
             let protocol = DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session };
             let profile = ServerProfile::of_initialize(&kept.hello, kept.revision);
-            Ok(Some(ConnectedServer { link, profile, protocol, evidence: Evidence::Answer }))
+            let sessions = SessionSupport::Unknown;
+            Ok(Some(ConnectedServer { link, profile, protocol, evidence: Evidence::Answer, sessions }))
         }
         other => {
             tracing::debug!(?other, "the server no longer has the session");

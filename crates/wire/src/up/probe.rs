@@ -65,13 +65,26 @@ impl DetectedProtocol {
     }
 }
 
-/// How callers with a session are reached at a server that is known as stateless.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SessionPreference {
-    /// Like all others.
+/// How a server that speaks both eras is reached if the era is detected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum BothEras {
+    /// Without a session.
+    #[default]
     Stateless,
-    /// With a session, because the server sends requests of its own, which only a session carries.
+    /// With a session, which carries requests of the server.
     Session,
+}
+
+/// Whether a stateless server has sessions too, in which it can send requests of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SessionSupport {
+    /// Not tried yet.
+    #[default]
+    Unknown,
+    /// It has.
+    Offered,
+    /// It refuses `initialize`, or accepts it without a way back to the client.
+    Absent,
 }
 
 /// Port: stores detected protocols, by a digest of the command or URL.
@@ -83,12 +96,18 @@ pub trait EraMemory: Send + Sync {
     /// Stores a protocol that works but was not shown to be the right one: the server was silent, or no era was detected.
     /// It must expire. By default it is not stored.
     fn suppose(&self, _key: &str, _protocol: DetectedProtocol) {}
-    /// Whether callers with a session are to be reached with a session although the server is known as stateless.
-    fn prefers_sessions(&self, _key: &str) -> bool {
-        false
+    /// Whether a server known as stateless has sessions too.
+    fn session_support(&self, _key: &str) -> SessionSupport {
+        SessionSupport::Unknown
     }
-    /// Stores that preference for a server known as stateless.
-    fn prefer_sessions(&self, _key: &str, _preference: SessionPreference) {}
+    /// Stores that for a server known as stateless. [`SessionSupport::Absent`] must expire.
+    fn remember_sessions(&self, _key: &str, _support: SessionSupport) {}
+    /// The tools that can ask the client only without a session, by their results.
+    fn tools_asking_by_result(&self, _key: &str) -> Vec<String> {
+        Vec::new()
+    }
+    /// Adds a tool to them.
+    fn remember_asking_by_result(&self, _key: &str, _tool: &str) {}
     /// Removes a protocol that turned out wrong.
     fn forget(&self, key: &str);
 }
@@ -99,6 +118,8 @@ pub(crate) struct ConnectedServer {
     pub(crate) profile: ServerProfile,
     pub(crate) protocol: DetectedProtocol,
     pub(crate) evidence: Evidence,
+    /// What was found out about sessions of a stateless server.
+    pub(crate) sessions: SessionSupport,
 }
 
 /// What the detected era is concluded from.
@@ -116,6 +137,9 @@ pub(crate) struct Probe<'a> {
     pub(crate) transport: &'a dyn Transport,
     pub(crate) way: HttpTransportChoice,
     pub(crate) timeout: Duration,
+    pub(crate) both_eras: BothEras,
+    /// What is known of the sessions of a stateless server.
+    pub(crate) sessions: SessionSupport,
 }
 
 /// Result of `server/discover`.
@@ -146,8 +170,43 @@ impl Probe<'_> {
             (EraChoice::Auto, Some(known)) if known.era == Era::Legacy => {
                 self.connect_legacy(Some(known.http_mode)).await
             }
+            (EraChoice::Auto, known) if self.both_eras == BothEras::Session => self.prefer_session(known).await,
             (EraChoice::Auto, _) => self.detect().await,
         }
+    }
+
+    /// Connects with a session if the server has any, else as detected.
+    async fn prefer_session(&self, known: Option<DetectedProtocol>) -> Result<ConnectedServer, WireError> {
+        let tried = known.map_or(SessionSupport::Unknown, |_| self.sessions);
+        if tried != SessionSupport::Offered {
+            let server = self.detect().await?;
+            if server.protocol.era == Era::Legacy || tried == SessionSupport::Absent {
+                return Ok(server);
+            }
+        }
+        let refusal = match tokio::time::timeout(self.timeout, self.connect_with_back_channel()).await {
+            Ok(Ok(server)) => return Ok(ConnectedServer { sessions: SessionSupport::Offered, ..server }),
+            Ok(Err(refusal)) => Some(refusal),
+            Err(_) => None,
+        };
+        // The server may have been replaced by one of another era.
+        let server = self.detect().await?;
+        // A network failure proves nothing.
+        let refused = refusal.is_none_or(|error| error_indicates_era(&error));
+        let sessions = if refused { SessionSupport::Absent } else { SessionSupport::Unknown };
+        Ok(ConnectedServer { sessions, ..server })
+    }
+
+    /// Performs the stateful handshake; fails if the server could not send requests after it.
+    async fn connect_with_back_channel(&self) -> Result<ConnectedServer, WireError> {
+        let link = self.open(HttpMode::Session).await?;
+        let profile = handshake::initialize(self.router).await?;
+        // Without a session id no answer of ours finds the process that asked.
+        if self.transport.link_kind() == LinkKind::Http && link.session().is_none() {
+            return Err(WireError::protocol("the server answers `initialize` without a session"));
+        }
+        let protocol = DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session };
+        Ok(legacy_server(link, profile, protocol))
     }
 
     async fn detect(&self) -> Result<ConnectedServer, WireError> {
@@ -194,10 +253,7 @@ impl Probe<'_> {
         let reply = handshake::send_initialize(self.router).await?;
         let may_be_older = first == HttpMode::Session && self.may_be_older(&reply);
         match handshake::parse_initialize_response(reply) {
-            Ok(profile) => {
-                let protocol = DetectedProtocol { era: Era::Legacy, http_mode: first };
-                Ok(ConnectedServer { link, profile, protocol, evidence: Evidence::Answer })
-            }
+            Ok(profile) => Ok(legacy_server(link, profile, DetectedProtocol { era: Era::Legacy, http_mode: first })),
             Err(refusal) if may_be_older => self.connect_event_stream(refusal).await,
             Err(error) => Err(error),
         }
@@ -223,12 +279,8 @@ impl Probe<'_> {
             }
         };
         let profile = handshake::initialize(self.router).await?;
-        Ok(ConnectedServer {
-            link,
-            profile,
-            protocol: DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::EventStream },
-            evidence: Evidence::Answer,
-        })
+        let protocol = DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::EventStream };
+        Ok(legacy_server(link, profile, protocol))
     }
 
     /// Continues with a server that did not answer `server/discover` as a stateless one does.
@@ -245,12 +297,10 @@ impl Probe<'_> {
             };
         }
         match handshake::initialize(self.router).await {
-            Ok(profile) => Ok(ConnectedServer {
-                link,
-                profile,
-                protocol: DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session },
-                evidence: Evidence::Answer,
-            }),
+            Ok(profile) => {
+                let protocol = DetectedProtocol { era: Era::Legacy, http_mode: HttpMode::Session };
+                Ok(legacy_server(link, profile, protocol))
+            }
             Err(refusal) => match self.late_answer(late, &refusal).await {
                 // A slow stateless server: its response came after `initialize` was sent.
                 Some(Discovery::Modern(profile)) => Ok(modern_server(link, profile)),
@@ -360,7 +410,11 @@ fn sessions_only() -> WireError {
 
 fn modern_server(link: Arc<dyn Link>, profile: ServerProfile) -> ConnectedServer {
     let protocol = DetectedProtocol { era: Era::Modern, http_mode: HttpMode::Stateless };
-    ConnectedServer { link, profile, protocol, evidence: Evidence::Answer }
+    ConnectedServer { link, profile, protocol, evidence: Evidence::Answer, sessions: SessionSupport::Unknown }
+}
+
+fn legacy_server(link: Arc<dyn Link>, profile: ServerProfile, protocol: DetectedProtocol) -> ConnectedServer {
+    ConnectedServer { link, profile, protocol, evidence: Evidence::Answer, sessions: SessionSupport::Unknown }
 }
 
 fn classify_result(result: &Raw) -> Discovery {

@@ -12,7 +12,7 @@ use std::{
     hash::{BuildHasherDefault, Hasher},
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
@@ -71,8 +71,6 @@ pub(crate) struct Router {
     /// Number of the link in use; messages of earlier links are ignored.
     generation: AtomicU64,
     request_handler: Option<Arc<dyn ServerRequestHandler>>,
-    /// Set when the server sent a request that its revision does not allow.
-    pub(crate) disallowed_requests: AtomicBool,
     tasks: TaskTracker,
     runtime: Handle,
     me: Weak<Self>,
@@ -131,7 +129,6 @@ impl Router {
             why_closed: Mutex::default(),
             generation: AtomicU64::new(0),
             request_handler,
-            disallowed_requests: AtomicBool::new(false),
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
             me: me.clone(),

@@ -21,6 +21,7 @@ use crate::{
         wanted::{Lists, WantedServer},
     },
     record::{AuditNote, kind},
+    whose_move::WhoseMove,
 };
 
 impl ConnectionPool {
@@ -76,6 +77,16 @@ impl ConnectionPool {
             () = connection.ended.cancelled() => return Err(disconnected()),
         };
         match peer {
+            Ok((peer, _)) if key.reach == ServerReach::WithSession && !peer.carries_server_requests() => {
+                peer.close().await;
+                let why = "the server has no session in which it could send requests";
+                self.fail(connection, NotConnected::known(why, WhoseMove::Supervisor))
+            }
+            Err(error) if key.reach == ServerReach::WithSession => {
+                tracing::debug!(server = %self.server, %error, "no session beside the stateless connection");
+                // The caller uses the shared connection.
+                self.fail(connection, NotConnected::after(&error, &redactor))
+            }
             Ok((peer, own)) => {
                 // Received from now on, so that no change during the listing is missed.
                 let notices = peer.notices();
@@ -120,6 +131,7 @@ impl ConnectionPool {
 fn era_of(shared: &Peer, wanted: &WantedServer, reach: ServerReach) -> EraChoice {
     match (wanted.era, reach) {
         (EraChoice::Auto, ServerReach::WithSession) => EraChoice::Legacy,
+        (EraChoice::Auto, ServerReach::Stateless) => EraChoice::Modern,
         (EraChoice::Auto, ServerReach::AsShared) => shared.protocol().choice(),
         (chosen, _) => chosen,
     }

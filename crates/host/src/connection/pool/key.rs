@@ -7,7 +7,7 @@ use toolway_config::server::Sharing;
 use toolway_wire::{
     json::Raw,
     message::ClientCapabilities,
-    up::{CapabilityScope, Peer, SessionPreference},
+    up::{CapabilityScope, Peer, SessionSupport},
 };
 
 use crate::{
@@ -31,8 +31,10 @@ pub(crate) struct CallerConnectionKey {
 pub(crate) enum ServerReach {
     /// In the way of the shared connection.
     AsShared,
-    /// With a session, although the shared connection has none: the server sends requests of its own to such callers.
+    /// With a session, although the shared connection has none: the caller answers requests that only a session carries.
     WithSession,
+    /// Without a session, although the shared connection has one: the tool asks by its result.
+    Stateless,
 }
 
 /// Client capabilities in normal form: equal if they permit the same server requests.
@@ -67,6 +69,8 @@ pub(crate) struct RequestOrigin<'a> {
     pub(crate) session: Option<&'a Arc<str>>,
     /// Id of the task it concerns.
     pub(crate) task: Option<&'a str>,
+    /// Raw name of the tool it calls.
+    pub(crate) tool: Option<&'a str>,
 }
 
 static WITH_TOOLS: LazyLock<Raw> = LazyLock::new(|| Raw::of(&json!({ "tools": [] })));
@@ -79,6 +83,7 @@ impl<'a> RequestOrigin<'a> {
             capabilities: caller_context.capabilities.as_ref(),
             session: caller_context.session.as_ref(),
             task: None,
+            tool: None,
         }
     }
 
@@ -116,20 +121,38 @@ impl CallerConnectionKey {
         Some(Self { caller: origin.caller.clone(), profile, session, reach: ServerReach::AsShared })
     }
 
-    /// The key of a connection with a session to a server whose shared connection has none; `None` unless the caller has a
-    /// session and capabilities, and the server prefers it ([`Peer::session_preference`]).
-    pub(crate) fn with_session(origin: RequestOrigin<'_>, shared: &Peer, sharing: Sharing) -> Option<Self> {
-        let (session, capabilities) = (origin.session?, origin.capabilities?);
-        if shared.session_preference() == SessionPreference::Stateless || origin.caller.client().is_none() {
-            return None;
+    /// The key of a connection to a server of both eras in the era that the shared connection does not have; `None` if the
+    /// request needs no such connection. A caller with capabilities is reached with a session, if it has one itself or is
+    /// local; a tool that asks by its result is called without one.
+    pub(crate) fn in_other_era(
+        origin: RequestOrigin<'_>,
+        declares: CapabilityScope,
+        sharing: Sharing,
+        shared: &Peer,
+        base: CapabilityProfile,
+    ) -> Option<Self> {
+        let by_result = || origin.tool.is_some_and(|tool| shared.asks_by_result(tool));
+        // A local caller without capabilities of its own has those of the shared connection.
+        let unsaid = if origin.caller.client().is_some() { CapabilityProfile::NOTHING } else { base };
+        let profile = origin.capabilities.map_or(unsaid, CapabilityProfile::of);
+        let caller = match origin.caller {
+            // All conversations share one connection.
+            Caller::Agent(_) => Caller::Console,
+            other => other.clone(),
+        };
+        let key = |reach, session| Self { caller, profile, session, reach };
+        match (declares, shared.session_support()) {
+            (CapabilityScope::PerRequest, SessionSupport::Unknown | SessionSupport::Offered) => {
+                let has_session = origin.session.is_some() || origin.caller.client().is_none();
+                let wanted = has_session && profile.answers_requests() && !by_result();
+                let session = origin.session.filter(|_| sharing == Sharing::Session).cloned();
+                wanted.then(|| key(ServerReach::WithSession, session))
+            }
+            (CapabilityScope::PerConnection, SessionSupport::Offered) if by_result() => {
+                Some(key(ServerReach::Stateless, None))
+            }
+            _ => None,
         }
-        let profile = CapabilityProfile::of(capabilities);
-        (profile != CapabilityProfile::NOTHING).then(|| Self {
-            caller: origin.caller.clone(),
-            profile,
-            session: (sharing == Sharing::Session).then(|| Arc::clone(session)),
-            reach: ServerReach::WithSession,
-        })
     }
 
     /// The key of the console of a gateway, whose calls may answer more than the shared connection declares; `None` for
@@ -176,6 +199,11 @@ impl CapabilityProfile {
             forms: can("elicitation/create", None),
             addresses: can("elicitation/create", Some(&BY_ADDRESS)),
         }
+    }
+
+    /// Whether a server may send requests to such a client.
+    pub(crate) fn answers_requests(self) -> bool {
+        self != Self::NOTHING
     }
 
     /// The capabilities as declared to a server.
@@ -241,7 +269,7 @@ mod tests {
         let (ada, session) = (Caller::Client("ada".into()), Arc::from("s1"));
         let forms = capabilities(&json!({ "elicitation": {} }));
         let key = |caller, capabilities, declares, sharing| {
-            let origin = RequestOrigin { caller, capabilities, session: Some(&session), task: None };
+            let origin = RequestOrigin { caller, capabilities, session: Some(&session), task: None, tool: None };
             CallerConnectionKey::of(origin, declares, sharing, (CapabilityProfile::NOTHING, &Account::Common))
         };
         let once = |capabilities, sharing| key(&ada, capabilities, CapabilityScope::PerConnection, sharing);
@@ -253,7 +281,7 @@ mod tests {
         assert_eq!(once(None, Sharing::Session).unwrap().session, Some(session.clone()));
         assert_ne!(once(None, Sharing::Caller), once(Some(&forms), Sharing::Caller));
         let more = CapabilityProfile::of(&forms);
-        let origin = RequestOrigin { caller: &ada, capabilities: None, session: None, task: None };
+        let origin = RequestOrigin { caller: &ada, capabilities: None, session: None, task: None, tool: None };
         assert!(
             CallerConnectionKey::of(origin, CapabilityScope::PerConnection, Sharing::Shared, (more, &Account::Common))
                 .is_some()

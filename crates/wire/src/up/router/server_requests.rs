@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    sync::{Arc, Weak, atomic::Ordering},
+    sync::{Arc, Weak},
 };
 
 use super::Router;
@@ -42,7 +42,6 @@ impl Router {
             ServerRequestKind::Ping => self.reply(&id, Answer::Given(Raw::empty_object())),
             ServerRequestKind::Unknown(error) => self.reply(&id, Answer::Refused(error)),
             ServerRequestKind::Violation => {
-                self.disallowed_requests.store(true, Ordering::Relaxed);
                 self.fault(WireError::protocol(format!(
                     "the server sent a request (`{method}`), which its revision does not allow"
                 )));
