@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::{home::Home, terminal::Terminal};
+use crate::{
+    home::{Home, odd},
+    terminal::Terminal,
+};
 
 /// Longest time of a command after its last key.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -59,6 +62,15 @@ fn requests_before_and_in_the_middle_of_a_task_are_answered() {
         terminal.answers("Delete a.txt?", "").answers("1/1", "yes\r").answers("[y] send", "y");
         let (status, shown) = terminal.end(PATIENCE);
         assert!(status.success() && shown.contains("a.txt: "), "{era}: {shown}");
+    }
+}
+
+#[test]
+fn result_is_requested_only_when_the_task_has_ended() {
+    // As FastMCP 3.4 and 2.14 do.
+    for server in ["unready-task", "unready-task:early"] {
+        let ran = Home::new().run(&["call", "--stdio", &odd(server), "--era", "legacy", "odd", "-o", "human"]);
+        assert_eq!(ran.ok(), "done at last\n", "{server}: {ran:?}");
     }
 }
 

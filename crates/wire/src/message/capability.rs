@@ -40,7 +40,9 @@ impl ServerCapabilities {
 
     /// Whether the server runs tool calls as tasks on request (2025-11-25).
     pub fn makes_tasks_of_calls(&self) -> bool {
-        let requests = declared(&self.0, "tasks").and_then(|tasks| tasks.get("requests"));
+        // FastMCP 2.14 declares it where experiments are.
+        let early = || declared(&self.0, "experimental").and_then(|early| early.get("tasks"));
+        let requests = declared(&self.0, "tasks").or_else(early).and_then(|tasks| tasks.get("requests"));
         requests.and_then(|requests| requests.get("tools")).is_some_and(|tools| tools.get("call").is_some())
     }
 }
@@ -127,6 +129,14 @@ mod tests {
 
     fn raw(text: &str) -> Raw {
         Raw::parse(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn tasks_of_calls_are_found_among_experiments_too() {
+        let makes = |text: &str| ServerCapabilities(raw(text)).makes_tasks_of_calls();
+        assert!(makes(r#"{"tasks":{"requests":{"tools":{"call":{}}}}}"#));
+        assert!(makes(r#"{"experimental":{"tasks":{"requests":{"tools":{"call":{}}}}}}"#));
+        assert!(!makes(r#"{"tasks":{},"experimental":{"tasks":{"requests":{"tools":{"call":{}}}}}}"#));
     }
 
     #[test]

@@ -21,6 +21,9 @@ use crate::{
     task::Task,
 };
 
+/// Where FastMCP 2.14 has the task of a call: in `_meta` of a result without content.
+const EARLY_TASK: &str = "modelcontextprotocol.io/task";
+
 /// A session with a server of 2024-11-05 to 2025-11-25.
 #[derive(Debug)]
 pub(crate) struct Legacy {
@@ -47,11 +50,14 @@ impl Accent for Legacy {
 
     fn result(&self, request: &Request, result: Raw, _result_type: ResultType) -> InterpretedResponse {
         // Only a request for a task may be answered with one.
-        if request.asks_for_task() && result.get("task").is_some() {
-            return match Task::view(&result) {
-                Some(task) => InterpretedResponse::Task(task),
-                None => InterpretedResponse::Invalid("the task has no `taskId` or `status`".to_owned()),
-            };
+        if request.asks_for_task() {
+            let early = || result.get("_meta").and_then(|meta| meta.get(EARLY_TASK));
+            let task = if result.get("task").is_some() { Some(result.clone()) } else { early() };
+            match task.map(|task| Task::view(&task)) {
+                Some(Some(task)) => return InterpretedResponse::Task(task),
+                Some(None) => return InterpretedResponse::Invalid("the task has no `taskId` or `status`".to_owned()),
+                None => {}
+            }
         }
         InterpretedResponse::Complete(result)
     }

@@ -1,5 +1,6 @@
 //! A call that its server continues as a task, for a caller that waits for the result: its exchange goes on as that of
-//! the task. Cancelling or dropping the exchange cancels the task at the server.
+//! the task. The result is requested only when the task has ended or asks for something: some servers answer an earlier
+//! request with an error or with nothing. Cancelling or dropping the exchange cancels the task at the server.
 
 use std::{
     fmt,
@@ -13,7 +14,7 @@ use toolway_wire::{
     exchange::{Exchange, ExchangeEvent, ExchangeInterceptor, ExchangeTimeouts, Handover, Outcome},
     json::Raw,
     message::capability,
-    task::{Task, TaskDetail, TaskError, TaskSupport},
+    task::{Task, TaskDetail, TaskError, TaskStatus, TaskSupport},
     up::PeerTasks,
 };
 
@@ -23,6 +24,8 @@ use crate::{
     policy::Subject,
 };
 
+/// When the status is read for the first time: a task may be done soon, and servers suggest long intervals.
+const FIRST_READ: Duration = Duration::from_millis(250);
 /// Time to cancel a task at its server.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -36,6 +39,8 @@ struct FollowedTask {
 }
 
 enum FollowStage {
+    /// The server works on it: its status is read from time to time.
+    Waiting(StatusRead),
     Running {
         exchange: Exchange,
         /// Reads the status of a task whose exchange does not report it.
@@ -74,10 +79,12 @@ pub(in crate::call) fn handover(host: &Inner, subject: &Subject, request: &CallR
 
 /// The exchange of a task to its end. A task may take as long as it wants.
 pub(in crate::call) fn follow(tasks: PeerTasks, task: &Task) -> Exchange {
-    let exchange = tasks.follow(&task.id, ExchangeTimeouts::unbounded());
-    let status = (!tasks.is_polled()).then(|| read_status(tasks.clone(), task.id.clone(), task.poll_delay()));
-    let stage = FollowStage::Running { exchange, status };
-    Exchange::through(FollowedTask { tasks, id: task.id.clone(), stage, reported: (None, 0) })
+    let id = task.id.clone();
+    let stage = match tasks.is_polled() {
+        true => FollowStage::Running { exchange: tasks.follow(&id, ExchangeTimeouts::unbounded()), status: None },
+        false => FollowStage::Waiting(read_status(tasks.clone(), id.clone(), FIRST_READ.min(task.poll_delay()))),
+    };
+    Exchange::through(FollowedTask { tasks, id, stage, reported: (None, 0) })
 }
 
 fn read_status(tasks: PeerTasks, id: String, delay: Duration) -> StatusRead {
@@ -107,6 +114,34 @@ impl FollowedTask {
         }
     }
 
+    /// Reads the status until the task has ended or asks for something, then requests its result.
+    fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
+        loop {
+            let FollowStage::Waiting(status) = &mut self.stage else { return self.poll_next(context) };
+            let read = std::task::ready!(status.as_mut().poll(context));
+            let mut message = None;
+            self.stage = match read {
+                Ok(task) if task.status == TaskStatus::Working => {
+                    let delay = task.poll_delay();
+                    message = task.message;
+                    FollowStage::Waiting(read_status(self.tasks.clone(), self.id.clone(), delay))
+                }
+                // Requests of the server come with the pending result; so does what is wrong with the task.
+                read => {
+                    let exchange = self.tasks.follow(&self.id, ExchangeTimeouts::unbounded());
+                    let status = read
+                        .ok()
+                        .filter(|task| !task.status.is_finished())
+                        .map(|task| read_status(self.tasks.clone(), self.id.clone(), task.poll_delay()));
+                    FollowStage::Running { exchange, status }
+                }
+            };
+            if let Some(event) = self.report(message) {
+                return Poll::Ready(Some(event));
+            }
+        }
+    }
+
     fn report(&mut self, message: Option<String>) -> Option<ExchangeEvent> {
         if message.is_none() || self.reported.0 == message {
             return None;
@@ -132,6 +167,7 @@ impl ExchangeInterceptor for FollowedTask {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
         match &mut self.stage {
             FollowStage::Ended => Poll::Ready(None),
+            FollowStage::Waiting(_) => self.poll_waiting(context),
             FollowStage::Cancelling(cancelling) => {
                 std::task::ready!(cancelling.as_mut().poll(context));
                 self.stage = FollowStage::Ended;
@@ -150,7 +186,7 @@ impl ExchangeInterceptor for FollowedTask {
     }
 
     fn cancel(&mut self, _reason: &str) {
-        if matches!(self.stage, FollowStage::Running { .. }) {
+        if matches!(self.stage, FollowStage::Waiting(_) | FollowStage::Running { .. }) {
             self.stage = FollowStage::Cancelling(self.cancel_task());
         }
     }
@@ -158,7 +194,7 @@ impl ExchangeInterceptor for FollowedTask {
     fn missed(&self) -> u64 {
         match &self.stage {
             FollowStage::Running { exchange, .. } => exchange.missed(),
-            FollowStage::Cancelling(_) | FollowStage::Ended => 0,
+            FollowStage::Waiting(_) | FollowStage::Cancelling(_) | FollowStage::Ended => 0,
         }
     }
 }
@@ -166,7 +202,7 @@ impl ExchangeInterceptor for FollowedTask {
 impl Drop for FollowedTask {
     fn drop(&mut self) {
         let cancelling = match std::mem::replace(&mut self.stage, FollowStage::Ended) {
-            FollowStage::Running { .. } => self.cancel_task(),
+            FollowStage::Waiting(_) | FollowStage::Running { .. } => self.cancel_task(),
             FollowStage::Cancelling(cancelling) => cancelling,
             FollowStage::Ended => return,
         };

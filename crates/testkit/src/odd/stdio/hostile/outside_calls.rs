@@ -16,6 +16,7 @@ pub(super) fn find(name: &str) -> Option<Oddity> {
         "asks-outside-calls" => asks_outside_a_call,
         "restless" => restless,
         "endless-task" => endless_task,
+        "unready-task" => unready_task,
         _ => return None,
     })
 }
@@ -59,6 +60,44 @@ fn endless_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<F
         _ => {
             let capabilities = json!({ "tools": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } });
             answer_with(received, output, &capabilities)
+        }
+    }
+}
+
+/// Turns every call of `odd` in a session into a task, and refuses to wait for its result, as FastMCP 3 does; with the
+/// argument `early`, in the form of FastMCP 2.14. The task ends with the third `tasks/get`.
+fn unready_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    let task = |status: &str| {
+        json!({ "taskId": "t", "status": status, "createdAt": "2026-01-01T00:00:00Z",
+            "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": 60_000, "pollInterval": 1_000 })
+    };
+    let reads = output.received.get("tasks/get").copied().unwrap_or_default();
+    let early = output.argument == "early";
+    match received.method.as_str() {
+        "tools/call" if early => {
+            let meta = json!({ "modelcontextprotocol.io/task": { "taskId": "t", "status": "working" } });
+            say(received, output, &json!({ "content": [], "isError": false, "_meta": meta }))
+        }
+        "tools/call" => say(received, output, &json!({ "task": task("working") })),
+        "tasks/get" => say(received, output, &task(if reads < 3 { "working" } else { "completed" })),
+        "tasks/result" if reads < 3 => {
+            let unready = json!({ "code": -32602, "message": "Task not completed yet (current state: working)" });
+            output.send(&json!({ "jsonrpc": "2.0", "id": received.id(), "error": unready }))?;
+            Ok(Flow::Continue)
+        }
+        "tasks/result" => say(received, output, &json!({ "content": [{ "type": "text", "text": "done at last" }] })),
+        _ => {
+            let Some(mut answer) = SupportedEras::Both.answer(&received.message) else { return Ok(Flow::Continue) };
+            if let Some(tools) = answer["result"]["tools"].as_array_mut() {
+                tools.iter_mut().for_each(|tool| tool["execution"] = json!({ "taskSupport": "required" }));
+            }
+            if answer["result"].get("capabilities").is_some() {
+                let tasks = json!({ "tasks": { "requests": { "tools": { "call": {} } } } });
+                answer["result"]["capabilities"] = if early { json!({ "experimental": tasks }) } else { tasks };
+                answer["result"]["capabilities"]["tools"] = json!({});
+            }
+            output.send(&answer)?;
+            Ok(Flow::Continue)
         }
     }
 }
