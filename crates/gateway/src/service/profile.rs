@@ -22,16 +22,18 @@ const MAX_SERVER_INSTRUCTIONS: usize = 4 * 1024;
 /// Maximum length of the joined instructions, in bytes.
 const MAX_INSTRUCTIONS: usize = 64 * 1024;
 
+/// The extension of UI pages, whose data is in `_meta` of tools and in resources.
+const UI: &str = "io.modelcontextprotocol/ui";
 /// Extensions that are declared for a single server and need no support here: their methods are plain requests, and their
 /// data is in `_meta` and in resources, under the server's own names.
-const FORWARDED_EXTENSIONS: [&str; 2] = ["io.modelcontextprotocol/ui", "io.modelcontextprotocol/skills"];
+const FORWARDED_EXTENSIONS: [&str; 2] = [UI, "io.modelcontextprotocol/skills"];
 
 pub(super) fn of(host: &Host, scope: &Scope, client: Option<&Client>) -> Profile {
     let catalog = host.catalog();
     match scope {
         Scope::All => Profile {
             info: gateway_info(),
-            capabilities: gateway_capabilities(),
+            capabilities: gateway_capabilities(&catalog, client),
             instructions: client.and_then(|client| instructions(&catalog, client)),
         },
         Scope::One(server) => server_profile(host, &catalog, server),
@@ -70,15 +72,21 @@ fn gateway_info() -> Raw {
     OURS.clone()
 }
 
-/// Declares everything, so that a server added later needs no new handshake.
-fn gateway_capabilities() -> Raw {
-    Raw::of(&json!({
+/// Declares everything, so that a server added later needs no new handshake; UI pages only if a server that the client
+/// sees has them.
+fn gateway_capabilities(catalog: &Catalog, client: Option<&Client>) -> Raw {
+    let mut all = json!({
         "tools": { "listChanged": true },
         "prompts": { "listChanged": true },
         "resources": { "subscribe": true, "listChanged": true },
         "completions": {},
         "logging": {},
-    }))
+    });
+    let sees = |server: &ServerName| client.is_none_or(|client| client.sees(server));
+    if catalog.servers().any(|(server, offer)| sees(server) && offer.listing.capabilities.extension(UI)) {
+        all["extensions"] = json!({ UI: {} });
+    }
+    Raw::of(&all)
 }
 
 fn forwarded_capabilities(declared: &ServerCapabilities) -> Raw {

@@ -11,7 +11,7 @@ use toolway_config::ServerName;
 use toolway_host::{
     Host,
     call::{CallerContext, ResourceUpdate, Subscription},
-    catalog::{Catalog, Diff, ItemKind},
+    catalog::{Catalog, Diff, ItemKind, PublicUri, uri::split_owned},
     connection::{CallerListChange, CallerLog},
 };
 use toolway_wire::{
@@ -201,11 +201,11 @@ async fn forward_updates(public: String, mut subscription: Subscription, sender:
     }
 }
 
-/// Public form of a URI in an update. A server may name a sub-resource of `asked`; it gets the same prefix.
+/// Public form of a URI in an update. A server may name a sub-resource of `asked`, or another one; it gets the same server.
 fn public_uri(named: &str, asked: &str, public: &str) -> String {
-    match (named.strip_prefix(asked), public.strip_suffix(asked)) {
+    match (named.strip_prefix(asked), split_owned(public)) {
         (Some(part), _) => format!("{public}{part}"),
-        (None, Some(front)) => format!("{front}{named}"),
+        (None, Some((server, _))) => PublicUri::owned(&server, named).to_string(),
         (None, None) => named.to_owned(),
     }
 }
@@ -223,6 +223,7 @@ mod tests {
         assert_eq!(public_uri("r://a", "r://a", "toolway+x:r://a"), "toolway+x:r://a");
         assert_eq!(public_uri("r://a/part", "r://a", "toolway+x:r://a"), "toolway+x:r://a/part");
         assert_eq!(public_uri("r://b", "r://a", "toolway+x:r://a"), "toolway+x:r://b");
+        assert_eq!(public_uri("ui://b", "ui://a", "ui://toolway+x/a"), "ui://toolway+x/b");
         assert_eq!(public_uri("r://a/part", "r://a", "r://a"), "r://a/part");
     }
 }

@@ -13,11 +13,17 @@ use toolway_wire::{
 
 use crate::{scripted::Scripted, test_gateway::TestGateway};
 
+const UI: &str = "io.modelcontextprotocol/ui";
+
 /// A server with one tool and its UI page at this URI.
 fn shown_by(server: &'static str, page: &'static str) -> Arc<Scripted> {
+    shown_with(server, page, json!({ "tools": {}, "resources": {} }))
+}
+
+fn shown_with(server: &'static str, page: &'static str, capabilities: Value) -> Arc<Scripted> {
     let meta =
         move || json!({ "ui": { "resourceUri": page, "visibility": ["model"] }, "ui/resourceUri": page, "k": 1 });
-    Scripted::new(json!({ "tools": {}, "resources": {} }), move |request, _| {
+    Scripted::new(capabilities, move |request, _| {
         Some(match request.method() {
             "tools/list" => json!({ "tools": [
                 { "name": "show", "description": "Show", "inputSchema": { "type": "object" }, "_meta": meta() },
@@ -48,6 +54,20 @@ async fn answered(client: &Peer, method: &'static str, params: &Value) -> Value 
     }
 }
 
+#[tokio::test]
+async fn ui_extension_is_declared_if_a_server_has_it() {
+    for (extensions, declared) in [(json!({}), false), (json!({ UI: {} }), true)] {
+        let capabilities = json!({ "tools": {}, "resources": {}, "extensions": extensions });
+        let one = shown_with("one", "ui://show", capabilities).wanted("one");
+        let gateway = TestGateway::with(TestHost::new().wanted(one)).await;
+        gateway.host.ready("one").await;
+        for era in [Era::Legacy, Era::Modern] {
+            let client = gateway.client("/mcp", era).await;
+            assert_eq!(client.profile().capabilities.extension(UI), declared, "{era:?}");
+        }
+    }
+}
+
 /// The error for an unknown resource contains the requested URI.
 #[tokio::test]
 async fn error_contains_the_public_uri() {
@@ -57,7 +77,7 @@ async fn error_contains_the_public_uri() {
     gateway.host.ready("one").await;
     gateway.host.ready("two").await;
     for era in [Era::Legacy, Era::Modern] {
-        for (path, uri) in [("/mcp", "toolway+two:ui://gone"), ("/servers/two/mcp", "ui://gone")] {
+        for (path, uri) in [("/mcp", "ui://toolway+two/gone"), ("/servers/two/mcp", "ui://gone")] {
             let client = gateway.client(path, era).await;
             let request = Request::new("resources/read", Some(Raw::of(&json!({ "uri": uri })))).unwrap();
             let Outcome::Refused(error) =
@@ -83,7 +103,7 @@ async fn tool_refers_to_the_public_uri_of_its_page() {
     for era in [Era::Legacy, Era::Modern] {
         let all = gateway.client("/mcp", era).await;
         for server in ["one", "two"] {
-            let page = format!("toolway+{server}:ui://show");
+            let page = format!("ui://toolway+{server}/show");
             for meta in meta_of(&all, &format!("{server}__show")).await {
                 assert_eq!(meta["ui"], json!({ "resourceUri": page, "visibility": ["model"] }), "{era:?}");
                 assert_eq!((&meta["ui/resourceUri"], &meta["k"]), (&json!(page), &json!(1)), "{era:?}");

@@ -239,7 +239,7 @@ impl Finder<'_> {
                 if let Some(connection) = self.connection(&server) {
                     self.wait_until_listed(&connection).await?;
                 }
-                (owner(), Some(Origin { server, raw_name: raw_name.to_owned() }))
+                (owner(), Some(Origin { server, raw_name: raw_name.into_owned() }))
             }
             (owner, _) => (owner, None),
         };

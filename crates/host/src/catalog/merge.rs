@@ -195,7 +195,7 @@ fn objection<'a, T: CatalogItem>(filter: &Filter, raw_name: &'a str, seen: &mut 
         return Some(format!("its name is longer than {LONGEST_RAW_NAME} bytes"));
     }
     if matches!(T::KIND, ItemKind::Resource | ItemKind::Template) && uri::is_ours(raw_name) {
-        return Some("its URI begins with the reserved scheme `toolway+`".to_owned());
+        return Some("its URI begins with the reserved `toolway+`".to_owned());
     }
     if !seen.insert(raw_name) {
         return Some("duplicate; only the first is offered".to_owned());

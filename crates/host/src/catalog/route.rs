@@ -15,7 +15,7 @@ pub enum NoOwner {
     #[error("no server offers `{0}`")]
     Unknown(String),
     /// Several servers offer the URI.
-    #[error("`{uri}` is offered by {}; use `toolway+<server>:{uri}`", listed(servers))]
+    #[error("`{uri}` is offered by {}; use `{}`", listed(servers), uri::example(uri))]
     Ambiguous {
         /// The requested URI, shortened.
         uri: String,
@@ -36,7 +36,7 @@ impl Catalog {
     /// Like [`Catalog::owner`], considering these servers only.
     pub fn owner_among(&self, uri: &str, among: impl Fn(&ServerName) -> bool) -> Result<Origin, NoOwner> {
         if let Some((server, raw)) = uri::split_owned(uri) {
-            let named = Some(server).filter(&among).and_then(|server| self.named_owner(server, raw));
+            let named = Some(server).filter(&among).and_then(|server| self.named_owner(server, &raw));
             return named.ok_or_else(|| NoOwner::Unknown(shown(uri)));
         }
         if let Some(entry) = self.resources.find(uri).filter(|entry| among(&entry.origin.server)) {

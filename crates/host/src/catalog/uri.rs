@@ -1,10 +1,12 @@
-//! Public URIs of resources and templates: the URI itself, or, if several servers own it, the URI with its server as
-//! prefix: `toolway+<server>:<uri>`.
+//! Public URIs of resources and templates: the URI itself, or, if several servers own it, the URI with its server.
 //!
-//! The prefixed form is accepted for every server at any time. A listed URI that begins with the prefix is never
-//! offered, because a server could impersonate another one with it.
+//! The server is a prefix, `toolway+<server>:<uri>`. Extensions that demand a scheme keep it, and the server comes first
+//! inside: `ui://toolway+<server>/<rest>`, `skill://toolway+<server>/<rest>`.
+//!
+//! The form with a server is accepted for every server at any time. A listed URI that looks like it is never offered,
+//! because a server could impersonate another one with it.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use toolway_config::ServerName;
 
@@ -14,18 +16,20 @@ pub struct PublicUri(Arc<str>);
 
 /// Prefix of URIs that name their server.
 const SCHEME: &str = "toolway+";
+/// Beginnings of URIs whose scheme must stay: UI pages (MCP Apps) and skills.
+const KEPT: [&str; 2] = ["ui://", "skill://"];
 
 // === impl PublicUri ===
 
 impl PublicUri {
-    /// The URI without prefix.
+    /// The URI as its server lists it.
     pub(super) fn plain(uri: &str) -> Self {
         Self(uri.into())
     }
 
-    /// The URI with its server as prefix.
+    /// The URI with its server.
     pub fn owned(server: &ServerName, uri: &str) -> Self {
-        Self(format!("{SCHEME}{server}:{uri}").into())
+        Self(with_server(server.as_str(), uri).into())
     }
 
     /// The URI as text.
@@ -34,15 +38,38 @@ impl PublicUri {
     }
 }
 
-/// Splits a prefixed URI into its server and the URI at that server; `None` if it has no valid prefix.
-pub fn split_owned(uri: &str) -> Option<(ServerName, &str)> {
-    let (server, raw) = uri.strip_prefix(SCHEME)?.split_once(':')?;
-    Some((server.parse().ok()?, raw))
+/// The form with a server, for messages.
+pub(super) fn example(uri: &str) -> String {
+    with_server("<server>", uri)
 }
 
-/// Whether a URI begins with our prefix; schemes are compared without regard to case.
+fn with_server(server: &str, uri: &str) -> String {
+    match split_kept(uri) {
+        Some((scheme, rest)) => format!("{scheme}{SCHEME}{server}/{rest}"),
+        None => format!("{SCHEME}{server}:{uri}"),
+    }
+}
+
+/// Splits a URI with a server into the server and the URI at that server; `None` if it names none.
+pub fn split_owned(uri: &str) -> Option<(ServerName, Cow<'_, str>)> {
+    if let Some((scheme, rest)) = split_kept(uri) {
+        let (server, rest) = rest.strip_prefix(SCHEME)?.split_once('/')?;
+        return Some((server.parse().ok()?, Cow::Owned([scheme, rest].concat())));
+    }
+    let (server, raw) = uri.strip_prefix(SCHEME)?.split_once(':')?;
+    Some((server.parse().ok()?, Cow::Borrowed(raw)))
+}
+
+/// Whether a URI looks like one with a server; case does not matter.
 pub(super) fn is_ours(uri: &str) -> bool {
-    uri.get(..SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME))
+    let inner = split_kept(uri).map_or(uri, |(_, rest)| rest);
+    inner.get(..SCHEME.len()).is_some_and(|start| start.eq_ignore_ascii_case(SCHEME))
+}
+
+/// Splits a URI whose scheme must stay behind its `://`.
+fn split_kept(uri: &str) -> Option<(&str, &str)> {
+    let starts = |kept: &&str| uri.get(..kept.len()).is_some_and(|start| start.eq_ignore_ascii_case(kept));
+    KEPT.iter().find(|kept| starts(kept)).map(|kept| uri.split_at(kept.len()))
 }
 
 impl AsRef<str> for PublicUri {
@@ -66,10 +93,28 @@ mod tests {
         let server = "files".parse().unwrap();
         let uri = PublicUri::owned(&server, "file:///a:b");
         assert_eq!(uri.as_str(), "toolway+files:file:///a:b");
-        assert_eq!(split_owned(uri.as_str()), Some((server, "file:///a:b")));
+        assert_eq!(split_owned(uri.as_str()), Some((server, "file:///a:b".into())));
         for plain in ["file:///a", "toolway+:x", "toolway+UP:x", "toolway+files", "toolway:x"] {
             assert_eq!(split_owned(plain), None, "{plain}");
         }
+    }
+
+    #[test]
+    fn scheme_that_an_extension_demands_is_kept() {
+        for (raw, public) in [
+            ("ui://show", "ui://toolway+files/show"),
+            ("ui://a/b?c=1#d", "ui://toolway+files/a/b?c=1#d"),
+            ("UI:///a", "UI://toolway+files//a"),
+            ("skill://pdf/forms/SKILL.md", "skill://toolway+files/pdf/forms/SKILL.md"),
+            ("ui://{page}", "ui://toolway+files/{page}"),
+        ] {
+            let server = "files".parse().unwrap();
+            let uri = PublicUri::owned(&server, raw);
+            assert_eq!((uri.as_str(), split_owned(public)), (public, Some((server, raw.into()))));
+            assert!(is_ours(public) && !is_ours(raw), "{public}");
+        }
+        assert_eq!(split_owned("ui://toolway+files"), None);
+        assert!(is_ours("ui://TOOLWAY+x"));
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub struct CapabilityProfile {
     pub forms: bool,
     /// Whether it supports elicitation by URL.
     pub addresses: bool,
+    /// Whether it renders UI pages of tools (MCP Apps), as HTML.
+    pub pages: bool,
 }
 
 /// What a client supports of roots.
@@ -72,6 +74,10 @@ pub(crate) struct RequestOrigin<'a> {
     /// Raw name of the tool it calls.
     pub(crate) tool: Option<&'a str>,
 }
+
+/// The extension of UI pages, and the only content type that it defines.
+const UI: &str = "io.modelcontextprotocol/ui";
+const PAGE_TYPE: &str = "text/html;profile=mcp-app";
 
 static WITH_TOOLS: LazyLock<Raw> = LazyLock::new(|| Raw::of(&json!({ "tools": [] })));
 static BY_ADDRESS: LazyLock<Raw> = LazyLock::new(|| Raw::of(&json!({ "mode": "url" })));
@@ -172,8 +178,13 @@ impl CallerConnectionKey {
 
 impl CapabilityProfile {
     /// No capabilities.
-    pub const NOTHING: Self =
-        Self { roots: RootsOffer::Nothing, sampling: SamplingOffer::Nothing, forms: false, addresses: false };
+    pub const NOTHING: Self = Self {
+        roots: RootsOffer::Nothing,
+        sampling: SamplingOffer::Nothing,
+        forms: false,
+        addresses: false,
+        pages: false,
+    };
 
     /// Normalizes the capabilities.
     pub fn of(capabilities: &ClientCapabilities) -> Self {
@@ -198,12 +209,13 @@ impl CapabilityProfile {
             sampling,
             forms: can("elicitation/create", None),
             addresses: can("elicitation/create", Some(&BY_ADDRESS)),
+            pages: renders_pages(capabilities),
         }
     }
 
     /// Whether a server may send requests to such a client.
     pub(crate) fn answers_requests(self) -> bool {
-        self != Self::NOTHING
+        Self { pages: false, ..self } != Self::NOTHING
     }
 
     /// The capabilities as declared to a server.
@@ -225,8 +237,16 @@ impl CapabilityProfile {
         if !modes.is_empty() {
             declared.insert("elicitation".to_owned(), modes.into());
         }
+        if self.pages {
+            declared.insert("extensions".to_owned(), json!({ UI: { "mimeTypes": [PAGE_TYPE] } }));
+        }
         ClientCapabilities(Raw::of(&Value::Object(declared)))
     }
+}
+
+fn renders_pages(capabilities: &ClientCapabilities) -> bool {
+    let types = capabilities.0.get("extensions").and_then(|all| all.get(UI)).and_then(|ui| ui.get("mimeTypes"));
+    types.is_some_and(|types| types.elements().iter().any(|one| one.as_str().as_deref() == Some(PAGE_TYPE)))
 }
 
 #[cfg(test)]
@@ -257,6 +277,11 @@ mod tests {
             ),
             (json!({ "roots": { "listChanged": true } }), json!({ "roots": { "listChanged": true } })),
             (json!({ "sampling": { "tools": {} } }), json!({ "sampling": { "tools": {} } })),
+            (
+                json!({ "extensions": { "io.modelcontextprotocol/ui": { "mimeTypes": ["text/html;profile=mcp-app"] }, "x/y": {} } }),
+                json!({ "extensions": { "io.modelcontextprotocol/ui": { "mimeTypes": ["text/html;profile=mcp-app"] } } }),
+            ),
+            (json!({ "extensions": { "io.modelcontextprotocol/ui": {} } }), json!({})),
         ] {
             let profile = CapabilityProfile::of(&capabilities(&given));
             assert_eq!(profile.capabilities().0.read::<Value>().unwrap(), normalized, "{given}");
