@@ -16,7 +16,7 @@ use crate::{
     revision::Revision,
 };
 
-pub(super) use self::server_request::{adapt_server_request, capabilities, not_forwarded_log};
+pub(super) use self::server_request::{adapt_server_request, capabilities};
 
 /// Features that a revision lacks.
 #[derive(Debug)]

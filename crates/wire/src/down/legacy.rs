@@ -210,21 +210,10 @@ impl LegacyReply {
             let message = format!("the client does not support `{}`", details.method);
             return server_request.answer(Answer::Refused(RpcError::new(RpcError::METHOD_NOT_FOUND, &message)));
         }
-        let params = match details.params.as_ref() {
-            Some(params) => {
-                dialect::adapt_server_request(caller.revision, &caller.capabilities, &details.method, params).map(Some)
-            }
-            None => Ok(None),
+        let adapt = |params: &Raw| {
+            dialect::adapt_server_request(caller.revision, &caller.capabilities, &details.method, params)
         };
-        let params = match params {
-            Ok(params) => params,
-            Err(unsupported) => {
-                let log = dialect::not_forwarded_log(&unsupported);
-                self.push_notification(compose::notification("notifications/message", Some(&log), &[]));
-                let error = RpcError::new(RpcError::INVALID_PARAMS, &unsupported.to_string());
-                return server_request.answer(Answer::Refused(error));
-            }
-        };
+        let params = details.params.as_ref().map(adapt);
         let (id, answer) = self.session.register_server_request();
         let params = params.as_ref();
         let mut edits = elicitation_id(params);

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use serde_json::json;
-
 use super::{content, each, missing};
 use crate::{
     json::{JsonKind, Raw},
@@ -13,14 +11,6 @@ use crate::{
     },
     revision::Revision,
 };
-
-/// A server request that this client's revision cannot express.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("protocol revision {revision} does not support {what}")]
-pub(in crate::down) struct UnsupportedServerRequest {
-    revision: Revision,
-    what: &'static str,
-}
 
 /// The declared client capabilities, without those that concern only this hop. What a client declares counts, whatever
 /// its revision: some negotiate an older date than they implement.
@@ -52,64 +42,46 @@ pub(in crate::down) fn adapt_server_request(
     declared: &ClientCapabilities,
     method: &str,
     params: &Raw,
-) -> Result<Raw, UnsupportedServerRequest> {
+) -> Raw {
     let declares = |capability, feature| declared.0.get(capability).is_some_and(|it| it.get(feature).is_some());
     match method {
         // Only 2025-11-25 defines these members, so the client knows its requests.
-        "elicitation/create" if declares("elicitation", "form") || declares("elicitation", "url") => Ok(params.clone()),
-        "sampling/createMessage" if declares("sampling", "tools") => Ok(params.clone()),
-        "elicitation/create" if revision < Revision::V2025_11_25 => form(revision, params),
-        "sampling/createMessage" if revision < Revision::V2025_11_25 => Ok(sampling(revision, params)),
-        _ => Ok(params.clone()),
+        "elicitation/create" if declares("elicitation", "form") || declares("elicitation", "url") => params.clone(),
+        "sampling/createMessage" if declares("sampling", "tools") => params.clone(),
+        "elicitation/create" if revision < Revision::V2025_11_25 => form(params),
+        "sampling/createMessage" if revision < Revision::V2025_11_25 => sampling(revision, params),
+        _ => params.clone(),
     }
 }
 
-/// A form of 2025-06-18: single-value fields, choices by name, defaults only for booleans.
-fn form(revision: Revision, params: &Raw) -> Result<Raw, UnsupportedServerRequest> {
+/// A form for clients of 2025-06-18, which know choices only by name. What such a client merely does not know, a field with
+/// several values for example, is left to it.
+fn form(params: &Raw) -> Raw {
     let mut edits = vec![Edit::Remove("mode"), Edit::Remove("task")];
     if let Some(schema) = params.get("requestedSchema")
         && let Some(properties) = schema.get("properties")
     {
         let members = properties.members();
-        let mut fields = Vec::new();
-        for member in &members {
-            let field = field(&member.value).map_err(|what| UnsupportedServerRequest { revision, what })?;
-            fields.extend(field.map(|field| Edit::Set(&member.key, field)));
-        }
+        let named = |(key, value)| named_choices(value).map(|field| Edit::Set(key, field));
+        let fields: Vec<_> =
+            members.iter().map(|member| (member.key.as_str(), &member.value)).filter_map(named).collect();
         if !fields.is_empty() {
             let properties = splice::edited(&properties, &fields);
             edits.push(Edit::Set("requestedSchema", splice::edited(&schema, &[Edit::Set("properties", properties)])));
         }
     }
-    Ok(splice::edited(params, &edits))
+    splice::edited(params, &edits)
 }
 
-/// The adapted field; `None` if it need not change.
-fn field(field: &Raw) -> Result<Option<Raw>, &'static str> {
-    let [kind, choices, default] = field.fields(["type", "oneOf", "default"]);
-    let kind = kind.as_ref().and_then(Raw::as_str).unwrap_or_default();
-    if kind == "array" {
-        return Err("multi-select fields");
-    }
-    let mut edits = Vec::new();
-    if let Some(choices) = choices.filter(|choices| choices.kind() == JsonKind::Array) {
-        let text_of = |choice: &Raw, key| choice.get(key).as_ref().and_then(Raw::as_str).map(Cow::into_owned);
-        let values: Vec<_> = choices.elements().iter().filter_map(|choice| text_of(choice, "const")).collect();
-        let names: Vec<_> = choices
-            .elements()
-            .iter()
-            .filter_map(|choice| text_of(choice, "title").or_else(|| text_of(choice, "const")))
-            .collect();
-        edits.extend([
-            Edit::Remove("oneOf"),
-            Edit::Set("enum", Raw::of(&values)),
-            Edit::Set("enumNames", Raw::of(&names)),
-        ]);
-    }
-    if default.is_some() && kind != "boolean" {
-        edits.push(Edit::Remove("default"));
-    }
-    Ok((!edits.is_empty()).then(|| splice::edited(field, &edits)))
+/// The field with its titled choices as names; `None` if it need not change.
+fn named_choices(field: &Raw) -> Option<Raw> {
+    let choices = field.get("oneOf").filter(|choices| choices.kind() == JsonKind::Array)?.elements();
+    let text_of = |choice: &Raw, key| choice.get(key).as_ref().and_then(Raw::as_str).map(Cow::into_owned);
+    let name_of = |choice: &Raw| text_of(choice, "title").or_else(|| text_of(choice, "const"));
+    let values: Vec<_> = choices.iter().filter_map(|choice| text_of(choice, "const")).collect();
+    let names: Vec<_> = choices.iter().filter_map(name_of).collect();
+    let edits = [Edit::Remove("oneOf"), Edit::Set("enum", Raw::of(&values)), Edit::Set("enumNames", Raw::of(&names))];
+    Some(splice::edited(field, &edits))
 }
 
 /// Sampling params of before 2025-11-25: one content block per message.
@@ -141,9 +113,4 @@ fn one_block_each(message: &Raw) -> Vec<Raw> {
             content.elements().iter().map(with).collect()
         }
     }
-}
-
-/// Log notification for the client that its revision cannot express a server request.
-pub(in crate::down) fn not_forwarded_log(unsupported: &UnsupportedServerRequest) -> Raw {
-    Raw::of(&json!({ "level": "warning", "data": format!("a server request was not forwarded: {unsupported}") }))
 }

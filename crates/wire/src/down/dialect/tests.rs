@@ -102,6 +102,16 @@ const RESULTS: &[Row] = &[
     ),
     (
         "tools/call",
+        r#"{"content":[{"type":"text","text":"hello"}],"structuredContent":{"result":"hello"}}"#,
+        &[(OLD, r#"{"content":[{"type":"text","text":"hello"}]}"#)],
+    ),
+    (
+        "tools/call",
+        r#"{"content":[{"type":"text","text":"1"},{"type":"text","text":"b"}],"structuredContent":{"result":[1,"b"]}}"#,
+        &[(OLD, r#"{"content":[{"type":"text","text":"1"},{"type":"text","text":"b"}]}"#)],
+    ),
+    (
+        "tools/call",
         r#"{"content":[{"type":"text","text":"x"}],"structuredContent":[1,2]}"#,
         &[(LEGACY, r#"{"content":[{"type":"text","text":"x"},{"text":"[1,2]","type":"text"}]}"#)],
     ),
@@ -167,30 +177,29 @@ fn declared_capabilities_outweigh_the_revision() {
     }
     let several = raw(r#"{"message":"m","requestedSchema":{"properties":{"many":{"type":"array"}}}}"#);
     let adapted = adapt_server_request(FORMS, &capabilities(&raw(kept)), "elicitation/create", &several);
-    assert_eq!(adapted.unwrap().to_string(), several.to_string(), "it is the form of a newer revision");
+    assert_eq!(adapted.to_string(), several.to_string(), "it is the form of a newer revision");
 }
 
 #[test]
-fn older_forms_use_named_choices_and_reject_multi_select() {
+fn older_forms_use_named_choices_and_keep_the_rest() {
     let params = raw(r#"{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{
             "one":{"type":"string","oneOf":[{"const":"a","title":"A"},{"const":"b"}],"default":"a"},
             "yes":{"type":"boolean","default":true},"plain":{"type":"string"}}}}"#);
     let plain = capabilities(&raw(r#"{"elicitation":{}}"#));
     let adapted = |revision, params| adapt_server_request(revision, &plain, "elicitation/create", params);
-    let form = adapted(FORMS, &params).unwrap();
+    let form = adapted(FORMS, &params);
     let form: serde_json::Value = form.read().unwrap();
     assert_eq!(
         form,
         json!({ "message": "m", "requestedSchema": { "type": "object", "properties": {
-            "one": { "type": "string", "enum": ["a", "b"], "enumNames": ["A", "b"] },
+            "one": { "type": "string", "enum": ["a", "b"], "enumNames": ["A", "b"], "default": "a" },
             "yes": { "type": "boolean", "default": true },
             "plain": { "type": "string" },
         } } })
     );
-    assert_eq!(adapted(TASKS, &params).unwrap().to_string(), params.to_string());
+    assert_eq!(adapted(TASKS, &params).to_string(), params.to_string());
     let several = raw(r#"{"message":"m","requestedSchema":{"properties":{"many":{"type":"array"}}}}"#);
-    let refusal = adapted(FORMS, &several).unwrap_err();
-    assert_eq!(refusal.to_string(), "protocol revision 2025-06-18 does not support multi-select fields");
+    assert_eq!(adapted(FORMS, &several).to_string(), several.to_string());
 }
 
 #[test]
@@ -200,7 +209,7 @@ fn older_sampling_has_one_block_per_message() {
     );
     let declared = capabilities(&raw(r#"{"sampling":{}}"#));
     let adapted = |revision, params| adapt_server_request(revision, &declared, "sampling/createMessage", params);
-    let sampled = |revision| adapted(revision, &params).unwrap().to_string();
+    let sampled = |revision| adapted(revision, &params).to_string();
     assert_eq!(sampled(TASKS), params.to_string());
     assert_eq!(
         sampled(FORMS),
@@ -208,7 +217,7 @@ fn older_sampling_has_one_block_per_message() {
     );
     assert!(sampled(OLDEST).contains("omitted"), "{}", sampled(OLDEST));
     let plain = raw(r#"{"messages":[{"role":"user","content":{"type":"text","text":"a"}}] }"#);
-    assert_eq!(adapted(OLDEST, &plain).unwrap().to_string(), plain.to_string());
+    assert_eq!(adapted(OLDEST, &plain).to_string(), plain.to_string());
 }
 
 #[test]
