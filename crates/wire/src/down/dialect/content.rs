@@ -76,22 +76,40 @@ pub(super) fn block(missing: &MissingFeatures, block: &Raw) -> Option<Raw> {
     Some(Raw::of(&json!({ "type": "text", "text": text })))
 }
 
-/// The content with the value appended as a text block; `None` if a block already contains it.
+/// The content with the value appended as a text block; `None` if the text already says it.
 fn with_text_block(content: &Raw, value: &Raw) -> Option<Raw> {
+    let mut blocks = content.elements();
+    let text = |block: &Raw| block.get("text").as_ref().and_then(Raw::as_str).map(Cow::into_owned);
+    let texts: Vec<String> = blocks.iter().filter_map(text).collect();
+    if is_said(&texts, value) || wrapped(value).is_some_and(|inner| is_said(&texts, &inner)) {
+        return None;
+    }
+    blocks.push(Raw::of(&json!({ "type": "text", "text": value.to_string() })));
+    Some(splice::array(&blocks))
+}
+
+/// The value that a library wrapped to make an object of it: the only member, `result`.
+fn wrapped(value: &Raw) -> Option<Raw> {
+    value.get("result").filter(|_| value.members().len() == 1)
+}
+
+/// Whether one of the texts is the value, or the texts are its elements in order.
+fn is_said(texts: &[String], value: &Raw) -> bool {
+    if texts.iter().any(|text| says(text, value)) {
+        return true;
+    }
+    let elements = if value.kind() == JsonKind::Array { value.elements() } else { Vec::new() };
+    let same = || texts.iter().zip(&elements).all(|(text, element)| says(text, element));
+    !elements.is_empty() && elements.len() == texts.len() && same()
+}
+
+/// Whether the text is the value: as JSON, or the string itself.
+fn says(text: &str, value: &Raw) -> bool {
     let canonical = |value: &Raw| {
         let mut out = Vec::new();
         value.write_canonical(&mut out);
         out
     };
-    let wanted = canonical(value);
-    let mut blocks = content.elements();
-    let says = |block: &Raw| {
-        let text = block.get("text").as_ref().and_then(Raw::as_str).map(Cow::into_owned)?;
-        Raw::parse(text).ok().map(|said| canonical(&said) == wanted)
-    };
-    if blocks.iter().any(|block| says(block).unwrap_or_default()) {
-        return None;
-    }
-    blocks.push(Raw::of(&json!({ "type": "text", "text": value.to_string() })));
-    Some(splice::array(&blocks))
+    value.as_str().is_some_and(|string| string == text)
+        || Raw::parse(text.to_owned()).is_ok_and(|said| canonical(&said) == canonical(value))
 }
