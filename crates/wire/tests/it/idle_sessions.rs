@@ -74,6 +74,19 @@ async fn active_call_or_open_stream_keeps_a_session() {
     assert_eq!((status(&http_client, &works).await, status(&http_client, &reads).await), (404, 404));
 }
 
+/// Clients take 202 as "no response"; some refuse 204, which has no content type.
+#[tokio::test(start_paused = true)]
+async fn cancelled_request_is_answered_with_accepted() {
+    let (_, http_client) = http_client(Limits::default());
+    let session = http_client.session("2025-11-25").await;
+    let waiting = posting().header("mcp-session-id", &session).body(whole(&call(1, "wait"))).unwrap();
+    let mut waiting = Box::pin(http_client.0.respond(waiting));
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    let cancelled = notification("notifications/cancelled", json!({ "requestId": 1 }));
+    assert_eq!(http_client.post(&[("mcp-session-id", &session)], &cancelled).await.status, 202);
+    assert_eq!(waiting.await.status(), 202);
+}
+
 /// A call whose server request cannot be answered continues, ends, and does not keep its session open forever.
 #[tokio::test(start_paused = true)]
 async fn server_request_without_a_stream_is_answered_as_unavailable() {

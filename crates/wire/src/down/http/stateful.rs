@@ -57,11 +57,11 @@ impl HttpDownstream {
         };
         let mut waited = FirstMessageWait { downstream: self, pending: Some(pending) };
         let first = waited.first().await;
-        let Some(pending) = waited.pending.take() else { return responses::empty(StatusCode::NO_CONTENT) };
+        let Some(pending) = waited.pending.take() else { return responses::empty(StatusCode::ACCEPTED) };
         match first {
             FirstMessage::Message(message) if message.is_response => responses::message(message),
-            // A cancelled request has no response.
-            FirstMessage::Cancelled => responses::empty(StatusCode::NO_CONTENT),
+            // A cancelled request has no response. Of the statuses without a body, clients know 202.
+            FirstMessage::Cancelled => responses::empty(StatusCode::ACCEPTED),
             FirstMessage::Message(message) => self.stream_of(session, pending, Some(message)),
             FirstMessage::Delayed => self.stream_of(session, pending, None),
         }
