@@ -18,6 +18,7 @@ use crate::{
 };
 
 pub(crate) mod hoard;
+pub(crate) mod instructions;
 pub(crate) mod path;
 mod resources;
 

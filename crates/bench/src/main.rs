@@ -12,7 +12,8 @@
 //!
 //! The argument `gateway` compares `toolway serve` with a raw relay instead ([`gateway`], [`relay`]); `gateway lists`
 //! measures only lists; `gateway hoard` the latency of a call while another server is hostile ([`gateway::hoard`]);
-//! `gateway path` compares processor time with the store off and on ([`gateway::path`]);
+//! `gateway path` compares processor time with the store off and on ([`gateway::path`]); `gateway instructions` counts the
+//! instructions of a call ([`gateway::instructions`]), and keeps the files of callgrind if a folder is given;
 //! `gateway load <way> <legacy|modern> <small|big|list> <width> <seconds> [relay]` puts one load on it,
 //! or on the relay, for a profiler. The argument `store` measures the store ([`store`]),
 //! `chat` the time that a chat adds to the first token ([`chat`]), `console` the API of the console and its page in a
@@ -20,6 +21,7 @@
 
 mod affinity;
 mod allocation;
+mod callgrind;
 mod chat;
 mod console;
 mod gateway;
@@ -59,6 +61,8 @@ fn main() -> io::Result<ExitCode> {
         ["gateway", "hoard"] => gateway::hoard::run(),
         ["gateway", "path"] => gateway::path::run(measure::Size::Full),
         ["gateway", "path", "quick"] => gateway::path::run(measure::Size::Quick),
+        ["gateway", "instructions"] => gateway::instructions::run(None),
+        ["gateway", "instructions", folder] => gateway::instructions::run(Some(folder.as_ref())),
         ["store"] => store::run(measure::Size::Full),
         ["store", "quick" | "--quick"] => store::run(measure::Size::Quick),
         ["gateway", "quick"] => gateway::run(measure::Size::Quick),
@@ -77,7 +81,7 @@ fn main() -> io::Result<ExitCode> {
         }
         _ => {
             eprintln!(
-                "usage: toolway-bench [quick | spread | chat | console | gateway [quick | lists | hoard | path [quick]] | store [quick]]"
+                "usage: toolway-bench [quick | spread | chat | console | gateway [quick | lists | hoard | path [quick] | instructions [folder]] | store [quick]]"
             );
             Ok(ExitCode::from(2))
         }

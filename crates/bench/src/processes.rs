@@ -14,6 +14,7 @@ use tokio::{
 };
 
 use crate::{
+    callgrind::Callgrind,
     load::{Load, Target},
     memory,
     peer::{Era, PeerProcess, Way},
@@ -35,6 +36,13 @@ pub(crate) struct Relay {
     pub(crate) address: String,
     child: Child,
     _alive: ChildStdin,
+}
+
+/// How a process is started.
+pub(crate) enum Launcher<'a> {
+    Plain,
+    /// Under a profiler.
+    Callgrind(&'a Callgrind),
 }
 
 /// Runs a command of the program; returns its JSON output.
@@ -61,12 +69,22 @@ impl GatewayProcess {
 
     /// Starts a gateway with this configuration and these options.
     pub(crate) async fn start_configured(program: &Path, content: Value, options: &[&str]) -> io::Result<Self> {
+        Self::start_under(&Launcher::Plain, program, content, options).await
+    }
+
+    /// As [`GatewayProcess::start_configured`], in this way.
+    pub(crate) async fn start_under(
+        launcher: &Launcher<'_>,
+        program: &Path,
+        content: Value,
+        options: &[&str],
+    ) -> io::Result<Self> {
         let home = tempfile::tempdir()?;
         let config = home.path().join("toolway.json");
         fs::write(&config, content.to_string())?;
         let key =
             own_command(program, home.path(), &["clients", "add", "bench"]).await?["key"].as_str().map(str::to_owned);
-        let mut child = command(program, home.path())
+        let mut child = isolated(launcher.command(program), home.path())
             .args(["serve", "--output", "json", "--listen", "127.0.0.1:0", "--config"])
             .arg(&config)
             .args(options)
@@ -125,17 +143,17 @@ impl GatewayProcess {
 impl Relay {
     /// Starts a relay to an HTTP server.
     pub(crate) async fn over_http(server: &PeerProcess) -> io::Result<Self> {
-        Self::start(&["relay", "http", &server.address]).await
+        Self::start_under(&Launcher::Plain, &["relay", "http", &server.address]).await
     }
 
     /// Starts a relay to its own server process.
     pub(crate) async fn over_pipes(era: Era) -> io::Result<Self> {
-        Self::start(&["relay", "stdio", era.word()]).await
+        Self::start_under(&Launcher::Plain, &["relay", "stdio", era.word()]).await
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs")]
-    async fn start(arguments: &[&str]) -> io::Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
+    /// Starts a relay with these arguments.
+    pub(crate) async fn start_under(launcher: &Launcher<'_>, arguments: &[&str]) -> io::Result<Self> {
+        let mut command = launcher.command(&std::env::current_exe()?);
         let mut child =
             command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
         let (Some(alive), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
@@ -182,10 +200,23 @@ pub(crate) async fn program() -> io::Result<PathBuf> {
     }
 }
 
-/// A command with an empty home directory and no environment, so that no configuration or proxy of the user applies.
-#[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs")]
+impl Launcher<'_> {
+    #[expect(clippy::disallowed_methods, reason = "the bench has no host to start programs")]
+    fn command(&self, program: &Path) -> Command {
+        match self {
+            Self::Plain => Command::new(program),
+            Self::Callgrind(callgrind) => callgrind.command(program.as_os_str()),
+        }
+    }
+}
+
+/// A command of the program with an empty home directory.
 pub(crate) fn command(program: &Path, home: &Path) -> Command {
-    let mut command = Command::new(program);
+    isolated(Launcher::Plain.command(program), home)
+}
+
+/// The command with an empty home directory and no environment, so that no configuration or proxy of the user applies.
+fn isolated(mut command: Command, home: &Path) -> Command {
     command.env_clear().env("HOME", home).current_dir(home);
     for name in ["CONFIG", "STATE", "CACHE", "DATA"] {
         command.env(format!("XDG_{name}_HOME"), home.join(name.to_lowercase()));
