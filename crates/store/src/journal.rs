@@ -36,6 +36,10 @@ const FRESH: Duration = Duration::from_secs(1);
 /// Ends of calls within [`SPAN`] from which there is load.
 const LOAD: u32 = 32;
 const SPAN: Duration = Duration::from_millis(100);
+/// Bytes before the records of a file: the version of its format in the first, the generation in the others.
+const FILE_HEAD: usize = 8;
+/// Version of the format. In version 0 a checksum was a part of a SHA-256 digest.
+const FORMAT: u8 = 1;
 /// Extension of a file that is kept because not all of it could be applied.
 pub(crate) const CORRUPT: &str = "corrupt";
 
@@ -120,7 +124,7 @@ impl Journal {
     fn append_record(&mut self, write: &Write) -> io::Result<bool> {
         self.record.clear();
         if self.length == 0 {
-            self.record.extend_from_slice(&self.generation.to_be_bytes());
+            self.record.extend_from_slice(&head_of(self.generation));
         }
         encoding::encode(write, &mut self.record);
         if MAX_RECORD < self.record.len() {
@@ -231,6 +235,18 @@ pub(crate) fn remove(folder: &Path, run: Uuid, damaged: &[PathBuf]) {
     }
 }
 
+/// The head of a file.
+fn head_of(generation: i64) -> [u8; FILE_HEAD] {
+    let mut head = generation.to_be_bytes();
+    head[0] = FORMAT;
+    head
+}
+
+/// The generation of a file; `None` if another version of the program wrote it.
+fn generation_in(mut head: [u8; FILE_HEAD]) -> Option<i64> {
+    (std::mem::take(&mut head[0]) == FORMAT).then(|| i64::from_be_bytes(head))
+}
+
 fn paths(folder: &Path, run: Uuid) -> [PathBuf; 2] {
     ["a", "b"].map(|letter| folder.join(format!("{run}.journal-{letter}")))
 }
@@ -278,6 +294,18 @@ mod tests {
             assert_eq!((found, left.damaged.len()), (vec![(generation, 2)], 0));
             journal.close_file().unwrap().empty().unwrap();
         }
+    }
+
+    #[test]
+    fn a_file_of_another_version_is_kept_and_not_read() {
+        let (folder, run) = (tempfile::tempdir().unwrap(), Uuid::now_v7());
+        assert!(journal(folder.path(), run).append(&event("a".to_owned())));
+        let [path, _] = paths(folder.path(), run);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[0] = 0;
+        std::fs::write(&path, bytes).unwrap();
+        let left = read(folder.path(), run).unwrap();
+        assert_eq!((left.generations.len(), left.damaged), (0, vec![path]));
     }
 
     #[test]

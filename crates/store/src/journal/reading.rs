@@ -10,7 +10,7 @@ use std::{
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use super::{MAX_FILE, applied, encoding, paths};
+use super::{FILE_HEAD, MAX_FILE, applied, encoding, generation_in, paths};
 use crate::{StoreError, runs, write::Write};
 
 /// How long a reader waits for commits of living processes.
@@ -38,12 +38,21 @@ pub(crate) fn read(folder: &Path, run: Uuid) -> Result<Left, StoreError> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(StoreError::file(path, error)),
         };
-        let Some((generation, records)) = bytes.split_first_chunk() else { continue };
+        let Some((head, records)) = bytes.split_first_chunk() else { continue };
+        let Some(generation) = generation_in(*head) else {
+            tracing::error!(
+                path = %path.display(),
+                "a journal of the store was written by another version of the program and cannot be read; it is kept with \
+                 the extension `.corrupt`"
+            );
+            left.damaged.push(path);
+            continue;
+        };
         let mut decoded = encoding::decode(records);
         if MAX_READ < bytes.len() {
             decoded.damaged = decoded.damaged.max(1);
         }
-        left.generations.push((i64::from_be_bytes(*generation), decoded.writes));
+        left.generations.push((generation, decoded.writes));
         let (bytes, unknown) = (decoded.damaged, decoded.unknown);
         if 0 < bytes || 0 < unknown {
             tracing::error!(
@@ -135,11 +144,11 @@ fn files(folder: &Path) -> impl Iterator<Item = (PathBuf, Uuid)> {
     })
 }
 
-/// The generation of the records in a file; `None` if it has none.
+/// The generation of the records in a file; `None` if it has none. Fails if another version of the program wrote it.
 fn generation_of(path: &Path) -> io::Result<Option<i64>> {
-    let mut generation = [0; 8];
-    match open(path).and_then(|mut file| file.read_exact(&mut generation)) {
-        Ok(()) => Ok(Some(i64::from_be_bytes(generation))),
+    let mut head = [0; FILE_HEAD];
+    match open(path).and_then(|mut file| file.read_exact(&mut head)) {
+        Ok(()) => generation_in(head).map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into()),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof) => Ok(None),
         Err(error) => Err(error),
     }
