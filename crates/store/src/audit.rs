@@ -1,6 +1,6 @@
 //! The audit log: append-only, hash-chained, one per database.
 
-use rusqlite::{OptionalExtension, Row, params, params_from_iter, types::Value};
+use rusqlite::{OptionalExtension, Row, Statement, params, params_from_iter, types::Value};
 pub use toolway_host::record::{AuditEntry, AuditFilter, LogOrigin, Verified, kind};
 use uuid::Uuid;
 
@@ -29,6 +29,9 @@ pub struct AuditEvent {
     pub details: String,
 }
 
+/// Statement of [`Contents::append`].
+pub(crate) const APPEND: &str = "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
 impl AuditEvent {
     /// Appends the event after `head`, inside the caller's transaction, and returns the new head.
     pub(crate) fn append(&self, connection: &rusqlite::Connection, head: Link) -> Result<Link, StoreError> {
@@ -42,8 +45,14 @@ impl AuditEvent {
             call: call.as_ref().map(<[u8; 16]>::as_slice),
             details: &self.details,
         };
-        let link = head.next(&contents);
-        let mut statement = connection.prepare_cached("INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
+        contents.append(&mut *connection.prepare_cached(APPEND)?, head)
+    }
+}
+
+impl Contents<'_> {
+    /// Appends an entry with these contents after `head`, and returns the new head. `statement` is [`APPEND`].
+    pub(crate) fn append(&self, statement: &mut Statement<'_>, head: Link) -> Result<Link, StoreError> {
+        let link = head.next(self);
         statement.execute(params![
             link.seq,
             self.at,

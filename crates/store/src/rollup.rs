@@ -1,6 +1,6 @@
 //! Counts and latency histograms per minute and per hour, so that plots need not read calls.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, sync::LazyLock};
 
 use rusqlite::{Connection, Row, params_from_iter, types::Value};
 
@@ -171,23 +171,29 @@ fn add(connection: &Connection, span: Span, counts: &BTreeMap<RollupKey<'_>, Rol
     if counts.is_empty() {
         return Ok(());
     }
-    let sums: Vec<String> = (0..BUCKETS).map(|b| format!("b{b} = b{b} + excluded.b{b}")).collect();
-    let mut statement = connection.prepare_cached(&format!(
-        "INSERT INTO {} VALUES ({}) ON CONFLICT DO UPDATE SET calls = calls + excluded.calls, \
-         duration = duration + excluded.duration, {}",
-        span.table(),
-        vec!["?"; 7 + BUCKETS].join(", "),
-        sums.join(", ")
-    ))?;
+    let mut statement = connection.prepare_cached(span.upsert())?;
     for (key, rollup) in counts {
-        let mut values: Vec<Value> = vec![key.minute.into()];
-        let texts = [&*key.server, &*key.tool, &*key.caller, key.state];
-        values.extend(texts.map(|text| Value::from(text.to_owned())));
-        values.extend([rollup.calls, rollup.duration].map(Value::from));
-        values.extend(rollup.buckets.map(Value::from));
-        statement.execute(params_from_iter(values))?;
+        statement.raw_bind_parameter(1, key.minute)?;
+        for (index, text) in [&*key.server, &*key.tool, &*key.caller, key.state].into_iter().enumerate() {
+            statement.raw_bind_parameter(2 + index, text)?;
+        }
+        let numbers = [rollup.calls, rollup.duration].into_iter().chain(rollup.buckets);
+        for (index, number) in numbers.enumerate() {
+            statement.raw_bind_parameter(6 + index, number)?;
+        }
+        statement.raw_execute()?;
     }
     Ok(())
+}
+
+fn upsert_into(table: &str) -> String {
+    let marks = vec!["?"; 7 + BUCKETS].join(", ");
+    let sums: Vec<String> = (0..BUCKETS).map(|b| format!("b{b} = b{b} + excluded.b{b}")).collect();
+    format!(
+        "INSERT INTO {table} VALUES ({marks}) ON CONFLICT DO UPDATE SET calls = calls + excluded.calls, \
+         duration = duration + excluded.duration, {}",
+        sums.join(", ")
+    )
 }
 
 impl Span {
@@ -195,6 +201,16 @@ impl Span {
         match self {
             Self::Minute => "rollups",
             Self::Hour => "rollups_hourly",
+        }
+    }
+
+    /// The statement that adds counts to those of the table. Every commit uses it, so it is composed once.
+    fn upsert(self) -> &'static str {
+        static MINUTE: LazyLock<String> = LazyLock::new(|| upsert_into(Span::Minute.table()));
+        static HOUR: LazyLock<String> = LazyLock::new(|| upsert_into(Span::Hour.table()));
+        match self {
+            Self::Minute => &MINUTE,
+            Self::Hour => &HOUR,
         }
     }
 

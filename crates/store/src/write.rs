@@ -9,9 +9,9 @@ use uuid::Uuid;
 use crate::{
     StoreError,
     approvals::{self, StoredApproval},
-    audit::{AuditEvent, kind},
+    audit::{self, AuditEvent, kind},
     calls::{self, CallBody, CallRow},
-    chain::Link,
+    chain::{Contents, Link},
     conversations::{self, StoredConversation, StoredMessage},
     database,
     inbox::{self, InboxRow},
@@ -166,6 +166,8 @@ impl<'a> Applying<'_, 'a> {
         let of_calls = of_calls(batch);
         let mut calls = self.connection.prepare_cached(calls::INSERT)?;
         let mut bodies = self.connection.prepare_cached(calls::INSERT_BODY)?;
+        let mut entries = self.connection.prepare_cached(audit::APPEND)?;
+        let mut details = Vec::new();
         let mut row = |index: usize, call: &CallRow, body: &CallBody| -> Result<bool, StoreError> {
             let of_call = of_calls.get(&call.id).filter(|of_call| of_call.last == index);
             let Some(of_call) = of_call else { return Ok(false) };
@@ -183,7 +185,8 @@ impl<'a> Applying<'_, 'a> {
                 Write::CallEnd(call, body) => {
                     // A call ends once.
                     if row(index, call, body)? {
-                        self.head = end_event(call).append(self.connection, self.head)?;
+                        write_details(call, &mut details);
+                        self.head = end_contents(call, &details).append(&mut entries, self.head)?;
                         self.rollups.count(call);
                     }
                 }
@@ -239,9 +242,12 @@ impl<'a> Applying<'_, 'a> {
                 tracing::error!(%error, "a record of a process that was killed cannot be applied and is lost");
             }
         }
+        let mut entries = self.connection.prepare_cached(audit::APPEND)?;
+        let mut details = Vec::new();
         for call in calls::interrupt(self.connection, dead.id)? {
-            let event = AuditEvent { at: time::now(), kind: kind::RECOVERY, ..end_event(&call) };
-            self.head = event.append(self.connection, self.head)?;
+            write_details(&call, &mut details);
+            let contents = Contents { at: time::now(), kind: kind::RECOVERY, ..end_contents(&call, &details) };
+            self.head = contents.append(&mut entries, self.head)?;
         }
         runs::forget(self.connection, dead.id)
     }
@@ -280,7 +286,8 @@ fn of_calls<'a>(batch: &[&'a Write]) -> HashMap<Uuid, OfCall<'a>> {
     of_calls
 }
 
-fn end_event(call: &CallRow) -> AuditEvent {
+/// Writes the details of the audit entry of a call's end.
+fn write_details(call: &CallRow, out: &mut Vec<u8>) {
     let details = EndDetails {
         approved_by: call.approved_by.as_deref(),
         kind: &call.kind,
@@ -288,14 +295,21 @@ fn end_event(call: &CallRow) -> AuditEvent {
         state: call.state.as_str(),
         surface: &call.surface,
     };
-    AuditEvent {
+    out.clear();
+    // Texts and absent members alone, into memory: this cannot fail.
+    let _written = serde_json::to_writer(out, &details);
+}
+
+/// The audit entry of a call's end, without a copy of its texts.
+fn end_contents<'a>(call: &'a CallRow, details: &'a [u8]) -> Contents<'a> {
+    Contents {
         at: call.ended_at().unwrap_or(call.started_at),
         kind: kind::CALL,
-        caller: Some(call.caller.clone()),
-        server: call.server.clone(),
-        subject: Some(call.tool.clone().unwrap_or_else(|| call.name.clone())),
-        call: Some(call.id),
-        // Texts and absent members alone: this cannot fail.
-        details: serde_json::to_string(&details).unwrap_or_default(),
+        caller: Some(&call.caller),
+        server: call.server.as_deref(),
+        subject: Some(call.tool.as_deref().unwrap_or(&call.name)),
+        call: Some(call.id.as_bytes()),
+        // JSON is UTF-8.
+        details: std::str::from_utf8(details).unwrap_or_default(),
     }
 }
