@@ -33,8 +33,8 @@ const MAX_RECORD: usize = 64 * 1024;
 const MAX_FILE: usize = 8 * 1024 * 1024;
 /// A commit that succeeded within this time shows that the store can be written.
 const FRESH: Duration = Duration::from_secs(1);
-/// Ends of calls within [`SPAN`] from which there is load.
-const LOAD: u32 = 32;
+/// Ends of calls within [`SPAN`] from which there is load: then a commit for several of them costs less than two for each.
+const LOAD: u32 = 4;
 const SPAN: Duration = Duration::from_millis(100);
 /// Bytes before the records of a file: the version of its format in the first, the generation in the others.
 const FILE_HEAD: usize = 8;

@@ -25,8 +25,11 @@ const QUEUE: usize = 16_384;
 const CROWD: usize = 12_000;
 /// Bytes of bodies that may wait.
 const WAITING: usize = 64 * 1024 * 1024;
-/// How long the writer waits for more writes if no caller waits for these.
-const LINGER: Duration = Duration::from_millis(10);
+/// How long the writer waits for more writes if no caller and no reader waits for these. A commit writes about a dozen
+/// pages, however few calls it has.
+const LINGER: Duration = Duration::from_millis(50);
+/// Writes for which the writer no longer waits.
+const ENOUGH: usize = 2_000;
 /// How long a reader waits for the writes before it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -173,7 +176,7 @@ impl Queue {
 
     /// Wakes the writer, unless it waits for more writes and no one waits for it.
     fn wake(&self, state: &State) {
-        if state.is_idle || state.is_urgent || CROWD <= state.jobs.len() {
+        if state.is_idle || state.is_urgent || state.has_enough() {
             self.changed.notify_one();
         }
     }
@@ -213,7 +216,7 @@ impl Queue {
             return None;
         }
         let enough = Instant::now() + LINGER;
-        while !state.jobs.is_empty() && !state.is_urgent && !state.closed && state.jobs.len() < CROWD {
+        while !state.jobs.is_empty() && !state.is_urgent && !state.closed && !state.has_enough() {
             if self.changed.wait_until(&mut state, enough).timed_out() {
                 break;
             }
@@ -299,6 +302,11 @@ impl State {
     fn add(&mut self, write: Write, done: Option<oneshot::Sender<Result<(), StoreError>>>) {
         self.jobs.push(Job { write, done, has_failed: false });
         self.submitted += 1;
+    }
+
+    /// Whether so much waits that the writer should not wait for more.
+    fn has_enough(&self) -> bool {
+        ENOUGH <= self.jobs.len() || self.bodies.most / 4 < self.bodies.bytes
     }
 
     fn take_recent(&mut self) {
