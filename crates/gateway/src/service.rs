@@ -24,7 +24,7 @@ use std::{
 use futures_util::future::BoxFuture;
 use toolway_host::{
     Host,
-    call::{CallRequest, Caller as HostCaller, CallerContext, CompletionRef, Target},
+    call::{CallRequest, Caller as HostCaller, CallerContext, CompletionRef, Located, Target},
     catalog::Origin,
 };
 use toolway_wire::{
@@ -113,8 +113,10 @@ impl HostService {
         };
         let caller_context = tasks::caller_context((&client, caller));
         match self.host.locate_for(&caller_context, target) {
-            target @ (Target::Tool(_) | Target::ToolOf(_)) => self.call(target, request, caller_context, caller),
-            target => Ok(self.relay(target, request, caller_context)),
+            Located { target: target @ (Target::Tool(_) | Target::ToolOf(_)), origin: Some(origin) } => {
+                self.call(target, origin, request, caller_context, caller)
+            }
+            Located { target, .. } => Ok(self.relay(target, request, caller_context)),
         }
     }
 
@@ -122,31 +124,35 @@ impl HostService {
     fn call(
         &self,
         target: Target,
+        Origin { server, raw_name }: Origin,
         mut request: Request,
         caller_context: CallerContext,
         caller: &Caller,
     ) -> Result<Exchange, RpcError> {
-        let Some(Origin { server, raw_name }) = self.host.origin_of(&caller_context, &target) else {
-            return Ok(self.relay(target, request, caller_context));
-        };
         let catalog = self.host.catalog();
+        let server_tasks = tasks::server_tasks(&catalog, &server);
         // Task support is part of the listing, which can be specific to this caller.
-        let catalog = match tasks::server_tasks(&catalog, &server) {
+        let catalog = match server_tasks {
             ServerTasks::OnRequest => self.host.catalog_of(&caller_context),
             ServerTasks::Unsupported | ServerTasks::ByServer => catalog,
         };
         if self.scope != Scope::All && self.tasks.caller_lacks_tasks(&catalog, &server, &raw_name, caller) {
             return Err(down::tasks_not_declared());
         }
-        let original = request.clone();
-        let task_mode = self.tasks.task_mode(&catalog, &server, &raw_name, &mut request);
-        let exchange = self.relay(target, request, caller_context.clone());
-        let follow = |exchange| task_follower::follow_call(&self.host, caller_context, server.clone(), exchange);
+        let wanted = request.handover;
+        let task_mode = self.tasks.task_mode(server_tasks, || catalog.tool_at(&server, &raw_name), &mut request);
+        let follow = |request, caller_context: CallerContext, server| {
+            let exchange = self.relay(target.clone(), request, caller_context.clone());
+            task_follower::follow_call(&self.host, caller_context, server, exchange)
+        };
         match task_mode {
-            TaskMode::ServerTask => Ok(Exchange::through(TaskRenamer::new(exchange, &self.tasks, server, caller))),
-            TaskMode::Awaited => Ok(follow(exchange)),
+            TaskMode::ServerTask => {
+                let exchange = self.relay(target, request, caller_context);
+                Ok(Exchange::through(TaskRenamer::new(exchange, &self.tasks, server, caller)))
+            }
+            TaskMode::Awaited => Ok(follow(request, caller_context, server)),
             TaskMode::Hosted => {
-                let task = self.tasks.keep(follow(exchange), &original, caller)?;
+                let task = self.tasks.keep(follow(request, caller_context, server), wanted, caller)?;
                 Ok(Exchange::ended(Outcome::HandedOff(Box::new(task))))
             }
         }

@@ -28,6 +28,7 @@ use std::sync::Arc;
 pub use caller::{Caller, CallerContext, VisibleServers};
 pub use completion::{Completion, CompletionOf};
 pub use completion_ref::CompletionRef;
+pub use find::Located;
 pub use method::MethodSpelling;
 pub use outcome::{CallError, CallOutcome};
 pub use relay::{CallEvent, Relay};

@@ -76,7 +76,7 @@ async fn subscribe(
     uris: &[String],
 ) -> Vec<(String, Subscription)> {
     let asked = async |(place, uri): (usize, &String)| {
-        let target = host.locate_for(caller_context, scope.resource(uri.clone()));
+        let target = host.locate_for(caller_context, scope.resource(uri.clone())).target;
         let subscribing = host.subscribe(caller_context.clone(), target);
         let subscription = tokio::time::timeout(SUBSCRIBE_TIMEOUT, subscribing).await.ok()?.ok()?;
         Some((place, (uri.clone(), subscription)))

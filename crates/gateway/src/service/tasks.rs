@@ -14,7 +14,7 @@ use toolway_host::{
     Host,
     audience::ClientText,
     call::{CallOutcome, Caller as HostCaller, CallerContext, CallerTasks, TaskOperation},
-    catalog::Catalog,
+    catalog::{Catalog, ToolEntry},
 };
 use toolway_wire::{
     down::{Caller, HostedTasks, Tasks},
@@ -80,18 +80,14 @@ impl GatewayTasks {
     }
 
     /// Chooses the mode for a call of this tool, and sets the task request for its server.
-    pub(super) fn task_mode(
+    pub(super) fn task_mode<'a>(
         &self,
-        catalog: &Catalog,
-        server: &ServerName,
-        tool: &str,
+        kind: ServerTasks,
+        tool: impl FnOnce() -> Option<&'a ToolEntry>,
         request: &mut Request,
     ) -> TaskMode {
-        let kind = server_tasks(catalog, server);
         let support = match kind {
-            ServerTasks::OnRequest => {
-                catalog.tool_at(server, tool).map_or(TaskSupport::Forbidden, |tool| TaskSupport::of(&tool.item.raw))
-            }
+            ServerTasks::OnRequest => tool().map_or(TaskSupport::Forbidden, |tool| TaskSupport::of(&tool.item.raw)),
             // Not used in these cases.
             ServerTasks::Unsupported | ServerTasks::ByServer => TaskSupport::Forbidden,
         };
@@ -155,8 +151,8 @@ impl GatewayTasks {
     }
 
     /// Turns a call into a hosted task.
-    pub(super) fn keep(&self, exchange: Exchange, request: &Request, caller: &Caller) -> Result<Task, RpcError> {
-        let time = match request.handover {
+    pub(super) fn keep(&self, exchange: Exchange, wanted: Handover, caller: &Caller) -> Result<Task, RpcError> {
+        let time = match wanted {
             Handover::Wanted(time) => time,
             Handover::Never | Handover::Allowed => None,
         };

@@ -106,7 +106,11 @@ impl Moment {
     /// Whether policy and the definition are still those that were decided on.
     pub(super) fn is_now(self, host: &Inner, found: &Found) -> bool {
         let is_same = |fingerprint: Fingerprint| {
-            let now = find::listed_fingerprint(&host.catalog_publisher.catalog(), &found.subject);
+            let catalog = host.catalog_publisher.catalog();
+            if catalog.revision() == found.revision {
+                return true;
+            }
+            let now = find::listed_fingerprint(&catalog, &found.subject);
             // A definition that only this caller sees is not in the shared catalog.
             !found.is_shared || now == Some(fingerprint)
         };
@@ -211,7 +215,8 @@ pub(super) async fn obtain_grant(
     };
     let key = definition.key(asker.caller, &found.subject, method.as_deref());
     let request = request.defined_as(definition);
-    Approval { host, key, asker, recording }.obtain(request, previous).await
+    let title = found.tool.as_ref().and_then(|tool| tool.item.title.as_deref());
+    Approval { host, key, asker, recording, title }.obtain(request, previous).await
 }
 
 /// Refuses what policy allows if a user has refused it for good.
@@ -266,6 +271,8 @@ struct Approval<'a> {
     key: ApprovalKey,
     asker: Asker<'a>,
     recording: Option<&'a Recording>,
+    /// Title of a tool.
+    title: Option<&'a str>,
 }
 
 /// What answers that were given before say about a call.
@@ -429,9 +436,7 @@ impl Approval<'_> {
     /// Puts an approval request into the inbox, and asks the client of the call where it can answer.
     async fn put_into_inbox(&self, request: &ApprovalRequest, proposal: Proposal) -> InboxAnswer {
         let Self { host, asker, recording, .. } = self;
-        let subject = request.subject();
-        let catalog = host.catalog_publisher.catalog();
-        let title = catalog.tool_at(&subject.server, &subject.raw_name).and_then(|tool| tool.item.title.clone());
+        let title = self.title.map(str::to_owned);
         let origin = ItemOrigin {
             call: recording.and_then(Recording::id),
             caller: asker.caller.clone(),

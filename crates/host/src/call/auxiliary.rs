@@ -61,7 +61,7 @@ async fn reach_current(
     for _ in 0..approving::MAX_DECISIONS {
         let client_slot = host.slots.take_client_slot(&request.context.caller)?;
         let found = request.find(host).await?;
-        recording.set_subject(&found.subject, found.public.clone());
+        recording.set_subject(&found.subject, found.public_name());
         let current = approving::obtain_current_grant(host, request, previous.take(), Some(recording)).await?;
         let CurrentGrant { found, grant, moment } = current;
         let connection = &found.connection;

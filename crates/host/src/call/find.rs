@@ -7,33 +7,44 @@
 use std::sync::Arc;
 
 use toolway_config::ServerName;
-use toolway_wire::json::Raw;
+use toolway_wire::{json::Raw, message::ServerCapabilities};
 
 use super::{CallKind, CallerContext, CompletionRef, MethodSpelling, Target, VisibleServers};
 use crate::{
-    catalog::{Catalog, Fingerprint, Naming, NoOwner, Origin, PublicName, uri},
+    catalog::{Catalog, Fingerprint, Naming, NoOwner, Origin, PublicName, ToolEntry, uri},
     connection::{Connection, NotConnected, Phase},
     host::{Host, Inner},
     policy::{Annotations, Reach, Refusal, ResourceOffer, SeenUrls, Subject},
 };
 
-/// Destination of a request.
+/// Destination of a request, with everything that later stages need of the catalog: they do not look it up again.
 pub(super) struct Found {
     pub(super) connection: Connection,
     pub(super) subject: Subject,
     pub(super) fingerprint: Option<Fingerprint>,
-    /// Public name of a listed tool.
-    pub(super) public: Option<String>,
+    /// The tool as the shared catalog lists it; `None` for other kinds.
+    pub(super) tool: Option<ToolEntry>,
     /// Annotations that policy considers.
     pub(super) annotations: Annotations,
-    /// Input schema of a listed tool.
-    pub(super) schema: Option<Raw>,
     /// How the server offers a resource.
     pub(super) offer: FoundOffer,
+    /// Capabilities that the server declared when it was listed.
+    pub(super) capabilities: Option<ServerCapabilities>,
+    /// Revision of the shared catalog at that moment.
+    pub(super) revision: u64,
     /// Whether `fingerprint` is the one in the shared catalog.
     pub(super) is_shared: bool,
     /// Set if the server requires a sign-in first. The item may not be listed then.
     pub(super) sign_in_required: Option<NotConnected>,
+}
+
+/// A target as one caller sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// The target, by server and raw name where the caller's own catalog differs.
+    pub target: Target,
+    /// Server and name at that server, if it is visible to the caller and either listed or given by server.
+    pub origin: Option<Origin>,
 }
 
 /// How the server offers a resource; [`ResourceOffer`] without a borrow.
@@ -49,6 +60,24 @@ struct Finder<'a> {
     visible: &'a VisibleServers,
     /// The whole context, made only when it is needed.
     caller_context: &'a (dyn Fn() -> CallerContext + Sync),
+}
+
+/// The definition that a request is for.
+#[derive(Clone, Copy)]
+enum Chosen {
+    /// The one in the shared catalog.
+    AsListed,
+    /// One that a caller sees.
+    Definition(Fingerprint),
+    Unknown,
+}
+
+/// An item, and its tool in the catalog where it is one.
+struct ListedItem<'a> {
+    kind: CallKind,
+    origin: Origin,
+    fingerprint: Option<Fingerprint>,
+    tool: Option<&'a ToolEntry>,
 }
 
 /// Maximum number of names that are compared with an unknown name.
@@ -71,23 +100,12 @@ pub(super) async fn find(
         Target::Tool(name) => finder.find_by_name(CallKind::Tool, name).await,
         Target::Prompt(name) => finder.find_by_name(CallKind::Prompt, name).await,
         Target::Resource(uri) => finder.find_by_uri(uri).await,
-        Target::ToolOf(origin) => {
-            let catalog = host.catalog_publisher.catalog();
-            let fingerprint = catalog.tool_at(&origin.server, &origin.raw_name).map(|tool| tool.fingerprint);
-            finder.find_at(CallKind::Tool, origin.clone(), fingerprint)
-        }
-        Target::PromptOf(origin) => {
-            let catalog = host.catalog_publisher.catalog();
-            let fingerprint = catalog.prompt_at(&origin.server, &origin.raw_name).map(|prompt| prompt.fingerprint);
-            finder.find_at(CallKind::Prompt, origin.clone(), fingerprint)
-        }
-        Target::ResourceOf(origin) => finder.find_at(CallKind::Resource, origin.clone(), None),
+        Target::ToolOf(origin) => finder.find_at(CallKind::Tool, origin.clone(), Chosen::AsListed),
+        Target::PromptOf(origin) => finder.find_at(CallKind::Prompt, origin.clone(), Chosen::AsListed),
+        Target::ResourceOf(origin) => finder.find_at(CallKind::Resource, origin.clone(), Chosen::Unknown),
         Target::Method { server, method } => {
             let (kind, raw_name) = resolve_method(method, params)?;
-            let catalog = host.catalog_publisher.catalog();
-            let tool = catalog.tool_at(server, &raw_name).filter(|_| kind == CallKind::Tool);
-            let fingerprint = tool.map(|tool| tool.fingerprint);
-            finder.find_at(kind, Origin { server: server.clone(), raw_name }, fingerprint)
+            finder.find_at(kind, Origin { server: server.clone(), raw_name }, Chosen::AsListed)
         }
     }
 }
@@ -95,28 +113,30 @@ pub(super) async fn find(
 impl Host {
     /// Resolves a public name with the caller's own catalog ([`Host::catalog_of`]): returns the target by server and
     /// raw name if that catalog differs from the shared one in this name, otherwise the target unchanged.
-    pub fn locate_for(&self, caller_context: &CallerContext, target: Target) -> Target {
+    pub fn locate_for(&self, caller_context: &CallerContext, target: Target) -> Located {
         let catalog = self.catalog();
+        let origin = find_in_catalog(&catalog, &caller_context.visible, &target);
         // With prefixes a name determines its server. Without prefixes, and for URIs, it may differ between catalogs.
         let names_server = catalog.naming() == Naming::Always && !matches!(target, Target::Resource(_));
-        if names_server && find_in_catalog(&catalog, &caller_context.visible, &target).is_some() {
-            return target;
+        if names_server && origin.is_some() {
+            return Located { target, origin };
         }
         let view = self.catalog_of(caller_context);
         if Arc::ptr_eq(&view, &catalog) {
-            return target;
+            return Located { target, origin };
         }
         match (find_in_catalog(&view, &caller_context.visible, &target), &target) {
-            (Some(origin), Target::Tool(_)) => Target::ToolOf(origin),
-            (Some(origin), Target::Prompt(_)) => Target::PromptOf(origin),
-            (Some(origin), Target::Resource(_)) => Target::ResourceOf(origin),
-            (_, _) => target,
+            (Some(own), Target::Tool(_)) => Located::at(own, Target::ToolOf),
+            (Some(own), Target::Prompt(_)) => Located::at(own, Target::PromptOf),
+            (Some(own), Target::Resource(_)) => Located::at(own, Target::ResourceOf),
+            (_, _) => Located { target, origin },
         }
     }
+}
 
-    /// Returns the origin of a target that is visible to the caller and either listed or given by server.
-    pub fn origin_of(&self, caller_context: &CallerContext, target: &Target) -> Option<Origin> {
-        find_in_catalog(&self.catalog(), &caller_context.visible, target)
+impl Located {
+    fn at(origin: Origin, target: impl FnOnce(Origin) -> Target) -> Self {
+        Self { target: target(origin.clone()), origin: Some(origin) }
     }
 }
 
@@ -148,49 +168,71 @@ impl Finder<'_> {
         self.host.connection(server).filter(|_| self.visible.covers(server))
     }
 
-    fn find_at(&self, kind: CallKind, origin: Origin, fingerprint: Option<Fingerprint>) -> Result<Found, Refusal> {
-        let Origin { server, raw_name } = origin;
+    fn find_at(&self, kind: CallKind, origin: Origin, chosen: Chosen) -> Result<Found, Refusal> {
+        let catalog = self.host.catalog_publisher.catalog();
+        let tool = catalog.tool_at(&origin.server, &origin.raw_name).filter(|_| kind == CallKind::Tool);
+        let fingerprint = match chosen {
+            Chosen::Unknown => None,
+            Chosen::AsListed => match kind {
+                CallKind::Prompt => {
+                    catalog.prompt_at(&origin.server, &origin.raw_name).map(|prompt| prompt.fingerprint)
+                }
+                _ => tool.map(|tool| tool.fingerprint),
+            },
+            Chosen::Definition(fingerprint) => Some(fingerprint),
+        };
+        self.found(&catalog, ListedItem { kind, origin, fingerprint, tool })
+    }
+
+    /// Everything about an item whose entry in the shared catalog is known.
+    fn found(&self, catalog: &Catalog, item: ListedItem<'_>) -> Result<Found, Refusal> {
+        let ListedItem { kind, origin: Origin { server, raw_name }, fingerprint, tool } = item;
         let connection = self.connection(&server).ok_or_else(|| Refusal::UnknownServer(server.to_string()))?;
-        let status = Arc::clone(&connection.live().status);
-        let sign_in_required = match status.phase {
+        let live = connection.live();
+        let sign_in_required = match live.status.phase {
             Phase::Disabled => return Err(Refusal::Disabled(server)),
-            Phase::SignInRequired { .. } => Some(status.not_connected()),
+            Phase::SignInRequired { .. } => Some(live.status.not_connected()),
             _ => None,
         };
         let subject = Subject { server, kind, raw_name };
-        let catalog = self.host.catalog_publisher.catalog();
-        let tool = catalog.tool_at(&subject.server, &subject.raw_name).filter(|_| kind == CallKind::Tool);
         let annotations = match tool {
             Some(tool) => Annotations::of_tool(tool.item.annotations.as_ref()),
             None => Annotations::of_kind(kind, &subject.raw_name),
         };
-        let is_shared = listed_fingerprint(&catalog, &subject) == fingerprint;
-        let public = tool.map(|tool| tool.public.to_string());
-        let schema = tool.map(|tool| tool.item.input_schema.clone());
+        let is_shared = listed_fingerprint(catalog, &subject) == fingerprint;
         let offer = match kind {
-            CallKind::Resource => offer_of(&catalog, &subject),
+            CallKind::Resource => offer_of(catalog, &subject),
             CallKind::Tool | CallKind::Prompt | CallKind::Method => FoundOffer::Listed,
         };
-        let found =
-            Found { connection, subject, fingerprint, public, annotations, schema, offer, is_shared, sign_in_required };
-        Ok(found)
+        let capabilities = catalog.listing_of(&subject.server).map(|listing| listing.capabilities.clone());
+        Ok(Found {
+            connection,
+            subject,
+            fingerprint,
+            tool: tool.cloned(),
+            annotations,
+            offer,
+            capabilities,
+            revision: catalog.revision(),
+            is_shared,
+            sign_in_required,
+        })
     }
 
     async fn find_by_name(&self, kind: CallKind, name: &PublicName) -> Result<Found, Refusal> {
-        if let Some((origin, fingerprint)) = self.find_listed(kind, name) {
-            return self.find_at(kind, origin, Some(fingerprint));
+        if let Some(found) = self.find_listed(kind, name) {
+            return found;
         }
         let origins = name.origins(&self.host.server_names());
         for connection in origins.iter().filter_map(|origin| self.connection(&origin.server)) {
             self.wait_until_listed(&connection).await?;
         }
-        let found = match self.find_listed(kind, name) {
-            Some(found) => Some(found),
-            // Boxed: the future is large and rarely needed.
-            None => Box::pin(self.find_in_own_view(kind, name)).await,
-        };
-        match found {
-            Some((origin, fingerprint)) => self.find_at(kind, origin, Some(fingerprint)),
+        if let Some(found) = self.find_listed(kind, name) {
+            return found;
+        }
+        // Boxed: the future is large and rarely needed.
+        match Box::pin(self.find_in_own_view(kind, name)).await {
+            Some((origin, fingerprint)) => self.find_at(kind, origin, Chosen::Definition(fingerprint)),
             None => self.find_sign_in_required(kind, origins).ok_or_else(|| self.unknown(kind, name)),
         }
     }
@@ -205,17 +247,20 @@ impl Finder<'_> {
         let caller_context = (self.caller_context)();
         self.host.wait_for_own_view(&caller_context, |server| self.visible.covers(server) && may_have_it(server)).await;
         let view = self.host.catalog_of(&caller_context);
-        listed_in(&view, self.visible, kind, name)
+        let listed = listed_in(&view, self.visible, kind, name)?;
+        Some((listed.origin, listed.fingerprint?))
     }
 
-    /// Finds a visible name in the shared catalog.
-    fn find_listed(&self, kind: CallKind, name: &PublicName) -> Option<(Origin, Fingerprint)> {
-        listed_in(&self.host.catalog_publisher.catalog(), self.visible, kind, name)
+    /// Finds a visible name in the shared catalog; `None` if it is not listed there.
+    fn find_listed(&self, kind: CallKind, name: &PublicName) -> Option<Result<Found, Refusal>> {
+        let catalog = self.host.catalog_publisher.catalog();
+        let listed = listed_in(&catalog, self.visible, kind, name)?;
+        Some(self.found(&catalog, listed))
     }
 
     /// Finds an unlisted item whose server requires a sign-in, so that the call fails with that reason.
     fn find_sign_in_required(&self, kind: CallKind, origins: impl IntoIterator<Item = Origin>) -> Option<Found> {
-        let mut found = origins.into_iter().filter_map(|origin| self.find_at(kind, origin, None).ok());
+        let mut found = origins.into_iter().filter_map(|origin| self.find_at(kind, origin, Chosen::Unknown).ok());
         found.find(|found| found.sign_in_required.is_some())
     }
 
@@ -244,7 +289,7 @@ impl Finder<'_> {
             (owner, _) => (owner, None),
         };
         match owner {
-            Ok(origin) => self.find_at(CallKind::Resource, origin, None),
+            Ok(origin) => self.find_at(CallKind::Resource, origin, Chosen::Unknown),
             Err(NoOwner::Unknown(name)) => {
                 let unknown = Refusal::Unknown { kind: CallKind::Resource, name, near: None };
                 self.find_sign_in_required(CallKind::Resource, named).ok_or(unknown)
@@ -283,7 +328,12 @@ impl Found {
             FoundOffer::Template(template) => ResourceOffer::Template(template),
             FoundOffer::Unlisted => ResourceOffer::Unlisted,
         };
-        Reach { schema: self.schema.as_ref(), seen, resource }
+        Reach { schema: self.tool.as_ref().map(|tool| &tool.item.input_schema), seen, resource }
+    }
+
+    /// Public name of a listed tool.
+    pub(super) fn public_name(&self) -> Option<&PublicName> {
+        self.tool.as_ref().map(|tool| &tool.public)
     }
 }
 
@@ -296,17 +346,19 @@ fn offer_of(catalog: &Catalog, subject: &Subject) -> FoundOffer {
 }
 
 /// Finds a visible tool or prompt by its public name.
-fn listed_in(
-    catalog: &Catalog,
+fn listed_in<'a>(
+    catalog: &'a Catalog,
     visible: &VisibleServers,
     kind: CallKind,
     name: &PublicName,
-) -> Option<(Origin, Fingerprint)> {
+) -> Option<ListedItem<'a>> {
+    let tool = catalog.find_tool(name).filter(|_| kind == CallKind::Tool);
     let (origin, fingerprint) = match kind {
-        CallKind::Tool => catalog.find_tool(name).map(|tool| (&tool.origin, tool.fingerprint))?,
+        CallKind::Tool => tool.map(|tool| (&tool.origin, tool.fingerprint))?,
         _ => catalog.find_prompt(name).map(|prompt| (&prompt.origin, prompt.fingerprint))?,
     };
-    visible.covers(&origin.server).then(|| (origin.clone(), fingerprint))
+    let listed = || ListedItem { kind, origin: origin.clone(), fingerprint: Some(fingerprint), tool };
+    visible.covers(&origin.server).then(listed)
 }
 
 /// Determines the item that a raw method with these params is about, so that policy rules and filters apply to raw

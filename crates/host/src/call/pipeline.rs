@@ -88,9 +88,8 @@ async fn run_stages(
         }
         recording.mark_running(&permit, ready.redactor.clone()).await?;
         let terms = request.terms.unwrap_or_else(|| connection.wanted().terms());
-        let sent = connection.send_over(lease, permit, terms).await.map_err(not_connected)?;
+        let sent = connection.send_over(ready, lease, permit, terms).await.map_err(not_connected)?;
         let mut sent = Box::new(sent);
-        drop(ready);
         sent.check = check;
         recording.mark_sent(connection.name(), sent.permit(), sent.redactor.clone());
         return Ok(sent);
@@ -114,15 +113,16 @@ async fn decide(
     recording: &mut Recording,
 ) -> Result<Decided, CallOutcome> {
     let moment = Moment::of(host);
-    let found =
-        find::find(host, (&request.visible, &|| request.caller_context()), &request.target, request.content()).await?;
-    recording.set_subject(&found.subject, found.public.clone());
+    let caller_context = || request.caller_context();
+    let found = find::find(host, (&request.visible, &caller_context), &request.target, request.content());
+    let found = found.await?;
+    recording.set_subject(&found.subject, found.public_name());
     if found.fingerprint.zip(request.chosen).is_some_and(|(now, chosen)| now != chosen) {
         return Err(Refusal::Changed(request.target.name().to_owned()).into());
     }
     let mut wire_request = compose(&found.subject, request)?;
     if followed::is_awaited(request) {
-        wire_request.handover = followed::handover(host, &found.subject, request);
+        wire_request.handover = followed::handover(&found);
     }
     let withheld = found.connection.wanted().withheld;
     wire_request.capabilities = wire_request.capabilities.map(|declared| withheld::remaining(&declared, withheld));
@@ -148,16 +148,15 @@ async fn validate(
     wire_request: &Request,
     request: &CallRequest,
 ) -> Result<Option<ToolCheck>, Refusal> {
-    let Subject { server, raw_name, kind } = &found.subject;
+    let Subject { raw_name, kind, .. } = &found.subject;
     // A raw request is sent as it was typed.
     let is_raw = matches!(request.target, Target::Method { .. });
     if *kind != CallKind::Tool || wire_request.method() != "tools/call" || is_raw {
         return Ok(None);
     }
-    let catalog = host.catalog_publisher.catalog();
     // A definition that only this caller sees is not in the shared catalog.
     let is_same = |entry: &&ToolEntry| found.fingerprint.is_none_or(|known| known == entry.fingerprint);
-    let Some(entry) = catalog.tool_at(server, raw_name).filter(is_same) else { return Ok(None) };
+    let Some(entry) = found.tool.as_ref().filter(is_same) else { return Ok(None) };
     let invalid = |problems| Refusal::InvalidArguments { name: raw_name.clone(), problems };
     let arguments = wire_request.param("arguments");
     host.validation.before(entry, arguments.as_ref(), request.surface).await.map_err(invalid)

@@ -195,7 +195,7 @@ impl Subscription {
             Err(outcome) => {
                 if matches!(outcome, CallOutcome::Refused(_)) {
                     let mut recording = host.begin_recording(&context.caller, "resources/subscribe", self.uri.len());
-                    recording.set_subject(&found.subject, found.public.clone());
+                    recording.set_subject(&found.subject, found.public_name());
                     recording.end_with(Err(&outcome)).await;
                 }
                 Err(outcome)

@@ -388,6 +388,14 @@ impl Connection {
         live.peer.clone().filter(|(generation, peer)| suspected < *generation && !peer.is_closed())
     }
 
+    /// Whether this is still the peer that requests use.
+    pub(super) fn is_current(&self, ready: &ReadyPeer) -> bool {
+        let live = self.shared.live.borrow();
+        let is_live = live.peer.as_ref().is_some_and(|(generation, _)| *generation == ready.generation);
+        let suspected = self.shared.suspected.load(Ordering::SeqCst);
+        is_live && suspected < ready.generation && !ready.peer.is_closed()
+    }
+
     /// Reports a misbehaving peer; no further request is sent to it.
     pub(super) fn suspect(&self, generation: u64, error: &WireError) {
         if self.send_command(SupervisorCommand::Suspect { generation, error: error.clone() }) {

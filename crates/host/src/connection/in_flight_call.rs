@@ -72,12 +72,14 @@ impl Connection {
     /// Sends the request of a permit. Waits until the server is connected.
     pub async fn send(&self, permit: Permit) -> Result<InFlightCall, NotConnected> {
         let terms = self.wanted().terms();
-        self.send_over(Lease::Shared { turn: None, account: None }, permit, terms).await
+        let ready = self.ready().await?;
+        self.send_over(ready, Lease::Shared { turn: None, account: None }, permit, terms).await
     }
 
-    /// Sends a request over the connection of its lease.
+    /// Sends a request over the connection of its lease. `ready` is the peer from which the lease was taken.
     pub(crate) async fn send_over(
         &self,
+        ready: ReadyPeer,
         lease: Lease,
         mut permit: Permit,
         terms: toolway_wire::exchange::ExchangeTimeouts,
@@ -88,7 +90,9 @@ impl Connection {
         };
         let (peer, redactor, process, via) = match lease {
             Lease::Shared { turn, account: chosen } => {
-                let ReadyPeer { peer, generation, redactor, use_of, account, .. } = self.ready().await?;
+                // The peer may have closed while the call waited for its slot or its record.
+                let ready = if self.is_current(&ready) { ready } else { self.ready().await? };
+                let ReadyPeer { peer, generation, redactor, use_of, account } = ready;
                 // A sign-in or sign-out in between changed the account: the chosen connection no longer exists.
                 if chosen.is_some_and(|chosen| chosen.is_impersonal() != account.is_impersonal()) {
                     let because = "the server was reconnected with another account while the call waited; call again";

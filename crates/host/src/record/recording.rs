@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     call::{CallId, CallKind, CallOutcome, Caller},
+    catalog::PublicName,
     event::{CallStage, CallStageEvent, EventSender},
     policy::{Permit, Refusal, Subject, Surface},
 };
@@ -121,9 +122,9 @@ impl Recording {
     }
 
     /// Stores the item that was found.
-    pub(crate) fn set_subject(&mut self, subject: &Subject, tool: Option<String>) {
+    pub(crate) fn set_subject(&mut self, subject: &Subject, tool: Option<&PublicName>) {
         if let Some(record) = &mut self.record {
-            record.tool = tool;
+            record.tool = tool.map(ToString::to_string);
             record.server = Some(subject.server.clone());
             record.raw_name = Some(shown(subject.kind, subject.raw_name.clone()));
         }

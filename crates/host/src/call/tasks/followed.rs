@@ -18,11 +18,7 @@ use toolway_wire::{
     up::PeerTasks,
 };
 
-use crate::{
-    call::{CallKind, CallRequest},
-    host::Inner,
-    policy::Subject,
-};
+use crate::call::{CallKind, CallRequest, find::Found};
 
 /// When the status is read for the first time: a task may be done soon, and servers suggest long intervals.
 const FIRST_READ: Duration = Duration::from_millis(250);
@@ -60,17 +56,12 @@ pub(in crate::call) fn is_awaited(request: &CallRequest) -> bool {
 }
 
 /// Whether the server may, or has to, make a task of a call that the host waits for.
-pub(in crate::call) fn handover(host: &Inner, subject: &Subject, request: &CallRequest) -> Handover {
-    if !is_awaited(request) {
-        return Handover::Never;
-    }
-    let catalog = host.catalog_publisher.catalog();
-    let Some(listing) = catalog.listing_of(&subject.server) else { return Handover::Never };
-    let tool = catalog.tool_at(&subject.server, &subject.raw_name);
-    let support = tool.map_or(TaskSupport::Forbidden, |tool| TaskSupport::of(&tool.item.raw));
-    if listing.capabilities.extension(capability::TASKS) {
+pub(in crate::call) fn handover(found: &Found) -> Handover {
+    let Some(capabilities) = &found.capabilities else { return Handover::Never };
+    let support = || found.tool.as_ref().map_or(TaskSupport::Forbidden, |tool| TaskSupport::of(&tool.item.raw));
+    if capabilities.extension(capability::TASKS) {
         Handover::Allowed
-    } else if listing.capabilities.makes_tasks_of_calls() && support == TaskSupport::Required {
+    } else if capabilities.makes_tasks_of_calls() && support() == TaskSupport::Required {
         Handover::Wanted(None)
     } else {
         Handover::Never
