@@ -60,13 +60,14 @@ async fn reach_current(
     let mut previous = None;
     for _ in 0..approving::MAX_DECISIONS {
         let client_slot = host.slots.take_client_slot(&request.context.caller)?;
-        let found = request.find(host).await?;
+        let found = recording.while_pending(request.find(host)).await?;
         recording.set_subject(&found.subject, found.public_name());
         let current = approving::obtain_current_grant(host, request, previous.take(), Some(recording)).await?;
         let CurrentGrant { found, grant, moment } = current;
         let connection = &found.connection;
-        let ready = connection.ready().await.map_err(|why| not_connected(connection, why))?;
-        let permit = pipeline::admit(host, connection, grant, client_slot).await?;
+        let ready = recording.while_pending(connection.ready()).await;
+        let ready = ready.map_err(|why| not_connected(connection, why))?;
+        let permit = recording.while_pending(pipeline::admit(host, connection, grant, client_slot)).await?;
         let reached = Reached { found, ready, permit, moment };
         if reached.is_current(host) {
             return Ok(reached);

@@ -66,7 +66,7 @@ async fn run_stages(
         let connection = &found.connection;
         let not_connected = |why| not_connected(connection, why);
         // No slot is held while the server is being connected.
-        let ready = connection.ready().await.map_err(not_connected)?;
+        let ready = recording.while_pending(connection.ready()).await.map_err(not_connected)?;
         let task = grant.request().filter(|request| request.method().starts_with("tasks/"));
         let task = task.and_then(|request| request.param("taskId"));
         let task = task.as_ref().and_then(Raw::as_str);
@@ -79,9 +79,10 @@ async fn run_stages(
         };
         let is_interactive = grant.request().is_some_and(Request::is_interactive);
         let interactivity = if is_interactive { Interactivity::Interactive } else { Interactivity::NonInteractive };
-        let lease = connection.lease(&ready, origin, interactivity, host.slots.patience()).await;
+        let lease = connection.lease(&ready, origin, interactivity, host.slots.patience());
+        let lease = recording.while_pending(lease).await;
         let lease = lease.map_err(|no_lease| no_lease_outcome(connection, no_lease))?;
-        let permit = admit(host, connection, grant, client_slot).await?;
+        let permit = recording.while_pending(admit(host, connection, grant, client_slot)).await?;
         if !moment.is_now(host, &found) {
             previous = Some(permit.into_grant());
             continue;
@@ -115,7 +116,7 @@ async fn decide(
     let moment = Moment::of(host);
     let caller_context = || request.caller_context();
     let found = find::find(host, (&request.visible, &caller_context), &request.target, request.content());
-    let found = found.await?;
+    let found = recording.while_pending(found).await?;
     recording.set_subject(&found.subject, found.public_name());
     if found.fingerprint.zip(request.chosen).is_some_and(|(now, chosen)| now != chosen) {
         return Err(Refusal::Changed(request.target.name().to_owned()).into());

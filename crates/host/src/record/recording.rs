@@ -2,14 +2,16 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    task::Poll,
     time::SystemTime,
 };
 
-use futures_util::future::BoxFuture;
+use futures_util::{future::BoxFuture, poll};
 use serde_json::json;
 use tokio::time::Instant;
 use toolway_config::{Bodies, ServerName};
@@ -64,6 +66,8 @@ pub(crate) struct Recording {
     /// Kept until they are written.
     arguments: Option<Raw>,
     ports: RecordPorts,
+    /// Whether it was written that the call has begun and is not sent.
+    is_pending_written: AtomicBool,
     /// Whether it counts as unrecorded already.
     counted: bool,
 }
@@ -103,18 +107,14 @@ impl Recording {
             server_requests: 0,
             progress: 0,
         };
-        if let Some(recorder) = &ports.recorder {
-            // Not awaited: the write before sending, or the one at the end, waits for both.
-            drop(recorder.write(&record, OpenState::Pending, CallBody::default()));
-        }
-        let began = Instant::now();
         let recording = Self {
             record: Some(record),
-            began,
+            began: Instant::now(),
             person_wait: PersonWait::default(),
             redactor: Redactor::default(),
             arguments,
             ports,
+            is_pending_written: AtomicBool::new(false),
             counted: false,
         };
         recording.send_stage(|record| CallStage::Started { caller: record.caller.clone(), name: record.name.clone() });
@@ -140,12 +140,33 @@ impl Recording {
         &self.person_wait
     }
 
-    /// Records and reports that the call waits for an approval, until the result is dropped.
-    pub(crate) fn mark_approval_requested(&self) -> Waiting {
+    /// Waits for a stage before the call is sent. A call that really waits is written as pending, so that it is listed
+    /// meanwhile; most do not, and are first written when they are sent or have ended.
+    pub(crate) async fn while_pending<T>(&self, stage: impl Future<Output = T>) -> T {
+        let mut stage = pin!(stage);
+        match poll!(stage.as_mut()) {
+            Poll::Ready(done) => done,
+            Poll::Pending => {
+                if !self.is_pending_written.load(Ordering::Relaxed) {
+                    self.write_pending();
+                }
+                stage.await
+            }
+        }
+    }
+
+    /// Not awaited: the write before sending, or the one at the end, waits for both.
+    fn write_pending(&self) {
         if let (Some(recorder), Some(record)) = (&self.ports.recorder, &self.record) {
-            // The first write came before the server was known. Not awaited, like that one.
+            self.is_pending_written.store(true, Ordering::Relaxed);
             drop(recorder.write(record, OpenState::Pending, CallBody::default()));
         }
+    }
+
+    /// Records and reports that the call waits for an approval, until the result is dropped.
+    pub(crate) fn mark_approval_requested(&self) -> Waiting {
+        // Again, if the first write came before the server was known.
+        self.write_pending();
         self.send_stage(|_| CallStage::Approval);
         self.person_wait.begin()
     }
