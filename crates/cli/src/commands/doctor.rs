@@ -1,6 +1,7 @@
 //! `toolway doctor`: connects to each server, diagnoses problems, and gives advice.
 
 mod clear_secrets;
+mod layout;
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -17,25 +18,29 @@ use toolway_host::{
 };
 use toolway_wire::revision::Era;
 
-use super::{clients, ping};
+use layout::{Details, Findings};
+
+use super::clients;
 use crate::{
     app::App,
     exit_code::ExitCode,
     lifecycle,
     multi_server_host::{ServerOutcome, WaitPolicy},
-    output::{Format, Output, state},
+    output::{Format, Output},
     report::Report,
     server_view, storage,
     target::Target,
-    unused::{Unused, UnusedReason},
+    unused::UnusedReason,
 };
 
 /// Connect to each server, diagnose problems, and say how to fix them
 ///
-/// Shows for each server: the command with the names of its variables, or the URL; the protocol revision; the time to connect
-/// and to list its items; what it could reach; how its process ended, and its last standard error output. Waits as long as the entry's `timeouts`
-/// (30 seconds by default, 5 minutes for a server that `npx` or `uvx` installs) or --timeout. Also shows invalid and unused configuration with the reason, and secrets in clear in configuration files. The exit code is 0 if
-/// all servers are healthy, and 4 if one is not or an entry or file is invalid.
+/// A healthy server is one line: what it offers, the protocol revision, the time to connect and to list its items. Of the
+/// others the problem and the advice come first, with how the process ended and its last standard error output. With --verbose,
+/// also shows for each server the command with the names of its variables, or the URL, where it is defined and what it could
+/// reach. Waits as long as the entry's `timeouts` (30 seconds by default, 5 minutes for a server that `npx` or `uvx` installs) or
+/// --timeout. Also shows invalid and unused configuration with the reason, and secrets in clear in configuration files. The
+/// exit code is 0 if all servers are healthy, and 4 if one is not or an entry or file is invalid.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
@@ -51,7 +56,7 @@ const TAIL: usize = 10;
 const EXAMPLES: &str = "\
 Examples:
   toolway doctor
-  toolway doctor files
+  toolway doctor files --verbose
   toolway doctor --stdio 'npx -y @modelcontextprotocol/server-everything'
   toolway doctor -o json | jq '.servers[] | {name, state, advice}'";
 
@@ -70,7 +75,9 @@ pub(crate) async fn run(args: &DoctorArgs, app: &App, output: &mut Output) -> Re
         true => clear_secrets::find(&app.load()?, &args.servers),
         false => Vec::new(),
     };
-    show(&findings, &unused, &in_clear, &store_report(app).await, output);
+    let store = store_report(app).await;
+    let found = Findings { servers: &findings, unused: &unused, in_clear: &in_clear, store: &store };
+    show(&found, app, output);
     let broken = unused.iter().filter(|unused| unused.why == UnusedReason::Broken).count();
     let unhealthy = broken + findings.iter().filter(|finding| finding.outcome.problem().is_some()).count();
     lifecycle::disconnect(&hosts.host).await;
@@ -140,60 +147,6 @@ impl<'a> Diagnosis<'a> {
         }
         object.insert("advice".to_owned(), json!(self.advice));
         Value::Object(object)
-    }
-
-    fn print(&self, output: &mut Output) {
-        let (outcome, status) = (self.outcome, &self.outcome.status);
-        output.state_entry(status.server.as_str(), server_view::state(outcome), 0, "");
-        output.field(&format!("    transport      {}", self.reached));
-        output.field(&format!("    defined in     {}", status.source));
-        if !self.environment.is_empty() {
-            output.field(&format!("    environment    {}", self.environment.join(", ")));
-        }
-        if outcome.target.is_program() {
-            let folder = self.folder.as_ref().map(|folder| format!(" (starts in {})", folder.display()));
-            let folder = folder.unwrap_or_default();
-            output.field(&format!(
-                "    could reach    its environment, all files of your account{folder}, network not restricted"
-            ));
-        } else {
-            output.field("    could reach    nothing on this machine; it receives requests and configured headers");
-        }
-        if let Some(profile) = &status.profile {
-            output.field(&format!("    protocol       {} ({})", profile.revision, profile.era));
-        }
-        let time = |time: std::time::Duration| format!("{:.0} ms", time.as_secs_f64() * 1_000.0);
-        let times = [
-            outcome
-                .connect_time
-                .map(|taken| format!("connected in {}", time(taken)))
-                .filter(|_| status.profile.is_some()),
-            outcome.list_time.map(|taken| format!("listed in {}", time(taken))),
-        ];
-        let times: Vec<String> = times.into_iter().flatten().collect();
-        if !times.is_empty() {
-            output.field(&format!("    timing         {}", times.join(", ")));
-        }
-        if let Some(counted) = server_view::counted(outcome) {
-            output.field(&format!("    items          {counted}"));
-        }
-        if let Some(problem) = outcome.problem() {
-            output.field(&format!("    problem        {problem}"));
-        }
-        if let (Phase::Ready, Some(cleanup)) = (&status.phase, &status.cleanup) {
-            output.field(&format!("    cleanup        {}", ping::cleanup_text(cleanup)));
-        }
-        if let Some(sharing) = self.sharing() {
-            output.field(&format!("    in a gateway   {sharing}"));
-        }
-        if outcome.problem().is_some() {
-            let tail = server_view::tail(outcome, TAIL);
-            tail.iter().for_each(|line| output.field(&format!("    standard error {line}")));
-            if !self.withheld.is_empty() {
-                output.field(&format!("    not passed     {}", self.withheld_text()));
-            }
-        }
-        output.field(&format!("    advice         {}", self.advice));
     }
 }
 
@@ -266,13 +219,8 @@ async fn store_report(app: &App) -> StoreReport {
     }
 }
 
-fn show(
-    findings: &[Diagnosis<'_>],
-    unused: &[Unused],
-    in_clear: &[clear_secrets::Finding],
-    store: &StoreReport,
-    output: &mut Output,
-) {
+fn show(found: &Findings<'_>, app: &App, output: &mut Output) {
+    let Findings { servers: findings, unused, in_clear, store } = found;
     match output.format {
         Format::Json | Format::Ndjson => {
             let servers = findings.iter().map(Diagnosis::object).collect();
@@ -289,16 +237,8 @@ fn show(
             lines.for_each(|line| output.content(line.as_bytes()));
         }
         Format::Human => {
-            let mut sorted: Vec<&Diagnosis<'_>> = findings.iter().collect();
-            sorted.sort_by_key(|finding| state::rank(server_view::state(finding.outcome)));
-            sorted.iter().for_each(|finding| finding.print(output));
-            unused.iter().for_each(|unused| print_unused(unused, output));
-            in_clear.iter().for_each(|finding| finding.print(output));
-            let states = findings.iter().map(|finding| server_view::state(finding.outcome));
-            output.line(&store.line);
-            if let Some(summary) = state::summary(states.chain(unused.iter().map(Unused::state))) {
-                output.line(&summary);
-            }
+            let details = if app.show.verbose { Details::Shown } else { Details::Hidden };
+            found.print(details, output);
         }
     }
 }
@@ -311,13 +251,6 @@ fn folder(target: &Target, app: &App) -> Option<PathBuf> {
         Ok(Endpoint::Process { directory, .. }) => directory.or_else(current),
         Ok(Endpoint::Http { .. }) | Err(_) => None,
     }
-}
-
-fn print_unused(unused: &Unused, output: &mut Output) {
-    output.state_entry(&unused.title(), unused.state(), 0, "");
-    output.field(&format!("    defined in     {}", unused.place()));
-    output.field(&format!("    problem        {}", unused.reason));
-    output.field(&format!("    advice         {}", unused.advice()));
 }
 
 /// The command and its arguments as configured, or the URL, with secrets masked.

@@ -58,7 +58,7 @@ fn doctor_explains_how_many_processes_a_gateway_has() {
     let entry = |rest: &str| format!(r#"{{"command":"{TOOLWAY}","args":["sample"]{rest}}}"#);
     let (own, shared) = (entry(r#","era":"legacy""#), entry(r#","era":"legacy","sharing":"shared""#));
     home.configure(&format!(r#"{{"mcpServers":{{"new":{},"own":{own},"shared":{shared}}}}}"#, entry("")));
-    let ran = home.run(&["doctor", "-o", "human"]);
+    let ran = home.run(&["doctor", "-v", "-o", "human"]);
     let said: Vec<&str> = ran.ok().lines().filter_map(|line| line.strip_prefix("    in a gateway   ")).collect();
     assert_eq!(said[0], "one process for all clients");
     assert!(
@@ -124,23 +124,28 @@ fn doctor_reports_state_problem_and_advice() {
     assert_eq!(ran.code, 4);
     assert_eq!(ran.talk, "toolway: 2 servers are unhealthy\n");
     let place = home.path(".config/toolway/toolway.json").display().to_string();
+    let problem = "the connection ended: the server exited with status 7; last stderr output: cannot read [hidden]";
     for expected in [
-        "broken  failed\n",
-        &format!("    defined in     {place}:3\n"),
-        "    environment    HOME, LANG, PATH, TOKEN\n",
-        "    problem        the connection ended: the server exited with status 7; last stderr output: cannot read [hidden]\n",
+        &format!("broken  failed\n    problem        {problem}\n    advice         run its command by hand"),
         "    standard error cannot read [hidden]\n",
-        "    advice         run its command by hand and check its standard error output\n",
-        "    environment    API_KEY, HOME, LANG, PATH\n",
-        "    protocol       2026-07-28 (modern)\n",
-        "    items          6 tools, 1 resource, 1 template, 1 prompt (1 ignored)\n",
-        "    advice         none; healthy\n",
         &format!("    advice         fix its entry in {place}:4\n"),
-        &format!("    advice         none; disabled in {place}:5\n"),
+        "\n\nsample  ready  6 tools, 1 resource, 1 template, 1 prompt (1 ignored), 2026-07-28, connected in ",
+        &format!("off  disabled  in {place}:5\n"),
     ] {
         assert!(ran.out.contains(expected), "{expected}\n{}", ran.out);
     }
-    assert!(!ran.out.contains("t0ps3cret"), "{}", ran.out);
+    assert!(!ran.out.contains("defined in") && !ran.out.contains("healthy"), "{}", ran.out);
+    let details = home.run(&["doctor", "-v", "-o", "human"]);
+    for expected in [
+        &format!("    defined in     {place}:3\n"),
+        "    environment    HOME, LANG, PATH, TOKEN\n",
+        "    environment    API_KEY, HOME, LANG, PATH\n",
+        "    protocol       2026-07-28 (modern)\n",
+        "    items          6 tools, 1 resource, 1 template, 1 prompt (1 ignored)\n",
+    ] {
+        assert!(details.out.contains(expected), "{expected}\n{}", details.out);
+    }
+    assert!(!ran.out.contains("t0ps3cret") && !details.out.contains("t0ps3cret"), "{}", details.out);
 
     let well = home.run(&["doctor", "sample"]).json();
     let server = &well["servers"][0];
@@ -169,7 +174,7 @@ fn exit_status_and_signal_are_in_json() {
 fn doctor_accepts_a_server_of_the_command_line() {
     let home = Home::new();
     assert_eq!(home.run(&["doctor", "--stdio", &sample()]).json()["servers"][0]["state"], "ready");
-    let ran = home.run(&["doctor", "--stdio", "/no/such/program", "-o", "human"]);
+    let ran = home.run(&["doctor", "-v", "--stdio", "/no/such/program", "-o", "human"]);
     assert_eq!(ran.code, 4);
     assert!(ran.out.contains("    defined in     the command line\n"), "{}", ran.out);
     assert!(

@@ -108,7 +108,7 @@ fn doctor_says_what_a_server_could_reach() {
     let reach = &home.run(&["doctor", "it"]).json()["servers"][0]["reach"];
     assert_eq!((&reach["network"], &reach["folder"]), (&json!("not restricted"), &json!(folder)));
     assert!(reach["environment"].as_array().unwrap().contains(&json!("KEY")), "{reach}");
-    let ran = home.run(&["doctor", "it", "-o", "human"]);
+    let ran = home.run(&["doctor", "it", "-v", "-o", "human"]);
     let text = ran.ok();
     let started = format!("starts in {}", folder.display());
     assert!(text.contains("network not restricted") && text.contains(&started), "{text}");

@@ -49,7 +49,7 @@ fn doctor_quotes_stray_output_and_the_last_stderr_output() {
     let dead = json!({ "command": "sh", "args": ["-c", "echo no database >&2; exit 3"] });
     let sample = json!({ "command": TOOLWAY, "args": ["sample"] });
     home.configure(&json!({ "mcpServers": { "chatty": chatty, "dead": dead, "sample": sample } }).to_string());
-    let shown = human(&home, &["doctor"]).out;
+    let shown = human(&home, &["doctor", "-v"]).out;
     let stray = "the server printed non-MCP text on stdout: \"hello\" (logs belong on stderr)";
     for sentence in [stray, "last stderr output: no database", "cleanup        child processes are ended on exit"] {
         assert!(shown.contains(sentence), "{sentence}: {shown}");
