@@ -6,6 +6,7 @@ mod args;
 mod arguments;
 mod chat;
 mod client_setup;
+mod clock;
 mod command_line;
 mod commands;
 mod completion;
@@ -32,6 +33,7 @@ mod pasted_server;
 #[path = "../../wire/src/property.rs"]
 mod property;
 mod record_args;
+mod record_id;
 mod report;
 mod save;
 mod schema;

@@ -17,7 +17,7 @@ use std::io::{self, IsTerminal, Write};
 use toolway_host::keeper::Descent;
 use toolway_wire::json::{Raw, one_line};
 
-use crate::{exit_code::ExitCode, report::Report, terminal::text};
+use crate::{clock::Clock, exit_code::ExitCode, report::Report, terminal::text};
 
 /// Output format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -82,6 +82,11 @@ impl Output {
         self.stderr_is_terminal
     }
 
+    /// How times are shown.
+    pub(crate) fn clock(&self) -> Clock {
+        if self.stdout_is_terminal { Clock::local() } else { Clock::exact() }
+    }
+
     /// Whether to use bold text and colours.
     pub(crate) fn colour(&self) -> Colour {
         self.colour
@@ -100,6 +105,29 @@ impl Output {
         let name = if self.colour == Colour::Yes { format!("\u{1b}[1m{name}\u{1b}[0m") } else { name };
         self.clear_progress();
         let _gone = writeln!(self.stdout, "{name}{rest}").and_then(|()| self.stdout.flush());
+    }
+
+    /// Prints a line in bold, broken between words.
+    pub(crate) fn heading(&mut self, text: &str) {
+        let text = self.folded_after(0, &clean::flat(text));
+        let text = if self.colour == Colour::Yes { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text };
+        self.print_clean(&text);
+    }
+
+    /// Like [`Self::entry`]; what a tool may do stands last in `rest` and is painted by its meaning.
+    pub(crate) fn tool_entry(&mut self, name: &str, rest: &str) {
+        let name = clean::flat(name);
+        let mut rest = self.folded_after(text::columns(&name), &clean::flat(rest));
+        if self.colour == Colour::Yes {
+            // The name of a tool may say the same: ours is the last one.
+            for (word, code) in [("destructive", "1;31"), ("read-only", "2")] {
+                if let Some(at) = rest.rfind(word).filter(|_| rest.ends_with(']')) {
+                    rest.replace_range(at..at + word.len(), &format!("\u{1b}[{code}m{word}\u{1b}[0m"));
+                }
+            }
+        }
+        let name = if self.colour == Colour::Yes { format!("\u{1b}[1m{name}\u{1b}[0m") } else { name };
+        self.print_clean(&format!("{name}{rest}"));
     }
 
     /// Prints text with an indent before each line; on a terminal, long lines are broken at spaces.
@@ -213,7 +241,8 @@ impl Output {
     pub(crate) fn progress(&mut self, line: &str) {
         if self.stderr_is_terminal {
             self.progress_shown = true;
-            let _gone = write!(self.stderr, "\r\u{1b}[K{}", clean::line(line, 78)).and_then(|()| self.stderr.flush());
+            let room = terminal_width(io::stderr()).saturating_sub(1).min(LONGEST_PROGRESS);
+            let _gone = write!(self.stderr, "\r\u{1b}[K{}", clean::line(line, room)).and_then(|()| self.stderr.flush());
         }
     }
 
@@ -239,6 +268,8 @@ impl Output {
     }
 }
 
+/// Longest line of progress.
+const LONGEST_PROGRESS: usize = 100;
 /// Longest line of a description if the output is not a terminal.
 const LONGEST_LINE: usize = 400;
 /// Columns of a description on a narrow terminal.

@@ -169,21 +169,24 @@ impl Reader {
         Ok(Some(StoredCall { row: found, body: body.optional()?.unwrap_or_default() }))
     }
 
-    /// The calls whose id, written as text, begins with these digits, or else ends with them; at most two.
+    /// The calls whose id, written as text, ends with these digits, or else begins with them; newest
+    /// first, at most ten.
     pub fn find_calls(&self, digits: &str) -> Result<Vec<Uuid>, StoreError> {
         let digits: String = digits.chars().filter(|c| *c != '-').collect();
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) || digits.len() > 32 {
             return Ok(Vec::new());
         }
+        // No index: hexadecimal digits are compared one call after the other.
+        let like = format!("%{digits}");
+        let sql = "SELECT id FROM calls WHERE hex(id) LIKE ? ORDER BY id DESC LIMIT 10";
+        let ending: Vec<Uuid> = self.rows(sql, [like], |row| row.get(0))?;
+        if !ending.is_empty() {
+            return Ok(ending);
+        }
         let bound = |fill: &str| u128::from_str_radix(&format!("{digits}{}", fill.repeat(32 - digits.len())), 16);
         let (Ok(low), Ok(high)) = (bound("0"), bound("f")) else { return Ok(Vec::new()) };
         let range = params![Uuid::from_u128(low), Uuid::from_u128(high)];
-        let found = self.rows("SELECT id FROM calls WHERE id BETWEEN ? AND ? LIMIT 2", range, |row| row.get(0))?;
-        if !found.is_empty() {
-            return Ok(found);
-        }
-        let end = params![digits.to_uppercase()];
-        self.rows("SELECT id FROM calls WHERE substr(hex(id), -length(?1)) = ?1 LIMIT 2", end, |row| row.get(0))
+        self.rows("SELECT id FROM calls WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT 10", range, |row| row.get(0))
     }
 }
 

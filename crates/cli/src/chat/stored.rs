@@ -3,7 +3,7 @@
 use toolway_host::conversation::{StoredConversation, StoredMessage};
 use toolway_model::Message;
 
-use crate::{app::App, report::Report};
+use crate::{app::App, record_id, report::Report};
 
 /// A stored conversation with its messages.
 pub(crate) struct Stored {
@@ -11,7 +11,7 @@ pub(crate) struct Stored {
     pub(crate) messages: Vec<Message>,
 }
 
-/// Conversations among which the beginning of an id is looked for.
+/// Conversations among which a part of an id is looked for.
 const SEARCHED: usize = 10_000;
 
 /// The last conversations, newest first.
@@ -19,7 +19,7 @@ pub(crate) async fn list(app: &App, limit: usize) -> Result<Vec<StoredConversati
     Ok(app.records()?.conversations(limit).await?)
 }
 
-/// A conversation by its id, the beginning of it, or `last`.
+/// A conversation by its id, the beginning or end of it, or `last`.
 pub(crate) async fn find(app: &App, id: &str) -> Result<StoredConversation, Report> {
     let unknown = || match id {
         "last" => Report::usage("unknown_conversation", "no conversations stored"),
@@ -28,13 +28,15 @@ pub(crate) async fn find(app: &App, id: &str) -> Result<StoredConversation, Repo
     };
     let limit = if id == "last" { 1 } else { SEARCHED };
     let all = list(app, limit).await?;
-    let mut matching = all.into_iter().filter(|head| id == "last" || head.id.to_string().starts_with(id));
-    let found = matching.next().filter(|_| !id.is_empty()).ok_or_else(unknown)?;
-    if matching.next().is_some() {
-        let message = format!("several stored conversations have an id that begins with `{id}`");
-        return Err(Report::usage("unknown_conversation", message).hint("give more of the id"));
+    let mut matching = match id {
+        "last" => all,
+        id => record_id::select(all, id, |head| head.id.to_string()),
+    };
+    if 1 < matching.len() {
+        let ids: Vec<String> = matching.iter().map(|head| head.id.to_string()).collect();
+        return Err(record_id::ambiguous("unknown_conversation", "stored conversations", id, &ids));
     }
-    Ok(found)
+    matching.pop().ok_or_else(unknown)
 }
 
 /// The messages of a conversation as they were stored.

@@ -10,6 +10,7 @@ use toolway_wire::json::Raw;
 
 use crate::{
     app::App,
+    clock::Clock,
     exit_code::ExitCode,
     output::{Format, Listing, Output},
     record_args::RecordArgs,
@@ -77,11 +78,11 @@ const LISTING: Listing<'_, AuditEntry, 6> = Listing {
     view,
 };
 
-fn row(entry: &AuditEntry) -> [String; 6] {
+fn row(entry: &AuditEntry, clock: Clock) -> [String; 6] {
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
     // An entry about a server as a whole has no other subject.
     let subject = text(&entry.subject.clone().or_else(|| entry.server.clone()));
-    let (seq, at) = (entry.seq.to_string(), time::rfc3339(entry.at));
+    let (seq, at) = (entry.seq.to_string(), clock.brief(entry.at));
     [seq, at, entry.kind.clone(), text(&entry.caller), subject, entry.details.clone()]
 }
 

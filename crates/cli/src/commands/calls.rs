@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use toolway_host::{
     record::{CallBody, CallFilter, CallRow, CallState, StatsFilter, StoredCall, ToolStats},
     time::{self, Micros},
+    visible,
 };
 use toolway_wire::{
     json::Raw,
@@ -15,9 +16,11 @@ use toolway_wire::{
 
 use crate::{
     app::App,
+    clock::Clock,
     exit_code::ExitCode,
-    output::{Format, Listing, Output},
+    output::{Format, Listing, Output, content},
     record_args::{RecordArgs, parse_since},
+    record_id,
     report::Report,
 };
 
@@ -121,9 +124,9 @@ async fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
         [one] => *one,
         [] if id == "last" => return Err(Report::usage("unknown_call", NONE)),
         [] => return Err(unknown()),
-        _ => {
-            let message = format!("several calls have ids that begin or end with `{id}`");
-            return Err(Report::usage("unknown_call", message).hint("give more of the id"));
+        several => {
+            let ids: Vec<String> = several.iter().map(ToString::to_string).collect();
+            return Err(record_id::ambiguous("unknown_call", "calls", id, &ids));
         }
     };
     let StoredCall { row: call, body } = records.call(id).await?.ok_or_else(unknown)?;
@@ -132,39 +135,50 @@ async fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
         output.json(&with_exact_bodies(&view, &body));
         return Ok(());
     }
-    for key in SHOWN {
-        match &view[key] {
-            Value::Null => {}
-            Value::String(text) => output.print_wrapped_entry(key, &format!(": {text}"), "  "),
-            other => output.print_wrapped_entry(key, &format!(": {other}"), "  "),
-        }
-    }
+    show_rows(&call, &body, output);
     Ok(())
 }
 
-/// Members of a call in the order in which a user reads them.
-const SHOWN: [&str; 20] = [
-    "id",
-    "state",
-    "kind",
-    "name",
-    "tool",
-    "server",
-    "caller",
-    "surface",
-    "conversation",
-    "startedAt",
-    "durationMs",
-    "waitedMs",
-    "rule",
-    "approvedBy",
-    "arguments",
-    "result",
-    "error",
-    "argumentBytes",
-    "resultBytes",
-    "serverRequests",
-];
+/// Prints a call as labelled rows, with indented JSON.
+fn show_rows(call: &CallRow, body: &CallBody, output: &mut Output) {
+    let count = |bytes: i64| format!("{bytes} bytes");
+    let waited = (call.waited > 0).then(|| format!("{} for a person", duration(call.waited)));
+    let rows = [
+        ("id", Some(call.id.to_string())),
+        ("state", Some(call.state.to_string())),
+        ("call", Some(format!("{} ({})", call.tool.as_ref().unwrap_or(&call.name), call.kind))),
+        ("server", call.server.clone()),
+        ("caller", Some(format!("{} ({})", call.caller, call.surface))),
+        ("conversation", call.conversation.clone()),
+        ("started", Some(output.clock().full(call.started_at))),
+        ("took", call.duration.map(duration)),
+        ("waited", waited),
+        ("rule", call.rule.clone()),
+        ("approved by", call.approved_by.clone()),
+        ("error", call.error.clone()),
+        ("requests", (call.server_requests > 0).then(|| format!("{} of the server", call.server_requests))),
+        ("arguments", Some(count(call.argument_bytes))),
+    ];
+    let indent = " ".repeat(LABEL);
+    let mut print = |label: &str, text: &str| output.print_wrapped_entry(&format!("{label:<LABEL$}"), text, &indent);
+    for (label, text) in rows.into_iter().filter_map(|(label, text)| Some((label, text?))) {
+        print(label, &text);
+    }
+    print_body(body.arguments.as_deref(), output);
+    let indent = " ".repeat(LABEL);
+    output.print_wrapped_entry(&format!("{:<LABEL$}", "result"), &count(call.result_bytes), &indent);
+    print_body(body.result.as_deref(), output);
+}
+
+/// Columns of a label.
+const LABEL: usize = 14;
+
+/// Prints JSON with an indent; a text that is none as it is.
+fn print_body(text: Option<&str>, output: &mut Output) {
+    let Some(text) = text else { return };
+    let shown = Raw::parse(text.to_owned()).map_or_else(|_| text.to_owned(), |value| content::indented(&value));
+    output.print_wrapped("  ", &visible::json(&shown));
+}
 
 /// Prints calls that ended since the command began.
 async fn follow(app: &App, args: &FilterArgs, output: &mut Output) -> Result<(), Report> {
@@ -192,7 +206,10 @@ async fn follow(app: &App, args: &FilterArgs, output: &mut Output) -> Result<(),
 
 fn print(call: &CallRow, output: &mut Output) {
     match output.format {
-        Format::Human => output.line(&line(call).join("  ")),
+        Format::Human => {
+            let line = line(call, output.clock()).join("  ");
+            output.line(&line);
+        }
         Format::Raw => output.content(format!("{}\n", call.id).as_bytes()),
         Format::Json | Format::Ndjson => output.json(&Raw::of(&view(call))),
     }
@@ -233,11 +250,12 @@ fn duration(micros: i64) -> String {
     }
 }
 
-fn line(call: &CallRow) -> [String; 6] {
-    let duration = call.duration.map_or_else(|| "–".to_owned(), duration);
+fn line(call: &CallRow, clock: Clock) -> [String; 6] {
+    let took = call.duration.map_or_else(|| "–".to_owned(), duration);
+    let waited = if call.waited > 0 { format!(" (waited {})", duration(call.waited)) } else { String::new() };
     let name = call.tool.clone().unwrap_or_else(|| call.name.clone());
-    let id = call.id.to_string();
-    [time::rfc3339(call.started_at), call.state.to_string(), duration, call.caller.clone(), name, id]
+    let (started, id) = (clock.brief(call.started_at), record_id::short(&call.id));
+    [started, call.state.to_string(), format!("{took}{waited}"), call.caller.clone(), name, id]
 }
 
 /// A call as scripts see it.

@@ -14,9 +14,11 @@ use toolway_wire::{
 use crate::{
     app::App,
     chat::stored,
+    clock::Clock,
     exit_code::ExitCode,
     output::{Format, Listing, Output},
     record_args::DEFAULT_LIMIT,
+    record_id,
     report::Report,
 };
 
@@ -48,7 +50,7 @@ enum HistoryCommand {
     },
     /// Show one conversation
     Show {
-        /// Id of the conversation, the beginning of it, or `last`
+        /// Id of the conversation, the beginning or end of it, or `last`
         id: String,
     },
     /// Find conversations with a message that contains a text, in any case
@@ -61,12 +63,12 @@ enum HistoryCommand {
     },
     /// Print one conversation as markdown, or as JSON with the messages as they were stored
     Export {
-        /// Id of the conversation, the beginning of it, or `last`
+        /// Id of the conversation, the beginning or end of it, or `last`
         id: String,
     },
     /// Delete one conversation
     Delete {
-        /// Id of the conversation, or the beginning of it
+        /// Id of the conversation, or the beginning or end of it
         id: String,
     },
 }
@@ -94,9 +96,9 @@ const LISTING: Listing<'_, StoredConversation, 5> = Listing {
     view,
 };
 
-fn row(head: &StoredConversation) -> [String; 5] {
-    let updated = time::rfc3339(head.updated_at);
-    [updated, head.surface.clone(), head.model.clone(), head.title.clone(), head.id.to_string()]
+fn row(head: &StoredConversation, clock: Clock) -> [String; 5] {
+    let updated = clock.brief(head.updated_at);
+    [updated, head.surface.clone(), head.model.clone(), head.title.clone(), record_id::short(&head.id)]
 }
 
 fn view(head: &StoredConversation) -> Value {
@@ -120,7 +122,8 @@ async fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
     output.print_wrapped("", &format!("{} ({}, model {}, {})", head.title, head.surface, head.model, head.id));
     for message in &messages {
         output.line("");
-        output.entry(&format!("{}:", message.role), &format!("  {}", time::rfc3339(message.at)));
+        let at = output.clock().full(message.at);
+        output.entry(&format!("{}:", message.role), &format!("  {at}"));
         output.print_wrapped("    ", &message.text);
     }
     Ok(())
@@ -153,7 +156,7 @@ async fn search(app: &App, text: &str, limit: usize, output: &mut Output) -> Res
         }
         Format::Human => {
             for FoundMessage { conversation: head, message } in &found {
-                output.entry(&head.id.to_string(), &format!("  {}", head.title));
+                output.entry(&record_id::short(&head.id), &format!("  {}", head.title));
                 output.line(&format!("  {}: {}", message.role, around(&message.text, text)));
             }
         }

@@ -15,6 +15,7 @@ use crate::{
     effect::Effect,
     exit_code::ExitCode,
     output::{Format, Output},
+    record_id,
     report::Report,
     terminal::given,
 };
@@ -169,21 +170,20 @@ async fn items(app: &App, after: Option<u64>) -> Result<(Vec<Value>, u64), Repor
     Ok((items, reply["version"].as_u64().unwrap_or_default()))
 }
 
-/// The item with this id, or with an id that begins with it.
+/// The item with this id, or with an id that begins or ends with it.
 async fn find(app: &App, id: &str) -> Result<Value, Report> {
     let (items, _) = items(app, None).await?;
-    let begins = |item: &Value| !id.is_empty() && item["id"].as_str().is_some_and(|whole| whole.starts_with(id));
-    let mut found = items.into_iter().filter(begins);
-    match (found.next(), found.next()) {
-        (Some(item), None) => Ok(item),
-        (None, _) => {
+    let mut found = record_id::select(items, id, |item| text(&item["id"]));
+    if 1 < found.len() {
+        let ids: Vec<String> = found.iter().map(|item| text(&item["id"])).collect();
+        return Err(record_id::ambiguous("not_waiting", "inbox items", id, &ids));
+    }
+    match found.pop() {
+        Some(item) => Ok(item),
+        None => {
             let message =
                 format!("no inbox item `{id}` is waiting; it may have been answered elsewhere or have expired");
             Err(Report::usage("not_waiting", message).hint("list them with `toolway inbox list`"))
-        }
-        (Some(_), Some(_)) => {
-            let message = format!("several inbox items have ids that begin with `{id}`");
-            Err(Report::usage("not_waiting", message).hint("give more of the id"))
         }
     }
 }
@@ -271,7 +271,7 @@ fn list(items: &[Value], output: &mut Output) {
 
 fn print(item: &Value, output: &mut Output) {
     let rest = format!("  {}  {}", text(&item["kind"]), exact(&item["text"]));
-    output.print_wrapped_entry(&text(&item["id"]), &rest, "    ");
+    output.print_wrapped_entry(&record_id::short(&text(&item["id"])), &rest, "    ");
 }
 
 fn show(item: &Value, output: &mut Output) {

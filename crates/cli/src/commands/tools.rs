@@ -210,7 +210,7 @@ fn brief(shown: &ListedTool<'_>, output: &mut Output) {
     let ListedTool { name, tool, age, .. } = shown;
     let signature = schema::signature(tool);
     let rest = signature.strip_prefix(&tool.name).unwrap_or_default();
-    output.entry(name, &format!("{rest}{}{}", tags(tool), age.remark()));
+    output.tool_entry(name, &format!("{rest}{}{}", age.remark(), tags(tool)));
     if let Some(description) = &tool.description {
         output.line(&format!("    {}", output.fit(4, description)));
     }
@@ -223,7 +223,7 @@ fn one(tool: &Tool, target: &Target, output: &mut Output) {
         Format::Human => {
             let signature = schema::signature(tool);
             let rest = format!("{}{}", signature.strip_prefix(&tool.name).unwrap_or_default(), tags(tool));
-            output.print_wrapped_entry(&tool.name, &rest, "    ");
+            output.tool_entry(&tool.name, &rest);
             if let Some(title) = title(tool) {
                 output.line(&format!("  title: {title}"));
             }

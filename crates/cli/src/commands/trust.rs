@@ -14,6 +14,7 @@ use crate::{
     effect::Effect,
     exit_code::ExitCode,
     output::{self, Format, Output, clean},
+    record_id,
     report::Report,
 };
 
@@ -112,27 +113,32 @@ fn note(app: &App, approval: &SavedApproval, change: &str) {
 
 /// The saved approval with this id, or with an id that begins or ends like this.
 fn find<'a>(saved: &'a [StoredApproval], id: &str) -> Result<&'a StoredApproval, Report> {
-    let is_meant = |stored: &&StoredApproval| stored.approval.id.starts_with(id) || stored.approval.id.ends_with(id);
-    let mut matching = saved.iter().filter(is_meant);
-    let message = match (matching.next(), matching.next()) {
-        (Some(approval), None) if !id.is_empty() => return Ok(approval),
-        (Some(_), _) => format!("several saved approvals have ids that begin or end with `{id}`"),
-        (None, _) => format!("no saved approval has the id `{id}`"),
-    };
-    Err(Report::usage("unknown_approval", message).hint("list them with `toolway trust list`"))
+    let matching = record_id::select(saved.iter().collect(), id, |stored| stored.approval.id.clone());
+    match matching.as_slice() {
+        [one] => Ok(one),
+        [] => {
+            let message = format!("no saved approval has the id `{id}`");
+            Err(Report::usage("unknown_approval", message).hint("list them with `toolway trust list`"))
+        }
+        several => {
+            let ids: Vec<String> = several.iter().map(|stored| stored.approval.id.clone()).collect();
+            Err(record_id::ambiguous("unknown_approval", "saved approvals", id, &ids))
+        }
+    }
 }
 
 fn list(saved: &[StoredApproval], output: &mut Output) -> ExitCode {
     match output.format {
         Format::Human if saved.is_empty() => output.notice("toolway: no saved approvals"),
         Format::Human => {
+            let clock = output.clock();
             let row = |stored: &StoredApproval| {
                 let approval = &stored.approval;
                 let effect = approval.effect.as_str().to_owned();
-                let saved_at = time::rfc3339_of(approval.created_at);
+                let saved_at = clock.brief(time::micros(approval.created_at));
                 let holds = holds(approval).to_owned();
                 [
-                    approval.id.clone(),
+                    record_id::short(&approval.id),
                     effect,
                     approval.key.caller.clone(),
                     approval.key.server.to_string(),

@@ -4,6 +4,7 @@ use serde_json::Value;
 use toolway_wire::json::Raw;
 
 use super::{Format, Output};
+use crate::clock::Clock;
 
 /// How the items of a list are shown.
 pub(crate) struct Listing<'a, T, const N: usize> {
@@ -12,7 +13,7 @@ pub(crate) struct Listing<'a, T, const N: usize> {
     /// Headings of the table.
     pub(crate) headings: [&'a str; N],
     /// Cells of the table.
-    pub(crate) row: fn(&T) -> [String; N],
+    pub(crate) row: fn(&T, Clock) -> [String; N],
     /// The line of the raw format.
     pub(crate) id: fn(&T) -> String,
     /// The object for scripts.
@@ -24,7 +25,11 @@ impl Output {
     pub(crate) fn listing<T, const N: usize>(&mut self, items: &[T], listing: &Listing<'_, T, N>) {
         match self.format {
             Format::Human if items.is_empty() => self.notice(&format!("toolway: {}", listing.empty)),
-            Format::Human => self.table(listing.headings, &items.iter().map(listing.row).collect::<Vec<_>>()),
+            Format::Human => {
+                let clock = self.clock();
+                let rows: Vec<_> = items.iter().map(|item| (listing.row)(item, clock)).collect();
+                self.table(listing.headings, &rows);
+            }
             Format::Raw => items.iter().for_each(|item| self.content(format!("{}\n", (listing.id)(item)).as_bytes())),
             Format::Json => self.json(&Raw::of(&items.iter().map(listing.view).collect::<Vec<_>>())),
             Format::Ndjson => items.iter().for_each(|item| self.json(&Raw::of(&(listing.view)(item)))),

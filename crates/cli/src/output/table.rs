@@ -1,5 +1,5 @@
 //! Text tables: each column as wide as its widest cell. A table that is too wide for the terminal is cut in its widest
-//! column, or has its last column below each row, or becomes a list of fields.
+//! columns, or has its last column below each row, or becomes a list of fields. Headings are shown in all of them.
 
 use super::{Colour, Output, clean, state};
 use crate::terminal::text;
@@ -18,7 +18,7 @@ enum Layout {
 /// Between two columns.
 const GAP: &str = "  ";
 /// A column is not cut below this width.
-const NARROWEST: usize = 16;
+const NARROWEST: usize = 10;
 
 impl Output {
     /// Prints rows with headings; prints nothing without rows. A column with the heading `STATE` is coloured.
@@ -48,8 +48,8 @@ impl Output {
     }
 
     fn last_below(&mut self, headings: &[String], rows: &[Vec<String>], widths: &[usize]) {
-        let (Some((_, first)), width) = (headings.split_last(), self.width.unwrap_or(usize::MAX)) else { return };
-        self.line(&padded(first, widths).concat());
+        let (Some((last, first)), width) = (headings.split_last(), self.width.unwrap_or(usize::MAX)) else { return };
+        self.line(&format!("{}\n    {last}", padded(first, widths).concat()));
         for row in rows {
             let Some((last, cells)) = row.split_last() else { continue };
             let line = self.painted(first, padded(cells, widths));
@@ -98,24 +98,31 @@ impl Output {
 
 /// The layout of columns that want to be this wide.
 fn layout(natural: &[usize], width: usize) -> Layout {
-    let total = |widths: &[usize]| widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1);
-    let cut = |widths: &[usize]| {
-        let over = total(widths).saturating_sub(width);
-        let (column, widest) = widths.iter().enumerate().max_by_key(|(_, wide)| **wide)?;
-        let mut widths = widths.to_vec();
-        widths[column] =
-            if over == 0 { *widest } else { widest.checked_sub(over).filter(|left| *left >= NARROWEST)? };
-        Some(widths)
-    };
     let (last, first) = natural.split_last().map_or((0, natural), |(last, first)| (*last, first));
     let is_last_widest = first.iter().all(|column| *column <= last);
     if total(natural) <= width {
         return Layout::Columns(natural.to_vec());
     }
-    if let (false, Some(widths)) = (is_last_widest, cut(natural)) {
+    // The last column is never cut.
+    if let (false, Some(widths)) = (is_last_widest, shrunk(natural, first.len(), width)) {
         return Layout::Columns(widths);
     }
-    cut(first).filter(|first| !first.is_empty()).map_or(Layout::Fields, Layout::LastBelow)
+    shrunk(first, first.len(), width).filter(|first| !first.is_empty()).map_or(Layout::Fields, Layout::LastBelow)
+}
+
+/// Columns of a row with these widths.
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1)
+}
+
+/// Widths that fit, of which the first `most` may give way: always the widest, so that each keeps as much as possible.
+fn shrunk(widths: &[usize], most: usize, width: usize) -> Option<Vec<usize>> {
+    let mut widths = widths.to_vec();
+    while width < total(&widths) {
+        let widest = widths.iter_mut().take(most).max_by_key(|wide| **wide).filter(|wide| NARROWEST < **wide)?;
+        *widest -= 1;
+    }
+    Some(widths)
 }
 
 /// Cells with the blanks after them, except after the last one with text.

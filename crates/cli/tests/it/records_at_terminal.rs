@@ -1,4 +1,4 @@
-//! Records at a terminal: lists fit its width, ids stay whole, and short ways to the last record.
+//! Records at a terminal: lists fit its width and keep their headings, ids are short, and short ways to the last record.
 
 use std::time::Duration;
 
@@ -34,16 +34,16 @@ fn shown(home: &Home, words: &[&str], columns: u16) -> String {
 }
 
 #[test]
-fn lists_of_records_fit_wide_and_narrow_terminals_and_ids_stay_whole() {
+fn lists_of_records_fit_wide_and_narrow_terminals_with_headings_and_short_ids() {
     let home = home();
     let call = home.run(&["calls", "list", "-o", "json"]).json()[0]["id"].as_str().unwrap().to_owned();
     let conversation = home.run(&["history", "list", "-o", "json"]).json()[0]["id"].as_str().unwrap().to_owned();
     for columns in [80, 40] {
         for (words, text) in [
-            (&["calls", "list"][..], call.as_str()),
+            (&["calls", "list"][..], &call[28..]),
             (&["calls", "stats"], "sample__add"),
-            (&["calls", "show", "last"], "state: "),
-            (&["history", "list"], conversation.as_str()),
+            (&["calls", "show", "last"], "state         "),
+            (&["history", "list"], &conversation[28..]),
             (&["history", "show", "last"], "    An answer"),
             (&["audit", "query"], "sample__write_memo"),
         ] {
@@ -51,8 +51,40 @@ fn lists_of_records_fit_wide_and_narrow_terminals_and_ids_stay_whole() {
             assert!(shown.contains(text), "{words:?}: {shown}");
             let wide = shown.lines().find(|line| line.chars().count() > columns.into());
             assert_eq!(wide, None, "{words:?} at {columns}: {shown}");
+            if words == ["calls", "list"] {
+                let headings = ["STARTED", "STATE", "TIME", "CALLER", "CALL", "ID"];
+                assert!(headings.iter().all(|heading| shown.contains(heading)) && shown.contains(" s ago"), "{shown}");
+            }
         }
     }
+}
+
+#[test]
+fn records_are_found_by_the_end_of_their_id_and_an_ambiguous_one_lists_them() {
+    let home = home();
+    let calls = home.run(&["calls", "list", "-o", "json"]).json();
+    let id = calls[0]["id"].as_str().unwrap();
+    assert_eq!(home.run(&["calls", "show", &id[28..], "-o", "json"]).json()["id"], *id);
+    let conversation = home.run(&["history", "list", "-o", "raw"]).ok().trim().to_owned();
+    assert_eq!(home.run(&["history", "show", &conversation[28..], "-o", "json"]).json()["id"], conversation);
+    // The ids of calls of the same minute begin with the same digits.
+    let error = home.run(&["calls", "show", &id[..4]]).failed(2, "unknown_call");
+    let message = error["message"].as_str().unwrap();
+    assert!(calls.as_array().unwrap().iter().all(|call| message.contains(call["id"].as_str().unwrap())), "{message}");
+}
+
+#[test]
+fn a_call_is_shown_in_labelled_rows_with_indented_json() {
+    let home = home();
+    let calls = home.run(&["calls", "list", "-o", "json"]).json();
+    let is_sum = |call: &&serde_json::Value| call["tool"] == "sample__add";
+    let sum = calls.as_array().unwrap().iter().find(is_sum).unwrap();
+    let shown = shown(&home, &["calls", "show", sum["id"].as_str().unwrap()], 80);
+    for row in ["state         succeeded\n", "call          sample__add (tool)\n", "caller        agent (run)\n"] {
+        assert!(shown.contains(row), "{row}: {shown}");
+    }
+    assert!(shown.contains("\n  {\n    \"a\": 2,\n    \"b\": 3\n  }\n"), "{shown}");
+    assert!(shown.contains(" ago)\n"), "{shown}");
 }
 
 #[test]

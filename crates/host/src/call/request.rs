@@ -219,13 +219,16 @@ impl fmt::Display for CallKind {
 }
 
 impl CallId {
-    /// A new id. Ids of one run sort by the time of their calls; `run` is random, `number` counts the calls.
+    /// A new id. Ids of one run sort by the time of their calls; `run` is random, `number` counts the calls. The last eight
+    /// digits, by which people tell calls apart, differ within a run.
     pub(crate) fn new(run: u64, number: u64) -> Self {
         let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let mut rest = [0; 10];
         let [.., a, b, c, d] = number.to_be_bytes();
         rest[..4].copy_from_slice(&[a & 0x0f, b, c & 0x3f, d]);
-        rest[4..].copy_from_slice(&run.to_be_bytes()[2..]);
+        // An odd factor: no two numbers have the same product.
+        let spread = u32::from_be_bytes([a, b, c, d]).wrapping_mul(0x9e37_79b1);
+        rest[4..].copy_from_slice(&(run ^ u64::from(spread)).to_be_bytes()[2..]);
         Self(uuid::Builder::from_unix_timestamp_millis(u64::try_from(millis).unwrap_or_default(), &rest).into_uuid())
     }
 

@@ -27,8 +27,7 @@ pub trait Records: Send + Sync {
     /// One call with its arguments and result.
     fn call(&self, id: Uuid) -> Fetch<'_, Option<StoredCall>>;
 
-    /// Ids of calls that begin with these hexadecimal digits, or else end with them; at most two, so that a caller can tell
-    /// one from many.
+    /// Ids of calls that end with these hexadecimal digits, or else begin with them; newest first, at most ten.
     fn find_calls(&self, digits: &str) -> Fetch<'_, Vec<Uuid>>;
 
     /// Statistics by tool, busiest first.

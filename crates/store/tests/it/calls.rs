@@ -118,6 +118,7 @@ async fn a_call_is_found_by_the_beginning_of_its_id() {
     let reader = stage.reader();
     let text = call.id.to_string();
     assert_eq!(reader.find_calls(&text).unwrap(), [call.id]);
+    assert_eq!(reader.find_calls(&text[28..]).unwrap(), [call.id]);
     assert_eq!(reader.find_calls(&text[..13]).unwrap(), [call.id]);
     for text in ["", "zz", "ffffffff"] {
         assert!(reader.find_calls(text).unwrap().is_empty(), "{text}");
