@@ -6,12 +6,13 @@
 //! | one turn: the model works, Ctrl-C stops it | `chat/turn.rs` |
 //! | output: text, calls, status | `chat/screen.rs`, `chat/call_line.rs`, `chat/status_line.rs` |
 //! | approvals and forms in place | `chat/answerer.rs` |
-//! | slash commands | `chat/command.rs`, `chat/commands.rs`, `chat/prompt.rs` |
+//! | slash commands | `chat/command.rs`, `chat/commands.rs`, `chat/choosing.rs`, `chat/prompt.rs` |
 //! | stored conversations | `chat/stored.rs` |
 //! | without a model | `chat/no_model.rs` |
 
 mod answerer;
 mod call_line;
+mod choosing;
 mod command;
 mod commands;
 mod echo;

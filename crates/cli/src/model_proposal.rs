@@ -12,11 +12,11 @@ use toolway_model::Model;
 
 use crate::{
     app::App,
-    chat::no_model,
     commands::servers::apply_edit::{lock, own_file},
     models::{ChosenModel, NewestModel},
     output::{self, Output},
     report::Report,
+    terminal,
 };
 
 impl App {
@@ -51,7 +51,7 @@ impl App {
              Use it, and store it in {}? [Y/n]",
             own.display()
         );
-        if !no_model::ask(&question, self, output).await? {
+        if !terminal::ask_yes_or_no(&question, self).await? {
             let report = Report::usage("model", format!("model `{name}`: no model of the vendor is chosen"));
             return Err(report.hint(format!("choose one: {command} MODEL")));
         }

@@ -5,22 +5,26 @@
 //! | items that wait, and the thread that prompts | `terminal/prompt_queue.rs` |
 //! | raw mode, keys, output of one prompt | `terminal/prompt_session.rs` |
 //! | prompts: keys in, answer out | `terminal/approval_prompt.rs`, `terminal/form_prompt.rs` |
-//! | their text | `terminal/approval_text.rs`, `terminal/form_text.rs`, `terminal/text.rs` |
+//! | their text | `terminal/approval_text.rs`, `terminal/argument_diff.rs`, `terminal/form_text.rs`, `terminal/text.rs` |
 //! | answers given on the command line | `terminal/given.rs` |
 //! | the value of a secret | `terminal/hidden_line.rs` |
+//! | a question of one key, a list to choose from | `terminal/raw_keys.rs`, `terminal/picker.rs` |
 //!
 //! There is one prompt at a time. Approvals that wait at the same time are one prompt. Output is appended to standard
 //! error; nothing above the current line changes.
 
 mod approval_prompt;
 mod approval_text;
+mod argument_diff;
 mod form_prompt;
 mod form_text;
 pub(crate) mod given;
 pub(crate) mod hidden_line;
 mod line_editor;
+mod picker;
 mod prompt_queue;
 mod prompt_session;
+mod raw_keys;
 pub(crate) mod text;
 
 use std::{ffi::OsStr, sync::Arc};
@@ -29,6 +33,9 @@ use futures_util::future::BoxFuture;
 use toolway_config::Environment;
 use toolway_host::inbox::{Answerer, ElicitationAnswer, ElicitationModes, InboxAnswer, InboxContent, InboxItem};
 use url::Url;
+
+pub(crate) use picker::Picker;
+pub(crate) use raw_keys::ask_yes_or_no;
 
 use crate::sign_in::opener::Openers;
 use prompt_queue::PromptQueue;

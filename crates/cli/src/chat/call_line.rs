@@ -35,28 +35,30 @@ fn is_important(member: &Member) -> bool {
     approval_rows::is_important(&member.key, &member.value)
 }
 
-/// The line of a call that has ended, and lines below it for an error.
-pub(super) fn ended(call: &EndedCall, label: &str, width: usize) -> (String, Option<String>) {
+/// The line of a call that has ended, with the number that opens its result, and lines below it for an error.
+pub(super) fn ended(call: &EndedCall, label: &str, number: Option<usize>, width: usize) -> (String, Option<String>) {
     let mark = match call.made.state {
         CallState::Succeeded => '✓',
         CallState::Refused | CallState::ApproverUnavailable | CallState::RefusedForGood => '⊘',
         _ => '✗',
     };
+    let number = number.map(|number| format!(" [{number}]")).unwrap_or_default();
     let time = match call.duration.as_secs_f64() {
         seconds if seconds >= 1.0 => format!(" ({seconds:.1} s)"),
         _ => String::new(),
     };
     let room = width.saturating_sub(3 + time.len());
+    let time = format!("{time}{number}");
     if call.made.state == CallState::Succeeded {
         let called = clean::line(label, (room * 3 / 5).max(20).min(room));
-        let left = room.saturating_sub(clean::columns(&called) + 3);
+        let left = room.saturating_sub(clean::columns(&called) + 3 + number.len());
         let result = if left < 8 { String::new() } else { format!(" → {}", preview(call, left)) };
         let mismatch =
             call.mismatches.iter().map(|mismatch| clean::line(mismatch, PROBLEM)).collect::<Vec<_>>().join("\n");
         return (format!("{mark} {called}{result}{time}"), Some(mismatch).filter(|mismatch| !mismatch.is_empty()));
     }
     let state = call.made.state.as_str();
-    let called = clean::line(label, room.saturating_sub(state.len() + 2).max(20));
+    let called = clean::line(label, room.saturating_sub(state.len() + 2 + number.len()).max(20));
     let problem = match &call.problem {
         Some(problem) => clean::line(problem.as_str(), PROBLEM),
         None => clean::line(&text(call), PROBLEM),
@@ -82,7 +84,8 @@ fn preview(call: &EndedCall, room: usize) -> String {
     format!("{first}{more}")
 }
 
-fn text(call: &EndedCall) -> String {
+/// The whole text of a result.
+pub(super) fn text(call: &EndedCall) -> String {
     let parts = call.result.content.iter().map(|part| match part {
         ResultPart::Text { text } => text.clone(),
         ResultPart::Image(image) => format!("[image: {}]", image.mime_type),
@@ -121,6 +124,7 @@ mod tests {
                 waited: Duration::ZERO,
             },
             "files.write",
+            None,
             60,
         )
         .0

@@ -13,6 +13,8 @@ pub(crate) enum ChatCommand {
     Servers,
     Model(Option<String>),
     Mode(Option<PolicyMode>),
+    /// The result with this number, or the last one.
+    Show(Option<usize>),
     Usage,
     Resume(Option<String>),
     Clear,
@@ -26,10 +28,11 @@ pub(crate) const COMMANDS: &[(&str, &str, &str)] = &[
     ("help", "", "Show this list"),
     ("tools", "[WORDS]", "List the tools, or search them"),
     ("servers", "", "Show the servers and their states"),
-    ("model", "[NAME]", "Show the model, or use another one"),
-    ("mode", "[MODE]", "Show when calls are asked about, or change it: ask, writes, allow"),
+    ("show", "[N]", "Show a result as a whole: the last one, or the one with this number"),
+    ("model", "[NAME]", "Choose a model, or use this one"),
+    ("mode", "[MODE]", "Choose when calls are asked about, or change it: ask, writes, allow"),
     ("usage", "", "Show the tokens used so far"),
-    ("resume", "[ID]", "List earlier conversations, or continue one; `last` is the latest"),
+    ("resume", "[ID]", "Choose an earlier conversation to continue, or give its id; `last` is the latest"),
     ("clear", "", "Begin a new conversation"),
     ("exit", "", "Leave; so does Ctrl-D"),
 ];
@@ -51,6 +54,7 @@ impl ChatCommand {
             "servers" => Ok(Self::Servers),
             "model" => Ok(Self::Model(rest)),
             "mode" => rest.map(|mode| parse_mode(&mode)).transpose().map(Self::Mode),
+            "show" => rest.map(|number| parse_number(&number)).transpose().map(Self::Show),
             "usage" => Ok(Self::Usage),
             "resume" => Ok(Self::Resume(rest)),
             "clear" => Ok(Self::Clear),
@@ -65,6 +69,11 @@ impl ChatCommand {
 
 fn parse_mode(word: &str) -> Result<PolicyMode, String> {
     PolicyMode::parse(word).ok_or_else(|| format!("unknown mode `{word}`; must be `ask`, `writes` or `allow`"))
+}
+
+fn parse_number(word: &str) -> Result<usize, String> {
+    let number = word.trim_start_matches('[').trim_end_matches(']').parse();
+    number.map_err(|_| format!("`{word}` is not the number of a result; `/show` alone shows the last one"))
 }
 
 /// Finds `server.prompt` or `server/prompt`.
@@ -93,7 +102,9 @@ mod tests {
         assert!(parse(" /etc/hosts is a file").is_none());
         assert!(matches!(parse("/"), Some(Ok(ChatCommand::Help))));
         assert!(matches!(parse("/model fast"), Some(Ok(ChatCommand::Model(Some(name)))) if name == "fast"));
-        assert!(matches!(parse("/mode full"), Some(Ok(ChatCommand::Mode(Some(_))))));
+        assert!(matches!(parse("/mode allow"), Some(Ok(ChatCommand::Mode(Some(_))))));
+        assert!(matches!(parse("/show [3]"), Some(Ok(ChatCommand::Show(Some(3))))));
+        assert!(parse("/show x").unwrap().unwrap_err().contains("`x`"));
         assert!(parse("/mode often").unwrap().unwrap_err().contains("`writes`"));
         assert!(parse("/tols").unwrap().unwrap_err().contains("did you mean `tools`?"));
     }

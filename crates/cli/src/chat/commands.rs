@@ -9,7 +9,7 @@ use super::{
     command::{COMMANDS, ChatCommand},
     stored, turn,
 };
-use crate::{output::clean, schema, terminal::text};
+use crate::{clock::Clock, output::clean, record_id, schema, terminal::text};
 
 /// Tools in one list.
 const MOST_TOOLS: usize = 200;
@@ -29,12 +29,16 @@ impl Chat<'_> {
                 self.tools(words.as_deref());
             }
             ChatCommand::Servers => self.servers(),
+            ChatCommand::Show(number) => self.show_result(number),
+            ChatCommand::Model(None) if self.screen.is_terminal() => self.pick_model().await,
             ChatCommand::Model(name) => self.change_model(name.as_deref()),
+            ChatCommand::Mode(None) if self.screen.is_terminal() => self.pick_mode().await,
             ChatCommand::Mode(mode) => self.change_mode(mode),
             ChatCommand::Usage => {
                 let count = self.conversation.messages().len();
                 self.screen.line(&format!("{}; {count} messages in this conversation", turn::tokens(&self.used)));
             }
+            ChatCommand::Resume(None) if self.screen.is_terminal() => self.pick_conversation().await,
             ChatCommand::Resume(None) => self.list_conversations().await,
             ChatCommand::Resume(Some(id)) => self.resume(&id).await,
             ChatCommand::Clear => {
@@ -95,7 +99,7 @@ impl Chat<'_> {
         }
     }
 
-    fn change_model(&mut self, name: Option<&str>) {
+    pub(super) fn change_model(&mut self, name: Option<&str>) {
         let Some(name) = name else {
             self.screen.line(&format!("Model {}.", self.agent.model().name()));
             for model in self.app.listed_models(&self.config.settings) {
@@ -113,7 +117,7 @@ impl Chat<'_> {
         }
     }
 
-    fn change_mode(&mut self, mode: Option<PolicyMode>) {
+    pub(super) fn change_mode(&mut self, mode: Option<PolicyMode>) {
         let Some(mode) = mode else {
             let mode = self.agent.mode().or(self.config.settings.policy.mode.value);
             let words = mode.map_or("writes (the default of chat)", about);
@@ -134,7 +138,7 @@ impl Chat<'_> {
         }
         for conversation in stored {
             let title = clean::line(&conversation.title, super::screen::width().saturating_sub(60).max(20));
-            let (id, at) = (conversation.id, toolway_host::time::rfc3339(conversation.updated_at));
+            let (id, at) = (record_id::short(&conversation.id), Clock::exact().brief(conversation.updated_at));
             self.screen.line(&format!("{id}  {at}  {title}"));
         }
         self.screen.line("Continue one with /resume ID, or the latest with /resume last.");
@@ -176,7 +180,7 @@ impl Chat<'_> {
     }
 }
 
-fn about(mode: PolicyMode) -> &'static str {
+pub(super) fn about(mode: PolicyMode) -> &'static str {
     match mode {
         PolicyMode::Ask => "ask (asks about every call)",
         PolicyMode::Writes => "writes (asks about calls that may write)",

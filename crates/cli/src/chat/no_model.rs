@@ -1,6 +1,6 @@
 //! A chat without a model: what was looked for, how to add one, and a scripted one to try.
 
-use std::{io::BufRead, sync::Arc};
+use std::sync::Arc;
 
 use toolway_host::connection::{WantedServer, Way};
 use toolway_model::{Model, ScriptedModel};
@@ -10,6 +10,7 @@ use crate::{
     app::App,
     output::{self, Output},
     report::Report,
+    terminal,
 };
 
 /// `--model` of the built-in script.
@@ -48,44 +49,5 @@ pub(crate) async fn offer_demo(app: &App, output: &mut Output) -> Result<bool, R
         output.notice(&format!("hint: try it without a model: toolway chat --model {DEMO}"));
         return Ok(false);
     }
-    ask("Try the chat with a built-in script instead of a model? [Y/n]", app, output).await
-}
-
-/// Asks until the answer is clear. The end of the input is no.
-pub(crate) async fn ask(question: &str, app: &App, output: &mut Output) -> Result<bool, Report> {
-    loop {
-        output.notice(question);
-        let answer = tokio::task::spawn_blocking(|| {
-            let mut line = String::new();
-            // Nothing is read at the end of the input.
-            match std::io::stdin().lock().read_line(&mut line) {
-                Ok(1..) => Some(line),
-                _ => None,
-            }
-        });
-        let Some(line) = app.stop.or(answer).await?.ok().flatten() else { return Ok(false) };
-        if let Some(answer) = yes_or_no(&line) {
-            return Ok(answer);
-        }
-    }
-}
-
-/// The answer; Enter alone is yes. `None` for anything else, which may be meant for the chat or the shell.
-fn yes_or_no(line: &str) -> Option<bool> {
-    match line.trim().to_lowercase().as_str() {
-        "" | "y" | "yes" => Some(true),
-        "n" | "no" => Some(false),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn only_a_clear_answer_starts_the_script() {
-        for (line, expected) in [("\n", Some(true)), ("Yes\n", Some(true)), ("n\n", Some(false)), ("now what?\n", None)]
-        {
-            assert_eq!(super::yes_or_no(line), expected, "{line}");
-        }
-    }
+    terminal::ask_yes_or_no("Try the chat with a built-in script instead of a model? [Y/n]", app).await
 }

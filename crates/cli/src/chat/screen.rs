@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     markdown::MarkdownWriter,
-    output::{Colour, clean},
+    output::{self, Colour, clean},
     terminal::text,
 };
 
@@ -57,6 +57,19 @@ struct State {
     /// What is printed when they are over, so that a prompt stays the last thing on the screen.
     held: String,
     left_out: HashSet<String>,
+    /// Results of the calls, in order.
+    results: Vec<ShownResult>,
+}
+
+/// The result of a call that was shown on one line.
+#[derive(Clone, Debug)]
+pub(super) struct ShownResult {
+    /// Server, tool and arguments.
+    pub(super) label: String,
+    /// Id of the record; `None` if the agent answered the call itself.
+    pub(super) call_id: Option<String>,
+    /// As the model got it.
+    pub(super) text: String,
 }
 
 /// Columns of a terminal that does not tell its width.
@@ -79,6 +92,7 @@ impl Screen {
             holders: 0,
             held: String::new(),
             left_out: HashSet::new(),
+            results: Vec::new(),
         };
         Self { host, colour, kind, state: Mutex::new(state) }
     }
@@ -118,6 +132,18 @@ impl Screen {
         state.end_message();
         state.erase_status();
         (state.status, state.running) = (None, Vec::new());
+    }
+
+    /// The result with this number, or the last one.
+    pub(super) fn result(&self, number: Option<usize>) -> Option<ShownResult> {
+        let state = self.state.lock();
+        let index = number.unwrap_or(state.results.len()).checked_sub(1)?;
+        state.results.get(index).cloned()
+    }
+
+    /// Whether lists to choose from can be shown.
+    pub(super) fn is_terminal(&self) -> bool {
+        self.kind == ScreenKind::Terminal && output::is_interactive()
     }
 
     /// Redraws the status line.
@@ -192,7 +218,13 @@ impl Screen {
     fn end_call(&self, state: &mut State, call: &EndedCall) {
         let running = state.running.iter().position(|running| running.id == call.result.call_id);
         let label = running.map_or_else(|| self.name_of(&call.made.name), |index| state.running.remove(index).label);
-        let (line, problem) = call_line::ended(call, &label, self.width());
+        let text = match &call.problem {
+            Some(problem) => problem.as_str().to_owned(),
+            None => call_line::text(call),
+        };
+        state.results.push(ShownResult { label: label.clone(), call_id: call.made.call_id.clone(), text });
+        let number = Some(state.results.len()).filter(|_| self.kind == ScreenKind::Terminal);
+        let (line, problem) = call_line::ended(call, &label, number, self.width());
         state.print(&format!("{}\n", self.painted(&line)));
         if let Some(problem) = problem {
             state.print(&format!("{}\n", text::fold(&format!("  {problem}"), self.width(), "  ")));

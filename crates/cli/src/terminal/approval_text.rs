@@ -2,10 +2,13 @@
 
 use toolway_host::{
     inbox::{ApprovalDetails, InboxItem, approval_rows::ArgumentRow},
-    policy::{ArgumentChoice, Before, Proposal, Scope, Subject},
+    policy::{Before, Proposal, Scope, Subject},
 };
 
-use super::text::{self, Line, Style};
+use super::{
+    argument_diff::{self, ShownArgument},
+    text::{self, Line, Style},
+};
 use crate::output::clean;
 
 /// How much of the arguments is shown. A call is approved only after all of them were shown.
@@ -66,12 +69,13 @@ pub(crate) fn call(item: &InboxItem, details: &ApprovalDetails, width: usize, fo
         let title = format!("title by the server: {}{length}", text::cut(&visible, TITLE));
         shown.lines.extend(text::lines(Style::Plain, &title, width));
     }
-    if let Some(caller) = &item.caller {
-        let surface = item.surface.map(|surface| format!(" ({surface})")).unwrap_or_default();
-        shown.lines.extend(text::lines(Style::Plain, &format!("caller: {}{surface}", caller.label()), width));
-    }
     shown.add_arguments(details, width, fold);
     shown.add_warnings(details, width);
+    // From here on what matters less: who asks, by which rule, and what an answer covers.
+    if let Some(caller) = &item.caller {
+        let surface = item.surface.map(|surface| format!(" ({surface})")).unwrap_or_default();
+        shown.lines.extend(text::lines(Style::Faint, &format!("caller: {}{surface}", caller.label()), width));
+    }
     let reason = details.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     shown.lines.extend(text::lines(Style::Faint, &format!("asked by {}{reason}", details.rule), width));
     if let Some(remedy) = &details.remedy {
@@ -108,11 +112,29 @@ pub(crate) fn covers(item: &InboxItem, details: &ApprovalDetails, changed: Optio
         None if conversation == always || !item.has_conversation() => format!("covers: {}", shown(always)),
         None => format!("covers: this conversation {}; always {}", shown(conversation), shown(always)),
     };
-    let mut lines = text::lines(Style::Plain, &text, width);
+    let mut lines = text::lines(Style::Faint, &text, width);
     if !details.proposal.arguments.is_empty() {
         lines.extend(text::lines(Style::Faint, "1-9 change what is covered of an argument, * covers any", width));
     }
     lines
+}
+
+/// The name of an argument, with the key that changes what is covered of it, and how it compares to the call before.
+fn label(row: &ArgumentRow, details: &ApprovalDetails, fold: Fold) -> String {
+    let choices = &details.proposal.arguments;
+    let position = choices.iter().position(|choice| choice.name == row.argument);
+    let label = match &row.whole {
+        Some(whole) => format!("all arguments ({} bytes, sha256 {})", whole.bytes, whole.sha256),
+        None => clean::exact_flat(&row.label),
+    };
+    let number = position.map(|position| position + 1).filter(|number| fold != Fold::Short && *number <= 9);
+    let number = number.map(|number| format!("{number} ")).unwrap_or_default();
+    let before = match position.and_then(|position| choices.get(position)).map(|choice| choice.before) {
+        Some(Before::Same) => " (as before)",
+        Some(Before::Differs) => " (differs)",
+        Some(Before::First) | None => "",
+    };
+    format!("{number}{label}{before}")
 }
 
 /// `2nd`
@@ -168,30 +190,29 @@ impl Folded {
         if rows.is_empty() {
             self.lines.push(Line::new(Style::Plain, "  (no arguments)"));
         }
-        for row in rows.iter().take(fold.rows()) {
-            let choices = &details.proposal.arguments;
-            let position = choices.iter().position(|choice| choice.name == row.argument);
-            let choice = position.and_then(|position| choices.get(position).map(|choice| (position + 1, choice)));
-            self.add_row(row, choice, width, fold);
+        let shown = argument_diff::with_changes(rows);
+        for argument in shown.iter().take(fold.rows()) {
+            match argument {
+                ShownArgument::Row(row) => self.add_row(row, &label(row, details, fold), width, fold),
+                ShownArgument::Change { old, new } => {
+                    // Both are parts of one argument, or arguments of their own.
+                    let new_label = match new.label.rsplit('.').next() {
+                        Some(name) if new.argument == old.argument => clean::exact_flat(name),
+                        _ => label(new, details, fold),
+                    };
+                    let label = format!("{} → {new_label}", label(old, details, fold));
+                    self.add_label(&label, Style::Plain, width);
+                    let bytes = old.value.len() + new.value.len();
+                    self.add_value(argument_diff::lines(&old.value, &new.value, width), bytes, width, fold);
+                }
+            }
         }
-        if let more @ 1.. = rows.len().saturating_sub(fold.rows()) {
+        if let more @ 1.. = shown.len().saturating_sub(fold.rows()) {
             self.fold(&format!("… {more} more arguments; v shows all"), width);
         }
     }
 
-    fn add_row(&mut self, row: &ArgumentRow, choice: Option<(usize, &ArgumentChoice)>, width: usize, fold: Fold) {
-        let label = match &row.whole {
-            Some(whole) => format!("all arguments ({} bytes, sha256 {})", whole.bytes, whole.sha256),
-            None => clean::exact_flat(&row.label),
-        };
-        let number = choice.filter(|(number, _)| fold != Fold::Short && *number <= 9);
-        let number = number.map(|(number, _)| format!("{number} ")).unwrap_or_default();
-        let before = match choice.map(|(_, choice)| choice.before) {
-            Some(Before::Same) => " (as before)",
-            Some(Before::Differs) => " (differs)",
-            Some(Before::First) | None => "",
-        };
-        let label = format!("{number}{label}{before}");
+    fn add_row(&mut self, row: &ArgumentRow, label: &str, width: usize, fold: Fold) {
         let style = if row.important { Style::Strong } else { Style::Plain };
         let value = clean::exact(&row.value).replace('\t', "    ");
         let inline = format!("  {label}: {value}");
@@ -199,19 +220,27 @@ impl Folded {
             self.lines.push(Line::new(style, inline));
             return;
         }
-        let label = text::wrap(&format!("{label}:"), width, "  ", "    ");
-        self.lines.extend(label.into_iter().map(|line| Line::new(style, line)));
+        self.add_label(label, style, width);
         if row.whole.is_some() && fold != Fold::Nothing {
             self.fold("… too large to be shown one by one; v shows all", width);
             return;
         }
-        let lines = text::marked(&row.value, width);
+        self.add_value(text::marked(&row.value, width), row.value.len(), width, fold);
+    }
+
+    fn add_label(&mut self, label: &str, style: Style, width: usize) {
+        let label = text::wrap(&format!("{label}:"), width, "  ", "    ");
+        self.lines.extend(label.into_iter().map(|line| Line::new(style, line)));
+    }
+
+    /// Adds the lines of a value of so many bytes, or the beginning of them.
+    fn add_value(&mut self, lines: Vec<Line>, bytes: usize, width: usize, fold: Fold) {
         // The note takes a line itself.
         let most = if lines.len() == fold.lines().saturating_add(1) { lines.len() } else { fold.lines() };
         let hidden = lines.len().saturating_sub(most);
         self.lines.extend(lines.into_iter().take(most));
         if 0 < hidden {
-            self.fold(&format!("… {hidden} more lines, {} bytes in all; v shows all", row.value.len()), width);
+            self.fold(&format!("… {hidden} more lines, {bytes} bytes in all; v shows all"), width);
         }
     }
 

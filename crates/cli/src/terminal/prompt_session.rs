@@ -246,13 +246,13 @@ fn is_control(key: KeyEvent, letter: char) -> bool {
 }
 
 /// Discards what was typed and not read.
-fn discard_input() {
+pub(super) fn discard_input() {
     #[cfg(unix)]
     let _gone = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
 }
 
 /// Raw mode turns line feeds of others, such as log lines, into staircases; this turns that part of it off.
-fn keep_output_processing() {
+pub(super) fn keep_output_processing() {
     #[cfg(unix)]
     if let Ok(mut modes) = rustix::termios::tcgetattr(io::stdin()) {
         modes.output_modes |= rustix::termios::OutputModes::OPOST;

@@ -17,12 +17,16 @@ pub(crate) enum Style {
     Strong,
     Warning,
     Faint,
+    /// A line of a difference that goes away.
+    Removed,
+    /// A line of a difference that is new.
+    Added,
 }
 
 /// Columns of the narrowest terminal that is considered.
 const MIN_WIDTH: usize = 20;
 /// Before each line of a text that a server or a model wrote, so that it cannot pass for ours.
-const MARK: &str = "  │ ";
+pub(super) const MARK: &str = "  │ ";
 
 impl Line {
     pub(crate) fn new(style: Style, text: impl Into<String>) -> Self {
@@ -37,6 +41,8 @@ impl Line {
             Style::Strong => "1",
             Style::Warning => "33",
             Style::Faint => "2",
+            Style::Removed => "31",
+            Style::Added => "32",
         };
         format!("\u{1b}[{code}m{}\u{1b}[0m", clean::painted(&self.text))
     }

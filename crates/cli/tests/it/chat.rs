@@ -178,7 +178,7 @@ fn commands_prompts_completion_and_lines_work_at_the_editor() {
     chat.types("/sample/introduce\r").sees("name:").types("Ada\r").sees("Hello Ada.").sees("tokens in");
     chat.types("one\u{1b}\rtwo\r").sees("Two lines.").sees_times("tokens in", 2);
     chat.types("/clear\r").sees("New conversation.").types("/resume\r");
-    chat.sees("Continue one with /resume ID").prompts(10).types("\u{3}");
+    chat.sees("Continue a conversation (").types("q").prompts(10).types("\u{3}");
     chat.sees("Press Ctrl-C again to leave.").types("\u{3}");
     assert!(chat.end().0.success());
     let messages = home.run(&["history", "show", "last", "-o", "json"]).json();
@@ -204,7 +204,7 @@ fn without_a_terminal_each_line_is_a_message_and_writes_are_refused() {
 fn without_a_model_it_says_what_it_looked_for_and_offers_a_script() {
     let home = Home::new();
     let mut chat = ChatScreen::start(&home, &["chat"], 80);
-    chat.sees("no model is configured").sees("ANTHROPIC_API_KEY").sees("[Y/n]").types("\r");
+    chat.sees("no model is configured").sees("ANTHROPIC_API_KEY").sees("[Y/n]").types("y");
     chat.sees("Model demo, 1 server.").types("hello\r").sees("✓ sample.echo").sees("1/1").types("Ada\r");
     chat.sees("[y] send").types("y").sees("[y] once").types("y").sees("Write another message").sees("4 calls");
     chat.types("/exit\r");

@@ -66,7 +66,40 @@ fn in_mode_ask_the_models_calls_are_asked_about_and_the_users_own_prompts_are_no
     chat.types("/sample.introduce name=Ada\r").sees("Hello Ada.").sees("tokens in").prompts(3);
     assert!(!chat.text().contains("Approval required"), "{}", chat.text());
     chat.types("add\r").sees("Approval required").sees("[y] once").types("y").sees("Five.").sees_times("tokens in", 2);
-    chat.types("/mode\r").sees_times("Mode ask", 2).types("/exit\r");
+    chat.types("/mode\r").sees("› ask").types("\r").sees_times("Mode ask", 2).prompts(5).types("/exit\r");
+    assert!(chat.end().0.success());
+}
+
+#[test]
+fn results_are_opened_and_lists_are_chosen_from_with_arrow_keys() {
+    let echo = |text: &str| json!({ "tool": "sample__echo", "arguments": { "text": text } });
+    let home = Home::with_script(&json!([
+        { "calls": [echo("one\ntwo\nthree of the first"), echo("only\nthe second")] },
+        { "text": "Read." },
+    ]));
+    let mut chat = ChatScreen::start(&home, &CHAT, 80);
+    chat.prompts(1).types("/show\r").sees("No result yet.").prompts(2);
+    chat.types("go\r").sees("(+2 lines) [").sees("Read.").sees("tokens in").prompts(3);
+    let number = if chat.text().contains("(+2 lines) [1]") { 1 } else { 2 };
+    chat.types(&format!("/show {number}\r")).sees_times("three of the first", 3).sees("toolway calls show ").prompts(4);
+    chat.types("/show 9\r").sees("No result [9].").prompts(5);
+    chat.types("/mode\r")
+        .sees("› writes")
+        .types("\u{1b}[B")
+        .sees("› allow")
+        .types("\r")
+        .sees("Mode allow (asks about")
+        .prompts(6);
+    // Left without a choice, the list is gone and the mode is as it was.
+    chat.types("/mode\r")
+        .sees("› allow")
+        .types("\u{1b}[A")
+        .sees("› writes")
+        .types("q")
+        .sees_times("Mode allow", 2)
+        .prompts(7);
+    assert!(!chat.text().contains("› "), "{}", chat.text());
+    chat.types("/resume\r").sees("› ").sees(" s ago go").types("\r").sees("Conversation `go`").types("/exit\r");
     assert!(chat.end().0.success());
 }
 

@@ -61,7 +61,7 @@ impl ChatScreen {
         let mut command = Command::new("setsid");
         command.arg("--ctty").arg(plain.get_program()).args(plain.get_args());
         command.env_clear().envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
-        command.env_remove("TOOLWAY_OUTPUT").env("TERM", "xterm-256color").current_dir(home.path(""));
+        command.env_remove("TOOLWAY_OUTPUT").env("TERM", "xterm-256color").env("TZ", "UTC").current_dir(home.path(""));
         let child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
         drop(command);
         let keyboard = File::from(terminal);

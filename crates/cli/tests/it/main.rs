@@ -10,6 +10,7 @@ mod ad_hoc_servers;
 mod arguments;
 mod both_eras;
 mod calling;
+mod captures;
 mod chaos;
 mod chat;
 mod chat_keys;

@@ -1,10 +1,15 @@
 //! Models of vendors and of Ollama, through the program.
 
+use std::time::Duration;
+
 use serde_json::json;
 use tokio::runtime::Runtime;
 use toolway_testkit::vendor::{MockVendor, OLLAMA_MODEL, Reply, VendorKind};
 
-use crate::home::{Home, Ran, TOOLWAY};
+use crate::{
+    home::{Home, Ran, TOOLWAY},
+    terminal::Terminal,
+};
 
 fn vendor(kind: VendorKind, replies: Vec<Reply>) -> (Runtime, MockVendor) {
     let runtime = Runtime::new().unwrap();
@@ -135,9 +140,14 @@ fn at_a_terminal_the_newest_model_is_proposed_and_stored() {
         command.env("KEY", "sk-cli-test-0123456789").env("TOOLWAY_OUTPUT", "human");
         command
     };
-    let (status, shown) = home.run_at_terminal(command(), "n\r");
+    let answered = |key: &str| {
+        let mut terminal = Terminal::start(command());
+        terminal.answers("[Y/n]", key);
+        terminal.end(Duration::from_secs(60))
+    };
+    let (status, shown) = answered("n");
     assert!(status.code() == Some(2) && shown.contains("toolway models set anthropic MODEL"), "{shown}");
-    let (status, shown) = home.run_at_terminal(command(), "y\r");
+    let (status, shown) = answered("y");
     assert!(
         status.success() && shown.contains("`claude-mock-9`") && shown.contains("anthropic answered: OK"),
         "{shown}"
