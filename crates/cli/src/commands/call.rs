@@ -22,7 +22,7 @@ use crate::{
     exit_code::ExitCode,
     output::{
         Format, Output,
-        content::{self, Piece},
+        content::{self, Piece, Repetition},
     },
     report::Report,
     save,
@@ -239,12 +239,19 @@ pub(crate) fn raw(pieces: &[Piece], output: &mut Output) {
 }
 
 fn human(result: &CallResult, pieces: &[Piece], saved: bool, output: &mut Output) {
-    for piece in pieces.iter().filter(|piece| !saved || !matches!(piece, Piece::Bytes { .. })) {
+    let structured = result.structured.as_ref();
+    let repetition = structured.map_or(Repetition::None, |structured| content::repetition(structured, pieces));
+    // One value that can be parsed, rather than its elements on lines of their own.
+    let is_text_left_out = repetition == Repetition::Elements;
+    let is_shown = |piece: &&Piece| match piece {
+        Piece::Text(_) => !is_text_left_out,
+        Piece::Bytes { .. } => !saved,
+        Piece::Mention(_) => true,
+    };
+    for piece in pieces.iter().filter(is_shown) {
         output.line(&piece.described());
     }
-    if let Some(structured) = &result.structured
-        && !content::repeats(structured, pieces)
-    {
+    if let Some(structured) = structured.filter(|_| repetition != Repetition::Whole) {
         output.line(&content::indented(structured));
     }
     if pieces.is_empty() && result.structured.is_none() {

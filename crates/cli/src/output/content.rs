@@ -79,10 +79,20 @@ impl Piece {
     }
 }
 
-/// Whether the text of a result says the same as its structured content: the same JSON, or the plain value that a server
-/// wrapped in `{"result": …}`, or its elements one by one.
-pub(crate) fn repeats(structured: &Raw, pieces: &[Piece]) -> bool {
-    let Ok(value) = serde_json::from_str::<Value>(&structured.text()) else { return false };
+/// How the text of a result relates to its structured content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repetition {
+    /// They say different things.
+    None,
+    /// The text is the same JSON, or the plain value that a server wrapped in `{"result": …}`.
+    Whole,
+    /// The texts are the elements one by one, so that only the structured content is one value.
+    Elements,
+}
+
+/// Whether the text of a result says the same as its structured content.
+pub(crate) fn repetition(structured: &Raw, pieces: &[Piece]) -> Repetition {
+    let Ok(value) = serde_json::from_str::<Value>(&structured.text()) else { return Repetition::None };
     let texts: Vec<&str> = pieces
         .iter()
         .filter_map(|piece| match piece {
@@ -95,8 +105,11 @@ pub(crate) fn repeats(structured: &Raw, pieces: &[Piece]) -> bool {
         let list = list.as_array().filter(|list| !list.is_empty() && list.len() == texts.len());
         list.is_some_and(|list| list.iter().zip(&texts).all(|(element, text)| is_said(element, text)))
     };
-    let says = |value: &Value| texts.iter().any(|text| is_said(value, text)) || elements(value);
-    says(&value) || inner.is_some_and(says)
+    let says = |value: &Value| texts.iter().any(|text| is_said(value, text));
+    if says(&value) || inner.is_some_and(says) {
+        return Repetition::Whole;
+    }
+    if elements(&value) || inner.is_some_and(elements) { Repetition::Elements } else { Repetition::None }
 }
 
 /// Whether a text is this value, as JSON or as plain text.
@@ -170,20 +183,20 @@ fn new_line(out: &mut String, depth: usize) {
 mod tests {
     use toolway_wire::json::Raw;
 
-    use super::{Piece, indented, repeats};
+    use super::{Piece, Repetition, indented, repetition};
 
     #[test]
     fn structured_content_that_repeats_the_text_is_recognised() {
         let repeated = |structured: &str, texts: &[&str]| {
             let pieces: Vec<Piece> = texts.iter().map(|text| Piece::Text((*text).to_owned())).collect();
-            repeats(&Raw::parse(structured.to_owned()).unwrap(), &pieces)
+            repetition(&Raw::parse(structured.to_owned()).unwrap(), &pieces)
         };
-        assert!(repeated(r#"{"sum":5.0}"#, &["{ \"sum\": 5 }"]));
-        assert!(repeated(r#"{"result":"hello"}"#, &["hello"]));
-        assert!(repeated(r#"{"result":5}"#, &["5"]));
-        assert!(repeated(r#"{"result":["a",{"b":1}]}"#, &["a", "{\"b\":1}"]));
-        assert!(!repeated(r#"{"result":"hello"}"#, &["hello there"]));
-        assert!(!repeated(r#"{"width":8}"#, &[]));
+        assert_eq!(repeated(r#"{"sum":5.0}"#, &["{ \"sum\": 5 }"]), Repetition::Whole);
+        assert_eq!(repeated(r#"{"result":"hello"}"#, &["hello"]), Repetition::Whole);
+        assert_eq!(repeated(r#"{"result":5}"#, &["5"]), Repetition::Whole);
+        assert_eq!(repeated(r#"{"result":["a",{"b":1}]}"#, &["a", "{\"b\":1}"]), Repetition::Elements);
+        assert_eq!(repeated(r#"{"result":"hello"}"#, &["hello there"]), Repetition::None);
+        assert_eq!(repeated(r#"{"width":8}"#, &[]), Repetition::None);
     }
 
     #[test]
