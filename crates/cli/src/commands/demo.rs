@@ -48,8 +48,8 @@ async fn tell(output: &mut Output) -> Result<(), Report> {
     let wanted = servers::wanted(&program.to_string_lossy())?;
     let (host, records) = compose::demo_host(wanted, answerer, environment).await?;
 
-    output.line("Toolway in half a minute: one program for all your MCP servers.");
-    heading("1. Three servers start", output);
+    output.field("Toolway in half a minute: one program for all your MCP servers.");
+    heading("1. Three servers start, two of them fail on purpose", output);
     servers::show(&host, output).await;
     heading("2. Find a tool among all of them: toolway tools --search \"write a note\"", output);
     search(&host, output);
@@ -74,7 +74,7 @@ async fn tell(output: &mut Output) -> Result<(), Report> {
 
 fn heading(text: &str, output: &mut Output) {
     output.line("");
-    output.entry(text, "");
+    output.heading(text);
 }
 
 fn search(host: &Host, output: &mut Output) {

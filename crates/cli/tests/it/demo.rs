@@ -26,6 +26,8 @@ fn demo_tells_its_story_without_a_terminal_and_shows_the_defaults() {
         "notes__write_note       refused",
         "a client of 2025: protocol 2025-11-25, 5 tools, notes__read_note → bread, tea",
         "a client of 2026: protocol 2026-07-28, 5 tools, notes__read_note → bread, tea",
+        "two of them fail on purpose",
+        "So the note stays without milk, lunch is ordered and the report is written.",
         "toolway import",
     ] {
         assert!(said.contains(expected), "{expected}\n---\n{said}");
@@ -43,9 +45,13 @@ fn demo_on_a_terminal_asks_and_follows_the_answers() {
     terminal.answers("[y] once", "y").answers("Dish", "2\r").answers("Portions", "\r").answers("[y] send", "y");
     let (status, shown) = terminal.end(LONGEST);
     assert!(status.success(), "{shown}");
-    for expected in
-        ["the note `shopping` was written", "ordered: 1 × curry", "bread, tea, milk", "approved at the terminal"]
-    {
+    for expected in [
+        "the note `shopping` was written",
+        "ordered: 1 × curry",
+        "bread, tea, milk",
+        "approved at the terminal",
+        "So milk is on the note, lunch",
+    ] {
         assert!(shown.contains(expected), "{expected}\n---\n{shown}");
     }
 }

@@ -38,7 +38,7 @@ pub(super) async fn show(host: &Host, output: &mut Output) -> Result<(), Report>
     for (era, year) in [(EraChoice::Legacy, "2025"), (EraChoice::Modern, "2026")] {
         let key = key.as_ref().map(toolway_config::Secret::expose);
         let said = client(&url, era, key).await.map_err(|error| super::failed(&*error))?;
-        output.line(&format!("   a client of {year}: {said}"));
+        output.field(&format!("   a client of {year}: {said}"));
     }
     stop.cancel();
     drop(serving.await);

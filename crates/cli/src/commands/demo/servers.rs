@@ -56,7 +56,7 @@ fn line(host: &Host, status: &ServerStatus, took: Duration, output: &mut Output)
                 .map_or_else(|| status.phase.for_operator().into_string(), |error| error.message.as_str().to_owned());
             let mut lines = why.lines();
             output.state_entry(&name, "failed", 6, lines.next().unwrap_or_default());
-            lines.for_each(|line| output.line(&format!("                   {}", line.trim())));
+            lines.for_each(|line| output.print_wrapped("                   ", line.trim()));
         }
     }
 }
