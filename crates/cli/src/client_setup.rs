@@ -11,6 +11,15 @@ pub(crate) struct ClientSetup {
     pub(crate) text: String,
 }
 
+impl ClientSetup {
+    /// The set-up with where it goes.
+    pub(crate) fn shown(&self) -> String {
+        let place = self.file.map_or_else(|| "run".to_owned(), |file| format!("add to {file}"));
+        let lines: Vec<String> = self.text.lines().map(|line| format!("  {line}")).collect();
+        format!("{} ({place}):\n{}", self.client, lines.join("\n"))
+    }
+}
+
 /// Name of the server in the client's configuration.
 const NAME: &str = "toolway";
 
@@ -49,12 +58,7 @@ pub(crate) fn setups(url: &str, key: Option<&str>) -> Vec<ClientSetup> {
 
 /// All set-ups as text.
 pub(crate) fn text(url: &str, key: Option<&str>) -> String {
-    let one = |setup: &ClientSetup| {
-        let place = setup.file.map_or_else(|| "run".to_owned(), |file| format!("add to {file}"));
-        let lines: Vec<String> = setup.text.lines().map(|line| format!("  {line}")).collect();
-        format!("{} ({place}):\n{}", setup.client, lines.join("\n"))
-    };
-    setups(url, key).iter().map(one).collect::<Vec<_>>().join("\n\n")
+    setups(url, key).iter().map(ClientSetup::shown).collect::<Vec<_>>().join("\n\n")
 }
 
 #[cfg(test)]

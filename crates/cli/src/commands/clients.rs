@@ -1,5 +1,7 @@
 //! `toolway clients`: manages the keys of gateway clients.
 
+mod snippet;
+
 use std::{
     collections::BTreeSet,
     time::{Duration, SystemTime},
@@ -14,6 +16,8 @@ use toolway_gateway::{
 };
 use toolway_host::record::kind;
 use toolway_wire::json::Raw;
+
+use snippet::SnippetArgs;
 
 use super::{serve::DEFAULT_LISTEN, servers};
 use crate::{
@@ -58,6 +62,8 @@ enum ClientsCommand {
     },
     /// List the clients
     List,
+    /// Print what to paste into a client, or to run for it
+    Snippet(SnippetArgs),
     /// Revoke the key of a client
     Revoke {
         /// The client
@@ -69,7 +75,7 @@ impl ClientsArgs {
     pub(crate) fn effect(&self) -> Effect {
         match &self.command {
             ClientsCommand::Add { .. } => Effect::Widens,
-            ClientsCommand::List | ClientsCommand::Revoke { .. } => Effect::Ordinary,
+            ClientsCommand::List | ClientsCommand::Snippet(_) | ClientsCommand::Revoke { .. } => Effect::Ordinary,
         }
     }
 }
@@ -79,6 +85,7 @@ pub(crate) async fn run(args: &ClientsArgs, app: &App, output: &mut Output) -> R
     match &args.command {
         ClientsCommand::Add { name, expires, servers } => add(&file, name, *expires, servers, app, output).await,
         ClientsCommand::List => list(&file, output),
+        ClientsCommand::Snippet(args) => snippet::run(args, &file, app, output),
         ClientsCommand::Revoke { name } => revoke(&file, name, app, output).await,
     }
 }

@@ -247,6 +247,17 @@ fn client_configuration_is_printed_with_a_key() {
 }
 
 #[test]
+fn the_snippet_of_a_client_is_printed_on_request() {
+    let home = Home::with_sample();
+    home.run(&["clients", "snippet", "editor"]).failed(2, "clients");
+    home.run(&["clients", "add", "editor"]).ok();
+    let all = home.run(&["clients", "snippet", "editor"]).json();
+    assert_eq!((all["snippets"].as_array().unwrap().len(), &all["url"]), (5, &"http://127.0.0.1:7717/mcp".into()));
+    let codex = home.run(&["clients", "snippet", "editor", "--for", "codex", "-o", "raw"]);
+    assert!(codex.ok().starts_with("[mcp_servers.toolway]\nurl = ") && codex.out.contains("Bearer <key>"), "{codex:?}");
+}
+
+#[test]
 fn no_key_is_made_for_output_that_is_not_a_terminal() {
     let home = Home::new();
     let log = home.path("gateway.log");
