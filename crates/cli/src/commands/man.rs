@@ -69,8 +69,9 @@ fn cli() -> String {
 }
 
 fn section(command: &mut Command, name: &str, page: &mut String) {
-    let help =
-        command.clone().bin_name(name).term_width(WIDTH).disable_version_flag(true).render_long_help().to_string();
+    let shown = command.clone().bin_name(name).term_width(WIDTH).disable_version_flag(true);
+    let is_root = !name.contains(' ');
+    let help = if is_root { command_line::grouped(shown) } else { shown }.render_long_help().to_string();
     let help: Vec<&str> = help.lines().map(str::trim_end).collect();
     page.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", help.join("\n").trim()));
     for inner in command.get_subcommands_mut().filter(|inner| !inner.is_hide_set()) {
