@@ -7,7 +7,7 @@ use serde_json::Value;
 use toolway_gateway::control::{ControlConnection, ControlResponse};
 use toolway_gateway::control::{ControlError, ControlRequest, ControlSocket};
 
-use crate::{app::App, exit_code::ExitCode, report::Report};
+use crate::{app::App, exit_code::ExitCode, output::Output, report::Report};
 
 /// Successful reply of the gateway.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(crate) struct GatewayReply {
     pub(crate) process: u32,
 }
 
+/// What the gateway says of a server that did not change.
+const KEPT: &str = "kept";
 /// Maximum time for the reply to an order that the gateway carries out at once.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -63,6 +65,33 @@ impl App {
             }
         }
         Ok(replies)
+    }
+
+    /// Makes the running gateway use an edit that was just written, and says what happened there. The edit is written in any
+    /// case, so a gateway that refuses it is a warning.
+    pub(crate) async fn apply_in_gateway(&self, output: &mut Output) -> Result<(), Report> {
+        let Some(place) = self.control_place() else { return Ok(()) };
+        let reply = self.stop.or(tokio::time::timeout(REPLY_TIMEOUT, ask(&place, &ControlRequest::Reload {}))).await?;
+        let problem = match reply {
+            Ok(Ok(Ok(GatewayReply { value, .. }))) => {
+                for server in value["servers"].as_array().into_iter().flatten() {
+                    let text = |key: &str| server[key].as_str().unwrap_or_default();
+                    if text("happened") != KEPT {
+                        let (name, happened) = (text("name"), text("happened"));
+                        output.notice(&format!("toolway: in the running gateway: `{name}` {happened}"));
+                    }
+                }
+                return Ok(());
+            }
+            Ok(Err(ControlError::NoGateway | ControlError::Unsupported)) => return Ok(()),
+            Ok(Ok(Err(report))) => report.message,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "it does not reply".to_owned(),
+        };
+        output.notice(&format!(
+            "toolway: warning: the running gateway does not use this yet: {problem}; try `toolway config reload`"
+        ));
+        Ok(())
     }
 
     /// Like [`Self::ask_gateway`], but fails if no gateway runs.

@@ -57,6 +57,22 @@ Examples:
   toolway servers accept files                         A server of a project file";
 
 impl ServersArgs {
+    /// Whether the command changes what a gateway uses.
+    fn edits(&self) -> bool {
+        matches!(
+            &self.action,
+            Some(
+                Action::Add(_)
+                    | Action::Update(_)
+                    | Action::Remove(_)
+                    | Action::Enable(_)
+                    | Action::Disable(_)
+                    | Action::Accept(_)
+                    | Action::Revoke(_)
+            )
+        )
+    }
+
     /// Removing an entry can uncover one of the same name in another file.
     pub(crate) fn effect(&self) -> Effect {
         match &self.action {
@@ -81,6 +97,14 @@ impl ServersArgs {
 }
 
 pub(crate) async fn run(args: &ServersArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let ended = run_action(args, app, output).await?;
+    if args.edits() {
+        app.apply_in_gateway(output).await?;
+    }
+    Ok(ended)
+}
+
+async fn run_action(args: &ServersArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.action {
         None => list::run(&list::ListArgs {}, app, output).await,
         Some(Action::List(args)) => list::run(args, app, output).await,

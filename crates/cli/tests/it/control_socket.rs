@@ -102,6 +102,25 @@ fn logs_come_from_the_running_gateway() {
 }
 
 #[test]
+fn edit_of_a_server_takes_effect_in_the_running_gateway_at_once() {
+    let home = one_server();
+    let serving = Serving::start(&home, &[]);
+    let states = || home.run(&["servers", "status", "-o", "raw"]).out;
+    let added = home.run(&["servers", "add", "more", "--", TOOLWAY, "sample"]);
+    assert!(added.code == 0 && added.talk.contains("in the running gateway: "), "{added:?}");
+    assert!(added.talk.contains("`more` started"), "{added:?}");
+    assert!(states().contains("more\t"), "{}", states());
+    let updated = home.run(&["servers", "update", "more", "--env", "LEVEL=debug"]);
+    assert!(updated.talk.contains("`more` reconnected: env changed"), "{updated:?}");
+    let removed = home.run(&["servers", "remove", "more"]);
+    assert!(removed.talk.contains("`more` closed"), "{removed:?}");
+    assert!(!states().contains("more"), "{}", states());
+    drop(serving);
+    let alone = home.run(&["servers", "add", "more", "--", TOOLWAY, "sample"]);
+    assert!(alone.code == 0 && !alone.talk.contains("gateway"), "{alone:?}");
+}
+
+#[test]
 fn reload_reports_what_happened_to_each_server() {
     let home = one_server();
     let serving = Serving::start(&home, &[]);
