@@ -6,7 +6,7 @@ pub(crate) fn did_you_mean<'a>(wanted: &str, known: impl IntoIterator<Item = &'a
 }
 
 /// The most similar known name, if it is similar enough.
-fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const NEAR: f64 = 0.75;
     let wanted = wanted.to_lowercase();
     let score = |name: &str| similarity(&wanted, &name.to_lowercase());

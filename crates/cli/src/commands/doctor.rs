@@ -1,7 +1,9 @@
 //! `toolway doctor`: connects to each server, diagnoses problems, and gives advice.
 
+mod advice;
 mod clear_secrets;
 mod layout;
+mod variables;
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -14,7 +16,6 @@ use toolway_config::{
 use toolway_host::{
     connection::{Lists, Phase, ServerAddress, ServerStatus, Way, environment, wanted::CONNECT},
     keeper::CleanupGuarantee,
-    whose_move::WhoseMove,
 };
 use toolway_wire::revision::Era;
 
@@ -48,8 +49,6 @@ pub(crate) struct DoctorArgs {
     servers: Vec<String>,
 }
 
-/// Names of variables to show.
-const WITHHELD: usize = 20;
 /// Lines of standard error to show.
 const TAIL: usize = 10;
 
@@ -97,7 +96,7 @@ struct Diagnosis<'a> {
     environment: Vec<String>,
     /// Working directory of its process; `None` for a URL, or if it is not known.
     folder: Option<PathBuf>,
-    /// Names of the user's variables that its process does not get.
+    /// Names of variables that it asks for, that the user's shell has, and that its process does not get.
     withheld: Vec<String>,
     advice: String,
 }
@@ -110,9 +109,16 @@ impl<'a> Diagnosis<'a> {
         };
         let environment = given.as_ref().map(|given| names(&mut given.keys())).unwrap_or_default();
         let withheld = given.map(|given| environment::withheld(&app.environment, &given)).unwrap_or_default();
-        let (reached, withheld) = (reached(&outcome.target, &outcome.status), names(&mut withheld.iter()));
-        let folder = folder(&outcome.target, app);
-        Self { outcome, reached, environment, folder, withheld, advice: advice(outcome) }
+        let withheld = names(&mut withheld.iter());
+        let advice = advice::advice(outcome, &withheld, app);
+        Self {
+            outcome,
+            reached: reached(&outcome.target, &outcome.status),
+            environment,
+            folder: folder(&outcome.target, app),
+            withheld: advice::wanted_and_withheld(outcome, &withheld),
+            advice,
+        }
     }
 
     /// What the server could reach on this machine.
@@ -177,19 +183,6 @@ impl Diagnosis<'_> {
                 )
             }
         })
-    }
-
-    /// The variables that the server does not get, and the option that passes one.
-    fn withheld_text(&self) -> String {
-        let names = self.withheld[..self.withheld.len().min(WITHHELD)].join(", ");
-        let more = self.withheld.len().saturating_sub(WITHHELD);
-        let more = if 0 < more { format!(" and {more} more") } else { String::new() };
-        let first = &self.withheld[0];
-        let pass = match &self.outcome.target.entry {
-            Some(entry) => format!("toolway servers update {} --env {first}", entry.name),
-            None => format!("--env {first}"),
-        };
-        format!("{names}{more}; your shell has them, the server does not; `{pass}` passes one")
     }
 }
 
@@ -281,42 +274,4 @@ fn environment_of(target: &Target, ours: &Environment) -> Option<Environment> {
         },
     };
     Some(environment::of_server(ours, &named))
-}
-
-/// What the user should do about the server.
-fn advice(outcome: &ServerOutcome) -> String {
-    let status = &outcome.status;
-    let place = &status.source;
-    if status.phase == Phase::Disabled {
-        return format!("none; disabled in {place}");
-    }
-    if outcome.problem().is_none() {
-        return "none; healthy".to_owned();
-    }
-    let Some(error) = &status.last_error else {
-        return format!("increase `timeouts.connect` in {place}, or find out what the server waits for");
-    };
-    match (error.code, error.whose_move) {
-        ("config", _) => format!("fix its entry in {place}"),
-        ("unauthorized", _) if outcome.target.uses_sign_in() => error.message.as_str().to_owned(),
-        ("unauthorized", _) => outcome.target.credential_hint(),
-        ("unreachable", _) if outcome.target.is_program() => {
-            format!("install the program, or fix `command` in {place}; an absolute path is safest")
-        }
-        ("unreachable", _) => format!("check that the URL in {place} is correct and that the server is running"),
-        ("no_token", _) => {
-            "wait if the authorization server is temporarily unavailable, Toolway retries; else check `oauth` in its entry"
-                .to_owned()
-        }
-        ("vault", _) => "check the credential vault; `toolway auth status` shows where it is".to_owned(),
-        ("timed_out", _) => format!(
-            "run its command by hand to see what it waits for, or increase `timeouts.connect` in {place}"
-        ),
-        ("ended", _) => "run its command by hand and check its standard error output".to_owned(),
-        ("http_status" | "redirect", _) => format!("check that the URL in {place} is an MCP endpoint"),
-        (_, WhoseMove::Operator) => format!("fix its entry in {place}"),
-        _ => {
-            "report it to the server's developers: it violates the protocol; `toolway rpc -v` shows each message".to_owned()
-        }
-    }
 }

@@ -126,9 +126,11 @@ fn doctor_reports_state_problem_and_advice() {
     let place = home.path(".config/toolway/toolway.json").display().to_string();
     let problem = "the connection ended: the server exited with status 7; last stderr output: cannot read [hidden]";
     for expected in [
-        &format!("broken  failed\n    problem        {problem}\n    advice         run its command by hand"),
+        &format!("broken  failed\n    problem        {problem}\n    advice         read its standard error output: \
+                  `toolway servers logs broken`\n"),
         "    standard error cannot read [hidden]\n",
-        &format!("    advice         fix its entry in {place}:4\n"),
+        "    advice         set `NOT_SET` in your shell, or store a value: `toolway servers update unset --env KEY=VALUE` (a \
+         secret goes to the vault)\n",
         "\n\nsample  ready  6 tools, 1 resource, 1 template, 1 prompt (1 ignored), 2026-07-28, connected in ",
         &format!("off  disabled  in {place}:5\n"),
     ] {
@@ -384,20 +386,67 @@ fn states_have_colours_on_a_terminal_unless_no_color_is_set() {
 }
 
 #[test]
-fn certificates_are_passed_and_withheld_variables_are_named() {
+fn certificates_are_passed_and_only_variables_that_matter_are_named() {
     let home = Home::new();
     home.configure(r#"{"mcpServers":{"it":{"command":"sh","args":["-c","echo \"ca $SSL_CERT_FILE\" >&2; exit 7"]}}}"#);
     let mut command = home.command(&["doctor", "it", "-o", "human"]);
-    command.env("SSL_CERT_FILE", "/etc/ca.pem").env("HTTPS_PROXY", "http://ada:hunter2@proxy").env("TICKETS", "x");
-    command.env_remove("OLLAMA_HOST");
+    command.env("SSL_CERT_FILE", "/etc/ca.pem").env("TICKETS", "x");
     let ran = crate::home::Ran::of(&command.output().unwrap());
     assert!(ran.out.contains("    standard error ca /etc/ca.pem\n"), "{}", ran.out);
-    // A build that counts lines adds a variable of its own at the end.
-    let withheld = "    not passed     HTTPS_PROXY, TICKETS, TOOLWAY_OUTPUT";
-    let advice =
-        "; your shell has them, the server does not; `toolway servers update it --env HTTPS_PROXY` passes one\n";
-    assert!(ran.out.contains(withheld) && ran.out.contains(advice), "{}", ran.out);
-    assert!(!ran.out.contains("hunter2"), "{}", ran.out);
+    assert!(!ran.out.contains("not passed") && !ran.out.contains("TICKETS"), "{}", ran.out);
+}
+
+#[test]
+fn advice_passes_the_variable_that_the_server_asks_for_and_works() {
+    let home = Home::new();
+    let script = format!(
+        "[ -n \"$GITHUB_TOKEN\" ] || {{ echo 'Error: GITHUB_TOKEN is required' >&2; exit 1; }}; exec {TOOLWAY} sample"
+    );
+    home.configure(
+        &serde_json::json!({ "mcpServers": { "hub": { "command": "sh", "args": ["-c", script] } } }).to_string(),
+    );
+    let doctor = |token: &[(&str, &str)]| home.run_with(&["doctor", "hub"], token, "");
+    let advice = |ran: &crate::home::Ran| {
+        let said: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        said["servers"][0]["advice"].as_str().unwrap().to_owned()
+    };
+    let unset = doctor(&[]);
+    assert!(advice(&unset).contains("`toolway servers update hub --env GITHUB_TOKEN=VALUE`"), "{unset:?}");
+    let failed = doctor(&[("GITHUB_TOKEN", "t0k"), ("OTHER_TOKEN", "x")]);
+    let command = "toolway servers update hub --env GITHUB_TOKEN";
+    assert_eq!(advice(&failed), format!("your shell has it, the server does not: `{command}`"));
+    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    home.run(&words).ok();
+    let healthy = doctor(&[("GITHUB_TOKEN", "t0k")]);
+    assert_eq!((healthy.code, advice(&healthy).as_str()), (0, "none; healthy"), "{healthy:?}");
+}
+
+#[test]
+fn unresolved_reference_is_matched_with_a_similar_variable() {
+    let home = Home::new();
+    let entry = serde_json::json!({ "command": TOOLWAY, "args": ["sample"], "env": { "KEY": "${GITHUB_TOKN}" } });
+    home.configure(&serde_json::json!({ "mcpServers": { "hub": entry } }).to_string());
+    let shell = [("GITHUB_TOKEN", "t0k")];
+    let failed = home.run_with(&["doctor", "hub", "-o", "raw"], &shell, "");
+    let advice = "your shell has `GITHUB_TOKEN`: `toolway servers update hub --env 'KEY=${GITHUB_TOKEN}'`";
+    assert!(failed.out.contains(advice), "{}", failed.out);
+    home.run_with(&["servers", "update", "hub", "--env", "KEY=${GITHUB_TOKEN}"], &shell, "").ok();
+    assert_eq!(home.run_with(&["doctor", "hub"], &shell, "").code, 0);
+}
+
+#[test]
+fn server_that_prints_text_on_stdout_and_works_gets_a_warning() {
+    let home = Home::new();
+    let script = format!("echo 'Listening on 3000'; exec {TOOLWAY} sample");
+    home.configure(
+        &serde_json::json!({ "mcpServers": { "it": { "command": "sh", "args": ["-c", script] } } }).to_string(),
+    );
+    let said = home.run(&["doctor", "it"]).json();
+    let server = &said["servers"][0];
+    assert_eq!((&server["state"], &server["strayOutput"]), (&"ready".into(), &"Listening on 3000".into()), "{server}");
+    assert!(server["advice"].as_str().unwrap().contains("logs belong on standard error"), "{server}");
+    let shown = home.run(&["doctor", "it", "-o", "human"]);
+    assert!(shown.ok().contains("warning") && shown.out.contains("\"Listening on 3000\""), "{}", shown.out);
 }
 
 #[test]

@@ -148,7 +148,9 @@ impl Connection {
         let stderr = self.shared.stderr_tail.lines().iter().map(|line| live.redactor.text(line)).collect();
         let (ended, caller_connections) = (self.shared.stderr_tail.ended(), self.shared.pool.status());
         let connections = self.shared.pool.sign_ins().counters.of(&self.shared.name).counts();
-        ServerStatus { stderr, ended, caller_connections, connections, ..ServerStatus::clone(&live.status) }
+        let stray_output = self.shared.stderr_tail.stray().map(|text| live.redactor.text(&text));
+        let status = ServerStatus::clone(&live.status);
+        ServerStatus { stderr, stray_output, ended, caller_connections, connections, ..status }
     }
 
     /// Chooses the connection for a request, and waits until the request may use it.

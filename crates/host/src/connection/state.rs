@@ -59,6 +59,8 @@ pub struct ServerStatus {
     pub ended: Option<ProcessExit>,
     /// Recent stderr output of its process. Filled in when a status is requested, not in events.
     pub stderr: Vec<String>,
+    /// First line on its stdout that is not MCP, escaped. Filled in when a status is requested, not in events.
+    pub stray_output: Option<String>,
     /// Connections of callers that cannot use the shared one. Filled in when a status is requested, not in events.
     pub caller_connections: Vec<CallerConnectionStatus>,
     /// Connection attempts, authorization failures and refreshes. Filled in when a status is requested, not in events.

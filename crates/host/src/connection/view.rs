@@ -78,6 +78,7 @@ pub fn object(status: &ServerStatus, judged: &ServerAssessment) -> Map<String, V
     put("process", json!(status.process));
     let connections: Vec<Value> = status.caller_connections.iter().map(caller_connection).collect();
     put("connections", if connections.is_empty() { Value::Null } else { connections.into() });
+    put("strayOutput", json!(status.stray_output));
     put("stderr", json!(status.stderr[status.stderr.len().saturating_sub(STDERR)..]));
     object
 }

@@ -31,7 +31,10 @@ impl Findings<'_> {
     pub(super) fn print(&self, details: Details, output: &mut Output) {
         let mut sorted: Vec<&Diagnosis<'_>> = self.servers.iter().collect();
         sorted.sort_by_key(|finding| state::rank(server_view::state(finding.outcome)));
-        let is_long = |finding: &Diagnosis<'_>| details == Details::Shown || finding.outcome.problem().is_some();
+        let is_long = |finding: &Diagnosis<'_>| {
+            let has_findings = finding.outcome.problem().is_some() || finding.outcome.status.stray_output.is_some();
+            has_findings || details == Details::Shown
+        };
         let mut previous: Option<&Diagnosis<'_>> = None;
         for finding in sorted {
             if previous.is_some_and(|previous| is_long(previous) || is_long(finding)) {
@@ -67,8 +70,12 @@ impl Diagnosis<'_> {
             let tail = server_view::tail(outcome, TAIL);
             tail.iter().for_each(|line| output.field(&format!("    standard error {line}")));
             if !self.withheld.is_empty() {
-                output.field(&format!("    not passed     {}", self.withheld_text()));
+                let names = self.withheld.join(", ");
+                output.field(&format!("    not passed     {names}; your shell has it, the server does not"));
             }
+        }
+        if let Some(stray) = &outcome.status.stray_output {
+            output.field(&format!("    warning        it prints text that is not MCP on standard output: \"{stray}\""));
         }
         if details == Details::Shown {
             self.print_details(output);

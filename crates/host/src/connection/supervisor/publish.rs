@@ -167,6 +167,7 @@ pub(super) fn first_status(wanted: &WantedServer, context: &HostContext) -> Serv
         losses: 0,
         ended: None,
         stderr: Vec::new(),
+        stray_output: None,
         caller_connections: Vec::new(),
         connections: ConnectionCounts::default(),
     }
