@@ -84,7 +84,7 @@ async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Res
         Command::Login(args) => login::run(args, app, output).await,
         Command::Logout(args) => logout::run(args, app, output).await,
         Command::Auth(args) => auth::run(args, app, output).await,
-        Command::Import(args) => import::run(args, app, output),
+        Command::Import(args) => import::run(args, app, output).await,
         Command::Config(args) => config::run(args, app, output).await,
         Command::Models(args) => models::run(args, app, output).await,
         Command::Run(args) => run::run(args, app, output).await,

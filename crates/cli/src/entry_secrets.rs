@@ -142,6 +142,11 @@ impl EntrySecrets {
         Ok(stored)
     }
 
+    /// Number of secrets.
+    pub(crate) fn count(&self) -> usize {
+        self.secrets.len()
+    }
+
     /// What happened to the secrets, as one sentence; `None` if there are none.
     pub(crate) fn sentence(&self) -> Option<String> {
         let place = self.store.place();

@@ -163,6 +163,7 @@ impl App {
                 base: &home,
                 server: name,
                 file: &home,
+                defined_by: toolway_config::server::DefinedBy::User,
             };
             template.expand(&lookup).map_err(|problem| invalid(format!("its entry {problem}")))
         };

@@ -4,15 +4,18 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use toolway_config::{
-    Config, ServerName, document::Document, edit::NewValue, interpolate::Reference, server::Transport,
+    Config, ServerName,
+    document::Document,
+    edit::NewValue,
+    import::{CopiedEntry, copy, input_secret, is_installer, label_for, read_snippet},
+    interpolate::Reference,
+    server::Transport,
 };
 use toolway_console::backend::{ParsedServer, Problem};
 use url::Url;
 
-/// Sections in which hosts keep their servers.
-const SECTIONS: [&str; 4] = ["mcpServers", "servers", "mcp_servers", "context_servers"];
-/// Programs that download what they run.
-const INSTALLERS: [&str; 8] = ["npx", "npm", "pnpm", "bunx", "uvx", "uv", "pipx", "docker"];
+/// Keys with which a snippet of YAML begins.
+const CONTAINERS: [&str; 6] = ["mcpServers", "mcp_servers", "servers", "mcp", "context_servers", "extensions"];
 
 /// A server as pasted.
 #[derive(Debug)]
@@ -22,22 +25,32 @@ pub(crate) struct PastedServer {
     pub(crate) name: ServerName,
     /// The entry as pasted, with its secrets in clear.
     pub(crate) entry: Value,
+    /// What was not understood or has no effect.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// An entry of Toolway's own format, made from the text.
+struct Found {
+    label: String,
+    entry: Value,
+    warnings: Vec<String>,
 }
 
 impl PastedServer {
     /// Reads the text. A given name replaces the one in the snippet.
     pub(crate) fn read(text: &str, name: Option<&str>) -> Result<Self, Problem> {
         let text = text.trim().trim_start_matches("$ ").trim();
-        let (found, entry) = match text.chars().next() {
-            None => return Err(Problem::new("paste a configuration snippet, a command or a URL")),
-            Some('{' | '[' | '"') => snippet(text, name)?,
-            Some(_) if text.starts_with("http://") || text.starts_with("https://") => url(text)?,
-            Some(_) => command(text)?,
+        let found = match text {
+            "" => return Err(Problem::new("paste a configuration snippet, a command or a URL")),
+            _ if looks_like_snippet(text) => snippet(text, name)?,
+            _ if looks_like_url(text) => url(text)?,
+            _ => command(text)?,
         };
-        let label = name.map_or(found, str::to_owned);
+        let Found { label, entry, warnings } = found;
+        let label = name.map_or(label, str::to_owned);
         let invalid = |error: toolway_config::server::InvalidServerName| Problem::new(error.to_string());
         let name = ServerName::from_label(&label).map_err(invalid)?;
-        Ok(Self { label, name, entry })
+        Ok(Self { label, name, entry, warnings })
     }
 
     /// The entry to write, with its secrets in clear.
@@ -73,18 +86,19 @@ impl PastedServer {
         let config = self.config()?;
         let server = config.servers.get(&self.name).ok_or_else(|| Problem::new("the entry defines no server"))?;
         let text = |key: &str| self.entry[key].as_str().map(str::to_owned);
-        let mut warnings: Vec<String> = config.warnings.iter().map(|warning| warning.message.clone()).collect();
+        let mut warnings = self.warnings.clone();
+        warnings.extend(config.warnings.iter().map(|warning| warning.message.clone()));
         let (kind, runs) = match &server.transport {
             Transport::Process(_) => {
                 let program = text("command").unwrap_or_default();
-                if INSTALLERS.contains(&program.as_str()) {
+                if is_installer(&program) {
                     warnings.push(format!("`{program}` may download a program from the internet and run it as you"));
                 }
                 ("stdio", Some(self.command_line(&program)))
             }
             Transport::Http(_) => ("http", None),
         };
-        let url = text("url").or_else(|| text("httpUrl")).or_else(|| text("serverUrl")).filter(|_| kind == "http");
+        let url = text("url").filter(|_| kind == "http");
         if url.as_deref().is_some_and(toolway_config::is_insecure_http_url) {
             warnings.push("the connection is not encrypted".to_owned());
         }
@@ -116,47 +130,55 @@ impl PastedServer {
     }
 }
 
-/// The entry of a snippet, with or without what surrounds it.
-fn snippet(text: &str, wanted: Option<&str>) -> Result<(String, Value), Problem> {
-    let text = text.trim_end_matches(',');
-    let whole = if text.starts_with('"') { format!("{{{text}}}") } else { text.to_owned() };
-    let root: Value =
-        serde_json::from_str(&whole).map_err(|error| Problem::new(format!("the snippet is not JSON: {error}")))?;
-    let root = root.get("mcp").filter(|inner| inner.is_object()).cloned().unwrap_or(root);
-    if is_entry(&root) {
-        return Ok((derived(&root), root));
-    }
-    let section = SECTIONS.iter().find_map(|key| root.get(*key)).unwrap_or(&root);
-    let no_entry = || Problem::new("the snippet has no server: an entry needs `command` or `url`");
-    let entries: Vec<(&String, &Value)> =
-        section.as_object().ok_or_else(no_entry)?.iter().filter(|(_, entry)| is_entry(entry)).collect();
-    match *entries {
-        [] => Err(no_entry()),
-        [(label, entry)] => Ok((label.clone(), entry.clone())),
-        _ => {
-            let named = entries.iter().find(|(label, _)| Some(label.as_str()) == wanted);
-            let names: Vec<&str> = entries.iter().map(|(label, _)| label.as_str()).collect();
-            let several =
-                || Problem::new(format!("the snippet has several servers; give the name of one: {}", names.join(", ")));
-            named.map(|(label, entry)| ((*label).clone(), (*entry).clone())).ok_or_else(several)
-        }
-    }
+/// The server of a snippet, in the shape of any application that `toolway import` reads.
+fn snippet(text: &str, wanted: Option<&str>) -> Result<Found, Problem> {
+    let unreadable = |error: toolway_config::ConfigError| Problem::new(format!("the snippet is invalid: {error}"));
+    let imported = read_snippet(text).map_err(unreadable)?;
+    let labels: Vec<&str> = imported.servers.iter().map(|server| server.label.as_str()).collect();
+    let server = match *imported.servers.as_slice() {
+        [] => return Err(Problem::new("the snippet has no server: an entry needs `command` or `url`")),
+        [ref server] => server,
+        ref servers => servers.iter().find(|server| Some(server.label.as_str()) == wanted).ok_or_else(|| {
+            Problem::new(format!("the snippet has several servers; give the name of one: {}", labels.join(", ")))
+        })?,
+    };
+    let mut warnings: Vec<String> = imported.warnings.iter().map(|warning| warning.message.clone()).collect();
+    warnings.extend(imported.inputs_of(server).map(|input| {
+        let name = input_secret(server, &input.id);
+        format!("it needs the input `{}`; store its value with `toolway secret set {name}`", input.id)
+    }));
+    let CopiedEntry { label, entry } = copy(server, None).map_err(unreadable)?;
+    Ok(Found { label, entry: entry.json(), warnings })
 }
 
-fn is_entry(value: &Value) -> bool {
-    ["command", "url", "httpUrl", "serverUrl"].iter().any(|key| value.get(*key).is_some_and(|value| !value.is_object()))
-}
-
-fn url(text: &str) -> Result<(String, Value), Problem> {
-    let parsed = Url::parse(text).map_err(|error| Problem::new(format!("invalid URL: {error}")))?;
+fn url(text: &str) -> Result<Found, Problem> {
+    let parsed = Url::parse(text).map_err(|error| Problem::new(format!("`{text}` is not a URL: {error}")))?;
+    if !matches!(parsed.scheme(), "http" | "https") {
+        let scheme = parsed.scheme();
+        let problem = format!("`{text}` is not the URL of a server: `{scheme}://` is neither `http://` nor `https://`");
+        return Err(Problem::new(problem));
+    }
     if parsed.host_str().is_none() {
-        return Err(Problem::new("invalid URL: it has no host"));
+        return Err(Problem::new(format!("`{text}` is not a URL: it has no host")));
     }
-    Ok((name_of_url(&parsed), json!({ "url": text })))
+    Ok(Found { label: label_for(Some(text), None, &[]), entry: json!({ "url": text }), warnings: Vec::new() })
+}
+
+/// Whether a text is one word with a scheme, so it is meant as a URL and not as a program.
+fn looks_like_url(text: &str) -> bool {
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme).unwrap_or_default();
+    !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+}
+
+/// Whether a text is a snippet and not a command: JSON, TOML, a fenced block, or YAML with a container of servers.
+fn looks_like_snippet(text: &str) -> bool {
+    let starts = text.starts_with(['{', '[', '"']) || text.starts_with("```") || text.starts_with("//");
+    let first = text.lines().next().unwrap_or_default().trim_end();
+    starts || first.strip_suffix(':').is_some_and(|key| CONTAINERS.contains(&key))
 }
 
 /// A command line, with variables before the program. No shell runs.
-fn command(text: &str) -> Result<(String, Value), Problem> {
+fn command(text: &str) -> Result<Found, Problem> {
     let words = shlex::split(text).filter(|words| !words.is_empty());
     let words =
         words.ok_or_else(|| Problem::new("the command cannot be split into words; check for an unclosed quote"))?;
@@ -180,36 +202,8 @@ fn command(text: &str) -> Result<(String, Value), Problem> {
     if !variables.is_empty() {
         entry["env"] = variables.into();
     }
-    Ok((derived(&entry), entry))
-}
-
-/// A name for an entry that has none.
-fn derived(entry: &Value) -> String {
-    let url = ["url", "httpUrl", "serverUrl"].iter().find_map(|key| entry[*key].as_str());
-    if let Some(url) = url.and_then(|url| Url::parse(url).ok()) {
-        return name_of_url(&url);
-    }
-    let program = entry["command"].as_str().unwrap_or_default();
-    let arguments = entry["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let package = arguments
-        .filter(|word| !word.starts_with('-') && !matches!(*word, "run" | "exec" | "x" | "tool"))
-        .find(|word| INSTALLERS.contains(&program) && !word.contains('='));
-    let whole = package.unwrap_or(program);
-    let last = whole.trim_end_matches('/').rsplit('/').next().unwrap_or(whole);
-    let plain = last.split('@').find(|part| !part.is_empty()).unwrap_or(last);
-    let plain = plain.trim_start_matches("server-").trim_start_matches("mcp-server-").trim_start_matches("mcp-");
-    let plain = plain.trim_end_matches("-mcp").trim_end_matches("-server");
-    if plain.is_empty() { "server".to_owned() } else { plain.to_owned() }
-}
-
-/// The part of a host name that names its owner: `example` of `mcp.example.com`.
-fn name_of_url(url: &Url) -> String {
-    let host = url.host_str().unwrap_or("server");
-    if host.parse::<std::net::IpAddr>().is_ok() || host.starts_with('[') || host == "localhost" {
-        return "local".to_owned();
-    }
-    let parts: Vec<&str> = host.split('.').collect();
-    parts.len().checked_sub(2).and_then(|at| parts.get(at)).unwrap_or(&host).to_string()
+    let words: Vec<&str> = arguments.iter().map(|word| word.as_str()).collect();
+    Ok(Found { label: label_for(None, Some(program), &words), entry, warnings: Vec::new() })
 }
 
 #[cfg(test)]
@@ -227,15 +221,50 @@ mod tests {
     #[test]
     fn snippets_of_every_shape_are_read() {
         let entry = json!({ "command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"] });
+        let package = "@modelcontextprotocol/server-memory";
         for snippet in [
             json!({ "mcpServers": { "memory": entry } }).to_string(),
             json!({ "servers": { "memory": entry } }).to_string(),
             json!({ "mcp": { "servers": { "memory": entry } } }).to_string(),
+            json!({ "mcp": { "memory": { "type": "local", "command": ["npx", "-y", package] } } }).to_string(),
+            json!({ "mcp": { "memory": entry } }).to_string(),
+            json!({ "mcpServers": { "memory": { "command": ["npx", "-y", package] } } }).to_string(),
+            json!({ "context_servers": { "memory": entry } }).to_string(),
+            json!({ "context_servers": { "memory": { "command": { "path": "npx", "args": ["-y", package] } } } })
+                .to_string(),
+            format!("[mcp_servers.memory]\ncommand = \"npx\"\nargs = [\"-y\", \"{package}\"]\n"),
+            format!("mcp_servers:\n  memory:\n    command: npx\n    args: [-y, \"{package}\"]\n"),
+            format!(
+                "extensions:\n  memory:\n    type: stdio\n    cmd: npx\n    args: [-y, \"{package}\"]\n    enabled: true\n"
+            ),
+            format!("```json\n{}\n```", json!({ "mcpServers": { "memory": entry } })),
+            json!([{ "name": "memory", "command": "npx", "args": ["-y", package] }]).to_string(),
             json!({ "memory": entry }).to_string(),
             format!("\"memory\": {entry},"),
             entry.to_string(),
         ] {
             assert_eq!(read(&snippet), ("memory".to_owned(), entry.clone()), "{snippet}");
+        }
+    }
+
+    #[test]
+    fn every_spelling_of_a_url_is_read() {
+        for key in ["url", "serverUrl", "baseUrl", "uri"] {
+            let entry = json!({ key: "https://mcp.example.com/mcp" });
+            for snippet in [json!({ "mcpServers": { "x": entry } }), json!({ "x": entry })] {
+                let expected = ("x".to_owned(), json!({ "url": "https://mcp.example.com/mcp" }));
+                assert_eq!(read(&snippet.to_string()), expected, "{snippet}");
+            }
+        }
+        let (_, entry) = read(&json!({ "mcpServers": { "x": { "httpUrl": "https://e.org/mcp" } } }).to_string());
+        assert_eq!(entry, json!({ "url": "https://e.org/mcp", "type": "http" }));
+    }
+
+    #[test]
+    fn text_with_another_scheme_is_no_program() {
+        for text in ["htp://x", "htp://x/mcp", "ftp://example.org"] {
+            let problem = PastedServer::read(text, None).unwrap_err().message;
+            assert!(problem.contains("is neither `http://` nor `https://`"), "{problem}");
         }
     }
 

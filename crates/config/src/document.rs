@@ -80,6 +80,18 @@ const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// Maximum size of a file of a project, which is untrusted.
 const MAX_PROJECT_BYTES: u64 = 1024 * 1024;
 
+// === impl Value ===
+
+impl Value {
+    /// The text of a string.
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
 // === impl Language ===
 
 impl Language {

@@ -3,6 +3,7 @@
 //! An edit is planned first, as the new text; writing replaces the file as a whole. YAML files are not edited: the lines
 //! to add are returned instead. Files of other hosts are never changed; their servers are overridden in a Toolway file.
 
+mod imports;
 mod jsonc;
 mod model;
 mod rule;
@@ -14,6 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use imports::plan_imports;
 pub use model::plan_model;
 pub use rule::{plan_rule, rules_of};
 pub use value::NewValue;

@@ -57,6 +57,7 @@ impl ServerConfig {
             base: &self.source.base,
             server: self.name.as_str(),
             file: &self.source.place.file,
+            defined_by: self.source.defined_by,
         };
         let resolver = Resolver { server: self, lookup };
         match &self.transport {

@@ -17,6 +17,7 @@ mod gemini;
 mod goose;
 mod inspector;
 mod kiro;
+mod label;
 mod mcp_section;
 mod mcporter;
 mod opencode;
@@ -25,6 +26,7 @@ mod rules;
 mod server_list;
 mod server_map;
 mod sign_in;
+mod snippet;
 mod vscode;
 mod windsurf;
 mod zed;
@@ -44,8 +46,10 @@ use crate::{
     warning::{Warning, WarningKind},
 };
 
-pub use copy::{CopiedEntry, copy};
+pub use copy::{CopiedEntry, copy, input_secret};
 pub use find::{FoundFile, SearchRoots, find};
+pub use label::{is_installer, label_for};
+pub use snippet::read_snippet;
 
 pub(crate) use recognise::{OTHER_CONTAINERS, recognise};
 
@@ -115,6 +119,7 @@ fn host(format: Format) -> Option<&'static Host> {
         Format::McpSection => &mcp_section::HOST,
         Format::ServerMap => &server_map::HOST,
         Format::ServerList => &server_list::HOST,
+        Format::Snippet => &snippet::HOST,
     };
     Some(host)
 }

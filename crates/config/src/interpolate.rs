@@ -11,7 +11,6 @@ mod scan;
 use crate::secret::Secret;
 
 pub use dialect::Dialect;
-pub(crate) use expand::input_entry;
 pub use expand::{INPUTS, Lookup, Unresolved};
 pub use held::HeldFile;
 pub use scan::{Piece, Reference};

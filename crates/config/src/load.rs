@@ -104,9 +104,7 @@ impl Loaded {
         };
         self.own_file = found.clone().or_else(|| sources.paths.user_config());
         let Some(file) = found else { return Ok(FileContents::default()) };
-        // Programs of a file given by the user run in the current directory.
-        let folder = sources.paths.home.as_ref().filter(|_| sources.named.is_none());
-        let mut contents = FileContents::of_user(&Document::read(&file)?, folder)?;
+        let mut contents = FileContents::of_user(&Document::read(&file)?, sources.paths.home.as_ref())?;
         self.config.warnings.append(&mut contents.warnings);
         self.inputs.append(&mut contents.inputs);
         self.files.push(file);

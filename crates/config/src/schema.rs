@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     layers,
-    server::{FOREIGN_KEYS, KEYS, timeouts},
+    server::{ALIASES, FOREIGN_KEYS, KEYS, timeouts},
     settings::SETTINGS,
     shape::{Key, Shape, TIME_PATTERN},
 };
@@ -37,6 +37,10 @@ fn servers() -> Value {
 
 fn server() -> Value {
     let mut properties = members(KEYS);
+    for (name, own) in ALIASES {
+        let description = format!("Other spelling of `{own}`, as some hosts write it.");
+        properties.insert((*name).to_owned(), json!({ "deprecated": true, "description": description }));
+    }
     for (name, why) in FOREIGN_KEYS {
         let description = format!("Key of other MCP hosts, ignored: {why}.");
         properties.insert((*name).to_owned(), json!({ "deprecated": true, "description": description }));
@@ -127,7 +131,12 @@ pub fn reference() -> String {
     page.push_str("\n## Keys of a server\n\n| key | type | meaning |\n|---|---|---|\n");
     rows(KEYS, &mut page);
     page.push_str(SERVER_NOTES);
-    page.push_str("\n## Keys of other hosts\n\nThese keys are ignored with a warning.\n\n");
+    page.push_str(
+        "\n## Keys of other hosts\n\nOther spellings of our keys, which have an effect if ours is not set:\n\n",
+    );
+    let aliases: Vec<String> = ALIASES.iter().map(|(alias, own)| format!("`{alias}` (`{own}`)")).collect();
+    line(&mut page, &format!("{}.", aliases.join(", ")));
+    page.push_str("\nThese keys are ignored with a warning.\n\n");
     page.push_str("| key | what to do instead, or why |\n|---|---|\n");
     for (name, why) in FOREIGN_KEYS {
         line(&mut page, &format!("| `{name}` | {why} |"));

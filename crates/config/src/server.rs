@@ -26,7 +26,7 @@ pub use transport::{Http, HttpKind, PlainHttp, Process, Transport};
 pub use variables::{VariablesFile, VariablesSnapshot};
 
 pub(crate) use draft::{Draft, Kind, all_but, only};
-pub(crate) use foreign_keys::FOREIGN_KEYS;
+pub(crate) use foreign_keys::{ALIASES, FOREIGN_KEYS};
 pub(crate) use keys::{KEYS, kind};
 pub(crate) use read::{read, server_name};
 

@@ -1,6 +1,7 @@
 //! `toolway import`: servers in the configuration files of other applications.
 
 mod copy;
+mod offer;
 mod report;
 
 use std::path::Path;
@@ -12,28 +13,40 @@ use toolway_config::{
     server::Format,
 };
 
-use crate::{app::App, effect::Effect, exit_code::ExitCode, output::Output, report::Report, suggestion};
+use crate::{
+    app::App,
+    effect::Effect,
+    exit_code::ExitCode,
+    output::{self, Output},
+    report::Report,
+    suggestion,
+};
 
-/// Find servers configured in other applications, and optionally copy them
+/// Find servers configured in other applications, and copy them or keep reading them
 ///
 /// Reads the files of sixteen applications in your home directory and in the project, each with its own placeholders, ways
-/// to disable a server, filters and time units. Without --copy, changes nothing and connects to nothing. With --copy,
-/// copies the servers to your own file; their secrets go to the vault (`toolway secret list`), and the file refers to them. Alternatively,
-/// `"imports": ["<application>"]` in your own file uses another application's file as it is.
+/// to disable a server, filters and time units, and lists their servers. Connects to nothing. At a terminal it then asks
+/// whether to copy them to your own file; a script says --copy. Secrets go to the vault (`toolway secret list`), and the
+/// file refers to them; inputs of VS Code are asked for and stored there too. Alternatively, --keep reads the
+/// applications' files where they are (`imports` in your own file).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ImportArgs {
     /// The application, a file, or `all`
     ///
     /// Applications: claude-code, claude-desktop, cursor, vscode, copilot, codex, gemini, opencode, opencode-v2, zed,
-    /// windsurf, goose, kiro, cline, inspector, mcporter. A file is recognised by its content: `mcp.servers` as a list,
-    /// `servers` with or without `globalSettings`, or a list of servers.
+    /// windsurf, goose, kiro, cline, inspector, mcporter. A file is recognised by its content: servers in the container of
+    /// any of these applications, in a list, or without a container.
     #[arg(default_value = ALL, value_name = "SOURCE", value_hint = ValueHint::FilePath)]
     host: String,
 
     /// Copy the servers to your own file
     #[arg(long)]
     copy: bool,
+
+    /// Keep reading the files where they are: adds the applications to `imports` of your own file
+    #[arg(long, conflicts_with = "copy")]
+    keep: bool,
 
     /// With --copy: copy servers of project files to the project's toolway.json
     #[arg(long, requires = "copy")]
@@ -45,7 +58,8 @@ Examples:
   toolway import                        Servers of all applications
   toolway import cursor                 Only those of Cursor
   toolway import ./servers.yaml         Those of a file
-  toolway import claude-code --copy     Copy to your own toolway.json, and secrets to the vault";
+  toolway import claude-code --copy     Copy to your own toolway.json, and secrets to the vault
+  toolway import cursor --keep          Read Cursor's file where it is";
 
 const ALL: &str = "all";
 
@@ -62,20 +76,31 @@ pub(crate) fn hosts() -> Vec<&'static str> {
 
 impl ImportArgs {
     pub(crate) fn effect(&self) -> Effect {
-        if self.copy { Effect::Widens } else { Effect::Ordinary }
+        if self.copy || self.keep { Effect::Widens } else { Effect::Ordinary }
     }
 }
 
-pub(crate) fn run(args: &ImportArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+pub(crate) async fn run(args: &ImportArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let loaded = app.load()?;
     let files = read_files(args, app)?;
+    if args.keep {
+        offer::keep(&files, &loaded, app, output)?;
+        app.apply_in_gateway(output).await?;
+        return Ok(ExitCode::Ok);
+    }
     if !args.copy {
         report::print_found(args, &files, &loaded, app, output);
+        offer::offer(args, &files, &loaded, app, output).await?;
         return Ok(ExitCode::Ok);
     }
     let destination = if args.project { copy::Destination::Project } else { copy::Destination::User };
-    let copied = copy::copy_all(&files, destination, app)?;
+    let entered = match output::is_interactive() {
+        true => offer::enter_inputs(&copy::preview(&files, destination, app)?, output).await?,
+        false => copy::EnteredInputs::new(),
+    };
+    let copied = copy::copy_all(&files, destination, &entered, app)?;
     report::print_copied(&files, &copied, output);
+    app.apply_in_gateway(output).await?;
     Ok(ExitCode::Ok)
 }
 

@@ -52,6 +52,11 @@ impl<'a> Section<'a> {
         self.members.iter().any(|member| member.key == key && matches!(member.node.value, Value::Flag(_)))
     }
 
+    /// Whether a remaining key is a list.
+    pub(crate) fn is_list(&self, key: &str) -> bool {
+        self.members.iter().any(|member| member.key == key && matches!(member.node.value, Value::List(_)))
+    }
+
     /// Takes the value of a key; `null` counts as missing.
     pub(crate) fn take(&mut self, key: &str) -> Option<&'a Node> {
         let index = self.members.iter().position(|member| member.key == key)?;

@@ -6,10 +6,11 @@ use crate::{
     clear::escaped,
     edit::NewValue,
     error::ConfigError,
-    interpolate::{INPUTS, Piece, Reference, Template, input_entry},
+    interpolate::{Piece, Reference, Template},
+    secret::SecretName,
     server::{
-        Era, Filters, Http, HttpKind, NameFilter, Offered, PlainHttp, Process, Reconnect, ServerConfig, Source, Start,
-        Transport, auth::TextKind,
+        Era, Filters, Http, HttpKind, NameFilter, Offered, PlainHttp, Process, Reconnect, ServerConfig, Sharing,
+        Source, Start, Transport, auth::TextKind,
     },
 };
 
@@ -32,6 +33,11 @@ pub fn copy(server: &ServerConfig, home: Option<&Path>) -> Result<CopiedEntry, C
     }
     copier.rest();
     Ok(CopiedEntry { label: server.label.clone(), entry: NewValue::Object(copier.members) })
+}
+
+/// Name of the stored secret that has the value of an input in the copied entry.
+pub fn input_secret(server: &ServerConfig, id: &str) -> SecretName {
+    SecretName::derived(&[server.name.as_str(), id])
 }
 
 struct Copier<'a> {
@@ -137,6 +143,18 @@ impl Copier<'_> {
         self.reconnect();
         if let Some(start) = server.start {
             self.put("lazy", NewValue::Flag(start == Start::WhenNeeded));
+        }
+        if let Some(time) = server.idle_stop {
+            self.put("idleStop", NewValue::Number(time.as_secs_f64()));
+        }
+        match server.sharing {
+            Sharing::Caller => {}
+            Sharing::Shared => self.put("sharing", NewValue::Text("shared".to_owned())),
+            Sharing::Session => self.put("sharing", NewValue::Text("session".to_owned())),
+        }
+        self.put_unless_empty("extraMethods", server.extra_methods.iter().cloned().map(NewValue::Text).collect());
+        if let Some(trust) = server.trust {
+            self.put("trust", NewValue::Text(trust.as_str().to_owned()));
         }
         if let Some(description) = &server.description {
             self.put("description", NewValue::Text(description.clone()));
@@ -245,10 +263,7 @@ fn in_own_syntax(reference: &Reference, server: &ServerConfig) -> Option<String>
         Reference::File(path) => Some(format!("${{file:{}}}", path_text(&base.join(path)))),
         Reference::Keychain { service, entry } => Some(format!("${{keychain:{service}/{entry}}}")),
         Reference::Secret(name) => Some(name.reference()),
-        Reference::Input(id) => {
-            let entry = input_entry(&server.source.place.file, server.name.as_str(), id);
-            Some(format!("${{keychain:{INPUTS}/{entry}}}"))
-        }
+        Reference::Input(id) => Some(input_secret(server, id).reference()),
         Reference::Home => Some("${HOME}".to_owned()),
         Reference::Folder => folder.as_deref().map(path_text),
         Reference::FolderName => folder.as_deref()?.file_name()?.to_str().map(str::to_owned),

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use super::{FoundFile, Imported, SearchRoots, rules::KeyRule};
 use crate::{
     document::{Document, Section},
-    error::ConfigError,
+    error::{ConfigError, Place},
     interpolate::Dialect,
-    server::{DefinedBy, Draft, ServerConfig, ServerName, Source, Standing},
+    server::{self, DefinedBy, Draft, ServerConfig, ServerName, Source, Standing},
     settings::{SETTINGS, Settings},
     shape::Field,
     warning::{Warning, WarningKind},
@@ -83,6 +83,37 @@ impl<'a> FileReader<'a> {
         }
     }
 
+    /// Reads each entry of an object by the rules of Toolway's own entries.
+    pub(super) fn own_entries(&mut self, mut entries: Section<'_>) {
+        for (label, entry) in entries.take_sections() {
+            match entry {
+                Ok(entry) => self.own_entry(label, entry),
+                Err(error) => self.skip_invalid(label, &error),
+            }
+        }
+    }
+
+    /// Reads one entry by the rules of Toolway's own entries, or skips it with a warning.
+    pub(super) fn own_entry(&mut self, label: &str, entry: Section<'_>) {
+        let place = entry.place();
+        let read = server::server_name(label, &entry).and_then(|name| {
+            let draft = server::read(entry, &mut self.imported.warnings)?;
+            for (key, place) in draft.keys_without_effect() {
+                self.imported.warnings.push(Warning::without_effect(place.clone(), &format!("{label}.{key}")));
+            }
+            draft.finish(name, label, self.source(place))
+        });
+        match read {
+            Ok(server) => self.imported.servers.push(server),
+            Err(error) => self.skip_invalid(label, &error),
+        }
+    }
+
+    fn source(&self, place: Place) -> Source {
+        let FoundFile { format, defined_by, .. } = *self.found;
+        Source { place, format, defined_by, folder: self.folder.clone(), base: self.base.clone() }
+    }
+
     /// Skips an invalid entry with a warning.
     pub(super) fn skip_invalid(&mut self, label: &str, error: &ConfigError) {
         self.skip(error.place(), label, &error.problem());
@@ -122,9 +153,7 @@ impl<'a> FileReader<'a> {
         let Ok(name) = ServerName::from_label(label) else {
             return Ok(Err("its label does not give a valid server name (1 to 64 characters)".to_owned()));
         };
-        let (folder, base) = (self.folder.clone(), self.base.clone());
-        let source = Source { place, format: self.found.format, defined_by: self.found.defined_by, folder, base };
-        draft.finish(name, label, source).map(Ok)
+        draft.finish(name, label, self.source(place)).map(Ok)
     }
 
     /// Applies the rules to the keys of an object, and warns about the other keys.
@@ -181,7 +210,7 @@ impl<'a> FileReader<'a> {
     }
 
     /// Warns about a key that is ignored.
-    pub(super) fn warn_ignored(&mut self, place: crate::error::Place, name: &str, why: &str) {
+    pub(super) fn warn_ignored(&mut self, place: Place, name: &str, why: &str) {
         self.imported.warnings.push(Warning::ignored(place, name, why));
     }
 
@@ -190,7 +219,7 @@ impl<'a> FileReader<'a> {
         &mut self.imported.settings
     }
 
-    fn skip(&mut self, place: crate::error::Place, label: &str, reason: &str) {
+    fn skip(&mut self, place: Place, label: &str, reason: &str) {
         self.imported.warnings.push(Warning::of_entry(WarningKind::SetAside, place, label, reason));
     }
 

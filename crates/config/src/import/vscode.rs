@@ -1,4 +1,5 @@
-//! VS Code: `.vscode/mcp.json` of a project and `mcp.json` of a profile, with inputs that the user enters.
+//! VS Code: `.vscode/mcp.json` of a project and `mcp.json` of a profile, with inputs that the user enters. A snippet may
+//! have the same under `mcp`, as for `settings.json`.
 
 use super::{
     Echo, Host, Input,
@@ -43,7 +44,14 @@ const ENTRIES: Entries = Entries {
 
 fn read(reader: &mut FileReader<'_>) -> Result<(), ConfigError> {
     let mut root = reader.document.root()?;
-    for input in inputs(&mut root, reader)? {
+    if let Some(mut mcp) = root.take_section("mcp")? {
+        read_section(&mut mcp, reader)?;
+    }
+    read_section(&mut root, reader)
+}
+
+fn read_section(root: &mut Section<'_>, reader: &mut FileReader<'_>) -> Result<(), ConfigError> {
+    for input in inputs(root, reader)? {
         reader.add_input(input);
     }
     for container in ["servers", "mcpServers"] {

@@ -15,6 +15,7 @@ use crate::{
     keychain::{Keychain, KeychainError},
     paths::Environment,
     secret::SecretName,
+    server::DefinedBy,
 };
 
 /// Where references are looked up.
@@ -33,6 +34,8 @@ pub struct Lookup<'a> {
     /// File that defines the server, part of the keychain entry of `${input:…}`: files of other projects have other
     /// inputs.
     pub file: &'a Path,
+    /// Who defined the server: an input of a project has a name of its own in the vault.
+    pub defined_by: DefinedBy,
 }
 
 /// Why a reference cannot be resolved. The message follows the name of the key.
@@ -74,12 +77,12 @@ pub enum Unresolved {
         problem: String,
     },
     /// The value of the input is not in the keychain yet.
-    #[error("needs the input `{id}`; store its value in the keychain, service `{INPUTS}`, entry `{entry}`")]
+    #[error("needs the input `{id}`; store its value with `toolway secret set {name}`")]
     Input {
         /// Id of the input.
         id: String,
-        /// Name of the keychain entry.
-        entry: String,
+        /// Name of the stored secret that has its value.
+        name: SecretName,
     },
     /// The folder is unknown.
     #[error("needs {0}, which is unknown")]
@@ -96,8 +99,22 @@ const MAX_FILE: u64 = 64 * 1024;
 pub const INPUTS: &str = "toolway-inputs";
 
 /// Keychain entry of an input: `<file>#<server>/<id>`. Two files do not share an input.
-pub(crate) fn input_entry(file: &Path, server: &str, id: &str) -> String {
+fn input_entry(file: &Path, server: &str, id: &str) -> String {
     format!("{}#{server}/{id}", file.display())
+}
+
+/// Bytes of the digest of a path in the name of an input.
+const PATH_DIGEST: usize = 4;
+
+/// Name of the stored secret of an input in a file that is read where it is. The files of two projects do not share an
+/// input, nor does a project get one of the user.
+fn input_of_file(file: &Path, defined_by: DefinedBy, server: &str, id: &str) -> SecretName {
+    if defined_by != DefinedBy::Project {
+        return SecretName::derived(&[server, id]);
+    }
+    let digest = ring::digest::digest(&ring::digest::SHA256, file.as_os_str().as_encoded_bytes());
+    let hex: String = digest.as_ref()[..PATH_DIGEST].iter().map(|byte| format!("{byte:02x}")).collect();
+    SecretName::derived(&[server, id, &hex])
 }
 
 /// Resolves the pieces of `template`.
@@ -141,8 +158,10 @@ impl Lookup<'_> {
             Reference::Keychain { service, entry } => self.secret(service, entry),
             Reference::Secret(name) => self.stored(name),
             Reference::Input(id) => {
+                let name = input_of_file(self.file, self.defined_by, self.server, id);
                 let entry = input_entry(self.file, self.server, id);
-                self.secret(INPUTS, &entry).map_err(|_refused| Unresolved::Input { id: id.clone(), entry })
+                let stored = self.stored(&name).or_else(|_not_stored| self.secret(INPUTS, &entry));
+                stored.map_err(|_refused| Unresolved::Input { id: id.clone(), name })
             }
             Reference::Home => self.home().map(|home| home.to_owned()).ok_or(Unresolved::Folder("the home directory")),
             Reference::Folder => self.folder_text().ok_or(Unresolved::Folder("the project folder")),

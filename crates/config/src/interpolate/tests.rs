@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Dialect, Lookup, Template};
 use crate::{Environment, NoKeychain};
 
-const INPUT: &str = "needs the input `tok`; store its value in the keychain, service `toolway-inputs`, entry `/work/mcp.json#files/tok`";
+const INPUT: &str = "needs the input `tok`; store its value with `toolway secret set files-tok-3c5d1fc2`";
 
 fn environment() -> Environment {
     let set = [("TOKEN", "t0k"), ("EMPTY", ""), ("A", "${TOKEN}"), ("HOME", "/home/ada")];
@@ -21,6 +21,7 @@ fn expand(text: &str, dialect: Dialect) -> Result<String, String> {
         base: Path::new("/work"),
         server: "files",
         file: Path::new("/work/mcp.json"),
+        defined_by: crate::server::DefinedBy::Project,
     };
     let expanded = Template::new(text, dialect, 1).expand(&lookup);
     expanded.map(|secret| secret.expose().to_owned()).map_err(|reason| reason.to_string())

@@ -20,6 +20,7 @@ impl ServerConfig {
             base: &self.source.base,
             server: self.name.as_str(),
             file: &self.source.place.file,
+            defined_by: self.source.defined_by,
         };
         let expanded = |key: &str, template: &Template| {
             let name = key.rsplit_once('.').map_or(key, |(_, name)| name);

@@ -1,4 +1,16 @@
-//! Keys of other hosts in an entry of `mcpServers`, which are ignored.
+//! Keys of other hosts in an entry of `mcpServers`: other spellings of ours, and those that are ignored.
+
+/// Other spellings of our keys, each with ours. They have an effect if ours is not set.
+pub(crate) const ALIASES: &[(&str, &str)] = &[
+    ("baseUrl", "url"),
+    ("cmd", "command"),
+    ("environment", "env"),
+    ("envs", "env"),
+    ("httpUrl", "url"),
+    ("http_headers", "headers"),
+    ("serverUrl", "url"),
+    ("uri", "url"),
+];
 
 /// Keys of other hosts that have no effect here, each with what to use instead or why.
 pub(crate) const FOREIGN_KEYS: &[(&str, &str)] = &[
@@ -7,12 +19,10 @@ pub(crate) const FOREIGN_KEYS: &[(&str, &str)] = &[
     ("authProviderType", "use `auth`"),
     ("autoApprove", "approvals are not imported"),
     ("available_tools", "use `includeTools`"),
-    ("baseUrl", "use `url`"),
     ("bearerTokenEnv", "use `auth`"),
     ("bearer_token_env_var", "use `auth`"),
     ("blockedTools", "use `excludeTools`"),
     ("bundled", "not used by Toolway"),
-    ("cmd", "use `command` and `args`"),
     ("connectionTimeout", "use `timeouts`"),
     ("dev", "not used by Toolway"),
     ("disabledTools", "use `excludeTools`"),
@@ -22,12 +32,8 @@ pub(crate) const FOREIGN_KEYS: &[(&str, &str)] = &[
     ("env_http_headers", "use `headers`"),
     ("env_keys", "use `env`"),
     ("env_vars", "use `env`"),
-    ("environment", "use `env`"),
-    ("envs", "use `env`"),
     ("gallery", "not used by Toolway"),
     ("headersHelper", "header helper programs are not supported"),
-    ("httpUrl", "use `url` and `type`"),
-    ("http_headers", "use `headers`"),
     ("icon", "not used by Toolway"),
     ("lifecycle", "use `lazy` or `idleStop`"),
     ("metadata", "not used by Toolway"),
@@ -39,12 +45,10 @@ pub(crate) const FOREIGN_KEYS: &[(&str, &str)] = &[
     ("roots", "roots are not configured per server"),
     ("sandbox", "sandboxing is not supported"),
     ("sandboxEnabled", "sandboxing is not supported"),
-    ("serverUrl", "use `url`"),
     ("settings", "not used by Toolway"),
     ("startup_timeout_ms", "use `timeouts`"),
     ("startup_timeout_sec", "use `timeouts`"),
     ("timeout", "its unit differs between hosts; use `timeouts`"),
     ("tool_timeout_sec", "use `timeouts`"),
-    ("uri", "use `url`"),
     ("version", "not used by Toolway"),
 ];

@@ -27,6 +27,7 @@ impl ServerConfig {
             base: &self.source.base,
             server: self.name.as_str(),
             file: &self.source.place.file,
+            defined_by: self.source.defined_by,
         };
         let mut count = 0;
         self.transport.hold_files(&lookup, &mut count);

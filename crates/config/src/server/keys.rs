@@ -6,6 +6,7 @@ use super::{
     reconnect,
 };
 use crate::{
+    document::Value,
     error::ConfigError,
     interpolate::Dialect,
     policy,
@@ -38,6 +39,17 @@ const CLOCKS: &[&str] = &["connect", "idle", "total"];
 /// Parses `type`, including the aliases of other hosts.
 pub(crate) fn kind(field: &Field<'_>) -> Result<Kind, ConfigError> {
     field.choice(KINDS, KIND)
+}
+
+/// The program; other hosts also write a list of program and arguments.
+fn command(draft: &mut Draft, field: &Field<'_>) -> Result<(), ConfigError> {
+    if !matches!(field.node.value, Value::List(_)) {
+        return put(&mut draft.command, Some(field.template(Dialect::Toolway)?));
+    }
+    let mut words = field.templates(Dialect::Toolway)?.into_iter();
+    draft.command = words.next();
+    draft.arguments = Some(words.collect());
+    Ok(())
 }
 
 fn timeouts(field: &Field<'_>) -> Result<Timeouts, ConfigError> {
@@ -78,14 +90,17 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
         shape: Shape::Text,
         doc: "Program to start (stdio transport), by name or path.",
         example: r#""npx""#,
-        set: |draft, field| put(&mut draft.command, Some(field.template(Dialect::Toolway)?)),
+        set: command,
     },
     Key {
         name: "args",
         shape: Shape::Texts,
         doc: "Arguments of the program.",
         example: r#"["-y", "@modelcontextprotocol/server-memory"]"#,
-        set: |draft, field| put(&mut draft.arguments, Some(field.templates(Dialect::Toolway)?)),
+        set: |draft, field| {
+            draft.arguments.get_or_insert_default().extend(field.templates(Dialect::Toolway)?);
+            Ok(())
+        },
     },
     Key {
         name: "env",

@@ -1,6 +1,6 @@
 //! Reads one entry of `mcpServers` in a Toolway file.
 
-use super::{Draft, FOREIGN_KEYS, KEYS, ServerName};
+use super::{ALIASES, Draft, FOREIGN_KEYS, HttpKind, KEYS, Kind, ServerName, only};
 use crate::{
     document::Section,
     error::ConfigError,
@@ -17,6 +17,7 @@ pub(crate) fn read(mut entry: Section<'_>, warnings: &mut Warnings) -> Result<Dr
         let place = entry.document().place(node.line);
         warnings.push(Warning::ignored(place, &entry.name("trust"), "use `untrusted`, `read` or `full`"));
     }
+    read_aliases(&mut draft, &mut entry)?;
     for key in KEYS {
         let name = entry.name(key.name);
         if let Some(node) = entry.take(key.name) {
@@ -29,6 +30,29 @@ pub(crate) fn read(mut entry: Section<'_>, warnings: &mut Warnings) -> Result<Dr
     warn_about_other_keys(&entry, warnings);
     refuse_duplicate_auth(&draft, &entry)?;
     Ok(draft)
+}
+
+/// Reads keys as other hosts spell them, unless ours are set beside them.
+fn read_aliases(draft: &mut Draft, entry: &mut Section<'_>) -> Result<(), ConfigError> {
+    if entry.is_list("tools")
+        && let Some(node) = entry.take("tools")
+    {
+        let names = Field::new(entry.document(), entry.name("tools"), node).texts()?;
+        draft.origins.insert("includeTools", entry.document().place(node.line));
+        draft.filters.tool_names = only(names);
+    }
+    for (alias, own) in ALIASES {
+        let name = entry.name(alias);
+        let Some(key) = KEYS.iter().find(|key| key.name == *own && entry.line(own).is_none()) else { continue };
+        let Some(node) = entry.take(alias) else { continue };
+        draft.origins.insert(key.name, entry.document().place(node.line));
+        (key.set)(draft, &Field::new(entry.document(), name, node))?;
+        // Elsewhere `url` beside it would mean HTTP+SSE.
+        if *alias == "httpUrl" {
+            draft.kind = Some(Kind::Http(HttpKind::Http));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses an entry in which both `auth` and `headers` set the same header.
@@ -54,9 +78,11 @@ fn warn_about_other_keys(entry: &Section<'_>, warnings: &mut Warnings) {
     for (key, line) in entry.keys() {
         let place = entry.document().place(line);
         let known = FOREIGN_KEYS.iter().find(|(name, _)| *name == key);
-        warnings.push(match known {
-            Some((_, why)) => Warning::ignored(place, &entry.name(key), why),
-            None => Warning::unknown(place, &entry.name(key), key, KEYS.iter().map(|key| key.name)),
+        let alias = ALIASES.iter().find(|(alias, _)| *alias == key);
+        warnings.push(match (known, alias) {
+            (Some((_, why)), _) => Warning::ignored(place, &entry.name(key), why),
+            (None, Some((_, own))) => Warning::ignored(place, &entry.name(key), &format!("`{own}` is set as well")),
+            (None, None) => Warning::unknown(place, &entry.name(key), key, KEYS.iter().map(|key| key.name)),
         });
     }
 }

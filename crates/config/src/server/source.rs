@@ -47,6 +47,8 @@ pub enum Format {
     ServerMap,
     /// A file with a list of servers; it has no fixed location.
     ServerList,
+    /// Entries without a container, or in one that no application has; it has no fixed location.
+    Snippet,
 }
 
 /// Who defined an entry; decides whether it needs acceptance.
@@ -144,6 +146,7 @@ impl Format {
             Self::McpSection => "mcp-section",
             Self::ServerMap => "server-map",
             Self::ServerList => "server-list",
+            Self::Snippet => "snippet",
         }
     }
 

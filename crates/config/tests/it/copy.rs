@@ -8,7 +8,7 @@ use toolway_config::{
     clear::{Detached, SecretNames, detach},
     document::Document,
     edit::{Change, Edit, NewValue, edit_text},
-    import::copy,
+    import::{copy, input_secret},
     keychain::KeychainError,
     server::Format,
 };
@@ -51,8 +51,12 @@ fn detached(world: &World, server: &ServerConfig, stored: &mut Stored) -> Option
 fn copy_is_equivalent_and_has_no_secrets() {
     let world = World::of_all_hosts();
     for format in Format::OTHERS {
-        for server in world.import(&[format]).servers {
+        let imported = world.import(&[format]);
+        for server in imported.servers.clone() {
             let mut stored = Stored::default();
+            for input in imported.inputs_of(&server) {
+                stored.0.insert(input_secret(&server, &input.id), Secret::new("typed"));
+            }
             let Some((entry, _)) = detached(&world, &server, &mut stored) else {
                 // A placeholder that this host does not support: in a file that several hosts read, or invalid.
                 let shared = server.source.place.file.ends_with(".mcp.json") && format != Format::ClaudeCode;

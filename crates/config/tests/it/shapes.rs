@@ -160,10 +160,10 @@ fn servers_with_global_settings_are_read_directly() {
     assert_eq!(
         lines(&world, &loaded),
         [
-            "Files: npx -y my files | in  2.5s",
+            "Files: npx -y my files | in HOME 2.5s",
             "google: sse https://example.org/sse 60s",
             "keyed: http https://example.org/mcp 60s",
-            "off: x | in  60s (off)",
+            "off: x | in HOME 60s (off)",
             "signed: auto https://example.org/mcp 60s",
         ]
     );
@@ -204,7 +204,7 @@ fn list_of_servers_is_read_directly() {
     let kinds = ["none", "bearer", "keyed", "basic", "oauth"].map(|name| auth_of(&loaded, name).kind());
     assert_eq!(kinds, ["none", "bearer", "apiKey", "basic", "oauth"]);
     let plain = loaded.config.find("plain").unwrap();
-    assert_eq!(world.line(plain), "files --all | in ");
+    assert_eq!(world.line(plain), "files --all | in HOME");
     assert_eq!(plain.timeouts.total, Some(Duration::from_millis(1500)));
     assert_eq!(plain.reconnect.attempts, Some(3));
     assert!(!loaded.config.find("oauth").unwrap().is_enabled());
@@ -236,8 +236,8 @@ fn file_that_is_not_understood_is_an_error() {
         (r#"{"mcpServer": {"a": {"command": "x"}}}"#, "mcpServer"),
         (r#"{"name": "x", "version": 1}"#, "name"),
         (r#"{"autoConnect": true, "servers": {"a": {"command": "x"}}}"#, "servers"),
-        (r#"{"mcp": {"a": {"type": "local", "command": ["x"]}}}"#, "mcp"),
-        (r#"{"context_servers": {}}"#, "context_servers"),
+        (r#"{"mcp": {"theme": {"dark": true}}}"#, "mcp"),
+        (r#"{"extensions": {"memory": {"type": "builtin"}}}"#, "extensions"),
     ] {
         let problem = load_named(&world, &world.write("home/x.json", text)).unwrap_err().to_string();
         assert_eq!(
@@ -254,6 +254,43 @@ fn file_that_is_not_understood_is_an_error() {
         let loaded = load_named(&world, &world.write("home/x.json", text));
         assert!(loaded.is_ok_and(|loaded| loaded.config.servers.is_empty()), "{text}");
     }
+}
+
+#[test]
+fn snippets_of_other_applications_are_files_too() {
+    let world = World::empty();
+    for (text, format) in [
+        (r#"{"mcp": {"a": {"type": "local", "command": ["x", "y"]}}}"#, Format::Opencode),
+        (r#"{"mcp": {"servers": {"a": {"type": "local", "command": ["x", "y"]}}}}"#, Format::OpencodeTwo),
+        (r#"{"mcp": {"servers": {"a": {"command": "x", "args": ["y"]}}, "inputs": []}}"#, Format::VsCode),
+        (r#"{"inputs": [], "mcpServers": {"a": {"command": "x", "args": ["y"]}}}"#, Format::VsCode),
+        (r#"{"mcp": {"a": {"command": "x", "args": ["y"]}}}"#, Format::Snippet),
+        (r#"{"context_servers": {"a": {"command": "x", "args": ["y"]}}}"#, Format::Zed),
+        (r#"{"context_servers": {"a": {"command": {"path": "x", "args": ["y"]}}}}"#, Format::Zed),
+        (r#"{"extensions": {"a": {"type": "stdio", "cmd": "x", "args": ["y"]}}}"#, Format::Goose),
+        (r#"{"mcp_servers": {"a": {"command": "x", "args": ["y"], "env": {}}}}"#, Format::Snippet),
+        (r#"{"a": {"command": "x", "args": ["y"]}}"#, Format::Snippet),
+        (r#"{"mcpServers": {"a": {"command": ["x", "y"]}}}"#, Format::Toolway),
+        (r#"{"mcpServers": {"a": {"cmd": "x", "args": ["y"]}}}"#, Format::Toolway),
+    ] {
+        let loaded = load_named(&world, &world.write("home/x.json", text)).unwrap();
+        let server = loaded.config.find("a").unwrap_or_else(|| panic!("{text}"));
+        assert_eq!(server.source.format, format, "{text}");
+        let Transport::Process(process) = &server.transport else { panic!("{text}") };
+        let words: Vec<&str> = process.arguments.iter().map(|word| word.written().expose()).collect();
+        assert_eq!((process.command.written().expose(), words.as_slice()), ("x", &["y"][..]), "{text}");
+        assert_eq!(server.source.folder.as_deref(), Some(world.home().as_path()), "{text}");
+    }
+}
+
+#[test]
+fn another_spelling_of_a_key_gives_way_to_ours() {
+    let world = World::empty();
+    let text = r#"{"mcpServers": {"a": {"url": "https://a.example/", "serverUrl": "https://b.example/"}}}"#;
+    let loaded = load_named(&world, &world.write("home/x.json", text)).unwrap();
+    let Transport::Http(http) = &loaded.config.find("a").unwrap().transport else { panic!() };
+    assert_eq!(http.url.written().expose(), "https://a.example/");
+    assert!(loaded.config.warnings[0].message.contains("`url` is set as well"), "{:?}", loaded.config.warnings);
 }
 
 #[test]

@@ -1,17 +1,17 @@
 //! Copies servers of other applications to our file, with an outcome for each.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
 
 use serde_json::json;
 use toolway_config::{
-    Config, Loaded, ServerConfig, ServerName,
+    Config, Loaded, Secret, SecretName, ServerConfig, ServerName,
     document::Document,
     edit::{Change, Edit, edit_text, replace_config},
-    import::copy,
+    import::{Imported, Input, copy, input_secret},
     server::DefinedBy,
 };
 use toolway_host::record::kind;
@@ -19,7 +19,10 @@ use toolway_host::record::kind;
 use super::SourceFile;
 use crate::{
     app::App,
-    commands::servers::apply_edit::{cannot_write, lock, own_file, project_file},
+    commands::{
+        secret,
+        servers::apply_edit::{cannot_write, lock, own_file, project_file},
+    },
     entry_secrets::{EntrySecrets, StoredForEntry},
     report::Report,
 };
@@ -48,31 +51,61 @@ pub(super) struct EntryOrigin {
 /// Outcome of one entry.
 pub(super) enum CopyOutcome {
     /// Copied to the file.
-    Copied(EntrySecrets),
+    Copied(CopiedSecrets),
     /// The file is YAML; the user has to add these lines.
-    ManualEdit(EntrySecrets, String),
+    ManualEdit(CopiedSecrets, String),
     /// Not copied, and why.
     Skipped(String),
 }
 
-pub(super) fn copy_all(files: &[SourceFile], destination: Destination, app: &App) -> Result<Copied, Report> {
+/// The secrets of one copied entry.
+pub(super) struct CopiedSecrets {
+    /// Those that were in clear.
+    pub(super) entry: EntrySecrets,
+    /// Inputs that have no value yet, by the name of the secret that the entry refers to.
+    pub(super) missing: Vec<MissingInput>,
+}
+
+/// An input without a value.
+#[derive(Clone)]
+pub(super) struct MissingInput {
+    pub(super) name: SecretName,
+    pub(super) input: Input,
+}
+
+/// Values of inputs that the user entered, by the name of the secret.
+pub(super) type EnteredInputs = BTreeMap<SecretName, Secret>;
+
+/// Whether anything is written and stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Preview,
+    Apply,
+}
+
+/// What [`copy_all`] would do now; writes and stores nothing.
+pub(super) fn preview(files: &[SourceFile], destination: Destination, app: &App) -> Result<Copied, Report> {
+    let loaded = app.load()?;
+    let CopyBatch { file, entries, .. } =
+        batch(files, destination, Pass::Preview, &VaultAccess { app, loaded: &loaded })?;
+    Ok(Copied { file, entries })
+}
+
+pub(super) fn copy_all(
+    files: &[SourceFile],
+    destination: Destination,
+    entered: &EnteredInputs,
+    app: &App,
+) -> Result<Copied, Report> {
     let _lock = lock(app)?;
     let loaded = app.load()?;
-    let (file, folder) = match destination {
-        Destination::User => (own_file(&loaded)?, app.paths.home.clone()),
-        Destination::Project => {
-            let file = project_file(app)?;
-            let folder = file.parent().map(Path::to_owned);
-            (file, folder)
-        }
-    };
-    let before = fs::read_to_string(&file).unwrap_or_default();
-    let mut batch = CopyBatch::new(&file, &before, folder, destination)?;
-    let vault = VaultAccess { app, loaded: &loaded };
-    for server in files.iter().filter_map(|read| read.imported.as_ref().ok()).flat_map(|imported| &imported.servers) {
-        batch.add(server, &vault);
+    let secrets = app.secrets(&loaded.config.settings);
+    for (name, value) in entered {
+        secrets.set(name, value).map_err(|error| secret::failed(&error))?;
+        app.audit(kind::SECRET, None, Some(name.as_str()), &json!({ "change": "stored" }));
     }
-    let CopyBatch { text, entries, stored, .. } = batch;
+    let CopyBatch { file, before, text, entries, stored, .. } =
+        batch(files, destination, Pass::Apply, &VaultAccess { app, loaded: &loaded })?;
     if text != before {
         if let Err(error) = replace_config(&file, &text) {
             stored.into_iter().rev().for_each(StoredForEntry::undo);
@@ -86,12 +119,39 @@ pub(super) fn copy_all(files: &[SourceFile], destination: Destination, app: &App
     Ok(Copied { file, entries })
 }
 
-struct CopyBatch<'a> {
-    file: &'a Path,
+fn batch(
+    files: &[SourceFile],
+    destination: Destination,
+    pass: Pass,
+    vault: &VaultAccess<'_>,
+) -> Result<CopyBatch, Report> {
+    let VaultAccess { app, loaded } = vault;
+    let (file, folder) = match destination {
+        Destination::User => (own_file(loaded)?, app.paths.home.clone()),
+        Destination::Project => {
+            let file = project_file(app)?;
+            let folder = file.parent().map(Path::to_owned);
+            (file, folder)
+        }
+    };
+    let mut batch = CopyBatch::new(file, folder, destination, pass)?;
+    for imported in files.iter().filter_map(|read| read.imported.as_ref().ok()) {
+        for server in &imported.servers {
+            batch.add(server, imported, vault);
+        }
+    }
+    Ok(batch)
+}
+
+struct CopyBatch {
+    file: PathBuf,
+    /// Text of the file before.
+    before: String,
     text: String,
     /// Working directory of stdio servers defined in the file.
     folder: Option<PathBuf>,
     destination: Destination,
+    pass: Pass,
     known: BTreeSet<ServerName>,
     entries: Vec<(EntryOrigin, CopyOutcome)>,
     /// Secrets of the entries, which are stored before the file is written.
@@ -104,13 +164,15 @@ struct VaultAccess<'a> {
     loaded: &'a Loaded,
 }
 
-impl<'a> CopyBatch<'a> {
-    fn new(file: &'a Path, text: &str, folder: Option<PathBuf>, destination: Destination) -> Result<Self, Report> {
-        let known = Config::names(&Document::of(file, text)?)?;
-        Ok(Self { file, text: text.to_owned(), folder, destination, known, entries: Vec::new(), stored: Vec::new() })
+impl CopyBatch {
+    fn new(file: PathBuf, folder: Option<PathBuf>, destination: Destination, pass: Pass) -> Result<Self, Report> {
+        let before = fs::read_to_string(&file).unwrap_or_default();
+        let known = Config::names(&Document::of(&file, &before)?)?;
+        let text = before.clone();
+        Ok(Self { file, before, text, folder, destination, pass, known, entries: Vec::new(), stored: Vec::new() })
     }
 
-    fn add(&mut self, server: &ServerConfig, vault: &VaultAccess<'_>) {
+    fn add(&mut self, server: &ServerConfig, imported: &Imported, vault: &VaultAccess<'_>) {
         let origin = EntryOrigin {
             label: server.label.clone(),
             name: server.name.clone(),
@@ -120,11 +182,16 @@ impl<'a> CopyBatch<'a> {
         if self.entries.iter().any(|(other, _)| other.place == origin.place && other.label == origin.label) {
             return;
         }
-        let outcome = self.put(server, vault).unwrap_or_else(CopyOutcome::Skipped);
+        let outcome = self.put(server, imported, vault).unwrap_or_else(CopyOutcome::Skipped);
         self.entries.push((origin, outcome));
     }
 
-    fn put(&mut self, server: &ServerConfig, vault: &VaultAccess<'_>) -> Result<CopyOutcome, String> {
+    fn put(
+        &mut self,
+        server: &ServerConfig,
+        imported: &Imported,
+        vault: &VaultAccess<'_>,
+    ) -> Result<CopyOutcome, String> {
         match (self.destination, server.source.defined_by) {
             (Destination::User, DefinedBy::Project) => {
                 return Err(
@@ -144,8 +211,11 @@ impl<'a> CopyBatch<'a> {
         let reason = |report: Report| report.with_advice();
         let (entry, secrets) = app.detach_entry(&server.name, &copied.entry, loaded).map_err(reason)?;
         let edit = Edit::Add { label: copied.label.clone(), entry };
-        let change = edit_text(&edit, None, self.file, &self.text).map_err(|error| error.to_string())?;
-        self.stored.push(secrets.store(app).map_err(reason)?);
+        let change = edit_text(&edit, None, &self.file, &self.text).map_err(|error| error.to_string())?;
+        if self.pass == Pass::Apply {
+            self.stored.push(secrets.store(app).map_err(reason)?);
+        }
+        let secrets = CopiedSecrets { entry: secrets, missing: vault.missing(server, imported).map_err(reason)? };
         let outcome = match change {
             Change::Text { text, .. } => {
                 self.text = text;
@@ -155,5 +225,20 @@ impl<'a> CopyBatch<'a> {
         };
         self.known.insert(server.name.clone());
         Ok(outcome)
+    }
+}
+
+impl VaultAccess<'_> {
+    /// The inputs of a server that have no value yet.
+    fn missing(&self, server: &ServerConfig, imported: &Imported) -> Result<Vec<MissingInput>, Report> {
+        let secrets = self.app.secrets(&self.loaded.config.settings);
+        let mut missing = Vec::new();
+        for input in imported.inputs_of(server) {
+            let name = input_secret(server, &input.id);
+            if secrets.get(&name).map_err(|error| secret::failed(&error))?.is_none() {
+                missing.push(MissingInput { name, input: input.clone() });
+            }
+        }
+        Ok(missing)
     }
 }

@@ -10,13 +10,12 @@ use toolway_config::{
 
 use super::{
     ImportArgs, SourceFile,
-    copy::{Copied, CopyOutcome, EntryOrigin},
+    copy::{Copied, CopiedSecrets, CopyOutcome, EntryOrigin, MissingInput},
     is_in_use,
 };
 use crate::{
     app::App,
     commands::{config::print, servers::list::transport},
-    entry_secrets::EntrySecrets,
     output::{Format, Output},
 };
 
@@ -72,9 +71,13 @@ pub(super) fn print_copied(files: &[SourceFile], copied: &Copied, output: &mut O
 }
 
 /// Says where the secrets of an entry are.
-fn say(secrets: &EntrySecrets, output: &mut Output) {
-    if let Some(sentence) = secrets.sentence() {
+fn say(secrets: &CopiedSecrets, output: &mut Output) {
+    if let Some(sentence) = secrets.entry.sentence() {
         output.line(&format!("  {sentence}"));
+    }
+    for MissingInput { name, input } in &secrets.missing {
+        output
+            .line(&format!("  not usable yet: it needs the input `{}`; store it: toolway secret set {name}", input.id));
     }
 }
 
@@ -82,7 +85,16 @@ fn entry_view(origin: &EntryOrigin, outcome: &CopyOutcome) -> Value {
     let EntryOrigin { label, name, host, place } = origin;
     let mut view = json!({ "label": label, "name": name.as_str(), "host": host, "from": place });
     match outcome {
-        CopyOutcome::Copied(secrets) | CopyOutcome::ManualEdit(secrets, _) => view["secrets"] = secrets.view(),
+        CopyOutcome::Copied(secrets) | CopyOutcome::ManualEdit(secrets, _) => {
+            view["secrets"] = secrets.entry.view();
+            if !secrets.missing.is_empty() {
+                let missing = secrets
+                    .missing
+                    .iter()
+                    .map(|missing| json!({ "input": missing.input.id, "secret": missing.name.as_str() }));
+                view["missing"] = missing.collect();
+            }
+        }
         CopyOutcome::Skipped(_) => {}
     }
     view["copied"] = matches!(outcome, CopyOutcome::Copied(_)).into();

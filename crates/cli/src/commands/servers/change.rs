@@ -129,7 +129,7 @@ pub(super) async fn add(args: &AddArgs, app: &App, output: &mut Output) -> Resul
     };
     if let Some(pasted) = &pasted {
         let gets = pasted.secrets_it_gets().map_err(|problem| wrong(problem.message))?;
-        gets.iter().for_each(|sentence| output.notice(&format!("toolway: warning: {sentence}")));
+        gets.iter().chain(&pasted.warnings).for_each(|text| output.notice(&format!("toolway: warning: {text}")));
     }
     let label = args.label.clone().or_else(|| pasted.as_ref().map(|pasted| pasted.label.clone())).unwrap_or_default();
     let mut members = match &pasted {
