@@ -12,7 +12,6 @@ use toolway_host::{
     catalog::{Catalog, Freshness, ItemKind},
     connection::{Lists, Phase, ServerStatus, state::Counts},
     host::Host,
-    inbox::NoAnswerer,
 };
 
 use crate::{
@@ -22,6 +21,7 @@ use crate::{
     output::{Output, spinner},
     report::Report,
     target::Target,
+    terminal::given::CommandAnswerer,
 };
 
 pub(crate) use listing_age::ListingAge;
@@ -70,7 +70,7 @@ impl App {
         // `--timeout` replaces the default policy.
         let policy = self.reach.timeout.map_or(policy, WaitPolicy::Fixed);
         let began = Instant::now();
-        let (host, _taps) = self.command_host(&targets, lists, Arc::new(NoAnswerer)).await?;
+        let (host, _taps) = self.command_host(&targets, lists, Arc::new(CommandAnswerer::for_lists())).await?;
         let mut waiting = ServerWait::new(&host, &targets, policy);
         let ended = {
             let start = |(index, target)| {

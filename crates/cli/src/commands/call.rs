@@ -28,6 +28,7 @@ use crate::{
     save,
     schema::{self, Schema},
     single_server_host::SingleServerHost,
+    target::SelectedItem,
     terminal::given::{AnswerArgs, CommandAnswerer},
 };
 
@@ -102,7 +103,8 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
     let stdin = app.stdin(arguments::uses_stdin(&words)).await?;
     let answerer = Arc::new(CommandAnswerer::new(&args.answer, &app.environment)?);
     let lists = Lists::Only(ItemKind::Tool);
-    app.with_answered_server(selected.target.clone(), lists, answerer, output, async |single, output| {
+    let can_answer = answerer.is_available();
+    let called = app.with_answered_server(selected.target.clone(), lists, answerer, output, async |single, output| {
         let catalog = single.catalog(ItemKind::Tool, output)?;
         let entry = find(&catalog, single, &selected.name, &selected.selector)?;
         let read = |schema: &Schema| match &form {
@@ -122,8 +124,26 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
         }
         say_destructive(entry, output);
         call(single, app, request, args, output).await
-    })
-    .await
+    });
+    match called.await {
+        Err(report) if report.code == "unknown_tool" && !can_answer => {
+            Err(offered_to_others(&selected, app, output).await.unwrap_or(report))
+        }
+        ended => ended,
+    }
+}
+
+/// The report of a tool that the server offers only to clients that answer its forms; `None` if it does not offer it at all.
+async fn offered_to_others(selected: &SelectedItem, app: &App, output: &mut Output) -> Option<Report> {
+    let (lists, answerer) = (Lists::Only(ItemKind::Tool), Arc::new(CommandAnswerer::for_lists()));
+    let found = app.with_answered_server(selected.target.clone(), lists, answerer, output, async |single, output| {
+        let catalog = single.catalog(ItemKind::Tool, output)?;
+        find(&catalog, single, &selected.name, &selected.selector).map(|entry| entry.item.name.clone())
+    });
+    let name = found.await.ok()?;
+    let message = format!("tool `{name}` needs a client that answers forms; the server offers it to no other");
+    let report = Report::new(ExitCode::InputRequired, "input_required", message);
+    Some(report.hint("run this at a terminal, or answer with `--answer field=value` or `--decline`"))
 }
 
 /// Finds the selected tool by the server's own name or by its public name.

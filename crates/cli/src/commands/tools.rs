@@ -2,6 +2,8 @@
 
 mod lint;
 
+use std::sync::Arc;
+
 use toolway_host::{
     call::Target as CallTarget,
     catalog::{Catalog, ItemKind, Origin, ToolEntry},
@@ -20,6 +22,7 @@ use crate::{
     schema::{self, Schema},
     suggestion,
     target::Target,
+    terminal::given::CommandAnswerer,
 };
 
 /// List the tools of one server or of all, or show one tool in full
@@ -92,7 +95,8 @@ async fn of_server(
     if let [name] = words {
         app.refuse_excluded(&target, ItemKind::Tool, CallTarget::ToolOf(target.origin(name))).await?;
     }
-    app.with_server(target, Lists::Only(ItemKind::Tool), output, async |single, output| {
+    let (lists, answerer) = (Lists::Only(ItemKind::Tool), Arc::new(CommandAnswerer::for_lists()));
+    app.with_answered_server(target, lists, answerer, output, async |single, output| {
         let catalog = single.catalog(ItemKind::Tool, output)?;
         let entries = catalog.tools_of(single.name());
         match (words, search) {

@@ -38,6 +38,8 @@ pub(crate) struct CommandAnswerer {
 #[derive(Debug)]
 enum Given {
     Nothing,
+    /// Servers are told that forms can be answered, and each form is cancelled: some tools are offered only to such clients.
+    DeclaredOnly,
     Decline,
     Values(BTreeMap<String, GivenValue>),
 }
@@ -63,6 +65,11 @@ impl CommandAnswerer {
         Ok(Self { given, terminal, unanswered: Mutex::default() })
     }
 
+    /// The answerer of a command that only lists: the lists are the same with and without a terminal.
+    pub(crate) fn for_lists() -> Self {
+        Self { given: Given::DeclaredOnly, terminal: None, unanswered: Mutex::default() }
+    }
+
     /// Whether a prompt is on the screen.
     pub(crate) fn is_prompting(&self) -> bool {
         self.terminal.as_ref().is_some_and(TerminalAnswerer::is_prompting)
@@ -85,7 +92,7 @@ impl CommandAnswerer {
                 Ok(content) => return InboxAnswer::Elicitation(ElicitationAnswer::Accept(content)),
                 Err(problem) => problem,
             },
-            Given::Nothing => fields(form),
+            Given::Nothing | Given::DeclaredOnly => fields(form),
         };
         match &self.terminal {
             Some(terminal) => terminal.answer(item).await,

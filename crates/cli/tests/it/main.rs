@@ -45,6 +45,7 @@ mod listing;
 mod logging;
 mod many_servers;
 mod models;
+mod offered_tools;
 mod own_commands;
 mod plain_words;
 mod policy_rules;
