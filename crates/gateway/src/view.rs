@@ -143,6 +143,7 @@ mod tests {
             losses: 0,
             ended: None,
             stderr: Vec::new(),
+            stray_output: None,
             caller_connections: Vec::new(),
             connections: ConnectionCounts::default(),
         };
