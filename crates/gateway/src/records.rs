@@ -58,6 +58,8 @@ pub(crate) struct CompletedRequest<'a> {
     pub(crate) status: StatusCode,
     pub(crate) took: Duration,
     pub(crate) peer: IpAddr,
+    /// Why the gateway itself refused it, for the operator.
+    pub(crate) refusal: Option<String>,
 }
 
 // === impl Records ===
@@ -128,6 +130,7 @@ impl Records {
             status: request.status.as_u16(),
             took: request.took,
             peer: request.peer,
+            reason: request.refusal,
         });
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use toolway_config::ServerName;
 use toolway_host::catalog::Freshness;
 use toolway_wire::down::http::{Incoming, PeerConnection, ResponseBody};
@@ -21,6 +21,8 @@ use crate::{
 struct RequestInfo {
     route: Option<Route>,
     client: Option<Arc<Client>>,
+    /// Why it is refused, for the operator.
+    refusal: Option<String>,
 }
 
 impl Gateway {
@@ -42,6 +44,7 @@ impl Gateway {
             status: response.status(),
             took: began.elapsed(),
             peer: connection.peer().ip(),
+            refusal: info.refusal,
         });
         response
     }
@@ -54,6 +57,7 @@ impl Gateway {
     ) -> Response<ResponseBody> {
         // Checked first: a web page in a browser may have sent this request.
         if let Err(refusal) = self.guard.admit(request.headers()) {
+            info.refusal = Some(refusal.for_operator(request.headers()));
             return reply::text(refusal.status, refusal.reason);
         }
         let Some(route) = Route::of(request.uri().path()) else {
@@ -67,10 +71,14 @@ impl Gateway {
             Guard::Open => return health(&route, &request),
             Guard::Key => match self.access.admit(request.headers()) {
                 Ok(client) => info.client.insert(client).clone(),
-                Err(error) => return reply::unauthorized(error.to_string()),
+                Err(error) => {
+                    info.refusal = Some(no_key(request.headers()));
+                    return reply::unauthorized(error.to_string());
+                }
             },
         };
         if let Err(error) = connection.authenticated(&client.name) {
+            info.refusal = Some(error.to_string());
             return reply::text(StatusCode::TOO_MANY_REQUESTS, error.to_string());
         }
         self.end_revoked_namesakes(&client);
@@ -127,6 +135,16 @@ impl Gateway {
             Err(problem) => reply::text(StatusCode::INTERNAL_SERVER_ERROR, problem.to_string()),
         }
     }
+}
+
+/// What is wrong with the key of a request. The client is not told which.
+fn no_key(headers: &HeaderMap) -> String {
+    let problem = if headers.contains_key(header::AUTHORIZATION) {
+        "the key is unknown, revoked or expired"
+    } else {
+        "the request has no key"
+    };
+    format!("{problem}; see `toolway clients list`")
 }
 
 /// Liveness only; reveals nothing else.

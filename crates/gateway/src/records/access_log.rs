@@ -212,6 +212,7 @@ mod tests {
             status: 401,
             took: Duration::from_micros(1_500),
             peer: Ipv4Addr::LOCALHOST.into(),
+            reason: Some("host not allowed: `x\n`".to_owned()),
         }
     }
 
@@ -257,7 +258,8 @@ mod tests {
         drop(log);
         let written = String::from_utf8(buffer.0.lock().clone()).unwrap();
         let expected = "1970-01-01T00:00:00.000Z refused caller=- peer=127.0.0.1 method=\"GET\" \
-                        path=\"/x\\n1970 call caller=root \\u{1b}[2J\" status=401 took_ms=1.5\n";
+                        path=\"/x\\n1970 call caller=root \\u{1b}[2J\" status=401 took_ms=1.5 \
+                        reason=\"host not allowed: `x\\n`\"\n";
         assert_eq!(written, expected);
     }
 

@@ -47,6 +47,8 @@ pub(crate) struct RefusedRequest {
     pub(crate) status: u16,
     pub(crate) took: Duration,
     pub(crate) peer: IpAddr,
+    /// Why the gateway refused it, and what to set; `None` if a server or the protocol did.
+    pub(crate) reason: Option<String>,
 }
 
 /// Maximum length of a name from a client or server, in characters.
@@ -181,10 +183,14 @@ fn refused_text(change: &RefusedRequest, text: &mut String) -> fmt::Result {
     let (at, caller) = (rfc3339_of(change.at), change.caller.as_deref().unwrap_or("-"));
     let RefusedRequest { method, path, status, took, peer, .. } = change;
     let took = milliseconds(*took);
-    writeln!(
+    write!(
         text,
         "{at} refused caller={caller} peer={peer} method={method:?} path={path:?} status={status} took_ms={took}"
-    )
+    )?;
+    match &change.reason {
+        Some(reason) => writeln!(text, " reason={reason:?}"),
+        None => writeln!(text),
+    }
 }
 
 fn refused_json(change: &RefusedRequest, text: &mut String) -> fmt::Result {
@@ -197,6 +203,7 @@ fn refused_json(change: &RefusedRequest, text: &mut String) -> fmt::Result {
         "path": change.path,
         "status": change.status,
         "tookMilliseconds": milliseconds(change.took),
+        "reason": change.reason,
     });
     writeln!(text, "{line}")
 }

@@ -1,6 +1,6 @@
 //! Checks the `Host` and `Origin` headers, so that web pages cannot reach this server by DNS rebinding.
 
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, HeaderName, StatusCode, header};
 
 /// Accepted hosts and origins.
 #[derive(Clone, Debug)]
@@ -10,17 +10,33 @@ pub struct HostGuard {
 }
 
 /// Why a request is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardRefusal {
     /// HTTP status of the response.
     pub status: StatusCode,
     /// Text for the client.
     pub reason: &'static str,
+    /// The header whose value is not accepted.
+    header: Option<HeaderName>,
 }
+
+/// Longest part of a header value in a message, in characters.
+const SHOWN_CHARS: usize = 100;
 
 impl GuardRefusal {
     fn forbidden(reason: &'static str) -> Self {
-        Self { status: StatusCode::FORBIDDEN, reason }
+        Self { status: StatusCode::FORBIDDEN, reason, header: None }
+    }
+
+    /// What the request sent, and the setting that would accept it. Contains text of the client.
+    pub fn for_operator(&self, headers: &HeaderMap) -> String {
+        let Some(sent) = self.header.as_ref().and_then(|header| headers.get(header)) else {
+            return self.reason.to_owned();
+        };
+        let sent: String = String::from_utf8_lossy(sent.as_bytes()).chars().take(SHOWN_CHARS).collect();
+        let word = if self.header == Some(header::HOST) { "host" } else { "origin" };
+        let name = host_of(sent.strip_prefix("http://").or_else(|| sent.strip_prefix("https://")).unwrap_or(&sent));
+        format!("{word} not allowed: `{sent}`; to accept it, add `{name}` to `gateway.hosts`")
     }
 }
 
@@ -51,10 +67,12 @@ impl HostGuard {
         let Some(host) = named.next() else { return Err(GuardRefusal::forbidden("missing `Host` header")) };
         // RFC 9112, 3.2: parsers on the way may use different ones.
         if named.next().is_some() {
-            return Err(GuardRefusal { status: StatusCode::BAD_REQUEST, reason: "more than one `Host` header" });
+            let reason = "more than one `Host` header";
+            return Err(GuardRefusal { status: StatusCode::BAD_REQUEST, reason, header: None });
         }
         if !host.to_str().is_ok_and(|host| is_allowed(hosts, host)) {
-            return Err(GuardRefusal::forbidden("host not allowed: not a name of this server"));
+            let refusal = GuardRefusal::forbidden("host not allowed: not a name of this server");
+            return Err(GuardRefusal { header: Some(header::HOST), ..refusal });
         }
         for origin in headers.get_all(header::ORIGIN) {
             let host = origin
@@ -62,7 +80,8 @@ impl HostGuard {
                 .ok()
                 .and_then(|origin| origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")));
             if !host.is_some_and(|host| is_allowed(hosts, host)) {
-                return Err(GuardRefusal::forbidden("origin not allowed"));
+                let refusal = GuardRefusal::forbidden("origin not allowed");
+                return Err(GuardRefusal { header: Some(header::ORIGIN), ..refusal });
             }
         }
         Ok(())
@@ -70,11 +89,16 @@ impl HostGuard {
 }
 
 fn is_allowed(hosts: &[String], authority: &str) -> bool {
-    let name = match authority.rsplit_once(':') {
+    let name = host_of(authority);
+    hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
+}
+
+/// An authority without its port.
+fn host_of(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => authority,
-    };
-    hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
+    }
 }
 
 #[cfg(test)]
