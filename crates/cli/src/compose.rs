@@ -31,7 +31,7 @@ use toolway_sample::Sample;
 use toolway_store::{Store, StoreRecorder, StoreRecords};
 use toolway_wire::{
     budget::MemoryBudget,
-    down::DownstreamOptions,
+    down::{DownstreamOptions, http::ServerTls},
     exchange::{ExchangeTimeouts, LogLevel},
     json::Raw,
     limit::Limits,
@@ -80,6 +80,14 @@ pub(crate) enum FirstKey {
     Made,
     /// There is no place to show it: the first key is that of `toolway clients add`.
     Omitted,
+}
+
+/// How clients reach a gateway.
+#[derive(Debug, Default)]
+pub(crate) struct Front {
+    /// Accepted host names, in addition to those of this machine.
+    pub(crate) hosts: Vec<String>,
+    pub(crate) tls: Option<Arc<ServerTls>>,
 }
 
 impl App {
@@ -188,6 +196,7 @@ impl App {
         limits: Limits,
         records: Arc<GatewayRecords>,
         first_key: FirstKey,
+        front: Front,
     ) -> Result<(Arc<Gateway>, Option<Secret>), Report> {
         let settings = &config.settings.gateway;
         let (access, key) = match (settings.access.value, first_key) {
@@ -201,7 +210,8 @@ impl App {
         }
         let defaults = GatewayOptions::of(access);
         let options = GatewayOptions {
-            hosts: settings.hosts.value.clone(),
+            hosts: front.hosts,
+            tls: front.tls,
             sealer: self.sealer()?,
             limits,
             records,

@@ -7,7 +7,7 @@ use tokio::{net::TcpListener, sync::Semaphore};
 use toolway_agent::model::Model;
 use toolway_config::{Config, PolicyMode, ServerName, Settings};
 use toolway_console::{
-    Console, ConsoleOptions, ConsoleRecords,
+    Console, ConsoleOptions, ConsoleRecords, ConsoleTls,
     backend::{
         AddedServer, AgentSettings, ConsoleBackend, ListedModel, ParsedServer, Problem, SignInPage, TestFailure,
         TestReport,
@@ -41,10 +41,12 @@ pub(crate) struct BoundConsole {
 }
 
 /// Where the console listens.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ConsoleChoice {
     pub(crate) address: SocketAddr,
     pub(crate) if_taken: IfTaken,
+    /// For an address that other machines can reach.
+    pub(crate) tls: Option<ConsoleTls>,
 }
 
 /// What happens if the address of the console is taken.
@@ -67,13 +69,6 @@ struct Backend {
 }
 
 impl BoundConsole {
-    /// The address of the console. It does not sign a browser in.
-    pub(crate) fn address(&self) -> Result<String, Report> {
-        let address = self.listener.local_addr();
-        let address = address.map_err(|error| Report::new(ExitCode::Internal, "internal", error.to_string()))?;
-        Ok(format!("http://{address}/"))
-    }
-
     /// A link that signs one browser in.
     pub(crate) fn link(&self) -> Result<String, Report> {
         self.console.link().map_err(|error| Report::new(ExitCode::Internal, "internal", error.to_string()))
@@ -90,7 +85,7 @@ impl App {
         limits: &Limits,
         output: &mut Output,
     ) -> Result<Option<BoundConsole>, Report> {
-        let Some(ConsoleChoice { address, if_taken }) = choice else { return Ok(None) };
+        let Some(ConsoleChoice { address, if_taken, tls }) = choice else { return Ok(None) };
         let listener = match (TcpListener::bind(address).await, if_taken) {
             (Ok(listener), _) => listener,
             (Err(error), IfTaken::GoWithout) => {
@@ -106,7 +101,7 @@ impl App {
         };
         let internal = |error: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", error.to_string());
         let address = listener.local_addr().map_err(|error| internal(&error))?;
-        let options = ConsoleOptions { limits: limits.clone(), records, ..ConsoleOptions::default() };
+        let options = ConsoleOptions { limits: limits.clone(), records, tls, ..ConsoleOptions::default() };
         let backend = Backend {
             app: Arc::new(self.detached()),
             host: host.clone(),

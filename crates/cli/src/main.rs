@@ -18,6 +18,7 @@ mod entry_secrets;
 mod example_call;
 mod exclusion;
 mod exit_code;
+mod exposure;
 mod gateway_control;
 mod lifecycle;
 mod listing_cache;

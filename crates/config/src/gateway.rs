@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 use crate::{
     clients::{self, ClientSettings},
     error::ConfigError,
+    public_address::{self, PublicUrl, TlsFiles},
     settings::{Setting, Settings},
     shape::{Field, Key, Shape, put},
 };
@@ -52,6 +53,10 @@ pub struct GatewaySettings {
     pub listen: Setting<Option<SocketAddr>>,
     /// Host names accepted in requests, in addition to those of this machine.
     pub hosts: Setting<Vec<String>>,
+    /// URL under which clients reach the gateway; `None`: the listen address.
+    pub public_url: Setting<Option<PublicUrl>>,
+    /// Certificate and key; `None`: plain HTTP.
+    pub tls: Setting<Option<TlsFiles>>,
     /// Whether clients may connect over HTTP+SSE (2024-11-05).
     pub sse: Setting<bool>,
     /// Maximum number of concurrent calls of one client; `None` means the default of the host.
@@ -87,6 +92,8 @@ const MEMBERS: &[(&str, Shape)] = &[
     ("access", Shape::OneOf(ACCESS_VALUES)),
     ("listen", Shape::Text),
     ("hosts", Shape::Texts),
+    ("publicUrl", Shape::Text),
+    ("tls", Shape::Members(public_address::TLS)),
     ("sse", Shape::Flag),
     ("callsPerClient", Shape::Count),
     ("answerWithin", Shape::Time),
@@ -101,7 +108,9 @@ pub(crate) const GATEWAY: Key<Settings> = Key {
     shape: Shape::Members(MEMBERS),
     doc: "Settings of `toolway serve`. `access`: `keys` (default, every client needs a key) or `open` (all clients on \
           this machine, without a key). `listen`: listen address, default `127.0.0.1:7717`. `hosts`: host names accepted \
-          in requests, in addition to those of this machine. `sse`: also accept HTTP+SSE clients at `/sse`, default \
+          in requests, in addition to those of this machine. `publicUrl`: the URL under which clients reach the gateway, in \
+          all client snippets; its host is accepted in requests. `tls`: `cert` and `key`, paths of a certificate chain and \
+          its private key (PEM), to serve HTTPS; read again when they change. `sse`: also accept HTTP+SSE clients at `/sse`, default \
           `false`. `callsPerClient`: maximum number of concurrent calls of one client, default 256. `answerWithin`: \
           timeout for the answer to a server request during a call, default `10m`. `logLevel`: default log level \
           forwarded to clients (2025-11-25 or older) that never set one, for servers of revision 2026-07-28; default \
@@ -130,6 +139,8 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
                 put(&mut gateway.listen, field.setting(Some(address)))?;
             }
             "hosts" => put(&mut gateway.hosts, field.setting(field.texts()?))?,
+            "publicUrl" => put(&mut gateway.public_url, field.setting(Some(public_address::read_url(&field)?)))?,
+            "tls" => put(&mut gateway.tls, field.setting(Some(public_address::read_tls(&field)?)))?,
             "sse" => put(&mut gateway.sse, field.setting(field.flag()?))?,
             "callsPerClient" => put(&mut gateway.calls_per_client, field.setting(Some(positive(&field)?)))?,
             "pageSize" => put(&mut gateway.page_size, field.setting(Some(positive(&field)?)))?,
@@ -162,6 +173,8 @@ impl GatewaySettings {
             access: self.access.overridden_by(nearer.access),
             listen: self.listen.overridden_by(nearer.listen),
             hosts: self.hosts.overridden_by(nearer.hosts),
+            public_url: self.public_url.overridden_by(nearer.public_url),
+            tls: self.tls.overridden_by(nearer.tls),
             sse: self.sse.overridden_by(nearer.sse),
             calls_per_client: self.calls_per_client.overridden_by(nearer.calls_per_client),
             answer_within: self.answer_within.overridden_by(nearer.answer_within),

@@ -12,6 +12,7 @@
 //! | [`server`] | one server as written |
 //! | [`settings`] | settings that apply to all servers, each with its origin |
 //! | [`gateway`] | settings of the gateway |
+//! | [`public_address`] | how clients on other machines reach the gateway |
 //! | [`clients`] | settings of single clients of the gateway |
 //! | [`limits`] | limits of the gateway on bytes and connections |
 //! | [`sign_in`] | settings for signing in to servers |
@@ -62,6 +63,7 @@ pub mod ownership;
 pub mod paths;
 pub mod policy;
 pub mod project;
+pub mod public_address;
 pub mod schema;
 pub mod secret;
 pub mod secret_uses;
@@ -90,6 +92,7 @@ pub use mask::{is_secret_name, looks_like_key};
 pub use models::{AgentSettings, ModelConfig, Vendor};
 pub use paths::{Environment, Paths};
 pub use policy::{PolicyMode, PolicySettings, ProjectRules, Rule, RuleEffect, Trust};
+pub use public_address::{PublicUrl, TlsFiles};
 pub use secret::{Secret, SecretName};
 pub use server::{ServerConfig, ServerName};
 pub use settings::{Origin, Prefix, Setting, Settings};

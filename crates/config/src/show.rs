@@ -59,6 +59,16 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         shown("gateway.access", &settings.gateway.access, json!(settings.gateway.access.value.as_str())),
         shown("gateway.listen", &settings.gateway.listen, json!(settings.gateway.listen.value)),
         shown("gateway.hosts", &settings.gateway.hosts, json!(settings.gateway.hosts.value)),
+        shown(
+            "gateway.publicUrl",
+            &settings.gateway.public_url,
+            json!(settings.gateway.public_url.value.as_ref().map(ToString::to_string)),
+        ),
+        shown(
+            "gateway.tls",
+            &settings.gateway.tls,
+            json!(settings.gateway.tls.value.as_ref().map(|tls| json!({ "cert": tls.cert, "key": tls.key }))),
+        ),
         shown("gateway.sse", &settings.gateway.sse, json!(settings.gateway.sse.value)),
         shown(
             "gateway.callsPerClient",

@@ -13,7 +13,7 @@ use toolway_host::{Host, record::Records};
 use toolway_wire::{
     down::{
         self,
-        http::{Incoming, PeerConnection, Responder, ResponseBody},
+        http::{Incoming, PeerConnection, Responder, ResponseBody, ServerTls},
     },
     limit::Limits,
     seal::{self, NoRandomness},
@@ -52,6 +52,17 @@ pub struct ConsoleOptions {
     pub limits: Limits,
     /// Recorded calls and conversations; `None`: neither is shown, and there is no chat.
     pub records: Option<ConsoleRecords>,
+    /// Certificate, key and names; `None`: plain HTTP, for loopback addresses.
+    pub tls: Option<ConsoleTls>,
+}
+
+/// How a console is served to other machines.
+#[derive(Clone, Debug)]
+pub struct ConsoleTls {
+    /// Certificate and key.
+    pub tls: Arc<ServerTls>,
+    /// Host names under which browsers reach it; the first is that of links.
+    pub hosts: Vec<String>,
 }
 
 /// The web console of a host.
@@ -70,6 +81,7 @@ pub struct Console {
     access: Access,
     guard: ExactGuard,
     address: SocketAddr,
+    tls: Option<ConsoleTls>,
     principal: Arc<str>,
     /// Cookies do not distinguish ports, so the name does. Only the API needs it, so that pages of other ports do not get
     /// it.
@@ -110,7 +122,11 @@ impl Console {
             limits,
             draining: CancellationToken::new(),
             access: Access::new(options.lifetimes),
-            guard: ExactGuard::of(address),
+            guard: match &options.tls {
+                None => ExactGuard::of(address),
+                Some(ConsoleTls { hosts, .. }) => ExactGuard::over_tls(address, hosts),
+            },
+            tls: options.tls,
             address,
             principal: PRINCIPAL.into(),
             cookie: format!("toolway_console_{}", address.port()),
@@ -119,14 +135,24 @@ impl Console {
 
     /// A link that signs one browser in, once.
     pub fn link(&self) -> Result<String, NoRandomness> {
-        Ok(format!("http://{}/login?token={}", self.address, self.access.issue()?))
+        Ok(format!("{}login?token={}", self.url(), self.access.issue()?))
+    }
+
+    /// The address of its first page. It signs no browser in.
+    pub fn url(&self) -> String {
+        let Some(ConsoleTls { hosts, .. }) = &self.tls else { return format!("http://{}/", self.address) };
+        match hosts.first() {
+            Some(host) => format!("https://{host}:{}/", self.address.port()),
+            None => format!("https://{}/", self.address),
+        }
     }
 
     /// Serves until `stop` is cancelled. Chat turns in progress are cancelled and awaited.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
         let following = feed::run(self.host.clone(), self.ring.clone(), self.streams.clone());
         let _feed = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(following));
-        down::http::serve(listener, self, stop).await
+        let tls = self.tls.as_ref().map(|tls| Arc::clone(&tls.tls));
+        down::http::serve_with_tls(listener, tls, self, stop).await
     }
 
     async fn answer(&self, request: Request<Incoming>, connection: &PeerConnection) -> Response<ResponseBody> {
@@ -161,7 +187,9 @@ impl Console {
             Err(error) => return reply::text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         };
         let seconds = self.access.session_lifetime().as_secs();
-        let cookie = format!("{}={cookie}; Path=/api/; Max-Age={seconds}; SameSite=Strict; HttpOnly", self.cookie);
+        let secure = if self.tls.is_some() { "; Secure" } else { "" };
+        let cookie =
+            format!("{}={cookie}; Path=/api/; Max-Age={seconds}; SameSite=Strict; HttpOnly{secure}", self.cookie);
         // The page keeps the token in storage of its own origin, which other ports cannot read.
         let mut response = reply::see_other(&format!("/#key={csrf}"));
         if let Ok(cookie) = HeaderValue::from_str(&cookie) {

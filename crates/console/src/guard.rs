@@ -9,6 +9,8 @@ use http::{HeaderMap, header};
 pub(crate) struct ExactGuard {
     /// `127.0.0.1:7718`, `localhost:7718`.
     authorities: Vec<String>,
+    /// `http://` or `https://`.
+    scheme: &'static str,
 }
 
 /// Whether a request may do without an `Origin`.
@@ -27,7 +29,14 @@ impl ExactGuard {
         if address.ip().is_loopback() {
             authorities.push(format!("localhost:{}", address.port()));
         }
-        Self { authorities }
+        Self { authorities, scheme: "http://" }
+    }
+
+    /// The given names of a listener with TLS, and its own address.
+    pub(crate) fn over_tls(address: SocketAddr, hosts: &[String]) -> Self {
+        let Self { mut authorities, .. } = Self::of(address);
+        authorities.extend(hosts.iter().map(|host| format!("{host}:{}", address.port())));
+        Self { authorities, scheme: "https://" }
     }
 
     /// Checks `Host`, `Origin` and `Sec-Fetch-Site`; returns why the request is refused.
@@ -43,10 +52,14 @@ impl ExactGuard {
         match (origins.next(), origins.next(), need) {
             (None, _, OriginNeed::IfPresent) => {}
             (None, _, OriginNeed::Required) => return Err("an `Origin` header is required"),
-            (Some(origin), None, _) if origin.to_str().is_ok_and(|origin| is_origin_of(origin, host)) => {}
+            (Some(origin), None, _) if origin.to_str().is_ok_and(|origin| self.is_origin_of(origin, host)) => {}
             (Some(_), ..) => return Err("`Origin` is not this console"),
         }
         Ok(())
+    }
+
+    fn is_origin_of(&self, origin: &str, host: &str) -> bool {
+        origin.strip_prefix(self.scheme) == Some(host)
     }
 
     /// Whether a browser says that a page of another origin sent the request. Only requests of the API are checked: a
@@ -55,10 +68,6 @@ impl ExactGuard {
         let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
         site.is_some_and(|site| site != b"same-origin" && site != b"none")
     }
-}
-
-fn is_origin_of(origin: &str, host: &str) -> bool {
-    origin.strip_prefix("http://") == Some(host)
 }
 
 #[cfg(test)]
@@ -101,6 +110,16 @@ mod tests {
             assert!(!is_accepted(&of(origin), OriginNeed::IfPresent), "{origin}");
         }
         assert!(!is_accepted(&[("host", "localhost:7718")], OriginNeed::Required));
+    }
+
+    #[test]
+    fn over_tls_the_origin_is_https_and_the_host_one_of_the_given_names() {
+        let guard = ExactGuard::over_tls("0.0.0.0:7718".parse().unwrap(), &["tools.example".to_owned()]);
+        let of = |host, origin| headers(&[("host", host), ("origin", origin)]);
+        let host = "tools.example:7718";
+        assert!(guard.check(&of(host, "https://tools.example:7718"), OriginNeed::Required).is_ok());
+        assert!(guard.check(&of(host, "http://tools.example:7718"), OriginNeed::Required).is_err());
+        assert!(guard.check(&of("evil.example:7718", "https://evil.example:7718"), OriginNeed::Required).is_err());
     }
 
     #[test]

@@ -32,5 +32,5 @@ mod ring;
 mod turns;
 mod view;
 
-pub use console::{Console, ConsoleOptions, Lifetimes};
+pub use console::{Console, ConsoleOptions, ConsoleTls, Lifetimes};
 pub use records::ConsoleRecords;

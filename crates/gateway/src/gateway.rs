@@ -22,7 +22,10 @@ use toolway_wire::{
     budget::Kept,
     down::{
         self, DownstreamOptions, HostedTaskOptions, HostedTasks, SharedCapacity,
-        http::{HostGuard, HttpDownstream, HttpDownstreamOptions, Incoming, PeerConnection, Responder, ResponseBody},
+        http::{
+            HostGuard, HttpDownstream, HttpDownstreamOptions, Incoming, PeerConnection, Responder, ResponseBody,
+            ServerTls,
+        },
     },
     exchange::LogLevel,
     limit::Limits,
@@ -42,6 +45,8 @@ pub struct GatewayOptions {
     pub access: Access,
     /// Accepted `Host` names, in addition to those of the local machine.
     pub hosts: Vec<String>,
+    /// Certificate and key; `None`: plain HTTP.
+    pub tls: Option<Arc<ServerTls>>,
     /// Seals handles; `None`: a random key that is lost when the gateway stops.
     pub sealer: Option<Arc<Sealer>>,
     /// Limits on what callers send.
@@ -73,6 +78,7 @@ pub struct Gateway {
     host: Host,
     access: Arc<Access>,
     guard: HostGuard,
+    tls: Option<Arc<ServerTls>>,
     downstream: DownstreamOptions,
     sealer: Arc<Sealer>,
     records: Arc<Records>,
@@ -120,6 +126,7 @@ impl GatewayOptions {
         Self {
             access,
             hosts: Vec::new(),
+            tls: None,
             sealer: None,
             limits: Limits::default(),
             records: Arc::default(),
@@ -163,6 +170,7 @@ impl Gateway {
             host,
             access,
             guard,
+            tls: options.tls,
             downstream,
             sealer,
             records: options.records,
@@ -191,7 +199,8 @@ impl Gateway {
             tokio::join!(gateway.watch_keys(), gateway.watch_states());
         };
         let _checks = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(checks));
-        down::http::serve(listener, self, stop).await
+        let tls = self.tls.clone();
+        down::http::serve_with_tls(listener, tls, self, stop).await
     }
 
     /// Ends sessions and streams of clients whose keys were revoked or expired, also of idle ones.

@@ -25,6 +25,7 @@ use crate::{
     client_setup,
     effect::Effect,
     exit_code::ExitCode,
+    exposure,
     gateway_control::GatewayReply,
     output::{Format, Output},
     report::Report,
@@ -126,9 +127,10 @@ async fn add(
             "toolway: this key of client `{name}` is shown only once; send it as `Authorization: Bearer <key>`"
         ));
         if output.format == Format::Human {
-            let address = loaded.config.settings.gateway.listen.value.unwrap_or(DEFAULT_LISTEN);
-            let text = client_setup::text(&format!("http://{address}/mcp"), Some(key.expose()));
-            output.notice(&format!("\nSet up a client of the gateway at {address}:\n\n{text}"));
+            let settings = &loaded.config.settings.gateway;
+            let url = exposure::endpoint(settings, settings.listen.value.unwrap_or(DEFAULT_LISTEN));
+            let text = client_setup::text(&url, Some(key.expose()));
+            output.notice(&format!("\nSet up a client of the gateway at {url}:\n\n{text}"));
         }
     } else {
         output.json(&Raw::of(&json!({ "name": name, "key": key.expose() })));

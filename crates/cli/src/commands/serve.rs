@@ -7,7 +7,8 @@ use clap::ValueEnum;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use toolway_config::{Config, GatewayAccess, Secret};
+use toolway_config::{Config, GatewayAccess, GatewaySettings, Secret};
+use toolway_console::ConsoleTls;
 #[cfg(unix)]
 use toolway_gateway::control::Control;
 use toolway_gateway::{
@@ -16,15 +17,20 @@ use toolway_gateway::{
     records::{LogFormat, Records},
 };
 use toolway_host::{connection::Phase, host::Host, keeper::Descent};
-use toolway_wire::{down, json::Raw, limit::Limits};
+use toolway_wire::{
+    down::{self, http::ServerTls},
+    json::Raw,
+    limit::Limits,
+};
 
-use super::console;
+use super::{clients, console};
 use crate::{
     app::App,
     client_setup,
-    compose::{FirstKey, gateway_limits},
+    compose::{FirstKey, Front, gateway_limits},
     console_backend::{BoundConsole, ConsoleChoice, IfTaken},
     exit_code::ExitCode,
+    exposure,
     logging::AccessLogChoice,
     output::{Format, Output},
     report::Report,
@@ -135,10 +141,12 @@ async fn serve(args: &ServeArgs, open: OpenConsole, app: &App, output: &mut Outp
     let served = match &app.reach.stdio {
         Some(_) => serve_stdio(app, &config, &host).await,
         None => {
-            let console = app.console(args.console_choice(open, output)?, &host, stored, &limits, output).await;
+            let tls = exposure::tls(&config.settings.gateway)?;
+            let choice = args.console_choice(open, &config.settings.gateway, tls.as_ref(), output)?;
+            let console = app.console(choice, &host, stored, &limits, output).await;
             match console {
                 Ok(console) => {
-                    let surfaces = Surfaces { console, open, limits, records };
+                    let surfaces = Surfaces { console, open, limits, records, tls };
                     serve_http(args, app, &config, &host, surfaces, output).await
                 }
                 Err(report) => Err(report),
@@ -190,21 +198,26 @@ async fn serve_http(
     surfaces: Surfaces,
     output: &mut Output,
 ) -> Result<ExitCode, Report> {
-    let Surfaces { console, open, limits, records } = surfaces;
+    let Surfaces { console, open, limits, records, tls } = surfaces;
     // Before anything is printed, because a reader of the output may stop us at once.
     let mut shutdown = ShutdownSignal::register();
     raise_open_files();
     let settings = &config.settings.gateway;
     let first_key = if output.shows_results_at_terminal() { FirstKey::Made } else { FirstKey::Omitted };
-    let (gateway, key) = app.gateway(config, host, limits, records, first_key)?;
-    let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", problem.to_string());
     let address = args.listen.or(settings.listen.value).unwrap_or(DEFAULT_LISTEN);
+    let front = Front { hosts: exposure::hosts(settings, address), tls: tls.clone() };
+    let (gateway, key) = app.gateway(config, host, limits, records, first_key, front)?;
+    let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", problem.to_string());
     let listener = gateway.bind(address).await.map_err(|error| bind_failure(&error))?;
     let address = listener.local_addr().map_err(|error| internal(&error))?;
     let stop = CancellationToken::new();
     let _control = serve_control(app, &gateway, console.as_ref(), &stop, output);
     let shown = console.as_ref().map(|console| ShownConsole::of(console, output)).transpose()?;
-    announce(address, key.as_ref(), settings.access.value, shown.as_ref(), output);
+    announce(address, key.as_ref(), settings, shown.as_ref(), output);
+    let stored_keys = clients::key_file(app).and_then(|file| Ok(file.list()?)).map_or(0, |keys| keys.len());
+    for problem in exposure::problems(settings, address, tls.as_deref(), stored_keys) {
+        output.notice(&format!("toolway: warning: {problem}"));
+    }
     if let Some(console) = console.as_ref().filter(|_| open == OpenConsole::InBrowser) {
         console::open_browser(&console.link()?, app, output).await;
     }
@@ -233,7 +246,7 @@ impl ShownConsole {
             Format::Human => output.shows_notices_at_terminal(),
             Format::Json | Format::Ndjson | Format::Raw => output.shows_results_at_terminal(),
         };
-        if is_private { console.link().map(Self::Link) } else { console.address().map(Self::Address) }
+        if is_private { console.link().map(Self::Link) } else { Ok(Self::Address(console.console.url())) }
     }
 
     fn as_str(&self) -> &str {
@@ -249,11 +262,18 @@ struct Surfaces {
     open: OpenConsole,
     limits: Limits,
     records: Arc<Records>,
+    tls: Option<Arc<ServerTls>>,
 }
 
 impl ServeArgs {
     /// The address of the console, and what happens if it is taken.
-    fn console_choice(&self, open: OpenConsole, output: &mut Output) -> Result<Option<ConsoleChoice>, Report> {
+    fn console_choice(
+        &self,
+        open: OpenConsole,
+        settings: &GatewaySettings,
+        tls: Option<&Arc<ServerTls>>,
+        output: &mut Output,
+    ) -> Result<Option<ConsoleChoice>, Report> {
         // It could approve calls there in place of the user.
         if Descent::own().is_of_server() {
             output.notice("toolway: no console: this process was started by a server of Toolway");
@@ -262,15 +282,22 @@ impl ServeArgs {
         Ok(match (self.console, open) {
             (Some(ConsoleArg::Off), _) => None,
             (Some(ConsoleArg::At(address)), _) if !address.ip().is_loopback() => {
-                let message = format!("the console does not listen on `{address}`, which other machines can reach");
-                return Err(Report::usage("console", message)
-                    .hint("use a loopback address; forward its port with `ssh -L 7718:127.0.0.1:7718`"));
+                let Some(tls) = tls else {
+                    let message = format!(
+                        "the console does not listen on `{address}`, which other machines can reach, without TLS"
+                    );
+                    return Err(Report::usage("console", message).hint(
+                        "set `gateway.tls`, or use a loopback address and forward its port with `ssh -L 7718:127.0.0.1:7718`",
+                    ));
+                };
+                let tls = ConsoleTls { tls: Arc::clone(tls), hosts: exposure::hosts(settings, address) };
+                Some(ConsoleChoice { address, if_taken: IfTaken::Fail, tls: Some(tls) })
             }
-            (Some(ConsoleArg::At(address)), _) => Some(ConsoleChoice { address, if_taken: IfTaken::Fail }),
+            (Some(ConsoleArg::At(address)), _) => Some(ConsoleChoice { address, if_taken: IfTaken::Fail, tls: None }),
             (None, OpenConsole::NotWanted) => {
-                Some(ConsoleChoice { address: DEFAULT_CONSOLE, if_taken: IfTaken::GoWithout })
+                Some(ConsoleChoice { address: DEFAULT_CONSOLE, if_taken: IfTaken::GoWithout, tls: None })
             }
-            (None, _) => Some(ConsoleChoice { address: DEFAULT_CONSOLE, if_taken: IfTaken::AnyPort }),
+            (None, _) => Some(ConsoleChoice { address: DEFAULT_CONSOLE, if_taken: IfTaken::AnyPort, tls: None }),
         })
     }
 }
@@ -365,15 +392,19 @@ fn bind_failure(error: &GatewayError) -> Report {
 fn announce(
     address: SocketAddr,
     key: Option<&Secret>,
-    access: GatewayAccess,
+    settings: &GatewaySettings,
     console: Option<&ShownConsole>,
     output: &mut Output,
 ) {
-    let url = format!("http://{address}/mcp");
+    let access = settings.access.value;
+    let listening = exposure::listening(settings, address);
+    let url = exposure::endpoint(settings, address);
     if output.format != Format::Human {
         let key = key.map(Secret::expose);
         let console = console.map(ShownConsole::as_str);
-        output.json(&Raw::of(&json!({ "listening": url, "access": access.as_str(), "key": key, "console": console })));
+        output.json(&Raw::of(
+            &json!({ "listening": listening, "url": url, "access": access.as_str(), "key": key, "console": console }),
+        ));
         return;
     }
     let mut entry = json!({ "type": "http", "url": url });
@@ -383,7 +414,7 @@ fn announce(
         (None, GatewayAccess::Open) => {}
     }
     let snippet = json!({ "mcpServers": { "toolway": entry } });
-    output.line(&format!("listening on {url}\n"));
+    output.line(&format!("listening on {listening}\n"));
     output.line("Add this to a client's configuration:\n");
     output.line(&serde_json::to_string_pretty(&snippet).unwrap_or_default());
     let shown = match (key, access) {

@@ -77,7 +77,7 @@ impl Serving {
             }
         };
         let url = said["listening"].as_str().unwrap();
-        let authority = url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+        let authority = url.split_once("://").unwrap().1.trim_end_matches("/mcp").to_owned();
         Self { child, said, authority, talk: Some(talk), _screen: terminal }
     }
 

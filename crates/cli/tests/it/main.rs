@@ -73,6 +73,7 @@ mod signing_in_clients;
 mod snippets;
 mod stdio_client;
 mod stored_secrets;
+mod team_address;
 mod terminal;
 mod terminal_approvals;
 mod terminal_forms;

@@ -36,6 +36,8 @@ fn every_value_has_its_origin_and_secrets_are_masked() {
             "gateway.access = \"keys\" (default)".to_owned(),
             "gateway.listen = null (default)".to_owned(),
             "gateway.hosts = [] (default)".to_owned(),
+            "gateway.publicUrl = null (default)".to_owned(),
+            "gateway.tls = null (default)".to_owned(),
             "gateway.sse = false (default)".to_owned(),
             "gateway.callsPerClient = null (default)".to_owned(),
             "gateway.answerWithin = null (default)".to_owned(),

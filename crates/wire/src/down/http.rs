@@ -16,6 +16,7 @@ mod serving;
 mod sessions;
 mod stateful;
 mod stateless;
+mod tls;
 mod write_timeout;
 
 use std::{
@@ -38,8 +39,9 @@ pub use guard::{GuardRefusal, HostGuard};
 pub use http_sse::HttpSsePaths;
 /// Body of an incoming request.
 pub use hyper::body::Incoming;
-pub use serving::{DRAIN_TIMEOUT, Responder, WRITE_TIMEOUT, serve};
+pub use serving::{DRAIN_TIMEOUT, Responder, WRITE_TIMEOUT, serve, serve_with_tls};
 pub(crate) use sessions::SessionStore;
+pub use tls::{ServerTls, TlsError};
 
 use self::{
     http_sse::SseSessions,

@@ -6,13 +6,17 @@ use futures_util::future::BoxFuture;
 use http::{Request, Response};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     ResponseBody,
     connections::{Connections, PeerConnection},
     header_timer::HeaderTimer,
+    tls::ServerTls,
     write_timeout::WriteTimeout,
 };
 use crate::{limit::Limits, quiet::QuietWaker};
@@ -58,6 +62,34 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Serves until `stop` is cancelled; requests in progress may then finish within the responder's drain timeout.
 pub async fn serve<R: Responder>(listener: TcpListener, responder: Arc<R>, stop: CancellationToken) -> io::Result<()> {
+    accept_all(listener, None, responder, stop).await
+}
+
+/// Like [`serve`], over TLS if `tls` is given. Its files are read again when they change.
+pub async fn serve_with_tls<R: Responder>(
+    listener: TcpListener,
+    tls: Option<Arc<ServerTls>>,
+    responder: Arc<R>,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let watching = async {
+        match &tls {
+            Some(tls) => tls.watch().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        served = accept_all(listener, tls.clone(), responder, stop) => served,
+        () = watching => Ok(()),
+    }
+}
+
+async fn accept_all<R: Responder>(
+    listener: TcpListener,
+    tls: Option<Arc<ServerTls>>,
+    responder: Arc<R>,
+    stop: CancellationToken,
+) -> io::Result<()> {
     let (tasks, connections) = (TaskTracker::new(), Connections::new(responder.limits().connections));
     loop {
         let accepted = tokio::select! {
@@ -67,7 +99,11 @@ pub async fn serve<R: Responder>(listener: TcpListener, responder: Arc<R>, stop:
         match accepted {
             Ok((stream, peer)) => {
                 let connection = connections.accept(peer);
-                tasks.spawn(serve_connection(stream, connection, Arc::clone(&responder), stop.clone()));
+                let (responder, stop) = (Arc::clone(&responder), stop.clone());
+                match &tls {
+                    None => tasks.spawn(serve_plain(stream, connection, responder, stop)),
+                    Some(tls) => tasks.spawn(serve_secure(stream, Arc::clone(tls), connection, responder, stop)),
+                };
             }
             // Most likely out of file descriptors: the next connection may succeed.
             Err(error) => {
@@ -84,8 +120,21 @@ pub async fn serve<R: Responder>(listener: TcpListener, responder: Arc<R>, stop:
     Ok(())
 }
 
-async fn serve_connection<R: Responder>(
+async fn serve_plain<R: Responder>(
     stream: TcpStream,
+    connection: Arc<PeerConnection>,
+    responder: Arc<R>,
+    stop: CancellationToken,
+) {
+    match stream.set_nodelay(true) {
+        Ok(()) => serve_connection(stream, connection, responder, stop).await,
+        Err(error) => tracing::debug!(%error, "a new connection was already closed"),
+    }
+}
+
+async fn serve_secure<R: Responder>(
+    stream: TcpStream,
+    tls: Arc<ServerTls>,
     connection: Arc<PeerConnection>,
     responder: Arc<R>,
     stop: CancellationToken,
@@ -93,6 +142,25 @@ async fn serve_connection<R: Responder>(
     if let Err(error) = stream.set_nodelay(true) {
         return tracing::debug!(%error, "a new connection was already closed");
     }
+    let accepted = tokio::select! {
+        accepted = tls.accept(stream) => accepted,
+        () = connection.closing() => return tracing::debug!(peer = %connection.peer(), "no TLS handshake in time"),
+        () = stop.cancelled() => return,
+    };
+    match accepted {
+        // Allocated: the state of a TLS session is large, and the task is moved when it is spawned.
+        Ok(Some(stream)) => Box::pin(serve_connection(stream, connection, responder, stop)).await,
+        Ok(None) => tracing::debug!(peer = %connection.peer(), "a client speaks plain HTTP to an HTTPS address"),
+        Err(error) => tracing::debug!(peer = %connection.peer(), %error, "the TLS handshake failed"),
+    }
+}
+
+async fn serve_connection<R: Responder>(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    connection: Arc<PeerConnection>,
+    responder: Arc<R>,
+    stop: CancellationToken,
+) {
     let answer = service_fn(|request| {
         let (responder, connection) = (Arc::clone(&responder), Arc::clone(&connection));
         async move {
