@@ -14,7 +14,7 @@ use toolway_config::{
     show::show as show_config,
 };
 use toolway_host::{
-    connection::{Lists, Phase, ServerAddress, ServerStatus, Way, environment, wanted::CONNECT},
+    connection::{Lists, ServerAddress, ServerStatus, Way, environment, wanted::CONNECT},
     keeper::CleanupGuarantee,
 };
 use toolway_wire::revision::Era;

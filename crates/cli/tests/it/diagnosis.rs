@@ -126,8 +126,10 @@ fn doctor_reports_state_problem_and_advice() {
     let place = home.path(".config/toolway/toolway.json").display().to_string();
     let problem = "the connection ended: the server exited with status 7; last stderr output: cannot read [hidden]";
     for expected in [
-        &format!("broken  failed\n    problem        {problem}\n    advice         read its standard error output: \
-                  `toolway servers logs broken`\n"),
+        &format!(
+            "broken  failed\n    problem        {problem}\n    advice         read its standard error output: \
+                  `toolway servers logs broken`\n"
+        ),
         "    standard error cannot read [hidden]\n",
         "    advice         set `NOT_SET` in your shell, or store a value: `toolway servers update unset --env KEY=VALUE` (a \
          secret goes to the vault)\n",

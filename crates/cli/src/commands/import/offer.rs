@@ -18,11 +18,13 @@ use super::{
 };
 use crate::{
     app::App,
-    chat::no_model::ask,
     commands::servers::apply_edit::{lock, own_file},
     output::{Format, Output, is_interactive},
     report::Report,
-    terminal::hidden_line::{self, HiddenLine},
+    terminal::{
+        ask_yes_or_no,
+        hidden_line::{self, HiddenLine},
+    },
 };
 
 /// Asks whether to copy the servers, else whether to keep reading their files. Without a terminal it names the options.
@@ -50,7 +52,7 @@ pub(super) async fn offer(
             [label] => format!("Copy `{label}` to {}? [Y/n]", planned.file.display()),
             several => format!("Copy these {} servers to {}? [Y/n]", several.len(), planned.file.display()),
         };
-        if ask(&question, app, output).await? {
+        if ask_yes_or_no(&question, app).await? {
             let entered = enter_inputs(&planned, output).await?;
             let copied = copy::copy_all(files, Destination::User, &entered, app)?;
             report::print_copied(files, &copied, output);
@@ -60,7 +62,7 @@ pub(super) async fn offer(
     if !formats.is_empty() {
         let names: Vec<&str> = formats.iter().map(|format| format.as_str()).collect();
         let question = format!("Keep reading the files of {} where they are instead? [Y/n]", names.join(", "));
-        if ask(&question, app, output).await? {
+        if ask_yes_or_no(&question, app).await? {
             keep_reading(&formats, app, output)?;
             return app.apply_in_gateway(output).await;
         }
