@@ -12,6 +12,7 @@ use toolway_host::{
     catalog::{Catalog, Freshness, ItemKind},
     connection::{Lists, Phase, ServerStatus, state::Counts},
     host::Host,
+    inbox::{Answerer, NoAnswerer},
 };
 
 use crate::{
@@ -70,7 +71,12 @@ impl App {
         // `--timeout` replaces the default policy.
         let policy = self.reach.timeout.map_or(policy, WaitPolicy::Fixed);
         let began = Instant::now();
-        let (host, _taps) = self.command_host(&targets, lists, Arc::new(CommandAnswerer::for_lists())).await?;
+        // Some tools are offered only to clients that answer forms. What counts items is told what all clients get.
+        let answerer: Arc<dyn Answerer> = match lists {
+            Lists::Only(ItemKind::Tool) => Arc::new(CommandAnswerer::for_lists()),
+            _ => Arc::new(NoAnswerer),
+        };
+        let (host, _taps) = self.command_host(&targets, lists, answerer).await?;
         let mut waiting = ServerWait::new(&host, &targets, policy);
         let ended = {
             let start = |(index, target)| {

@@ -173,7 +173,7 @@ fn show_rows(call: &CallRow, body: &CallBody, output: &mut Output) {
 /// Columns of a label.
 const LABEL: usize = 14;
 
-/// Prints JSON with an indent; a text that is none as it is.
+/// Prints JSON with an indent; other text as it is.
 fn print_body(text: Option<&str>, output: &mut Output) {
     let Some(text) = text else { return };
     let shown = Raw::parse(text.to_owned()).map_or_else(|_| text.to_owned(), |value| content::indented(&value));

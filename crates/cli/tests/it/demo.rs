@@ -14,7 +14,7 @@ fn demo_tells_its_story_without_a_terminal_and_shows_the_defaults() {
     let ran = home.run(&["demo"]);
     let said = ran.ok();
     for expected in [
-        "notes     ready   5 tools, protocol 2026-07-28",
+        "notes     ready   5 tools, protocol 2025-11-25",
         "cannot read the variable WEATHER_API_KEY",
         "archive   failed",
         "notes.write_note  Write a note and replace its text",

@@ -33,7 +33,7 @@ fn home() -> Home {
 fn one_question_copies_the_servers_and_their_inputs_go_to_the_vault() {
     let home = home();
     let mut terminal = Terminal::start_with(home.command(&["import"]), 200);
-    terminal.answers("Copy these 2 servers to ", "\n").answers("Token of the tracker (hidden", "s3cret-tok\r");
+    terminal.answers("Copy these 2 servers to ", "\r").answers("Token of the tracker (hidden", "s3cret-tok\r");
     let (status, shown) = terminal.end(PATIENCE);
     assert!(status.success(), "{shown}");
     assert!(shown.contains("Left out: `taken` of cursor"), "{shown}");
@@ -50,7 +50,7 @@ fn one_question_copies_the_servers_and_their_inputs_go_to_the_vault() {
 fn files_are_kept_reading_if_the_copy_is_declined() {
     let home = home();
     let mut terminal = Terminal::start_with(home.command(&["import", "vscode"]), 200);
-    terminal.answers("Copy these 2 servers", "n\n").answers("Keep reading the files of vscode", "y\n");
+    terminal.answers("Copy these 2 servers", "n").answers("Keep reading the files of vscode", "y");
     let (status, shown) = terminal.end(PATIENCE);
     assert!(status.success(), "{shown}");
     let config = home.run(&["config", "show"]).out;

@@ -188,5 +188,5 @@ fn file_given_by_the_user_is_the_only_one() {
     let loaded = load(&sources).unwrap();
     let names: Vec<_> = loaded.config.servers.keys().map(|name| name.as_str()).collect();
     assert_eq!((names, loaded.proposals.len()), (vec!["c"], 0));
-    assert_eq!(loaded.config.find("c").unwrap().source.folder, None);
+    assert_eq!(loaded.config.find("c").unwrap().source.folder, Some(world.home()));
 }

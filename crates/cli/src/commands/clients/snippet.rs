@@ -29,15 +29,15 @@ pub(super) struct SnippetArgs {
 /// Applications with a set-up of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Application {
-    /// Claude Code
+    /// A command for Claude Code
     ClaudeCode,
-    /// Codex
+    /// A part of the configuration of Codex
     Codex,
-    /// Cursor
+    /// An entry for the file of Cursor
     Cursor,
-    /// VS Code
+    /// A command for VS Code
     Vscode,
-    /// Gemini CLI
+    /// A command for Gemini CLI
     Gemini,
 }
 
