@@ -388,6 +388,21 @@ async fn call_on_a_replaced_connection_ends_with_the_server() {
     assert_eq!(outcome.message().unwrap().as_str(), "the connection ended: closed locally");
 }
 
+#[tokio::test]
+async fn list_that_was_cut_off_is_requested_again() {
+    let lists = AtomicUsize::new(0);
+    let odd = OddHttp::start(move |seen| match seen.method() {
+        "tools/list" if lists.fetch_add(1, Ordering::Relaxed) == 0 => Reply::events(""),
+        _ => compliant_http(SupportedEras::Modern, seen),
+    });
+    let odd = odd.await.unwrap();
+    let host = TestHost::new().wanted(fixtures::address("odd", &odd.url())).start().await;
+    let mut catalogs = host.host.watch_catalog();
+    let listed = catalogs.wait_for(|catalog| !catalog.tools_of(&name("odd")).is_empty());
+    drop(within("the second list", listed).await.unwrap());
+    assert_eq!(host.call("odd__hello").await.state(), CallState::Succeeded);
+}
+
 /// Starts the server again on the second dial.
 struct Starter {
     fixture: parking_lot::Mutex<Option<HttpFixture>>,

@@ -46,8 +46,10 @@ pub(super) struct Attached {
     requested: Option<Instant>,
     /// When stale lists are requested next.
     request_at: Option<Instant>,
-    /// No list is requested before this time, after one that was too large or did not fit the byte budget.
+    /// No list is requested before this time, after one that failed, was too large or did not fit the byte budget.
     not_before: Option<Instant>,
+    /// Pause before lists that were cut off are requested again.
+    retry_pause: Duration,
     /// Pending `logging/setLevel` request.
     setting_level: Option<BoxFuture<'static, ()>>,
     /// When the time to live of the lists ends, if the server gave one.
@@ -89,6 +91,10 @@ struct Stale {
 /// How soon lists that were too large or did not fit the byte budget are requested again, whatever the server announces.
 const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
+/// How soon lists are requested again whose connection was cut, or that took too long; doubled each time.
+const SHORTEST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
+
 /// How soon a closed subscription is reopened.
 const REOPEN: Duration = Duration::from_secs(5);
 
@@ -115,6 +121,7 @@ impl Attached {
             requested: None,
             request_at: None,
             not_before: None,
+            retry_pause: SHORTEST_RETRY,
             setting_level: None,
             fresh_until: None,
             peer,
@@ -237,9 +244,9 @@ impl Attached {
         self.request_at.get_or_insert(at);
     }
 
-    /// Requests no list for a while, also if a change was announced.
-    fn pause(&mut self) {
-        self.not_before = Some(Instant::now() + REFUSED_PAUSE);
+    /// Requests no list for this time, also if a change was announced.
+    fn pause(&mut self, time: Duration) {
+        self.not_before = Some(Instant::now() + time);
         if self.request_at.take().is_some() {
             self.schedule_request();
         }
@@ -273,8 +280,9 @@ impl Attached {
         match result.and_then(keep) {
             Ok(listing) => {
                 self.not_before = None;
+                self.retry_pause = SHORTEST_RETRY;
                 if listing.is_too_large() {
-                    self.pause();
+                    self.pause(REFUSED_PAUSE);
                 }
                 let keeps = ItemKind::ALL.into_iter().filter_map(|kind| listing.refresh_interval(kind)).min();
                 self.fresh_until = keeps.map(|keeps| Instant::now() + keeps);
@@ -282,16 +290,34 @@ impl Attached {
                 AttachedEvent::Listed(listing)
             }
             Err(error) => {
-                if matches!(error, WireError::OverBudget(_) | WireError::TooLarge { .. }) {
-                    self.pause();
-                }
-                // What did not fit now may fit later.
-                if matches!(error, WireError::OverBudget(_)) {
-                    self.refresh_later();
+                match &error {
+                    // The same server answers the same.
+                    WireError::TooLarge { .. } => self.pause(REFUSED_PAUSE),
+                    // What did not fit now may fit later.
+                    WireError::OverBudget(_) => {
+                        self.pause(REFUSED_PAUSE);
+                        self.refresh_later();
+                    }
+                    error if may_succeed_later(error) => {
+                        self.pause(self.retry_pause);
+                        self.retry_pause = (self.retry_pause * 2).min(LONGEST_RETRY);
+                        self.refresh_later();
+                    }
+                    _ => {}
                 }
                 AttachedEvent::NotListed(error)
             }
         }
+    }
+}
+
+/// Whether a list that failed so may be answered the next time, on the same connection: it was cut off or the server is
+/// busy. A server that refuses it refuses it again.
+fn may_succeed_later(error: &WireError) -> bool {
+    match error {
+        WireError::Ended(_) | WireError::TimedOut { .. } | WireError::Overloaded { .. } => true,
+        WireError::Status { status, .. } => status.is_server_error(),
+        _ => false,
     }
 }
 
