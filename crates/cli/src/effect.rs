@@ -24,7 +24,6 @@ impl Command {
         match self {
             Self::Servers(args) => args.effect(),
             Self::Clients(args) => args.effect(),
-            Self::Import(args) => args.effect(),
             Self::Config(args) => args.effect(),
             Self::Inbox(args) => args.effect(),
             Self::Policy(args) => args.effect(),
@@ -32,6 +31,8 @@ impl Command {
             Self::Models(args) => args.effect(),
             // A console session answers in place of the user, and a sign-in gives servers a token.
             Self::Console(_) | Self::Login(_) => Effect::Widens,
+            // At a terminal it offers to copy what it finds, and a server can open one.
+            Self::Import(_) => Effect::Widens,
             // A name is enough to refer to a secret, so even the list is for the user only.
             Self::Secret(_) => Effect::Widens,
             Self::Demo(_)
@@ -104,6 +105,9 @@ mod tests {
             "toolway servers accept files",
             "toolway clients add editor",
             "toolway import cursor --copy",
+            "toolway import cursor",
+            "toolway policy allow files.read",
+            "toolway trust allow 01 --unattended",
             "toolway config init",
             "toolway config reload",
             "toolway inbox answer 01",
@@ -124,7 +128,6 @@ mod tests {
             "toolway servers revoke files",
             "toolway clients list",
             "toolway clients revoke editor",
-            "toolway import cursor",
             "toolway config show",
             "toolway inbox list",
             "toolway inbox decline 01",

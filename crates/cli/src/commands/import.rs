@@ -15,7 +15,6 @@ use toolway_config::{
 
 use crate::{
     app::App,
-    effect::Effect,
     exit_code::ExitCode,
     output::{self, Output},
     report::Report,
@@ -72,12 +71,6 @@ pub(crate) struct SourceFile {
 /// Names of the argument: `all` and the applications.
 pub(crate) fn hosts() -> Vec<&'static str> {
     std::iter::once(ALL).chain(Format::OTHERS.map(Format::as_str)).collect()
-}
-
-impl ImportArgs {
-    pub(crate) fn effect(&self) -> Effect {
-        if self.copy || self.keep { Effect::Widens } else { Effect::Ordinary }
-    }
 }
 
 pub(crate) async fn run(args: &ImportArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
