@@ -1,6 +1,7 @@
 // A server of both eras on the TypeScript SDK 2.x, over HTTP, with the four tools of that SDK's own conformance server
 // (`test/conformance/src/everythingServer.ts`, MIT) that send requests to the client. The SDK can send them only in a
-// session, and a tool that cannot says so in its result. Prints `listening on <url>`.
+// session, and a tool that cannot says so in its result. Its resource can be subscribed to in a session only. Prints
+// `listening on <url>`.
 //
 //     pushing_typescript.mjs
 import { createServer } from "node:http";
@@ -35,8 +36,9 @@ const tools = {
   }),
 };
 
-function build() {
-  const server = new McpServer({ name: "pushing", version: "1" }, { capabilities: { tools: {} } });
+function build(resources) {
+  const server = new McpServer({ name: "pushing", version: "1" }, { capabilities: { tools: {}, resources } });
+  server.registerResource("watched", "test://watched", {}, (uri) => ({ contents: [{ uri: uri.href, text: "one" }] }));
   for (const [name, request] of Object.entries(tools)) {
     const inputSchema = fromJsonSchema({ type: "object", properties: {} });
     server.registerTool(name, { description: request.method, inputSchema }, async (_arguments, context) => {
@@ -48,10 +50,11 @@ function build() {
       }
     });
   }
+  if (resources.subscribe) server.server.setRequestHandler("resources/subscribe", () => ({}));
   return server;
 }
 
-const stateless = createMcpHandler(build);
+const stateless = createMcpHandler(() => build({}));
 const sessions = new Map();
 
 async function inSession(request) {
@@ -60,7 +63,7 @@ async function inSession(request) {
   const onsessioninitialized = (id) => void sessions.set(id, transport);
   const sessionIdGenerator = () => crypto.randomUUID();
   const transport = new WebStandardStreamableHTTPServerTransport({ sessionIdGenerator, onsessioninitialized });
-  await build().connect(transport);
+  await build({ subscribe: true }).connect(transport);
   return transport.handleRequest(request);
 }
 

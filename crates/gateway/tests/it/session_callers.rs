@@ -12,6 +12,7 @@ use toolway_testkit::{
 use toolway_wire::{
     exchange::{ExchangeTimeouts, Outcome, Request},
     json::Raw,
+    notice::SubscriptionFilter,
     revision::Era,
     up::Peer,
 };
@@ -95,6 +96,20 @@ async fn four_pushing_tools_of_the_typescript_sdk_work_at_once() {
         assert!(said.contains("answered") && said.contains("Ada"), "{tool}: {said}");
     }
     assert_eq!(gateway.host.status("pushing").caller_connections.len(), 1);
+}
+
+#[tokio::test]
+async fn resource_that_a_server_watches_in_a_session_only_can_be_subscribed_to() {
+    let (_process, wanted) = pushing().await;
+    let gateway = TestGateway::with(TestHost::new().wanted(wanted)).await;
+    gateway.host.ready("pushing").await;
+    let filter = SubscriptionFilter::resource("test://watched");
+    let client = gateway.client("/mcp", Era::Legacy).await;
+    let subscribed = within("the subscription", client.listen(filter.clone())).await.unwrap();
+    assert_eq!(subscribed.accepted().uris, ["test://watched"]);
+    let stateless = gateway.client("/mcp", Era::Modern).await;
+    let refused = within("the refusal", stateless.listen(filter)).await.unwrap();
+    assert!(refused.accepted().uris.is_empty(), "as the server answers without us");
 }
 
 #[tokio::test]

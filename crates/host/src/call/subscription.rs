@@ -208,17 +208,19 @@ impl Subscription {
     async fn activate(&self, is_current: impl Fn() -> bool) -> Result<Activation, CallOutcome> {
         let connection = &self.connection;
         let ready = connection.ready().await.map_err(|why| not_connected(connection, why))?;
-        if !ready.peer.profile().capabilities.flag("resources", "subscribe") {
-            let problem = format!("server `{}` does not support resource subscriptions", connection.name());
-            return Err(Refusal::Malformed(problem).into());
-        }
         let origin = RequestOrigin::of(&self.caller_context);
         let lease = connection.lease(&ready, origin, Interactivity::NonInteractive, self.patience).await;
         let lease = lease.map_err(|no_lease| pipeline::no_lease_outcome(connection, no_lease))?;
         if !is_current() {
             return Ok(Activation::Outdated);
         }
-        let upstream = lease.peer(&ready).listen(SubscriptionFilter::resource(&self.uri)).await;
+        let peer = lease.peer(&ready);
+        // The caller's connection can have another era than the shared one, and declare something else.
+        if !peer.profile().capabilities.flag("resources", "subscribe") {
+            let problem = format!("server `{}` does not support resource subscriptions", connection.name());
+            return Err(Refusal::Malformed(problem).into());
+        }
+        let upstream = peer.listen(SubscriptionFilter::resource(&self.uri)).await;
         let upstream = upstream.map_err(|error| CallOutcome::Failed(CallError::Wire(error)))?;
         if upstream.accepted().uris.is_empty() {
             let problem = format!("server `{}` does not accept a subscription to this resource", connection.name());
