@@ -20,7 +20,7 @@ const RESULT: &str = "This is a simple text response for testing.";
 
 /// Codex is a program for one platform.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-const CODEX: &str = "node_modules/codex-linux-x64/vendor/x86_64-unknown-linux-musl/codex/codex";
+const CODEX: &str = "node_modules/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex";
 
 /// A gateway with one server, and a home for the program.
 struct HostFixture {
@@ -152,8 +152,7 @@ async fn gemini_cli_lists_and_calls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn codex_lists_and_calls_with_the_printed_lines() {
     let fixture = HostFixture::new();
-    let tool = format!("mcp__toolway__{TOOL}");
-    let model = MockVendor::start(VendorKind::Openai, replies(&tool)).await.unwrap();
+    let model = MockVendor::start(VendorKind::Openai, replies(&format!("mcp__toolway::{TOOL}"))).await.unwrap();
     let settings = format!(
         "model = \"gpt-5\"\nmodel_provider = \"mock\"\n\
          [model_providers.mock]\nname = \"mock\"\nbase_url = \"{}\"\nenv_key = \"MODEL_KEY\"\nwire_api = \"responses\"\n\
@@ -170,7 +169,8 @@ async fn codex_lists_and_calls_with_the_printed_lines() {
         events.iter().find(|event| event["type"] == "item.completed" && event["item"]["type"] == "mcp_tool_call");
     assert_eq!(called.unwrap()["item"]["result"]["content"][0]["text"], RESULT, "{ran:?}");
     let [first, second] = requests(&model);
-    assert!(first["tools"].to_string().contains(&tool), "the model is offered the tool");
+    let mut offered = first["tools"].as_array().unwrap().iter().filter(|tool| tool["name"] == "mcp__toolway");
+    assert!(offered.any(|namespace| namespace["tools"].to_string().contains(TOOL)), "the model is offered the tool");
     assert!(second["input"].to_string().contains(RESULT), "the model gets the result");
     fixture.end();
 }

@@ -102,7 +102,10 @@ fn reasoning(text: &str, at: usize) -> (Value, Vec<Value>, Value) {
     (item(json!([])), events, item(json!([part(text)])))
 }
 
+/// A call of a tool. `<namespace>::<tool>` is a tool that was offered in a namespace.
 fn call(call_id: &str, name: &str, arguments: &str, at: usize) -> (Value, Vec<Value>, Value) {
+    let namespaced = name.split_once("::");
+    let name = namespaced.map_or(name, |(_, tool)| tool);
     let id = format!("fc_{at}");
     let event =
         |kind: &str, key: &str, value: &str| json!({ "type": kind, "item_id": id, "output_index": at, key: value });
@@ -111,10 +114,14 @@ fn call(call_id: &str, name: &str, arguments: &str, at: usize) -> (Value, Vec<Va
         deltas.map(|text| event("response.function_call_arguments.delta", "delta", &text)).collect();
     events.push(event("response.function_call_arguments.done", "arguments", arguments));
     let item = |status: &str, arguments: &str| {
-        json!({
+        let mut item = json!({
             "id": id, "type": "function_call", "status": status, "call_id": call_id, "name": name,
             "arguments": arguments,
-        })
+        });
+        if let Some((namespace, _)) = namespaced {
+            item["namespace"] = namespace.into();
+        }
+        item
     };
     (item("in_progress", ""), events, item("completed", arguments))
 }
