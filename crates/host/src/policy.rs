@@ -33,7 +33,6 @@ pub mod scope;
 mod seen_urls;
 pub mod surface;
 mod text_match;
-pub mod trust;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -60,7 +59,6 @@ use toolway_config::{
     policy::Rule,
 };
 use toolway_wire::exchange::Request;
-pub use trust::{MemoryTrust, TrustLedger};
 
 use crate::{
     call::{CallKind, Caller},

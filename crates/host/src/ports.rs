@@ -9,7 +9,7 @@ use toolway_config::Bodies;
 use crate::{
     connection::client_features::{NoSampler, Sampler},
     inbox::{Answerer, NoAnswerer},
-    policy::{MemorySavedApprovals, MemoryTrust, SavedApprovals, TrustLedger},
+    policy::{MemorySavedApprovals, SavedApprovals},
     record::{CallLog, CallRecorder, MemoryCallLog},
 };
 
@@ -27,8 +27,6 @@ pub struct HostPorts {
     pub bodies: Bodies,
     /// Approvals that hold beyond a call. Default: in memory.
     pub approvals: Arc<dyn SavedApprovals>,
-    /// Accepted tool definitions. Default: in memory.
-    pub trust: Arc<dyn TrustLedger>,
     /// Store of credentials. Default: in memory.
     pub vault: Arc<dyn Vault>,
     /// Model that answers sampling requests of servers. Default: none, and sampling is not offered.
@@ -43,7 +41,6 @@ impl Default for HostPorts {
             recorder: None,
             bodies: Bodies::default(),
             approvals: Arc::new(MemorySavedApprovals::default()),
-            trust: Arc::new(MemoryTrust::default()),
             vault: Arc::new(MemoryVault::default()),
             sampler: Arc::new(NoSampler),
         }
