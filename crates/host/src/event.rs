@@ -1,11 +1,10 @@
-//! The events of a host, and the bounded channels over which surfaces receive them: states, calls and logs are separate
-//! streams, so that a listener of states neither wakes for nor loses events to busy calls.
+//! The events of a host, and the bounded channels over which surfaces receive them: states and calls are separate streams,
+//! so that a listener of states neither wakes for nor loses events to busy calls.
 
 use std::sync::Arc;
 
 use tokio::sync::broadcast;
 use toolway_config::ServerName;
-use toolway_wire::json::Raw;
 
 use crate::{
     call::{CallId, Caller},
@@ -50,20 +49,6 @@ pub enum CallStageEvent {
     Missed(u64),
 }
 
-/// A log message of a server.
-#[derive(Clone, Debug)]
-pub enum LogEvent {
-    /// A server logged a message outside any call.
-    Message {
-        /// Server that sent the message.
-        server: ServerName,
-        /// `level`, `logger` and `data`, unchanged.
-        params: Raw,
-    },
-    /// The listener was too slow and lost this number of events.
-    Missed(u64),
-}
-
 /// The stages of a call.
 #[derive(Clone, Debug)]
 pub enum CallStage {
@@ -95,7 +80,6 @@ pub enum CallStage {
 pub(crate) struct EventSender {
     states: broadcast::Sender<StateEvent>,
     calls: broadcast::Sender<CallStageEvent>,
-    logs: broadcast::Sender<LogEvent>,
 }
 
 /// Receives one stream of events, until the host is dropped.
@@ -117,11 +101,7 @@ pub const EVENT_CAPACITY: usize = 1_024;
 
 impl EventSender {
     pub(crate) fn new() -> Self {
-        Self {
-            states: broadcast::Sender::new(EVENT_CAPACITY),
-            calls: broadcast::Sender::new(EVENT_CAPACITY),
-            logs: broadcast::Sender::new(EVENT_CAPACITY),
-        }
+        Self { states: broadcast::Sender::new(EVENT_CAPACITY), calls: broadcast::Sender::new(EVENT_CAPACITY) }
     }
 
     /// Sends a state event. Without listeners of states `event` is not called.
@@ -134,21 +114,12 @@ impl EventSender {
         send(&self.calls, event);
     }
 
-    /// Sends a log event. Without listeners of logs `event` is not called.
-    pub(crate) fn send_log(&self, event: impl FnOnce() -> LogEvent) {
-        send(&self.logs, event);
-    }
-
     pub(crate) fn listen_states(&self) -> EventListener<StateEvent> {
         EventListener { receiver: self.states.subscribe() }
     }
 
     pub(crate) fn listen_calls(&self) -> EventListener<CallStageEvent> {
         EventListener { receiver: self.calls.subscribe() }
-    }
-
-    pub(crate) fn listen_logs(&self) -> EventListener<LogEvent> {
-        EventListener { receiver: self.logs.subscribe() }
     }
 }
 
@@ -193,12 +164,6 @@ impl Event for CallStageEvent {
     }
 }
 
-impl Event for LogEvent {
-    fn missed(count: u64) -> Self {
-        Self::Missed(count)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::{CallStageEvent, EVENT_CAPACITY, EventSender, StateEvent};
@@ -224,7 +189,6 @@ mod tests {
         let events = EventSender::new();
         let _states = events.listen_states();
         events.send_call(|| unreachable!("there are no listeners of calls"));
-        events.send_log(|| unreachable!("there are no listeners of logs"));
     }
 
     #[test]

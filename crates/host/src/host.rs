@@ -52,7 +52,7 @@ use crate::{
         sign_in::{self, SignIns},
         supervise,
     },
-    event::{CallStageEvent, EventListener, EventSender, LogEvent, StateEvent},
+    event::{CallStageEvent, EventListener, EventSender, StateEvent},
     inbox::Inbox,
     policy::{ConversationAnswers, OutdatedNotices, Policy, Stance, limit::CallSlots},
     ports::HostPorts,
@@ -233,11 +233,6 @@ impl Host {
     /// Subscribes to the stages of all calls from now on.
     pub fn listen_calls(&self) -> EventListener<CallStageEvent> {
         self.inner.context.events.listen_calls()
-    }
-
-    /// Subscribes to log messages that servers send outside any call, from now on.
-    pub fn listen_logs(&self) -> EventListener<LogEvent> {
-        self.inner.context.events.listen_logs()
     }
 
     /// Returns the status of all servers, ordered by name.

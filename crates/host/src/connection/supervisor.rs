@@ -20,7 +20,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use toolway_config::server::{Standing, Start};
-use toolway_wire::{error::WireError, exchange::LogLevel, json::Raw, up::WeakPeer};
+use toolway_wire::{error::WireError, exchange::LogLevel, up::WeakPeer};
 use tracing::Instrument;
 
 pub(crate) use self::context::{CatalogSink, HostContext, StartLimiter};
@@ -34,9 +34,7 @@ use super::{
     state::{Counts, Phase, ServerStatus, StopReason},
     wanted::WantedServer,
 };
-use crate::{
-    catalog::Listing, event::LogEvent, policy::limit::ServerSlots, record::redact::Redactor, whose_move::WhoseMove,
-};
+use crate::{catalog::Listing, policy::limit::ServerSlots, record::redact::Redactor, whose_move::WhoseMove};
 
 /// Owner of one connection.
 struct Supervisor {
@@ -313,15 +311,9 @@ impl Supervisor {
                 self.listed = true;
                 self.publish();
             }
-            AttachedEvent::Log(params) => self.log(params),
             AttachedEvent::Nothing => {}
         }
         Next::Wait
-    }
-
-    fn log(&self, params: Raw) {
-        let server = self.wanted.name.clone();
-        self.context.events.send_log(|| LogEvent::Message { server, params });
     }
 }
 

@@ -8,13 +8,11 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use tokio::{
     select,
-    sync::broadcast::{self, error::RecvError},
     time::{Instant, sleep_until},
 };
 use toolway_wire::{
     error::WireError,
     exchange::LogLevel,
-    json::Raw,
     notice::{List, Notice, SubscriptionFilter},
     up::{Peer, UpstreamSubscription},
 };
@@ -36,8 +34,6 @@ pub(super) struct Attached {
     /// Where its listings are kept.
     listings: ServerListings,
     closed: BoxFuture<'static, WireError>,
-    /// Notifications outside of requests; `None` after the channel closed.
-    notices: Option<broadcast::Receiver<Notice>>,
     subscription: ChangeSubscription,
     listing: Option<BoxFuture<'static, Result<Listing, WireError>>>,
     known: Option<Arc<Listing>>,
@@ -65,8 +61,6 @@ pub(super) enum AttachedEvent {
     Listed(Arc<Listing>),
     /// Listing failed; the last listing stays valid.
     NotListed(WireError),
-    /// A log message.
-    Log(Raw),
     /// An internal step, without effect outside.
     Nothing,
 }
@@ -113,7 +107,6 @@ impl Attached {
             lists,
             listings,
             closed: peer.closed(),
-            notices: Some(peer.notices()),
             subscription: ChangeSubscription::None,
             listing: None,
             known,
@@ -149,7 +142,7 @@ impl Attached {
 
     /// Keeps the listing as it is: the connection belongs to a client now, and its changes concern that client only.
     pub(super) fn stop_following(&mut self) {
-        (self.subscription, self.notices) = (ChangeSubscription::None, None);
+        self.subscription = ChangeSubscription::None;
         (self.stale, self.request_at, self.fresh_until) = (Stale::default(), None, None);
     }
 
@@ -179,10 +172,6 @@ impl Attached {
             why = &mut self.closed => AttachedEvent::Lost(why),
             result = under_way(&mut self.listing) => self.handle_listing(result),
             event = next_change(&mut self.subscription) => { self.handle_change(event); AttachedEvent::Nothing }
-            notice = next_notice(&mut self.notices) => match notice {
-                Some(Notice::Log(params)) => AttachedEvent::Log(params),
-                _ => AttachedEvent::Nothing,
-            },
             () = under_way(&mut self.setting_level) => { self.setting_level = None; AttachedEvent::Nothing }
             () = at(due) => { self.request_lists(); AttachedEvent::Nothing }
             () = at(self.fresh_until) => { self.fresh_until = None; self.refresh_later(); AttachedEvent::Nothing }
@@ -347,18 +336,6 @@ async fn under_way<T>(work: &mut Option<BoxFuture<'static, T>>) -> T {
     match work {
         Some(work) => work.await,
         None => std::future::pending().await,
-    }
-}
-
-async fn next_notice(notices: &mut Option<broadcast::Receiver<Notice>>) -> Option<Notice> {
-    let Some(receiver) = notices else { return std::future::pending().await };
-    match receiver.recv().await {
-        Ok(notice) => Some(notice),
-        Err(RecvError::Lagged(_)) => None,
-        Err(RecvError::Closed) => {
-            *notices = None;
-            None
-        }
     }
 }
 
