@@ -37,7 +37,7 @@ use crate::{catalog::Listing, policy::limit::ServerSlots, record::redact::Redact
 
 /// One server. Cloning is cheap; every clone is the same connection.
 #[derive(Clone)]
-pub struct Connection {
+pub(crate) struct Connection {
     shared: Arc<Shared>,
 }
 
@@ -138,12 +138,12 @@ impl Connection {
     }
 
     /// The name of the server.
-    pub fn name(&self) -> &ServerName {
+    pub(crate) fn name(&self) -> &ServerName {
         &self.shared.name
     }
 
     /// The current status, including recent stderr output.
-    pub fn status(&self) -> ServerStatus {
+    pub(crate) fn status(&self) -> ServerStatus {
         let live = self.live();
         let stderr = self.shared.stderr_tail.lines().iter().map(|line| live.redactor.text(line)).collect();
         let (ended, caller_connections) = (self.shared.stderr_tail.ended(), self.shared.pool.status());

@@ -31,7 +31,7 @@ use crate::{
 
 /// A call sent and not finished. It holds its permit: dropping it frees the slot.
 #[derive(Debug)]
-pub struct InFlightCall {
+pub(crate) struct InFlightCall {
     /// The exchange with the server.
     pub exchange: Exchange,
     pub(crate) connection: Connection,
@@ -69,14 +69,7 @@ enum Via {
 // === impl Connection ===
 
 impl Connection {
-    /// Sends the request of a permit. Waits until the server is connected.
-    pub async fn send(&self, permit: Permit) -> Result<InFlightCall, NotConnected> {
-        let terms = self.wanted().terms();
-        let ready = self.ready().await?;
-        self.send_over(ready, Lease::Shared { turn: None, account: None }, permit, terms).await
-    }
-
-    /// Sends a request over the connection of its lease. `ready` is the peer from which the lease was taken.
+    /// Sends the request of a permit over the connection of its lease: the only way to send a call. `ready` is the peer from which the lease was taken.
     pub(crate) async fn send_over(
         &self,
         ready: ReadyPeer,
@@ -130,7 +123,7 @@ impl Lease {
 
 impl InFlightCall {
     /// The permit of the call.
-    pub fn permit(&self) -> &Permit {
+    pub(crate) fn permit(&self) -> &Permit {
         &self.permit
     }
 

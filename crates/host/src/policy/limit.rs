@@ -28,35 +28,38 @@ use crate::call::Caller;
 
 /// A grant with a call slot. Dropping it frees the slot.
 ///
-/// Sending a request requires a permit, and a permit results from a policy decision only:
+/// Every call is sent by `Connection::send_over`, which takes a permit by value. A permit is made of a [`Grant`], which
+/// results from a policy decision only. Other crates send a call through the host, which decides first:
+///
+/// ```
+/// # use toolway_host::{Host, call::CallRequest};
+/// async fn send(host: &Host, request: CallRequest) {
+///     let outcome = host.call(request).await;
+/// }
+/// ```
+///
+/// There is no way around the decision:
 ///
 /// ```compile_fail
-/// # use toolway_host::{connection::Connection, policy::Permit};
-/// fn around_the_policy(connection: &Connection, request: toolway_wire::exchange::Request) {
-///     connection.send(request); // a request is not a permit
+/// # use toolway_host::policy::{Grant, Permit};
+/// fn without_a_slot(grant: Grant) -> Permit {
+///     Permit { grant, held: Default::default() } // the fields are private
 /// }
 /// ```
 ///
 /// ```compile_fail
-/// # use toolway_host::policy::{Grant, Permit};
+/// # use toolway_host::policy::Permit;
 /// fn twice(permit: Permit) -> (Permit, Permit) {
 ///     (permit.clone(), permit) // a permit is for one call
 /// }
 /// ```
 ///
-/// Other crates cannot open a connection of their own with this crate:
+/// ```compile_fail
+/// use toolway_host::connection::Connection; // private
+/// ```
 ///
 /// ```compile_fail
 /// use toolway_host::connection::dial; // private
-/// ```
-///
-/// With a permit it compiles:
-///
-/// ```
-/// # use toolway_host::{connection::Connection, policy::Permit};
-/// async fn with_a_permit(connection: &Connection, permit: Permit) {
-///     let sent = connection.send(permit).await;
-/// }
 /// ```
 #[must_use]
 #[derive(Debug)]
