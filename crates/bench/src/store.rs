@@ -11,7 +11,7 @@ use toolway_store::{
     Reader, Store, StoreError, StoreOptions, Uuid,
     audit::Verified,
     calls::{CallBody, CallFilter, CallRow, CallState},
-    rollup::{RollupFilter, Span},
+    rollup::RollupFilter,
     time::{self, Micros},
 };
 
@@ -21,10 +21,10 @@ use crate::measure::{Size, Table, TableRow, quartiles};
 const WIDTHS: [usize; 3] = [16, 64, 256];
 /// Calls a second at least.
 const CALLS_PER_SECOND: f64 = 15_000.0;
-/// Milliseconds at most: the last 100 calls, a filtered page, a plot.
+/// Milliseconds at most: the last 100 calls, a filtered page, statistics.
 const LAST: f64 = 5.0;
 const PAGE: f64 = 50.0;
-const PLOT: f64 = 20.0;
+const STATISTICS: f64 = 20.0;
 /// Time over which the calls of the filled file are spread.
 const DAY: Micros = 24 * 60 * 60 * 1_000_000;
 /// Times that a query is repeated; the median counts.
@@ -153,18 +153,11 @@ fn queries(path: &Path, calls: usize, table: &mut Table) -> io::Result<()> {
     let of_kind = CallFilter { caller: Some("client".to_owned()), ..any() };
     add("page of all callers of one kind", PAGE, &list(of_kind))?;
     let since = |ago: Micros| RollupFilter { since: time::now() - ago, ..RollupFilter::default() };
-    let plot = |filter: RollupFilter, span: Span| {
-        move |reader: &Reader| reader.series(&filter, span).map(|points| points.len())
-    };
-    add("plot of the last hour by minute", PLOT, &plot(since(DAY / 24), Span::Minute))?;
-    add("plot of the last day by hour", PLOT, &plot(since(DAY), Span::Hour))?;
+    let statistics = |filter: RollupFilter| move |reader: &Reader| reader.stats(&filter).map(|tools| tools.len());
+    add("statistics by tool over the last hour", STATISTICS, &statistics(since(DAY / 24)))?;
+    add("statistics by tool over the last day", STATISTICS, &statistics(since(DAY)))?;
     let of_server = RollupFilter { server, ..since(DAY) };
-    add("plot of one server over the last day by hour", PLOT, &plot(of_server, Span::Hour))?;
-    let day = since(DAY);
-    add("statistics by tool over the last day", PLOT, &move |reader: &Reader| {
-        reader.stats(&day).map(|tools| tools.len())
-    })?;
-    Ok(())
+    add("statistics of one server over the last day", STATISTICS, &statistics(of_server))
 }
 
 /// Median of the milliseconds of a query, each on an open connection, and the rows of the last one.

@@ -1,4 +1,4 @@
-//! Counts and latency histograms per minute and per hour, so that plots need not read calls.
+//! Counts and latency histograms per minute and per hour, so that statistics need not read calls.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::LazyLock};
 
@@ -20,7 +20,7 @@ const HOUR: i64 = 60 * MINUTE;
 
 /// Length of the spans that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Span {
+enum Span {
     /// One minute.
     Minute,
     /// One hour.
@@ -59,17 +59,6 @@ pub struct RollupFilter {
     pub tool: Option<String>,
     /// `kind[:name]` of the caller.
     pub caller: Option<String>,
-}
-
-/// One point of a plot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Point {
-    /// Start of the span.
-    pub at: Micros,
-    /// All calls that ended in it.
-    pub total: Rollup,
-    /// Calls that ended in another state than `succeeded`.
-    pub unsuccessful: i64,
 }
 
 /// One line of statistics: calls of one tool.
@@ -225,19 +214,6 @@ impl Span {
 }
 
 impl Reader {
-    /// The points of a plot, oldest first. Spans without calls have none.
-    pub fn series(&self, filter: &RollupFilter, span: Span) -> Result<Vec<Point>, StoreError> {
-        let (conditions, mut values) = filter.conditions();
-        values.insert(0, span.start_of(filter.since).into());
-        let sql = format!(
-            "SELECT minute, {SUMS} FROM {} WHERE minute >= ? {conditions} GROUP BY minute ORDER BY minute",
-            span.table()
-        );
-        self.rows(&sql, params_from_iter(values), |row| {
-            Ok(Point { at: row.get(0)?, unsuccessful: row.get(1)?, total: sums(row, 2)? })
-        })
-    }
-
     /// Statistics by tool, busiest first. Whole hours are read from the counts of hours.
     pub fn stats(&self, filter: &RollupFilter) -> Result<Vec<ToolStats>, StoreError> {
         let (conditions, values) = filter.conditions();
