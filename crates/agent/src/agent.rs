@@ -243,7 +243,7 @@ impl Agent {
         }
         let visible = Visible(self.options.servers.clone());
         let offer = Offer {
-            wire: self.model.wire(),
+            vendor: self.model.vendor(),
             window: self.model.context_window(),
             visible: &visible,
             resources: self.options.resources,

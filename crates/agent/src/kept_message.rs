@@ -136,7 +136,7 @@ mod tests {
     use serde_json::json;
     use toolway_config::{Bodies, Secret};
     use toolway_host::record::redact::Redactor;
-    use toolway_model::{Image, Message, Part, RawItems, ResultPart, Role, ToolCall, ToolResult, Wire};
+    use toolway_model::{Image, Message, Part, RawItems, ResultPart, Role, ToolCall, ToolResult, Vendor};
 
     use toolway_wire::json::Raw;
 
@@ -155,7 +155,7 @@ mod tests {
         let text = r#"{"key":"tok\u0022en\u002d123"}"#.to_owned();
         let (call_id, name) = (call.id.clone(), call.name.clone());
         let result = ToolResult { call_id, name, content: vec![ResultPart::Text { text }], is_error: false };
-        let raw = Some(RawItems { wire: Wire::Openai, model: "m".to_owned(), items });
+        let raw = Some(RawItems { vendor: Vendor::Openai, model: "m".to_owned(), items });
         let parts = vec![Part::Text { text: "I read it.".to_owned() }, Part::ToolCall(call)];
         [Message { role: Role::Assistant, parts, raw }, Message::tool_results([result])]
     }
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn items_of_the_vendor_without_a_secret_are_kept() {
         let items = vec![Raw::of(&json!({"type": "reasoning", "encrypted_content": "abc"}))];
-        let raw = Some(RawItems { wire: Wire::Openai, model: "m".to_owned(), items });
+        let raw = Some(RawItems { vendor: Vendor::Openai, model: "m".to_owned(), items });
         let said = Message { role: Role::Assistant, parts: vec![Part::Text { text: "tok\"en-123".to_owned() }], raw };
         let kept = keeping(Bodies::Redacted).message(&said);
         assert_eq!((kept.text().as_str(), kept.raw), ("[hidden]", said.raw));

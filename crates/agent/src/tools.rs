@@ -9,7 +9,7 @@ use toolway_host::{
     Host,
     catalog::{Catalog, PublicName, ToolEntry},
 };
-use toolway_model::{ToolDefinition, Wire, schema};
+use toolway_model::{ToolDefinition, Vendor, schema};
 
 use crate::builtin::{Builtin, Effect};
 
@@ -47,7 +47,7 @@ pub(crate) enum Wanted {
 /// What decides which tools are offered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer<'a> {
-    pub(crate) wire: Wire,
+    pub(crate) vendor: Vendor,
     /// Tokens that a conversation may have; `None` if unknown.
     pub(crate) window: Option<u64>,
     pub(crate) visible: &'a Visible,
@@ -57,7 +57,7 @@ pub(crate) struct Offer<'a> {
 
 /// The adapted tools of the last catalog. Adapting parses every schema.
 #[derive(Debug, Default)]
-pub(crate) struct AdaptedTools(Mutex<Option<(u64, Wire, Arc<Adapted>)>>);
+pub(crate) struct AdaptedTools(Mutex<Option<(u64, Vendor, Arc<Adapted>)>>);
 
 #[derive(Debug, Default)]
 struct Adapted {
@@ -69,13 +69,13 @@ struct Adapted {
 impl AdaptedTools {
     fn of(&self, catalog: &Catalog, offer: Offer<'_>) -> Arc<Adapted> {
         let mut last = self.0.lock();
-        if let Some((revision, wire, adapted)) = &*last
-            && (*revision, *wire) == (catalog.revision(), offer.wire)
+        if let Some((revision, vendor, adapted)) = &*last
+            && (*revision, *vendor) == (catalog.revision(), offer.vendor)
         {
             return Arc::clone(adapted);
         }
         let adapted = Arc::new(Adapted::of(catalog, offer));
-        *last = Some((catalog.revision(), offer.wire, Arc::clone(&adapted)));
+        *last = Some((catalog.revision(), offer.vendor, Arc::clone(&adapted)));
         adapted
     }
 }
@@ -84,7 +84,7 @@ impl Adapted {
     fn of(catalog: &Catalog, offer: Offer<'_>) -> Self {
         let mut adapted = Self::default();
         for entry in catalog.tools().iter().filter(|entry| offer.visible.covers(&entry.origin.server)) {
-            match adapt(offer.wire, entry) {
+            match adapt(offer.vendor, entry) {
                 // Possible without prefixes; vendors refuse two tools with one name.
                 Ok(definition) if Builtin::find(&definition.name).is_some() => {
                     let name = &definition.name;
@@ -107,7 +107,7 @@ impl ToolSet {
         let is_seen = |status: &&toolway_host::connection::ServerStatus| offer.visible.covers(&status.server);
         let servers = || statuses.iter().filter(is_seen);
         let mut set = Self { left_out: adapted.left_out.clone(), ..Self::default() };
-        let most = offer.wire.max_tools().unwrap_or(usize::MAX);
+        let most = offer.vendor.tool_rules().and_then(|rules| rules.tools).unwrap_or(usize::MAX);
         let fits = adapted.tokens <= offer.window.unwrap_or(USUAL_WINDOW) / SHARE
             && adapted.definitions.len() + Builtin::MAX_WITH_SERVER_TOOLS <= most;
         if !fits {
@@ -150,11 +150,11 @@ impl ToolSet {
     }
 }
 
-fn adapt(wire: Wire, entry: &ToolEntry) -> Result<ToolDefinition, String> {
+fn adapt(vendor: Vendor, entry: &ToolEntry) -> Result<ToolDefinition, String> {
     let definition = &entry.item;
     let schema: Value = serde_json::from_str(&definition.input_schema.to_string()).unwrap_or_default();
     let description = definition.description.as_deref().unwrap_or_default();
-    schema::adapt(wire, entry.public.as_str(), description, &schema).map_err(|left_out| left_out.to_string())
+    schema::adapt(vendor, entry.public.as_str(), description, &schema).map_err(|left_out| left_out.to_string())
 }
 
 fn tokens(tool: &ToolDefinition) -> u64 {

@@ -9,7 +9,7 @@ use toolway_config::{
     interpolate::{Lookup, Template},
     server::PlainHttp,
 };
-use toolway_model::{HttpModel, HttpModelOptions, Model, ModelError, ModelErrorKind, Ollama, ScriptedModel, Wire};
+use toolway_model::{HttpModel, HttpModelOptions, Model, ModelError, ModelErrorKind, Ollama, ScriptedModel};
 use toolway_wire::{
     limit::Limits,
     up::{client::HttpClient, connector::HttpOptions},
@@ -141,17 +141,11 @@ impl App {
     }
 
     fn build(&self, name: &str, config: &ModelConfig, settings: &Settings) -> Result<ChosenModel, Report> {
-        let wire = match config.vendor {
-            Vendor::Scripted => {
-                let path = config.model.as_deref().unwrap_or_default();
-                let model = scripted(name, Path::new(path), config.context_window.map(u64::from))?;
-                return Ok(ChosenModel { model, newest: None });
-            }
-            Vendor::Anthropic => Wire::Anthropic,
-            Vendor::Openai => Wire::Openai,
-            Vendor::OpenaiChat => Wire::OpenaiChat,
-            Vendor::Gemini => Wire::Gemini,
-        };
+        if config.vendor == Vendor::Scripted {
+            let path = config.model.as_deref().unwrap_or_default();
+            let model = scripted(name, Path::new(path), config.context_window.map(u64::from))?;
+            return Ok(ChosenModel { model, newest: None });
+        }
         let invalid = |what: String| Report::usage("model", format!("model `{name}`: {what}"));
         let resolve = |template: &toolway_config::interpolate::Template| {
             let keychain = self.keychain(settings);
@@ -188,7 +182,7 @@ impl App {
         }
         let mut options = HttpModelOptions {
             name: name.to_owned(),
-            wire,
+            vendor: config.vendor,
             model: config.model.clone().unwrap_or_default(),
             base_url,
             key,

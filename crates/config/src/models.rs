@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The vendors, by their wire format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Vendor {
     /// Anthropic Messages.
     Anthropic,
@@ -188,6 +188,11 @@ impl Vendor {
     /// The value as written in configuration.
     pub fn as_str(self) -> &'static str {
         VENDORS.iter().find(|(_, vendor)| *vendor == self).map_or("scripted", |(word, _)| word)
+    }
+
+    /// The vendor of a word in the configuration.
+    pub fn from_word(word: &str) -> Option<Self> {
+        VENDORS.iter().find(|(known, _)| *known == word).map(|(_, vendor)| *vendor)
     }
 
     /// The environment variable that holds the key, as in the vendor's own SDK.

@@ -11,7 +11,7 @@ use toolway_wire::{
 
 use crate::{
     Image, Message, ModelErrorKind, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, ToolResult,
-    Usage, Wire,
+    Usage, Vendor,
     answer::{AnswerBuilder, arguments_object},
     raw_json, schema,
     wire::{self, CallIds, Decoder, ModelErrorKindWithMessage, WireSettings, text},
@@ -55,7 +55,7 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Raw {
 fn messages(settings: &WireSettings, request: &ModelRequest) -> Vec<Raw> {
     // Turns alternate: messages of one side that follow each other are one turn. Results come first in theirs.
     let mut turns: Vec<(&str, Vec<Raw>)> = Vec::new();
-    let ids = CallIds::of(Wire::Anthropic, settings, &request.messages);
+    let ids = CallIds::of(Vendor::Anthropic, settings, &request.messages);
     for message in &request.messages {
         let (role, mut blocks) = match message.role {
             Role::Assistant => ("assistant", assistant_blocks(settings, &ids, message)),
@@ -87,7 +87,7 @@ fn mark_cached(block: &mut Raw) {
 }
 
 fn assistant_blocks(settings: &WireSettings, ids: &CallIds<'_>, message: &Message) -> Vec<Raw> {
-    if let Some(items) = message.raw_for(Wire::Anthropic, &settings.model) {
+    if let Some(items) = message.raw_for(Vendor::Anthropic, &settings.model) {
         return items.to_vec();
     }
     let blocks = message.parts.iter().filter_map(|part| match part {
@@ -274,7 +274,7 @@ impl AnthropicDecoder {
         let is_empty = |block: &Block| block.kind == "text" && block.member("text").trim().is_empty();
         let blocks = std::mem::take(&mut self.blocks).into_values().filter(|block| !is_empty(block));
         let items = blocks.map(Block::finish).collect();
-        let raw = RawItems { wire: Wire::Anthropic, model: self.model.clone(), items };
+        let raw = RawItems { vendor: Vendor::Anthropic, model: self.model.clone(), items };
         events.push(ModelEvent::End { reason, message: self.answer.finish(raw) });
         Ok(events)
     }

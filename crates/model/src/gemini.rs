@@ -11,7 +11,7 @@ use toolway_wire::{
 
 use crate::{
     Image, Message, ModelErrorKind, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, ToolResult,
-    Usage, Wire,
+    Usage, Vendor,
     answer::{AnswerBuilder, arguments_object},
     openai::joined_text,
     schema,
@@ -77,13 +77,13 @@ fn contents(settings: &WireSettings, request: &ModelRequest) -> Vec<Raw> {
 
 /// Ids of calls that the vendor sent; most of its models send none.
 fn sent_ids(settings: &WireSettings, messages: &[Message]) -> HashSet<String> {
-    let raw = messages.iter().filter_map(|message| message.raw_for(Wire::Gemini, &settings.model));
+    let raw = messages.iter().filter_map(|message| message.raw_for(Vendor::Gemini, &settings.model));
     let id = |part: &Raw| Some(part.get("functionCall")?.get("id")?.as_str()?.into_owned());
     raw.flatten().filter_map(id).collect()
 }
 
 fn model_parts(settings: &WireSettings, message: &Message) -> Vec<Raw> {
-    if let Some(items) = message.raw_for(Wire::Gemini, &settings.model) {
+    if let Some(items) = message.raw_for(Vendor::Gemini, &settings.model) {
         return items.to_vec();
     }
     let parts = message.parts.iter().filter_map(|part| match part {
@@ -223,7 +223,7 @@ impl Decoder for GeminiDecoder {
             Kept::Text(text) => Raw::of(&json!({ "text": text })),
             Kept::Part(raw) => raw,
         });
-        let raw = RawItems { wire: Wire::Gemini, model: self.model.clone(), items: parts.collect() };
+        let raw = RawItems { vendor: Vendor::Gemini, model: self.model.clone(), items: parts.collect() };
         Some(vec![ModelEvent::End { reason, message: self.answer.finish(raw) }])
     }
 }

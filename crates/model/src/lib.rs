@@ -33,9 +33,10 @@ mod wire;
 
 pub use error::{ModelError, ModelErrorKind};
 pub use event::{ModelEvent, StopReason, Usage};
-pub use message::{Image, Message, Part, RawItems, ResultPart, Role, ToolCall, ToolResult, Wire};
+pub use message::{Image, Message, Part, RawItems, ResultPart, Role, ToolCall, ToolResult};
 pub use model::{Model, ModelRequest, ToolDefinition};
 pub use ollama::Ollama;
 pub use raw_json::value_of;
 pub use scripted::{ScriptError, ScriptedModel};
+pub use toolway_config::Vendor;
 pub use transport::{HttpModel, HttpModelOptions};

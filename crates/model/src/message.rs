@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Value, value::RawValue};
-use toolway_config::{Vendor, tool_rules::ToolRules};
+use toolway_config::Vendor;
 use toolway_wire::json::Raw;
 
 use crate::raw_json;
@@ -110,29 +110,14 @@ pub enum ResultPart {
 /// A vendor's items, sent back to it unchanged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RawItems {
-    /// The wire format they belong to.
-    pub wire: Wire,
+    /// The vendor they belong to.
+    #[serde(with = "vendor_word")]
+    pub vendor: Vendor,
     /// The model that made them; signatures are not valid for another one.
     pub model: String,
     /// The items in order, as the vendor wrote them.
     #[serde(with = "raw_json::list")]
     pub items: Vec<Raw>,
-}
-
-/// The wire formats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Wire {
-    /// Anthropic Messages.
-    Anthropic,
-    /// OpenAI Responses.
-    Openai,
-    /// OpenAI Chat Completions and servers compatible with it.
-    OpenaiChat,
-    /// Gemini `generateContent`.
-    Gemini,
-    /// A script instead of a model.
-    Scripted,
 }
 
 impl Message {
@@ -163,9 +148,9 @@ impl Message {
         })
     }
 
-    /// The vendor's items, if they belong to this wire and model.
-    pub fn raw_for(&self, wire: Wire, model: &str) -> Option<&[Raw]> {
-        let raw = self.raw.as_ref().filter(|raw| raw.wire == wire && raw.model == model)?;
+    /// The vendor's items, if they belong to this vendor and model.
+    pub fn raw_for(&self, vendor: Vendor, model: &str) -> Option<&[Raw]> {
+        let raw = self.raw.as_ref().filter(|raw| raw.vendor == vendor && raw.model == model)?;
         Some(&raw.items)
     }
 }
@@ -205,33 +190,18 @@ impl<'de> Deserialize<'de> for Part {
     }
 }
 
-impl Wire {
-    /// Most tools of one request; `None` without a known limit. The vendor refuses a request with more.
-    pub fn max_tools(self) -> Option<usize> {
-        self.tool_rules()?.tools
+/// A vendor as its word in the configuration.
+mod vendor_word {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+    use toolway_config::Vendor;
+
+    pub(super) fn serialize<S: Serializer>(vendor: &Vendor, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(vendor.as_str())
     }
 
-    /// What the vendor accepts in a tool definition; `None` for a script.
-    pub fn tool_rules(self) -> Option<&'static ToolRules> {
-        let vendor = match self {
-            Self::Anthropic => Vendor::Anthropic,
-            Self::Openai => Vendor::Openai,
-            Self::OpenaiChat => Vendor::OpenaiChat,
-            Self::Gemini => Vendor::Gemini,
-            Self::Scripted => Vendor::Scripted,
-        };
-        vendor.tool_rules()
-    }
-
-    /// The word in the configuration (`models.<name>.vendor`).
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Anthropic => "anthropic",
-            Self::Openai => "openai",
-            Self::OpenaiChat => "openai-chat",
-            Self::Gemini => "gemini",
-            Self::Scripted => "scripted",
-        }
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vendor, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        Vendor::from_word(&word).ok_or_else(|| de::Error::custom(format!("unknown vendor `{word}`")))
     }
 }
 
@@ -239,14 +209,14 @@ impl Wire {
 mod tests {
     use toolway_wire::json::Raw;
 
-    use super::{Message, Part, RawItems, Role, ToolCall, Wire};
+    use super::{Message, Part, RawItems, Role, ToolCall, Vendor};
 
     #[test]
     fn stored_arguments_and_items_keep_every_byte() {
         let text = r#"{"n":123456789012345678901234567890,"x":1e400,"z":-0,"a":1,"a":2,"s":"\u00e9\/"}"#;
         let arguments = Raw::parse(text).unwrap();
         let call = ToolCall { id: "1".to_owned(), name: "t".to_owned(), arguments: arguments.clone() };
-        let raw = RawItems { wire: Wire::Gemini, model: "m".to_owned(), items: vec![arguments] };
+        let raw = RawItems { vendor: Vendor::Gemini, model: "m".to_owned(), items: vec![arguments] };
         let parts = vec![Part::Text { text: "hi".to_owned() }, Part::ToolCall(call)];
         let message = Message { role: Role::Assistant, parts, raw: Some(raw) };
         let stored = serde_json::to_string(&message).unwrap();

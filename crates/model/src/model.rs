@@ -5,19 +5,15 @@ use std::fmt;
 use futures_util::stream::BoxStream;
 use serde_json::Value;
 
-use crate::{
-    error::ModelError,
-    event::ModelEvent,
-    message::{Message, Wire},
-};
+use crate::{Vendor, error::ModelError, event::ModelEvent, message::Message};
 
 /// A model.
 pub trait Model: Send + Sync + fmt::Debug {
     /// Name in the configuration.
     fn name(&self) -> &str;
 
-    /// The wire format, which decides how tools are adapted.
-    fn wire(&self) -> Wire;
+    /// The vendor, which decides how tools are adapted.
+    fn vendor(&self) -> Vendor;
 
     /// Tokens that a conversation may have; `None` if unknown.
     fn context_window(&self) -> Option<u64>;

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::Wire;
+use crate::Vendor;
 
 /// Purposes other than conversations with tools.
 const SPECIAL: &[&str] = &[
@@ -48,13 +48,13 @@ const SPECIAL: &[&str] = &[
 const SMALL: &[&str] = &["8b", "lite", "mini", "nano"];
 
 /// The vendor's name of the newest model for general use; `None` if the list has none.
-pub(crate) fn of(wire: Wire, list: &Value) -> Option<String> {
+pub(crate) fn of(vendor: Vendor, list: &Value) -> Option<String> {
     let entries = list["data"].as_array().or(list["models"].as_array())?;
-    let models: Vec<Listed<'_>> = entries.iter().filter_map(|entry| Listed::of(wire, entry)).collect();
+    let models: Vec<Listed<'_>> = entries.iter().filter_map(|entry| Listed::of(vendor, entry)).collect();
     let is_snapshot = |model: &Listed<'_>| models.iter().any(|other| other.is_alias_of(model));
     let candidates = || models.iter().filter(|model| !model.has(SPECIAL) && !is_snapshot(model));
     // Of Gemini `pro` is the usual size; of others it costs a multiple.
-    let is_usual = |model: &Listed<'_>| !model.has(SMALL) && (wire == Wire::Gemini || !model.has(&["pro"]));
+    let is_usual = |model: &Listed<'_>| !model.has(SMALL) && (vendor == Vendor::Gemini || !model.has(&["pro"]));
     let usual = candidates().filter(|model| is_usual(model));
     let newest = usual.max_by_key(|model| model.rank()).or_else(|| candidates().max_by_key(|model| model.rank()));
     newest.map(|model| model.id.to_owned())
@@ -77,8 +77,8 @@ enum Created<'a> {
 }
 
 impl<'a> Listed<'a> {
-    fn of(wire: Wire, entry: &'a Value) -> Option<Self> {
-        if wire != Wire::Gemini {
+    fn of(vendor: Vendor, entry: &'a Value) -> Option<Self> {
+        if vendor != Vendor::Gemini {
             let id = entry["id"].as_str()?;
             let date = entry["created_at"].as_str().map(Created::Date);
             let created = date.or_else(|| entry["created"].as_u64().map(Created::Seconds));
@@ -143,14 +143,14 @@ mod tests {
             ("tts-9", 64),
             ("gpt-9-search-preview", 65),
         ];
-        assert_eq!(of(Wire::Openai, &openai(&models)).as_deref(), Some("gpt-9"));
-        assert_eq!(of(Wire::OpenaiChat, &openai(&[("gpt-9-mini", 1)])).as_deref(), Some("gpt-9-mini"));
+        assert_eq!(of(Vendor::Openai, &openai(&models)).as_deref(), Some("gpt-9"));
+        assert_eq!(of(Vendor::OpenaiChat, &openai(&[("gpt-9-mini", 1)])).as_deref(), Some("gpt-9-mini"));
         let list = json!({ "data": [
             { "type": "model", "id": "claude-b", "created_at": "2031-02-03T00:00:00Z" },
             { "type": "model", "id": "claude-c", "created_at": "2031-04-03T00:00:00Z" },
             { "type": "model", "id": "claude-a", "created_at": "2030-12-03T00:00:00Z" },
         ], "has_more": false });
-        assert_eq!(of(Wire::Anthropic, &list).as_deref(), Some("claude-c"));
+        assert_eq!(of(Vendor::Anthropic, &list).as_deref(), Some("claude-c"));
     }
 
     #[test]
@@ -169,14 +169,14 @@ mod tests {
         ];
         let mut models: Vec<Value> = names.iter().map(|name| entry(name, "generateContent")).collect();
         models.push(entry("gemini-12-pro", "embedContent"));
-        assert_eq!(of(Wire::Gemini, &json!({ "models": models })).as_deref(), Some("gemini-10-pro"));
+        assert_eq!(of(Vendor::Gemini, &json!({ "models": models })).as_deref(), Some("gemini-10-pro"));
     }
 
     #[test]
     fn a_list_without_a_usable_model_has_none() {
         for list in [json!({}), json!({ "data": [] }), openai(&[("whisper-1", 1)]), json!([1])] {
-            assert_eq!(of(Wire::Openai, &list), None, "{list}");
+            assert_eq!(of(Vendor::Openai, &list), None, "{list}");
         }
-        assert_eq!(of(Wire::Gemini, &openai(&[("gpt-9", 1)])), None);
+        assert_eq!(of(Vendor::Gemini, &openai(&[("gpt-9", 1)])), None);
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use toolway_wire::{json::Raw, sse::SseEvent};
 
 use crate::{
-    Image, Message, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, ToolResult, Usage, Wire,
+    Image, Message, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, ToolResult, Usage, Vendor,
     answer::{AnswerBuilder, arguments_text},
     wire::{self, CallIds, Decoder, ModelErrorKindWithMessage, WireSettings, text},
 };
@@ -17,7 +17,7 @@ pub(crate) const ERROR_PREFIX: &str = "Error: ";
 /// The request as JSON. Nothing is stored at the vendor; reasoning comes back encrypted and is sent again, with the ids
 /// and states of its items: servers require both of reasoning and of messages with output text.
 pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Raw {
-    let ids = CallIds::of(Wire::Openai, settings, &request.messages);
+    let ids = CallIds::of(Vendor::Openai, settings, &request.messages);
     let mut body = json!({
         "model": settings.model,
         "input": [],
@@ -50,7 +50,7 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Raw {
 }
 
 fn items(settings: &WireSettings, ids: &CallIds<'_>, message: &Message) -> Vec<Raw> {
-    if let (Role::Assistant, Some(items)) = (message.role, message.raw_for(Wire::Openai, &settings.model)) {
+    if let (Role::Assistant, Some(items)) = (message.role, message.raw_for(Vendor::Openai, &settings.model)) {
         return items.to_vec();
     }
     neutral_items(ids, message).iter().map(Raw::of).collect()
@@ -242,7 +242,7 @@ impl ResponsesDecoder {
         // A call that was cut off is not among the items: then the message is rebuilt from its parts.
         let is_whole = self.calls.keys().all(|at| self.items.contains_key(at));
         let items = std::mem::take(&mut self.items).into_values().collect();
-        let mut message = self.answer.finish(RawItems { wire: Wire::Openai, model: self.model.clone(), items });
+        let mut message = self.answer.finish(RawItems { vendor: Vendor::Openai, model: self.model.clone(), items });
         message.raw = message.raw.filter(|_| is_whole);
         events.push(ModelEvent::End { reason, message });
         events

@@ -17,7 +17,7 @@ use toolway_wire::{
 };
 
 use crate::{
-    Message, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, Usage, Wire,
+    Message, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, Usage, Vendor,
     answer::{AnswerBuilder, arguments_text},
     openai::{ERROR_PREFIX, data_url, joined_text},
     raw_json,
@@ -30,7 +30,7 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Raw {
     if !request.system.is_empty() {
         messages.push(Raw::of(&json!({ "role": "system", "content": request.system })));
     }
-    let ids = CallIds::of(Wire::OpenaiChat, settings, &request.messages);
+    let ids = CallIds::of(Vendor::OpenaiChat, settings, &request.messages);
     messages.extend(request.messages.iter().flat_map(|message| encode_message(settings, &ids, message)));
     let mut body = json!({
         "model": settings.model,
@@ -60,7 +60,7 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Raw {
 }
 
 fn encode_message(settings: &WireSettings, ids: &CallIds<'_>, message: &Message) -> Vec<Raw> {
-    match (message.role, message.raw_for(Wire::OpenaiChat, &settings.model)) {
+    match (message.role, message.raw_for(Vendor::OpenaiChat, &settings.model)) {
         (Role::Assistant, Some(items)) => items.to_vec(),
         _ => neutral_messages(ids, message).iter().map(Raw::of).collect(),
     }
@@ -280,7 +280,7 @@ impl ChatDecoder {
         let reason =
             if reason == StopReason::EndTurn && self.answer.has_calls() { StopReason::ToolCalls } else { reason };
         events.extend(self.answer.end_calls());
-        let raw = RawItems { wire: Wire::OpenaiChat, model: self.model.clone(), items: Vec::new() };
+        let raw = RawItems { vendor: Vendor::OpenaiChat, model: self.model.clone(), items: Vec::new() };
         let mut message = self.answer.finish(raw);
         let item = self.item(&message);
         if let Some(raw) = &mut message.raw {

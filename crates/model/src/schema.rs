@@ -20,7 +20,7 @@ mod root;
 
 use serde_json::{Map, Value, json};
 
-use crate::{ToolDefinition, Wire};
+use crate::{ToolDefinition, Vendor};
 
 /// Levels of nesting that a schema may have.
 const MAX_DEPTH: usize = 32;
@@ -29,24 +29,24 @@ const MAX_BYTES: usize = 256 * 1024;
 
 /// Why a tool is not offered to a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("tool `{name}` is not offered to {vendor}: {reason}", vendor = wire.as_str())]
+#[error("tool `{name}` is not offered to {vendor}: {reason}", vendor = vendor.as_str())]
 pub struct LeftOut {
     /// Name of the tool.
     pub name: String,
-    /// The wire it was to be adapted for.
-    pub wire: Wire,
+    /// The vendor it was to be adapted for.
+    pub vendor: Vendor,
     /// What the vendor would refuse.
     pub reason: String,
 }
 
 /// Adapts one tool.
-pub fn adapt(wire: Wire, name: &str, description: &str, schema: &Value) -> Result<ToolDefinition, LeftOut> {
-    let left_out = |reason: String| LeftOut { name: name.to_owned(), wire, reason };
+pub fn adapt(vendor: Vendor, name: &str, description: &str, schema: &Value) -> Result<ToolDefinition, LeftOut> {
+    let left_out = |reason: String| LeftOut { name: name.to_owned(), vendor, reason };
     if !is_valid_name(name) {
         return Err(left_out("its name is not valid for the vendor".to_owned()));
     }
-    let input_schema = adapt_schema(wire, schema).map_err(left_out)?;
-    let description = match wire.tool_rules().and_then(|rules| rules.description) {
+    let input_schema = adapt_schema(vendor, schema).map_err(left_out)?;
+    let description = match vendor.tool_rules().and_then(|rules| rules.description) {
         Some(most) => shortened(description, most),
         None => description.to_owned(),
     };
@@ -66,7 +66,7 @@ fn shortened(description: &str, most: usize) -> String {
     description.chars().take(most - 1).chain(['…']).collect()
 }
 
-fn adapt_schema(wire: Wire, schema: &Value) -> Result<Value, String> {
+fn adapt_schema(vendor: Vendor, schema: &Value) -> Result<Value, String> {
     let check_size = |schema: &Value| match schema.to_string().len() {
         ..=MAX_BYTES => Ok(()),
         _ => Err(format!("its schema is larger than {MAX_BYTES} bytes")),
@@ -79,10 +79,10 @@ fn adapt_schema(wire: Wire, schema: &Value) -> Result<Value, String> {
     };
     references::gather(&mut object)?;
     root::resolve(&mut object)?;
-    check_names(wire, &object)?;
+    check_names(vendor, &object)?;
     let mut schema = Value::Object(object);
     walk(&mut schema, 0)?;
-    if wire == Wire::Gemini {
+    if vendor == Vendor::Gemini {
         gemini::restrict(&mut schema);
     }
     // Some definitions are no longer used.
@@ -149,8 +149,8 @@ fn walk(schema: &mut Value, depth: usize) -> Result<(), String> {
 }
 
 /// Checks the names of parameters. Vendors accept every name further inside.
-fn check_names(wire: Wire, object: &Map<String, Value>) -> Result<(), String> {
-    let Some(rule) = wire.tool_rules().and_then(|rules| rules.parameter.as_ref()) else { return Ok(()) };
+fn check_names(vendor: Vendor, object: &Map<String, Value>) -> Result<(), String> {
+    let Some(rule) = vendor.tool_rules().and_then(|rules| rules.parameter.as_ref()) else { return Ok(()) };
     let mut names = object.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
     let problem = names.find_map(|name| Some((name, rule.problem(name)?)));
     problem.map_or(Ok(()), |(name, problem)| Err(format!("the name of its parameter `{name}` {problem}")))

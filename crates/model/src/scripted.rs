@@ -23,7 +23,7 @@ use toolway_wire::json::Raw;
 
 use crate::{
     Message, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason,
-    ToolCall, ToolResult, Usage, Wire, raw_json,
+    ToolCall, ToolResult, Usage, Vendor, raw_json,
 };
 
 /// Bytes that a script may have.
@@ -143,8 +143,8 @@ impl Model for ScriptedModel {
         &self.name
     }
 
-    fn wire(&self) -> Wire {
-        Wire::Scripted
+    fn vendor(&self) -> Vendor {
+        Vendor::Scripted
     }
 
     fn context_window(&self) -> Option<u64> {
@@ -192,7 +192,7 @@ impl Turn {
             ]);
             parts.push(Part::ToolCall(call));
         }
-        let raw = RawItems { wire: Wire::Scripted, model: model.to_owned(), items: Vec::new() };
+        let raw = RawItems { vendor: Vendor::Scripted, model: model.to_owned(), items: Vec::new() };
         let message = Message { role: Role::Assistant, parts, raw: Some(raw) };
         events.extend([ModelEvent::Usage(Usage::default()), ModelEvent::End { reason, message }]);
         events.into_iter().map(Ok).collect()

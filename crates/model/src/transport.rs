@@ -26,7 +26,7 @@ use toolway_wire::{
 use url::Url;
 
 use crate::{
-    Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, Wire, anthropic,
+    Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, Vendor, anthropic,
     wire::{self, Decoder, WireSettings},
 };
 
@@ -62,8 +62,8 @@ pub struct HttpModel {
 pub struct HttpModelOptions {
     /// Name in the configuration.
     pub name: String,
-    /// The wire format.
-    pub wire: Wire,
+    /// Vendor, which decides the wire format.
+    pub vendor: Vendor,
     /// The vendor's name of the model.
     pub model: String,
     /// Base URL, as in the vendor's own SDK.
@@ -97,7 +97,7 @@ impl HttpModel {
 
     fn http_request(&self, request: &ModelRequest) -> Result<Request<Bytes>, ModelError> {
         let unusable = |what: &str| self.error(ModelErrorKind::InvalidAnswer(what.to_owned()));
-        let encoded = wire::encode(self.options.wire, &self.settings(), request);
+        let encoded = wire::encode(self.options.vendor, &self.settings(), request);
         let (path, body) = encoded.ok_or_else(|| unusable("this model is not reached over HTTP"))?;
         let mut http = Request::new(Bytes::from(body.to_string()));
         *http.method_mut() = Method::POST;
@@ -111,7 +111,7 @@ impl HttpModel {
 
     /// Adds the headers of every request: version, key and configured ones.
     fn add_headers(&self, headers: &mut HeaderMap) -> Result<(), ModelError> {
-        if self.options.wire == Wire::Anthropic {
+        if self.options.vendor == Vendor::Anthropic {
             headers.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
         }
         if let Some((name, value)) = self.key_field()? {
@@ -136,7 +136,7 @@ impl HttpModel {
     fn key_field(&self) -> Result<Option<(HeaderName, HeaderValue)>, ModelError> {
         // A key that was read from a file may end with a line break.
         let Some(key) = self.options.key.as_ref().map(|key| key.expose().trim()) else { return Ok(None) };
-        let (name, text) = key_header(self.options.wire, key);
+        let (name, text) = key_header(self.options.vendor, key);
         let Ok(mut value) = HeaderValue::from_str(&text) else {
             let mut error = self.error(ModelErrorKind::Unauthorized { status: 0 });
             error.vendor_message = Some("it contains characters that are not valid in an HTTP header".to_owned());
@@ -204,7 +204,7 @@ impl HttpModel {
         if !media_type.is_empty() && media_type != "text/event-stream" {
             return Err(self.not_a_stream(&media_type, response).await);
         }
-        let decoder = wire::decoder(self.options.wire, &self.settings());
+        let decoder = wire::decoder(self.options.vendor, &self.settings());
         let decoder = decoder.ok_or_else(|| self.error(ModelErrorKind::Cut))?;
         let (sse, ready) = (SseDecoder::new(MAX_EVENT), Vec::new());
         Ok(Answer { response, sse, decoder, ready, unread: MAX_ANSWER, over: false })
@@ -282,8 +282,8 @@ impl Model for HttpModel {
         &self.options.name
     }
 
-    fn wire(&self) -> Wire {
-        self.options.wire
+    fn vendor(&self) -> Vendor {
+        self.options.vendor
     }
 
     fn context_window(&self) -> Option<u64> {
@@ -382,11 +382,11 @@ impl Answer {
     }
 }
 
-fn key_header(wire: Wire, key: &str) -> (HeaderName, String) {
-    match wire {
-        Wire::Anthropic => (HeaderName::from_static("x-api-key"), key.to_owned()),
-        Wire::Gemini => (HeaderName::from_static("x-goog-api-key"), key.to_owned()),
-        Wire::Openai | Wire::OpenaiChat | Wire::Scripted => (header::AUTHORIZATION, format!("Bearer {key}")),
+fn key_header(vendor: Vendor, key: &str) -> (HeaderName, String) {
+    match vendor {
+        Vendor::Anthropic => (HeaderName::from_static("x-api-key"), key.to_owned()),
+        Vendor::Gemini => (HeaderName::from_static("x-goog-api-key"), key.to_owned()),
+        Vendor::Openai | Vendor::OpenaiChat | Vendor::Scripted => (header::AUTHORIZATION, format!("Bearer {key}")),
     }
 }
 

@@ -10,7 +10,7 @@ use toolway_wire::{
 };
 
 use crate::{
-    Message, ModelErrorKind, ModelEvent, ModelRequest, Wire, anthropic, gemini, openai, openai_chat, raw_json,
+    Message, ModelErrorKind, ModelEvent, ModelRequest, Vendor, anthropic, gemini, openai, openai_chat, raw_json,
 };
 
 /// Settings of one model that a request contains.
@@ -39,29 +39,29 @@ pub(crate) trait Decoder: Send {
 pub(crate) type ModelErrorKindWithMessage = (ModelErrorKind, Option<String>);
 
 /// The path of a request below the base URL, and its JSON.
-pub(crate) fn encode(wire: Wire, settings: &WireSettings, request: &ModelRequest) -> Option<(String, Raw)> {
-    match wire {
-        Wire::Anthropic => Some(("v1/messages".to_owned(), anthropic::encode(settings, request))),
-        Wire::Openai => Some(("responses".to_owned(), openai::encode(settings, request))),
-        Wire::OpenaiChat => Some(("chat/completions".to_owned(), openai_chat::encode(settings, request))),
-        Wire::Gemini => {
+pub(crate) fn encode(vendor: Vendor, settings: &WireSettings, request: &ModelRequest) -> Option<(String, Raw)> {
+    match vendor {
+        Vendor::Anthropic => Some(("v1/messages".to_owned(), anthropic::encode(settings, request))),
+        Vendor::Openai => Some(("responses".to_owned(), openai::encode(settings, request))),
+        Vendor::OpenaiChat => Some(("chat/completions".to_owned(), openai_chat::encode(settings, request))),
+        Vendor::Gemini => {
             let model = settings.model.trim_start_matches("models/");
             let path = format!("v1beta/models/{model}:streamGenerateContent?alt=sse");
             Some((path, gemini::encode(settings, request)))
         }
-        Wire::Scripted => None,
+        Vendor::Scripted => None,
     }
 }
 
 /// The decoder of a wire's stream.
-pub(crate) fn decoder(wire: Wire, settings: &WireSettings) -> Option<Box<dyn Decoder>> {
+pub(crate) fn decoder(vendor: Vendor, settings: &WireSettings) -> Option<Box<dyn Decoder>> {
     let model = settings.model.clone();
-    match wire {
-        Wire::Anthropic => Some(Box::new(anthropic::AnthropicDecoder::new(model))),
-        Wire::Openai => Some(Box::new(openai::ResponsesDecoder::new(model))),
-        Wire::OpenaiChat => Some(Box::new(openai_chat::ChatDecoder::new(model))),
-        Wire::Gemini => Some(Box::new(gemini::GeminiDecoder::new(model))),
-        Wire::Scripted => None,
+    match vendor {
+        Vendor::Anthropic => Some(Box::new(anthropic::AnthropicDecoder::new(model))),
+        Vendor::Openai => Some(Box::new(openai::ResponsesDecoder::new(model))),
+        Vendor::OpenaiChat => Some(Box::new(openai_chat::ChatDecoder::new(model))),
+        Vendor::Gemini => Some(Box::new(gemini::GeminiDecoder::new(model))),
+        Vendor::Scripted => None,
     }
 }
 
@@ -99,8 +99,8 @@ impl<'a> CallIds<'a> {
     /// Longest id that all wires accept.
     const LONGEST: usize = 40;
 
-    pub(crate) fn of(wire: Wire, settings: &WireSettings, messages: &'a [Message]) -> Self {
-        let raw = messages.iter().filter(|message| message.raw_for(wire, &settings.model).is_some());
+    pub(crate) fn of(vendor: Vendor, settings: &WireSettings, messages: &'a [Message]) -> Self {
+        let raw = messages.iter().filter(|message| message.raw_for(vendor, &settings.model).is_some());
         Self { raw: raw.flat_map(Message::tool_calls).map(|call| call.id.as_str()).collect() }
     }
 

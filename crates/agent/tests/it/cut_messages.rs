@@ -6,7 +6,7 @@ use futures_util::{StreamExt, stream::BoxStream};
 use tokio_util::sync::CancellationToken;
 use toolway_agent::{Agent, AgentOptions, Answer, Budget, CallState, Conversation, Stop};
 use toolway_host::policy::ApprovalAnswer;
-use toolway_model::{Message, Model, ModelError, ModelEvent, ModelRequest, ScriptedModel, StopReason, Wire};
+use toolway_model::{Message, Model, ModelError, ModelEvent, ModelRequest, ScriptedModel, StopReason, Vendor};
 use toolway_testkit::test_host::TestHost;
 
 use crate::{ask, files_host, options};
@@ -20,8 +20,8 @@ impl Model for CutModel {
         self.0.name()
     }
 
-    fn wire(&self) -> Wire {
-        self.0.wire()
+    fn vendor(&self) -> Vendor {
+        self.0.vendor()
     }
 
     fn context_window(&self) -> Option<u64> {

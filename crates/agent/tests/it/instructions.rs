@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use toolway_agent::{Agent, AgentEvent, Conversation};
 use toolway_config::Trust;
 use toolway_host::connection::{WantedServer, Way};
-use toolway_model::{Message, Model, ModelError, ModelEvent, ModelRequest, ScriptedModel, Wire};
+use toolway_model::{Message, Model, ModelError, ModelEvent, ModelRequest, ScriptedModel, Vendor};
 use toolway_testkit::{
     fixture_server::FixtureServer,
     test_host::{TestHost, name},
@@ -28,8 +28,8 @@ impl Model for Listener {
         self.script.name()
     }
 
-    fn wire(&self) -> Wire {
-        self.script.wire()
+    fn vendor(&self) -> Vendor {
+        self.script.vendor()
     }
 
     fn context_window(&self) -> Option<u64> {

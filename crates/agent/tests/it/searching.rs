@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::stream::BoxStream;
 use toolway_agent::{Agent, CallState};
 use toolway_host::policy::ApprovalAnswer;
-use toolway_model::{Model, ModelError, ModelEvent, ModelRequest, ScriptedModel, Wire};
+use toolway_model::{Model, ModelError, ModelEvent, ModelRequest, ScriptedModel, Vendor};
 
 use toolway_testkit::{fixture_server::FixtureServer, test_host::TestHost};
 
@@ -16,14 +16,14 @@ use crate::{answer_with, files_host, options};
 struct SmallModel {
     script: ScriptedModel,
     window: u64,
-    wire: Wire,
+    vendor: Vendor,
     offered: parking_lot::Mutex<Vec<String>>,
 }
 
 impl SmallModel {
     fn new(window: u64, script: &str) -> Arc<Self> {
         let script = ScriptedModel::parse("small", script).unwrap();
-        Arc::new(Self { script, window, wire: Wire::Scripted, offered: parking_lot::Mutex::default() })
+        Arc::new(Self { script, window, vendor: Vendor::Scripted, offered: parking_lot::Mutex::default() })
     }
 }
 
@@ -32,8 +32,8 @@ impl Model for SmallModel {
         self.script.name()
     }
 
-    fn wire(&self) -> Wire {
-        self.wire
+    fn vendor(&self) -> Vendor {
+        self.vendor
     }
 
     fn context_window(&self) -> Option<u64> {
@@ -86,13 +86,13 @@ async fn more_tools_than_a_vendor_accepts_are_searched_for() {
     let many = (0..130).fold(FixtureServer::new("many"), |server, number| server.tool(&format!("t{number}"), "Read"));
     let host = TestHost::with(&many, "many").start().await;
     host.ready("many").await;
-    for (wire, searches) in [(Wire::Openai, true), (Wire::OpenaiChat, true), (Wire::Gemini, false)] {
+    for (vendor, searches) in [(Vendor::Openai, true), (Vendor::OpenaiChat, true), (Vendor::Gemini, false)] {
         let script = ScriptedModel::parse("many", r#"{"turns": [{"text": "Hello."}]}"#).unwrap();
-        let model = Arc::new(SmallModel { script, window: 1_000_000, wire, offered: parking_lot::Mutex::default() });
+        let model = Arc::new(SmallModel { script, window: 1_000_000, vendor, offered: parking_lot::Mutex::default() });
         answer_with(&Agent::new(host.host.clone(), model.clone(), options())).await;
         let offered = model.offered.lock().clone();
-        assert_eq!(offered.contains(&"search_tools".to_owned()), searches, "{wire:?}: {} tools", offered.len());
-        assert_eq!(offered.len() <= 128, searches, "{wire:?}: {} tools", offered.len());
+        assert_eq!(offered.contains(&"search_tools".to_owned()), searches, "{vendor:?}: {} tools", offered.len());
+        assert_eq!(offered.len() <= 128, searches, "{vendor:?}: {} tools", offered.len());
     }
 }
 

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{check_names, children, gemini, references, walk};
-use crate::Wire;
+use crate::Vendor;
 
 type Object = Map<String, Value>;
 
@@ -32,7 +32,7 @@ const FORMATS: &[&str] = &["date-time", "time", "date", "duration", "email", "ho
 
 /// The schema as Gemini takes it. It may be wider than the original.
 pub(crate) fn for_gemini(schema: &Value) -> Option<Value> {
-    let mut schema = gathered(Wire::Gemini, schema)?;
+    let mut schema = gathered(Vendor::Gemini, schema)?;
     gemini::restrict(&mut schema);
     references::gather(schema.as_object_mut()?).ok()?;
     Some(schema)
@@ -41,7 +41,7 @@ pub(crate) fn for_gemini(schema: &Value) -> Option<Value> {
 /// The schema as Anthropic takes it. Objects have no properties beside those that are listed, which is narrower than the
 /// original: what matches it matches the original's properties too. Dropped keywords are checked afterwards.
 pub(crate) fn for_anthropic(schema: &Value) -> Option<Value> {
-    let mut schema = gathered(Wire::Anthropic, schema)?;
+    let mut schema = gathered(Vendor::Anthropic, schema)?;
     if is_recursive(&schema) || schema["type"] != "object" {
         return None;
     }
@@ -49,12 +49,12 @@ pub(crate) fn for_anthropic(schema: &Value) -> Option<Value> {
     Some(schema)
 }
 
-fn gathered(wire: Wire, schema: &Value) -> Option<Value> {
+fn gathered(vendor: Vendor, schema: &Value) -> Option<Value> {
     let mut object = schema.as_object()?.clone();
     references::gather(&mut object).ok()?;
     let mut schema = Value::Object(object);
     walk(&mut schema, 0).ok()?;
-    check_names(wire, schema.as_object()?).ok()?;
+    check_names(vendor, schema.as_object()?).ok()?;
     Some(schema)
 }
 

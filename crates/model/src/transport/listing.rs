@@ -8,7 +8,7 @@ use serde_json::Value;
 use toolway_wire::up::fetch::FetchLimits;
 
 use super::{HttpModel, failure::Refusal};
-use crate::{ModelError, ModelErrorKind, Wire, newest};
+use crate::{ModelError, ModelErrorKind, Vendor, newest};
 
 /// The longest lists have a few hundred entries.
 const LIMITS: FetchLimits = FetchLimits { bytes: 4 * 1024 * 1024, time: Duration::from_secs(15), redirects: 0 };
@@ -17,11 +17,11 @@ impl HttpModel {
     /// The newest model for general use in the vendor's list. The configured model is not used.
     pub async fn newest_model(&self) -> Result<String, ModelError> {
         let unusable = |what: &str| self.error(ModelErrorKind::InvalidAnswer(what.to_owned()));
-        let path = match self.options.wire {
-            Wire::Anthropic => "v1/models?limit=1000",
-            Wire::Openai | Wire::OpenaiChat => "models",
-            Wire::Gemini => "v1beta/models?pageSize=1000",
-            Wire::Scripted => return Err(unusable("this model is not reached over HTTP")),
+        let path = match self.options.vendor {
+            Vendor::Anthropic => "v1/models?limit=1000",
+            Vendor::Openai | Vendor::OpenaiChat => "models",
+            Vendor::Gemini => "v1beta/models?pageSize=1000",
+            Vendor::Scripted => return Err(unusable("this model is not reached over HTTP")),
         };
         let mut request = Request::new(Bytes::new());
         *request.method_mut() = Method::GET;
@@ -36,6 +36,6 @@ impl HttpModel {
         }
         let list: Value =
             serde_json::from_slice(response.body()).map_err(|_| unusable("its list of models is not JSON"))?;
-        newest::of(self.options.wire, &list).ok_or_else(|| unusable("its list has no model for general use"))
+        newest::of(self.options.vendor, &list).ok_or_else(|| unusable("its list has no model for general use"))
     }
 }

@@ -2,7 +2,7 @@
 
 use futures_util::StreamExt;
 use serde_json::json;
-use toolway_model::{Message, Model, ModelRequest, Part, ResultPart, StopReason, ToolResult, Usage, Wire};
+use toolway_model::{Message, Model, ModelRequest, Part, ResultPart, StopReason, ToolResult, Usage, Vendor};
 use toolway_testkit::vendor::{Reply, Stop, Tokens, VendorKind};
 use toolway_wire::json::Raw;
 
@@ -200,7 +200,7 @@ async fn configured_headers_replace_ours_and_a_key_loses_its_line_break() {
     options.headers.insert("x-team", "tools".parse().unwrap());
     options.key = Some(toolway_config::Secret::new(format!("{KEY}\n")));
     let model = build(options);
-    assert_eq!((model.name(), model.wire(), model.context_window()), ("m", Wire::Anthropic, Some(200_000)));
+    assert_eq!((model.name(), model.vendor(), model.context_window()), ("m", Vendor::Anthropic, Some(200_000)));
     listen(&model, hello()).await;
     let request = &vendor.requests()[0];
     let headers = ["anthropic-version", "x-team", "x-api-key"].map(|name| request.header(name).unwrap());

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use toolway_model::{
-    Image, Message, ModelRequest, Part, ResultPart, Role, ToolDefinition, ToolResult, Wire, schema::adapt,
+    Image, Message, ModelRequest, Part, ResultPart, Role, ToolDefinition, ToolResult, Vendor, schema::adapt,
 };
 use toolway_testkit::{
     odd::http::RecordedRequest,
     vendor::{Reply, VendorKind},
 };
 
-use crate::stage::{answer, hello, model, wire};
+use crate::stage::{answer, hello, model, vendor};
 
 /// One white pixel.
 const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAG7buVgAAAABJRU5ErkJggg==";
@@ -51,7 +51,7 @@ async fn conversation(author: VendorKind) -> Vec<Message> {
     vec![question, message, results, Message::user("Be brief.")]
 }
 
-fn tools(wire: Wire) -> Vec<ToolDefinition> {
+fn tools(vendor: Vendor) -> Vec<ToolDefinition> {
     let read = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "type": "object",
@@ -65,8 +65,8 @@ fn tools(wire: Wire) -> Vec<ToolDefinition> {
     });
     let draw = json!({ "type": "object" });
     vec![
-        adapt(wire, "files__read", "Read a file.", &read).unwrap(),
-        adapt(wire, "plots__draw", "Draw the plot.", &draw).unwrap(),
+        adapt(vendor, "files__read", "Read a file.", &read).unwrap(),
+        adapt(vendor, "plots__draw", "Draw the plot.", &draw).unwrap(),
     ]
 }
 
@@ -74,7 +74,7 @@ async fn request(kind: VendorKind, author: VendorKind) -> RecordedRequest {
     let request = ModelRequest {
         system: "You are a careful assistant.".to_owned(),
         messages: conversation(author).await,
-        tools: tools(wire(kind)),
+        tools: tools(vendor(kind)),
         max_tokens: Some(1_000),
         answer_schema: None,
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use toolway_model::{ModelError, ModelErrorKind, ModelRequest, Wire};
+use toolway_model::{ModelError, ModelErrorKind, ModelRequest, Vendor};
 use toolway_testkit::vendor::{Reply, VendorKind};
 
 use crate::stage::{KEY, answer, build, error, hello, listen, model, options};
@@ -209,7 +209,7 @@ async fn a_server_without_a_key_gets_no_key_header() {
 #[tokio::test]
 async fn a_script_has_no_http_wire() {
     let mut options = options(VendorKind::Openai, "http://127.0.0.1:9");
-    options.wire = Wire::Scripted;
+    options.vendor = Vendor::Scripted;
     let (_, error) = listen(&build(options), ModelRequest::default()).await;
     let expected = ModelErrorKind::InvalidAnswer("this model is not reached over HTTP".to_owned());
     assert_eq!(error, Some(ModelError::new("m", expected)));

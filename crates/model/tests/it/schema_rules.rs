@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use toolway_model::{ToolDefinition, Wire};
+use toolway_model::{ToolDefinition, Vendor};
 
 type Object = Map<String, Value>;
 
 /// Checks a definition as the vendor does.
-pub(crate) fn check(wire: Wire, tool: &ToolDefinition) -> Result<(), String> {
+pub(crate) fn check(vendor: Vendor, tool: &ToolDefinition) -> Result<(), String> {
     let schema = &tool.input_schema;
     let root = schema.as_object().ok_or("not an object")?;
     if root.get("type") != Some(&json!("object")) || !root.get("properties").is_some_and(Value::is_object) {
@@ -21,18 +21,18 @@ pub(crate) fn check(wire: Wire, tool: &ToolDefinition) -> Result<(), String> {
     }
     jsonschema::draft202012::meta::validate(schema).map_err(|error| format!("{error} at {}", error.instance_path()))?;
     every(schema, &mut |schema| references(tool, schema))?;
-    match wire {
-        Wire::Anthropic => anthropic(root),
-        Wire::Openai | Wire::OpenaiChat if tool.description.chars().count() > 1_024 => {
+    match vendor {
+        Vendor::Anthropic => anthropic(root),
+        Vendor::Openai | Vendor::OpenaiChat if tool.description.chars().count() > 1_024 => {
             Err("long description".to_owned())
         }
-        Wire::Openai | Wire::OpenaiChat => every(schema, &mut arrays),
-        Wire::Gemini => {
+        Vendor::Openai | Vendor::OpenaiChat => every(schema, &mut arrays),
+        Vendor::Gemini => {
             every(schema, &mut arrays)?;
             every(schema, &mut gemini)?;
             cycles(schema)
         }
-        Wire::Scripted => Ok(()),
+        Vendor::Scripted => Ok(()),
     }
 }
 

@@ -6,13 +6,13 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use toolway_model::{
-    Wire,
+    Vendor,
     schema::{adapt, is_valid_name},
 };
 
 use crate::schema_rules::check;
 
-const WIRES: [Wire; 4] = [Wire::Anthropic, Wire::Openai, Wire::OpenaiChat, Wire::Gemini];
+const VENDORS: [Vendor; 4] = [Vendor::Anthropic, Vendor::Openai, Vendor::OpenaiChat, Vendor::Gemini];
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -40,16 +40,16 @@ fn every_tool_is_adapted_validly_for_every_vendor_or_left_out_with_a_reason() {
     assert!(tools.len() >= 60, "{}", tools.len());
     let mut wrong = Vec::new();
     for tool in &tools {
-        for wire in WIRES {
-            let expected = tool.left_out.get(wire.as_str()).and_then(Value::as_str);
-            match (adapt(wire, &tool.name, "A tool.", &tool.schema), expected) {
+        for vendor in VENDORS {
+            let expected = tool.left_out.get(vendor.as_str()).and_then(Value::as_str);
+            match (adapt(vendor, &tool.name, "A tool.", &tool.schema), expected) {
                 (Ok(adapted), None) => {
-                    if let Err(why) = check(wire, &adapted) {
-                        wrong.push(format!("{} for {wire:?}: {why} in {}", tool.name, adapted.input_schema));
+                    if let Err(why) = check(vendor, &adapted) {
+                        wrong.push(format!("{} for {vendor:?}: {why} in {}", tool.name, adapted.input_schema));
                     }
                 }
                 (Err(left_out), Some(reason)) if left_out.reason == reason => {}
-                (found, expected) => wrong.push(format!("{} for {wire:?}: {found:?}, not {expected:?}", tool.name)),
+                (found, expected) => wrong.push(format!("{} for {vendor:?}: {found:?}, not {expected:?}", tool.name)),
             }
         }
     }
@@ -61,13 +61,13 @@ fn an_adapted_schema_is_never_narrower_than_the_original() {
     let mut wrong = Vec::new();
     for tool in tools().iter().filter(|tool| !tool.accepts.is_empty()) {
         let original = jsonschema::validator_for(&tool.schema).unwrap();
-        for wire in WIRES {
-            let Ok(adapted) = adapt(wire, &tool.name, "A tool.", &tool.schema) else { continue };
+        for vendor in VENDORS {
+            let Ok(adapted) = adapt(vendor, &tool.name, "A tool.", &tool.schema) else { continue };
             let validator = jsonschema::draft202012::new(&adapted.input_schema).unwrap();
             for arguments in &tool.accepts {
                 assert!(original.is_valid(arguments), "{}: {arguments} is not an example", tool.name);
                 if let Err(error) = validator.validate(arguments) {
-                    wrong.push(format!("{} for {wire:?}: {error} in {}", tool.name, adapted.input_schema));
+                    wrong.push(format!("{} for {vendor:?}: {error} in {}", tool.name, adapted.input_schema));
                 }
             }
         }
@@ -78,10 +78,10 @@ fn an_adapted_schema_is_never_narrower_than_the_original() {
 #[test]
 fn adapting_twice_changes_nothing() {
     for tool in tools() {
-        for wire in WIRES {
-            let Ok(once) = adapt(wire, &tool.name, "A tool.", &tool.schema) else { continue };
-            let twice = adapt(wire, &tool.name, "A tool.", &once.input_schema).unwrap();
-            assert_eq!(once.input_schema, twice.input_schema, "{} for {wire:?}", tool.name);
+        for vendor in VENDORS {
+            let Ok(once) = adapt(vendor, &tool.name, "A tool.", &tool.schema) else { continue };
+            let twice = adapt(vendor, &tool.name, "A tool.", &once.input_schema).unwrap();
+            assert_eq!(once.input_schema, twice.input_schema, "{} for {vendor:?}", tool.name);
         }
     }
 }
@@ -92,7 +92,7 @@ fn alternatives_at_the_top_become_one_object() {
         { "type": "object", "properties": { "kind": { "const": "a" }, "x": { "type": "integer" } }, "required": ["kind", "x"] },
         { "type": "object", "properties": { "kind": { "const": "b" } }, "required": ["kind"] },
     ] });
-    let adapted = adapt(Wire::Anthropic, "tool", "", &schema).unwrap().input_schema;
+    let adapted = adapt(Vendor::Anthropic, "tool", "", &schema).unwrap().input_schema;
     let kind = json!({ "anyOf": [{ "enum": ["a"], "type": "string" }, { "enum": ["b"], "type": "string" }] });
     let expected =
         json!({ "type": "object", "properties": { "kind": kind, "x": { "type": "integer" } }, "required": ["kind"] });
@@ -108,7 +108,7 @@ fn gemini_keeps_recursion_through_optional_properties_only() {
     });
     let schema =
         json!({ "type": "object", "properties": { "list": { "$ref": "#/$defs/Node" } }, "$defs": { "Node": node } });
-    let adapted = adapt(Wire::Gemini, "tool", "", &schema).unwrap().input_schema;
+    let adapted = adapt(Vendor::Gemini, "tool", "", &schema).unwrap().input_schema;
     assert_eq!(adapted["$defs"]["Node"]["required"], json!(["value"]));
     assert_eq!(adapted["$defs"]["Node"]["properties"]["next"], json!({ "$ref": "#/$defs/Node" }));
 }
@@ -118,13 +118,13 @@ fn names_and_descriptions_fit_the_vendor() {
     let schema = json!({ "type": "object" });
     for name in ["", "1st", "a b", "ä", &"n".repeat(65)] {
         assert!(!is_valid_name(name));
-        let left_out = adapt(Wire::Openai, name, "", &schema).unwrap_err().to_string();
+        let left_out = adapt(Vendor::Openai, name, "", &schema).unwrap_err().to_string();
         assert_eq!(left_out, format!("tool `{name}` is not offered to openai: its name is not valid for the vendor"));
     }
     let long = "ä".repeat(2_000);
-    for (wire, characters) in [(Wire::Openai, 1_024), (Wire::OpenaiChat, 1_024), (Wire::Anthropic, 2_000)] {
-        let tool = adapt(wire, "tool", &long, &schema).unwrap();
-        assert_eq!(tool.description.chars().count(), characters, "{wire:?}");
+    for (vendor, characters) in [(Vendor::Openai, 1_024), (Vendor::OpenaiChat, 1_024), (Vendor::Anthropic, 2_000)] {
+        let tool = adapt(vendor, "tool", &long, &schema).unwrap();
+        assert_eq!(tool.description.chars().count(), characters, "{vendor:?}");
     }
 }
 
@@ -135,12 +135,12 @@ fn only_names_of_parameters_decide_whether_anthropic_is_offered_a_tool() {
     let stages =
         json!({ "type": "array", "items": { "anyOf": [{ "type": "object", "properties": { "$search": filter } }] } });
     let nested = json!({ "type": "object", "properties": { "filter": filter, "pipeline": stages } });
-    let adapted = adapt(Wire::Anthropic, "mongodb__find", "Find.", &nested).unwrap().input_schema;
+    let adapted = adapt(Vendor::Anthropic, "mongodb__find", "Find.", &nested).unwrap().input_schema;
     assert!(adapted["properties"]["filter"]["properties"]["$and"].is_object(), "{adapted}");
     let top = json!({ "type": "object", "anyOf": [{ "properties": { "$top": {} } }] });
-    let left_out = adapt(Wire::Anthropic, "graph__list", "List.", &top).unwrap_err();
+    let left_out = adapt(Vendor::Anthropic, "graph__list", "List.", &top).unwrap_err();
     assert_eq!(left_out.reason, "the name of its parameter `$top` contains `$`");
-    for wire in [Wire::Openai, Wire::OpenaiChat, Wire::Gemini] {
-        assert!(adapt(wire, "graph__list", "List.", &top).is_ok(), "{wire:?}");
+    for vendor in [Vendor::Openai, Vendor::OpenaiChat, Vendor::Gemini] {
+        assert!(adapt(vendor, "graph__list", "List.", &top).is_ok(), "{vendor:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use serde_json::json;
-use toolway_model::{Message, Model, ModelEvent, ModelRequest, ScriptedModel, StopReason, Wire};
+use toolway_model::{Message, Model, ModelEvent, ModelRequest, ScriptedModel, StopReason, Vendor};
 
 use crate::stage::{gather, hello};
 
@@ -21,7 +21,7 @@ async fn a_script_is_read_from_a_file_and_streams_like_a_model() {
         "calls": [{ "tool": "a__b", "arguments": { "x": 1 } }, { "tool": "a__c" }] });
     let (_folder, file) = script(&json!({ "turns": [turn] }).to_string());
     let model = ScriptedModel::read("demo", &file).unwrap();
-    assert_eq!((model.name(), model.wire(), model.context_window()), ("demo", Wire::Scripted, None));
+    assert_eq!((model.name(), model.vendor(), model.context_window()), ("demo", Vendor::Scripted, None));
     let events: Vec<ModelEvent> = model.stream(hello()).try_collect().await.unwrap();
     let words = events.iter().filter(|event| matches!(event, ModelEvent::Text(_))).count();
     let (answer, _) = gather(events);

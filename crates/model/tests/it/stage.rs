@@ -7,7 +7,7 @@ use http::HeaderMap;
 use serde_json::{Value, json};
 use toolway_config::Secret;
 use toolway_model::{
-    HttpModel, HttpModelOptions, Message, Model, ModelError, ModelEvent, ModelRequest, StopReason, Usage, Wire,
+    HttpModel, HttpModelOptions, Message, Model, ModelError, ModelEvent, ModelRequest, StopReason, Usage, Vendor,
 };
 use toolway_testkit::vendor::{MockVendor, Reply, VendorKind};
 use toolway_wire::{
@@ -28,7 +28,7 @@ pub(crate) async fn model(kind: VendorKind, replies: Vec<Reply>) -> (MockVendor,
 pub(crate) fn options(kind: VendorKind, base_url: &str) -> HttpModelOptions {
     HttpModelOptions {
         name: "m".to_owned(),
-        wire: wire(kind),
+        vendor: vendor(kind),
         model: format!("{}-model", kind.as_str()),
         base_url: base_url.parse().unwrap(),
         key: Some(Secret::new(KEY)),
@@ -43,12 +43,12 @@ pub(crate) fn build(options: HttpModelOptions) -> HttpModel {
     HttpModel::new(options, HttpClient::new(HttpOptions::default(), &Limits::default()))
 }
 
-pub(crate) fn wire(kind: VendorKind) -> Wire {
+pub(crate) fn vendor(kind: VendorKind) -> Vendor {
     match kind {
-        VendorKind::Anthropic => Wire::Anthropic,
-        VendorKind::Openai => Wire::Openai,
-        VendorKind::OpenaiChat => Wire::OpenaiChat,
-        VendorKind::Gemini => Wire::Gemini,
+        VendorKind::Anthropic => Vendor::Anthropic,
+        VendorKind::Openai => Vendor::Openai,
+        VendorKind::OpenaiChat => Vendor::OpenaiChat,
+        VendorKind::Gemini => Vendor::Gemini,
     }
 }
 

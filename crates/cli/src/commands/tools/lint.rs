@@ -8,7 +8,7 @@ use toolway_host::{
     },
     connection::Lists,
 };
-use toolway_model::{Wire, schema::adapt, value_of};
+use toolway_model::{schema::adapt, value_of};
 use toolway_wire::json::Raw;
 
 use crate::{
@@ -82,7 +82,7 @@ impl From<Vendor> for Provider {
     }
 }
 
-impl From<Vendor> for Wire {
+impl From<Vendor> for toolway_model::Vendor {
     fn from(vendor: Vendor) -> Self {
         match vendor {
             Vendor::Anthropic => Self::Anthropic,
@@ -93,7 +93,7 @@ impl From<Vendor> for Wire {
 }
 
 /// Tools that `chat` and `run` do not offer, unless an error about them is among the findings already.
-fn withheld(catalog: &Catalog, wire: Wire, found: &[Finding]) -> Vec<Finding> {
+fn withheld(catalog: &Catalog, vendor: toolway_model::Vendor, found: &[Finding]) -> Vec<Finding> {
     let has_error = |tool: &PublicName| {
         found.iter().any(|finding| finding.severity == Severity::Error && finding.tool.as_ref() == Some(tool))
     };
@@ -101,7 +101,7 @@ fn withheld(catalog: &Catalog, wire: Wire, found: &[Finding]) -> Vec<Finding> {
     for entry in catalog.tools().iter().filter(|entry| !has_error(&entry.public)) {
         let schema = value_of(&entry.item.input_schema);
         let description = entry.item.description.as_deref().unwrap_or_default();
-        if let Err(left_out) = adapt(wire, entry.public.as_str(), description, &schema) {
+        if let Err(left_out) = adapt(vendor, entry.public.as_str(), description, &schema) {
             findings.push(Finding {
                 severity: Severity::Error,
                 rule: "withheld",
