@@ -9,7 +9,7 @@ use toolway_host::{
     Host,
     catalog::{Catalog, PublicName, ToolEntry},
 };
-use toolway_model::{ToolDefinition, Vendor, schema};
+use toolway_model::{ToolDefinition, Vendor, schema, vendor};
 
 use crate::builtin::{Builtin, Effect};
 
@@ -107,7 +107,7 @@ impl ToolSet {
         let is_seen = |status: &&toolway_host::connection::ServerStatus| offer.visible.covers(&status.server);
         let servers = || statuses.iter().filter(is_seen);
         let mut set = Self { left_out: adapted.left_out.clone(), ..Self::default() };
-        let most = offer.vendor.tool_rules().and_then(|rules| rules.tools).unwrap_or(usize::MAX);
+        let most = vendor::entry(offer.vendor).tools.as_ref().and_then(|rules| rules.count).unwrap_or(usize::MAX);
         let fits = adapted.tokens <= offer.window.unwrap_or(USUAL_WINDOW) / SHARE
             && adapted.definitions.len() + Builtin::MAX_WITH_SERVER_TOOLS <= most;
         if !fits {

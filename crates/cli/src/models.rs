@@ -9,7 +9,7 @@ use toolway_config::{
     interpolate::{Lookup, Template},
     server::PlainHttp,
 };
-use toolway_model::{HttpModel, HttpModelOptions, Model, ModelError, ModelErrorKind, Ollama, ScriptedModel};
+use toolway_model::{HttpModel, HttpModelOptions, Model, ModelError, ModelErrorKind, Ollama, ScriptedModel, vendor};
 use toolway_wire::{
     limit::Limits,
     up::{client::HttpClient, connector::HttpOptions},
@@ -79,7 +79,7 @@ impl App {
             origin: origin.clone(),
         });
         let of_environment = UNCONFIGURED.iter().filter_map(|vendor| {
-            let variable = vendor.key_variable()?;
+            let variable = vendor::entry(*vendor).key_variable?;
             variable_of(&self.environment, variable)?;
             if settings.models.value.contains_key(vendor.as_str()) {
                 return None;
@@ -163,13 +163,13 @@ impl App {
         };
         let base_url = match &config.base_url {
             Some(template) => resolve(template)?.expose().to_owned(),
-            None => config.vendor.default_base_url().unwrap_or_default().to_owned(),
+            None => vendor::entry(config.vendor).base_url.unwrap_or_default().to_owned(),
         };
         config.check_base_url(&base_url).map_err(|expected| invalid(format!("its base URL must be {expected}")))?;
         let base_url = base_url.parse().map_err(|_| invalid(format!("`{base_url}` is not a URL")))?;
         let key = match &config.api_key {
             Some(template) => Some(resolve(template)?),
-            None => config.vendor.key_variable().and_then(|name| variable_of(&self.environment, name)),
+            None => vendor::entry(config.vendor).key_variable.and_then(|name| variable_of(&self.environment, name)),
         };
         let mut headers = HeaderMap::new();
         for (header, template) in &config.headers {

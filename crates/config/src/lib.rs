@@ -20,7 +20,6 @@
 //! | [`store`] | settings of the store |
 //! | [`validation`] | settings of validation against schemas |
 //! | [`models`] | models of vendors, settings of the agent |
-//! | [`tool_rules`] | what vendors accept in a tool definition |
 //! | [`interpolate`] | references in strings, in the syntax of each host |
 //! | [`endpoint`] | how a server is reached, with references resolved |
 //! | [`import`] | configuration files of other hosts |
@@ -73,7 +72,6 @@ mod shape;
 pub mod show;
 pub mod sign_in;
 pub mod store;
-pub mod tool_rules;
 pub mod validation;
 pub mod visible;
 pub mod warning;

@@ -194,25 +194,4 @@ impl Vendor {
     pub fn from_word(word: &str) -> Option<Self> {
         VENDORS.iter().find(|(known, _)| *known == word).map(|(_, vendor)| *vendor)
     }
-
-    /// The environment variable that holds the key, as in the vendor's own SDK.
-    pub fn key_variable(self) -> Option<&'static str> {
-        match self {
-            Self::Anthropic => Some("ANTHROPIC_API_KEY"),
-            Self::Openai => Some("OPENAI_API_KEY"),
-            Self::Gemini => Some("GEMINI_API_KEY"),
-            Self::OpenaiChat | Self::Scripted => None,
-        }
-    }
-
-    /// The vendor's own base URL.
-    pub fn default_base_url(self) -> Option<&'static str> {
-        match self {
-            Self::Anthropic => Some("https://api.anthropic.com"),
-            Self::Openai => Some("https://api.openai.com/v1"),
-            Self::OpenaiChat => Some("http://127.0.0.1:11434/v1"),
-            Self::Gemini => Some("https://generativelanguage.googleapis.com"),
-            Self::Scripted => None,
-        }
-    }
 }

@@ -10,7 +10,6 @@ pub mod entry;
 mod entry_index;
 pub mod filter;
 pub mod fingerprint;
-pub mod lint;
 pub mod listing;
 pub mod listing_cache;
 pub(crate) mod listing_table;
@@ -71,8 +70,6 @@ pub struct Catalog {
     matchers: OnceLock<Vec<(usize, Matcher)>>,
     /// Search index, built on first use.
     index: search::KeptIndex,
-    /// Lint findings, built on first use.
-    findings: OnceLock<Vec<lint::Finding>>,
     /// Charge for the entries of a caller's catalog; those of the shared one are charged with their listings.
     _charge: Charge,
 }

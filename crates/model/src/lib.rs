@@ -8,7 +8,9 @@
 //! | text of a model and a vendor, kept as it was written | `raw_json.rs` |
 //! | sending a request and reading its stream | `transport.rs` |
 //! | asking for the vendor's models, and choosing one | `transport/listing.rs`, `newest.rs` |
+//! | what vendors accept, as one table | `vendor.rs` |
 //! | adapting tool schemas to a vendor | `schema.rs` |
+//! | problems of tool definitions | `lint.rs` |
 //! | a script instead of a model | `scripted.rs` |
 //! | finding Ollama on its port | `ollama.rs` |
 //!
@@ -19,6 +21,7 @@ mod anthropic;
 pub mod error;
 pub mod event;
 mod gemini;
+pub mod lint;
 pub mod message;
 pub mod model;
 mod newest;
@@ -29,6 +32,7 @@ mod raw_json;
 pub mod schema;
 pub mod scripted;
 pub mod transport;
+pub mod vendor;
 mod wire;
 
 pub use error::{ModelError, ModelErrorKind};

@@ -20,7 +20,10 @@ mod root;
 
 use serde_json::{Map, Value, json};
 
-use crate::{ToolDefinition, Vendor};
+use crate::{
+    ToolDefinition, Vendor,
+    vendor::{self, name_problem},
+};
 
 /// Levels of nesting that a schema may have.
 const MAX_DEPTH: usize = 32;
@@ -42,21 +45,15 @@ pub struct LeftOut {
 /// Adapts one tool.
 pub fn adapt(vendor: Vendor, name: &str, description: &str, schema: &Value) -> Result<ToolDefinition, LeftOut> {
     let left_out = |reason: String| LeftOut { name: name.to_owned(), vendor, reason };
-    if !is_valid_name(name) {
-        return Err(left_out("its name is not valid for the vendor".to_owned()));
+    if let Some(problem) = name_problem(name) {
+        return Err(left_out(format!("its name {problem}")));
     }
     let input_schema = adapt_schema(vendor, schema).map_err(left_out)?;
-    let description = match vendor.tool_rules().and_then(|rules| rules.description) {
+    let description = match vendor::entry(vendor).tools.as_ref().and_then(|rules| rules.description) {
         Some(most) => shortened(description, most),
         None => description.to_owned(),
     };
     Ok(ToolDefinition { name: name.to_owned(), description, input_schema })
-}
-
-/// The names that all vendors accept.
-pub fn is_valid_name(name: &str) -> bool {
-    let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-    first && name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
 fn shortened(description: &str, most: usize) -> String {
@@ -150,7 +147,9 @@ fn walk(schema: &mut Value, depth: usize) -> Result<(), String> {
 
 /// Checks the names of parameters. Vendors accept every name further inside.
 fn check_names(vendor: Vendor, object: &Map<String, Value>) -> Result<(), String> {
-    let Some(rule) = vendor.tool_rules().and_then(|rules| rules.parameter.as_ref()) else { return Ok(()) };
+    let Some(rule) = vendor::entry(vendor).tools.as_ref().and_then(|rules| rules.parameter.as_ref()) else {
+        return Ok(());
+    };
     let mut names = object.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
     let problem = names.find_map(|name| Some((name, rule.problem(name)?)));
     problem.map_or(Ok(()), |(name, problem)| Err(format!("the name of its parameter `{name}` {problem}")))

@@ -68,7 +68,7 @@ Examples:
   toolway tools files                          Signatures, one per line
   toolway tools files read_file                One tool in full, with its schema; also `files.read_file`
   toolway tools --stdio 'toolway sample'       A server that is not configured
-  toolway tools lint --provider openai         What a model provider would reject
+  toolway tools lint --vendor openai           What a model vendor would reject
   toolway tools files -o json | jq '.tools[].name'";
 
 pub(crate) async fn run(args: &ToolsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {

@@ -358,18 +358,18 @@ fn tools_are_searched() {
 }
 
 #[test]
-fn tools_are_linted_for_a_provider() {
+fn tools_are_linted_for_a_vendor() {
     let home = Home::with_sample();
-    let clean = home.run(&["tools", "lint", "sample", "--provider", "anthropic", "-o", "human"]);
+    let clean = home.run(&["tools", "lint", "sample", "--vendor", "anthropic", "-o", "human"]);
     assert_eq!((clean.ok(), clean.talk.as_str()), ("", "No problems found.\n"));
 
-    let painted = home.run(&["tools", "lint", "--stdio", &odd("paints"), "--provider", "gemini"]);
+    let painted = home.run(&["tools", "lint", "--stdio", &odd("paints"), "--vendor", "gemini"]);
     painted.failed(2, "lint");
     let findings: serde_json::Value = serde_json::from_str(&painted.out).unwrap();
     let first = &findings["findings"][0];
     assert_eq!((&first["severity"], &first["rule"]), (&"error".into(), &"hidden-text".into()), "{first}");
     home.run(&["tools", "lint", "missing"]).failed(2, "unknown_server");
-    home.run(&["tools", "lint", "--provider", "acme"]).failed(2, "usage");
+    home.run(&["tools", "lint", "--vendor", "acme"]).failed(2, "usage");
     assert!(painted.talk.contains("errors found"), "{}", painted.talk);
 }
 

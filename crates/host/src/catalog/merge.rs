@@ -67,7 +67,6 @@ pub fn merge(offers: &BTreeMap<ServerName, Offer>, naming: Naming, revision: u64
         set_aside: merge.set_aside,
         matchers: OnceLock::new(),
         index: KeptIndex::default(),
-        findings: OnceLock::new(),
         _charge: Charge::default(),
     }
 }

@@ -5,32 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::{children, references::name_of};
+use crate::vendor::{GEMINI_FORMATS, GEMINI_KEYWORDS, is_plain_enum};
 
 type Object = Map<String, Value>;
 
-/// The documented keywords.
-const KEYWORDS: &[&str] = &[
-    "$defs",
-    "$ref",
-    "type",
-    "format",
-    "title",
-    "description",
-    "enum",
-    "items",
-    "prefixItems",
-    "minItems",
-    "maxItems",
-    "minimum",
-    "maximum",
-    "anyOf",
-    "oneOf",
-    "properties",
-    "additionalProperties",
-    "required",
-];
-/// Formats that are known to be accepted.
-const FORMATS: &[&str] = &["date-time", "date", "time", "int32", "int64", "float", "double"];
 /// Keywords of one type only, which go with it where several types become alternatives.
 const OF_TYPE: &[(&str, &[&str])] = &[
     ("object", &["properties", "additionalProperties", "required"]),
@@ -69,7 +47,7 @@ fn restrict_one(schema: &mut Value, definitions: &Object) {
     if object.contains_key("patternProperties") {
         object.remove("additionalProperties");
     }
-    object.retain(|key, _| KEYWORDS.contains(&key.as_str()));
+    object.retain(|key, _| GEMINI_KEYWORDS.contains(&key.as_str()));
     restrict_values(object);
     split_types(object);
     let additional = object.get("additionalProperties").and_then(Value::as_bool);
@@ -122,14 +100,10 @@ fn add(object: &mut Object, key: String, value: Value) {
 
 /// Values of `enum` are strings that are not empty, or numbers; required names belong to a property; formats are known.
 fn restrict_values(object: &mut Object) {
-    let is_usable = |values: &[Value]| {
-        values.iter().all(|value| value.as_str().is_some_and(|text| !text.is_empty()))
-            || values.iter().all(Value::is_number)
-    };
-    if object.get("enum").and_then(Value::as_array).is_some_and(|values| !is_usable(values)) {
+    if object.get("enum").and_then(Value::as_array).is_some_and(|values| !is_plain_enum(values)) {
         object.remove("enum");
     }
-    if object.get("format").is_some_and(|format| !FORMATS.iter().any(|known| format == known)) {
+    if object.get("format").is_some_and(|format| !GEMINI_FORMATS.iter().any(|known| format == known)) {
         object.remove("format");
     }
     let known: BTreeSet<String> =

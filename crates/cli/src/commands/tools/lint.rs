@@ -1,14 +1,16 @@
-//! `toolway tools lint`: problems of tools, in general or for one model provider.
+//! `toolway tools lint`: problems of tools, in general or for one model vendor.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
+use toolway_config::Vendor;
 use toolway_host::{
-    catalog::{
-        Catalog, ItemKind, PublicName,
-        lint::{Finding, Provider, Severity},
-    },
+    catalog::{Catalog, ItemKind},
     connection::Lists,
 };
-use toolway_model::{schema::adapt, value_of};
+use toolway_model::{
+    lint::{Definitions, Finding, Instructions, LintedTool, Severity},
+    vendor::VENDORS,
+};
 use toolway_wire::json::Raw;
 
 use crate::{
@@ -20,7 +22,7 @@ use crate::{
     report::Report,
 };
 
-/// Check tools for problems, and for what a model provider would reject
+/// Check tools for problems, and for what a model vendor would reject
 ///
 /// Checks names, descriptions, schemas and annotations of one server or of all; calls no tool. The exit code is 2 if there
 /// are errors, and 0 for notes and warnings.
@@ -30,24 +32,16 @@ pub(crate) struct LintArgs {
     /// The servers [default: all configured servers]
     servers: Vec<String>,
 
-    /// Also check what models of this provider reject or misunderstand
-    #[arg(long, value_enum)]
-    provider: Option<Vendor>,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Vendor {
-    Anthropic,
-    #[value(name = "openai")]
-    OpenAi,
-    Gemini,
+    /// Also check what models of this vendor reject or misunderstand
+    #[arg(long, value_parser = vendors())]
+    vendor: Option<Vendor>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   toolway tools lint
-  toolway tools lint files --provider anthropic
-  toolway tools lint --provider gemini -o json | jq '.findings[] | select(.severity == \"error\")'";
+  toolway tools lint files --vendor anthropic
+  toolway tools lint --vendor gemini -o json | jq '.findings[] | select(.severity == \"error\")'";
 
 pub(crate) async fn run(args: &LintArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let targets = app.targets(&args.servers, output)?;
@@ -55,12 +49,9 @@ pub(crate) async fn run(args: &LintArgs, app: &App, output: &mut Output) -> Resu
     hosts.report_unavailable(output);
     let catalog = hosts.host.catalog();
     let linted = hosts.check_any_available();
-    let mut findings = catalog.findings().to_vec();
-    if let Some(vendor) = args.provider {
-        findings.extend(catalog.lint(vendor.into()));
-        let withheld = withheld(&catalog, vendor.into(), &findings);
-        findings.extend(withheld);
-    }
+    let definitions = definitions(&catalog);
+    let mut findings = definitions.findings();
+    findings.extend(args.vendor.into_iter().flat_map(|vendor| definitions.findings_for(vendor)));
     lifecycle::disconnect(&hosts.host).await;
     linted?;
     show(&findings, output);
@@ -72,46 +63,24 @@ pub(crate) async fn run(args: &LintArgs, app: &App, output: &mut Output) -> Resu
     }
 }
 
-impl From<Vendor> for Provider {
-    fn from(vendor: Vendor) -> Self {
-        match vendor {
-            Vendor::Anthropic => Self::Anthropic,
-            Vendor::OpenAi => Self::OpenAi,
-            Vendor::Gemini => Self::Gemini,
-        }
-    }
+/// The vendors that have rules for tools, by their words in the configuration.
+fn vendors() -> impl TypedValueParser<Value = Vendor> {
+    let with_rules = VENDORS.iter().filter(|entry| entry.tools.is_some());
+    let words = PossibleValuesParser::new(with_rules.map(|entry| entry.vendor.as_str()));
+    words.try_map(|word| Vendor::from_word(&word).ok_or("unknown vendor"))
 }
 
-impl From<Vendor> for toolway_model::Vendor {
-    fn from(vendor: Vendor) -> Self {
-        match vendor {
-            Vendor::Anthropic => Self::Anthropic,
-            Vendor::OpenAi => Self::Openai,
-            Vendor::Gemini => Self::Gemini,
-        }
-    }
-}
-
-/// Tools that `chat` and `run` do not offer, unless an error about them is among the findings already.
-fn withheld(catalog: &Catalog, vendor: toolway_model::Vendor, found: &[Finding]) -> Vec<Finding> {
-    let has_error = |tool: &PublicName| {
-        found.iter().any(|finding| finding.severity == Severity::Error && finding.tool.as_ref() == Some(tool))
-    };
-    let mut findings = Vec::new();
-    for entry in catalog.tools().iter().filter(|entry| !has_error(&entry.public)) {
-        let schema = value_of(&entry.item.input_schema);
-        let description = entry.item.description.as_deref().unwrap_or_default();
-        if let Err(left_out) = adapt(vendor, entry.public.as_str(), description, &schema) {
-            findings.push(Finding {
-                severity: Severity::Error,
-                rule: "withheld",
-                server: Some(entry.origin.server.clone()),
-                tool: Some(entry.public.clone()),
-                sentence: format!("`chat` and `run` do not offer it: {}.", left_out.reason),
-            });
-        }
-    }
-    findings
+fn definitions(catalog: &Catalog) -> Definitions<'_> {
+    let instructions = catalog.servers().map(|(server, offer)| Instructions {
+        server,
+        text: offer.listing.instructions.as_deref().unwrap_or_default(),
+    });
+    let tools = catalog.tools().iter().map(|entry| LintedTool {
+        server: &entry.origin.server,
+        public_name: entry.public.as_str(),
+        definition: &entry.item,
+    });
+    Definitions { instructions: instructions.collect(), tools: tools.collect() }
 }
 
 fn show(findings: &[Finding], output: &mut Output) {

@@ -3,13 +3,12 @@
 //!
 //! A finding is a reason for a review, not a proof. A malicious server can also use plain text.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use toolway_config::ServerName;
 use toolway_wire::json::{JsonKind, Raw};
 
 use super::{Finding, Severity, ToolReport, shown};
-use crate::catalog::Catalog;
 
 /// Length in characters above which users rarely read a description to its end.
 const LONG: usize = 4_000;
@@ -37,6 +36,9 @@ const TO_THE_MODEL: [&str; 14] = [
     "[system]",
 ];
 
+/// The servers of all tools, by public name.
+pub(super) type Owners<'a> = HashMap<&'a str, &'a ServerName>;
+
 /// Findings about the instructions of a server.
 pub(super) fn of_instructions(server: &ServerName, text: &str) -> Vec<Finding> {
     let of = |(severity, rule, sentence): TextFinding| Finding {
@@ -50,9 +52,9 @@ pub(super) fn of_instructions(server: &ServerName, text: &str) -> Vec<Finding> {
 }
 
 /// Checks all keys and strings of a tool definition.
-pub(super) fn check(report: &mut ToolReport<'_>, catalog: &Catalog) {
+pub(super) fn check(report: &mut ToolReport<'_>, owners: &Owners<'_>) {
     let mut said = HashSet::new();
-    let raw = report.entry.item.raw.clone();
+    let raw = report.tool.definition.raw.clone();
     each_text(&raw, &mut |text| {
         for (severity, rule, sentence) in hidden(text).into_iter().chain(spoken(text)) {
             if said.insert(sentence.clone()) {
@@ -60,7 +62,7 @@ pub(super) fn check(report: &mut ToolReport<'_>, catalog: &Catalog) {
             }
         }
     });
-    let description = report.entry.item.description.clone().unwrap_or_default();
+    let description = report.tool.definition.description.clone().unwrap_or_default();
     long(&description).into_iter().for_each(|(severity, rule, sentence)| report.report(severity, rule, sentence));
     if let Some(key) = doubled(&raw) {
         let sentence = format!(
@@ -69,7 +71,7 @@ pub(super) fn check(report: &mut ToolReport<'_>, catalog: &Catalog) {
         );
         report.report(Severity::Error, "doubled-key", sentence);
     }
-    if let Some(other) = speaks_of(report, &description, catalog) {
+    if let Some(other) = speaks_of(report, &description, owners) {
         let sentence = format!("Its description mentions `{other}`, a tool of another server.");
         report.report(Severity::Warning, "speaks-of-others", sentence);
     }
@@ -130,12 +132,11 @@ fn long(text: &str) -> Vec<TextFinding> {
 }
 
 /// Returns the public name of another server's tool that a description mentions.
-fn speaks_of(report: &ToolReport<'_>, description: &str, catalog: &Catalog) -> Option<String> {
+fn speaks_of(report: &ToolReport<'_>, description: &str, owners: &Owners<'_>) -> Option<String> {
     let words = description.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_' && letter != '-');
-    let names = words.filter(|word| word.contains("__")).filter_map(|word| word.parse().ok());
-    let others = names.filter_map(|name| catalog.find_tool(&name));
-    let mut others = others.filter(|other| other.origin.server != report.entry.origin.server);
-    others.next().map(|other| other.public.to_string())
+    let mut names = words.filter(|word| word.contains("__"));
+    let name = names.find(|name| owners.get(name).is_some_and(|server| *server != report.tool.server))?;
+    Some(name.to_owned())
 }
 
 /// Calls `visit` with every key and every string of a value.

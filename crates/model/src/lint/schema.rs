@@ -1,8 +1,13 @@
 //! Checks an input schema against the rules of a vendor.
 
+use serde_json::Value;
 use toolway_wire::json::{JsonKind, Member, Raw};
 
-use super::{Severity, ToolReport, provider::Rules, shown};
+use super::{Severity, ToolReport, shown};
+use crate::{
+    raw_json::value_of,
+    vendor::{SchemaTrait, ToolRules, VendorEntry, is_plain_enum},
+};
 
 /// Maximum number of subschemas that are checked. The schema comes from a remote party.
 const LOOKED_AT: usize = 5_000;
@@ -31,79 +36,137 @@ pub(super) fn depth(schema: &Raw) -> usize {
     deepest
 }
 
+/// Keywords that limit single values. Without them a model may send a value that the server refuses.
+const BOUNDS: &[&str] = &[
+    "const",
+    "pattern",
+    "minLength",
+    "maxLength",
+    "multipleOf",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
+    "minContains",
+    "maxContains",
+    "nullable",
+];
+/// Keywords that decide which members a value has.
+const STRUCTURE: &[&str] = &[
+    "allOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "contains",
+    "propertyNames",
+    "patternProperties",
+    "dependentSchemas",
+    "dependentRequired",
+    "dependencies",
+    "additionalItems",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+
 /// Reports what one vendor rejects in the input schema of a tool.
-pub(super) fn check(report: &mut ToolReport<'_>, rules: &Rules) {
-    let schema = report.entry.item.input_schema.clone();
-    top(report, rules, &schema);
+pub(super) fn check(report: &mut ToolReport<'_>, entry: &'static VendorEntry) {
+    let Some(rules) = &entry.tools else { return };
+    let vendor = Rules { rules, title: entry.title };
+    let schema = report.tool.definition.input_schema.clone();
+    top(report, &vendor, &schema);
     walk(&schema, &mut |place| {
         if place.schema.kind() == JsonKind::Boolean {
             // `additionalProperties: false` is the usual way to close an object; the keyword is checked elsewhere.
-            if let Some(severity) = rules.boolean_schemas.filter(|_| !place.path.ends_with("additionalProperties")) {
+            if rules.rejects(SchemaTrait::BooleanSchema) && !place.path.ends_with("additionalProperties") {
                 let sentence =
-                    format!("`{}` is a boolean instead of a schema, which {} rejects.", place.path, rules.provider);
-                report.report(severity, "boolean-schema", sentence);
+                    format!("`{}` is a boolean instead of a schema, which {} rejects.", place.path, entry.title);
+                report.report(Severity::Error, "boolean-schema", sentence);
             }
             return;
         }
-        keywords(report, rules, place);
-        kinds(report, rules, place);
-        parameters(report, rules, place);
+        keywords(report, &vendor, place);
+        kinds(report, &vendor, place);
+        parameters(report, &vendor, place);
     });
 }
 
+/// The rules of one vendor, and its name.
+struct Rules {
+    rules: &'static ToolRules,
+    title: &'static str,
+}
+
 /// Checks the top level of the schema.
-fn top(report: &mut ToolReport<'_>, rules: &Rules, schema: &Raw) {
+fn top(report: &mut ToolReport<'_>, vendor: &Rules, schema: &Raw) {
     let kind = schema.get("type");
     if kind.as_ref().and_then(Raw::as_str).as_deref() != Some("object") {
         let sentence = "Its input schema lacks `\"type\": \"object\"` at the top level, which all vendors require.";
         report.report(Severity::Error, "no-object", sentence);
     }
-    for keyword in rules.not_at_the_top.iter().filter(|keyword| schema.get(keyword).is_some()) {
-        let sentence = format!("Its input schema has `{keyword}` at the top level, which {} rejects.", rules.provider);
+    for keyword in vendor.rules.not_at_the_top.iter().filter(|keyword| schema.get(keyword).is_some()) {
+        let sentence = format!("Its input schema has `{keyword}` at the top level, which {} rejects.", vendor.title);
         report.report(Severity::Error, "composed-top", sentence);
     }
 }
 
-fn keywords(report: &mut ToolReport<'_>, rules: &Rules, place: &SchemaPlace) {
-    for member in &place.members {
-        if let Some((keyword, severity)) = rules.nowhere.iter().find(|(keyword, _)| *keyword == member.key) {
-            let sentence =
-                format!("`{}` has `{keyword}`, which {} does not fully support.", place.path, rules.provider);
-            report.report(*severity, "keyword", sentence);
-        }
+/// Reports keywords that the vendor ignores.
+fn keywords(report: &mut ToolReport<'_>, vendor: &Rules, place: &SchemaPlace) {
+    let Some(accepted) = vendor.rules.keywords else { return };
+    for Member { key, .. } in &place.members {
+        let severity = match key.as_str() {
+            key if accepted.contains(&key) => continue,
+            key if BOUNDS.contains(&key) => Severity::Note,
+            key if STRUCTURE.contains(&key) => Severity::Warning,
+            _ => continue,
+        };
+        let sentence = format!("`{}` has `{key}`, which {} does not support.", place.path, vendor.title);
+        report.report(severity, "keyword", sentence);
     }
 }
 
-fn kinds(report: &mut ToolReport<'_>, rules: &Rules, place: &SchemaPlace) {
+fn kinds(report: &mut ToolReport<'_>, vendor: &Rules, place: &SchemaPlace) {
     let [kind, items, prefix, values, format] = place.schema.fields(["type", "items", "prefixItems", "enum", "format"]);
-    if let (Some(severity), Some(JsonKind::Array)) = (rules.type_lists, kind.as_ref().map(Raw::kind)) {
-        let sentence = format!("`{}` has a list of types, which {} rejects.", place.path, rules.provider);
-        report.report(severity, "type-list", sentence);
+    let mut error = |found: SchemaTrait, rule: &'static str, what: &str| {
+        if vendor.rules.rejects(found) {
+            report.report(Severity::Error, rule, format!("`{}` {what}, which {} rejects.", place.path, vendor.title));
+        }
+    };
+    let types = kind.as_ref().map(|kind| kind.elements_within(LOOKED_AT)).unwrap_or_default();
+    if 1 < types.iter().filter(|kind| kind.as_str().as_deref() != Some("null")).count() {
+        error(SchemaTrait::TypeList, "type-list", "has a list of types");
     }
     let kind = kind.as_ref().and_then(Raw::as_str);
-    let is_array = kind.as_deref() == Some("array");
-    if let Some(severity) = rules.arrays_without_items.filter(|_| is_array && items.is_none() && prefix.is_none()) {
-        let sentence = format!("`{}` is an array without `items`, which {} rejects.", place.path, rules.provider);
-        report.report(severity, "array-without-items", sentence);
+    if kind.as_deref() == Some("array") && items.is_none() && prefix.is_none() {
+        error(SchemaTrait::ArrayWithoutItems, "array-without-items", "is an array without `items`");
     }
-    let values = values.map(|values| values.elements_within(LOOKED_AT)).unwrap_or_default();
-    if let Some(severity) = rules.other_enums.filter(|_| values.iter().any(|value| value.kind() != JsonKind::String)) {
-        let sentence =
-            format!("`{}` has `enum` values that are not strings, which {} rejects.", place.path, rules.provider);
-        report.report(severity, "enum", sentence);
+    let values: Vec<Value> = values.map(|values| value_of(&values)).and_then(into_array).unwrap_or_default();
+    if !is_plain_enum(&values) {
+        error(
+            SchemaTrait::MixedEnum,
+            "enum",
+            "has `enum` values that are neither all numbers nor all non-empty strings",
+        );
     }
     let format = format.as_ref().and_then(Raw::as_str).filter(|_| kind.as_deref() == Some("string"));
-    if let (Some(known), Some(format)) = (rules.formats, format)
+    if let (Some(known), Some(format)) = (vendor.rules.formats, format)
         && !known.contains(&format.as_ref())
     {
         let format = shown(&format);
-        let sentence =
-            format!("`{}` has the format `{format}`, which {} does not fully support.", place.path, rules.provider);
+        let sentence = format!("`{}` has the format `{format}`, which {} does not support.", place.path, vendor.title);
         report.report(Severity::Warning, "format", sentence);
     }
 }
 
-fn parameters(report: &mut ToolReport<'_>, rules: &Rules, place: &SchemaPlace) {
+fn into_array(value: Value) -> Option<Vec<Value>> {
+    match value {
+        Value::Array(values) => Some(values),
+        _ => None,
+    }
+}
+
+fn parameters(report: &mut ToolReport<'_>, vendor: &Rules, place: &SchemaPlace) {
     let [properties, required] = place.schema.fields(["properties", "required"]);
     let names: Vec<String> = properties
         .map(|properties| properties.members())
@@ -112,26 +175,25 @@ fn parameters(report: &mut ToolReport<'_>, rules: &Rules, place: &SchemaPlace) {
         .map(|member| member.key)
         .collect();
     // Vendors were observed to check the names of top-level parameters only.
-    let rule = rules.provider.tool_rules().and_then(|limits| limits.parameter.as_ref());
-    if let Some(rule) = rule.filter(|_| place.depth == 1) {
+    if let Some(rule) = vendor.rules.parameter.as_ref().filter(|_| place.depth == 1) {
         for name in &names {
             if let Some(problem) = rule.problem(name) {
                 let sentence =
-                    format!("The name of its parameter `{}` {problem}, which {} rejects.", shown(name), rules.provider);
+                    format!("The name of its parameter `{}` {problem}, which {} rejects.", shown(name), vendor.title);
                 report.report(Severity::Error, "parameter-name", sentence);
             }
         }
     }
     let required = required.map(|required| required.elements_within(LOOKED_AT)).unwrap_or_default();
     let missing = required.iter().filter_map(Raw::as_str).find(|name| !names.iter().any(|known| known == name));
-    if let (Some(severity), Some(missing)) = (rules.undescribed_required, missing) {
+    if let Some(missing) = missing.filter(|_| vendor.rules.rejects(SchemaTrait::UndescribedRequired)) {
         let sentence = format!(
             "`{}` requires `{}` without defining it in `properties`, which {} rejects.",
             place.path,
             shown(&missing),
-            rules.provider
+            vendor.title
         );
-        report.report(severity, "undescribed", sentence);
+        report.report(Severity::Error, "undescribed", sentence);
     }
 }
 

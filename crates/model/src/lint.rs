@@ -1,19 +1,50 @@
-//! Lints tool definitions: in general ([`Catalog::findings`]), and for one model vendor ([`Catalog::lint`]).
+//! Lints tool definitions: in general ([`Definitions::findings`]), and for one vendor ([`Definitions::findings_for`]).
 //!
-//! The findings depend on the definitions only. Vendor rules are a table in `provider`, schema checks are in `schema`,
-//! and checks for hidden or suspicious text in `text`.
+//! The findings depend on the definitions only. What vendors accept is the table of [`crate::vendor`], which the agent
+//! keeps to as well. Schema checks are in `schema`, and checks for hidden or suspicious text in `text`.
 
-mod provider;
 mod schema;
 mod text;
 
 use std::fmt;
 
-use toolway_config::ServerName;
+use toolway_config::{ServerName, Vendor};
+use toolway_wire::message::item::Tool;
 
-use self::provider::Rules;
-pub use self::provider::{Provider, UnknownProvider};
-use super::{Catalog, ToolEntry, name::PublicName};
+use crate::{
+    raw_json::value_of,
+    schema::adapt,
+    vendor::{self, VendorEntry},
+};
+
+/// The definitions of all servers.
+#[derive(Debug, Default)]
+pub struct Definitions<'a> {
+    /// What servers say about themselves.
+    pub instructions: Vec<Instructions<'a>>,
+    /// The tools, in the order of their public names.
+    pub tools: Vec<LintedTool<'a>>,
+}
+
+/// The instructions of one server.
+#[derive(Clone, Copy, Debug)]
+pub struct Instructions<'a> {
+    /// The server.
+    pub server: &'a ServerName,
+    /// Text for the model.
+    pub text: &'a str,
+}
+
+/// One tool.
+#[derive(Clone, Copy, Debug)]
+pub struct LintedTool<'a> {
+    /// Its server.
+    pub server: &'a ServerName,
+    /// The name that models get.
+    pub public_name: &'a str,
+    /// The definition, as the server wrote it.
+    pub definition: &'a Tool,
+}
 
 /// A problem of a tool definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +55,8 @@ pub struct Finding {
     pub rule: &'static str,
     /// Server of the tool; `None` if the finding concerns all servers.
     pub server: Option<ServerName>,
-    /// Tool concerned; `None` if the finding concerns a server or the whole catalog.
-    pub tool: Option<PublicName>,
+    /// Public name of the tool concerned; `None` if the finding concerns a server or the whole catalog.
+    pub tool: Option<String>,
     /// Description of the problem, as a full sentence.
     pub sentence: String,
 }
@@ -50,50 +81,52 @@ const SCHEMA_DEPTH: usize = 10;
 /// Size of all definitions in bytes above which they fill a large part of a model's context.
 const ALL_BYTES: usize = 200_000;
 
-impl Catalog {
-    /// Findings that apply to all vendors, in catalog order. Computed once per snapshot.
-    pub fn findings(&self) -> &[Finding] {
-        self.findings.get_or_init(|| {
-            let mut findings = Vec::new();
-            for (server, offer) in self.servers() {
-                let instructions = offer.listing.instructions.as_deref().unwrap_or_default();
-                findings.extend(text::of_instructions(server, instructions));
-            }
-            for entry in self.tools() {
-                let mut report = ToolReport::new(entry);
-                report.definition();
-                text::check(&mut report, self);
-                findings.extend(report.finish());
-            }
-            findings
-        })
-    }
+// === impl Definitions ===
 
-    /// Findings for one model vendor, by tool, followed by those about the whole catalog.
-    pub fn lint(&self, provider: Provider) -> Vec<Finding> {
-        let rules = provider.rules();
+impl Definitions<'_> {
+    /// Findings that apply to all vendors, in the order of the definitions.
+    pub fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
-        for entry in self.tools() {
-            let mut report = ToolReport::new(entry);
-            report.name(rules);
-            report.check_description(rules);
-            schema::check(&mut report, rules);
+        for Instructions { server, text } in &self.instructions {
+            findings.extend(text::of_instructions(server, text));
+        }
+        let owners = self.tools.iter().map(|tool| (tool.public_name, tool.server)).collect();
+        for tool in &self.tools {
+            let mut report = ToolReport::new(*tool);
+            report.definition();
+            text::check(&mut report, &owners);
             findings.extend(report.finish());
         }
-        findings.extend(self.in_all(provider));
         findings
     }
 
-    fn in_all(&self, provider: Provider) -> Vec<Finding> {
-        let (count, mut findings) = (self.tools().len(), Vec::new());
+    /// Findings for one vendor, by tool, followed by those about all of them.
+    pub fn findings_for(&self, vendor: Vendor) -> Vec<Finding> {
+        let entry = vendor::entry(vendor);
+        let mut findings = Vec::new();
+        for tool in &self.tools {
+            let mut report = ToolReport::new(*tool);
+            report.check_name(entry);
+            report.check_description(entry);
+            schema::check(&mut report, entry);
+            report.check_withheld(vendor);
+            findings.extend(report.finish());
+        }
+        findings.extend(self.in_all(entry));
+        findings
+    }
+
+    fn in_all(&self, entry: &VendorEntry) -> Vec<Finding> {
+        let mut findings = Vec::new();
         let mut report = |severity, rule, sentence| {
             findings.push(Finding { severity, rule, server: None, tool: None, sentence });
         };
-        if let Some(most) = provider.tool_rules().and_then(|limits| limits.tools).filter(|most| *most < count) {
-            let sentence = format!("{count} tools are offered; {provider} accepts at most {most} in one request.");
+        let count = self.tools.len();
+        if let Some(most) = entry.tools.as_ref().and_then(|rules| rules.count).filter(|most| *most < count) {
+            let sentence = format!("{count} tools are offered; {} accepts at most {most} in one request.", entry.title);
             report(Severity::Error, "too-many-tools", sentence);
         }
-        let bytes: usize = self.tools().iter().map(|entry| entry.item.raw.as_bytes().len()).sum();
+        let bytes: usize = self.tools.iter().map(|tool| tool.definition.raw.as_bytes().len()).sum();
         if ALL_BYTES < bytes {
             let sentence = format!(
                 "All definitions together have {bytes} bytes; let models search for tools instead of listing all."
@@ -106,7 +139,7 @@ impl Catalog {
 
 /// Collects the findings about one tool.
 struct ToolReport<'a> {
-    entry: &'a ToolEntry,
+    tool: LintedTool<'a>,
     findings: Vec<Finding>,
     omitted: usize,
 }
@@ -114,8 +147,8 @@ struct ToolReport<'a> {
 // === impl ToolReport ===
 
 impl<'a> ToolReport<'a> {
-    fn new(entry: &'a ToolEntry) -> Self {
-        Self { entry, findings: Vec::new(), omitted: 0 }
+    fn new(tool: LintedTool<'a>) -> Self {
+        Self { tool, findings: Vec::new(), omitted: 0 }
     }
 
     fn report(&mut self, severity: Severity, rule: &'static str, sentence: impl Into<String>) {
@@ -126,8 +159,8 @@ impl<'a> ToolReport<'a> {
         self.findings.push(Finding {
             severity,
             rule,
-            server: Some(self.entry.origin.server.clone()),
-            tool: Some(self.entry.public.clone()),
+            server: Some(self.tool.server.clone()),
+            tool: Some(self.tool.public_name.to_owned()),
             sentence: sentence.into(),
         });
     }
@@ -136,16 +169,20 @@ impl<'a> ToolReport<'a> {
         if 0 < self.omitted {
             let sentence = format!("{} more findings about this tool are not shown.", self.omitted);
             self.omitted = 0;
-            let place = Finding { severity: Severity::Note, rule: "more", server: None, tool: None, sentence };
-            let (server, tool) = (Some(self.entry.origin.server.clone()), Some(self.entry.public.clone()));
-            self.findings.push(Finding { server, tool, ..place });
+            self.findings.push(Finding {
+                severity: Severity::Note,
+                rule: "more",
+                server: Some(self.tool.server.clone()),
+                tool: Some(self.tool.public_name.to_owned()),
+                sentence,
+            });
         }
         self.findings
     }
 
     /// Checks that apply to all vendors.
     fn definition(&mut self) {
-        let tool = &self.entry.item;
+        let tool = self.tool.definition;
         if tool.description.as_deref().unwrap_or_default().trim().is_empty() {
             self.report(
                 Severity::Warning,
@@ -163,7 +200,7 @@ impl<'a> ToolReport<'a> {
         if SCHEMA_DEPTH < depth {
             self.report(Severity::Warning, "deep-schema", format!("Its input schema is {depth} levels deep."));
         }
-        if !self.entry.public.as_str().ends_with(&tool.name) {
+        if !self.tool.public_name.ends_with(&tool.name) {
             let sentence = format!(
                 "Its name `{}` was changed: it is too long, has characters that some vendors reject, or is taken.",
                 shown(&tool.name)
@@ -177,7 +214,7 @@ impl<'a> ToolReport<'a> {
     fn hints(&mut self) {
         const WRITES: [&str; 10] =
             ["delete", "remove", "write", "create", "update", "send", "drop", "execute", "insert", "move"];
-        let Some(annotations) = &self.entry.item.annotations else { return };
+        let Some(annotations) = &self.tool.definition.annotations else { return };
         let hint = |key| annotations.get(key).and_then(|value| value.as_bool()).unwrap_or_default();
         if !hint("readOnlyHint") {
             return;
@@ -185,7 +222,7 @@ impl<'a> ToolReport<'a> {
         if hint("destructiveHint") {
             self.report(Severity::Warning, "contradiction", "It declares both `readOnlyHint` and `destructiveHint`.");
         }
-        let name = self.entry.item.name.to_ascii_lowercase();
+        let name = self.tool.definition.name.to_ascii_lowercase();
         let mut words = name.split(|letter: char| !letter.is_ascii_alphanumeric());
         if let Some(word) = words.find_map(|word| WRITES.iter().find(|known| **known == word)) {
             let sentence = format!("It declares `readOnlyHint`, but its name contains `{word}`.");
@@ -193,22 +230,35 @@ impl<'a> ToolReport<'a> {
         }
     }
 
-    fn name(&mut self, rules: &Rules) {
-        let limits = rules.provider.tool_rules();
-        if let Some(problem) = limits.and_then(|limits| limits.name.problem(self.entry.public.as_str())) {
-            self.report(Severity::Error, "name", format!("Its name {problem}, which {} rejects.", rules.provider));
+    fn check_name(&mut self, entry: &VendorEntry) {
+        let problem = entry.tools.as_ref().and_then(|rules| rules.name.problem(self.tool.public_name));
+        if let Some(problem) = problem {
+            self.report(Severity::Error, "name", format!("Its name {problem}, which {} rejects.", entry.title));
         }
     }
 
-    fn check_description(&mut self, rules: &Rules) {
-        let length = self.entry.item.description.as_deref().unwrap_or_default().chars().count();
-        let most = rules.provider.tool_rules().and_then(|limits| limits.description);
+    fn check_description(&mut self, entry: &VendorEntry) {
+        let length = self.tool.definition.description.as_deref().unwrap_or_default().chars().count();
+        let most = entry.tools.as_ref().and_then(|rules| rules.description);
         if let Some(most) = most.filter(|most| *most < length) {
             let sentence = format!(
                 "Its description has {length} characters; some models of {} reject more than {most}.",
-                rules.provider
+                entry.title
             );
             self.report(Severity::Error, "long-description", sentence);
+        }
+    }
+
+    /// Reports a tool that the agent does not offer, unless there is an error about it already.
+    fn check_withheld(&mut self, vendor: Vendor) {
+        if self.findings.iter().any(|finding| finding.severity == Severity::Error) {
+            return;
+        }
+        let description = self.tool.definition.description.as_deref().unwrap_or_default();
+        let schema = value_of(&self.tool.definition.input_schema);
+        if let Err(left_out) = adapt(vendor, self.tool.public_name, description, &schema) {
+            let sentence = format!("`chat` and `run` do not offer it: {}.", left_out.reason);
+            self.report(Severity::Error, "withheld", sentence);
         }
     }
 }
