@@ -25,7 +25,7 @@ pub mod tasks;
 
 use std::sync::Arc;
 
-pub use caller::{Caller, CallerContext, VisibleServers};
+pub use caller::{Caller, CallerContext, Selection, VisibleServers};
 pub use completion::{Completion, CompletionOf};
 pub use completion_ref::CompletionRef;
 pub use find::Located;

@@ -11,8 +11,8 @@ use futures_util::future::BoxFuture;
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
-    call::CallerContext,
-    catalog::{Catalog, ItemKind},
+    call::{CallKind, CallerContext},
+    catalog::{Catalog, ItemKind, Origin},
     host::FirstListingWait,
 };
 use toolway_wire::{
@@ -151,6 +151,16 @@ impl ListRequest {
     /// Whether the list contains the items of this server.
     pub(super) fn shows(&self, server: &ServerName) -> bool {
         self.scope.covers(server) && self.client.sees(server)
+    }
+
+    /// Whether the list contains this item.
+    pub(super) fn shows_item(&self, origin: &Origin) -> bool {
+        let kind = match self.kind {
+            ItemKind::Tool => CallKind::Tool,
+            ItemKind::Prompt => CallKind::Prompt,
+            ItemKind::Resource | ItemKind::Template => CallKind::Resource,
+        };
+        self.scope.covers(&origin.server) && self.client.servers.covers_item(kind, origin)
     }
 
     /// How long the list may be cached. The scope is shared only if all clients get the same list.

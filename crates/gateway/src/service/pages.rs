@@ -267,7 +267,7 @@ fn visible<T: CatalogItem, K: AsRef<str>>(
         let item = if renamed { splice::edited(&item, &[Edit::Set(key, Raw::of(public))]) } else { item };
         wanted.dialect.adapt(member(wanted.kind), &item)
     };
-    entries.iter().filter(|entry| wanted.shows(&entry.origin.server)).map(shown).collect()
+    entries.iter().filter(|entry| wanted.shows_item(&entry.origin)).map(shown).collect()
 }
 
 impl fmt::Debug for Pages {

@@ -5,6 +5,9 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 use toolway_config::ServerName;
 use toolway_wire::message::ClientCapabilities;
 
+use super::CallKind;
+use crate::catalog::{Origin, filter::ToolPattern};
+
 /// The identity on whose behalf a call is made. The surface determines it; it is never taken from the request itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Caller {
@@ -20,14 +23,23 @@ pub enum Caller {
     Console,
 }
 
-/// The servers visible to a caller. Requests for other servers are answered as if those did not exist.
+/// The servers visible to a caller, and the tools of them. Requests for others are answered as if those did not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum VisibleServers {
     /// All servers.
     #[default]
     All,
-    /// Only these servers.
-    Only(Arc<BTreeSet<ServerName>>),
+    /// Only some servers or tools.
+    Only(Arc<Selection>),
+}
+
+/// Selected servers and tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Servers; `None`: all.
+    pub servers: Option<BTreeSet<ServerName>>,
+    /// Tools of these servers; `None`: all. Prompts and resources are not concerned.
+    pub tools: Option<Vec<ToolPattern>>,
 }
 
 /// A caller with its visible servers and the properties that select its connection to a server.
@@ -54,14 +66,31 @@ impl VisibleServers {
     pub fn covers(&self, server: &ServerName) -> bool {
         match self {
             Self::All => true,
-            Self::Only(servers) => servers.contains(server),
+            Self::Only(selected) => selected.servers.as_ref().is_none_or(|servers| servers.contains(server)),
         }
+    }
+
+    /// Whether this item of a server is visible.
+    pub fn covers_item(&self, kind: CallKind, origin: &Origin) -> bool {
+        self.covers(&origin.server)
+            && match self {
+                Self::Only(selected) if kind == CallKind::Tool => {
+                    selected.tools.as_ref().is_none_or(|tools| tools.iter().any(|pattern| pattern.matches(origin)))
+                }
+                _ => true,
+            }
+    }
+}
+
+impl From<Selection> for VisibleServers {
+    fn from(selected: Selection) -> Self {
+        if selected == Selection::default() { Self::All } else { Self::Only(Arc::new(selected)) }
     }
 }
 
 impl FromIterator<ServerName> for VisibleServers {
     fn from_iter<T: IntoIterator<Item = ServerName>>(servers: T) -> Self {
-        Self::Only(Arc::new(servers.into_iter().collect()))
+        Self::Only(Arc::new(Selection { servers: Some(servers.into_iter().collect()), tools: None }))
     }
 }
 

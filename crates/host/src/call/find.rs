@@ -159,7 +159,7 @@ fn find_in_catalog(catalog: &Catalog, visible: &VisibleServers, target: &Target)
         Target::ToolOf(origin) | Target::PromptOf(origin) | Target::ResourceOf(origin) => origin.clone(),
         Target::Method { .. } => return None,
     };
-    visible.covers(&origin.server).then_some(origin)
+    visible.covers_item(target.kind(), &origin).then_some(origin)
 }
 
 impl Finder<'_> {
@@ -186,8 +186,13 @@ impl Finder<'_> {
 
     /// Everything about an item whose entry in the shared catalog is known.
     fn found(&self, catalog: &Catalog, item: ListedItem<'_>) -> Result<Found, Refusal> {
-        let ListedItem { kind, origin: Origin { server, raw_name }, fingerprint, tool } = item;
-        let connection = self.connection(&server).ok_or_else(|| Refusal::UnknownServer(server.to_string()))?;
+        let ListedItem { kind, origin, fingerprint, tool } = item;
+        let connection = self.connection(&origin.server);
+        let connection = connection.ok_or_else(|| Refusal::UnknownServer(origin.server.to_string()))?;
+        if !self.visible.covers_item(kind, &origin) {
+            return Err(Refusal::Unknown { kind, name: origin.raw_name, near: None });
+        }
+        let Origin { server, raw_name } = origin;
         let live = connection.live();
         let sign_in_required = match live.status.phase {
             Phase::Disabled => return Err(Refusal::Disabled(server)),
@@ -309,7 +314,7 @@ impl Finder<'_> {
         let prompts = || catalog.prompts().iter().map(|entry| (&entry.origin, &entry.public));
         let seen = |(origin, public): (&Origin, &PublicName)| {
             let alike = || (strsim::jaro_winkler(public.as_str(), name), public.to_string());
-            self.visible.covers(&origin.server).then(alike)
+            self.visible.covers_item(kind, origin).then(alike)
         };
         let scored: Vec<_> = match kind {
             CallKind::Tool => tools().filter_map(seen).take(MAX_COMPARED_NAMES).collect(),
@@ -358,7 +363,7 @@ fn listed_in<'a>(
         _ => catalog.find_prompt(name).map(|prompt| (&prompt.origin, prompt.fingerprint))?,
     };
     let listed = || ListedItem { kind, origin: origin.clone(), fingerprint: Some(fingerprint), tool };
-    visible.covers(&origin.server).then(listed)
+    visible.covers_item(kind, origin).then(listed)
 }
 
 /// Determines the item that a raw method with these params is about, so that policy rules and filters apply to raw

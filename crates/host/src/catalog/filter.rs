@@ -2,7 +2,9 @@
 //!
 //! Patterns are matched against the name at the server. Restrictions per caller are part of the policy.
 
-use super::ItemKind;
+use std::{fmt, str::FromStr};
+
+use super::{ItemKind, Origin};
 use crate::call::MethodSpelling;
 
 /// Filter of the items of one server. The default excludes nothing.
@@ -47,6 +49,18 @@ enum Exclusion<'a> {
 /// A name in which `*` stands for any number of characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(String);
+
+/// Tools of servers, written `SERVER.TOOL`; both parts may contain `*`. The tool is meant by its name at the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolPattern {
+    server: Pattern,
+    tool: Pattern,
+}
+
+/// The text is not `SERVER.TOOL`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` must be SERVER.TOOL; both parts may contain `*`, e.g. `files.read_*`")]
+pub struct InvalidToolPattern(String);
 
 // === impl Filter ===
 
@@ -140,6 +154,30 @@ impl Pattern {
             }
         }
         pattern[at..].iter().all(|byte| *byte == b'*')
+    }
+}
+
+impl ToolPattern {
+    /// Whether it covers a tool.
+    pub fn matches(&self, tool: &Origin) -> bool {
+        self.server.matches(tool.server.as_str()) && self.tool.matches(&tool.raw_name)
+    }
+}
+
+impl FromStr for ToolPattern {
+    type Err = InvalidToolPattern;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // Names of tools may contain dots, names of servers do not.
+        let parts = text.split_once('.').filter(|(server, tool)| !server.is_empty() && !tool.is_empty());
+        let (server, tool) = parts.ok_or_else(|| InvalidToolPattern(text.to_owned()))?;
+        Ok(Self { server: server.into(), tool: tool.into() })
+    }
+}
+
+impl fmt::Display for ToolPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.server.as_str(), self.tool.as_str())
     }
 }
 
