@@ -104,6 +104,8 @@ mod tests {
             "toolway servers remove files",
             "toolway servers accept files",
             "toolway clients add editor",
+            "toolway clients rotate editor",
+            "toolway clients update editor --all-servers",
             "toolway import cursor --copy",
             "toolway import cursor",
             "toolway policy allow files.read",

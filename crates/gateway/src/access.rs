@@ -4,16 +4,21 @@
 //! bits; only its digest is stored, and digests are compared in constant time.
 
 mod key_ring;
+mod key_use;
 pub mod keys;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 use http::{HeaderMap, header};
 use tokio_util::sync::CancellationToken;
 use toolway_config::{Secret, ServerName};
 use toolway_host::call::VisibleServers;
 
-pub use keys::{KeyError, KeyFile, KnownClient};
+pub use key_use::LastUses;
+pub use keys::{Change, KeyError, KeyFile, KeyRights, KeyScope, KeyUpdate, KnownClient, PreviousKey};
 
 use self::{key_ring::KeyRing, keys::Digest};
 
@@ -40,6 +45,10 @@ pub struct Client {
     pub(crate) identity: Arc<str>,
     /// Servers that the client may see.
     pub servers: VisibleServers,
+    /// What its key opens.
+    pub scope: KeyScope,
+    /// When the key was last used, in seconds since the Unix epoch; zero: not yet.
+    pub(crate) used: AtomicU64,
     /// Cancelled when the key is revoked or expires; ends what the client has open.
     pub(crate) revoked: CancellationToken,
 }
@@ -91,7 +100,7 @@ impl Access {
         };
         let client = |key: &Secret| {
             let digest = Digest::of(key.expose());
-            let client = Client::with_key(TEMPORARY, &digest, VisibleServers::All);
+            let client = Client::with_key(TEMPORARY, &digest.mark(), VisibleServers::All, KeyScope::All);
             (digest, Arc::new(client))
         };
         let temporary = made.as_ref().map(client);
@@ -146,6 +155,15 @@ impl Access {
         }
     }
 
+    /// Writes when keys were last used. Blocks for the disk.
+    pub(crate) fn write_uses(&self) {
+        if let Self::Keys(keys) = self
+            && let Some(ring) = &keys.ring
+        {
+            ring.write_uses();
+        }
+    }
+
     /// Checks the key file, and takes the clients whose keys were revoked or expired since the last call.
     pub(crate) fn take_revoked(&self) -> Vec<(Arc<Client>, KeyEnd)> {
         match self {
@@ -169,16 +187,24 @@ impl Keys {
 }
 
 impl Client {
-    /// The client that owns the key with this digest.
-    fn with_key(name: &str, key: &Digest, servers: VisibleServers) -> Self {
-        let identity = Arc::from(format!("{name} {}", key.mark()));
-        Self { name: Arc::from(name), identity, servers, revoked: CancellationToken::new() }
+    /// The client whose first key has this fingerprint.
+    fn with_key(name: &str, first_key: &str, servers: VisibleServers, scope: KeyScope) -> Self {
+        let identity = Arc::from(format!("{name} {first_key}"));
+        let revoked = CancellationToken::new();
+        Self { name: Arc::from(name), identity, servers, scope, used: AtomicU64::default(), revoked }
     }
 
     /// The client of every request under open access.
     fn anonymous() -> Self {
         let name: Arc<str> = Arc::from(ANONYMOUS);
-        Self { identity: Arc::clone(&name), name, servers: VisibleServers::All, revoked: CancellationToken::new() }
+        Self {
+            identity: Arc::clone(&name),
+            name,
+            servers: VisibleServers::All,
+            scope: KeyScope::All,
+            used: AtomicU64::default(),
+            revoked: CancellationToken::new(),
+        }
     }
 
     /// Whether the client may see this server.
@@ -189,7 +215,7 @@ impl Client {
 
 impl PartialEq for Client {
     fn eq(&self, other: &Self) -> bool {
-        (&self.name, &self.servers) == (&other.name, &other.servers)
+        (&self.name, &self.servers, self.scope) == (&other.name, &other.servers, other.scope)
     }
 }
 

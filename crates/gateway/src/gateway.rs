@@ -117,6 +117,8 @@ pub enum GatewayError {
 
 /// How often the keys are checked without requests, so that a revoked key is refused within a second.
 const KEY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// How often the times of last use of keys are written.
+const USE_INTERVAL: Duration = Duration::from_secs(5);
 
 // === impl GatewayOptions ===
 
@@ -196,11 +198,14 @@ impl Gateway {
     pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
         let gateway = Arc::clone(&self);
         let checks = async move {
-            tokio::join!(gateway.watch_keys(), gateway.watch_states());
+            tokio::join!(gateway.watch_keys(), gateway.watch_uses(), gateway.watch_states());
         };
         let _checks = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(checks));
         let tls = self.tls.clone();
-        down::http::serve_with_tls(listener, tls, self, stop).await
+        let access = Arc::clone(&self.access);
+        let served = down::http::serve_with_tls(listener, tls, self, stop).await;
+        access.write_uses();
+        served
     }
 
     /// Ends sessions and streams of clients whose keys were revoked or expired, also of idle ones.
@@ -211,8 +216,21 @@ impl Gateway {
         }
     }
 
-    /// Reads the key file now: a revoked key is refused, and what its client had open has ended, when this returns.
+    /// Writes when keys were last used.
+    async fn watch_uses(&self) {
+        loop {
+            tokio::time::sleep(USE_INTERVAL).await;
+            let access = Arc::clone(&self.access);
+            // Waits for the disk; a failure is logged there.
+            drop(tokio::task::spawn_blocking(move || access.write_uses()).await);
+        }
+    }
+
+    /// Reads the key file now: a revoked key is refused, and what its client had open has ended, when this returns. Writes
+    /// when keys were last used.
     pub(crate) fn reload_keys(&self) -> Result<(), KeyError> {
+        // First: a changed key begins without a time.
+        self.access.write_uses();
         self.access.reload()?;
         self.end_revoked();
         Ok(())
@@ -250,9 +268,14 @@ impl Gateway {
         tracing::info!(client = &*client.name, "key {why}; closing its sessions and streams");
         let (subject, details) = (Some(client.name.to_string()), json!({ "change": why, "by": "gateway" }));
         self.host.note(AuditNote { kind: kind::KEY, caller: None, server: None, subject, call: None, details });
+        let now = self.access.client(&client.name);
+        // The key was rotated: the client goes on with the other one, and what was opened with this one ends by its token.
+        if now.as_ref().is_some_and(|now| now.identity == client.identity && **now == *client) {
+            return;
+        }
         self.downstreams().iter().for_each(|downstream| downstream.expel(&client.name));
         // The key may be unchanged, with other visible servers.
-        if self.access.client(&client.name).is_none_or(|now| now.identity != client.identity) {
+        if now.is_none_or(|now| now.identity != client.identity) {
             self.host.end_caller(&Caller::Client(Arc::clone(&client.name)));
         }
     }

@@ -2,6 +2,8 @@
 
 use toolway_config::ServerName;
 
+use crate::access::KeyScope;
+
 /// A known path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
@@ -65,6 +67,14 @@ impl Route {
             Self::Ready | Self::Servers | Self::Metrics | Self::Mcp | Self::Server(_) | Self::Sse | Self::Messages => {
                 Guard::Key
             }
+        }
+    }
+
+    /// Whether a key of this scope opens the route.
+    pub(crate) fn is_open_to(&self, scope: KeyScope) -> bool {
+        match scope {
+            KeyScope::All => true,
+            KeyScope::Metrics => matches!(self, Self::Health | Self::Ready | Self::Metrics),
         }
     }
 

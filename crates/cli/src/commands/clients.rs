@@ -1,22 +1,22 @@
 //! `toolway clients`: manages the keys of gateway clients.
 
+mod change;
+mod list;
 mod snippet;
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, SystemTime},
-};
+use std::{collections::BTreeSet, time::Duration};
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use serde_json::json;
 use toolway_config::{Config, Loaded, ServerName, Warning, clients::unknown_clients, parse_duration};
 use toolway_gateway::{
-    access::{ANONYMOUS, KeyError, KeyFile, KnownClient},
+    access::{ANONYMOUS, KeyError, KeyFile, KeyRights, KeyScope, KnownClient},
     control::ControlRequest,
 };
-use toolway_host::record::kind;
+use toolway_host::{call::Selection, catalog::filter::ToolPattern, record::kind};
 use toolway_wire::json::Raw;
 
+use change::{RotateArgs, UpdateArgs};
 use snippet::SnippetArgs;
 
 use super::{serve::DEFAULT_LISTEN, servers};
@@ -31,7 +31,7 @@ use crate::{
     report::Report,
 };
 
-/// Add, list and revoke clients of the gateway
+/// Add, list, change and revoke clients of the gateway
 ///
 /// A client sends its key as `Authorization: Bearer <key>`. A key is shown once, when it is created; only its digest is
 /// stored. A running gateway accepts a new key as soon as `add` returns; `revoke` reports that it refuses the key.
@@ -43,26 +43,22 @@ pub(crate) struct ClientsArgs {
 
 /// Name of the embedded server.
 const SAMPLE: &str = "sample";
-/// Seconds in an hour.
-const HOUR: u64 = 60 * 60;
 
 #[derive(Debug, Subcommand)]
 enum ClientsCommand {
     /// Create a key for a new client, and print it
-    Add {
-        /// Name of the client in logs; letters, digits, `.`, `_` and `-`
-        name: String,
-
-        /// Lifetime of the key, e.g. `12h` or `30d` [default: until revoked]
-        #[arg(long, value_name = "TIME", value_parser = parse_lifetime)]
-        expires: Option<Duration>,
-
-        /// The servers that the client can use, separated by commas [default: all]
-        #[arg(long, value_name = "NAME", value_delimiter = ',')]
-        servers: Vec<String>,
-    },
-    /// List the clients
+    Add(AddArgs),
+    /// List the clients: servers, creation, last use and expiry of their keys
     List,
+    /// Replace the key of a client, and print the new one
+    ///
+    /// The client keeps its name, rights and sessions. The key before is accepted for the overlap, so that the client can be
+    /// changed meanwhile; `clients list` shows whether it is still used. The new key lasts as long as the one before did.
+    Rotate(RotateArgs),
+    /// Change what a client can use, or how long its key lasts
+    ///
+    /// A running gateway applies it at once, and the sessions of the client begin anew.
+    Update(UpdateArgs),
     /// Print what to paste into a client, or to run for it
     Snippet(SnippetArgs),
     /// Revoke the key of a client
@@ -72,10 +68,41 @@ enum ClientsCommand {
     },
 }
 
+#[derive(Debug, clap::Args)]
+struct AddArgs {
+    /// Name of the client in logs; letters, digits, `.`, `_` and `-`
+    name: String,
+
+    /// Lifetime of the key, e.g. `12h` or `90d` [default: until revoked]
+    #[arg(long, value_name = "TIME", value_parser = parse_lifetime)]
+    expires: Option<Duration>,
+
+    /// The servers that the client can use, separated by commas [default: all]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    servers: Vec<String>,
+
+    /// The tools that the client can use, e.g. `files.read_*`, separated by commas [default: all]
+    #[arg(long, value_name = "SERVER.TOOL", value_delimiter = ',')]
+    tools: Vec<ToolPattern>,
+
+    /// What the key opens [default: all]
+    #[arg(long, value_enum, value_name = "SCOPE", conflicts_with_all = ["servers", "tools"])]
+    scope: Option<ScopeArg>,
+}
+
+/// What a key opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ScopeArg {
+    /// Everything that clients use
+    All,
+    /// `/metrics`, `/ready` and `/health` only, for monitoring
+    Metrics,
+}
+
 impl ClientsArgs {
     pub(crate) fn effect(&self) -> Effect {
         match &self.command {
-            ClientsCommand::Add { .. } => Effect::Widens,
+            ClientsCommand::Add(_) | ClientsCommand::Rotate(_) | ClientsCommand::Update(_) => Effect::Widens,
             ClientsCommand::List | ClientsCommand::Snippet(_) | ClientsCommand::Revoke { .. } => Effect::Ordinary,
         }
     }
@@ -84,8 +111,10 @@ impl ClientsArgs {
 pub(crate) async fn run(args: &ClientsArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let file = key_file(app)?;
     match &args.command {
-        ClientsCommand::Add { name, expires, servers } => add(&file, name, *expires, servers, app, output).await,
-        ClientsCommand::List => list(&file, output),
+        ClientsCommand::Add(args) => add(args, &file, app, output).await,
+        ClientsCommand::List => list::run(&file, app, output).await,
+        ClientsCommand::Rotate(args) => change::rotate(args, &file, app, output).await,
+        ClientsCommand::Update(args) => change::update(args, &file, app, output).await,
         ClientsCommand::Snippet(args) => snippet::run(args, &file, app, output),
         ClientsCommand::Revoke { name } => revoke(&file, name, app, output).await,
     }
@@ -105,20 +134,25 @@ pub(crate) fn unknown(config: &Config, app: &App) -> Vec<Warning> {
     keys.map(|keys| unknown_clients(&config.settings.gateway.clients.value, &names(keys).collect())).unwrap_or_default()
 }
 
-async fn add(
-    file: &KeyFile,
-    name: &str,
-    expires: Option<Duration>,
-    servers: &[String],
-    app: &App,
-    output: &mut Output,
-) -> Result<ExitCode, Report> {
+async fn add(args: &AddArgs, file: &KeyFile, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    let name = &*args.name;
     let loaded = app.load()?;
-    let servers = servers.iter().map(|name| server(name, &loaded)).collect::<Result<BTreeSet<_>, _>>()?;
-    let seen = (!servers.is_empty()).then(|| servers.iter().map(ToString::to_string).collect::<Vec<_>>());
-    let key = file.add(name, expires, (!servers.is_empty()).then_some(servers))?;
-    let details =
-        json!({ "change": "created", "servers": seen, "expiresInSeconds": expires.map(|time| time.as_secs()) });
+    let selection = Selection {
+        servers: (!args.servers.is_empty()).then(|| find_servers(&args.servers, &loaded)).transpose()?,
+        tools: (!args.tools.is_empty()).then(|| args.tools.clone()),
+    };
+    let scope = match args.scope {
+        None | Some(ScopeArg::All) => KeyScope::All,
+        Some(ScopeArg::Metrics) => KeyScope::Metrics,
+    };
+    let details = json!({
+        "change": "created",
+        "servers": selection.servers.as_ref().map(|servers| servers.iter().map(ToString::to_string).collect::<Vec<_>>()),
+        "tools": selection.tools.as_ref().map(|tools| tools.iter().map(ToString::to_string).collect::<Vec<_>>()),
+        "scope": scope.as_str(),
+        "expiresInSeconds": args.expires.map(|time| time.as_secs()),
+    });
+    let key = file.add_with(name, args.expires, &KeyRights { selection, scope })?;
     app.audit(kind::KEY, None, Some(name), &details);
     let gateways = GatewayKeys::ask(app, file, name).await?;
     if matches!(output.format, Format::Human | Format::Raw) {
@@ -126,7 +160,7 @@ async fn add(
         output.notice(&format!(
             "toolway: this key of client `{name}` is shown only once; send it as `Authorization: Bearer <key>`"
         ));
-        if output.format == Format::Human {
+        if output.format == Format::Human && scope == KeyScope::All {
             let settings = &loaded.config.settings.gateway;
             let url = exposure::endpoint(settings, settings.listen.value.unwrap_or(DEFAULT_LISTEN));
             let text = client_setup::text(&url, Some(key.expose()));
@@ -135,15 +169,16 @@ async fn add(
     } else {
         output.json(&Raw::of(&json!({ "name": name, "key": key.expose() })));
     }
-    for problem in &gateways.problems {
-        output.notice(&format!("toolway: a running gateway did not confirm the new key: {problem}"));
-    }
+    gateways.report_problems("the new key", output);
     Ok(ExitCode::Ok)
 }
 
 /// Revokes the key; fails if a running gateway does not confirm that it refuses the key.
 async fn revoke(file: &KeyFile, name: &str, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     file.revoke(name)?;
+    if let Err(error) = file.forget_old_uses() {
+        tracing::debug!(%error, "cannot forget when the key was used");
+    }
     app.audit(kind::KEY, None, Some(name), &json!({ "change": "revoked" }));
     let gateways = GatewayKeys::ask(app, file, name).await?;
     let accepting =
@@ -206,6 +241,17 @@ impl GatewayKeys {
         }
         Ok(found)
     }
+
+    /// Says which gateways did not confirm what was changed.
+    fn report_problems(&self, changed: &str, output: &mut Output) {
+        for problem in &self.problems {
+            output.notice(&format!("toolway: a running gateway did not confirm {changed}: {problem}"));
+        }
+    }
+}
+
+fn find_servers(names: &[String], loaded: &Loaded) -> Result<BTreeSet<ServerName>, Report> {
+    names.iter().map(|name| server(name, loaded)).collect()
 }
 
 /// A server that the gateway serves; without any configured one it serves the embedded sample server.
@@ -216,53 +262,11 @@ fn server(name: &str, loaded: &Loaded) -> Result<ServerName, Report> {
     servers::find(loaded, name).map(|server| server.name.clone())
 }
 
-fn list(file: &KeyFile, output: &mut Output) -> Result<ExitCode, Report> {
-    let clients = file.list()?;
-    if output.format != Format::Human {
-        let shown = |client: &KnownClient| {
-            json!({
-                "name": client.name,
-                "made": client.made,
-                "expires": client.expires,
-                "expired": client.is_expired(),
-                "servers": client.servers,
-            })
-        };
-        output.json(&Raw::of(&json!({ "clients": clients.iter().map(shown).collect::<Vec<_>>() })));
-        return Ok(ExitCode::Ok);
-    }
-    if clients.is_empty() {
-        output.notice("toolway: no clients; add one with `toolway clients add <name>`");
-    }
-    for client in &clients {
-        let servers = client.servers.as_ref().map(|servers| servers.iter().cloned().collect::<Vec<_>>().join(", "));
-        output.line(&format!(
-            "{:<24} {}{}",
-            client.name,
-            servers.as_deref().unwrap_or("all servers"),
-            expiry(client, SystemTime::now())
-        ));
-    }
-    Ok(ExitCode::Ok)
-}
-
-/// When the key expires, rounded up; empty if it does not.
-fn expiry(client: &KnownClient, now: SystemTime) -> String {
-    let Some(expires) = client.expires else { return String::new() };
-    let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    match expires.saturating_sub(now) {
-        0 => "  (expired)".to_owned(),
-        left if left <= 2 * HOUR => format!("  (expires in {} min)", left.div_ceil(60)),
-        left if left <= 48 * HOUR => format!("  (expires in {} h)", left.div_ceil(HOUR)),
-        left => format!("  (expires in {} days)", left.div_ceil(24 * HOUR)),
-    }
-}
-
 /// Parses days (`30d`) or a duration as in the configuration.
 fn parse_lifetime(text: &str) -> Result<Duration, String> {
     let days = text.strip_suffix('d').and_then(|days| days.parse::<u64>().ok());
     let days = days.and_then(|days| days.checked_mul(24 * 60 * 60)).map(Duration::from_secs);
-    days.or_else(|| parse_duration(text)).ok_or_else(|| "must be a duration such as `12h` or `30d`".to_owned())
+    days.or_else(|| parse_duration(text)).ok_or_else(|| "must be a duration such as `12h` or `90d`".to_owned())
 }
 
 impl From<KeyError> for Report {

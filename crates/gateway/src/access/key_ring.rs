@@ -4,7 +4,10 @@
 //! asks for it. While a changed file cannot be read, a key that it revokes would still be accepted; after
 //! [`UNREADABLE_GRACE`] all keys are refused until it can be read again.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -12,7 +15,8 @@ use toolway_host::call::VisibleServers;
 
 use super::{
     Client, KeyEnd,
-    keys::{Digest, FileStamp, KeyError, KeyFile, KnownClient, is_unexpired},
+    key_use::{KeyUseFile, LastUses},
+    keys::{Digest, FileStamp, KeyError, KeyFile, KnownClient, is_unexpired, unix_seconds},
 };
 
 /// The keys of one file.
@@ -20,6 +24,8 @@ pub(super) struct KeyRing {
     file: KeyFile,
     // Nothing awaits under this lock.
     state: Mutex<KeySnapshot>,
+    /// Times of last use as they were last written.
+    written: Mutex<LastUses>,
 }
 
 #[derive(Default)]
@@ -53,7 +59,7 @@ const UNREADABLE_GRACE: Duration = Duration::from_secs(10);
 
 impl KeyRing {
     pub(super) fn open(file: KeyFile) -> Result<Self, KeyError> {
-        let ring = Self { file, state: Mutex::default() };
+        let ring = Self { file, state: Mutex::default(), written: Mutex::default() };
         let read = ring.read()?;
         *ring.state.lock() = read;
         Ok(ring)
@@ -76,12 +82,34 @@ impl KeyRing {
                 if valid { Some(Arc::clone(client)) } else { found }
             })
         };
-        self.with_clients(find).or_else(|| {
+        let found = self.with_clients(find).or_else(|| {
             // The key may be newer than the last check.
             let mut state = self.state.lock();
             self.check(&mut state);
             find(&state.clients)
-        })
+        });
+        if let Some(client) = &found {
+            client.used.store(unix_seconds(), Ordering::Relaxed);
+        }
+        found
+    }
+
+    /// Writes the times of last use that are not in the file yet.
+    pub(super) fn write_uses(&self) {
+        let uses: LastUses = {
+            let state = self.state.lock();
+            let used = state.clients.iter().map(|(digest, _, client)| (digest, client.used.load(Ordering::Relaxed)));
+            let used = used.filter(|(_, used)| 0 < *used).map(|(digest, used)| (digest.mark(), used));
+            used.collect()
+        };
+        let mut written = self.written.lock();
+        if uses.is_empty() || *written == uses {
+            return;
+        }
+        match KeyUseFile::beside(self.file.path()).add(&uses) {
+            Ok(()) => *written = uses,
+            Err(error) => tracing::debug!(%error, "cannot write when the client keys were used"),
+        }
     }
 
     pub(super) fn named(&self, name: &str) -> Option<Arc<Client>> {
@@ -167,14 +195,15 @@ impl KeyRing {
     fn read(&self) -> Result<KeySnapshot, KeyError> {
         // Taken first: a change during the read causes another read. If it fails, so does the read.
         let stamp = self.file.stamp().ok().flatten();
-        let client = |known: KnownClient| {
-            // An invalid name matches no server.
-            let visible = |servers: BTreeSet<String>| servers.iter().filter_map(|name| name.parse().ok()).collect();
-            let servers = known.servers.map_or(VisibleServers::All, visible);
-            let client = Client::with_key(&known.name, &known.key, servers);
-            (known.key, known.expires, Arc::new(client))
+        let keys = |known: KnownClient| {
+            let identity = known.identity();
+            let servers = known.visible();
+            // One for each key: what was opened with one ends with it.
+            let client = || Arc::new(Client::with_key(&known.name, &identity, servers.clone(), known.scope));
+            let previous = known.previous.map(|previous| (previous.key, Some(previous.expires), client()));
+            [Some((known.key, known.expires, client())), previous].into_iter().flatten()
         };
-        let clients = self.file.list()?.into_iter().map(client).collect();
+        let clients = self.file.list()?.into_iter().flat_map(keys).collect();
         Ok(KeySnapshot { clients, stamp, checked: Some(Instant::now()), unreadable: None, revoked: Vec::new() })
     }
 }
@@ -188,6 +217,8 @@ impl KeySnapshot {
         for (digest, _, client) in self.clients.drain(..) {
             match next.clients.iter_mut().find(|(known, _, same)| *known == digest && *same == client) {
                 Some((_, _, same)) => *same = client,
+                // It ended when it expired.
+                None if client.revoked.is_cancelled() => {}
                 None => {
                     client.revoked.cancel();
                     next.revoked.push(client);
@@ -268,6 +299,36 @@ mod tests {
         std::fs::rename(&away, &path).unwrap();
         advance(RELOAD_INTERVAL).await;
         assert!(ring.find(&key).is_some(), "accepted again once the file can be read");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn both_keys_are_accepted_during_the_overlap_of_a_rotation() {
+        let (_folder, file) = folder();
+        let before = Digest::of(file.add("editor", None, None).unwrap().expose());
+        let ring = KeyRing::open(file.clone()).unwrap();
+        let client = ring.find(&before).unwrap();
+        let after = Digest::of(file.rotate("editor", Duration::from_secs(60)).unwrap().expose());
+        ring.reload().unwrap();
+        assert!(ring.find(&before).is_some() && !client.revoked.is_cancelled());
+        assert_eq!(ring.find(&after).unwrap().identity, client.identity, "the same caller");
+        file.rotate("editor", Duration::ZERO).unwrap();
+        ring.reload().unwrap();
+        assert!(ring.find(&before).is_none() && ring.find(&after).is_none() && client.revoked.is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn last_use_of_a_key_is_written() {
+        let (_folder, file) = folder();
+        let key = Digest::of(file.add("editor", None, None).unwrap().expose());
+        let ring = KeyRing::open(file.clone()).unwrap();
+        ring.write_uses();
+        assert_eq!(file.list().unwrap()[0].last_used(&file.last_uses()), None);
+        ring.find(&key).unwrap();
+        ring.write_uses();
+        assert!(file.list().unwrap()[0].last_used(&file.last_uses()).is_some());
+        file.revoke("editor").unwrap();
+        file.forget_old_uses().unwrap();
+        assert!(file.last_uses().is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -17,7 +17,13 @@ use ring::{
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use toolway_config::{Secret, ServerName};
-use toolway_host::state_file::{StateFile, UnreadableState};
+use toolway_host::{
+    call::{Selection, VisibleServers},
+    catalog::filter::ToolPattern,
+    state_file::{StateFile, UnreadableState},
+};
+
+use super::key_use::{KeyUseFile, LastUses};
 
 /// The key file.
 #[derive(Clone, Debug)]
@@ -32,14 +38,79 @@ pub struct KnownClient {
     pub name: String,
     /// SHA-256 of its key, in hex.
     pub(super) key: Digest,
-    /// Creation time, in seconds since the Unix epoch.
-    pub made: u64,
+    /// Creation time of the key, in seconds since the Unix epoch.
+    pub created: u64,
     /// Expiry time, in seconds since the Unix epoch; `None`: it does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
     /// Servers that the client may see; `None`: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<BTreeSet<String>>,
+    /// Tools that the client may see, as `SERVER.TOOL` with `*`; `None`: all of these servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    /// What the key opens.
+    #[serde(default, skip_serializing_if = "KeyScope::is_all")]
+    pub scope: KeyScope,
+    /// Fingerprint of the first key of the client, if the key was rotated: the client stays the same caller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) first_key: Option<String>,
+    /// The key before the last rotation; valid until it expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<PreviousKey>,
+}
+
+/// A key that was replaced by another one of the same client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreviousKey {
+    pub(super) key: Digest,
+    /// Creation time, in seconds since the Unix epoch.
+    pub created: u64,
+    /// Expiry time, in seconds since the Unix epoch.
+    pub expires: u64,
+}
+
+/// What a key opens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyScope {
+    /// Everything that clients use.
+    #[default]
+    All,
+    /// `/metrics`, `/ready` and `/health` only.
+    Metrics,
+}
+
+/// What a new key opens.
+#[derive(Clone, Debug, Default)]
+pub struct KeyRights {
+    /// Servers and tools that the client may see.
+    pub selection: Selection,
+    /// What the key opens.
+    pub scope: KeyScope,
+}
+
+/// What changes for a client. The default changes nothing.
+#[derive(Clone, Debug, Default)]
+pub struct KeyUpdate {
+    /// Servers that the client may see.
+    pub servers: Change<BTreeSet<ServerName>>,
+    /// Tools that the client may see.
+    pub tools: Change<Vec<ToolPattern>>,
+    /// Lifetime of its key from now on; `None`: as it is.
+    pub lasts: Option<Duration>,
+}
+
+/// A change of what a client may see.
+#[derive(Clone, Debug, Default)]
+pub enum Change<T> {
+    /// As it is.
+    #[default]
+    Keep,
+    /// No restriction.
+    All,
+    /// Only this.
+    Only(T),
 }
 
 /// SHA-256 of a key. Compared in constant time.
@@ -143,15 +214,24 @@ impl KeyFile {
         lasts: Option<Duration>,
         servers: Option<BTreeSet<ServerName>>,
     ) -> Result<Secret, KeyError> {
+        self.add_with(name, lasts, &KeyRights { selection: Selection { servers, tools: None }, scope: KeyScope::All })
+    }
+
+    /// Like [`Self::add`], with the rights of the key.
+    pub fn add_with(&self, name: &str, lasts: Option<Duration>, rights: &KeyRights) -> Result<Secret, KeyError> {
         check_name(name)?;
         let key = new_key()?;
-        let made = unix_seconds();
+        let created = unix_seconds();
         let client = KnownClient {
             name: name.to_owned(),
             key: Digest::of(key.expose()),
-            made,
-            expires: lasts.map(|lasts| made.saturating_add(lasts.as_secs())),
-            servers: servers.map(|servers| servers.iter().map(ToString::to_string).collect()),
+            created,
+            expires: lasts.map(|lasts| created.saturating_add(lasts.as_secs())),
+            servers: rights.selection.servers.as_ref().map(names),
+            tools: rights.selection.tools.as_deref().map(patterns),
+            scope: rights.scope,
+            first_key: None,
+            previous: None,
         };
         self.change(|clients| {
             if clients.iter().any(|known| known.name == name) {
@@ -165,6 +245,67 @@ impl KeyFile {
             Ok(())
         })?;
         Ok(key)
+    }
+
+    /// Replaces the key of a client. The one before is accepted for `overlap` more, one that was replaced earlier no longer.
+    /// The new key lasts as long as the one before did from its creation.
+    pub fn rotate(&self, name: &str, overlap: Duration) -> Result<Secret, KeyError> {
+        let key = new_key()?;
+        let now = unix_seconds();
+        self.change(|clients| {
+            let client = known(clients, name)?;
+            let lasts = client.expires.map(|expires| expires.saturating_sub(client.created));
+            let ends = now.saturating_add(overlap.as_secs());
+            let before = PreviousKey {
+                key: client.key.clone(),
+                created: client.created,
+                expires: client.expires.map_or(ends, |expires| expires.min(ends)),
+            };
+            client.first_key.get_or_insert_with(|| before.key.mark());
+            client.previous = (!overlap.is_zero()).then_some(before);
+            client.key = Digest::of(key.expose());
+            client.created = now;
+            client.expires = lasts.map(|lasts| now.saturating_add(lasts));
+            Ok(())
+        })?;
+        Ok(key)
+    }
+
+    /// Changes what a client may see and how long its key lasts. Returns the client as it is now.
+    pub fn update(&self, name: &str, update: &KeyUpdate) -> Result<KnownClient, KeyError> {
+        let mut updated = None;
+        self.change(|clients| {
+            let client = known(clients, name)?;
+            match &update.servers {
+                Change::Keep => {}
+                Change::All => client.servers = None,
+                Change::Only(servers) => client.servers = Some(names(servers)),
+            }
+            match &update.tools {
+                Change::Keep => {}
+                Change::All => client.tools = None,
+                Change::Only(tools) => client.tools = Some(patterns(tools)),
+            }
+            if let Some(lasts) = update.lasts {
+                client.expires = Some(unix_seconds().saturating_add(lasts.as_secs()));
+            }
+            updated = Some(client.clone());
+            Ok(())
+        })?;
+        updated.ok_or_else(|| KeyError::Unknown(name.to_owned()))
+    }
+
+    /// When the keys were last used, as far as a gateway has reported it.
+    pub fn last_uses(&self) -> LastUses {
+        KeyUseFile::beside(self.path()).read()
+    }
+
+    /// Forgets the times of use of keys that no longer exist.
+    pub fn forget_old_uses(&self) -> io::Result<()> {
+        let clients = self.list().map_err(io::Error::other)?;
+        let previous = |client: &KnownClient| client.previous.as_ref().map(|previous| previous.key.mark());
+        let marks = clients.iter().flat_map(|client| [Some(client.key.mark()), previous(client)]);
+        KeyUseFile::beside(self.path()).retain(&marks.flatten().collect::<Vec<_>>())
     }
 
     /// Revokes the key of a client.
@@ -195,17 +336,73 @@ impl KeyFile {
 }
 
 impl KnownClient {
+    /// When the key was last used, in seconds since the Unix epoch.
+    pub fn last_used(&self, uses: &LastUses) -> Option<u64> {
+        uses.get(&self.key.mark()).copied()
+    }
+
+    /// Fingerprint that stays the same when the key is rotated.
+    pub(super) fn identity(&self) -> String {
+        self.first_key.clone().unwrap_or_else(|| self.key.mark())
+    }
+
+    /// Servers and tools that the client may see. What is invalid in the file matches nothing.
+    pub(super) fn visible(&self) -> VisibleServers {
+        let servers = |names: &BTreeSet<String>| names.iter().filter_map(|name| name.parse().ok()).collect();
+        let tools = |patterns: &Vec<String>| patterns.iter().filter_map(|pattern| pattern.parse().ok()).collect();
+        Selection { servers: self.servers.as_ref().map(servers), tools: self.tools.as_ref().map(tools) }.into()
+    }
+
     /// Whether the key has expired.
     pub fn is_expired(&self) -> bool {
         self.expires.is_some_and(|expires| expires <= unix_seconds())
     }
 }
 
+impl PreviousKey {
+    /// When the key was last used, in seconds since the Unix epoch.
+    pub fn last_used(&self, uses: &LastUses) -> Option<u64> {
+        uses.get(&self.key.mark()).copied()
+    }
+
+    /// Whether the key is still accepted.
+    pub fn is_valid(&self) -> bool {
+        is_unexpired(Some(self.expires))
+    }
+}
+
+impl KeyScope {
+    fn is_all(&self) -> bool {
+        *self == Self::All
+    }
+
+    /// The word in the key file and of `--scope`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Metrics => "metrics",
+        }
+    }
+}
+
+fn known<'a>(clients: &'a mut [KnownClient], name: &str) -> Result<&'a mut KnownClient, KeyError> {
+    let found = clients.iter_mut().find(|known| known.name == name);
+    found.ok_or_else(|| KeyError::Unknown(name.to_owned()))
+}
+
+fn names(servers: &BTreeSet<ServerName>) -> BTreeSet<String> {
+    servers.iter().map(ToString::to_string).collect()
+}
+
+fn patterns(tools: &[ToolPattern]) -> Vec<String> {
+    tools.iter().map(ToString::to_string).collect()
+}
+
 pub(super) fn is_unexpired(expires: Option<u64>) -> bool {
     expires.is_none_or(|expires| unix_seconds() < expires)
 }
 
-fn unix_seconds() -> u64 {
+pub(super) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
@@ -314,9 +511,25 @@ mod tests {
     }
 
     #[test]
+    fn rotated_key_keeps_the_client_and_the_key_before_for_the_overlap() {
+        let (_folder, file) = folder();
+        file.add("editor", None, None).unwrap();
+        let before = file.list().unwrap().remove(0);
+        file.rotate("editor", Duration::from_secs(60)).unwrap();
+        let after = file.list().unwrap().remove(0);
+        assert_eq!(after.identity(), before.identity());
+        let previous = after.previous.unwrap();
+        assert!(previous.key == before.key && previous.key != after.key && previous.is_valid());
+        file.rotate("editor", Duration::ZERO).unwrap();
+        let last = file.list().unwrap().remove(0);
+        assert!(last.previous.is_none() && last.identity() == before.identity());
+        assert!(matches!(file.rotate("missing", Duration::ZERO), Err(KeyError::Unknown(_))));
+    }
+
+    #[test]
     fn damaged_key_file_is_an_error() {
         let (folder, file) = folder();
-        for text in ["nonsense", r#"[{"name":"a","key":"00","made":1}]"#] {
+        for text in ["nonsense", r#"[{"name":"a","key":"00","created":1}]"#] {
             std::fs::write(folder.path().join("clients.json"), text).unwrap();
             assert!(matches!(file.list(), Err(KeyError::Damaged { .. })), "{text}");
         }

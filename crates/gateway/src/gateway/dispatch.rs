@@ -81,6 +81,11 @@ impl Gateway {
             info.refusal = Some(error.to_string());
             return reply::text(StatusCode::TOO_MANY_REQUESTS, error.to_string());
         }
+        if !route.is_open_to(client.scope) {
+            let problem = "this key opens `/metrics`, `/ready` and `/health` only";
+            info.refusal = Some(format!("{problem}; see `toolway clients list`"));
+            return reply::text(StatusCode::FORBIDDEN, problem);
+        }
         self.end_revoked_namesakes(&client);
         let response = tokio::select! {
             biased;
