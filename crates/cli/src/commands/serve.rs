@@ -1,13 +1,14 @@
 //! `toolway serve`: serves all configured servers as one MCP server, over HTTP or stdio.
 
+mod start;
+
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use clap::ValueEnum;
 #[cfg(unix)]
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use serde_json::json;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use toolway_config::{Config, GatewayAccess, GatewaySettings, Secret};
+use toolway_config::{Config, GatewaySettings};
 use toolway_console::ConsoleTls;
 #[cfg(unix)]
 use toolway_gateway::control::Control;
@@ -16,23 +17,23 @@ use toolway_gateway::{
     gateway::GatewayError,
     records::{LogFormat, Records},
 };
-use toolway_host::{connection::Phase, host::Host, keeper::Descent};
+use toolway_host::{host::Host, keeper::Descent};
 use toolway_wire::{
     down::{self, http::ServerTls},
-    json::Raw,
     limit::Limits,
 };
+
+use start::{Announcement, ShownConsole};
 
 use super::{clients, console};
 use crate::{
     app::App,
-    client_setup,
     compose::{FirstKey, Front, gateway_limits},
     console_backend::{BoundConsole, ConsoleChoice, IfTaken},
     exit_code::ExitCode,
     exposure,
     logging::AccessLogChoice,
-    output::{Format, Output},
+    output::Output,
     report::Report,
 };
 
@@ -113,8 +114,6 @@ enum LogArg {
 /// Wanted limit of open files.
 #[cfg(unix)]
 const OPEN_FILES: u64 = 65_536;
-/// Time after the start at which unavailable servers are reported.
-const STARTUP_GRACE: Duration = Duration::from_secs(1);
 /// How long a listing that has begun may go on when the client of `serve --stdio` has left.
 const LISTING_GRACE: Duration = Duration::from_secs(5);
 /// Default listen address.
@@ -213,8 +212,8 @@ async fn serve_http(
     let stop = CancellationToken::new();
     let _control = serve_control(app, &gateway, console.as_ref(), &stop, output);
     let shown = console.as_ref().map(|console| ShownConsole::of(console, output)).transpose()?;
-    announce(address, key.as_ref(), settings, shown.as_ref(), output);
     let stored_keys = clients::key_file(app).and_then(|file| Ok(file.list()?)).map_or(0, |keys| keys.len());
+    Announcement { address, settings, key: key.as_ref(), stored_keys, console: shown }.print(output);
     for problem in exposure::problems(settings, address, tls.as_deref(), stored_keys) {
         output.notice(&format!("toolway: warning: {problem}"));
     }
@@ -227,33 +226,9 @@ async fn serve_http(
     tokio::select! {
         served = &mut serving => return served.map(|()| ExitCode::Ok).map_err(|error| internal(&error)),
         () = shutdown.wait(app) => stop.cancel(),
-        never = report_unavailable(host, output) => match never {},
+        never = start::report_servers(host, output) => match never {},
     }
     serving.await.map(|()| ExitCode::Ok).map_err(|error| internal(&error))
-}
-
-/// What is printed of the console.
-enum ShownConsole {
-    /// A link that signs one browser in; at a terminal only, because other programs can read a file or a pipe.
-    Link(String),
-    /// Its address.
-    Address(String),
-}
-
-impl ShownConsole {
-    fn of(console: &BoundConsole, output: &Output) -> Result<Self, Report> {
-        let is_private = match output.format {
-            Format::Human => output.shows_notices_at_terminal(),
-            Format::Json | Format::Ndjson | Format::Raw => output.shows_results_at_terminal(),
-        };
-        if is_private { console.link().map(Self::Link) } else { Ok(Self::Address(console.console.url())) }
-    }
-
-    fn as_str(&self) -> &str {
-        match self {
-            Self::Link(text) | Self::Address(text) => text,
-        }
-    }
 }
 
 /// What `serve` serves besides the gateway, and how.
@@ -325,19 +300,6 @@ fn raise_open_files() {
 #[cfg(not(unix))]
 fn raise_open_files() {}
 
-/// Reports the servers that are still connecting shortly after the start, without delaying it. The log says what failed.
-async fn report_unavailable(host: &Host, output: &mut Output) -> std::convert::Infallible {
-    let missing = host.wait_until_listed(STARTUP_GRACE).await;
-    for status in missing.iter().filter(|status| matches!(status.phase, Phase::Connecting { .. } | Phase::Ready)) {
-        output.notice(&format!(
-            "toolway: server `{}` is not connected yet: {}",
-            status.server,
-            status.phase.for_operator().as_str()
-        ));
-    }
-    std::future::pending().await
-}
-
 /// Serves the control socket for the user's commands. The gateway also works without it.
 #[cfg(unix)]
 fn serve_control(
@@ -384,58 +346,6 @@ fn bind_failure(error: &GatewayError) -> Report {
         GatewayError::Address { .. } => Report::new(ExitCode::Unreachable, "address", error.to_string())
             .hint("choose another address with --listen, e.g. `--listen 127.0.0.1:0` for any free port"),
         GatewayError::NoRandomness(_) => Report::new(ExitCode::Internal, "internal", error.to_string()),
-    }
-}
-
-/// Prints the address and the configuration for a client. A key and a link that signs in are given only if they go to a
-/// terminal.
-fn announce(
-    address: SocketAddr,
-    key: Option<&Secret>,
-    settings: &GatewaySettings,
-    console: Option<&ShownConsole>,
-    output: &mut Output,
-) {
-    let access = settings.access.value;
-    let listening = exposure::listening(settings, address);
-    let url = exposure::endpoint(settings, address);
-    if output.format != Format::Human {
-        let key = key.map(Secret::expose);
-        let console = console.map(ShownConsole::as_str);
-        output.json(&Raw::of(
-            &json!({ "listening": listening, "url": url, "access": access.as_str(), "key": key, "console": console }),
-        ));
-        return;
-    }
-    let mut entry = json!({ "type": "http", "url": url });
-    match (key, access) {
-        (Some(key), _) => entry["headers"] = json!({ "Authorization": format!("Bearer {}", key.expose()) }),
-        (None, GatewayAccess::Keys) => entry["headers"] = json!({ "Authorization": "Bearer <key>" }),
-        (None, GatewayAccess::Open) => {}
-    }
-    let snippet = json!({ "mcpServers": { "toolway": entry } });
-    output.line(&format!("listening on {listening}\n"));
-    output.line("Add this to a client's configuration:\n");
-    output.line(&serde_json::to_string_pretty(&snippet).unwrap_or_default());
-    let shown = match (key, access) {
-        (Some(key), _) => Some(key.expose()),
-        (None, GatewayAccess::Keys) => Some("<key>"),
-        (None, GatewayAccess::Open) => None,
-    };
-    output.line(&format!("\nOr set up one of these clients:\n\n{}", client_setup::text(&url, shown)));
-    output.line(match (key, access) {
-        (Some(_), _) => "\nThe key is valid for this run; `toolway clients add <name>` creates a permanent one.",
-        (None, GatewayAccess::Keys) => "\nCreate a key with `toolway clients add <name>`.",
-        (None, GatewayAccess::Open) => "\nAccess is open: every user and program on this machine can connect.",
-    });
-    match console {
-        Some(ShownConsole::Link(link)) => output.notice(&format!(
-            "toolway: console: {link} (valid once, for 10 minutes; `toolway console` makes a new link)"
-        )),
-        Some(ShownConsole::Address(address)) => output.notice(&format!(
-            "toolway: console: {address} (`toolway console --no-open` prints a link that signs you in)"
-        )),
-        None => {}
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
     client_setup::{self, ClientSetup},
     commands::serve::DEFAULT_LISTEN,
     exit_code::ExitCode,
+    exposure,
     output::{Format, Output},
     report::Report,
 };
@@ -58,8 +59,8 @@ pub(super) fn run(args: &SnippetArgs, file: &KeyFile, app: &App, output: &mut Ou
     if !file.list()?.iter().any(|client| client.name == args.name) {
         return Err(KeyError::Unknown(args.name.clone()).into());
     }
-    let address = app.load()?.config.settings.gateway.listen.value.unwrap_or(DEFAULT_LISTEN);
-    let url = format!("http://{address}/mcp");
+    let settings = app.load()?.config.settings.gateway;
+    let url = exposure::endpoint(&settings, settings.listen.value.unwrap_or(DEFAULT_LISTEN));
     let is_wanted = |setup: &ClientSetup| args.application.is_none_or(|wanted| wanted.name() == setup.client);
     let setups: Vec<ClientSetup> = client_setup::setups(&url, Some(KEY)).into_iter().filter(is_wanted).collect();
     match output.format {
