@@ -35,7 +35,8 @@ use crate::{
 /// Call one tool and print its result
 ///
 /// Checks the arguments against the tool's schema before sending the call. The result goes to standard output, progress and
-/// everything else to standard error.
+/// everything else to standard error. Structured content goes to standard output as one JSON value, unless the text says the
+/// same; a text that says something else then goes to standard error (`-o raw` prints only the text).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CallArgs {
@@ -258,23 +259,26 @@ pub(crate) fn raw(pieces: &[Piece], output: &mut Output) {
     }
 }
 
+/// Prints the content. With structured content, standard output is one value: the text if it says the same, else the
+/// structured content; what else there is goes to standard error.
 fn human(result: &CallResult, pieces: &[Piece], saved: bool, output: &mut Output) {
-    let structured = result.structured.as_ref();
-    let repetition = structured.map_or(Repetition::None, |structured| content::repetition(structured, pieces));
-    // One value that can be parsed, rather than its elements on lines of their own.
-    let is_text_left_out = repetition == Repetition::Elements;
-    let is_shown = |piece: &&Piece| match piece {
-        Piece::Text(_) => !is_text_left_out,
-        Piece::Bytes { .. } => !saved,
-        Piece::Mention(_) => true,
+    let shown = pieces.iter().filter(|piece| !(saved && matches!(piece, Piece::Bytes { .. })));
+    let Some(structured) = &result.structured else {
+        shown.for_each(|piece| output.line(&piece.described()));
+        if pieces.is_empty() {
+            output.notice("(no content)");
+        }
+        return;
     };
-    for piece in pieces.iter().filter(is_shown) {
-        output.line(&piece.described());
+    let repetition = content::repetition(structured, pieces);
+    for piece in shown {
+        match (piece, repetition) {
+            (Piece::Text(text), Repetition::Whole) => output.line(text),
+            (Piece::Text(_), Repetition::Elements) => {}
+            _ => output.notice(&piece.described()),
+        }
     }
-    if let Some(structured) = structured.filter(|_| repetition != Repetition::Whole) {
+    if repetition != Repetition::Whole {
         output.line(&content::indented(structured));
-    }
-    if pieces.is_empty() && result.structured.is_none() {
-        output.notice("(no content)");
     }
 }

@@ -84,7 +84,7 @@ impl Piece {
 pub(crate) enum Repetition {
     /// They say different things.
     None,
-    /// The text is the same JSON, or the plain value that a server wrapped in `{"result": …}`.
+    /// The only text is the same JSON, or the plain value that a server wrapped in `{"result": …}`.
     Whole,
     /// The texts are the elements one by one, so that only the structured content is one value.
     Elements,
@@ -105,7 +105,7 @@ pub(crate) fn repetition(structured: &Raw, pieces: &[Piece]) -> Repetition {
         let list = list.as_array().filter(|list| !list.is_empty() && list.len() == texts.len());
         list.is_some_and(|list| list.iter().zip(&texts).all(|(element, text)| is_said(element, text)))
     };
-    let says = |value: &Value| texts.iter().any(|text| is_said(value, text));
+    let says = |value: &Value| matches!(texts[..], [text] if is_said(value, text));
     if says(&value) || inner.is_some_and(says) {
         return Repetition::Whole;
     }
@@ -197,6 +197,7 @@ mod tests {
         assert_eq!(repeated(r#"{"result":["a",{"b":1}]}"#, &["a", "{\"b\":1}"]), Repetition::Elements);
         assert_eq!(repeated(r#"{"result":"hello"}"#, &["hello there"]), Repetition::None);
         assert_eq!(repeated(r#"{"width":8}"#, &[]), Repetition::None);
+        assert_eq!(repeated(r#"{"sum":5}"#, &["The sum:", "{\"sum\":5}"]), Repetition::None);
     }
 
     #[test]

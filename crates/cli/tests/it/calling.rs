@@ -198,13 +198,24 @@ fn each_event_of_a_call_is_a_line_of_ndjson() {
 }
 
 #[test]
+fn standard_output_is_one_value_if_text_and_structured_content_differ() {
+    let home = Home::new();
+    let other_text = r#"s/"text":"{[^}]*}"/"text":"They are five."/"#;
+    let script = home.write("server.sh", &format!("{} | sed -u '{other_text}'\n", sample()));
+    let server = format!("sh {}", script.display());
+    let call = |format| home.run(&["call", "--stdio", &server, "add", "2", "3", "-o", format]);
+    let shown = call("human");
+    assert_eq!((shown.ok(), shown.talk.as_str()), ("{\n  \"sum\": 5.0\n}\n", "They are five.\n"));
+    assert_eq!(call("raw").ok(), "They are five.\n");
+    assert_eq!(home.run(&["call", "--stdio", &sample(), "add", "2", "3", "-o", "human"]).ok(), "{\"sum\":5.0}\n");
+}
+
+#[test]
 fn image_is_described_saved_and_printed_raw() {
     let home = Home::with_sample();
     let described = home.run(&["call", "sample.picture", "-o", "human"]);
-    assert_eq!(
-        described.ok(),
-        "{\"height\":8,\"width\":8}\n[image: image/png, 173 bytes; use --save to write it to a file]\n"
-    );
+    assert_eq!(described.ok(), "{\"height\":8,\"width\":8}\n");
+    assert_eq!(described.talk, "[image: image/png, 173 bytes; use --save to write it to a file]\n");
 
     let saved = home.run(&["call", "sample.picture", "--save", "pictures/", "-o", "human"]);
     assert_eq!(saved.ok(), "{\"height\":8,\"width\":8}\n");
