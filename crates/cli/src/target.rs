@@ -140,6 +140,7 @@ impl App {
     }
 
     /// The only server with an item of this name in its cached listing, if the naming policy allows names without a server.
+    /// Without any prefix it is the first one.
     fn owner(&self, config: &Config, name: &str, kind: ItemKind) -> Result<Target, Report> {
         let has = |entry: &&ServerConfig| {
             let listing = listing_cache::lookup(&self.paths, config, entry);
@@ -151,6 +152,7 @@ impl App {
             config.servers.values().filter(|entry| entry.is_enabled()).filter(has).collect();
         match owners.as_slice() {
             [owner] if config.settings.prefix.value != Prefix::Always => Ok(self.configured(config, owner)),
+            [first, ..] if config.settings.prefix.value == Prefix::Never => Ok(self.configured(config, first)),
             [] if config.find(name).is_some() => {
                 let message = format!("`{name}` is a server, not a {kind}; use `{name}.<{kind}>` or `{name} <{kind}>`");
                 let hint = format!("list its {kind}s with `toolway {kind}s {name}`");

@@ -128,7 +128,8 @@ pub(crate) const SETTINGS: &[Key<Settings>] = &[
         name: "naming",
         shape: Shape::Choices(&[("prefix", PREFIX_VALUES)]),
         doc: "`prefix` decides when the public name of a tool or prompt is prefixed with the name of its server: \
-              `always` (default), `auto` (only if two servers offer the same name) or `never`.",
+              `always` (default), `auto` (only if two servers offer the same name) or `never` (of two items with the same \
+              name only the first is offered).",
         example: r#"{"prefix": "auto"}"#,
         set: naming,
     },

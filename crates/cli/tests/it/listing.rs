@@ -117,6 +117,17 @@ fn options_override_naming_and_auto_connect() {
 }
 
 #[test]
+fn without_prefixes_only_the_first_item_of_a_name_is_offered() {
+    let home = Home::with_sample();
+    let names = home.run(&["tools", "-o", "raw", "--prefix", "never"]);
+    assert_eq!(names.ok(), "echo\nadd\ncount\npicture\ngreet\nwrite_memo\nfail\n");
+    let status = home.run(&["status", "--prefix", "never", "-o", "human"]);
+    assert!(status.ok().contains("ignored)"), "{status:?}");
+    assert_eq!(home.run(&["call", "echo", "text=hi", "--prefix", "never", "-o", "raw"]).ok(), "hi\n");
+    home.run(&["call", "echo", "text=hi", "--prefix", "auto"]).failed(2, "unknown_server");
+}
+
+#[test]
 fn tools_of_all_servers_are_grouped_by_server() {
     let home = Home::with_sample();
     let ran = home.run(&["tools", "-o", "human"]);

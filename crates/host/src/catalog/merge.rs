@@ -96,6 +96,9 @@ impl Merge {
         for ((origin, item), public) in origins.into_iter().zip(items).zip(names) {
             match public {
                 Some(public) => entries.push(entry(public, origin, item)),
+                None if self.naming == Naming::Never => {
+                    self.leave_out::<T>(origin, "another server offers this name, and `naming.prefix` is `never`");
+                }
                 None => self.leave_out::<T>(origin, "its public name is taken by another item"),
             }
         }

@@ -46,7 +46,7 @@ pub enum Naming {
     Always,
     /// Only if several servers use the same name; then each of them has the prefix.
     Auto,
-    /// Never. If several servers use the same name, the first keeps it and the others get a tag.
+    /// Never. If several servers use the same name, only the item of the first is offered.
     Never,
 }
 
@@ -59,9 +59,10 @@ const SERVER_ROOM: usize = 32;
 /// Separator of server and name.
 const SEPARATOR: &str = "__";
 
-/// Assigns a public name to each origin, in the same order; `None` if all candidate names are taken.
+/// Assigns a public name to each origin, in the same order; `None` if its name is taken.
 ///
-/// Tries the shortest name of the naming mode first and the tagged one last, which is unique unless digests collide.
+/// Tries the shortest name of the naming mode first and the tagged one last, which is unique unless digests collide. Without
+/// prefixes there is one candidate, so that the first of several items of one name gets it.
 pub(super) fn assign(origins: &[Origin], naming: Naming) -> Vec<Option<PublicName>> {
     let mut stages = vec![NameStage::first(naming); origins.len()];
     let mut names: Vec<String> = origins.iter().zip(&stages).map(|(origin, stage)| stage.name(origin)).collect();
@@ -90,9 +91,7 @@ fn losers(names: &[String], stages: &[NameStage], naming: Naming) -> Vec<usize> 
     for (index, name) in names.iter().enumerate() {
         groups.entry(name).or_default().push(index);
     }
-    let stays = if naming == Naming::Never { 1 } else { 0 };
-    let shared = groups.into_values().filter(|group| 1 < group.len());
-    let mut losers: Vec<_> = shared.flat_map(|group| group.into_iter().skip(stays)).collect();
+    let mut losers: Vec<_> = groups.into_values().filter(|group| 1 < group.len()).flatten().collect();
     losers.retain(|index| stages[*index].next(naming) != stages[*index]);
     losers.sort_unstable();
     losers
@@ -103,8 +102,6 @@ fn losers(names: &[String], stages: &[NameStage], naming: Naming) -> Vec<usize> 
 enum NameStage {
     Bare,
     Prefixed,
-    /// Always with a tag, without prefix.
-    TaggedBare,
     Tagged,
 }
 
@@ -120,22 +117,21 @@ impl NameStage {
 
     fn next(self, naming: Naming) -> Self {
         match (self, naming) {
-            (Self::Bare, Naming::Never) => Self::TaggedBare,
+            (Self::Bare, Naming::Never) => Self::Bare,
             (Self::Bare, _) => Self::Prefixed,
             (Self::Prefixed | Self::Tagged, _) => Self::Tagged,
-            (Self::TaggedBare, _) => Self::TaggedBare,
         }
     }
 
     fn name(self, origin: &Origin) -> String {
         let text = match self {
-            Self::Bare | Self::TaggedBare => origin.raw_name.clone(),
+            Self::Bare => origin.raw_name.clone(),
             Self::Prefixed | Self::Tagged => prefixed(origin),
         };
         let as_it_is = match self {
             Self::Bare => is_plain(&text),
             Self::Prefixed => is_plain(&text) && is_clear(&origin.server),
-            Self::TaggedBare | Self::Tagged => false,
+            Self::Tagged => false,
         };
         if as_it_is { text } else { tagged(&text, origin) }
     }
