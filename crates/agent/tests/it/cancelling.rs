@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use toolway_agent::{Agent, AgentEvent, Budget, CallState, Conversation, Stop};
-use toolway_host::policy::ApprovalAnswer;
+use toolway_host::{call::CallId, policy::ApprovalAnswer};
 use toolway_model::{Message, Role, ScriptedModel};
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
@@ -35,6 +35,35 @@ async fn a_cancelled_answer_keeps_what_the_model_said() {
     assert_eq!(answer.text, "again");
     let roles: Vec<Role> = conversation.messages().iter().map(|message| message.role).collect();
     assert_eq!(roles, [Role::User, Role::Assistant, Role::User, Role::Assistant]);
+}
+
+#[tokio::test]
+async fn the_model_reads_once_that_another_surface_cancelled_its_call() {
+    let files = FixtureServer::new("files").tool_that("wait", "Wait", Behaviour::Wait);
+    let host = TestHost::with(&files, "files").start().await;
+    host.answering(ApprovalAnswer::approved("test"));
+    host.ready("files").await;
+    let agent = agent(&host, r#"{"turns": [{"calls": [{"tool": "files__wait"}]}, {"text": "Never mind."}]}"#);
+    let mut conversation = Conversation::new(None);
+    let cancel = CancellationToken::new();
+    let (sender, started) = tokio::sync::oneshot::channel();
+    let mut sender = Some(sender);
+    let mut observe = move |event: AgentEvent| {
+        if let AgentEvent::CallStarted(call) = event {
+            sender.take().unwrap().send(call.call_id.unwrap()).unwrap();
+        }
+    };
+    let answering = agent.answer(&mut conversation, vec![Message::user("wait")], &cancel, &mut observe);
+    let cancelling = async {
+        let id = u128::from_str_radix(&started.await.unwrap().replace('-', ""), 16).unwrap();
+        files.until_received("tools/call", 1).await;
+        assert!(host.host.cancel_call(CallId::from_u128(id), "cancelled in the console"));
+    };
+    let (answer, ()) = tokio::join!(answering, cancelling);
+    assert_eq!(answer.unwrap().calls[0].state, CallState::Cancelled);
+    let result = serde_json::to_string(&conversation.messages()[2]).unwrap();
+    assert!(result.contains("cancelled: the call ended before its answer"), "{result}");
+    assert_eq!(result.matches("cancelled").count(), 1, "{result}");
 }
 
 #[tokio::test]

@@ -19,6 +19,9 @@ use crate::{
     whose_move::WhoseMove,
 };
 
+/// Why a cancelled call has no answer; the state says that it was cancelled.
+const CANCELLED: &str = "the call ended before its answer";
+
 /// The outcome of a call. Each call has exactly one.
 #[must_use]
 #[derive(Clone, Debug)]
@@ -115,7 +118,7 @@ impl CallOutcome {
             Self::Answered(_) | Self::HandedOff(_) => None,
             Self::Refused(refusal) => Some(refusal.into()),
             Self::Failed(error) => Some(error.for_client()),
-            Self::Cancelled => Some(ClientText::complete("cancelled")),
+            Self::Cancelled => Some(ClientText::complete(CANCELLED)),
             Self::TimedOut { kind, limit } => Some(ClientText::complete(kind.describe(*limit))),
         }
     }
