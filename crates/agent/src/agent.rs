@@ -55,6 +55,15 @@ pub struct AgentOptions {
     pub mode: Option<PolicyMode>,
 }
 
+/// The tools on offer to a model.
+#[derive(Clone, Debug)]
+pub struct OfferedTools {
+    /// Their names, in the order of the request.
+    pub names: Vec<String>,
+    /// Why tools are not offered, one sentence each.
+    pub left_out: Vec<String>,
+}
+
 /// An answer.
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -135,6 +144,24 @@ impl Agent {
     /// The model.
     pub fn model(&self) -> &Arc<dyn Model> {
         &self.model
+    }
+
+    /// What the model of this agent is offered now, as the next request would have it.
+    pub fn offered_tools(&self) -> OfferedTools {
+        let ToolSet { definitions, left_out } = self.tools();
+        OfferedTools { names: definitions.into_iter().map(|tool| tool.name).collect(), left_out }
+    }
+
+    fn tools(&self) -> ToolSet {
+        let visible = Visible(self.options.servers.clone());
+        let offer = Offer {
+            vendor: self.model.vendor(),
+            window: self.model.context_window(),
+            visible: &visible,
+            resources: self.options.resources,
+            prompts: self.options.prompts,
+        };
+        ToolSet::of(&self.host, &self.adapted, offer)
     }
 
     /// Answers a message of the user, or the messages of a prompt. Everything that happened stays in the conversation:
@@ -241,15 +268,8 @@ impl Agent {
         for message in messages {
             conversation.push(message).await;
         }
+        let tools = self.tools();
         let visible = Visible(self.options.servers.clone());
-        let offer = Offer {
-            vendor: self.model.vendor(),
-            window: self.model.context_window(),
-            visible: &visible,
-            resources: self.options.resources,
-            prompts: self.options.prompts,
-        };
-        let tools = ToolSet::of(&self.host, &self.adapted, offer);
         tools.left_out.iter().for_each(|reason| observe(AgentEvent::LeftOut(reason.clone())));
         let system = SystemPrompt::new(&self.host, &self.options.system, conversation.id(), &visible);
         system.left_out.iter().for_each(|reason| observe(AgentEvent::LeftOut(reason.clone())));

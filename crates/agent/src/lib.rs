@@ -31,7 +31,7 @@ mod seen;
 mod system;
 mod tools;
 
-pub use agent::{Agent, AgentError, AgentOptions, Answer, Observer};
+pub use agent::{Agent, AgentError, AgentOptions, Answer, Observer, OfferedTools};
 pub use answer_schema::{AnswerSchema, Validate};
 pub use budget::{Budget, Stop};
 pub use conversation::{Conversation, RecordIds};

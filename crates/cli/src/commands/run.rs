@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use toolway_agent::{
     Agent, AgentError, AgentEvent, AgentOptions, Answer, AnswerSchema, Budget, CallState, Conversation, EndedCall,
-    MadeCall, StartedCall, Stop,
+    MadeCall, OfferedTools, StartedCall, Stop,
 };
 use toolway_config::{Config, HostPattern, PolicyMode, ServerName, parse_duration};
 use toolway_host::{
@@ -75,7 +75,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
 
-    /// Show model, servers and tools without asking the model
+    /// Show the model, the servers and exactly the tools that the model gets, without asking it
     #[arg(long)]
     dry_run: bool,
 
@@ -132,10 +132,12 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
         answer_schema: schema.clone(),
         mode: None,
     };
-    if args.dry_run {
-        return Ok(dry_run(&host, model.name(), servers.as_ref(), output));
-    }
     let agent = Agent::new(host.clone(), Arc::clone(&model), options);
+    if args.dry_run {
+        let shown = dry_run(&agent, &host, servers.as_ref(), output);
+        host.shutdown().await;
+        return Ok(shown);
+    }
     let mut conversation = Conversation::new(conversations);
     let mut observe = |event: AgentEvent| show(&event, output);
     let cancel = CancellationToken::new();
@@ -237,21 +239,22 @@ fn with_schema(system: String, schema: Option<&AnswerSchema>) -> String {
     if system.is_empty() { words } else { format!("{system}\n\n{words}") }
 }
 
-fn dry_run(host: &Host, model: &str, servers: Option<&BTreeSet<ServerName>>, output: &mut Output) -> ExitCode {
-    let catalog = host.catalog();
+/// Prints what the model would get, from what builds its request.
+fn dry_run(agent: &Agent, host: &Host, servers: Option<&BTreeSet<ServerName>>, output: &mut Output) -> ExitCode {
+    let OfferedTools { names, left_out } = agent.offered_tools();
+    let model = agent.model().name();
     let seen = |server: &ServerName| servers.is_none_or(|servers| servers.contains(server));
-    let tools = catalog.tools().iter().filter(|tool| seen(&tool.origin.server));
-    let tools: Vec<String> = tools.map(|tool| tool.public.to_string()).collect();
     let statuses: Vec<_> = host.servers().into_iter().filter(|status| seen(&status.server)).collect();
     if output.format == Format::Human {
         let servers = statuses.iter().map(|status| format!("{} ({})", status.server, status.phase.word()));
         output.line(&format!("model: {model}"));
         output.line(&format!("servers: {}", servers.collect::<Vec<_>>().join(", ")));
-        output.line(&format!("tools: {}", tools.join(", ")));
+        output.line(&format!("tools: {}", names.join(", ")));
+        left_out.iter().for_each(|reason| output.notice(&format!("toolway: {reason}")));
     } else {
         let view = |status: &ServerStatus| json!({ "name": status.server.as_str(), "state": status.phase.word() });
         let servers: Vec<Value> = statuses.iter().map(view).collect();
-        output.json(&Raw::of(&json!({ "model": model, "servers": servers, "tools": tools })));
+        output.json(&Raw::of(&json!({ "model": model, "servers": servers, "tools": names, "leftOut": left_out })));
     }
     ExitCode::Ok
 }

@@ -47,6 +47,20 @@ fn a_model_of_every_vendor_calls_a_tool_and_answers() {
     }
 }
 
+#[test]
+fn a_dry_run_lists_exactly_the_tools_of_the_request() {
+    let (_runtime, vendor) = vendor(VendorKind::OpenaiChat, vec![Reply::text("Done.")]);
+    let home = home(&vendor);
+    let listed = run(&home, &["run", "--dry-run", "--output", "json", "x"]).json();
+    assert!(vendor.requests().is_empty(), "nothing was asked");
+    run(&home, &["run", "--output", "json", "x"]).ok();
+    let request: serde_json::Value = serde_json::from_slice(vendor.requests()[0].body()).unwrap();
+    let sent: Vec<&serde_json::Value> =
+        request["tools"].as_array().unwrap().iter().map(|tool| &tool["function"]["name"]).collect();
+    assert_eq!(listed["tools"], json!(sent), "{listed}");
+    assert!(sent.contains(&&json!("read_result")) && sent.contains(&&json!("sample__echo")), "{listed}");
+}
+
 /// The mock refuses a call without them, as DeepSeek, Kimi and Gemini do.
 #[test]
 fn a_turn_sends_the_reasoning_and_the_signature_of_a_call_back_and_another_model_gets_neither() {
