@@ -167,8 +167,11 @@ async fn preempted_call_is_recorded_even_if_its_end_is_never_read() {
     let records = host.records();
     let ends: Vec<_> = records[before..].iter().map(|record| (record.state, record.message.as_deref())).collect();
     let because = "a request of `files` was not answered for 30s, and another call needed its connection; call again";
-    let expected =
-        [(CallState::Failed, Some(because)), (CallState::Cancelled, Some("the call ended before its answer")), (CallState::Succeeded, None)];
+    let expected = [
+        (CallState::Failed, Some(because)),
+        (CallState::Cancelled, Some("the call ended before its answer")),
+        (CallState::Succeeded, None),
+    ];
     assert_eq!(ends, expected);
 }
 
