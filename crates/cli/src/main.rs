@@ -47,6 +47,7 @@ mod suggestion;
 mod target;
 mod terminal;
 mod unused;
+mod usage_error;
 mod verbose_call_log;
 mod wire_tap;
 
@@ -56,10 +57,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{
-    ValueEnum,
-    error::{ContextKind, ContextValue, ErrorKind},
-};
+use clap::{ValueEnum, error::ErrorKind};
 use toolway_config::Environment;
 
 use exit_code::ExitCode;
@@ -82,7 +80,9 @@ fn main() -> process::ExitCode {
     let words = args::expand_at(std::env::args_os());
     let args = match command_line::parse(&words) {
         Ok(args) => args,
-        Err(error) => return report_parse_error(&without_internal(error), &words, &environment).into(),
+        Err(error) => {
+            return report_parse_error(&usage_error::with_suggestions(error, &words), &words, &environment).into();
+        }
     };
     let mut output = standard_output(args.show.output, &environment);
     let log = match Log::install(&args.log, args.command.access_log(), &environment) {
@@ -115,16 +115,6 @@ fn report_parse_error(error: &clap::Error, words: &[OsString], environment: &Env
         output.report(&Report::usage("usage", problem(error)));
     }
     ExitCode::Usage
-}
-
-/// Removes internal commands from the suggestions of a usage error.
-fn without_internal(mut error: clap::Error) -> clap::Error {
-    let is_internal =
-        |name: &String| command_line::definition().find_subcommand(name).is_some_and(clap::Command::is_hide_set);
-    let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand).cloned() else { return error };
-    let names: Vec<String> = names.into_iter().filter(|name| !is_internal(name)).collect();
-    error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
-    error
 }
 
 /// The usage error on one line: the first paragraph of clap's text.

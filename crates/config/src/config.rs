@@ -12,7 +12,7 @@ use crate::{
     server::{self, DefinedBy, Draft, EffectiveTimeouts, Format, ServerConfig, ServerName, Source, Start},
     settings::{SETTINGS, Settings},
     shape::Field,
-    warning::{Strictness, Warning, Warnings},
+    warning::{self, Strictness, Warning, Warnings},
 };
 
 /// Configuration of the operator.
@@ -197,7 +197,11 @@ fn refuse_other_containers(root: &Section<'_>) -> Result<(), ConfigError> {
     let container = keys.iter().find(|(key, _)| import::OTHER_CONTAINERS.contains(key));
     let first = keys.first().filter(|_| !keys.iter().any(|(key, _)| is_setting(key)));
     let Some((key, line)) = container.or(first) else { return Ok(()) };
-    let problem = format!("the file is not understood: unknown key `{key}`; servers are expected under `mcpServers`");
+    let known = SETTINGS.iter().map(|known| known.name).chain(["mcpServers"]);
+    let problem = match warning::misspelled(key, known).filter(|_| container.is_none()) {
+        Some(near) => format!("the file is not understood: unknown key `{key}`; did you mean `{near}`?"),
+        None => format!("the file is not understood: unknown key `{key}`; servers are expected under `mcpServers`"),
+    };
     Err(ConfigError::Refused { place: root.document().place(*line), problem })
 }
 

@@ -58,6 +58,8 @@ pub(crate) type Warnings = Vec<Warning>;
 
 /// Minimum Jaro-Winkler similarity for a suggestion.
 const NEAR: f64 = 0.75;
+/// Similarity of a misspelling, for keys that may belong to another program.
+const MISSPELLED: f64 = 0.9;
 
 impl Warning {
     /// An entry that is not used.
@@ -134,14 +136,23 @@ impl fmt::Display for Warning {
 
 /// The most similar known key, if one is similar enough to suggest.
 pub(crate) fn nearest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    nearest_above(NEAR, key, known)
+}
+
+/// The known key of which this one is a misspelling, rather than a key of another program.
+pub(crate) fn misspelled<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    nearest_above(MISSPELLED, key, known)
+}
+
+fn nearest_above<'a>(least: f64, key: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let score = |known: &str| strsim::jaro_winkler(&key.to_lowercase(), &known.to_lowercase());
-    let scored = known.map(|known| (score(known), known)).filter(|(score, _)| NEAR < *score);
+    let scored = known.map(|known| (score(known), known)).filter(|(score, _)| least < *score);
     scored.max_by(|left, right| left.0.total_cmp(&right.0)).map(|(_, known)| known)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::{misspelled, nearest};
 
     #[test]
     fn similar_key_is_suggested_and_a_different_one_is_not() {
@@ -149,5 +160,7 @@ mod tests {
         assert_eq!(nearest("comand", known.into_iter()), Some("command"));
         assert_eq!(nearest("env_file", known.into_iter()), Some("envFile"));
         assert_eq!(nearest("zebra", known.into_iter()), None);
+        assert_eq!(misspelled("comand", known.into_iter()), Some("command"));
+        assert_eq!(misspelled("environment", known.into_iter()), None);
     }
 }

@@ -232,8 +232,14 @@ fn invalid_entry_is_set_aside_and_fails_the_check() {
 #[test]
 fn file_that_is_not_understood_is_an_error() {
     let world = World::empty();
+    for (text, key, near) in [
+        (r#"{"mcpServer": {"a": {"command": "x"}}}"#, "mcpServer", "mcpServers"),
+        (r#"{"gatway": {"listen": "127.0.0.1:1"}}"#, "gatway", "gateway"),
+    ] {
+        let problem = load_named(&world, &world.write("home/x.json", text)).unwrap_err().to_string();
+        assert!(problem.ends_with(&format!("unknown key `{key}`; did you mean `{near}`?")), "{problem}");
+    }
     for (text, key) in [
-        (r#"{"mcpServer": {"a": {"command": "x"}}}"#, "mcpServer"),
         (r#"{"name": "x", "version": 1}"#, "name"),
         (r#"{"autoConnect": true, "servers": {"a": {"command": "x"}}}"#, "servers"),
         (r#"{"mcp": {"theme": {"dark": true}}}"#, "mcp"),
