@@ -3,6 +3,7 @@
 //! | module | responsibility |
 //! |---|---|
 //! | [`paths`] | directories for config, state and cache |
+//! | [`pattern`] | names with `*` |
 //! | [`document`] | a file as a tree in which every value knows its line |
 //! | [`load`] | finds, reads and merges all configuration sources |
 //! | [`layers`] | settings from environment variables and the command line |
@@ -60,6 +61,7 @@ mod mask;
 pub mod models;
 pub mod ownership;
 pub mod paths;
+pub mod pattern;
 pub mod policy;
 pub mod project;
 pub mod public_address;
@@ -89,6 +91,7 @@ pub use load::{Loaded, Sources, load};
 pub use mask::{is_secret_name, looks_like_key};
 pub use models::{AgentSettings, ModelConfig, Vendor};
 pub use paths::{Environment, Paths};
+pub use pattern::Pattern;
 pub use policy::{PolicyMode, PolicySettings, ProjectRules, Rule, RuleEffect, Trust};
 pub use public_address::{PublicUrl, TlsFiles};
 pub use secret::{Secret, SecretName};

@@ -4,7 +4,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use toolway_config::{
-    Config, ServerConfig, ServerName, Trust, is_secret_name,
+    Config, Pattern, ServerConfig, ServerName, Trust, is_secret_name,
     server::{
         Era, Http, HttpKind, Need, Offered, Reconnect, Sharing, Standing, Start, Transport, Withheld, auth::Auth,
     },
@@ -21,10 +21,7 @@ use super::{
     environment::Environment,
     installer::{INSTALL, installer_of},
 };
-use crate::catalog::{
-    Filter, ItemKind,
-    filter::{Pattern, Switch},
-};
+use crate::catalog::{Filter, ItemKind, filter::Switch};
 
 /// The wanted state of one server.
 #[derive(Clone, Debug)]

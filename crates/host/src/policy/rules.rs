@@ -1,16 +1,13 @@
 //! Which rules of a file match a request.
 
 use toolway_config::{
-    RuleEffect,
+    Pattern, RuleEffect,
     policy::{Rule, RuleMatch},
     visible,
 };
 
 use super::{PolicyInput, Subject, argument_match::matches_argument, fit::Fit, text_match};
-use crate::{
-    call::{CallKind, Caller},
-    catalog::filter::Pattern,
-};
+use crate::call::{CallKind, Caller};
 
 /// A rule that counts.
 #[derive(Clone)]

@@ -9,11 +9,12 @@ mod address;
 mod command;
 mod resolved;
 
+use toolway_config::Pattern;
+
 use address::AddressPattern;
 use resolved::{Address, Dots, decoded, path, plain};
 
 use super::fit::Fit;
-use crate::catalog::filter::Pattern;
 
 /// Compares a pattern, or a value of a list, with a text.
 type IsMatch = fn(&str, &str) -> bool;

@@ -1,7 +1,9 @@
 //! How the calls of an existing rule relate to those of a new one.
 
-use toolway_config::policy::{ArgumentMatch, RuleMatch};
-use toolway_host::catalog::filter::Pattern;
+use toolway_config::{
+    Pattern,
+    policy::{ArgumentMatch, RuleMatch},
+};
 
 use super::add::NewRule;
 

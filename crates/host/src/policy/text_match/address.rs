@@ -3,13 +3,13 @@
 //! A `*` in the host matches within the host only. Programs read unusual URLs in different ways (backslashes, user names,
 //! other letters than ASCII, missing slashes): such a URL is unclear where its canonical form matches.
 
+use toolway_config::Pattern;
 use url::{Host, Url};
 
 use super::{
     Fit, IsMatch, UNCLEAR,
     resolved::{Dots, canonical_host, decoded, inner_address, joined},
 };
-use crate::catalog::filter::Pattern;
 
 pub(super) const NOT_AN_ADDRESS: &str = "is not a URL";
 
