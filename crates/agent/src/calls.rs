@@ -13,7 +13,8 @@ use toolway_model::{ResultPart, ToolCall, ToolResult};
 use toolway_wire::json::{JsonKind, Raw};
 
 use crate::{
-    agent::{Agent, Interrupt, Observer},
+    agent::{Agent, Observer},
+    answering::Interrupt,
     budget::Spent,
     builtin::Builtin,
     conversation::Conversation,

@@ -2,7 +2,7 @@
 //!
 //! | part | file |
 //! |---|---|
-//! | the loop | `agent.rs` |
+//! | an agent and its options; the loop of one answer | `agent.rs`, `answering.rs` |
 //! | the calls of one message | `calls.rs` |
 //! | what happens, for surfaces | `event.rs` |
 //! | budgets, repeated calls | `budget.rs` |
@@ -18,6 +18,7 @@
 
 mod agent;
 mod answer_schema;
+mod answering;
 mod budget;
 mod builtin;
 mod calls;

@@ -3,7 +3,7 @@
 use toolway_host::policy::SeenUrls;
 use toolway_model::{Message, Part, ResultPart, Role, ToolResult};
 
-use crate::agent::CORRECTION;
+use crate::answering::CORRECTION;
 
 /// Notes a message that follows `earlier` ones.
 pub(crate) fn note(seen: &SeenUrls, earlier: &[Message], message: &Message) {
