@@ -2,8 +2,8 @@
 //!
 //! This file reads the tree and `cargo metadata`; each rule is a pure function in a module of its own: sources and
 //! their names in `source`, words and type names in `language`, files that pages name in `map`, test files that are not
-//! compiled in `stories`, edges between crates in `edges`, third-party code in `licence` and `supply`, lock files in
-//! `lock_file`.
+//! compiled in `stories`, tuples where names are better in `tuples`, edges between crates in `edges`, third-party code in
+//! `licence` and `supply`, lock files in `lock_file`.
 
 mod edges;
 mod language;
@@ -13,6 +13,7 @@ mod map;
 mod source;
 mod stories;
 mod supply;
+mod tuples;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -58,6 +59,7 @@ pub(crate) fn check(root: &Path) -> io::Result<Vec<Finding>> {
     findings.extend(stories::check(&tree));
     findings.extend(language::check(&tree));
     findings.extend(map::check(&tree));
+    findings.extend(tuples::check(&tree));
 
     findings.extend(edges::check(&ask_cargo(root, &["--no-deps"])?));
     let rules = supply::Rules::read(tree.get("deny.toml").map_or("", String::as_str)).map_err(io::Error::other)?;

@@ -69,7 +69,7 @@ fn check_length(path: &str, text: &str) -> Option<Finding> {
     }
 }
 
-fn is_test_file(path: &str) -> bool {
+pub(super) fn is_test_file(path: &str) -> bool {
     path.ends_with("/tests.rs") || path.contains("/tests/it/")
 }
 
