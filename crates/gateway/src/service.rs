@@ -10,6 +10,7 @@ mod pages;
 mod profile;
 mod relayed_call;
 mod scope;
+mod skills;
 mod subscriptions;
 mod task_follower;
 mod task_list;
@@ -22,10 +23,11 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use toolway_config::ServerName;
 use toolway_host::{
     Host,
     call::{CallRequest, Caller as HostCaller, CallerContext, CompletionRef, Located, Target},
-    catalog::Origin,
+    catalog::{Origin, uri::split_owned},
 };
 use toolway_wire::{
     down::{self, Caller, HostedTaskOptions, HostedTasks, ListPage, Profile, Service, ServiceSubscription, Tasks},
@@ -44,6 +46,7 @@ use self::{
     lists::FirstLists,
     pages::Pages,
     relayed_call::{RelayedCall, TaskRenamer},
+    skills::SkillMethod,
     tasks::{GatewayTasks, ServerTasks, TaskMode},
     uris::PublicUris,
 };
@@ -102,6 +105,9 @@ impl HostService {
         if let Some(kind) = lists::kind_of(request.method()) {
             return self.list(kind, &request, client, caller);
         }
+        if let Some(method) = SkillMethod::of(request.method()).filter(|_| self.scope == Scope::All) {
+            return self.skills(method, request, (&client, caller));
+        }
         let text = |key| request.param(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
         let missing = |key: &str| invalid(&format!("`{key}` is missing or not a string"));
         let target = match request.method() {
@@ -116,7 +122,10 @@ impl HostService {
             Located { target: target @ (Target::Tool(_) | Target::ToolOf(_)), origin: Some(origin) } => {
                 self.call(target, origin, request, caller_context, caller)
             }
-            Located { target, .. } => Ok(self.relay(target, request, caller_context)),
+            Located { target, .. } => match owner_in_uri(&target) {
+                Some(server) => Ok(self.relay_owned(target, server, request, caller_context)),
+                None => Ok(self.relay(target, request, caller_context)),
+            },
         }
     }
 
@@ -253,6 +262,14 @@ impl Service for HostService {
 impl fmt::Debug for HostService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HostService").field("scope", &self.scope).finish_non_exhaustive()
+    }
+}
+
+/// The server that the public URI of a resource names.
+fn owner_in_uri(target: &Target) -> Option<ServerName> {
+    match target {
+        Target::Resource(uri) => split_owned(uri).map(|(server, _)| server),
+        _ => None,
     }
 }
 

@@ -17,6 +17,7 @@ pub mod merge;
 pub mod name;
 mod route;
 pub mod search;
+pub mod skills;
 mod template;
 #[cfg(test)]
 mod test_catalog;

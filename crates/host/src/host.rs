@@ -45,7 +45,7 @@ use self::{
 };
 use crate::{
     call::{CallId, open_calls::OpenCalls},
-    catalog::{Catalog, Naming, listing_table::ListingTable},
+    catalog::{Catalog, Naming, listing_table::ListingTable, skills},
     connection::{
         AppliedPlan, CallerListChange, CallerLog, Connection, ConnectionCounters, Dialer, HostContext, Plan,
         ServerStatus, StartLimiter, WantedServer, WantedSet,
@@ -250,9 +250,12 @@ impl Host {
         self.inner.set.lock().connection(server).is_some()
     }
 
-    /// Whether the entry of this server lets clients of a gateway call a method that the protocol does not define.
+    /// Whether clients of a gateway may call a method of this server that the protocol does not define: its entry names it,
+    /// or it belongs to the skills extension, which the server declares.
     pub fn admits_method(&self, server: &ServerName, method: &str) -> bool {
-        self.inner.connection(server).is_some_and(|connection| connection.wanted().filter.admits_method(method))
+        let Some(connection) = self.inner.connection(server) else { return false };
+        let filter = &connection.wanted().filter;
+        filter.admits_method(method) || filter.admits_skills() && skills::offers(&self.catalog(), server, method)
     }
 
     /// Trust of a server; `None` if no server has this name.

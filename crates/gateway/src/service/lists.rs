@@ -184,10 +184,10 @@ impl Scope {
 }
 
 /// An exchange whose outcome is computed by a future.
-struct DeferredOutcome(Option<BoxFuture<'static, Outcome>>);
+pub(super) struct DeferredOutcome(Option<BoxFuture<'static, Outcome>>);
 
 impl DeferredOutcome {
-    fn new(answer: impl Future<Output = Outcome> + Send + 'static) -> Self {
+    pub(super) fn new(answer: impl Future<Output = Outcome> + Send + 'static) -> Self {
         Self(Some(Box::pin(answer)))
     }
 }

@@ -4,7 +4,10 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 use toolway_config::ServerName;
-use toolway_host::{Host, catalog::Catalog};
+use toolway_host::{
+    Host,
+    catalog::{Catalog, skills::SKILLS},
+};
 use toolway_wire::{
     down::Profile,
     json::Raw,
@@ -14,7 +17,7 @@ use toolway_wire::{
     },
 };
 
-use super::{Scope, icons};
+use super::{Scope, icons, skills};
 use crate::access::Client;
 
 /// Maximum length of the instructions of one server when those of all servers are joined, in bytes.
@@ -26,14 +29,14 @@ const MAX_INSTRUCTIONS: usize = 64 * 1024;
 const UI: &str = "io.modelcontextprotocol/ui";
 /// Extensions that are declared for a single server and need no support here: their methods are plain requests, and their
 /// data is in `_meta` and in resources, under the server's own names.
-const FORWARDED_EXTENSIONS: [&str; 2] = [UI, "io.modelcontextprotocol/skills"];
+const FORWARDED_EXTENSIONS: [&str; 2] = [UI, SKILLS];
 
 pub(super) fn of(host: &Host, scope: &Scope, client: Option<&Client>) -> Profile {
     let catalog = host.catalog();
     match scope {
         Scope::All => Profile {
             info: gateway_info(),
-            capabilities: gateway_capabilities(&catalog, client),
+            capabilities: gateway_capabilities(host, &catalog, client),
             instructions: client.and_then(|client| instructions(&catalog, client)),
         },
         Scope::One(server) => server_profile(host, &catalog, server),
@@ -72,21 +75,26 @@ fn gateway_info() -> Raw {
     OURS.clone()
 }
 
-/// Declares everything, so that a server added later needs no new handshake; UI pages only if a server that the client
-/// sees has them.
-fn gateway_capabilities(catalog: &Catalog, client: Option<&Client>) -> Raw {
-    let mut all = json!({
+/// Declares everything, so that a server added later needs no new handshake; UI pages and skills only if a server that the
+/// client sees has them.
+fn gateway_capabilities(host: &Host, catalog: &Catalog, client: Option<&Client>) -> Raw {
+    let all = Raw::of(&json!({
         "tools": { "listChanged": true },
         "prompts": { "listChanged": true },
         "resources": { "subscribe": true, "listChanged": true },
         "completions": {},
         "logging": {},
-    });
+    }));
     let sees = |server: &ServerName| client.is_none_or(|client| client.sees(server));
-    if catalog.servers().any(|(server, offer)| sees(server) && offer.listing.capabilities.extension(UI)) {
-        all["extensions"] = json!({ UI: {} });
+    let seen = || catalog.servers().filter(|(server, _)| sees(server));
+    let pages = seen().any(|(_, offer)| offer.listing.capabilities.extension(UI)).then(Raw::empty_object);
+    let skills = skills::declared(host, seen().map(|(server, _)| server.clone()));
+    let extensions = [(UI, pages), (SKILLS, skills)];
+    let extensions: Vec<_> = extensions.iter().filter_map(|(id, says)| Some((*id, says.as_ref()?))).collect();
+    match extensions.is_empty() {
+        true => all,
+        false => splice::edited(&all, &[Edit::Add("extensions", splice::object(extensions))]),
     }
-    Raw::of(&all)
 }
 
 fn forwarded_capabilities(declared: &ServerCapabilities) -> Raw {

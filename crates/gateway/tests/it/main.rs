@@ -26,6 +26,7 @@ mod raw_client;
 mod scripted;
 mod scripted_user;
 mod session_callers;
+mod skills;
 mod tap;
 mod task_list;
 mod test_gateway;

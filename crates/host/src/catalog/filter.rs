@@ -78,6 +78,11 @@ impl Filter {
         MethodSpelling::of(method).is_extension() && self.extra_methods.iter().any(|pattern| pattern.matches(method))
     }
 
+    /// Whether methods of the skills extension may be forwarded: the files of skills are resources.
+    pub(crate) fn admits_skills(&self) -> bool {
+        self.switch(ItemKind::Resource) == Switch::On
+    }
+
     /// Returns the key of the server's entry that excludes an item; `None` if it is offered.
     pub(crate) fn key_against(&self, kind: ItemKind, raw_name: &str) -> Option<&'static str> {
         let (off, include, exclude) = match kind {
