@@ -29,6 +29,7 @@ impl Command {
             Self::Policy(args) => args.effect(),
             Self::Trust(args) => args.effect(),
             Self::Models(args) => args.effect(),
+            Self::Store(args) => args.effect(),
             // A console session answers in place of the user, and a sign-in gives servers a token.
             Self::Console(_) | Self::Login(_) => Effect::Widens,
             // At a terminal it offers to copy what it finds, and a server can open one.
@@ -53,7 +54,6 @@ impl Command {
             | Self::History(_)
             | Self::Calls(_)
             | Self::Audit(_)
-            | Self::Store(_)
             | Self::Sample(_)
             | Self::Completions(_)
             | Self::Man(_)
@@ -117,6 +117,8 @@ mod tests {
             "toolway console",
             "toolway login files",
             "toolway secret set token",
+            "toolway store restore backup.db",
+            "toolway store backup backup.db --with-secrets",
             "toolway secret list",
             "toolway secret move files",
             "toolway secret remove token",
@@ -139,6 +141,7 @@ mod tests {
             "toolway serve",
             "toolway call files.read",
             "toolway models list",
+            "toolway store backup backup.db",
         ] {
             assert_eq!(effect(line), Effect::Ordinary, "{line}");
         }

@@ -10,6 +10,7 @@ use toolway_host::{
     record::{NoRecords, RecordChanges, Records, RecordsError, Requirement, StoreUsage},
     time,
 };
+pub(crate) use toolway_store::backup;
 use toolway_store::{
     Store, StoreOptions, StoreRecorder, StoreRecords, Sync,
     audit::AuditEvent,

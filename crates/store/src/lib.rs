@@ -11,6 +11,7 @@
 //! | saved approvals, inbox items, conversations | `approvals.rs`, `inbox.rs`, `conversations.rs` |
 //! | processes that may still end a call | `runs.rs` |
 //! | retention: size, age, caller shares | `retention.rs`, `retention/` |
+//! | backup and restore of the whole file | `backup.rs` |
 //! | the ports of `host` that the store implements | `recorder.rs` (writing), `records.rs` (reading) |
 //!
 //! Every write goes through the writer thread of the process; several processes may write to one file. Rows record what
@@ -18,6 +19,7 @@
 
 pub mod approvals;
 pub mod audit;
+pub mod backup;
 pub mod calls;
 mod chain;
 pub mod conversations;

@@ -121,6 +121,12 @@ pub(crate) fn lives(folder: &Path, run: Uuid) -> bool {
     is_alive(&lock_path(folder, run))
 }
 
+/// Whether any process has its lock in this folder.
+pub(crate) fn any_lives(folder: &Path) -> bool {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|file| file.path());
+    files.filter(|path| path.extension().is_some_and(|end| end == "lock")).any(|path| is_alive(&path))
+}
+
 fn lock_new(folder: &Path, id: Uuid) -> Result<(File, PathBuf), StoreError> {
     ownership::create_private_folder(folder).map_err(|error| StoreError::file(folder, error))?;
     let path = lock_path(folder, id);

@@ -2,6 +2,7 @@
 //!
 //! | module | responsibility |
 //! |---|---|
+//! | [`bundle`] | secrets of a backup, sealed with a passphrase |
 //! | [`choice`] | selects the vault |
 //! | [`sealed`] | a vault in an encrypted file in the state directory |
 //! | [`keychain`] | the keychain of the operating system: a vault, and the user's own entries |
@@ -13,6 +14,7 @@
 //! other users.
 #![warn(missing_docs)]
 
+pub mod bundle;
 pub mod choice;
 mod entries;
 mod folder;
@@ -22,6 +24,7 @@ pub mod notice;
 pub mod sealed;
 pub mod secrets;
 
+pub use bundle::{BundleError, SecretBundle};
 pub use choice::{LazyVault, VaultChoice, VaultOptions, open};
 pub use keychain::{KeychainVault, SystemKeychain};
 pub use notice::{Notice, NoticeHandler};

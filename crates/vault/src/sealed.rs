@@ -80,6 +80,24 @@ const FILE: &str = "credentials";
 /// Maximum size of the file, with header and tag.
 const MAX_FILE: usize = MAX_VAULT + 1024;
 
+/// Encrypts `content` with a passphrase. The error is text for the user.
+pub(crate) fn seal_with_passphrase(passphrase: &Secret, content: Vec<u8>) -> Result<Vec<u8>, String> {
+    let sealed = || {
+        let params = KdfParams::generate()?;
+        let key = SealingKey::of_passphrase(passphrase, &params)?;
+        seal(&key, &KeyOrigin::Passphrase(params), content)
+    };
+    sealed().map_err(|error| error.to_string())
+}
+
+/// Decrypts what [`seal_with_passphrase`] returned. The error is text for the user.
+pub(crate) fn open_with_passphrase(passphrase: &Secret, sealed: &[u8]) -> Result<Vec<u8>, String> {
+    let sealed = Sealed::read(sealed).map_err(|error| error.to_string())?;
+    let KeyOrigin::Passphrase(params) = &sealed.origin else { return Err(FormatError::Changed.to_string()) };
+    let key = SealingKey::of_passphrase(passphrase, params).map_err(|error| error.to_string())?;
+    sealed.open(&key).map_err(|error| error.to_string())
+}
+
 // === impl SealedVault ===
 
 impl SealedVault {

@@ -74,6 +74,7 @@ mod snippets;
 mod stdio_client;
 mod stored_secrets;
 mod team_address;
+mod team_backup;
 mod team_keys;
 mod terminal;
 mod terminal_approvals;
