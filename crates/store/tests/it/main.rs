@@ -12,6 +12,7 @@ mod memory;
 mod opening;
 mod recorder;
 mod records;
+mod released_files;
 mod retention;
 mod stage;
 mod writing;
