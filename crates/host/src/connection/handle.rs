@@ -149,7 +149,10 @@ impl Connection {
         let (ended, caller_connections) = (self.shared.stderr_tail.ended(), self.shared.pool.status());
         let connections = self.shared.pool.sign_ins().counters.of(&self.shared.name).counts();
         let stray_output = self.shared.stderr_tail.stray().map(|text| live.redactor.text(&text));
-        let status = ServerStatus::clone(&live.status);
+        let mut status = ServerStatus::clone(&live.status);
+        if let (Some(profile), Some((_, peer))) = (&mut status.profile, &live.peer) {
+            profile.set_session(peer);
+        }
         ServerStatus { stderr, stray_output, ended, caller_connections, connections, ..status }
     }
 

@@ -389,6 +389,35 @@ async fn call_on_a_replaced_connection_ends_with_the_server() {
 }
 
 #[tokio::test]
+async fn status_has_the_session_that_replaced_an_expired_one() {
+    let (sessions, streams) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let odd = OddHttp::start(move |seen| match (seen.verb.as_str(), seen.method()) {
+        // The first standing stream ends, and the next attempt shows that its session has expired.
+        ("GET", _) => match streams.fetch_add(1, Ordering::Relaxed) {
+            0 => Reply::events("retry: 1\n\n"),
+            1 => Reply::empty(404),
+            _ => Reply::events("").then(Act::Hang),
+        },
+        (_, "initialize") => {
+            let id = format!("session-{}", sessions.fetch_add(1, Ordering::Relaxed));
+            let answer = SupportedEras::Legacy.answer(seen.message()).unwrap();
+            Reply::json(200, &answer).header("mcp-session-id", &id)
+        }
+        _ => compliant_http(SupportedEras::Legacy, seen),
+    });
+    let odd = odd.await.unwrap();
+    let host = TestHost::new().wanted(fixtures::address("odd", &odd.url())).start().await;
+    host.ready("odd").await;
+    let used = || host.status("odd").profile.and_then(|profile| Some(profile.session_id?.expose().to_owned()));
+    within("the next session", async {
+        while used().as_deref() != Some("session-1") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn list_that_was_cut_off_is_requested_again() {
     let lists = AtomicUsize::new(0);
     let odd = OddHttp::start(move |seen| match seen.method() {

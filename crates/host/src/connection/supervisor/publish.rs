@@ -122,16 +122,24 @@ impl Supervisor {
 impl Profile {
     pub(super) fn of(peer: &Peer) -> Self {
         let profile = peer.profile();
-        let beginning = |id: String| id.chars().take(SESSION_CHARS).chain(['…']).collect();
-        Self {
+        let mut own = Self {
             era: profile.revision.era(),
             revision: profile.revision,
-            session: peer.session().map(beginning),
-            session_id: peer.session().map(Secret::new),
+            session: None,
+            session_id: None,
             info: profile.info.clone(),
             instructions: profile.instructions.clone(),
             capabilities: profile.capabilities.clone(),
-        }
+        };
+        own.set_session(peer);
+        own
+    }
+
+    /// Takes the session that the peer uses now: a peer replaces an expired one by itself.
+    pub(in crate::connection) fn set_session(&mut self, peer: &Peer) {
+        let id = peer.session();
+        self.session = id.as_ref().map(|id| id.chars().take(SESSION_CHARS).chain(['…']).collect());
+        self.session_id = id.map(Secret::new);
     }
 }
 
