@@ -12,6 +12,7 @@ use crate::{
     keychain::Keychain,
     load::Loaded,
     mask,
+    models::ModelConfig,
     paths::Environment,
     policy::PolicyMode,
     server::{
@@ -96,6 +97,7 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         shown("policy.hosts", &settings.policy.hosts, json!(texts(&settings.policy.hosts.value))),
         shown("store.path", &settings.store.path, json!(settings.store.path.value)),
         shown("store.bodies", &settings.store.bodies, json!(settings.store.bodies.value.as_str())),
+        shown("store.sync", &settings.store.sync, json!(settings.store.sync.value.as_str())),
         shown("store.required", &settings.store.required, json!(settings.store.required.value)),
         shown("store.maxAge", &settings.store.max_age, json!(settings.store.max_age().map(seconds))),
         shown("store.maxBytes", &settings.store.max_bytes, json!(settings.store.max_bytes())),
@@ -116,6 +118,16 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         ),
         shown("validation.results", &settings.validation.results, json!(settings.validation.results.value.as_str())),
         shown("defaultModel", &settings.default_model, json!(settings.default_model.value)),
+        shown(
+            "agent.exposeResources",
+            &settings.agent.expose_resources,
+            json!(settings.agent.expose_resources.value.unwrap_or(true)),
+        ),
+        shown(
+            "agent.exposePrompts",
+            &settings.agent.expose_prompts,
+            json!(settings.agent.expose_prompts.value.unwrap_or(true)),
+        ),
     ];
     for (name, client) in &settings.gateway.clients.value {
         let mode = client.mode.value.map(PolicyMode::as_str);
@@ -128,11 +140,9 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         value: json!(rule.then.as_str()),
         origin: Origin::File(rule.place.clone()),
     }));
-    values.extend(settings.models.value.iter().map(|(name, model)| ShownValue {
-        key: format!("models.{name}"),
-        value: json!(format!("{} {}", model.vendor.as_str(), model.model.as_deref().unwrap_or("(newest)"))),
-        origin: settings.models.origin.clone(),
-    }));
+    for (name, model) in &settings.models.value {
+        values.extend(of_model(name, model, &settings.models.origin));
+    }
     for server in config.servers.values() {
         ServerValues { server, config, values: &mut values }.all();
     }
@@ -156,6 +166,24 @@ pub fn check(
         }
     }
     checked
+}
+
+/// The values of a model; those that are not set are left to the vendor.
+fn of_model(name: &str, model: &ModelConfig, origin: &Origin) -> Vec<ShownValue> {
+    let text = |kind, key: &str, text: &Option<Template>| text.as_ref().map(|text| json!(masked(kind, key, text)));
+    let members = [
+        ("vendor", Some(json!(model.vendor.as_str()))),
+        ("model", Some(json!(model.model.as_deref().unwrap_or("(newest)")))),
+        ("baseUrl", text(TextKind::Plain, "baseUrl", &model.base_url)),
+        ("allowInsecureHttp", Some(json!(model.plain == PlainHttp::Anywhere))),
+        ("apiKey", text(TextKind::Secret, "apiKey", &model.api_key)),
+        ("maxTokens", model.max_tokens.map(|count| json!(count))),
+        ("contextWindow", model.context_window.map(|count| json!(count))),
+    ];
+    let members = members.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    let headers = model.headers.iter().map(|(key, value)| (format!("headers.{key}"), json!(mask::header(key, value))));
+    let shown = |(key, value)| ShownValue { key: format!("models.{name}.{key}"), value, origin: origin.clone() };
+    members.chain(headers).map(shown).collect()
 }
 
 fn shown<T>(key: &str, setting: &Setting<T>, value: Value) -> ShownValue {

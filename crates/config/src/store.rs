@@ -73,6 +73,16 @@ pub enum SyncMode {
     Full,
 }
 
+impl SyncMode {
+    /// The value in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::Full => "full",
+        }
+    }
+}
+
 const BODIES: &[(&str, Bodies)] = &[("full", Bodies::Full), ("redacted", Bodies::Redacted), ("none", Bodies::None)];
 const BODIES_VALUES: &[&str] = &["full", "redacted", "none"];
 const SYNC: &[(&str, SyncMode)] = &[("normal", SyncMode::Normal), ("full", SyncMode::Full)];

@@ -1,7 +1,9 @@
 //! `config show` and `config check`: every value with its origin, and all problems.
 
+use serde_json::{Value, json};
 use toolway_config::{
     NoKeychain,
+    schema::schema,
     show::{Strictness, check, show},
 };
 
@@ -53,6 +55,7 @@ fn every_value_has_its_origin_and_secrets_are_masked() {
             "policy.hosts = [] (default)".to_owned(),
             "store.path = null (default)".to_owned(),
             "store.bodies = \"redacted\" (default)".to_owned(),
+            "store.sync = \"normal\" (default)".to_owned(),
             "store.required = null (default)".to_owned(),
             "store.maxAge = 7776000 (default)".to_owned(),
             "store.maxBytes = 2147483648 (default)".to_owned(),
@@ -61,6 +64,8 @@ fn every_value_has_its_origin_and_secrets_are_masked() {
             "validation.arguments = null (default)".to_owned(),
             "validation.results = \"report\" (default)".to_owned(),
             "defaultModel = null (default)".to_owned(),
+            "agent.exposeResources = true (default)".to_owned(),
+            "agent.exposePrompts = true (default)".to_owned(),
             format!("mcpServers.Files.command = \"files\" ({theirs}:3)"),
             format!("mcpServers.Files.args = [\"${{TOKEN}}\",\"$TOKEN\"] ({theirs}:3)"),
             format!("mcpServers.Files.env.API_KEY = \"•••\" ({theirs}:3)"),
@@ -158,4 +163,74 @@ fn check_finds_unresolvable_references_and_unknown_keys() {
     assert_eq!(problems(Strictness::Usual), (vec![unset.to_owned()], 1));
     let unknown = "HOME/.config/toolway/toolway.json:1: unknown key `colour` is ignored";
     assert_eq!(problems(Strictness::Strict), (vec![unset.to_owned(), unknown.to_owned()], 0));
+}
+
+/// The paths of the values in a schema, with `a` for the names of a map.
+fn leaves(schema: &Value, path: &str, found: &mut Vec<String>) {
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    if let Some(members) = schema["properties"].as_object() {
+        members.iter().for_each(|(key, member)| leaves(member, &below(key), found));
+    } else if schema["additionalProperties"].is_object() {
+        leaves(&schema["additionalProperties"], &below("a"), found);
+    } else {
+        found.push(path.to_owned());
+    }
+}
+
+#[test]
+fn every_setting_of_the_schema_is_shown() {
+    let world = World::empty();
+    let model = json!({
+        "vendor": "openai", "model": "m", "baseUrl": "https://example.org/", "allowInsecureHttp": true,
+        "apiKey": "env:TOKEN", "headers": { "a": "secret" }, "maxTokens": 1, "contextWindow": 2,
+    });
+    let rule = json!({ "match": { "tool": "x" }, "then": "deny" });
+    let file = json!({
+        "models": { "a": model }, "policy": { "rules": [rule] }, "gateway": { "clients": { "a": { "mode": "ask" } } },
+    });
+    world.write(OWN, &file.to_string());
+    let shown: Vec<String> = show(&world.load().unwrap().config).into_iter().map(|value| value.key).collect();
+    let mut keys = Vec::new();
+    let mut settings = schema();
+    let members = settings["properties"].as_object_mut().unwrap();
+    members.retain(|key, _| !["$schema", "mcpServers"].contains(&key.as_str()));
+    leaves(&settings, "", &mut keys);
+    let is_shown = |key: &String| {
+        shown.iter().any(|shown| {
+            shown == key
+                || shown.starts_with(&format!("{key}."))
+                || *key == format!("{shown}.cert")
+                || *key == format!("{shown}.key")
+        })
+    };
+    let missing: Vec<&String> = keys.iter().filter(|key| !is_shown(key)).collect();
+    assert!(20 < keys.len() && missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn every_key_of_a_server_is_shown_if_it_is_set() {
+    let world = World::empty();
+    let schema = schema();
+    let members = schema["$defs"]["server"]["properties"].as_object().unwrap();
+    let mut missing = Vec::new();
+    for (key, member) in members.iter().filter(|(_, member)| member["deprecated"] != true) {
+        // Other names of the same values.
+        let expected = match key.as_str() {
+            "disabled" => "enabled",
+            "retries" => "reconnect.attempts",
+            other => other,
+        };
+        let is_shown = |base: Value| {
+            let mut entry = base;
+            entry[key] = member["examples"][0].clone();
+            world.write(OWN, &json!({ "mcpServers": { "a": entry } }).to_string());
+            let shown = world.load().map(|loaded| show(&loaded.config)).unwrap_or_default();
+            let own = format!("mcpServers.a.{expected}");
+            shown.iter().any(|value| value.key == own || value.key.starts_with(&format!("{own}.")))
+        };
+        if !is_shown(json!({ "command": "x" })) && !is_shown(json!({ "url": "https://example.org/" })) {
+            missing.push(key);
+        }
+    }
+    assert!(20 < members.len() && missing.is_empty(), "{missing:?}");
 }
