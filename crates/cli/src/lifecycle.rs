@@ -112,7 +112,7 @@ impl App {
         let line = format!("connecting to {}", single.target.server.label);
         let mut connecting = pin!(connecting);
         let waiting = async {
-            if let Some(note) = single.target.install_note() {
+            if let Some(note) = single.target.install_note(&single.host, &self.environment) {
                 let early = spinner::while_waiting(&line, &mut connecting, output);
                 if let Ok(status) = tokio::time::timeout(INSTALL_DELAY, early).await {
                     return status;

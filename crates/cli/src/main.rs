@@ -20,6 +20,7 @@ mod exclusion;
 mod exit_code;
 mod exposure;
 mod gateway_control;
+mod installed_package;
 mod lifecycle;
 mod listing_cache;
 mod loading;

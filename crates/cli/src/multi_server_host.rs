@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::time::{Instant, interval_at, sleep_until};
+use toolway_config::Environment;
 use toolway_host::{
     catalog::{Catalog, Freshness, ItemKind},
     connection::{Lists, Phase, ServerStatus, state::Counts},
@@ -137,7 +138,7 @@ impl App {
                         Some((index, taken)) => waiting.record(index, taken),
                         None => return Ok(()),
                     },
-                    () = sleep_until(waiting.next_note()) => waiting.say_installing(output),
+                    () = sleep_until(waiting.next_note()) => waiting.say_installing(&self.environment, output),
                     _ = beat.tick() => {
                         output.progress(&format!("{frame} {}", waiting.progress_text()));
                         drawn = true;
@@ -202,9 +203,10 @@ impl<'a> ServerWait<'a> {
     }
 
     /// Says which pending servers may be installing, once.
-    fn say_installing(&mut self, output: &mut Output) {
+    fn say_installing(&mut self, environment: &Environment, output: &mut Output) {
         self.installing_said = true;
-        self.pending().filter_map(Target::install_note).for_each(|note| output.notice(&note));
+        let notes = self.pending().filter_map(|target| target.install_note(self.host, environment));
+        notes.for_each(|note| output.notice(&note));
     }
 
     /// The names of pending servers for the progress line.
@@ -252,7 +254,10 @@ impl MultiServerHost {
             let Some(problem) = outcome.problem() else { continue };
             let name = &outcome.status.server;
             let effect = if outcome.cached { "; showing its cached listing" } else { "" };
-            output.notice(&format!("toolway: server `{name}` is unavailable: {problem}{effect}"));
+            match outcome.is_connecting() {
+                true => output.notice(&format!("toolway: server `{name}` is {problem}{effect}")),
+                false => output.notice(&format!("toolway: server `{name}` is unavailable: {problem}{effect}")),
+            }
         }
         if self.policy == WaitPolicy::Adaptive && self.outcomes.iter().any(ServerOutcome::is_pending) {
             output.notice("toolway: use `--timeout SECONDS` to wait longer for servers that have not responded");
@@ -295,11 +300,16 @@ impl ServerOutcome {
             Phase::Disabled => None,
             Phase::Ready if self.counts.is_some() => None,
             Phase::Ready => Some(self.last_error().unwrap_or_else(|| UNLISTED.to_owned())),
-            Phase::Connecting { .. } if self.connect_time.is_none() => {
+            Phase::Connecting { .. } if self.is_connecting() => {
                 Some(format!("still connecting after {:.1} s", self.waited.as_secs_f64()))
             }
             phase => Some(self.last_error().unwrap_or_else(|| phase.for_operator().into_string())),
         }
+    }
+
+    /// Whether its first attempt to connect has not ended.
+    pub(crate) fn is_connecting(&self) -> bool {
+        matches!(self.status.phase, Phase::Connecting { .. }) && self.connect_time.is_none()
     }
 
     /// Whether it may still become available.

@@ -1,18 +1,19 @@
 //! Selects the server of a command: from `--stdio` or `--url`, or by name from the configuration.
 
 use toolway_config::{
-    Config, Prefix, Secret, ServerConfig, ServerName, Settings,
+    Config, Environment, Prefix, Secret, ServerConfig, ServerName, Settings,
     server::{Need, Standing, Transport, auth::Auth},
 };
 use toolway_host::{
     catalog::{ItemKind, Listing, Origin},
     connection::{ServerAddress, WantedServer, Way},
+    host::Host,
 };
 
 use crate::{
     ad_hoc_server::{self, AdHocServer},
     app::App,
-    listing_cache, loading,
+    installed_package, listing_cache, loading,
     output::Output,
     report::Report,
     suggestion,
@@ -241,9 +242,14 @@ impl Target {
         }
     }
 
-    /// What is said while the server may be installing; `None` if its command is the server itself.
-    pub(crate) fn install_note(&self) -> Option<String> {
+    /// What is said while the server may be installing; `None` if its command is the server itself, or if it was listed
+    /// before or is in the cache of its installer.
+    pub(crate) fn install_note(&self, host: &Host, environment: &Environment) -> Option<String> {
         let installer = self.server.installer()?;
+        let is_known = host.catalog().freshness_of(&self.server.name).is_some();
+        if is_known || installed_package::is_installed(&self.server, environment) {
+            return None;
+        }
         let minutes = self.server.connect.as_secs().div_ceil(60);
         Some(format!(
             "toolway: waiting for server `{}`: `{installer}` may install it on the first start; waiting up to {minutes} min, \

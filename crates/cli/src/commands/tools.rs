@@ -140,11 +140,12 @@ fn by_server(tools: &[ListedTool<'_>], hosts: &MultiServerHost, output: &mut Out
         group.iter().for_each(|tool| brief(tool, output));
         output.line("");
     }
-    let missing = hosts.outcomes.iter().filter(|outcome| outcome.problem().is_some()).count();
-    let missing = match missing {
-        0 => String::new(),
-        some => format!("; {} unavailable, see above", counted(some, "server")),
-    };
+    let missing = hosts.outcomes.iter().filter(|outcome| outcome.problem().is_some());
+    let (connecting, unavailable): (Vec<_>, Vec<_>) = missing.partition(|outcome| outcome.is_connecting());
+    let missing = [(connecting.len(), "connecting"), (unavailable.len(), "unavailable")];
+    let missing = missing.into_iter().filter(|(count, _)| 0 < *count);
+    let missing: String =
+        missing.map(|(count, state)| format!("; {} {state}, see above", counted(count, "server"))).collect();
     let servers = counted(hosts.outcomes.len(), "server");
     output.notice(&format!("toolway: {} of {servers}{missing}", counted(tools.len(), "tool")));
 }

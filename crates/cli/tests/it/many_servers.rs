@@ -113,7 +113,7 @@ fn hanging_server_is_listed_from_the_cache() {
     assert_eq!(tools.len(), 14);
     let lines: Vec<&str> = ran.talk.lines().collect();
     assert!(
-        lines[0].starts_with("toolway: server `fickle` is unavailable: still connecting after ")
+        lines[0].starts_with("toolway: server `fickle` is still connecting after ")
             && lines[0].ends_with("; showing its cached listing"),
         "{lines:?}"
     );
@@ -145,7 +145,7 @@ fn hanging_server_does_not_delay_the_others() {
         if words[0] == "status" {
             assert_eq!(ran.ok(), "mute\tconnecting\nsample\tready\n");
         } else {
-            assert!(ran.talk.contains("`mute` is unavailable: still connecting after "), "{words:?}: {ran:?}");
+            assert!(ran.talk.contains("`mute` is still connecting after "), "{words:?}: {ran:?}");
         }
     }
     // A required server gets its full timeout.
@@ -226,4 +226,19 @@ fn first_time_installation_is_waited_for_and_not_ended() {
     let said = "toolway: waiting for server `memory`: `npx` may install it on the first start; waiting up to 5 min, Ctrl-C stops\n";
     assert!(ran.talk.starts_with(said), "{}", ran.talk);
     assert!(!home.path("ended").exists());
+}
+
+#[test]
+fn nothing_is_said_about_installing_what_is_installed() {
+    let home = Home::new();
+    let npx = home.write("bin/npx", &format!("#!/bin/sh\nsleep 2.5\nexec {TOOLWAY} sample\n"));
+    std::fs::set_permissions(&npx, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let server = format!("{} -y @x/memory@1.2", npx.display());
+    let call = || home.run(&["call", "--stdio", &server, "echo", "text=hi", "-o", "raw"]);
+    let first = call();
+    assert!(first.ok() == "hi\n" && first.talk.contains("may install it"), "{first:?}");
+    home.write(".npm/_npx/0a1b/node_modules/@x/memory/package.json", "{}");
+    home.write(".npm/_npx/0a1b/node_modules/.package-lock.json", "{}");
+    let second = call();
+    assert_eq!((second.ok(), second.talk.as_str()), ("hi\n", ""));
 }
