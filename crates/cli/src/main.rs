@@ -1,6 +1,7 @@
 //! The `toolway` binary: parses the command line, runs the command, returns its exit code.
 
 mod ad_hoc_server;
+mod answering_tools;
 mod app;
 mod args;
 mod arguments;

@@ -9,14 +9,22 @@ use toolway_host::{
     catalog::{Catalog, ItemKind, Origin, ToolEntry},
     connection::Lists,
 };
-use toolway_wire::{json::Raw, message::item::Tool};
+use toolway_wire::{
+    json::Raw,
+    message::{
+        item::Tool,
+        splice::{self, Edit},
+    },
+};
 
 use super::call;
 use crate::{
+    answering_tools::AnsweringTools,
     app::App,
     example_call,
     exit_code::ExitCode,
-    multi_server_host::{ListingAge, MultiServerHost},
+    lifecycle,
+    multi_server_host::{ListingAge, MultiServerHost, WaitPolicy},
     output::{Format, Output, content},
     report::Report,
     schema::{self, Schema},
@@ -29,7 +37,8 @@ use crate::{
 ///
 /// Without a server, connects to all configured servers in parallel. Servers that do not respond shortly after the others
 /// are reported on standard error; their cached listing, if any, is shown and marked. --timeout waits that long for all.
-/// Tools of several servers have public names, `<server>__<tool>`, which `call` accepts.
+/// Tools of several servers have public names, `<server>__<tool>`, which `call` accepts. Tools that a server offers only to
+/// clients that answer its forms are marked (`toolway/needs` in `_meta` with `-o json`).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, override_usage = USAGE)]
 pub(crate) struct ToolsArgs {
@@ -98,13 +107,14 @@ async fn of_server(
     let (lists, answerer) = (Lists::Only(ItemKind::Tool), Arc::new(CommandAnswerer::for_lists()));
     app.with_answered_server(target, lists, answerer, output, async |single, output| {
         let catalog = single.catalog(ItemKind::Tool, output)?;
-        let entries = catalog.tools_of(single.name());
+        let marks = match words {
+            [] => app.answering_tools(&single.host, std::slice::from_ref(&single.target)).await,
+            _ => AnsweringTools::default(),
+        };
+        let own = |entry| ListedTool::own(entry, &marks);
         match (words, search) {
-            ([], None) => list(&entries.iter().map(ListedTool::own).collect::<Vec<_>>(), output),
-            ([], Some(search)) => {
-                let found = found(&catalog, search);
-                list(&found.into_iter().map(ListedTool::own).collect::<Vec<_>>(), output);
-            }
+            ([], None) => list(&catalog.tools_of(single.name()).iter().map(own).collect::<Vec<_>>(), output),
+            ([], Some(search)) => list(&found(&catalog, search).into_iter().map(own).collect::<Vec<_>>(), output),
             ([name], None) => one(&call::find(&catalog, single, name, selector)?.item, &single.target, output),
             _ => return Err(Report::usage("arguments", "a tool name and --search cannot be combined")),
         }
@@ -114,19 +124,27 @@ async fn of_server(
 }
 
 async fn all(search: Option<&str>, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    app.list_all(ItemKind::Tool, output, |hosts, output| {
+    let targets = app.targets(&[], output)?;
+    let lists = Lists::Only(ItemKind::Tool);
+    let hosts = app.connect_all(targets.clone(), lists, WaitPolicy::Adaptive, output).await?;
+    hosts.report_unavailable(output);
+    let shown = hosts.check_any_available();
+    if shown.is_ok() {
+        let marks = app.answering_tools(&hosts.host, &targets).await;
         let catalog = hosts.host.catalog();
         let entries = match search {
             Some(search) => found(&catalog, search),
             None => catalog.tools().iter().collect(),
         };
-        let listed: Vec<ListedTool<'_>> = entries.into_iter().map(|entry| ListedTool::public(entry, hosts)).collect();
+        let listed = entries.into_iter().map(|entry| ListedTool::public(entry, &hosts, &marks));
+        let listed: Vec<ListedTool<'_>> = listed.collect();
         match (output.format, search) {
-            (Format::Human, None) => by_server(&listed, hosts, output),
+            (Format::Human, None) => by_server(&listed, &hosts, output),
             _ => list(&listed, output),
         }
-    })
-    .await
+    }
+    lifecycle::disconnect(&hosts.host).await;
+    shown.and_then(|()| hosts.check_required()).map(|()| ExitCode::Ok)
 }
 
 /// Prints the tools of each server under its name, and a summary.
@@ -165,25 +183,60 @@ struct ListedTool<'a> {
     /// Its origin, if tools of several servers are listed.
     origin: Option<&'a Origin>,
     age: ListingAge,
+    audience: Audience,
+}
+
+/// Whom the server lists a tool to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Audience {
+    All,
+    /// Clients that answer its forms.
+    AnsweringClients,
 }
 
 impl<'a> ListedTool<'a> {
     /// By the server's own name.
-    fn own(entry: &'a ToolEntry) -> Self {
-        Self { name: &entry.item.name, tool: &entry.item, origin: None, age: ListingAge::Current }
+    fn own(entry: &'a ToolEntry, marks: &AnsweringTools) -> Self {
+        let (age, audience) = (ListingAge::Current, Audience::of(entry, marks));
+        Self { name: &entry.item.name, tool: &entry.item, origin: None, age, audience }
     }
 
     /// By its public name.
-    fn public(entry: &'a ToolEntry, hosts: &MultiServerHost) -> Self {
+    fn public(entry: &'a ToolEntry, hosts: &MultiServerHost, marks: &AnsweringTools) -> Self {
         let (origin, age) = (Some(&entry.origin), hosts.listing_age(&entry.origin));
-        Self { name: entry.public.as_str(), tool: &entry.item, origin, age }
+        Self { name: entry.public.as_str(), tool: &entry.item, origin, age, audience: Audience::of(entry, marks) }
     }
 
     /// The protocol object with the displayed name; our additions are in `_meta`.
     fn object(&self) -> Raw {
-        match self.origin {
+        let object = match self.origin {
             Some(origin) => self.age.with_origin(&self.tool.raw, origin, Some(self.name)),
             None => self.tool.raw.clone(),
+        };
+        match self.audience {
+            Audience::All => object,
+            Audience::AnsweringClients => {
+                let meta = object.get("_meta").unwrap_or_else(Raw::empty_object);
+                let meta = splice::edited(&meta, &[Edit::Set("toolway/needs", Raw::of("elicitation"))]);
+                splice::edited(&object, &[Edit::Set("_meta", meta)])
+            }
+        }
+    }
+}
+
+impl Audience {
+    fn of(entry: &ToolEntry, marks: &AnsweringTools) -> Self {
+        match marks.has(&entry.origin.server, &entry.item.name) {
+            true => Self::AnsweringClients,
+            false => Self::All,
+        }
+    }
+
+    /// Suffix of the tool's text line.
+    fn remark(self) -> &'static str {
+        match self {
+            Self::All => "",
+            Self::AnsweringClients => "  (needs someone who answers its forms)",
         }
     }
 }
@@ -212,10 +265,10 @@ fn list(tools: &[ListedTool<'_>], output: &mut Output) {
 }
 
 fn brief(shown: &ListedTool<'_>, output: &mut Output) {
-    let ListedTool { name, tool, age, .. } = shown;
+    let ListedTool { name, tool, age, audience, .. } = shown;
     let signature = schema::signature(tool);
     let rest = signature.strip_prefix(&tool.name).unwrap_or_default();
-    output.tool_entry(name, &format!("{rest}{}{}", age.remark(), tags(tool)));
+    output.tool_entry(name, &format!("{rest}{}{}{}", age.remark(), tags(tool), audience.remark()));
     if let Some(description) = &tool.description {
         output.line(&format!("    {}", output.fit(4, description)));
     }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::home::{Home, root};
 
@@ -29,6 +29,30 @@ fn tools_are_listed_and_called() {
     assert!(image.ok().contains("[image: image/png, "), "{image:?}");
     let error = home.run(&["call", "--stdio", SERVER, "get-sun", "a=2"]).failed(2, "unknown_tool");
     assert_eq!(error["message"], "the server has no tool `get-sun`; did you mean `get-sum`?");
+}
+
+#[test]
+fn tools_for_clients_that_answer_are_marked() {
+    let home = home();
+    let script = home.write("every.sh", "echo >> starts\nexec mcp-server-everything stdio\n");
+    let every = json!({ "command": "sh", "args": [script], "cwd": script.parent() });
+    home.configure(&json!({ "mcpServers": { "every": every } }).to_string());
+    let starts = || std::fs::read_to_string(script.with_file_name("starts")).unwrap().lines().count();
+    let needs = |listed: &Value, name: &str| {
+        let tools = listed["tools"].as_array().unwrap();
+        let tool = tools.iter().find(|tool| tool["_meta"]["toolway/origin"]["name"] == name);
+        tool.unwrap()["_meta"]["toolway/needs"].clone()
+    };
+    // The second time without another start.
+    for started in [2, 3] {
+        let listed = home.run(&["tools", "-o", "json"]).json();
+        assert_eq!(starts(), started);
+        assert_eq!(needs(&listed, "trigger-elicitation-request"), "elicitation");
+        assert_eq!(needs(&listed, "echo"), Value::Null);
+    }
+    let shown = home.run(&["tools", "every", "-o", "human"]);
+    let line = shown.ok().lines().find(|line| line.starts_with("trigger-elicitation-request")).unwrap();
+    assert_eq!(line, "trigger-elicitation-request()  (needs someone who answers its forms)");
 }
 
 #[test]
