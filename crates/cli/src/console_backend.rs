@@ -5,12 +5,12 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use tokio::{net::TcpListener, sync::Semaphore};
 use toolway_agent::model::Model;
-use toolway_config::{Config, PolicyMode, ServerName, Settings};
+use toolway_config::{Config, ServerName};
 use toolway_console::{
     Console, ConsoleOptions, ConsoleRecords, ConsoleTls,
     backend::{
-        AddedServer, AgentSettings, ConsoleBackend, ListedModel, ParsedServer, Problem, SignInPage, TestFailure,
-        TestReport,
+        AddedServer, AgentSettings, ConsoleBackend, ConsoleSettings, ListedModel, ParsedServer, Problem, SignInPage,
+        TestFailure, TestReport,
     },
 };
 use toolway_host::{
@@ -27,6 +27,7 @@ use crate::{
     pasted_server::PastedServer,
     report::{Note, Report},
     sign_in::page::PageSignIns,
+    watched_config::WatchedConfig,
 };
 
 /// Servers that are tested at the same time.
@@ -63,6 +64,7 @@ pub(crate) enum IfTaken {
 /// The port of the console to this program.
 struct Backend {
     app: Arc<App>,
+    config: Arc<WatchedConfig>,
     host: Host,
     sign_ins: PageSignIns,
     tests: Semaphore,
@@ -81,6 +83,7 @@ impl App {
         &self,
         choice: Option<ConsoleChoice>,
         host: &Host,
+        config: &Arc<WatchedConfig>,
         records: Option<ConsoleRecords>,
         limits: &Limits,
         output: &mut Output,
@@ -104,6 +107,7 @@ impl App {
         let options = ConsoleOptions { limits: limits.clone(), records, tls, ..ConsoleOptions::default() };
         let backend = Backend {
             app: Arc::new(self.detached()),
+            config: Arc::clone(config),
             host: host.clone(),
             sign_ins: PageSignIns::default(),
             tests: Semaphore::new(MAX_TESTS),
@@ -122,21 +126,17 @@ fn taken(address: SocketAddr, error: &std::io::Error) -> Report {
 // === impl Backend ===
 
 impl Backend {
-    /// The settings now; the defaults if the configuration is invalid at this moment.
-    fn settings(&self) -> Settings {
-        self.app.load().map(|loaded| loaded.config.settings).unwrap_or_default()
-    }
-
     /// Applies the configuration file to the host.
     fn apply(&self) -> Result<(), Problem> {
-        let config = (self.app.reload())().map_err(Problem::new)?;
+        let config = self.config.reload().map_err(Problem::new)?;
         self.host.reload(&config).map(drop).map_err(|error| Problem::new(error.to_string()))
     }
 
     async fn test_server(&self, pasted: &PastedServer) -> Result<TestReport, Problem> {
         let busy = |_| Problem::new("other servers are being tested; try again when they are done");
         let _permit = self.tests.try_acquire().map_err(busy)?;
-        let config = Config { settings: self.settings(), ..pasted.config()? };
+        let settings = self.config.current().config.settings.clone();
+        let config = Config { settings, ..pasted.config()? };
         let host = self.app.test_host(&config).await.map_err(problem)?;
         let listed = tokio::time::timeout(TEST_TIMEOUT, host.list(&pasted.name)).await;
         let status = listed.ok().and_then(Result::ok).or_else(|| host.status(&pasted.name).ok());
@@ -151,7 +151,7 @@ impl Backend {
 
 impl ConsoleBackend for Backend {
     fn models(&self) -> Vec<ListedModel> {
-        let models = self.app.listed_models(&self.settings());
+        let models = self.app.listed_models(&self.config.current().config.settings);
         let listed = models.into_iter().map(|model| ListedModel {
             vendor: model.config.vendor.as_str().to_owned(),
             model: model.shown_model().to_owned(),
@@ -160,31 +160,28 @@ impl ConsoleBackend for Backend {
         listed.collect()
     }
 
-    fn default_model(&self) -> Option<String> {
-        self.settings().default_model.value
-    }
-
-    fn mode(&self) -> Option<PolicyMode> {
-        self.settings().policy.mode.value
+    fn settings(&self) -> ConsoleSettings {
+        let settings = &self.config.current().config.settings;
+        ConsoleSettings {
+            default_model: settings.default_model.value.clone(),
+            mode: settings.policy.mode.value,
+            agent: AgentSettings {
+                system: String::new(),
+                resources: settings.agent.expose_resources.value.unwrap_or(true),
+                prompts: settings.agent.expose_prompts.value.unwrap_or(true),
+            },
+            problem: self.config.problem(),
+        }
     }
 
     fn model(&self, name: Option<&str>) -> Result<Arc<dyn Model>, Problem> {
-        self.app.model(name, &self.settings()).map_err(problem)
-    }
-
-    fn agent(&self) -> AgentSettings {
-        let settings = self.settings().agent;
-        AgentSettings {
-            system: String::new(),
-            resources: settings.expose_resources.value.unwrap_or(true),
-            prompts: settings.expose_prompts.value.unwrap_or(true),
-        }
+        self.app.model(name, &self.config.current().config.settings).map_err(problem)
     }
 
     fn parse(&self, text: &str, name: Option<&str>) -> Result<ParsedServer, Problem> {
         let pasted = PastedServer::read(text, name)?;
         let gets = pasted.secrets_it_gets()?;
-        let loaded = self.app.load().unwrap_or_default();
+        let loaded = self.config.current();
         let (entry, secrets) = self.app.detach_entry(&pasted.name, &pasted.new_entry()?, &loaded).map_err(problem)?;
         let mut view = PastedServer { entry: entry.json(), ..pasted }.view()?;
         view.warnings.extend(gets.into_iter().chain(secrets.preview()));

@@ -14,7 +14,7 @@ use toolway_config::{
 };
 use toolway_host::private_file::user;
 
-use crate::{app::App, output::Output, report::Report};
+use crate::{app::App, output::Output, report::Report, watched_config::WatchedConfig};
 
 /// Number of configuration warnings that other commands than `config` print.
 const SHOWN: usize = 5;
@@ -30,17 +30,23 @@ impl App {
         load_with(&self.environment, &self.paths, self.reach.config.as_ref(), self.reach.flags())
     }
 
-    /// A function that loads the configuration again. It fails on anything that `config check` reports as an error.
-    pub(crate) fn reload(&self) -> impl Fn() -> Result<Config, String> + Send + Sync + use<> {
-        let (environment, paths, named) = (self.environment.clone(), self.paths.clone(), self.reach.config.clone());
-        let limit = self.reach.timeout;
-        move || {
-            let flags = Flags { request_timeout: limit, ..Flags::default() };
+    /// Loads the configuration for a process that goes on, and prints as [`Self::config`] does. Later readings fail on
+    /// anything that `config check` reports as an error.
+    pub(crate) fn watched_config(&self, output: &mut Output) -> Result<WatchedConfig, Report> {
+        let loaded = self.load()?;
+        print_warnings(&loaded, output);
+        print_unaccepted(&loaded.proposals, output);
+        let environment = self.environment.clone();
+        let paths = self.paths.clone();
+        let named = self.reach.config.clone();
+        let flags = self.reach.flags();
+        let read = move || {
             let loaded = load_with(&environment, &paths, named.as_ref(), flags).map_err(|error| error.to_string())?;
             let broken = loaded.config.warnings.iter().filter(|warning| warning.kind == WarningKind::Broken);
             let broken: Vec<String> = broken.map(ToString::to_string).collect();
-            if broken.is_empty() { Ok(loaded.config) } else { Err(broken.join("; ")) }
-        }
+            if broken.is_empty() { Ok(loaded) } else { Err(broken.join("; ")) }
+        };
+        Ok(WatchedConfig::new(loaded, Box::new(read)))
     }
 
     /// The usable configuration. Prints warnings and the names of servers that are not accepted.

@@ -51,6 +51,7 @@ mod terminal;
 mod unused;
 mod usage_error;
 mod verbose_call_log;
+mod watched_config;
 mod wire_tap;
 
 use std::{

@@ -25,6 +25,7 @@
 //! | [`endpoint`] | how a server is reached, with references resolved |
 //! | [`import`] | configuration files of other hosts |
 //! | [`ownership`] | owner and permissions of a file |
+//! | [`file_stamp`] | whether a file has changed |
 //! | [`edit`] | edits of a configuration file: one member, the rest of the text unchanged |
 //! | [`keychain`] | lookup of secrets by name |
 //! | [`secret`] | text that cannot print itself |
@@ -48,6 +49,7 @@ pub mod document;
 pub mod edit;
 pub mod endpoint;
 pub mod error;
+pub mod file_stamp;
 pub mod gateway;
 mod header;
 mod host_pattern;
@@ -83,6 +85,7 @@ pub use clients::{Approver, ClientSettings};
 pub use config::Config;
 pub use endpoint::Endpoint;
 pub use error::{ConfigError, Place};
+pub use file_stamp::FileStamp;
 pub use gateway::{DefaultLogLevel, GatewayAccess, GatewaySettings};
 pub use host_pattern::{HostPattern, InvalidHost, canonical_host};
 pub use keychain::{Keychain, NoKeychain};

@@ -14,17 +14,11 @@ pub trait ConsoleBackend: Send + Sync {
     /// Models that a chat can use.
     fn models(&self) -> Vec<ListedModel>;
 
-    /// Name of the model that is used unless another one is chosen.
-    fn default_model(&self) -> Option<String>;
-
-    /// The configured mode of policy; `None`: the default of the surface.
-    fn mode(&self) -> Option<PolicyMode>;
+    /// What the configuration says now.
+    fn settings(&self) -> ConsoleSettings;
 
     /// A model by name; `None`: the default one.
     fn model(&self, name: Option<&str>) -> Result<Arc<dyn Model>, Problem>;
-
-    /// Options of the agent.
-    fn agent(&self) -> AgentSettings;
 
     /// Reads a pasted snippet, a command or a URL. Starts and writes nothing.
     fn parse(&self, text: &str, name: Option<&str>) -> Result<ParsedServer, Problem>;
@@ -56,6 +50,19 @@ pub struct ListedModel {
     pub vendor: String,
     /// The vendor's name of the model.
     pub model: String,
+}
+
+/// What the console needs of the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct ConsoleSettings {
+    /// Name of the model that is used unless another one is chosen.
+    pub default_model: Option<String>,
+    /// The configured mode of policy; `None`: the default of the surface.
+    pub mode: Option<PolicyMode>,
+    /// Options of the agent.
+    pub agent: AgentSettings,
+    /// Why the configuration file as it is now is not used, and the last valid one is; `None` if it is used.
+    pub problem: Option<String>,
 }
 
 /// Options of the agent that come from the configuration.

@@ -4,13 +4,13 @@ import { findSession, on } from "./api.js";
 import * as add from "./add.js";
 import * as calls from "./calls.js";
 import * as chat from "./chat.js";
-import { fill, h, icon } from "./dom.js";
+import { fill, h, icon, words } from "./dom.js";
 import * as inbox from "./inbox.js";
 import * as live from "./live.js";
 import { callerSubject } from "./format.js";
 import { command, empty, problem, toast } from "./parts.js";
 import * as servers from "./servers.js";
-import { refreshInbox, refreshServers, state, watch } from "./state.js";
+import { refreshInbox, refreshServers, refreshSession, state, watch } from "./state.js";
 import { follow, poke } from "./stream.js";
 
 // A further screen is one line here.
@@ -39,6 +39,7 @@ async function start() {
   on("signed-out", signedOut);
   on("offline", () => connection(false));
   on("online", () => connection(true));
+  on("changed:session", drawBanner);
   on("changed:servers", drawNavigation);
   on("changed:inbox", drawNavigation);
   on("changed:inbox", sayNewItems);
@@ -55,6 +56,8 @@ async function openSession() {
   if (!state.session) return signedOut();
   state.signedOut = false;
   drawFoot();
+  drawBanner();
+  addEventListener("focus", () => state.signedOut || refreshSession());
   watch();
   live.watch();
   follow();
@@ -128,17 +131,23 @@ function connection(online) {
   if (state.signedOut) return;
   if (!online && !lost) {
     lost = true;
-    fill(banner, h("span", {}, "The connection to Toolway is lost. Trying again; what is shown may be old."), h("button", { type: "button", class: "small", onclick: poke }, "Try now"));
-    banner.className = "banner bad";
-    banner.hidden = false;
+    drawBanner();
     drawFoot();
   } else if (online && lost) {
     lost = false;
     fill(banner, "Connected again.");
     banner.className = "banner good";
     drawFoot();
-    setTimeout(() => (banner.hidden = !lost), 3000);
+    setTimeout(drawBanner, 3000);
   }
+}
+
+function drawBanner() {
+  const problem = state.session?.configProblem;
+  if (lost) fill(banner, h("span", {}, "The connection to Toolway is lost. Trying again; what is shown may be old."), h("button", { type: "button", class: "small", onclick: poke }, "Try now"));
+  else if (problem) fill(banner, h("span", {}, "The configuration is invalid, so the last valid one is in use: ", words(problem)));
+  banner.className = "banner bad";
+  banner.hidden = !lost && !problem;
 }
 
 function signedOut() {

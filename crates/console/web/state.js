@@ -1,8 +1,15 @@
-// What several screens show: the session, the servers and the inbox. Emits `changed:servers` and `changed:inbox`.
+// What several screens show: the session, the servers and the inbox. Emits `changed:session`, `changed:servers` and
+// `changed:inbox`.
 
-import { emit, get, on } from "./api.js";
+import { emit, findSession, get, on } from "./api.js";
 
 export const state = { session: null, servers: null, inbox: null, online: true };
+
+// The configuration may have been edited in another window.
+async function loadSession() {
+  state.session = (await findSession()) ?? state.session;
+  emit("changed:session");
+}
 
 export async function loadServers() {
   state.servers = await get("/servers");
@@ -31,6 +38,7 @@ function coalesce(load) {
   };
 }
 
+export const refreshSession = coalesce(loadSession);
 export const refreshServers = coalesce(loadServers);
 export const refreshInbox = coalesce(loadInbox);
 

@@ -1,6 +1,8 @@
-// Signing in, a lost connection, an expired session, a link used twice.
+// Signing in, a lost connection, an expired session, a link used twice, an invalid configuration.
 import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
 import { createServer, request } from "node:http";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { launch, Window } from "../browser.mjs";
@@ -82,6 +84,23 @@ test("a lost connection is said, and what happened meanwhile is there afterwards
   wire.mend();
   await window.page.locator(".live", { hasText: "Live" }).waitFor();
   await rows.nth(count).waitFor();
+  await window.close();
+});
+
+test("an invalid configuration is said until it is repaired", async () => {
+  const file = join(program.home, ".config/toolway/toolway.json");
+  const valid = await readFile(file, "utf8");
+  const window = await Window.open(browser, program);
+  const banner = window.page.locator("#banner");
+  const edit = async (text) => {
+    await writeFile(file, text);
+    await window.page.evaluate(() => dispatchEvent(new Event("focus")));
+  };
+  await edit(valid.replace("{", '{ "defaultModel": 7,'));
+  await window.see("The configuration is invalid, so the last valid one is in use");
+  await banner.getByText("defaultModel").waitFor();
+  await edit(valid);
+  await banner.waitFor({ state: "hidden" });
   await window.close();
 });
 

@@ -35,6 +35,7 @@ use crate::{
     logging::AccessLogChoice,
     output::Output,
     report::Report,
+    watched_config::WatchedConfig,
 };
 
 /// Serve all configured servers as one MCP server
@@ -133,7 +134,8 @@ pub(crate) async fn run_console(open: OpenConsole, app: &App, output: &mut Outpu
 
 async fn serve(args: &ServeArgs, open: OpenConsole, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     refuse_other_servers(app)?;
-    let config = app.config(output)?;
+    let watched = Arc::new(app.watched_config(output)?);
+    let config = watched.current().config.clone();
     let records = Arc::new(app.log.records());
     let limits = gateway_limits(&config.settings);
     let (host, stored) = app.gateway_host(&config, &limits, Arc::clone(&records)).await?;
@@ -142,10 +144,10 @@ async fn serve(args: &ServeArgs, open: OpenConsole, app: &App, output: &mut Outp
         None => {
             let tls = exposure::tls(&config.settings.gateway)?;
             let choice = args.console_choice(open, &config.settings.gateway, tls.as_ref(), output)?;
-            let console = app.console(choice, &host, stored, &limits, output).await;
+            let console = app.console(choice, &host, &watched, stored, &limits, output).await;
             match console {
                 Ok(console) => {
-                    let surfaces = Surfaces { console, open, limits, records, tls };
+                    let surfaces = Surfaces { console, open, limits, records, tls, watched };
                     serve_http(args, app, &config, &host, surfaces, output).await
                 }
                 Err(report) => Err(report),
@@ -197,7 +199,7 @@ async fn serve_http(
     surfaces: Surfaces,
     output: &mut Output,
 ) -> Result<ExitCode, Report> {
-    let Surfaces { console, open, limits, records, tls } = surfaces;
+    let Surfaces { console, open, limits, records, tls, watched } = surfaces;
     // Before anything is printed, because a reader of the output may stop us at once.
     let mut shutdown = ShutdownSignal::register();
     raise_open_files();
@@ -210,7 +212,7 @@ async fn serve_http(
     let listener = gateway.bind(address).await.map_err(|error| bind_failure(&error))?;
     let address = listener.local_addr().map_err(|error| internal(&error))?;
     let stop = CancellationToken::new();
-    let _control = serve_control(app, &gateway, console.as_ref(), &stop, output);
+    let _control = serve_control(app, &gateway, watched, console.as_ref(), &stop, output);
     let shown = console.as_ref().map(|console| ShownConsole::of(console, output)).transpose()?;
     let stored_keys = clients::key_file(app).and_then(|file| Ok(file.list()?)).map_or(0, |keys| keys.len());
     Announcement { address, settings, key: key.as_ref(), stored_keys, console: shown }.print(output);
@@ -238,6 +240,7 @@ struct Surfaces {
     limits: Limits,
     records: Arc<Records>,
     tls: Option<Arc<ServerTls>>,
+    watched: Arc<WatchedConfig>,
 }
 
 impl ServeArgs {
@@ -305,6 +308,7 @@ fn raise_open_files() {}
 fn serve_control(
     app: &App,
     gateway: &Arc<Gateway>,
+    watched: Arc<WatchedConfig>,
     console: Option<&BoundConsole>,
     stop: &CancellationToken,
     output: &mut Output,
@@ -317,7 +321,8 @@ fn serve_control(
     let place = app.control_place()?;
     match Control::bind(&place) {
         Ok(control) => {
-            let listening = control.serve(Arc::clone(gateway), Arc::new(app.reload()), Arc::new(link), stop.clone());
+            let listening =
+                control.serve(Arc::clone(gateway), Arc::new(move || watched.reload()), Arc::new(link), stop.clone());
             Some(AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(listening)))
         }
         Err(error) => {
@@ -333,6 +338,7 @@ fn serve_control(
 fn serve_control(
     _app: &App,
     _gateway: &Arc<Gateway>,
+    _watched: Arc<WatchedConfig>,
     _console: Option<&BoundConsole>,
     _stop: &CancellationToken,
     _output: &mut Output,

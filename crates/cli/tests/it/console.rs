@@ -158,6 +158,32 @@ fn pasted_server_is_tested_added_and_disabled() {
 }
 
 #[test]
+fn invalid_configuration_is_said_and_the_last_valid_one_stays_in_use() {
+    let home = Home::new();
+    let with_default = |name: &str| {
+        let model = json!({ "vendor": "scripted", "model": "script.json" });
+        let models = json!({ "one": model, "three": model });
+        json!({ "mcpServers": {}, "models": models, "defaultModel": name }).to_string()
+    };
+    home.configure(&with_default("one"));
+    let (_serving, browser) = serving(&home);
+    let session = browser.get("/api/v1/session");
+    assert_eq!((&session["defaultModel"], &session["configProblem"]), (&json!("one"), &Value::Null), "{session}");
+
+    home.configure(&with_default("three").replace("scripted", "acme"));
+    let session = browser.get("/api/v1/session");
+    let problem = session["configProblem"].as_str().unwrap();
+    assert!(problem.contains("toolway.json") && problem.contains("`models.one.vendor`"), "{problem}");
+    assert_eq!(session["defaultModel"], "one");
+    let error = home.run(&["config", "reload"]).failed(2, "config");
+    assert!(error["message"].as_str().unwrap().contains(problem), "{error}");
+
+    home.configure(&with_default("three"));
+    let session = browser.get("/api/v1/session");
+    assert_eq!((&session["defaultModel"], &session["configProblem"]), (&json!("three"), &Value::Null), "{session}");
+}
+
+#[test]
 fn server_of_the_gateway_cannot_open_its_console() {
     let home = Home::new();
     let (runtime, result) = (home.path("run"), home.path("result.json"));

@@ -34,7 +34,7 @@ pub(super) async fn start(console: &Console, said: Said) -> Answered {
     let mode = mode.transpose()?;
     let (backend, name) = (Arc::clone(&console.backend), said.model.clone());
     let (model, settings) =
-        blocking(move || (backend.model(name.as_deref().filter(|name| !name.is_empty())), backend.agent())).await?;
+        blocking(move || (backend.model(name.as_deref().filter(|name| !name.is_empty())), backend.settings())).await?;
     let (reserved, conversation) = match said.conversation.as_deref().filter(|id| !id.is_empty()) {
         Some(id) => {
             let id: Uuid = id.parse().map_err(|_| unknown())?;
@@ -48,7 +48,7 @@ pub(super) async fn start(console: &Console, said: Said) -> Answered {
         }
     };
     let id = Arc::clone(conversation.id());
-    let options = options(settings, mode);
+    let options = options(settings.agent, mode);
     console.turns.start(reserved, conversation, said.text, model?, options).map_err(refused)?;
     reply::json(&json!({ "conversation": &*id }))
 }

@@ -9,14 +9,14 @@ use crate::{console::Console, reply};
 /// `has_csrf`: the request has the token for changes, so a page can tell whether its own is right.
 pub(super) async fn show(console: &Console, has_csrf: bool) -> Answered {
     let backend = Arc::clone(&console.backend);
-    let (models, default_model, mode) =
-        blocking(move || (backend.models(), backend.default_model(), backend.mode())).await?;
+    let (models, settings) = blocking(move || (backend.models(), backend.settings())).await?;
     reply::json(&json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "defaultModel": default_model.or_else(|| models.first().map(|model| model.name.clone())),
+        "defaultModel": settings.default_model.or_else(|| models.first().map(|model| model.name.clone())),
         "models": models,
-        "mode": mode.map(toolway_config::PolicyMode::as_str),
+        "mode": settings.mode.map(toolway_config::PolicyMode::as_str),
         "store": console.records.is_some(),
         "key": has_csrf,
+        "configProblem": settings.problem,
     }))
 }

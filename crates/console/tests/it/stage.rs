@@ -11,11 +11,11 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use toolway_agent::model::{Model, ScriptedModel};
-use toolway_config::{PolicyMode, ServerName};
+use toolway_config::ServerName;
 use toolway_console::{
     Console, ConsoleOptions, ConsoleRecords, Lifetimes,
     backend::{
-        AddedServer, AgentSettings, ConsoleBackend, ListedModel, ParsedServer, Problem, SignInPage, TestFailure,
+        AddedServer, ConsoleBackend, ConsoleSettings, ListedModel, ParsedServer, Problem, SignInPage, TestFailure,
         TestReport,
     },
 };
@@ -287,22 +287,14 @@ impl ConsoleBackend for TestBackend {
         self.models.lock().keys().map(listed).collect()
     }
 
-    fn default_model(&self) -> Option<String> {
-        None
-    }
-
-    fn mode(&self) -> Option<PolicyMode> {
-        None
+    fn settings(&self) -> ConsoleSettings {
+        ConsoleSettings::default()
     }
 
     fn model(&self, name: Option<&str>) -> Result<Arc<dyn Model>, Problem> {
         let models = self.models.lock();
         let found = name.map_or_else(|| models.values().next(), |name| models.get(name));
         found.cloned().ok_or_else(|| Problem::new("unknown model"))
-    }
-
-    fn agent(&self) -> AgentSettings {
-        AgentSettings::default()
     }
 
     fn parse(&self, text: &str, name: Option<&str>) -> Result<ParsedServer, Problem> {

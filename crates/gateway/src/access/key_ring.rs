@@ -11,12 +11,13 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use toolway_config::FileStamp;
 use toolway_host::call::VisibleServers;
 
 use super::{
     Client, KeyEnd,
     key_use::{KeyUseFile, LastUses},
-    keys::{Digest, FileStamp, KeyError, KeyFile, KnownClient, is_unexpired, unix_seconds},
+    keys::{Digest, KeyError, KeyFile, KnownClient, is_unexpired, unix_seconds},
 };
 
 /// The keys of one file.

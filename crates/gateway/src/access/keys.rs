@@ -16,7 +16,7 @@ use ring::{
 };
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
-use toolway_config::{Secret, ServerName};
+use toolway_config::{FileStamp, Secret, ServerName};
 use toolway_host::{
     call::{Selection, VisibleServers},
     catalog::filter::ToolPattern,
@@ -117,14 +117,6 @@ pub enum Change<T> {
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(super) struct Digest([u8; 32]);
-
-/// What tells one version of the file from another. Each change by `toolway clients` is a new inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FileStamp {
-    modified: SystemTime,
-    length: u64,
-    inode: u64,
-}
 
 /// Why a key operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -328,10 +320,7 @@ impl KeyFile {
 
     /// Identity of the current content, without opening the file; `None` if there is no file.
     pub(super) fn stamp(&self) -> io::Result<Option<FileStamp>> {
-        match std::fs::symlink_metadata(self.file.path()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            found => found.and_then(|found| FileStamp::of(&found)).map(Some),
-        }
+        FileStamp::of(self.file.path())
     }
 }
 
@@ -410,18 +399,6 @@ fn check_name(name: &str) -> Result<(), KeyError> {
     let fits = !name.is_empty() && name.len() <= 64;
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-');
     if fits && name.chars().all(plain) { Ok(()) } else { Err(KeyError::BadName(name.to_owned())) }
-}
-
-// === impl FileStamp ===
-
-impl FileStamp {
-    fn of(found: &std::fs::Metadata) -> io::Result<Self> {
-        #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(found);
-        #[cfg(not(unix))]
-        let inode = 0;
-        Ok(Self { modified: found.modified()?, length: found.len(), inode })
-    }
 }
 
 // === impl Digest ===
