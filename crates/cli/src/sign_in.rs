@@ -4,7 +4,7 @@ pub(crate) mod browser;
 pub(crate) mod opener;
 pub(crate) mod page;
 
-use std::{ffi::OsStr, io::Write, sync::Arc};
+use std::{ffi::OsStr, io::Write, path::Path, sync::Arc};
 
 use toolway_auth::{session::SessionOptions, vault::Vault};
 use toolway_config::{
@@ -19,6 +19,8 @@ use crate::{app::App, commands::clients, output::clean, report::Report, suggesti
 
 /// Passphrase of the sealed credential file; replaces the key file.
 const PASSPHRASE: &str = "TOOLWAY_VAULT_PASSPHRASE";
+/// Name of the systemd credential with the same.
+const PASSPHRASE_CREDENTIAL: &str = "toolway-vault-passphrase";
 
 /// The account of one principal at one server.
 #[derive(Debug)]
@@ -68,9 +70,18 @@ impl App {
             VaultKind::Memory => VaultChoice::Memory,
         };
         let passphrase = self.environment.get(OsStr::new(PASSPHRASE)).and_then(|text| text.to_str());
-        let passphrase = passphrase.filter(|text| !text.is_empty()).map(Secret::new);
+        let passphrase =
+            passphrase.filter(|text| !text.is_empty()).map(Secret::new).or_else(|| self.service_passphrase());
         let options = VaultOptions { choice, passphrase, ..VaultOptions::of(&self.environment) };
         Arc::new(LazyVault::new(options, Arc::new(|notice: Notice| print_notice(&format!("toolway: {notice}")))))
+    }
+
+    /// The passphrase of the vault that systemd hands to a service (`LoadCredential`).
+    fn service_passphrase(&self) -> Option<Secret> {
+        let folder = self.environment.get(OsStr::new("CREDENTIALS_DIRECTORY")).map(Path::new)?;
+        let text = std::fs::read_to_string(folder.join(PASSPHRASE_CREDENTIAL)).ok()?;
+        let text = text.trim_end_matches(['\n', '\r']);
+        (!text.is_empty()).then(|| Secret::new(text))
     }
 
     /// The principal of the command.

@@ -1,8 +1,9 @@
 //! `toolway serve`: serves all configured servers as one MCP server, over HTTP or stdio.
 
 mod start;
+mod unit;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use clap::ValueEnum;
 #[cfg(unix)]
@@ -26,6 +27,8 @@ use toolway_wire::{
 use start::{Announcement, ShownConsole};
 
 use super::{clients, console};
+use unit::Unit;
+
 use crate::{
     app::App,
     compose::{FirstKey, Front, gateway_limits},
@@ -57,6 +60,10 @@ pub(crate) struct ServeArgs {
     /// Address of the web console, or `off` [default: 127.0.0.1:7718]
     #[arg(long, value_name = "ADDRESS|off", value_parser = ConsoleArg::parse)]
     console: Option<ConsoleArg>,
+
+    /// Print a systemd unit that runs this command as user `toolway`, and exit
+    #[arg(long)]
+    print_unit: bool,
 }
 
 /// Where the web console listens.
@@ -90,6 +97,24 @@ pub(crate) enum OpenConsole {
 }
 
 impl ServeArgs {
+    /// The same options as words, for a unit.
+    fn words(&self, config: Option<&Path>) -> Vec<String> {
+        let config = config.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.to_owned()));
+        let console = self.console.map(|console| match console {
+            ConsoleArg::Off => "off".to_owned(),
+            ConsoleArg::At(address) => address.to_string(),
+        });
+        let log = self.log.and_then(|log| Some(log.to_possible_value()?.get_name().to_owned()));
+        let options = [
+            ("--config", config.map(|file| file.display().to_string())),
+            ("--listen", self.listen.map(|address| address.to_string())),
+            ("--console", console),
+            ("--log", log),
+        ];
+        let given = options.into_iter().filter_map(|(option, value)| Some([option.to_owned(), value?]));
+        given.flatten().collect()
+    }
+
     /// The chosen access log.
     pub(crate) fn access_log(&self) -> AccessLogChoice {
         match self.log {
@@ -124,12 +149,18 @@ pub(crate) const DEFAULT_LISTEN: SocketAddr =
 const DEFAULT_CONSOLE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7718);
 
 pub(crate) async fn run(args: &ServeArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
+    if args.print_unit {
+        let program = std::env::current_exe().unwrap_or_else(|_| "toolway".into());
+        let unit = Unit { program: &program, options: args.words(app.reach.config.as_deref()) };
+        output.line(unit.to_string().trim_end());
+        return Ok(ExitCode::Ok);
+    }
     serve(args, OpenConsole::NotWanted, app, output).await
 }
 
 /// Serves with default options, and opens the console.
 pub(crate) async fn run_console(open: OpenConsole, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    serve(&ServeArgs { listen: None, log: None, console: None }, open, app, output).await
+    serve(&ServeArgs { listen: None, log: None, console: None, print_unit: false }, open, app, output).await
 }
 
 async fn serve(args: &ServeArgs, open: OpenConsole, app: &App, output: &mut Output) -> Result<ExitCode, Report> {

@@ -140,6 +140,11 @@ fn scripting_guide_works() {
 }
 
 #[test]
+fn team_guide_works() {
+    follow("team.md", Shell::Pipe);
+}
+
+#[test]
 fn gateway_guide_works_in_a_pipe_and_at_a_terminal() {
     follow("gateway.md", Shell::Pipe);
     follow("gateway.md", Shell::Terminal);

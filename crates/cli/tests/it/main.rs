@@ -76,6 +76,7 @@ mod stored_secrets;
 mod team_address;
 mod team_backup;
 mod team_keys;
+mod team_unit;
 mod terminal;
 mod terminal_approvals;
 mod terminal_forms;
