@@ -232,8 +232,11 @@ impl Imported {
         }
         for (name, setting) in [("exposeResources", &agent.expose_resources), ("exposePrompts", &agent.expose_prompts)]
         {
-            if let (Some(true), Origin::File(place)) = (setting.value, &setting.origin) {
-                let message = format!("a setting for all servers is not imported; set `agent.{name}` in your own file");
+            // The other value is the default here.
+            if let (Some(false), Origin::File(place)) = (setting.value, &setting.origin) {
+                let message = format!(
+                    "a setting for all servers is not imported; set `agent.{name}` to `false` in your own file"
+                );
                 let kind = WarningKind::IgnoredKey;
                 self.warnings.push(Warning { place: place.clone(), message, kind, unused: None });
             }

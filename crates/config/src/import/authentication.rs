@@ -7,7 +7,7 @@ use crate::{
     interpolate::{Dialect, Template},
     server::{
         Draft,
-        auth::{Auth, Binding, ClientProof, Grant, KEY_HEADER},
+        auth::{ALGORITHMS, Auth, Binding, ClientProof, Grant, KEY_HEADER},
     },
     shape::{Field, Shape},
 };
@@ -22,6 +22,8 @@ const USERNAME: Spellings = &["username", "user"];
 const PASSWORD: Spellings = &["password"];
 const CREDENTIALS: Spellings = &["credentials", "credentialsfile", "keyfile"];
 const GRANT: Spellings = &["granttype"];
+const PRIVATE_KEY: Spellings = &["privatekey"];
+const ALGORITHM: Spellings = &["algorithm"];
 
 /// Applies the object, or the name of the type alone; `types` are the types of this format.
 pub(super) fn apply(
@@ -57,9 +59,10 @@ pub(super) fn apply(
 
 /// The members that are ignored.
 pub(super) fn ignored(field: &Field<'_>) -> Vec<(String, usize)> {
-    let known: Vec<&str> = [TOKEN, KEY, HEADER, USERNAME, PASSWORD, CREDENTIALS, GRANT].concat();
+    let lists = [TOKEN, KEY, HEADER, USERNAME, PASSWORD, CREDENTIALS, GRANT, PRIVATE_KEY, ALGORITHM];
+    let known: Vec<&str> = lists.concat();
     let is_known = |key: &str| key == "type" || known.contains(&plain(key).as_str()) || is_setting(key);
-    let others = field.members().unwrap_or_default().into_iter().filter(|(key, _)| !is_known(key));
+    let others = members(field).unwrap_or_default().into_iter().filter(|(key, _)| !is_known(key));
     others.map(|(_, field)| (field.name.clone(), field.node.line)).collect()
 }
 
@@ -71,7 +74,7 @@ struct Object<'a> {
 
 impl<'a> Object<'a> {
     fn of(whole: &'a Field<'a>, dialect: Dialect) -> Result<Self, ConfigError> {
-        let members = if whole.text().is_ok() { Vec::new() } else { whole.members()? };
+        let members = if whole.text().is_ok() { Vec::new() } else { members(whole)? };
         Ok(Self { whole, members, dialect })
     }
 
@@ -118,20 +121,43 @@ impl<'a> Object<'a> {
         settings.try_for_each(|(key, field)| sign_in::member(draft, key, field, self.dialect))
     }
 
-    /// Sign-in of a user, or client credentials if `grantType` says so.
+    /// Sign-in of a user, or client credentials if `grantType` says so or there is a private key.
     fn oauth(&self, draft: &mut Draft) -> Result<Auth<Template>, ConfigError> {
-        match self.find(GRANT).map(Field::text).transpose()? {
-            None | Some("authorization_code") => Ok(Auth::default()),
-            Some("client_credentials") => {
+        let key = self.get(PRIVATE_KEY, Dialect::ToolwayValue)?;
+        match (self.find(GRANT).map(Field::text).transpose()?, &key) {
+            (None, None) | (Some("authorization_code"), _) => Ok(Auth::default()),
+            (None | Some("client_credentials"), _) => {
                 let client = self.required(draft.oauth.client_id.take(), "clientId")?;
-                let secret = self.required(draft.oauth.client_secret.take(), "clientSecret")?;
+                let secret = draft.oauth.client_secret.take();
+                let proof = match key {
+                    Some(key) => ClientProof::Key { key, algorithm: self.algorithm()? },
+                    None => ClientProof::Secret(self.required(secret, "clientSecret")?),
+                };
                 let scopes = draft.oauth.scopes.take().unwrap_or_default();
-                let grant = Grant::ClientCredentials { client, proof: ClientProof::Secret(secret) };
+                let grant = Grant::ClientCredentials { client, proof };
                 Ok(Auth::Grant { grant, scopes, binding: Binding::default() })
             }
-            Some(_) => Err(self.whole.below("grantType").expected("`authorization_code` or `client_credentials`")),
+            (Some(_), _) => Err(self.whole.below("grantType").expected("`authorization_code` or `client_credentials`")),
         }
     }
+
+    fn algorithm(&self) -> Result<Option<&'static str>, ConfigError> {
+        let Some(field) = self.find(ALGORITHM) else { return Ok(None) };
+        let choices: Vec<(&'static str, &'static str)> = ALGORITHMS.iter().map(|name| (*name, *name)).collect();
+        field.choice(&choices, Shape::OneOf(ALGORITHMS)).map(Some)
+    }
+}
+
+/// The members of the object; those of an object `config` in it count as its own.
+fn members<'a>(whole: &Field<'a>) -> Result<Vec<(&'a str, Field<'a>)>, ConfigError> {
+    let mut members = Vec::new();
+    for (key, field) in whole.members()? {
+        match (key, field.members()) {
+            ("config", Ok(inner)) => members.extend(inner),
+            _ => members.push((key, field)),
+        }
+    }
+    Ok(members)
 }
 
 fn is_setting(key: &str) -> bool {

@@ -7,6 +7,7 @@ use crate::{
     document::Value,
     error::ConfigError,
     interpolate::{Dialect, Template},
+    policy,
     server::{self, Draft, Era, HttpKind, Kind, Need, Offered, all_but, only},
     shape::Field,
 };
@@ -75,6 +76,8 @@ pub(super) enum KeyRule {
     WithoutPrompts,
     /// Authentication by `type`, one of these.
     Authentication(&'static [&'static str]),
+    /// Trust in Toolway's words; `true` and `false`, as other hosts write it, are ignored.
+    Trust,
     /// Maximum number of consecutive retries.
     Attempts,
     /// Ignored without a warning.
@@ -138,6 +141,7 @@ impl KeyRule {
             Self::Without => Some("excludeTools"),
             Self::OnlyPrompts => Some("includePrompts"),
             Self::WithoutPrompts => Some("excludePrompts"),
+            Self::Trust => Some("trust"),
             Self::Attempts => Some("reconnect"),
             Self::Switch(Switch::Tools) => Some("tools"),
             Self::Switch(Switch::Resources) => Some("resources"),
@@ -183,6 +187,7 @@ impl KeyRule {
         let whole = |why| vec![(field.name.clone(), field.node.line, why)];
         match self {
             Self::Ignored(why) => whole(why),
+            Self::Trust if field.flag().is_ok() => whole("use `untrusted`, `read` or `full`"),
             Self::Provider if field.text().is_ok_and(|name| !PROVIDERS.contains(&name)) => whole(OTHER_SIGN_IN),
             Self::SignInMethod(default) if field.text().is_ok_and(|name| name != default) => whole(OTHER_SIGN_IN),
             Self::Authentication(_) => {
@@ -218,6 +223,7 @@ impl KeyRule {
             Self::Without => filter(draft, all_but(field.texts()?)),
             Self::OnlyPrompts => filter_prompts(draft, only(field.texts()?)),
             Self::WithoutPrompts => filter_prompts(draft, all_but(field.texts()?)),
+            Self::Trust if field.flag().is_err() => draft.trust = Some(policy::trust(field)?),
             Self::Attempts => draft.reconnect.attempts = Some(field.count()?),
             Self::Switch(switch) => switch.set(draft, field.flag()?),
             Self::Time(clock, unit) => clock.set(draft, field.time_in(unit)?),

@@ -23,7 +23,7 @@ const ENTRIES: Entries = Entries {
         ("cwd", KeyRule::Directory),
         ("url", KeyRule::Url),
         ("headers", KeyRule::Headers),
-        ("trust", KeyRule::Ignored("use `untrusted`, `read` or `full` in your own file")),
+        ("trust", KeyRule::Trust),
         ("disabled", KeyRule::Disabled),
         ("auth", KeyRule::Authentication(TYPES)),
         ("includeTools", KeyRule::Only),

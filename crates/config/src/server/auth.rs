@@ -5,7 +5,7 @@
 mod facts;
 mod keys;
 
-pub(crate) use keys::{AUTH, KEY_HEADER, OAUTH, auth, oauth};
+pub(crate) use keys::{ALGORITHMS, AUTH, KEY_HEADER, OAUTH, auth, oauth};
 
 /// Authentication of requests to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,10 @@ use toolway_config::{
     import::{SearchRoots, copy, read_named},
     layers::Flags,
     load,
-    server::{Format, Offered, Start, Transport, Withheld, auth::Auth},
+    server::{
+        Format, Offered, Start, Transport, Withheld,
+        auth::{Auth, ClientProof, Grant},
+    },
     show::{Strictness, check},
 };
 
@@ -175,7 +178,7 @@ fn servers_with_global_settings_are_read_directly() {
             "HOME/servers.json:12: `globalSettings.trustedFolders` is a key of other MCP hosts and has no effect here: \
              servers of a project are accepted one by one",
             "HOME/servers.json:4: `servers.Files.trust` is a key of other MCP hosts and has no effect here: use \
-             `untrusted`, `read` or `full` in your own file",
+             `untrusted`, `read` or `full`",
         ]
     );
     let filters = &loaded.config.find("files").unwrap().filters;
@@ -209,6 +212,26 @@ fn list_of_servers_is_read_directly() {
     assert_eq!(plain.reconnect.attempts, Some(3));
     assert!(!loaded.config.find("oauth").unwrap().is_enabled());
     assert!(matches!(auth_of(&loaded, "keyed"), Auth::ApiKey { header, .. } if header == "X-Team"));
+}
+
+#[test]
+fn a_private_key_makes_client_credentials_and_nested_configuration_is_read() {
+    let world = World::empty();
+    let list = r#"[{"name": "keyed", "url": "https://example.org/", "authentication": {"type": "oauth2",
+        "clientId": "me", "privateKey": "${TOKEN}", "algorithm": "ES256", "scopes": ["read"]}}]"#;
+    let loaded = load_named(&world, &world.write("home/list.json", list)).unwrap();
+    assert_eq!(warnings(&world, &loaded), Vec::<String>::new());
+    let Auth::Grant { grant: Grant::ClientCredentials { proof, .. }, scopes, .. } = auth_of(&loaded, "keyed") else {
+        panic!("{:?}", auth_of(&loaded, "keyed"));
+    };
+    assert!(matches!(proof, ClientProof::Key { algorithm: Some("ES256"), .. }), "{proof:?}");
+    assert_eq!(scopes, &["read"]);
+    let map = r#"{"servers": {"a": {"url": "https://example.org/", "trust": "full",
+        "auth": {"type": "api-key", "config": {"apiKey": "${TOKEN}", "header": "X-Team"}}}}, "globalSettings": {}}"#;
+    let loaded = load_named(&world, &world.write("home/map.json", map)).unwrap();
+    assert_eq!(warnings(&world, &loaded), Vec::<String>::new());
+    assert!(matches!(auth_of(&loaded, "a"), Auth::ApiKey { header, .. } if header == "X-Team"));
+    assert_eq!(loaded.config.find("a").unwrap().trust().as_str(), "full");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Signature algorithms of a private key.
-const ALGORITHMS: &[&str] = &["RS256", "RS384", "RS512", "ES256", "ES384", "ES512"];
+pub(crate) const ALGORITHMS: &[&str] = &["RS256", "RS384", "RS512", "ES256", "ES384", "ES512"];
 
 /// Default header of an API key.
 pub(crate) const KEY_HEADER: &str = "x-api-key";
