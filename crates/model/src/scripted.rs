@@ -123,8 +123,16 @@ impl ScriptedModel {
         Self { context_window, ..self }
     }
 
+    /// The turns of this script that the conversation already has.
+    fn taken(&self, request: &ModelRequest) -> usize {
+        let is_ours = |raw: &RawItems| raw.vendor == Vendor::Scripted && raw.model == self.name;
+        request.messages.iter().filter(|message| message.raw.as_ref().is_some_and(is_ours)).count()
+    }
+
     fn take_turn(&self, request: &ModelRequest) -> Result<(usize, Turn), String> {
         let mut next = self.next.lock();
+        // A conversation may go on with another instance of the same script.
+        *next = self.taken(request).max(*next);
         let turn = self.turns.get(*next).ok_or_else(|| format!("it has only {} turns", self.turns.len()))?;
         let results = last_results(request);
         for (index, expected) in turn.expect.iter().enumerate() {
@@ -278,6 +286,17 @@ mod tests {
         assert_eq!(answer(&model, &messages).await.unwrap().text(), "It says hello.");
         let error = answer(&model, &messages).await.unwrap_err();
         assert_eq!(error.to_string(), "model `demo`: script: it has only 2 turns");
+    }
+
+    #[tokio::test]
+    async fn a_conversation_goes_on_with_another_instance_of_the_script() {
+        let script = r#"{"turns": [{"text": "One."}, {"text": "Two."}]}"#;
+        let model = || ScriptedModel::parse("demo", script).unwrap();
+        let mut messages = vec![Message::user("go")];
+        messages.push(answer(&model(), &messages).await.unwrap());
+        messages.push(Message::user("on"));
+        assert_eq!(answer(&model(), &messages).await.unwrap().text(), "Two.");
+        assert_eq!(answer(&model(), &[Message::user("anew")]).await.unwrap().text(), "One.");
     }
 
     #[tokio::test]

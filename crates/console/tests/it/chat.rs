@@ -148,8 +148,8 @@ async fn a_long_result_is_read_on_in_a_later_message_of_its_conversation_only() 
     assert_eq!(events.chat("end").await["stopReason"], "done");
     let read = json!({ "calls": [{ "tool": "read_result", "arguments": { "id": result, "offset": 40_000 } }] });
     for text in ["go on", "and again"] {
-        stage.script("on", &json!([read, { "expect": [{ "contains": "the end", "error": false }], "text": "Read." }]));
-        say(&browser, json!({ "text": text, "conversation": id, "model": "on" })).await;
+        stage.script(text, &json!([read, { "expect": [{ "contains": "the end", "error": false }], "text": "Read." }]));
+        say(&browser, json!({ "text": text, "conversation": id, "model": text })).await;
         assert_eq!(events.chat("end").await["stopReason"], "done");
     }
     stage.script(
