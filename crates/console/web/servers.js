@@ -101,7 +101,7 @@ function row(server, isShown) {
       "a",
       { class: "server-row", href: `#/servers/${encodeURIComponent(server.name)}`, "aria-current": isShown ? "true" : false },
       serverIcon(server),
-      h("span", { class: "server-words" }, name(server.title || server.name, { class: "name strong" }), h("span", { class: "sub" }, server.title ? [name(server.name), " · "] : "", tools)),
+      h("span", { class: "server-words" }, name(server.label, { class: "name strong" }), h("span", { class: "sub" }, ownTitle(server) ? [name(ownTitle(server)), " · "] : "", tools)),
       pill(stateOf(SERVER_STATES, server.state)),
     ),
   );
@@ -232,9 +232,14 @@ function header(server) {
     "header",
     { class: "server-head" },
     serverIcon(server),
-    h("div", { class: "server-title" }, h("h2", {}, name(server.title || server.name), pill(stateOf(SERVER_STATES, server.state))), h("p", { class: "sub", dir: "auto" }, server.description ? visible(server.description.slice(0, 600)) : subtitle(server))),
+    h("div", { class: "server-title" }, h("h2", {}, name(server.label), ownTitle(server) ? name(ownTitle(server), { class: "name sub" }) : null, pill(stateOf(SERVER_STATES, server.state))), h("p", { class: "sub", dir: "auto" }, server.description ? visible(server.description.slice(0, 600)) : subtitle(server))),
     h("div", { class: "actions" }, actions(server)),
   );
+}
+
+// What a server calls itself, where that is not the name that the user gave it.
+function ownTitle(server) {
+  return server.title && server.title !== server.label ? server.title : null;
 }
 
 function subtitle(server) {

@@ -83,6 +83,35 @@ test("a snippet is read, tested and added only after consent", async () => {
   await window.close();
 });
 
+test("every shape that import reads can be added, and a misspelled URL is no program", async () => {
+  const window = await Window.open(browser, program);
+  await window.show("#/add");
+  const text = window.page.getByLabel("Snippet, command or URL");
+  for (const snippet of [
+    `mcp:\n  servers:\n    - id: pasted\n      transport: {type: stdio, executable: ${TOOLWAY}, args: [sample]}\n`,
+    JSON.stringify([{ name: "pasted", command: TOOLWAY, args: ["sample"] }]),
+    JSON.stringify({ context_servers: { pasted: { command: { path: TOOLWAY, args: ["sample"] } } } }),
+    `[mcp_servers.pasted]\ncommand = "${TOOLWAY}"\nargs = ["sample"]\n`,
+  ]) {
+    await text.fill(snippet);
+    await window.see(`${TOOLWAY} sample`);
+    await text.fill("");
+  }
+  await text.fill("htp://x");
+  await window.see("is not the URL of a server");
+  window.expect(/status of 4\d\d/);
+  await window.close();
+});
+
+test("the name of a server is the user's, its own title stands beside it", async () => {
+  const window = await Window.open(browser, program);
+  await window.show("#/servers/sample");
+  const heading = window.page.locator(".server-title h2");
+  await heading.waitFor();
+  assert.match(await heading.locator(".name").first().innerText(), /^sample$/);
+  await window.close();
+});
+
 test("a server that cannot start is explained before it is added", async () => {
   const window = await Window.open(browser, program);
   await window.show("#/add");

@@ -24,6 +24,9 @@ const STDERR: usize = 50;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ServerView {
     name: String,
+    /// Its key in the configuration, as the user wrote it.
+    label: String,
+    /// What it calls itself.
     title: Option<String>,
     description: Option<String>,
     icon: Option<String>,
@@ -94,6 +97,7 @@ pub(crate) fn view(host: &Host, catalog: &Catalog, status: &ServerStatus) -> Ser
     let resources = catalog.resources_of(server).len() + catalog.templates_of(server).len();
     ServerView {
         name: server.to_string(),
+        label: status.label.clone(),
         title: info("title").or_else(|| info("name")),
         description: status.description.clone().or_else(|| info("description")),
         icon: profile.and_then(|profile| icon(&profile.info)),

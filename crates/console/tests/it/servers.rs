@@ -20,6 +20,7 @@ async fn servers_are_listed_with_their_state_and_tools() {
         (&"files".into(), &"connected".into(), &true.into())
     );
     assert_eq!(server["counts"]["tools"], 2);
+    assert_eq!(server["label"], "files", "the name that the user gave it");
     let details = browser.json("/api/v1/servers/files").await;
     let tool = &details["tools"][0];
     assert_eq!((&tool["name"], &tool["publicName"]), (&"read".into(), &"files__read".into()));
