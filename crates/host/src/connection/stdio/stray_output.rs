@@ -1,6 +1,7 @@
-//! Finds non-MCP text that a program prints on stdout before its first message: a banner, a log line, an error.
+//! Finds non-MCP text that a program prints on stdout, before its first message or between messages: a banner, a log line,
+//! an error.
 //!
-//! Only the first such line is kept, and scanning stops at the first line that could be a message.
+//! Only the first such line is kept, and scanning stops there. Lines that could be messages are skipped.
 
 use std::{
     io,
@@ -16,7 +17,7 @@ use crate::connection::stderr_tail::StderrTail;
 /// Bytes kept of the line.
 const KEPT: usize = 80;
 
-/// The stdout of a process, scanned until its first message.
+/// The stdout of a process, scanned until its first stray line.
 struct ScannedOutput {
     inner: ReadStream,
     stderr_tail: StderrTail,
@@ -27,6 +28,8 @@ struct ScannedOutput {
 enum ScanState {
     /// At the beginning of a line.
     Beginning,
+    /// In a line that could be a message.
+    Message,
     /// In the line that is kept.
     Stray(Vec<u8>),
     /// The scan is finished.
@@ -58,11 +61,12 @@ impl AsyncRead for ScannedOutput {
 
 impl ScanState {
     /// Processes bytes; returns the stray line so far, if they belong to one.
-    fn scan(&mut self, bytes: &[u8]) -> Option<String> {
-        for &byte in bytes {
+    fn scan(&mut self, mut bytes: &[u8]) -> Option<String> {
+        while let Some((&byte, rest)) = bytes.split_first() {
+            bytes = rest;
             match self {
                 Self::Beginning if byte.is_ascii_whitespace() => {}
-                Self::Beginning if matches!(byte, b'{' | b'[') => *self = Self::Done,
+                Self::Beginning if matches!(byte, b'{' | b'[') => *self = Self::Message,
                 Self::Beginning => *self = Self::Stray(vec![byte]),
                 Self::Stray(kept) if byte != b'\n' && kept.len() < KEPT => kept.push(byte),
                 Self::Stray(kept) => {
@@ -70,12 +74,20 @@ impl ScanState {
                     *self = Self::Done;
                     return Some(kept);
                 }
+                Self::Message if byte == b'\n' => *self = Self::Beginning,
+                Self::Message => match memchr::memchr(b'\n', bytes) {
+                    Some(end) => {
+                        bytes = &bytes[end + 1..];
+                        *self = Self::Beginning;
+                    }
+                    None => return None,
+                },
                 Self::Done => return None,
             }
         }
         match self {
             Self::Stray(kept) => Some(escaped(kept)),
-            Self::Beginning | Self::Done => None,
+            Self::Beginning | Self::Message | Self::Done => None,
         }
     }
 }
@@ -94,8 +106,10 @@ mod tests {
     }
 
     #[test]
-    fn only_text_before_the_first_message_is_stray_and_it_is_escaped() {
-        assert_eq!(stray(&[b"\n {\"jsonrpc\"", b":1}\nhello\n"]), None);
+    fn the_first_text_beside_messages_is_stray_and_it_is_escaped() {
+        assert_eq!(stray(&[b"\n {\"jsonrpc\"", b":1}\n{}\n", b"{", b"\n"]), None);
+        assert_eq!(stray(&[b"\n {\"jsonrpc\"", b":1}\nhello\n"]).as_deref(), Some("hello"));
+        assert_eq!(stray(&[b"{}\n[1]", b"\n{", b"}\nlo", b"g\nmore\n"]).as_deref(), Some("log"));
         assert_eq!(stray(&[b"Listening", b" on 3000\r\n{}\n", b"more\n"]).as_deref(), Some("Listening on 3000"));
         assert_eq!(stray(&[b"\x1b[2J\xff"]).as_deref(), Some("\\u{1b}[2J\u{fffd}"));
         assert_eq!(stray(&[&[b'x'; 500]]).unwrap().len(), KEPT);
