@@ -186,7 +186,8 @@ pub(crate) struct ShowArgs {
     #[arg(long, short, global = true, value_enum, value_name = "FORMAT")]
     pub(crate) output: Option<Format>,
 
-    /// Print every protocol message and a summary of each call to standard error, with secrets masked
+    /// Print every protocol message and a summary of each call to standard error, with secrets masked; `doctor` and `status`
+    /// show more about each server instead
     #[arg(long, short, global = true, action = ArgAction::SetTrue)]
     pub(crate) verbose: bool,
 }

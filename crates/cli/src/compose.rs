@@ -98,8 +98,10 @@ impl App {
         lists: Lists,
         answerer: Arc<dyn Answerer>,
     ) -> Result<(Host, WireTaps), Report> {
+        // Commands that report on servers show more about each of them instead.
+        let is_wire_shown = self.show.verbose && lists != Lists::Once;
         let tap = |target: &Target| {
-            let tap = WireTap::new(self.show.verbose, target.secrets.clone());
+            let tap = WireTap::new(is_wire_shown, target.secrets.clone());
             let tap = if targets.len() == 1 { tap } else { tap.labelled(target.server.name.as_str()) };
             (target.server.name.clone(), Arc::new(tap))
         };

@@ -452,6 +452,33 @@ fn server_that_prints_text_on_stdout_and_works_gets_a_warning() {
 }
 
 #[test]
+fn text_on_stdout_after_the_first_message_gets_a_warning_too() {
+    let home = Home::new();
+    let script = format!("{TOOLWAY} sample | sed -u 'a handled it'");
+    home.configure(
+        &serde_json::json!({ "mcpServers": { "it": { "command": "sh", "args": ["-c", script] } } }).to_string(),
+    );
+    let said = home.run(&["doctor", "it"]).json();
+    let server = &said["servers"][0];
+    assert_eq!((&server["state"], &server["strayOutput"]), (&"ready".into(), &"handled it".into()), "{server}");
+}
+
+#[test]
+fn verbose_diagnosis_says_what_a_server_could_reach_and_prints_no_messages() {
+    let home = Home::with_sample();
+    let shown = home.run(&["doctor", "sample", "-v", "-o", "human"]);
+    for expected in [
+        "could reach    its environment, all files of your account (starts in ",
+        "network not restricted",
+        "environment    ",
+    ] {
+        assert!(shown.ok().contains(expected), "{expected}: {}", shown.out);
+    }
+    assert!(!shown.talk.contains("jsonrpc"), "{}", shown.talk);
+    assert!(home.run(&["ping", "sample", "-v"]).talk.contains("jsonrpc"), "there it is the log of the wire");
+}
+
+#[test]
 fn cause_of_a_failure_is_kept_before_a_long_stack_trace() {
     let home = Home::new();
     let script = "echo 'Error: Cannot find module y' >&2; seq 1 40 | sed 's/^/    at f/' >&2; exit 1";
