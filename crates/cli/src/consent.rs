@@ -1,7 +1,5 @@
 //! Asks the user whether to accept a project's server, and shows what it would run or connect to.
 
-use std::io::{BufRead, Write};
-
 use serde_json::json;
 use toolway_config::{
     ServerConfig,
@@ -15,6 +13,7 @@ use crate::{
     exit_code::ExitCode,
     output::{Output, is_interactive},
     report::Report,
+    terminal,
 };
 
 /// Hex digits of a digest that are shown and required: 128 bits.
@@ -27,7 +26,7 @@ impl App {
             return Err(refusal(proposal));
         }
         output.notice(&format!("toolway: {}\n{}", introduction(proposal), details(proposal)));
-        if !self.confirm("Accept this server? [y/N] ")? {
+        if !self.confirm("Accept this server? [y/N]")? {
             let message = format!("server `{}` was not accepted, and nothing of it was used", proposal.server.name);
             return Err(Report::new(ExitCode::Denied, "not_accepted", message));
         }
@@ -60,17 +59,11 @@ impl App {
         Ok(())
     }
 
-    /// Asks a yes/no question on the terminal. Ctrl-C still stops the command.
+    /// Asks a question that one key answers, on the terminal; only `y` is yes. What was typed before the question was there
+    /// does not answer it. Ctrl-C still stops the command.
     pub(crate) fn confirm(&self, question: &str) -> Result<bool, Report> {
-        let mut stderr = std::io::stderr();
-        let _gone = write!(stderr, "{question}").and_then(|()| stderr.flush());
-        let reading = tokio::task::spawn_blocking(|| {
-            let mut line = String::new();
-            std::io::stdin().lock().read_line(&mut line).map(|_| line).unwrap_or_default()
-        });
-        let waiting = || tokio::runtime::Handle::current().block_on(self.stop.or(reading));
-        let line = tokio::task::block_in_place(waiting)?.unwrap_or_default();
-        Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+        let asking = || tokio::runtime::Handle::current().block_on(terminal::confirm(question, self));
+        tokio::task::block_in_place(asking)
     }
 }
 

@@ -35,7 +35,7 @@ use toolway_host::inbox::{Answerer, ElicitationAnswer, ElicitationModes, InboxAn
 use url::Url;
 
 pub(crate) use picker::Picker;
-pub(crate) use raw_keys::ask_yes_or_no;
+pub(crate) use raw_keys::{ask_yes_or_no, confirm};
 
 use crate::sign_in::opener::Openers;
 use prompt_queue::PromptQueue;

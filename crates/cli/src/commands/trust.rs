@@ -89,7 +89,7 @@ async fn allow(stored: &StoredApproval, app: &App, output: &mut Output) -> Resul
     let caller = clean::flat(&approval.key.caller);
     let asked = format!("{} of `{}` for {caller} covers: {}", tool(approval), approval.key.server, covers(approval));
     output.notice(&asked);
-    if !app.confirm("Let this hold for `run` and scripts, where you are not asked? [y/N] ")? {
+    if !app.confirm("Let this hold for `run` and scripts, where you are not asked? [y/N]")? {
         return Err(Report::new(ExitCode::Denied, "declined", "nothing was changed"));
     }
     app.record_changes()?.set_approval_holds(&approval.id, Attendance::Unattended).await?;

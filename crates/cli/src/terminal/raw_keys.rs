@@ -95,6 +95,22 @@ pub(super) async fn read_keys<T: Send + 'static>(
 
 /// Asks a question that one key answers: `y`, `n`, Escape for no, or Enter for yes. Ctrl-C stops the command.
 pub(crate) async fn ask_yes_or_no(question: &str, app: &App) -> Result<bool, Report> {
+    ask(question, Enter::Yes, app).await
+}
+
+/// As [`ask_yes_or_no`], with Enter for no.
+pub(crate) async fn confirm(question: &str, app: &App) -> Result<bool, Report> {
+    ask(question, Enter::No, app).await
+}
+
+/// What Enter means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Enter {
+    Yes,
+    No,
+}
+
+async fn ask(question: &str, enter: Enter, app: &App) -> Result<bool, Report> {
     let question = question.to_owned();
     let asked = read_keys(app, move |keys| {
         let mut stderr = io::stderr();
@@ -102,7 +118,8 @@ pub(crate) async fn ask_yes_or_no(question: &str, app: &App) -> Result<bool, Rep
         stderr.flush()?;
         let answer = loop {
             match keys.next()? {
-                Pressed::Key(KeyCode::Enter | KeyCode::Char('y' | 'Y')) => break true,
+                Pressed::Key(KeyCode::Char('y' | 'Y')) => break true,
+                Pressed::Key(KeyCode::Enter) => break enter == Enter::Yes,
                 Pressed::Key(KeyCode::Esc | KeyCode::Char('n' | 'N')) => break false,
                 Pressed::Key(_) => {}
                 Pressed::Interrupted => {

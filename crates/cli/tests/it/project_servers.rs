@@ -9,6 +9,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -16,6 +17,7 @@ use serde_json::Value;
 use crate::{
     configuring::{run_in, stable},
     home::{Home, Ran, TOOLWAY},
+    terminal::Terminal,
 };
 
 /// A listener that counts connections.
@@ -287,18 +289,22 @@ fn terminal_asks_for_acceptance() {
     let home = Home::new();
     let entry = format!(r#"{{ "mcpServers": {{ "theirs": {{ "command": "{TOOLWAY}", "args": ["sample"] }} }} }}"#);
     home.write("clone/toolway.json", &entry);
-    let ask = |keys: &str| {
+    let ask = |early: &str, keys: &str| {
         let mut command = home.command(&["call", "theirs.echo", "text=hello"]);
         command.current_dir(home.path("clone"));
-        home.run_at_terminal(command, keys)
+        let mut terminal = Terminal::start(command);
+        terminal.types(early);
+        terminal.answers("Accept this server? [y/N] ", keys);
+        terminal.end(Duration::from_secs(20))
     };
-    for keys in ["n\n", "\n", "\u{4}"] {
-        let (status, text) = ask(keys);
+    // What was typed before the question is no answer to it.
+    for (early, keys) in [("", "n"), ("", "\r"), ("", "\u{4}"), ("y\ny", "n")] {
+        let (status, text) = ask(early, keys);
         assert_eq!(status.code(), Some(7), "{text}");
         assert!(text.contains("argument 1: sample") && text.contains("Accept this server? [y/N] "), "{text}");
         assert!(text.contains("server `theirs` was not accepted, and nothing of it was used"), "{text}");
     }
-    let (status, text) = ask("y\n");
+    let (status, text) = ask("", "y");
     assert_eq!(status.code(), Some(0), "{text}");
     assert!(text.ends_with("hello\r\n"), "{text}");
     // The second call does not ask.
