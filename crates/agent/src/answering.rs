@@ -110,7 +110,7 @@ impl<'a> Answering<'a> {
         self.spent.turns += 1;
         let reply = match self.ask().await {
             Ok(reply) => reply,
-            // The answer that was to be corrected is worth more than this error.
+            // Keep the answer that was to be corrected instead of failing.
             Err(CutReply { error, .. }) if self.corrections > 0 => {
                 tracing::warn!(%error, "the model did not correct its answer");
                 return Ok(Some(Stop::Done));

@@ -126,7 +126,7 @@ async fn ask(place: &ControlSocket, order: &ControlRequest) -> Result<Result<Gat
                 }
                 "invalid_answer" => Report::usage("invalid_answer", message),
                 "hidden_characters" => Report::usage("hidden_characters", message)
-                    .hint("see them with `toolway inbox show ID`, then answer with `--allow-hidden` if that is meant"),
+                    .hint("see them with `toolway inbox show ID`, then answer with `--allow-hidden` to approve them"),
                 "own_server" => Report::new(ExitCode::Denied, "denied", message),
                 _ => Report::new(ExitCode::Internal, "control", message),
             })

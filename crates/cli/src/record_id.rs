@@ -14,7 +14,7 @@ pub(crate) fn short(id: &impl ToString) -> String {
     id.get(start..).unwrap_or(&id).to_owned()
 }
 
-/// Whether a whole id is meant by what was typed. Ends come first: they are what lists show.
+/// The items whose id ends with what the user typed, because lists show the end; else those whose id begins with it.
 pub(crate) fn select<T>(all: Vec<T>, typed: &str, id_of: impl Fn(&T) -> String) -> Vec<T> {
     if typed.is_empty() {
         return Vec::new();

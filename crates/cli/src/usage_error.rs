@@ -55,7 +55,7 @@ pub(crate) fn with_suggestions(mut error: clap::Error, words: &[OsString]) -> cl
     error
 }
 
-/// The option that is meant by a wrong one, with both dashes.
+/// The known option that is nearest to a wrong one, with both dashes.
 fn option_for(wrong: &str, root: &Command, words: &[OsString]) -> Option<String> {
     let path = commands(root, words);
     let visible =

@@ -75,7 +75,7 @@ fn unknown(path: &str) -> ApiError {
     ApiError::not_found(format!("unknown path `{path}`"))
 }
 
-/// The answer of a route that has nothing to say.
+/// The response of a route without a result.
 fn done() -> Answered {
     reply::json(&json!({}))
 }

@@ -23,7 +23,7 @@ pub struct HostPorts {
     pub answerer: Arc<dyn Answerer>,
     /// Durable records of calls. Default: none.
     pub recorder: Option<Arc<dyn CallRecorder>>,
-    /// What of arguments and results reaches the recorder. Default: everything, with secrets of servers replaced.
+    /// Which parts of arguments and results reach the recorder. Default: everything, with secrets of servers replaced.
     pub bodies: Bodies,
     /// Approvals that hold beyond a call. Default: in memory.
     pub approvals: Arc<dyn SavedApprovals>,

@@ -12,9 +12,9 @@ use crate::{
     write::{self, Batch, Write},
 };
 
-/// Ends that are kept. A further one stays open in the file until this process ends.
+/// Maximum number of ends kept in memory. The records of further calls stay open until this process ends.
 const MAX_ENDS: usize = 10_000;
-/// Ends in one transaction.
+/// Maximum number of ends in one transaction.
 const BATCH: usize = 1_000;
 /// Time between two attempts while nothing else is written.
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ impl Unwritten {
             let batch: Vec<Write> =
                 self.ends.iter().take(BATCH).map(|call| Write::CallEnd(call.clone(), CallBody::default())).collect();
             let writes: Vec<&Write> = batch.iter().collect();
-            // One that cannot be applied takes no other with it.
+            // Each end is applied by itself: one that fails does not undo the others.
             let Ok(results) = write::apply_each(connection, Batch { run, writes: &writes, journal: None }) else {
                 return;
             };

@@ -237,7 +237,7 @@ impl<'a> Applying<'_, 'a> {
         let applied = journal::applied(self.connection, dead.id)?;
         let generations = dead.journal.generations.iter().filter(|(generation, _)| applied < *generation);
         for write in generations.flat_map(|(_, writes)| writes) {
-            // One that cannot be applied takes no other with it.
+            // Each write is applied by itself: one that fails does not undo the others.
             if let Err(error) = self.alone(dead.id, write)? {
                 tracing::error!(%error, "a record of a process that was killed cannot be applied and is lost");
             }

@@ -180,7 +180,7 @@ impl Worker {
     }
 
     /// Commits a batch, with acknowledged writes of earlier ones. If that fails for a reason in one write, each is tried
-    /// alone, so that one that cannot be applied takes no other with it. Returns an error if nothing is committed.
+    /// alone, so that one that fails does not undo the others. Returns an error if nothing is committed.
     fn commit(&mut self, taken: Taken) -> Result<(), StoreError> {
         let mut jobs = std::mem::take(&mut self.acknowledged);
         jobs.extend(taken.jobs);

@@ -36,10 +36,10 @@ use crate::{
 
 /// Connect to each server, diagnose problems, and say how to fix them
 ///
-/// A healthy server is one line: what it offers, the protocol revision, the time to connect and to list its items. Of the
-/// others the problem and the advice come first, with how the process ended and its last standard error output. With --verbose,
-/// also shows for each server the command with the names of its variables, or the URL, where it is defined and what it could
-/// reach. Waits as long as the entry's `timeouts` (30 seconds by default, 5 minutes for a server that `npx` or `uvx` installs) or
+/// A healthy server is one line: what it offers, the protocol revision, the time to connect and to list its items. For the
+/// others, the problem and the advice come first, then how the process ended and its last standard error output. With
+/// --verbose, each server also has its command with the names of its variables, or its URL, where it is defined and what it
+/// could reach. Waits as long as the entry's `timeouts` (30 seconds by default, 5 minutes for a server that `npx` or `uvx` installs) or
 /// --timeout. Also shows invalid and unused configuration with the reason, and secrets in clear in configuration files. The
 /// exit code is 0 if all servers are healthy, and 4 if one is not or an entry or file is invalid.
 #[derive(Debug, clap::Args)]
@@ -82,8 +82,8 @@ pub(crate) async fn run(args: &DoctorArgs, app: &App, output: &mut Output) -> Re
     lifecycle::disconnect(&hosts.host).await;
     match unhealthy {
         0 => Ok(ExitCode::Ok),
-        1 => Err(Report::new(ExitCode::Unreachable, "unwell", "1 server is unhealthy")),
-        many => Err(Report::new(ExitCode::Unreachable, "unwell", format!("{many} servers are unhealthy"))),
+        1 => Err(Report::new(ExitCode::Unreachable, "unhealthy", "1 server is unhealthy")),
+        many => Err(Report::new(ExitCode::Unreachable, "unhealthy", format!("{many} servers are unhealthy"))),
     }
 }
 

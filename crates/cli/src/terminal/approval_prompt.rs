@@ -18,7 +18,7 @@ use super::{
 /// Surface in the record of an approval.
 const SURFACE: &str = "terminal";
 
-/// Asks about all open calls, and about those that come to wait meanwhile. Answered ones are removed from `open`.
+/// Asks about all open calls, including those that arrive while the prompt is shown. Answered ones are removed from `open`.
 pub(super) fn ask(session: &PromptSession<'_>, open: &mut Vec<Waiting>) -> Result<(), PromptEnd> {
     while let Some(first) = open.first() {
         if 1 < open.len() {
@@ -80,7 +80,7 @@ fn ask_one_by_one(session: &PromptSession<'_>, open: &mut Vec<Waiting>) -> Resul
     Ok(())
 }
 
-/// What happens to calls that come to wait while one is asked about.
+/// What happens to calls that arrive while the prompt shows another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Others {
     /// They are asked about together with it.
@@ -162,7 +162,7 @@ enum View {
     Scope,
 }
 
-/// Stands for a key that changed what is covered.
+/// Returned for a key that changed what an answer covers.
 const CHANGED: char = '*';
 
 /// The keys for one call. What was not shown cannot be approved.
@@ -200,7 +200,7 @@ fn changed_by(key: KeyEvent, details: &ApprovalDetails, changed: Option<&Scope>)
     Some(scope).filter(|scope| scope.covers(details.asked_call()))
 }
 
-/// Whether calls with hidden characters are meant to be approved: their key is asked for a second time.
+/// Asks for the key a second time if calls contain hidden characters. Returns whether the user pressed it again.
 fn is_meant<'a>(
     session: &PromptSession<'_>,
     key: char,
@@ -213,11 +213,11 @@ fn is_meant<'a>(
     if !items.into_iter().any(has_hidden) {
         return Ok(true);
     }
-    session.say(Style::Warning, "! hidden characters would be sent; press the key again if that is meant")?;
+    session.say(Style::Warning, "! hidden characters would be sent; press the key again to approve them")?;
     Ok(session.choose(&[(key, "approve them"), ('n', "back")])? == key)
 }
 
-/// Shows what an answer for later calls covers, and asks whether that is meant.
+/// Shows what an answer for later calls covers, and asks the user to confirm it.
 fn confirm(session: &PromptSession<'_>, text: &str) -> Result<bool, PromptEnd> {
     session.say(Style::Plain, text)?;
     Ok(session.choose(&[('y', "yes"), ('n', "back")])? == 'y')
@@ -243,7 +243,7 @@ fn wait_for_key(
 ) -> Result<Option<char>, PromptEnd> {
     session.show_choices(choices)?;
     loop {
-        // One may go while another comes: a key must not answer what was not shown.
+        // One call may be withdrawn while another arrives; a key must not answer a call that was not shown.
         let shown: Vec<String> = open.iter().map(|waiting| waiting.item.id.clone()).collect();
         open.retain(Waiting::is_open);
         session.queue.add_approvals(open);
@@ -261,7 +261,7 @@ fn wait_for_key(
 fn join(session: &PromptSession<'_>, open: &mut Vec<Waiting>) -> Result<(), PromptEnd> {
     open.retain(Waiting::is_open);
     session.queue.add_approvals(open);
-    session.say(Style::Faint, "Another call requires approval; all of them again:")
+    session.say(Style::Faint, "Another call requires approval. All waiting calls:")
 }
 
 fn shown_calls(open: &[Waiting], width: usize, fold: Fold) -> Folded {

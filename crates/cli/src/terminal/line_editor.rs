@@ -26,7 +26,7 @@ pub(crate) enum Edit {
     Nothing,
 }
 
-/// Longest line, larger than anything typed or pasted in good faith.
+/// Maximum length of a line, more than a user types or pastes.
 const MAX_LETTERS: usize = 64 * 1024;
 
 impl LineEditor {
@@ -76,7 +76,7 @@ impl LineEditor {
         Edit::Changed
     }
 
-    /// What of the line fits into `width` columns, and the column of the cursor in it.
+    /// The part of the line around the cursor that fits into `width` columns, and the column of the cursor in that part.
     pub(crate) fn view(&self, width: usize) -> (String, usize) {
         let width = width.max(4);
         let shown = |letter: &char| if self.is_secret { '•' } else { *letter };

@@ -58,7 +58,7 @@ struct Withdrawal<'a> {
     id: &'a str,
 }
 
-/// Time in which calls of one turn come to wait. Later ones join the question that is on the screen.
+/// Time to collect the calls of one turn before the prompt is shown. Later ones are added to it.
 const SETTLE: Duration = Duration::from_millis(30);
 /// How long an interrupted item may stay unanswered, so that what the signal stops can end it.
 const INTERRUPTION: Duration = Duration::from_secs(2);
@@ -127,7 +127,7 @@ impl PromptQueue {
         Some(first)
     }
 
-    /// Adds the approvals that have come to wait since to the same prompt, in the order of the calls: which of them
+    /// Adds the approval requests that have arrived since then to the same prompt, in the order of the calls: which of them
     /// waits first is chance.
     pub(super) fn add_approvals(&self, open: &mut Vec<Waiting>) {
         let mut state = self.state.lock();

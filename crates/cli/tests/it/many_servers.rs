@@ -171,7 +171,7 @@ fn connected_server_without_lists_is_reported() {
     assert_eq!(error["message"], "connected, but did not list its items in time");
     let ran = home.run(&["status", "-o", "human"]);
     assert_eq!(ran.ok(), "half  not listed  connected, but did not list its items in time\n");
-    home.run(&["doctor"]).failed(4, "unwell");
+    home.run(&["doctor"]).failed(4, "unhealthy");
 }
 
 #[test]

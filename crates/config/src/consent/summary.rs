@@ -87,7 +87,8 @@ impl ConsentSummary {
         shown
     }
 
-    /// Adds what callers can do with the server beyond its tools, or with fewer of them. Without such a key there is no line.
+    /// Adds the keys that give callers more than the tools of the server, or fewer of them. A key that is not set adds no
+    /// line.
     fn offers(&mut self, server: &ServerConfig) {
         if !server.extra_methods.is_empty() {
             let methods = server.extra_methods.join(", ");
@@ -183,7 +184,7 @@ impl ConsentSummary {
         }
     }
 
-    /// Adds every variable, file, keychain entry and stored secret that would be handed over.
+    /// Adds every variable, file, keychain entry and stored secret that the server would get.
     fn sends(&mut self, server: &ServerConfig) {
         let mut sent: Vec<(String, String)> = Vec::new();
         for (key, template) in server.transport.texts() {
@@ -213,7 +214,7 @@ impl ConsentSummary {
         }
     }
 
-    /// Says which files of the project are run without being covered by content.
+    /// Names the project files that would run although their content is not part of the digest.
     fn programs(&mut self, process: &Process, server: &ServerConfig) {
         let words = [(WordRole::Command, &process.command)];
         let words = words.into_iter().chain(process.arguments.iter().map(|argument| (WordRole::Argument, argument)));
@@ -266,7 +267,7 @@ impl ConsentSummary {
     }
 }
 
-/// The line of a file that is handed over, and the text of its digest, which covers the content.
+/// The line of a file that the server would get, and the text of its digest, which includes the content.
 fn handed_over_file(key: &str, file: &HeldFile) -> (String, String) {
     let mut text = format!("in `{key}`");
     let real = file.real.as_ref().map(|real| real.display().to_string()).unwrap_or_default();

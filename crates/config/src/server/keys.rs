@@ -213,11 +213,11 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
     Key {
         name: "era",
         shape: Shape::OneOf(&["auto", "legacy", "modern"]),
-        doc: "Protocol revisions to use: `legacy` (2025-11-25 and older), `modern` (2026-07-28) or `auto` (default: \
-              detect on first connection and remember; if the server did not answer the detection, it is repeated after a \
-              day). With `auto`, a server that supports both eras is connected without a session, also for gateway clients \
-              that have one. If the server then cannot send these clients its requests (elicitation, sampling, roots), it is \
-              connected with a session from then on, which is remembered. `legacy` uses a session from the start.",
+        doc: "Revisions of the protocol to use with this server. Leave the default, `auto`, unless a server fails with it: \
+              the revision is detected at the first connection and remembered, or detected again after a day if the server \
+              did not answer. `legacy`: the revisions with a session, 2025-11-25 and older. `modern`: the revision without \
+              sessions, 2026-07-28. With `auto`, a server that supports both is used as `modern`. If its requests to the \
+              client (elicitation, sampling, roots) then fail, it is used as `legacy` from then on, which is remembered too.",
         example: r#""legacy""#,
         set: |draft, field| put(&mut draft.era, Some(field.choice(ERAS, Shape::OneOf(&["auto", "legacy", "modern"]))?)),
     },
@@ -341,10 +341,13 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
     Key {
         name: "sharing",
         shape: SHARINGS,
-        doc: "Which clients of the gateway share a connection or process, for servers that keep sessions: `caller` \
-              (default) starts one per caller, at its first list or call, and ends it when it is idle; the first caller that \
-              declares no capabilities gets the one that was started for the lists. `shared` uses one for all callers that \
-              cannot answer server requests. `session` starts one per client session.",
+        doc: "How many processes of this server, or connections to it, the gateway has. It matters for servers with a \
+              session, as most programs are; the others always have one. `caller` (default): one for each \
+              client (key), started at its first request and stopped when it is idle. `session`: one for each session of \
+              a client, for servers that must not mix two windows of the same client. `shared`: one for all clients, which \
+              saves memory and is safe if the server keeps nothing about its client. Even then, clients that can answer \
+              requests of the server (elicitation, sampling, roots) get their own. One process is started to list the \
+              tools; with `caller`, the first client that answers no such requests takes it over.",
         example: r#""shared""#,
         set: |draft, field| put(&mut draft.sharing, Some(field.choice(SHARING, SHARINGS)?)),
     },

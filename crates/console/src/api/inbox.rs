@@ -102,7 +102,7 @@ pub(super) fn answer(console: &Console, id: &str, session: &str, given: Given) -
         && details.has_hidden()
         && !is_confirmed
     {
-        let message = "the call contains hidden characters; approve it a second time if that is meant";
+        let message = "the call contains hidden characters; approve it a second time to send them";
         return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "hidden_characters", message));
     }
     console.host.inbox().answer(id, answer).map_err(|error| refused(&error))?;

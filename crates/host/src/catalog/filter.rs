@@ -48,7 +48,7 @@ enum Exclusion<'a> {
     NotIncluded,
 }
 
-/// Tools of servers, written `SERVER.TOOL`; both parts may contain `*`. The tool is meant by its name at the server.
+/// Tools of servers, written `SERVER.TOOL`; both parts may contain `*`. The tool is matched by its name at the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolPattern {
     server: Pattern,

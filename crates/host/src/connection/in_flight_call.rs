@@ -186,8 +186,8 @@ impl InFlightCall {
         Some(CallError::SignInRequired { server: self.connection.name().clone(), how })
     }
 
-    /// After the end: if a tool asked by its result in a session, which cannot carry that, its later calls are sent
-    /// without one. This call is not repeated: the tool may have done something before it asked.
+    /// After the end: if a tool sent its server requests as a result, which a session cannot carry, its later calls are
+    /// sent without one. This call is not repeated: the tool may have done something before its request.
     pub(crate) fn learn_asking_by_result(&self, outcome: &Outcome) {
         let in_session = self.peer.capability_scope().is_ok_and(|scope| scope == CapabilityScope::PerConnection);
         let subject = self.permit.subject();

@@ -1,16 +1,17 @@
-//! Recognises that a tool asked by its result, which a connection with a session cannot carry.
+//! Recognises a tool that sends its server requests as a result of type `input_required`, which only a connection without a
+//! session can carry.
 //!
-//! Libraries that serve both eras refuse such a result in a session with an error of their own. There is no code for it, so
-//! the text decides; a wrong guess costs a connection that was not needed.
+//! Libraries that serve both eras replace such a result in a session by an error of their own. It has no code, so the text
+//! decides; a wrong guess costs one connection that was not needed.
 
 use toolway_wire::exchange::Outcome;
 
-/// What libraries call the result that asks: the type of the Python SDK, and words of the TypeScript SDK.
+/// Names of that result in such errors: the type of the Python SDK, and the spellings of the TypeScript SDK.
 const NAMES: [&str; 3] = ["InputRequired", "input-required", "input_required"];
 /// Longer errors are not searched.
 const MAX_BYTES: usize = 4 * 1024;
 
-/// Whether the outcome says that a result which asks could not be returned.
+/// Whether the outcome is the error in place of an `input_required` result.
 pub(super) fn is_refused_result(outcome: &Outcome) -> bool {
     let Outcome::Refused(error) = outcome else { return false };
     let text = error.raw().text();
@@ -36,6 +37,6 @@ mod tests {
         assert!(!is_refused_result(&refused("unknown tool")));
         assert!(!is_refused_result(&refused(&fastmcp.repeat(MAX_BYTES))));
         let said = Raw::of(&json!({ "content": [{ "type": "text", "text": fastmcp }] }));
-        assert!(!is_refused_result(&Outcome::Answered(said)), "a tool may speak of it");
+        assert!(!is_refused_result(&Outcome::Answered(said)), "a tool may mention it in its result");
     }
 }

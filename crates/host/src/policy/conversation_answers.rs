@@ -31,12 +31,12 @@ struct ItemAnswers {
     charge: Option<Charge>,
 }
 
-/// How long answers of a conversation hold in which no call asks: as long as a session of the console.
+/// How long the answers of a conversation without approval requests hold: as long as a session of the console.
 const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// Items of all conversations. Of a further one nothing is kept.
+/// Maximum number of items of all conversations. Further ones are not kept.
 const MAX_ITEMS: usize = 10_000;
-/// Items of one caller, so that none takes the place of all others.
+/// Maximum number of items of one caller, so that one caller cannot use all of them.
 const MAX_ITEMS_OF_CALLER: usize = MAX_ITEMS / 4;
 /// Answers for one item of a conversation.
 const MAX_SCOPES: usize = 64;

@@ -33,7 +33,7 @@ pub(crate) enum ServerReach {
     AsShared,
     /// With a session, although the shared connection has none: the caller answers requests that only a session carries.
     WithSession,
-    /// Without a session, although the shared connection has one: the tool asks by its result.
+    /// Without a session, although the shared connection has one: the tool sends server requests as results.
     Stateless,
 }
 
@@ -129,7 +129,7 @@ impl CallerConnectionKey {
 
     /// The key of a connection to a server of both eras in the era that the shared connection does not have; `None` if the
     /// request needs no such connection. A caller with capabilities is reached with a session, if it has one itself or is
-    /// local; a tool that asks by its result is called without one.
+    /// local; a tool that sends server requests as results is called without one.
     pub(crate) fn in_other_era(
         origin: RequestOrigin<'_>,
         declares: CapabilityScope,
