@@ -86,6 +86,9 @@ pub(crate) fn interrupt(connection: &Connection, run: Uuid) -> Result<Vec<CallRo
     Ok(statement.query_map([run], row)?.collect::<Result<_, _>>()?)
 }
 
+/// Calls whose ids are searched for an end before all others.
+const NEWEST: usize = 10_000;
+
 impl Reader {
     /// Calls that match, newest first.
     pub fn calls(&self, filter: &CallFilter) -> Result<Vec<CallRow>, StoreError> {
@@ -169,19 +172,22 @@ impl Reader {
         Ok(Some(StoredCall { row: found, body: body.optional()?.unwrap_or_default() }))
     }
 
-    /// The calls whose id, written as text, ends with these digits, or else begins with them; newest
-    /// first, at most ten.
+    /// The calls whose id, written as text, ends with these digits, or else begins with them; newest first, at most ten. The
+    /// ends of the newest calls, which lists show, are searched before all others.
     pub fn find_calls(&self, digits: &str) -> Result<Vec<Uuid>, StoreError> {
         let digits: String = digits.chars().filter(|c| *c != '-').collect();
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) || digits.len() > 32 {
             return Ok(Vec::new());
         }
-        // No index: hexadecimal digits are compared one call after the other.
-        let like = format!("%{digits}");
-        let sql = "SELECT id FROM calls WHERE hex(id) LIKE ? ORDER BY id DESC LIMIT 10";
-        let ending: Vec<Uuid> = self.rows(sql, [like], |row| row.get(0))?;
-        if !ending.is_empty() {
-            return Ok(ending);
+        // An index of ends would cost every call; the user looks for one now and then.
+        let newest = format!("(SELECT id FROM calls ORDER BY id DESC LIMIT {NEWEST})");
+        for calls in [newest.as_str(), "calls"] {
+            let ending = "substr(hex(id), -length(?1)) = ?1";
+            let sql = format!("SELECT id FROM {calls} WHERE {ending} ORDER BY id DESC LIMIT 10");
+            let found: Vec<Uuid> = self.rows(&sql, [digits.to_ascii_uppercase()], |row| row.get(0))?;
+            if !found.is_empty() {
+                return Ok(found);
+            }
         }
         let bound = |fill: &str| u128::from_str_radix(&format!("{digits}{}", fill.repeat(32 - digits.len())), 16);
         let (Ok(low), Ok(high)) = (bound("0"), bound("f")) else { return Ok(Vec::new()) };

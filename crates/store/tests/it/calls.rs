@@ -111,7 +111,7 @@ async fn calls_of_one_kind_of_caller_are_merged_newest_first_and_paged() {
 }
 
 #[tokio::test]
-async fn a_call_is_found_by_the_beginning_of_its_id() {
+async fn a_call_is_found_by_the_end_or_the_beginning_of_its_id() {
     let stage = Stage::new();
     let store = stage.open();
     let call = record(&store, "read", CallState::Succeeded).await;
@@ -119,6 +119,7 @@ async fn a_call_is_found_by_the_beginning_of_its_id() {
     let text = call.id.to_string();
     assert_eq!(reader.find_calls(&text).unwrap(), [call.id]);
     assert_eq!(reader.find_calls(&text[28..]).unwrap(), [call.id]);
+    assert_eq!(reader.find_calls(&text[29..].to_uppercase()).unwrap(), [call.id], "an odd number of digits");
     assert_eq!(reader.find_calls(&text[..13]).unwrap(), [call.id]);
     for text in ["", "zz", "ffffffff"] {
         assert!(reader.find_calls(text).unwrap().is_empty(), "{text}");
@@ -161,6 +162,18 @@ async fn statistics_begin_with_the_minute_of_their_start() {
         let stats = reader.stats(&filter(since)).unwrap();
         assert_eq!(stats.first().map_or(0, |tool| tool.total.calls), calls, "since {since}");
     }
+}
+
+#[tokio::test]
+async fn a_call_is_found_by_the_end_of_its_id_among_many_newer_ones() {
+    let stage = Stage::new();
+    let store = stage.open();
+    let first = record(&store, "read", CallState::Succeeded).await;
+    let later = |_| store.end_call(ended(&begun("read"), CallState::Succeeded), CallBody::default());
+    for written in join_all((0..10_001).map(later)).await {
+        written.unwrap();
+    }
+    assert_eq!(stage.reader().find_calls(&first.id.to_string()[28..]).unwrap(), [first.id]);
 }
 
 #[tokio::test]
