@@ -284,7 +284,7 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
     Key {
         name: "sampling",
         shape: Shape::Flag,
-        doc: "Whether sampling requests of the server are answered. If `false`, it is not told that they can be. Default: \
+        doc: "Whether sampling requests of the server are answered. If `false`, sampling is not declared to it. Default: \
               `true`.",
         example: "false",
         set: |draft, field| put(&mut draft.sampling, Some(field.flag()?)),
@@ -292,7 +292,7 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
     Key {
         name: "elicitation",
         shape: Shape::Flag,
-        doc: "Whether elicitation requests of the server are answered. If `false`, it is not told that they can be. \
+        doc: "Whether elicitation requests of the server are answered. If `false`, elicitation is not declared to it. \
               Default: `true`.",
         example: "false",
         set: |draft, field| put(&mut draft.elicitation, Some(field.flag()?)),
