@@ -1,6 +1,6 @@
 //! Calls: one row each, from its beginning to its end, with arguments and result in a table of their own.
 
-use rusqlite::{Connection, OptionalExtension, Row, Statement, params, params_from_iter, types::Value};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params, params_from_iter, types::Value};
 pub use toolway_host::record::{CallBody, CallFilter, CallRow, CallState, StoredCall};
 use uuid::Uuid;
 
@@ -10,63 +10,109 @@ use crate::{Reader, StoreError, time::Micros};
 const COLUMNS: &str = "id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, approved_by, \
                        error, conversation, argument_bytes, result_bytes, server_requests, waited";
 
-/// Statement of [`write`].
-pub(crate) const INSERT: &str = "INSERT INTO calls (run, id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, \
+/// Inserts a call that has no row.
+const INSERT: &str = "INSERT INTO calls (run, id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, \
      approved_by, error, conversation, argument_bytes, result_bytes, server_requests, waited) \
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
-     ON CONFLICT (id) DO UPDATE SET duration = excluded.duration, server = excluded.server, \
-     tool = excluded.tool, state = excluded.state, rule = excluded.rule, approved_by = excluded.approved_by, \
-     error = excluded.error, result_bytes = excluded.result_bytes, server_requests = excluded.server_requests, \
-     waited = excluded.waited \
-     WHERE calls.state IN ('pending', 'running') \
-     OR (calls.state = 'interrupted' AND excluded.state NOT IN ('pending', 'running'))";
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING";
 
-/// Statement of [`write_body`].
-pub(crate) const INSERT_BODY: &str = "INSERT INTO bodies (call, caller, bytes, arguments, result) \
-     VALUES (?1, ?2, coalesce(octet_length(?3), 0) + coalesce(octet_length(?4), 0), ?3, ?4) ON CONFLICT (call) DO UPDATE SET \
-     arguments = coalesce(excluded.arguments, arguments), result = coalesce(excluded.result, result), \
-     bytes = coalesce(octet_length(coalesce(excluded.arguments, arguments)), 0) \
-     + coalesce(octet_length(coalesce(excluded.result, result)), 0)";
+/// Updates what changes between the beginning of a call and its end. A call that has ended stays as it is, unless it was only
+/// found open.
+const UPDATE: &str = "UPDATE calls SET duration = ?2, server = ?3, tool = ?4, state = ?5, rule = ?6, approved_by = ?7, error = ?8, \
+     result_bytes = ?9, server_requests = ?10, waited = ?11 \
+     WHERE id = ?1 AND (state IN ('pending', 'running') \
+     OR (state = 'interrupted' AND ?5 NOT IN ('pending', 'running')))";
 
-/// Inserts a row, or updates what changes between the beginning of a call and its end. Returns whether it did: a call that
-/// has ended stays as it is, unless it was only found open. `statement` is [`INSERT`].
-pub(crate) fn write(call: &CallRow, statement: &mut Statement<'_>, run: Uuid) -> Result<bool, StoreError> {
-    let changed = statement.execute(params![
-        run,
-        call.id,
-        call.started_at,
-        call.duration,
-        call.caller,
-        call.surface,
-        call.kind,
-        call.name,
-        call.server,
-        call.tool,
-        call.state.as_str(),
-        call.rule,
-        call.approved_by,
-        call.error,
-        call.conversation,
-        call.argument_bytes,
-        call.result_bytes,
-        call.server_requests,
-        call.waited,
-    ])?;
-    Ok(0 < changed)
+const INSERT_BODY: &str = "INSERT INTO bodies (call, caller, bytes, arguments, result) VALUES (?, ?, ?, ?, ?) \
+     ON CONFLICT (call) DO NOTHING";
+
+/// Adds to what was known of a body. A trigger counts the difference of its bytes.
+const UPDATE_BODY: &str = "UPDATE bodies SET arguments = coalesce(?2, arguments), result = coalesce(?3, result), \
+     bytes = coalesce(octet_length(coalesce(?2, arguments)), 0) + coalesce(octet_length(coalesce(?3, result)), 0) \
+     WHERE call = ?1";
+
+/// What a write did to its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowChange {
+    /// There is one row more.
+    Added,
+    Updated,
+    Nothing,
 }
 
-/// Adds what is known of a body to what was written before. `statement` is [`INSERT_BODY`], `arguments` those of this write
-/// or of an earlier one.
-pub(crate) fn write_body(
-    body: &CallBody,
-    statement: &mut Statement<'_>,
-    call: &CallRow,
-    arguments: Option<&str>,
-) -> Result<(), StoreError> {
-    if arguments.is_some() || body.result.is_some() {
-        statement.execute(params![call.id, call.caller, arguments, body.result])?;
+/// The statements that write calls, prepared once for a batch.
+pub(crate) struct CallStatements<'c> {
+    connection: &'c Connection,
+    rows: CachedStatement<'c>,
+    bodies: CachedStatement<'c>,
+}
+
+impl<'c> CallStatements<'c> {
+    pub(crate) fn prepare(connection: &'c Connection) -> Result<Self, StoreError> {
+        let (rows, bodies) = (connection.prepare_cached(INSERT)?, connection.prepare_cached(INSERT_BODY)?);
+        Ok(Self { connection, rows, bodies })
     }
-    Ok(())
+
+    /// Inserts a row, or updates what changes between the beginning of a call and its end.
+    pub(crate) fn write(&mut self, call: &CallRow, run: Uuid) -> Result<RowChange, StoreError> {
+        let added = self.rows.execute(params![
+            run,
+            call.id,
+            call.started_at,
+            call.duration,
+            call.caller,
+            call.surface,
+            call.kind,
+            call.name,
+            call.server,
+            call.tool,
+            call.state.as_str(),
+            call.rule,
+            call.approved_by,
+            call.error,
+            call.conversation,
+            call.argument_bytes,
+            call.result_bytes,
+            call.server_requests,
+            call.waited,
+        ])?;
+        if 0 < added {
+            return Ok(RowChange::Added);
+        }
+        let updated = self.connection.prepare_cached(UPDATE)?.execute(params![
+            call.id,
+            call.duration,
+            call.server,
+            call.tool,
+            call.state.as_str(),
+            call.rule,
+            call.approved_by,
+            call.error,
+            call.result_bytes,
+            call.server_requests,
+            call.waited,
+        ])?;
+        Ok(if 0 < updated { RowChange::Updated } else { RowChange::Nothing })
+    }
+
+    /// Adds what is known of a body to what was written before. `arguments`: those of this write or of an earlier one.
+    /// Returns the bytes of a body that was added.
+    pub(crate) fn write_body(
+        &mut self,
+        call: &CallRow,
+        arguments: Option<&str>,
+        result: Option<&str>,
+    ) -> Result<i64, StoreError> {
+        if arguments.is_none() && result.is_none() {
+            return Ok(0);
+        }
+        let bytes = arguments.map_or(0, str::len) + result.map_or(0, str::len);
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        if 0 < self.bodies.execute(params![call.id, call.caller, bytes, arguments, result])? {
+            return Ok(bytes);
+        }
+        self.connection.prepare_cached(UPDATE_BODY)?.execute(params![call.id, arguments, result])?;
+        Ok(0)
+    }
 }
 
 /// Removes calls that began before a time and have ended.

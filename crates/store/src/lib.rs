@@ -39,6 +39,7 @@ pub mod rollup;
 mod runs;
 mod store;
 mod unwritten;
+mod usage;
 mod write;
 mod writer;
 

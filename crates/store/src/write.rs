@@ -10,7 +10,7 @@ use crate::{
     StoreError,
     approvals::{self, StoredApproval},
     audit::{self, AuditEvent, kind},
-    calls::{self, CallBody, CallRow},
+    calls::{self, CallBody, CallRow, CallStatements, RowChange},
     chain::{Contents, Link},
     conversations::{self, StoredConversation, StoredMessage},
     database,
@@ -21,6 +21,7 @@ use crate::{
     rollup,
     runs::{self, DeadRun},
     time,
+    usage::{AddedUsage, CallerUsage},
 };
 
 /// Details of the audit event of a call's end.
@@ -111,10 +112,11 @@ fn in_transaction<'a, T>(
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Other processes append too: the head is read under the write lock.
     let first = Link::read(&transaction, "head")?;
-    let mut applying = Applying { connection: &transaction, head: first, rollups: rollup::Pending::default() };
+    let mut applying = Applying { connection: &transaction, head: first, sums: Sums::default() };
     let filled = fill(&mut applying)?;
-    let Applying { head, rollups, .. } = applying;
-    rollups.write(&transaction)?;
+    let Applying { head, sums, .. } = applying;
+    sums.rollups.write(&transaction)?;
+    sums.usage.write(&transaction)?;
     if head != first {
         head.write(&transaction, "head")?;
     }
@@ -129,7 +131,14 @@ fn in_transaction<'a, T>(
 struct Applying<'c, 'a> {
     connection: &'c Connection,
     head: Link,
+    sums: Sums<'a>,
+}
+
+/// What is added once for all writes of a transaction.
+#[derive(Default)]
+struct Sums<'a> {
     rollups: rollup::Pending<'a>,
+    usage: AddedUsage<'a>,
 }
 
 /// Writes of one call in a batch.
@@ -144,19 +153,22 @@ struct OfCall<'a> {
 impl<'a> Applying<'_, 'a> {
     /// Applies one write, or nothing of it. The outer error is one of the file.
     fn alone(&mut self, run: Uuid, write: &'a Write) -> Result<Result<(), StoreError>, StoreError> {
-        let (head, rollups) = (self.head, std::mem::take(&mut self.rollups));
+        let head = self.head;
+        let sums = std::mem::take(&mut self.sums);
         self.connection.execute_batch("SAVEPOINT alone")?;
         match self.all(run, &[write]) {
             Err(error) if error.is_of_file() => Err(error),
             Err(error) => {
                 self.connection.execute_batch("ROLLBACK TO alone; RELEASE alone")?;
-                (self.head, self.rollups) = (head, rollups);
+                self.head = head;
+                self.sums = sums;
                 Ok(Err(error))
             }
             Ok(()) => {
                 self.connection.execute_batch("RELEASE alone")?;
-                let of_write = std::mem::replace(&mut self.rollups, rollups);
-                self.rollups.add(of_write);
+                let of_write = std::mem::replace(&mut self.sums, sums);
+                self.sums.rollups.add(of_write.rollups);
+                self.sums.usage.add(of_write.usage);
                 Ok(Ok(()))
             }
         }
@@ -164,30 +176,26 @@ impl<'a> Applying<'_, 'a> {
 
     fn all(&mut self, run: Uuid, batch: &[&'a Write]) -> Result<(), StoreError> {
         let of_calls = of_calls(batch);
-        let mut calls = self.connection.prepare_cached(calls::INSERT)?;
-        let mut bodies = self.connection.prepare_cached(calls::INSERT_BODY)?;
+        let mut statements = CallStatements::prepare(self.connection)?;
         let mut entries = self.connection.prepare_cached(audit::APPEND)?;
         let mut details = Vec::new();
-        let mut row = |index: usize, call: &CallRow, body: &CallBody| -> Result<bool, StoreError> {
-            let of_call = of_calls.get(&call.id).filter(|of_call| of_call.last == index);
-            let Some(of_call) = of_call else { return Ok(false) };
-            let is_written = calls::write(call, &mut calls, run)?;
-            if is_written {
-                calls::write_body(body, &mut bodies, call, of_call.arguments)?;
-            }
-            Ok(is_written)
-        };
         for (index, write) in batch.iter().enumerate() {
             match write {
-                Write::Call(call, body) => {
-                    row(index, call, body)?;
-                }
-                Write::CallEnd(call, body) => {
+                Write::Call(call, body) | Write::CallEnd(call, body) => {
+                    let of_call = of_calls.get(&call.id).filter(|of_call| of_call.last == index);
+                    let Some(of_call) = of_call else { continue };
+                    let change = statements.write(call, run)?;
                     // A call ends once.
-                    if row(index, call, body)? {
+                    if change == RowChange::Nothing {
+                        continue;
+                    }
+                    let body_bytes = statements.write_body(call, of_call.arguments, body.result.as_deref())?;
+                    let calls = i64::from(change == RowChange::Added);
+                    self.sums.usage.count(&call.caller, CallerUsage { calls, body_bytes });
+                    if matches!(write, Write::CallEnd(..)) {
                         write_details(call, &mut details);
                         self.head = end_contents(call, &details).append(&mut entries, self.head)?;
-                        self.rollups.count(call);
+                        self.sums.rollups.count(call);
                     }
                 }
                 other => self.one(other)?,
