@@ -199,7 +199,10 @@ pub(super) async fn obtain_grant(
     }
     let request = match decision {
         Decision::Allow(grant) => {
-            check_refusals(host, found, asker, &grant, recording).await?;
+            let subject = &found.subject;
+            if host.context.ports.approvals.may_refuse(&subject.server, &subject.raw_name) {
+                Box::pin(check_refusals(host, found, asker, &grant, recording)).await?;
+            }
             return Ok(Obtained::Now(grant));
         }
         Decision::Ask(request) => request,
@@ -216,10 +219,11 @@ pub(super) async fn obtain_grant(
     let key = definition.key(asker.caller, &found.subject, method.as_deref());
     let request = request.defined_as(definition);
     let title = found.tool.as_ref().and_then(|tool| tool.item.title.as_deref());
-    Approval { host, key, asker, recording, title }.obtain(request, previous).await
+    // Boxed: few calls are asked about, and every call would carry the future otherwise.
+    Box::pin(Approval { host, key, asker, recording, title }.obtain(request, previous)).await
 }
 
-/// Refuses what policy allows if a user has refused it for good.
+/// Refuses what policy allows if a user has refused it for good. Needed only where a refusal may be saved.
 async fn check_refusals(
     host: &Inner,
     found: &Found,
@@ -229,9 +233,6 @@ async fn check_refusals(
 ) -> Result<(), CallOutcome> {
     let approvals = &host.context.ports.approvals;
     let subject = &found.subject;
-    if !approvals.may_refuse(&subject.server, &subject.raw_name) {
-        return Ok(());
-    }
     let entry = found.connection.wanted().entry_digest(&host.context.dialer.environment);
     let method = grant.request().map(Request::method);
     let key = ApprovalKey::new(asker.caller, subject, entry, method, found.fingerprint);

@@ -37,12 +37,13 @@ pub(super) fn prepare(
     mut recording: Box<Recording>,
 ) -> Preparing {
     let span = tracing::debug_span!("call", caller = %request.caller, name = request.target.name());
-    let work = async move {
+    // Boxed where it is made: it is large, and each move would copy it.
+    let work: Preparing = Box::pin(async move {
         let sent = run_stages(&host, &request, previous, &mut recording).await;
         (recording, sent)
-    };
+    });
     // A disabled span need not be entered on each poll.
-    if span.is_disabled() { Box::pin(work) } else { Box::pin(work.instrument(span)) }
+    if span.is_disabled() { work } else { Box::pin(work.instrument(span)) }
 }
 
 async fn run_stages(

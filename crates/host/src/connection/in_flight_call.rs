@@ -84,7 +84,7 @@ impl Connection {
         let (peer, redactor, process, via) = match lease {
             Lease::Shared { turn, account: chosen } => {
                 // The peer may have closed while the call waited for its slot or its record.
-                let ready = if self.is_current(&ready) { ready } else { self.ready().await? };
+                let ready = if self.is_current(&ready) { ready } else { Box::pin(self.ready()).await? };
                 let ReadyPeer { peer, generation, redactor, use_of, account } = ready;
                 // A sign-in or sign-out in between changed the account: the chosen connection no longer exists.
                 if chosen.is_some_and(|chosen| chosen.is_impersonal() != account.is_impersonal()) {

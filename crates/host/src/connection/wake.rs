@@ -39,7 +39,8 @@ impl Connection {
             Some(open) => (live, open),
             None => {
                 drop(live);
-                self.wait_for_peer().await?
+                // Boxed: the future is large and rarely needed, and every call would carry it otherwise.
+                Box::pin(self.wait_for_peer()).await?
             }
         };
         Ok(ReadyPeer { peer, generation, redactor: live.redactor.clone(), account: live.account.clone(), use_of })

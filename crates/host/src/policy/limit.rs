@@ -225,9 +225,19 @@ impl CallSlots {
         limit: usize,
         whose: &'static str,
     ) -> Result<OwnedSemaphorePermit, Refusal> {
-        if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
-            return Ok(slot);
+        match Arc::clone(slots).try_acquire_owned() {
+            Ok(slot) => Ok(slot),
+            // Boxed: few calls wait, and every call would carry the future otherwise.
+            Err(_) => Box::pin(self.wait_for_slot(slots, limit, whose)).await,
         }
+    }
+
+    async fn wait_for_slot(
+        &self,
+        slots: &Arc<Semaphore>,
+        limit: usize,
+        whose: &'static str,
+    ) -> Result<OwnedSemaphorePermit, Refusal> {
         let began = Instant::now();
         let _place = QueuePlace::join(&self.waiting, self.limits.waiting).ok_or(Refusal::Busy {
             limit,

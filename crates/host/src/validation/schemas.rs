@@ -80,7 +80,8 @@ impl Schemas {
             });
             checking.await.map_err(|error| error.to_string())
         };
-        let checked = tokio::time::timeout(PATIENCE, checking).await;
+        // Boxed: most values are looked at in place.
+        let checked = Box::pin(tokio::time::timeout(PATIENCE, checking)).await;
         let checked = checked.unwrap_or_else(|_| Err("the check takes too long".to_owned()));
         checked.unwrap_or_else(|why| {
             self.report(about, what, &why);

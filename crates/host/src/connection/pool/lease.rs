@@ -56,7 +56,7 @@ impl CallerLease {
     /// Makes the server log from this level on.
     pub(crate) async fn raise_log_level(&self, level: Option<LogLevel>) {
         if let Some(level) = level {
-            self.connection.raise_log_level(level).await;
+            Box::pin(self.connection.raise_log_level(level)).await;
         }
     }
 
