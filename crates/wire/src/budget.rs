@@ -8,7 +8,7 @@
 mod kept;
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     fmt,
     sync::{
         Arc, Weak,
@@ -43,7 +43,7 @@ pub struct Charge {
 pub struct OverBudget(pub Exhausted);
 
 /// Which budget is exhausted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Exhausted {
     /// The whole budget.
     Total,
@@ -61,7 +61,8 @@ struct Pool {
     /// Charged bytes of each kind but [`Kept::Transit`], which is the rest: ordinary calls count once.
     kinds: [AtomicUsize; Kept::ALL.len()],
     // Nothing awaits under this lock.
-    shares: Mutex<HashMap<(Exhausted, String), Weak<Share>>>,
+    /// Of principals and of servers, by name. A tree: a name is found without a copy of it.
+    shares: Mutex<BTreeMap<Exhausted, BTreeMap<String, Weak<Share>>>>,
 }
 
 struct Share {
@@ -270,13 +271,13 @@ impl Drop for Charge {
 impl Pool {
     fn share(&self, kind: Exhausted, name: &str) -> Arc<Share> {
         let mut shares = self.shares.lock();
-        let key = (kind, name.to_owned());
-        if let Some(share) = shares.get(&key).and_then(Weak::upgrade) {
+        let shares = shares.entry(kind).or_default();
+        if let Some(share) = shares.get(name).and_then(Weak::upgrade) {
             return share;
         }
         shares.retain(|_, share| 0 < share.strong_count());
         let share = Arc::new(Share::new(self.share));
-        shares.insert(key, Arc::downgrade(&share));
+        shares.insert(name.to_owned(), Arc::downgrade(&share));
         share
     }
 }

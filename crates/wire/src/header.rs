@@ -240,19 +240,23 @@ fn parse_integer(text: &str) -> Option<i64> {
     digits.parse().ok()
 }
 
-/// Checks the headers of a stateless request against its body, except for the version.
+/// Checks the headers of a stateless request against its body, except for the version. `annotated`: the headers that the
+/// schema of a tool requires.
 pub(crate) fn check(
     headers: &HeaderMap,
     method: &str,
     params: Option<&Raw>,
-    annotated: &[ParamHeader],
+    annotated: impl FnOnce(&str) -> Vec<ParamHeader>,
 ) -> Result<(), HeaderMismatch> {
     expect(headers, &METHOD, method)?;
-    if let Some(name) = name_param(method, params).as_ref().and_then(Raw::as_str) {
-        expect(headers, &NAME, &name)?;
+    let name = name_param(method, params);
+    let name = name.as_ref().and_then(Raw::as_str);
+    if let Some(name) = &name {
+        expect(headers, &NAME, name)?;
     }
+    let annotated = name.filter(|_| method == "tools/call").map(|tool| annotated(&tool)).unwrap_or_default();
     let arguments = if annotated.is_empty() { None } else { params.and_then(|params| params.get("arguments")) };
-    for param in annotated {
+    for param in &annotated {
         let text = argument(param, arguments.as_ref()).as_ref().and_then(argument_text);
         match (text, headers.get(&param.name)) {
             (None, None) => {}
@@ -364,7 +368,7 @@ mod tests {
         let annotated = param_headers(&schema).unwrap();
         let params = raw(r#"{"name":"t","arguments":{"n":42}}"#);
         let mut headers = HeaderMap::new();
-        let verdict = |headers: &HeaderMap| check(headers, "tools/call", Some(&params), &annotated).is_ok();
+        let verdict = |headers: &HeaderMap| check(headers, "tools/call", Some(&params), |_| annotated.clone()).is_ok();
         assert!(!verdict(&headers));
         headers.insert("mcp-method", HeaderValue::from_static("tools/call"));
         headers.insert("mcp-name", HeaderValue::from_static(" t"));

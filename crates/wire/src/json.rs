@@ -6,9 +6,15 @@
 pub(crate) mod scan;
 pub(crate) mod skim;
 
-use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
+use std::{
+    borrow::Cow,
+    fmt,
+    ops::Range,
+    sync::{Arc, LazyLock},
+};
 
 use bytes::Bytes;
+use memchr::memmem::Finder;
 use serde::de::DeserializeOwned;
 
 use scan::Scanner;
@@ -89,7 +95,8 @@ impl Raw {
 
     /// The text as a string.
     pub fn text(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(&self.0)
+        // Nearly always valid, which this finds out faster than the lossy conversion.
+        std::str::from_utf8(&self.0).map_or_else(|_| String::from_utf8_lossy(&self.0), Cow::Borrowed)
     }
 
     /// Kind of this value.
@@ -145,7 +152,14 @@ impl Raw {
 
     /// Whether the text may contain this key anywhere; much cheaper than scanning.
     pub fn may_mention(&self, key: &str) -> bool {
-        memchr::memmem::find(&self.0, key.as_bytes()).is_some() || memchr::memmem::find(&self.0, b"\\u").is_some()
+        static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\\u"));
+        memchr::memmem::find(&self.0, key.as_bytes()).is_some() || ESCAPE.find(&self.0).is_some()
+    }
+
+    /// Whether the text may contain the literal `true`, which has no other spelling; much cheaper than scanning.
+    pub fn may_contain_true(&self) -> bool {
+        static TRUE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"true"));
+        TRUE.find(&self.0).is_some()
     }
 
     /// The values of the first members with these keys, found in one pass.
@@ -238,8 +252,9 @@ impl Raw {
         }
     }
 
-    /// Calls `visit` with the span of each key (quotes included) and of its value.
-    pub(crate) fn each_member(&self, visit: impl FnMut(Range<usize>, Range<usize>)) {
+    /// Calls `visit` with the span of each key (quotes included) and of its value, in the bytes of this object; not at all for
+    /// anything else.
+    pub fn each_member(&self, visit: impl FnMut(Range<usize>, Range<usize>)) {
         if self.kind() == JsonKind::Object {
             // The text was validated when this value was created, so this cannot fail.
             let _checked = Scanner::trusted(&self.0).members(visit);

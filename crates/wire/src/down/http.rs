@@ -343,6 +343,11 @@ fn accepts(headers: &HeaderMap, kinds: &[&str]) -> bool {
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let value = headers.get(header::CONTENT_TYPE);
+    // The usual value needs no parsing.
+    if value.is_some_and(|value| value.as_bytes() == b"application/json") {
+        return true;
+    }
+    let kind = value.and_then(|value| value.to_str().ok()).unwrap_or_default();
     kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
 }

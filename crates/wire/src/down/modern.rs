@@ -334,13 +334,15 @@ impl ModernReply {
     /// The response with this result and the members that this revision requires: type, server info, cache hint.
     fn answered(&self, result: &Raw) -> OutgoingMessage {
         let mut edits = dialect::result(self.caller.revision, self.request.method(), result);
-        let [meta, kind, ttl, scope] = result.fields(["_meta", "resultType", "ttlMs", "cacheScope"]);
+        // Most results have no `_meta`, and those of a stateless server begin with their type.
+        let meta = if result.may_mention("_meta") { result.get("_meta") } else { None };
         edits.push(self.server_info_in(meta.as_ref()));
-        if kind.is_none() {
+        if result.get("resultType").is_none() {
             edits.push(Edit::Add("resultType", Raw::of("complete")));
         }
-        if CACHEABLE.contains(&self.request.method()) && (ttl.is_none() || scope.is_none()) {
-            let missing = CacheHint::NONE.members().into_iter().zip([ttl, scope]).filter(|(_, given)| given.is_none());
+        if CACHEABLE.contains(&self.request.method()) {
+            let given = result.fields(["ttlMs", "cacheScope"]);
+            let missing = CacheHint::NONE.members().into_iter().zip(given).filter(|(_, given)| given.is_none());
             edits.extend(missing.map(|((name, value), _)| Edit::Add(name, value)));
         }
         OutgoingMessage::response(compose::result(&self.id, result, &edits))

@@ -61,13 +61,8 @@ pub(super) fn check_headers(
     headers: &HeaderMap,
 ) -> Result<(), HeaderMismatch> {
     let params = envelope.params();
-    let annotated = match (envelope.method(), params.as_ref().and_then(|params| params.get("name"))) {
-        ("tools/call", Some(name)) => {
-            name.as_str().map(|name| downstream.service.param_headers(&name, caller)).unwrap_or_default()
-        }
-        _ => Vec::new(),
-    };
-    header::check(headers, envelope.method(), params.as_ref(), &annotated)
+    let annotated = |tool: &str| downstream.service.param_headers(tool, caller);
+    header::check(headers, envelope.method(), params.as_ref(), annotated)
 }
 
 pub(super) fn mismatched(problem: &dyn std::fmt::Display) -> RpcError {
