@@ -7,6 +7,7 @@
 pub mod check;
 mod cost;
 mod fast_check;
+mod flat_check;
 mod queue;
 mod schemas;
 

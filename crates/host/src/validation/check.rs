@@ -7,7 +7,7 @@ use serde_json::Value;
 use toolway_config::visible;
 use toolway_wire::json::Raw;
 
-use super::{cost, fast_check};
+use super::{cost, fast_check, flat_check::FlatSchema};
 
 /// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum CheckResult {
 }
 
 /// What a value is, for messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Checked {
     /// The arguments of a call.
     Arguments,
@@ -42,6 +42,8 @@ pub enum Quoting {
 #[derive(Debug)]
 pub struct CompiledSchema {
     document: Result<Value, String>,
+    /// The same, if it is so simple that values need not be parsed.
+    flat: Option<FlatSchema>,
     validator: OnceLock<Result<Validator, String>>,
 }
 
@@ -68,11 +70,15 @@ impl CompiledSchema {
         } else {
             schema.read().map_err(|error| format!("the schema is not usable: {error}"))
         };
-        Self { document, validator: OnceLock::new() }
+        let flat = document.as_ref().ok().and_then(FlatSchema::of);
+        Self { document, flat, validator: OnceLock::new() }
     }
 
     /// Whether a value is valid, if that can be told without compiling the schema.
     pub(super) fn is_certainly_valid(&self, value: &Raw) -> bool {
+        if self.flat.as_ref().is_some_and(|flat| flat.is_certainly_valid(value)) {
+            return true;
+        }
         let (Ok(document), Ok(value)) = (&self.document, value.read::<Value>()) else { return false };
         fast_check::is_certainly_valid(document, &value)
     }

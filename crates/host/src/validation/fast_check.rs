@@ -14,11 +14,15 @@ const DIALECTS: [&str; 4] = [
 /// Whether these arguments are certainly valid. `false` for any schema with a keyword that is not handled here.
 pub(super) fn is_certainly_valid(schema: &Value, arguments: &Value) -> bool {
     let (Some(schema), Some(_)) = (schema.as_object(), arguments.as_object()) else { return false };
-    let dialect = schema.get("$schema").is_none_or(|dialect| DIALECTS.iter().any(|known| dialect == known));
-    dialect
+    schema.get("$schema").is_none_or(is_known_dialect)
         && schema
             .iter()
             .all(|(keyword, content)| keyword == "$schema" || keyword_holds(schema, keyword, content, Some(arguments)))
+}
+
+/// Whether the keywords that are handled here mean the same in this dialect.
+pub(super) fn is_known_dialect(dialect: &Value) -> bool {
+    DIALECTS.iter().any(|known| dialect == known)
 }
 
 /// Whether a value is valid; without a value, whether the schema is simple enough to check one.

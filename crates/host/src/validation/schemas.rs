@@ -1,7 +1,7 @@
 //! Compiled schemas by the digest of their definition, within bounds, and the notice about those that cannot be checked.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -51,7 +51,7 @@ impl Default for Schemas {
 
 #[derive(Debug, Default)]
 struct State {
-    compiled: HashMap<Key, Arc<CompiledSchema>>,
+    compiled: BTreeMap<Key, Arc<CompiledSchema>>,
     /// Keys from the oldest to the newest.
     order: VecDeque<Key>,
     reported: HashSet<Key>,
