@@ -56,7 +56,7 @@ impl Host {
             conversation: request.conversation.clone(),
             kind: request.target.kind(),
             name: request.target.name().to_owned(),
-            arguments: inner.context.ports.recorder.as_ref().and_then(|_| request.recorded_arguments()),
+            arguments: inner.context.ports.recorder.as_ref().map(|_| request.recorded_arguments()).unwrap_or_default(),
             argument_bytes: request.content().map_or(0, |content| content.as_bytes().len()),
         };
         let id = draft.id;

@@ -28,7 +28,7 @@ pub use error::{RecordsCause, RecordsError};
 pub use memory::{KEPT_BYTES, KEPT_RECORDS, MemoryCallLog};
 pub use person_wait::PersonWait;
 pub use recorder::{AuditNote, CallBody, CallRecorder, OpenState, RecorderUsage, Requirement};
-pub(crate) use recording::{Draft, RecordPorts, Recording};
+pub(crate) use recording::{Draft, RecordPorts, RecordedArguments, Recording};
 pub use records::{Fetch, InboxRow, NoRecords, RecordChanges, Records, RetentionPlan, StoreUsage};
 pub use state::{CallState, UnknownState};
 pub use stored_call::{CallFilter, CallRow, StatsFilter, StoredCall, ToolStats};

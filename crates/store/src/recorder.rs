@@ -11,7 +11,7 @@ use toolway_config::ServerName;
 use toolway_host::{
     conversation::{ConversationHead, ConversationLog, ConversationMessage, StoredConversation, StoredMessage},
     inbox::InboxRecord,
-    policy::{SavedApproval, SavedApprovalError, SavedApprovals, StoredApproval},
+    policy::{RuleId, SavedApproval, SavedApprovalError, SavedApprovals, StoredApproval},
     record::{
         AuditNote, CallBody, CallRecord, CallRecorder, CallRow, CallState, InboxRow, OpenState, RecorderUsage,
         RecordsError, Requirement,
@@ -213,7 +213,7 @@ fn row(call: &CallRecord, state: CallState, duration: Option<Duration>) -> CallR
         server: call.server.as_ref().map(|server| server.as_str().to_owned()),
         tool: call.tool.clone(),
         state,
-        rule: call.rule.as_ref().map(ToString::to_string),
+        rule: call.rule.as_ref().map(RuleId::label),
         approved_by: call.approved_by.as_deref().map(str::to_owned),
         error: call.message.clone(),
         conversation: call.conversation.as_deref().map(str::to_owned),

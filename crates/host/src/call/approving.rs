@@ -56,10 +56,16 @@ pub(super) struct Asker<'a> {
 /// What is decided on.
 pub(super) struct Asked<'a> {
     /// The request that would be sent; `None` if it is composed later from the subject alone.
-    pub(super) request: Option<Request>,
+    pub(super) request: Option<ComposedRequest>,
     /// The grant of an earlier decision about the same call. What a person has approved is not asked about again.
     pub(super) previous: Option<Grant>,
     pub(super) recording: Option<&'a Recording>,
+}
+
+/// A request as it would be sent, with its arguments: what is checked, decided on and recorded is what is sent.
+pub(super) struct ComposedRequest {
+    request: Request,
+    arguments: Option<Raw>,
 }
 
 /// A grant, and when it was given.
@@ -176,7 +182,8 @@ pub(super) async fn obtain_grant(
 ) -> Result<Obtained, CallOutcome> {
     let Asked { request, previous, recording } = asked;
     // Policy looks at the arguments that are sent, not at those that were given.
-    let arguments = request.as_ref().and_then(arguments_of);
+    let (request, arguments) = request.map(|ComposedRequest { request, arguments }| (request, arguments)).unzip();
+    let arguments = arguments.flatten();
     let wanted = found.connection.wanted();
     let input = PolicyInput {
         caller: asker.caller,
@@ -248,6 +255,22 @@ fn refused_by(refusal: &SavedApproval, recording: Option<&Recording>) -> CallOut
     let details = json!({ "decision": "deny", "code": "denied", "saved": refusal.id });
     recording.into_iter().for_each(|recording| recording.note(kind::DECISION, details.clone()));
     Refusal::Denied { rule: RuleId::Saved(refusal.id.clone()), reason: None }.into()
+}
+
+impl ComposedRequest {
+    pub(super) fn new(request: Request) -> Self {
+        let arguments = arguments_of(&request);
+        Self { request, arguments }
+    }
+
+    pub(super) fn method(&self) -> &str {
+        self.request.method()
+    }
+
+    /// What policy and a user see of the params.
+    pub(super) fn arguments(&self) -> Option<&Raw> {
+        self.arguments.as_ref()
+    }
 }
 
 /// What policy and a user see of the params: the arguments of a tool or prompt, all params of another method. `_meta` and

@@ -17,7 +17,7 @@ use crate::{
     connection::ReadyPeer,
     host::Inner,
     policy::{Permit, Refusal, Surface},
-    record::{Draft, Recording},
+    record::{Draft, RecordedArguments, Recording},
 };
 
 /// A connected server, with the permit for one request.
@@ -86,7 +86,7 @@ impl Inner {
             conversation: None,
             kind: CallKind::Method,
             name: method.to_owned(),
-            arguments: None,
+            arguments: RecordedArguments::Nothing,
             argument_bytes,
         };
         Recording::begin(draft, self.record_ports())

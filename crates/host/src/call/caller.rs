@@ -9,7 +9,7 @@ use super::CallKind;
 use crate::catalog::{Origin, filter::ToolPattern};
 
 /// The identity on whose behalf a call is made. The surface determines it; it is never taken from the request itself.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Caller {
     /// The user at the terminal, or a script of theirs.
     Terminal,

@@ -1,7 +1,7 @@
 //! Calls that have not ended, by id, so that an operator can cancel one.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -19,7 +19,7 @@ use crate::host::Host;
 #[derive(Debug, Default)]
 pub(crate) struct OpenCalls {
     // Nothing awaits under this lock.
-    calls: Mutex<HashMap<CallId, Arc<CancelSwitch>>>,
+    calls: Mutex<BTreeMap<CallId, Arc<CancelSwitch>>>,
 }
 
 /// Asks a relay to cancel its call.

@@ -99,7 +99,7 @@ impl CallOutcome {
 
     /// Whether the result of a tool reports an error (`isError`).
     pub fn is_tool_error(&self) -> bool {
-        let flag = self.result().and_then(|result| result.get("isError"));
+        let flag = self.result().filter(|result| result.may_contain_true()).and_then(|result| result.get("isError"));
         flag.and_then(|flag| flag.as_bool()).unwrap_or_default()
     }
 

@@ -8,7 +8,7 @@ use tracing::Instrument;
 
 use super::{
     CallError, CallKind, CallOutcome, CallRequest, Target,
-    approving::{self, Asked, Asker, Moment, Obtained},
+    approving::{self, Asked, Asker, ComposedRequest, Moment, Obtained},
     client_approval::OpenCall,
     find::{self, Found},
     tasks::followed,
@@ -128,7 +128,11 @@ async fn decide(
     }
     let withheld = found.connection.wanted().withheld;
     wire_request.capabilities = wire_request.capabilities.map(|declared| withheld::remaining(&declared, withheld));
-    let check = validate(host, &found, &wire_request, request).await?;
+    let composed = ComposedRequest::new(wire_request);
+    if matches!(request.target.kind(), CallKind::Tool | CallKind::Prompt) {
+        recording.set_arguments(composed.arguments());
+    }
+    let check = validate(host, &found, &composed, request).await?;
     let asker = Asker { open_call: Some(request), surface: request.surface, ..Asker::of(&request.caller) };
     let asker = Asker {
         conversation: request.conversation.as_ref(),
@@ -138,7 +142,7 @@ async fn decide(
         attendance: request.attendance,
         ..asker
     };
-    let asked = Asked { request: Some(wire_request), previous, recording: Some(recording) };
+    let asked = Asked { request: Some(composed), previous, recording: Some(recording) };
     let grant = approving::obtain_grant(host, &found, asker, asked).await?;
     Ok(Decided { found, grant, check, moment })
 }
@@ -147,21 +151,20 @@ async fn decide(
 async fn validate(
     host: &Inner,
     found: &Found,
-    wire_request: &Request,
+    composed: &ComposedRequest,
     request: &CallRequest,
 ) -> Result<Option<ToolCheck>, Refusal> {
     let Subject { raw_name, kind, .. } = &found.subject;
     // A raw request is sent as it was typed.
     let is_raw = matches!(request.target, Target::Method { .. });
-    if *kind != CallKind::Tool || wire_request.method() != "tools/call" || is_raw {
+    if *kind != CallKind::Tool || composed.method() != "tools/call" || is_raw {
         return Ok(None);
     }
     // A definition that only this caller sees is not in the shared catalog.
     let is_same = |entry: &&ToolEntry| found.fingerprint.is_none_or(|known| known == entry.fingerprint);
     let Some(entry) = found.tool.as_ref().filter(is_same) else { return Ok(None) };
     let invalid = |problems| Refusal::InvalidArguments { name: raw_name.clone(), problems };
-    let arguments = wire_request.param("arguments");
-    host.validation.before(entry, arguments.as_ref(), request.surface).await.map_err(invalid)
+    host.validation.before(entry, composed.arguments(), request.surface).await.map_err(invalid)
 }
 
 /// Outcome of a call that got no lease of a connection.

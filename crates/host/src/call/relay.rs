@@ -303,7 +303,7 @@ impl Relay {
     /// clients of a gateway do not.
     fn validate(&mut self, check: ToolCheck, redactor: Redactor) {
         let RelayStage::Recording(written, Some(outcome)) = &mut self.stage else { return };
-        let result = outcome.result().filter(|_| !outcome.is_tool_error());
+        let result = outcome.result().filter(|_| check.output.is_some() && !outcome.is_tool_error());
         let structured = result.and_then(|result| result.get("structuredContent"));
         let recorder = self.host.context.ports.recorder.clone();
         let noted = Noted { call: self.id, caller: self.request.caller.label(), recorder, redactor };

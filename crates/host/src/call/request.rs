@@ -19,6 +19,7 @@ use super::caller::{Caller, CallerContext, VisibleServers};
 use crate::{
     catalog::{Fingerprint, Origin, PublicName},
     policy::{Attendance, SeenUrls, Surface},
+    record::RecordedArguments,
 };
 
 /// A request on behalf of one caller.
@@ -161,11 +162,12 @@ impl CallRequest {
     }
 
     /// The arguments as a record shows them: of a relayed tool or prompt call only these, not its other params.
-    pub(crate) fn recorded_arguments(&self) -> Option<Raw> {
-        match (&self.whole, self.target.kind()) {
-            (Some(whole), CallKind::Tool | CallKind::Prompt) => whole.param("arguments"),
-            _ => self.content().cloned(),
-        }
+    pub(crate) fn recorded_arguments(&self) -> RecordedArguments {
+        let recorded = match (&self.whole, self.target.kind()) {
+            (Some(whole), CallKind::Tool | CallKind::Prompt) => whole.params().cloned().map(RecordedArguments::In),
+            _ => self.content().cloned().map(RecordedArguments::Whole),
+        };
+        recorded.unwrap_or_default()
     }
 
     /// Returns the arguments, or the params of a method.

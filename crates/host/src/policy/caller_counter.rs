@@ -1,6 +1,6 @@
 //! Counts the calls of each caller, up to a limit.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
 
@@ -11,14 +11,14 @@ use crate::call::Caller;
 pub(super) struct CallerCounter {
     most: usize,
     // Nothing awaits under this lock.
-    counts: Arc<Mutex<HashMap<Caller, usize>>>,
+    counts: Arc<Mutex<BTreeMap<Caller, usize>>>,
 }
 
 /// A counted call. Dropping it decrements the count.
 #[derive(Debug)]
 pub(super) struct CountedCall {
     caller: Caller,
-    counts: Arc<Mutex<HashMap<Caller, usize>>>,
+    counts: Arc<Mutex<BTreeMap<Caller, usize>>>,
 }
 
 impl CallerCounter {

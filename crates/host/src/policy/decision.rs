@@ -460,6 +460,16 @@ impl fmt::Display for RuleId {
     }
 }
 
+impl RuleId {
+    /// The same text as `Display`, which every record has: the usual one is composed without formatting.
+    pub fn label(&self) -> String {
+        match self {
+            Self::Default(surface, effect) => ["default of `", surface.as_str(), "`: ", effect.as_str()].concat(),
+            other => other.to_string(),
+        }
+    }
+}
+
 // === impl Refusal ===
 
 /// What lets a call reach new hosts.

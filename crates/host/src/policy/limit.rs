@@ -5,7 +5,7 @@
 //! ones.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -123,7 +123,7 @@ pub(crate) struct ServerSlots {
     /// Maximum number of slots that one client can use.
     share: usize,
     /// Slots available to each client. Nothing awaits under this lock.
-    shares: Mutex<HashMap<Caller, Arc<Semaphore>>>,
+    shares: Mutex<BTreeMap<Caller, Arc<Semaphore>>>,
 }
 
 /// Default limit on the calls of one client, running or queued: more than a client with many agents needs, and few

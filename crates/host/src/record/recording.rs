@@ -41,8 +41,19 @@ pub(crate) struct Draft {
     pub(crate) conversation: Option<Arc<str>>,
     pub(crate) kind: CallKind,
     pub(crate) name: String,
-    pub(crate) arguments: Option<Raw>,
+    pub(crate) arguments: RecordedArguments,
     pub(crate) argument_bytes: usize,
+}
+
+/// The arguments of a call until they are written.
+#[derive(Debug, Default)]
+pub(crate) enum RecordedArguments {
+    #[default]
+    Nothing,
+    /// The value itself.
+    Whole(Raw),
+    /// A member of these params, looked for when it is needed: most calls are composed before, which finds it.
+    In(Raw),
 }
 
 /// Where records go.
@@ -64,7 +75,7 @@ pub(crate) struct Recording {
     person_wait: PersonWait,
     redactor: Redactor,
     /// Kept until they are written.
-    arguments: Option<Raw>,
+    arguments: RecordedArguments,
     ports: RecordPorts,
     /// Whether it was written that the call has begun and is not sent.
     is_pending_written: AtomicBool,
@@ -127,6 +138,13 @@ impl Recording {
             record.tool = tool.map(ToString::to_string);
             record.server = Some(subject.server.clone());
             record.raw_name = Some(shown(subject.kind, subject.raw_name.clone()));
+        }
+    }
+
+    /// Stores the arguments that were found, unless they are written already.
+    pub(crate) fn set_arguments(&mut self, found: Option<&Raw>) {
+        if matches!(self.arguments, RecordedArguments::In(_)) {
+            self.arguments = found.cloned().map_or(RecordedArguments::Nothing, RecordedArguments::Whole);
         }
     }
 
@@ -312,6 +330,16 @@ impl Recording {
     }
 }
 
+impl RecordedArguments {
+    fn take(&mut self) -> Option<Raw> {
+        match std::mem::take(self) {
+            Self::Nothing => None,
+            Self::Whole(arguments) => Some(arguments),
+            Self::In(params) => params.get("arguments"),
+        }
+    }
+}
+
 impl Drop for Recording {
     fn drop(&mut self) {
         // The record is submitted; its commit is not awaited.
@@ -348,8 +376,8 @@ fn answer_word(answer: &Answer) -> &'static str {
 /// A body as it is kept.
 fn body(bodies: Bodies, redactor: &Redactor, raw: &Raw) -> Option<String> {
     match bodies {
-        Bodies::Full => Some(raw.to_string()),
-        Bodies::Redacted => Some(redactor.body(&raw.to_string())),
+        Bodies::Full => Some(raw.text().into_owned()),
+        Bodies::Redacted => Some(redactor.body(&raw.text())),
         Bodies::None => None,
     }
 }
