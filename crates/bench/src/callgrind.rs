@@ -20,6 +20,8 @@ pub(crate) struct Callgrind {
 #[derive(Debug, Default)]
 pub(crate) struct Costs {
     parts: BTreeMap<Place, f64>,
+    /// Of modules of ours, each of which is a source file.
+    modules: BTreeMap<String, f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,12 +83,13 @@ impl Costs {
 
     /// What a longer round has more, for each of its additional calls.
     pub(crate) fn difference(&self, short: &Self, calls: f64) -> Self {
-        let mut parts = self.parts.clone();
-        for (place, instructions) in &short.parts {
-            *parts.entry(place.clone()).or_default() -= instructions;
-        }
-        parts.values_mut().for_each(|instructions| *instructions /= calls);
-        Self { parts }
+        let parts = difference(&self.parts, &short.parts, calls);
+        Self { parts, modules: difference(&self.modules, &short.modules, calls) }
+    }
+
+    /// Source files of ours whose functions run in a call. Functions that the compiler has merged into others count there.
+    pub(crate) fn source_files(&self) -> usize {
+        self.modules.values().filter(|instructions| FEW_INSTRUCTIONS <= **instructions).count()
     }
 
     /// The parts of each thread, the largest first.
@@ -127,6 +130,9 @@ impl Costs {
                 let cost = line.split_whitespace().nth(1).and_then(|cost| cost.parse::<f64>().ok());
                 if let Some(cost) = cost.filter(|_| own) {
                     *costs.entry(part_of(&function, &object)).or_default() += cost;
+                    if let Some(module) = module_of(&function) {
+                        *self.modules.entry(module).or_default() += cost;
+                    }
                 }
             }
         }
@@ -139,6 +145,31 @@ impl Costs {
 }
 
 const SQLITE: &str = "SQLite";
+/// Instructions of a module that runs in each call; fewer are of what happens now and then.
+const FEW_INSTRUCTIONS: f64 = 5.0;
+
+fn difference<K: Clone + Ord>(long: &BTreeMap<K, f64>, short: &BTreeMap<K, f64>, calls: f64) -> BTreeMap<K, f64> {
+    let mut difference = long.clone();
+    for (key, instructions) in short {
+        *difference.entry(key.clone()).or_default() -= instructions;
+    }
+    difference.values_mut().for_each(|instructions| *instructions /= calls);
+    difference
+}
+
+/// The module of a function of ours, or of a method of one of our types: the path up to the function or type.
+fn module_of(function: &str) -> Option<String> {
+    let name = function.trim_start_matches('<').strip_prefix("toolway_")?;
+    let end = name.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | ':')).unwrap_or(name.len());
+    let is_type = |segment: &str| segment.starts_with(|first: char| first.is_ascii_uppercase());
+    let segments: Vec<&str> = name[..end].split("::").filter(|segment| !segment.is_empty()).collect();
+    let has_type = segments.iter().any(|segment| is_type(segment)) || name[end..].starts_with("<impl");
+    let mut path: Vec<&str> = segments.into_iter().take_while(|segment| !is_type(segment)).collect();
+    if !has_type {
+        path.pop();
+    }
+    Some(path.join("::"))
+}
 
 /// The name behind `(number)`, which is written out once.
 fn whole_name(names: &mut BTreeMap<String, String>, text: &str) -> String {
@@ -177,5 +208,26 @@ fn part_of(function: &str, object: &str) -> String {
         "Rust's library".to_owned()
     } else {
         SQLITE.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::module_of;
+
+    #[test]
+    fn functions_and_methods_belong_to_the_module_that_has_them() {
+        for (function, module) in [
+            ("toolway_host::call::pipeline::run_stages::{{closure}}", Some("host::call::pipeline")),
+            ("toolway_wire::json::Raw::get", Some("wire::json")),
+            ("toolway_host::call::<impl toolway_host::host::Host>::open", Some("host::call")),
+            (
+                "<toolway_store::recorder::StoreRecorder as toolway_host::record::CallRecorder>::end",
+                Some("store::recorder"),
+            ),
+            ("core::ptr::drop_in_place<toolway_host::call::find::Found>", None),
+        ] {
+            assert_eq!(module_of(function).as_deref(), module, "{function}");
+        }
     }
 }

@@ -88,6 +88,7 @@ async fn count(callgrind: &Callgrind, process: u32, load: &mut Load) -> io::Resu
 }
 
 fn print_parts(costs: &Costs) {
+    println!("     {} source files", costs.source_files());
     for (thread, parts) in costs.by_thread() {
         let whole: f64 = parts.iter().map(|part| part.instructions).sum();
         println!("     {thread:<24} {whole:>9.0}");
