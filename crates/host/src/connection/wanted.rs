@@ -241,6 +241,10 @@ impl WantedServer {
         if self.withheld.elicitation != other.withheld.elicitation {
             keys.push("elicitation");
         }
+        // A client may own the process that was started for the lists: one that others share has to be started.
+        if self.sharing != other.sharing {
+            keys.push("sharing");
+        }
         let restart = !keys.is_empty();
         let adjusted = [
             ("enabled", self.standing == other.standing),
@@ -250,7 +254,6 @@ impl WantedServer {
             ("lazy", self.start == other.start),
             ("required", self.need == other.need),
             ("idleStop", self.idle_stop == other.idle_stop),
-            ("sharing", self.sharing == other.sharing),
             ("trust", self.trust == other.trust),
             ("reconnect", self.reconnect == other.reconnect),
         ];
