@@ -2,7 +2,7 @@
 
 import { get, on, post } from "./api.js";
 import { fill, h, icon, name, visible, words } from "./dom.js";
-import { count, SERVER_STATES, TRUST } from "./format.js";
+import { bytes, count, SERVER_STATES, TRUST } from "./format.js";
 import { copyButton, json } from "./json.js";
 import { action, command, Drawer, empty, hints, labelled, loading, pill, problem, section, sentence, serverIcon, stateOf, stderr } from "./parts.js";
 import { SignInPanel } from "./sign-in.js";
@@ -268,9 +268,17 @@ function facts(server) {
     fact(server.transport === "http" ? "Address" : "Command", server.address ? h("code", {}, visible(server.address)) : null),
     fact("Protocol", era),
     fact("Session", server.sessionId ? h("code", {}, visible(server.sessionId)) : null),
+    fact("Processes", processes(server.processes)),
     fact("Trust", server.trust ? sentence(TRUST[server.trust] ?? server.trust) : null),
     fact("Detail", server.detail && !server.error && !server.signIn?.required ? words(server.detail) : null),
   );
+}
+
+function processes(running) {
+  if (!running?.length) return null;
+  const memory = running.reduce((sum, one) => sum + (one.bytes ?? 0), 0);
+  const one = (process, index) => [index ? ", " : "", process.caller ? visible(process.caller) : "shared", process.bytes ? ` ${bytes(process.bytes)}` : ""];
+  return [count(running.length, "process", "processes"), memory ? `, ${bytes(memory)}` : "", " (", running.map(one), ")"];
 }
 
 function fact(label, value) {

@@ -19,6 +19,7 @@ mod in_flight_call;
 mod in_process;
 pub mod installer;
 pub mod pool;
+pub mod process_memory;
 mod response_text;
 mod server_requests;
 pub mod session_memory;

@@ -3,6 +3,7 @@
 mod advice;
 mod clear_secrets;
 mod layout;
+mod processes;
 mod variables;
 
 use std::{ffi::OsString, path::PathBuf};
@@ -40,8 +41,9 @@ use crate::{
 /// others, the problem and the advice come first, then how the process ended and its last standard error output. With
 /// --verbose, each server also has its command with the names of its variables, or its URL, where it is defined and what it
 /// could reach. Waits as long as the entry's `timeouts` (30 seconds by default, 5 minutes for a server that `npx` or `uvx` installs) or
-/// --timeout. Also shows invalid and unused configuration with the reason, and secrets in clear in configuration files. The
-/// exit code is 0 if all servers are healthy, and 4 if one is not or an entry or file is invalid.
+/// --timeout. Also shows the processes of a running gateway with their callers and memory, invalid and unused configuration
+/// with the reason, and secrets in clear in configuration files. The exit code is 0 if all servers are healthy, and 4 if one is
+/// not or an entry or file is invalid.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
@@ -75,7 +77,9 @@ pub(crate) async fn run(args: &DoctorArgs, app: &App, output: &mut Output) -> Re
         false => Vec::new(),
     };
     let store = store_report(app).await;
-    let found = Findings { servers: &findings, unused: &unused, in_clear: &in_clear, store: &store };
+    let processes = processes::find(&args.servers, app).await;
+    let found =
+        Findings { servers: &findings, unused: &unused, in_clear: &in_clear, processes: &processes, store: &store };
     show(&found, app, output);
     let broken = unused.iter().filter(|unused| unused.why == UnusedReason::Broken).count();
     let unhealthy = broken + findings.iter().filter(|finding| finding.outcome.problem().is_some()).count();
@@ -213,12 +217,13 @@ async fn store_report(app: &App) -> StoreReport {
 }
 
 fn show(found: &Findings<'_>, app: &App, output: &mut Output) {
-    let Findings { servers: findings, unused, in_clear, store } = found;
+    let Findings { servers: findings, unused, in_clear, processes, store } = found;
     match output.format {
         Format::Json | Format::Ndjson => {
             let servers = findings.iter().map(Diagnosis::object).collect();
             let mut more = Map::new();
             more.insert("store".to_owned(), store.view.clone());
+            more.insert("processes".to_owned(), processes::view(processes));
             more.insert("secretsInClear".to_owned(), in_clear.iter().map(clear_secrets::Finding::view).collect());
             server_view::print(servers, unused, more, output);
         }

@@ -144,3 +144,30 @@ fn key_for_metrics_reads_nothing_else() {
     let talk = serving.stop();
     assert!(talk.contains("this key opens `/metrics`, `/ready` and `/health` only"), "{talk}");
 }
+
+#[test]
+fn doctor_shows_the_processes_of_the_running_gateway_with_their_callers_until_they_share_one() {
+    let home = Home::with_sample();
+    let keys = [add(&home, &["ada"]), add(&home, &["bob"]), add(&home, &["eve"])];
+    let serving = Serving::start(&home, &[]);
+    serving.settled(&keys[0], "old-sample", "ready");
+    let call_all = || {
+        for key in &keys {
+            let call = json!({ "name": "old-sample__echo", "arguments": { "text": "x" } });
+            assert_eq!(Answer::of(serving.call_as(key, "tools/call", call)).status, 200);
+        }
+        let doctor = home.run(&["doctor", "old-sample"]).json();
+        assert_eq!(doctor["processes"][0]["server"], "old-sample", "{doctor}");
+        doctor["processes"][0].clone()
+    };
+    let found = call_all();
+    let processes = found["processes"].as_array().unwrap();
+    assert!(processes.iter().all(|one| one["bytes"].as_u64().unwrap() > 0), "{found}");
+    assert!(processes.iter().any(|one| one["caller"].as_str().is_some_and(|caller| caller.contains("bob"))), "{found}");
+    assert!(found["hint"].as_str().unwrap().contains("servers update old-sample --sharing shared"), "{found}");
+    home.run(&["servers", "update", "old-sample", "--sharing", "shared"]).ok();
+    serving.settled(&keys[0], "old-sample", "ready");
+    let shared = call_all();
+    assert_eq!((shared["processes"].as_array().unwrap().len(), &shared["hint"]), (1, &Value::Null), "{shared}");
+    serving.stop();
+}

@@ -6,7 +6,7 @@ use toolway_config::Secret;
 use toolway_host::{
     Host,
     catalog::{Catalog, ToolEntry},
-    connection::{Phase, ServerStatus, TransportKind, view::ServerAssessment},
+    connection::{Phase, ServerStatus, TransportKind, process_memory::ProcessMemory, view::ServerAssessment},
     policy::Annotations,
     whose_move::WhoseMove,
 };
@@ -73,7 +73,18 @@ pub(crate) struct ServerDetails {
     #[serde(flatten)]
     server: ServerView,
     tools: Vec<ToolView>,
+    processes: Vec<ProcessView>,
     stderr: Vec<String>,
+}
+
+/// A process of the server.
+#[derive(Debug, Serialize)]
+struct ProcessView {
+    /// The caller that it is reserved for; `None`: the one for lists and for all others.
+    caller: Option<String>,
+    process: u32,
+    /// Resident memory with all that it started; `None` where the system does not tell.
+    bytes: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -129,8 +140,24 @@ pub(crate) fn details(host: &Host, status: &ServerStatus, failure: Option<String
     ServerDetails {
         server,
         tools: catalog.tools_of(&status.server).iter().map(tool).collect(),
+        processes: processes(status),
         stderr: status.stderr.clone(),
     }
+}
+
+fn processes(status: &ServerStatus) -> Vec<ProcessView> {
+    let of_callers = status.caller_connections.iter();
+    // A client may have taken over the process that was started for the lists.
+    let shared = status.process.filter(|process| of_callers.clone().all(|one| one.process != Some(*process)));
+    let shared = shared.map(|process| (None, process));
+    let of_callers = of_callers.filter_map(|connection| Some((Some(connection.caller.label()), connection.process?)));
+    let running: Vec<_> = shared.into_iter().chain(of_callers).collect();
+    if running.is_empty() {
+        return Vec::new();
+    }
+    let memory = ProcessMemory::read();
+    let view = |(caller, process)| ProcessView { caller, process, bytes: memory.of(process) };
+    running.into_iter().map(view).collect()
 }
 
 fn tool(entry: &ToolEntry) -> ToolView {

@@ -3,7 +3,10 @@
 
 use toolway_host::connection::Phase;
 
-use super::{Diagnosis, StoreReport, TAIL, clear_secrets};
+use super::{
+    Diagnosis, StoreReport, TAIL, clear_secrets,
+    processes::{self, ServerProcesses},
+};
 use crate::{
     commands::ping,
     output::{Output, state},
@@ -23,6 +26,8 @@ pub(super) struct Findings<'a> {
     pub(super) servers: &'a [Diagnosis<'a>],
     pub(super) unused: &'a [Unused],
     pub(super) in_clear: &'a [clear_secrets::Finding],
+    /// Processes of the running gateway.
+    pub(super) processes: &'a [ServerProcesses],
     pub(super) store: &'a StoreReport,
 }
 
@@ -51,6 +56,7 @@ impl Findings<'_> {
             output.line("");
             finding.print(output);
         }
+        processes::print(self.processes, output);
         output.line("");
         output.line(&self.store.line);
         let states = self.servers.iter().map(|finding| server_view::state(finding.outcome));

@@ -77,6 +77,7 @@ const UPDATE_EXAMPLES: &str = "\
 Examples:
   toolway servers update files --env LOG=debug --set timeouts.total=2m
   toolway servers update files --unset env.LOG
+  toolway servers update files --sharing shared
   toolway servers update tickets --url https://example.com/v2/mcp";
 
 /// Remove a server from the file that defines it

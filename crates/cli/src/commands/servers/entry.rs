@@ -2,6 +2,7 @@
 
 use std::path::{Component, Path};
 
+use clap::ValueEnum;
 use serde_json::Value;
 use toolway_config::{Secret, edit::NewValue, schema};
 
@@ -22,9 +23,24 @@ pub(super) struct KeyArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
+    /// Which clients of a gateway share a process of the server, if it keeps sessions
+    #[arg(long, value_enum, value_name = "WHOSE")]
+    pub(super) sharing: Option<SharingArg>,
+
     /// The command and its arguments, instead of --stdio
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
+}
+
+/// Which clients share a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum SharingArg {
+    /// One for each client (the default of an entry)
+    Caller,
+    /// One for all clients that cannot answer server requests: one sees what another one changes in it
+    Shared,
+    /// One for each session of a client
+    Session,
 }
 
 /// The members given on the command line.
@@ -52,6 +68,9 @@ pub(super) fn members(args: &KeyArgs, app: &App) -> Result<Members, Report> {
         EraArg::Auto => {}
         EraArg::Legacy => members.push(("era".to_owned(), Some(NewValue::Text("legacy".to_owned())))),
         EraArg::Modern => members.push(("era".to_owned(), Some(NewValue::Text("modern".to_owned())))),
+    }
+    if let Some(sharing) = args.sharing.and_then(|sharing| sharing.to_possible_value()) {
+        members.push(("sharing".to_owned(), Some(NewValue::Text(sharing.get_name().to_owned()))));
     }
     for setting in &args.set {
         members.push(set(setting)?);
