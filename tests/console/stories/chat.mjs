@@ -18,6 +18,7 @@ const scripts = {
   same: { turns: [{ calls: [call("sample__write_memo", { text: "1" })] }, { calls: [call("sample__write_memo", { text: "1" })] }, { text: "Both are written." }] },
   three: { turns: [{ calls: ["1", "2", "3"].map((text) => call("sample__write_memo", { text })) }, { text: "All are written." }] },
   reach: { turns: [...["https://news.example/a", "https://news.example/b", "https://other.example/c", "https://third.example/d"].map((text) => ({ calls: [call("sample__echo", { text })] })), { text: "All are read." }] },
+  goes_on: { turns: [{ text: "The first answer." }, { text: "The second answer." }] },
   slow: { turns: [{ text: "word ".repeat(40), delayMs: 60 }] },
 };
 let browser, program;
@@ -58,6 +59,16 @@ async function sampleUrl() {
   });
   return { child, url };
 }
+
+test("a script goes on in the next message of its conversation", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "goes_on", "one");
+  await window.see("The first answer.");
+  await window.page.getByRole("textbox", { name: "Message" }).fill("two");
+  await window.page.keyboard.press("Enter");
+  await window.see("The second answer.");
+  await window.close();
+});
 
 test("from a URL to a record: add, test, chat, the warning, approve, result", async (story) => {
   const { child, url } = await sampleUrl();

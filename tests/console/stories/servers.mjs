@@ -108,7 +108,8 @@ test("the name of a server is the user's, its own title stands beside it", async
   await window.show("#/servers/sample");
   const heading = window.page.locator(".server-title h2");
   await heading.waitFor();
-  assert.match(await heading.locator(".name").first().innerText(), /^sample$/);
+  assert.equal(await heading.locator(".name").first().innerText(), "sample");
+  assert.equal(await heading.locator(".name.sub").count(), 1);
   await window.close();
 });
 
