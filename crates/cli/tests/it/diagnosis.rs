@@ -452,6 +452,16 @@ fn server_that_prints_text_on_stdout_and_works_gets_a_warning() {
 }
 
 #[test]
+fn a_url_without_a_server_is_answered_with_the_command_that_changes_it() {
+    let home = Home::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    home.configure(&format!(r#"{{ "mcpServers": {{ "gone": {{ "url": "http://{free}/mcp" }} }} }}"#));
+    let said: serde_json::Value = serde_json::from_str(&home.run(&["doctor", "gone"]).out).unwrap();
+    let advice = "start the server, or correct its URL: `toolway servers update gone --url URL`";
+    assert_eq!(said["servers"][0]["advice"], advice, "{said}");
+}
+
+#[test]
 fn text_on_stdout_after_the_first_message_gets_a_warning_too() {
     let home = Home::new();
     let script = format!("{TOOLWAY} sample | sed -u 'a handled it'");

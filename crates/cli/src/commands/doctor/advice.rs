@@ -40,7 +40,7 @@ pub(super) fn advice(outcome: &ServerOutcome, withheld: &[String], app: &App) ->
         ("unauthorized", _) if outcome.target.uses_sign_in() => error.message.as_str().to_owned(),
         ("unauthorized", _) => outcome.target.credential_hint(),
         ("unreachable", _) if outcome.target.is_program() => not_found(outcome),
-        ("unreachable", _) => format!("check that the URL in {place} is correct and that the server is running"),
+        ("unreachable", _) => format!("start the server, or correct its URL{}", new_url(outcome)),
         ("no_token", _) => {
             "wait if the authorization server is temporarily unavailable, Toolway retries; else check `oauth` in its entry"
                 .to_owned()
@@ -51,11 +51,19 @@ pub(super) fn advice(outcome: &ServerOutcome, withheld: &[String], app: &App) ->
             Some(entry) => format!("read its standard error output: `toolway servers logs {}`", entry.name),
             None => "run its command by hand and check its standard error output".to_owned(),
         },
-        ("http_status" | "redirect", _) => format!("check that the URL in {place} is an MCP endpoint"),
+        ("http_status" | "redirect", _) => format!("give the URL of an MCP endpoint{}", new_url(outcome)),
         (_, WhoseMove::Operator) => format!("fix its entry in {place}"),
         _ => {
             "report it to the server's developers: it violates the protocol; `toolway rpc -v` shows each message".to_owned()
         }
+    }
+}
+
+/// The command that changes the URL, or where the URL stands.
+fn new_url(outcome: &ServerOutcome) -> String {
+    match &outcome.target.entry {
+        Some(entry) => format!(": `toolway servers update {} --url URL`", entry.name),
+        None => format!(" in {}", outcome.status.source),
     }
 }
 
