@@ -51,7 +51,9 @@ async fn asked_in(
         |(tool, arguments): &(&str, serde_json::Value)| json!({ "calls": [{ "tool": tool, "arguments": arguments }] });
     let mut turns: Vec<_> = calls.iter().map(call).collect();
     turns.push(json!({ "text": "done" }));
-    let model = Arc::new(ScriptedModel::parse("script", &json!({ "turns": turns }).to_string()).unwrap());
+    // Each message has a script of its own, so each has its own name: one of the same name would be continued.
+    let name = format!("script-{}", conversation.messages().len());
+    let model = Arc::new(ScriptedModel::parse(&name, &json!({ "turns": turns }).to_string()).unwrap());
     let agent = Agent::new(host.host.clone(), model, AgentOptions { surface, ..options() });
     let cancel = CancellationToken::new();
     agent.answer(conversation, vec![Message::user(prompt)], &cancel, &mut |_| {}).await.unwrap();

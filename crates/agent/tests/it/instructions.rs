@@ -44,7 +44,7 @@ impl Model for Listener {
 
 /// The system prompt of the next answer in a conversation, and what was left out.
 async fn prompt(host: &TestHost, conversation: &mut Conversation) -> (String, Vec<String>) {
-    let script = ScriptedModel::parse("script", r#"{"turns": [{"text": "ok"}]}"#).unwrap();
+    let script = ScriptedModel::parse("script", r#"{"turns": [{"text": "ok"}, {"text": "ok"}]}"#).unwrap();
     let model = Arc::new(Listener { script, prompts: Mutex::default() });
     let agent = Agent::new(host.host.clone(), model.clone(), options());
     let mut left_out = Vec::new();
