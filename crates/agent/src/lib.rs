@@ -12,6 +12,7 @@
 //! | messages, and where they are stored | `conversation.rs`, `kept_message.rs` |
 //! | URLs that the user and results named | `seen.rs` |
 //! | the system prompt | `system.rs` |
+//! | answers to servers that ask a model | `sampling.rs` |
 //! | the JSON Schema of an answer | `answer_schema.rs` |
 //!
 //! Every tool call takes the host's path of a call: policy decides, an approver is asked, and the call is recorded.
@@ -27,6 +28,7 @@ mod event;
 mod kept;
 mod kept_message;
 mod result;
+mod sampling;
 mod search;
 mod seen;
 mod system;
@@ -41,3 +43,4 @@ pub use toolway_model as model;
 
 pub use event::{AgentEvent, CallProgress, CallState, EndedCall, MadeCall, StartedCall};
 pub use kept::KeptResults;
+pub use sampling::{Attended, ModelSampler, ServerSampling};

@@ -5,8 +5,9 @@
 
 use std::{collections::BTreeMap, ffi::OsStr, sync::Arc, time::Duration};
 
+use toolway_agent::Attended;
 use toolway_config::{
-    Config, Environment, GatewayAccess, Secret, ServerName, Settings,
+    Config, Environment, GatewayAccess, PolicyMode, Secret, ServerName, Settings,
     limits::DEFAULT_MEMORY,
     server::{Need, Start},
 };
@@ -26,6 +27,7 @@ use toolway_host::{
     policy::{CALLS_PER_CLIENT, CallLimits},
     ports::HostPorts,
     record::{AuditNote, Records, RecordsError, Requirement, kind},
+    sampling::Sampler,
 };
 use toolway_sample::Sample;
 use toolway_store::{Store, StoreRecorder, StoreRecords};
@@ -45,8 +47,9 @@ use crate::{
     args::EraArg,
     commands::clients,
     exit_code::ExitCode,
-    listing_cache,
+    listing_cache, output,
     report::Report,
+    sampler::AskingServer,
     storage::{console_records, with_recorder},
     target::Target,
     verbose_call_log::VerboseCallLog,
@@ -116,7 +119,17 @@ impl App {
             ..self.host_options(&settings, Clients::Ourselves)
         };
         let calls = Arc::new(VerboseCallLog { shown: self.show.verbose });
-        let ports = HostPorts { calls, answerer, vault: self.vault(&settings), ..HostPorts::default() };
+        let asking = targets.iter().map(|target| AskingServer {
+            name: &target.server.name,
+            sampling: target.entry.as_ref().map(|entry| &entry.sampling),
+        });
+        // A command that only lists is asked nothing.
+        let attended = match output::is_interactive() {
+            true => Attended::ByPerson,
+            false => Attended::Unattended(PolicyMode::Ask),
+        };
+        let sampler = self.sampler(&settings, asking, None, attended);
+        let ports = HostPorts { calls, answerer, sampler, vault: self.vault(&settings), ..HostPorts::default() };
         let ports = with_recorder(ports, self.recorder(&settings, Requirement::BestEffort, "terminal")?, &settings);
         let host = start(&Config { settings, ..Config::default() }, ports, options).await?;
         Ok((host, taps))
@@ -174,6 +187,7 @@ impl App {
         config: &Config,
         others: Vec<WantedServer>,
         answerer: Arc<dyn Answerer>,
+        sampler: Arc<dyn Sampler>,
         surface: &'static str,
     ) -> Result<(Host, Option<Arc<dyn ConversationLog>>), Report> {
         let options = HostOptions {
@@ -182,7 +196,7 @@ impl App {
             ..self.host_options(&config.settings, Clients::Ourselves)
         };
         let calls = Arc::new(VerboseCallLog { shown: self.show.verbose });
-        let ports = HostPorts { calls, answerer, vault: self.vault(&config.settings), ..HostPorts::default() };
+        let ports = HostPorts { calls, answerer, sampler, vault: self.vault(&config.settings), ..HostPorts::default() };
         let recorder = self.recorder(&config.settings, Requirement::BestEffort, surface)?;
         let log = recorder.clone().map(|recorder| recorder as Arc<dyn ConversationLog>);
         let ports = with_recorder(ports, recorder, &config.settings);

@@ -25,6 +25,7 @@ mod picker;
 mod prompt_queue;
 mod prompt_session;
 mod raw_keys;
+mod sampling_prompt;
 pub(crate) mod text;
 
 use std::{ffi::OsStr, sync::Arc};

@@ -63,6 +63,7 @@ fn of_shape(shape: Shape) -> Value {
     match shape {
         Shape::Text => json!({ "type": "string" }),
         Shape::Flag => json!({ "type": "boolean" }),
+        Shape::FlagOrMembers(keys) => json!({ "anyOf": [{ "type": "boolean" }, of_shape(Shape::Members(keys))] }),
         Shape::FlagOrTexts => json!({ "anyOf": [{ "type": "boolean" }, texts] }),
         Shape::Count => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
         Shape::Time => json!({ "$ref": "#/$defs/time" }),

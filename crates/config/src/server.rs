@@ -30,7 +30,7 @@ pub(crate) use foreign_keys::{ALIASES, FOREIGN_KEYS};
 pub(crate) use keys::{KEYS, kind};
 pub(crate) use read::{read, server_name};
 
-use crate::{error::Place, interpolate::Template, policy::Trust};
+use crate::{error::Place, interpolate::Template, policy::Trust, sampling::SamplingSettings};
 
 /// One server. [`endpoint`](Self::endpoint) resolves the references when it is started or connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,8 @@ pub struct ServerConfig {
     pub reconnect: Reconnect,
     /// Server requests that are not offered to the server and not answered.
     pub withheld: Withheld,
+    /// Whether it may ask a model, as far as its entry says.
+    pub sampling: SamplingSettings,
     /// When the server is connected; `None` means the default of [`Config::start`](crate::Config::start).
     pub start: Option<Start>,
     /// Time without use after which the server is disconnected; `None` means never.
@@ -120,7 +122,7 @@ pub enum Sharing {
 /// Server requests that are withheld from one server: it is not told that they can be answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Withheld {
-    /// `"sampling": false`
+    /// `"sampling": false`, or `allow` is `never`.
     pub sampling: bool,
     /// `"elicitation": false`
     pub elicitation: bool,
@@ -175,6 +177,7 @@ impl ServerConfig {
             filters: Filters::default(),
             reconnect: Reconnect::default(),
             withheld: Withheld::default(),
+            sampling: SamplingSettings::default(),
             start: None,
             idle_stop: None,
             sharing: Sharing::default(),

@@ -8,6 +8,7 @@ use crate::{
     limits::{LIMITS, LimitSettings},
     models::{AGENT, AgentSettings, DEFAULT_MODEL, MODELS, ModelConfig},
     policy::{POLICY, PolicySettings},
+    sampling::{SAMPLING, SamplingSettings},
     server::{Format, Start},
     shape::{Field, Key, Shape, put},
     sign_in::{SIGN_IN, SignInSettings},
@@ -79,6 +80,8 @@ pub struct Settings {
     pub default_model: Setting<Option<String>>,
     /// Settings of the agent.
     pub agent: AgentSettings,
+    /// Whether servers may ask a model, for all servers.
+    pub sampling: Setting<SamplingSettings>,
 }
 
 /// Values of `naming.prefix`.
@@ -149,6 +152,7 @@ pub(crate) const SETTINGS: &[Key<Settings>] = &[
     MODELS,
     DEFAULT_MODEL,
     AGENT,
+    SAMPLING,
 ];
 
 fn naming(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
@@ -210,6 +214,7 @@ impl Settings {
             models: self.models.overridden_by(nearer.models),
             default_model: self.default_model.overridden_by(nearer.default_model),
             agent: self.agent.overridden_by(nearer.agent),
+            sampling: self.sampling.overridden_by(nearer.sampling),
         }
     }
 }

@@ -29,6 +29,8 @@ pub(crate) enum Shape {
     Flag,
     /// A boolean, or a list of names.
     FlagOrTexts,
+    /// A boolean, or an object with these keys.
+    FlagOrMembers(&'static [(&'static str, Self)]),
     /// A whole number, zero or greater.
     Count,
     /// A duration: seconds, or a string such as `500ms`, `30s`, `5m`, `2h`, `90d`.
@@ -81,6 +83,7 @@ impl Shape {
             Self::Text => "a string".to_owned(),
             Self::Flag => "true or false".to_owned(),
             Self::FlagOrTexts => "true, false or a list of strings".to_owned(),
+            Self::FlagOrMembers(_) => "true, false or an object".to_owned(),
             Self::Count => "a whole number".to_owned(),
             Self::Time => "a duration: seconds, or a string such as `500ms`, `30s`, `5m`, `2h` or `90d`".to_owned(),
             Self::TimeOrUnlimited => "a duration such as `2h` or `90d`, or `unlimited`".to_owned(),

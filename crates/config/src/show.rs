@@ -15,6 +15,7 @@ use crate::{
     models::ModelConfig,
     paths::Environment,
     policy::PolicyMode,
+    sampling::{SamplingPermission, SamplingSettings},
     server::{
         Era, Http, HttpKind, Need, Offered, PlainHttp, ServerConfig, Sharing, Start, Transport,
         auth::{Auth, TextKind},
@@ -118,6 +119,9 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         ),
         shown("validation.results", &settings.validation.results, json!(settings.validation.results.value.as_str())),
         shown("defaultModel", &settings.default_model, json!(settings.default_model.value)),
+        shown("sampling.allow", &settings.sampling, json!(settings.sampling.value.permission().as_str())),
+        shown("sampling.model", &settings.sampling, json!(settings.sampling.value.model)),
+        shown("sampling.maxTokens", &settings.sampling, json!(settings.sampling.value.max_tokens)),
         shown(
             "agent.exposeResources",
             &settings.agent.expose_resources,
@@ -221,9 +225,8 @@ impl ServerValues<'_> {
         self.timeouts();
         self.filters();
         self.reconnect();
-        for (key, withheld) in [("sampling", server.withheld.sampling), ("elicitation", server.withheld.elicitation)] {
-            self.add(key, key, json!(!withheld));
-        }
+        self.add("sampling", "sampling", sampling(&server.sampling));
+        self.add("elicitation", "elicitation", json!(!server.withheld.elicitation));
         self.start();
         self.add_if_set("idleStop", json!(server.idle_stop.map(seconds)));
         let sharing = match server.sharing {
@@ -364,4 +367,12 @@ impl ServerValues<'_> {
 
 fn texts(values: &[impl ToString]) -> Vec<String> {
     values.iter().map(ToString::to_string).collect()
+}
+
+/// What an entry says of sampling: an object, or `true` if it says nothing.
+fn sampling(set: &SamplingSettings) -> Value {
+    if *set == SamplingSettings::default() {
+        return json!(true);
+    }
+    json!({ "allow": set.allow.map(SamplingPermission::as_str), "model": set.model, "maxTokens": set.max_tokens })
 }

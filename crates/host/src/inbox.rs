@@ -1,4 +1,4 @@
-//! Everything that waits for a person: approval requests of policy, and forms and URLs of servers.
+//! Everything that waits for a person: approval requests of policy, and forms, URLs and sampling requests of servers.
 //!
 //! | part | file |
 //! |---|---|
@@ -25,7 +25,9 @@ use toolway_wire::budget::{Charge, Kept, MemoryBudget};
 
 pub use answerer::{Answerer, ElicitationModes, InboxAnswerer, NoAnswerer};
 pub use form::{FieldKind, FieldProblem, Form, FormField, FormOption, TextFormat};
-pub use item::{ApprovalDetails, ElicitationAnswer, InboxAnswer, InboxContent, InboxItem, InboxRecord, ItemOrigin};
+pub use item::{
+    ApprovalDetails, ElicitationAnswer, InboxAnswer, InboxContent, InboxItem, InboxRecord, ItemOrigin, SamplingAnswer,
+};
 
 use crate::{call::Caller, record::CallRecorder};
 

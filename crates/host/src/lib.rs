@@ -35,6 +35,7 @@ pub mod policy;
 pub mod ports;
 pub mod private_file;
 pub mod record;
+pub mod sampling;
 pub mod state_file;
 pub mod validation;
 pub mod whose_move;

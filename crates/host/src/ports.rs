@@ -7,10 +7,10 @@ use toolway_auth::vault::{MemoryVault, Vault};
 use toolway_config::Bodies;
 
 use crate::{
-    connection::client_features::{NoSampler, Sampler},
     inbox::{Answerer, NoAnswerer},
     policy::{MemorySavedApprovals, SavedApprovals},
     record::{CallLog, CallRecorder, MemoryCallLog},
+    sampling::{NoSampler, Sampler},
 };
 
 /// The ports. A panic in a port is caught: the call is refused, or the server request stays unanswered.

@@ -14,7 +14,7 @@ const PLACES: &[(&str, usize)] = &[
     ("auth", 28),
     ("bench", 36),
     ("cli", 78),
-    ("config", 28),
+    ("config", 27),
     ("console", 12),
     ("gateway", 23),
     ("host", 94),

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, io::IsTerminal, path::PathBuf, sync::Arc};
 
-use toolway_agent::{AgentOptions, Budget};
+use toolway_agent::{AgentOptions, Attended, Budget};
 use toolway_config::{Config, HostPattern, PolicyMode, ServerName};
 use toolway_host::policy::Surface;
 use toolway_model::Model;
@@ -70,7 +70,12 @@ pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Resu
     let is_demo = model.name() == "demo" && !has_sample(&config);
     let embedded = if is_demo { no_model::sample_server() } else { None };
     let others = embedded.into_iter().chain(additional).collect();
-    let (host, log) = app.agent_host(&config, others, answerer, "chat").await?;
+    let attended = match terminal {
+        Some(_) => Attended::ByPerson,
+        None => Attended::Unattended(args.mode.or(config.settings.policy.mode.value).unwrap_or(PolicyMode::Ask)),
+    };
+    let sampler = app.conversation_sampler(&config, &model, attended);
+    let (host, log) = app.agent_host(&config, others, answerer, sampler, "chat").await?;
     let kind = if std::io::stdout().is_terminal() { ScreenKind::Terminal } else { ScreenKind::Plain };
     let screen = Arc::new(Screen::new(host.clone(), kind, output.colour()));
     if let Some(terminal) = terminal {

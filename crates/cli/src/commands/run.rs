@@ -11,8 +11,8 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use toolway_agent::{
-    Agent, AgentError, AgentEvent, AgentOptions, Answer, AnswerSchema, Budget, CallState, Conversation, EndedCall,
-    MadeCall, OfferedTools, StartedCall, Stop,
+    Agent, AgentError, AgentEvent, AgentOptions, Answer, AnswerSchema, Attended, Budget, CallState, Conversation,
+    EndedCall, MadeCall, OfferedTools, StartedCall, Stop,
 };
 use toolway_config::{Config, HostPattern, PolicyMode, ServerName, parse_duration};
 use toolway_host::{
@@ -113,8 +113,11 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
     config.settings.policy.hosts.value.extend(args.allow_host.iter().cloned());
     let ServerChoice { servers, additional } = server_choice(&args.servers, &mut config, app)?;
     let model = app.proposed_model(args.model.as_deref(), &config.settings, output).await?;
-    let (host, conversations) =
-        app.agent_host(&config, Vec::from_iter(additional), Arc::new(NoAnswerer), "run").await?;
+    // Without a user, the mode decides on what would be asked.
+    let attended = Attended::Unattended(config.settings.policy.mode.value.unwrap_or(PolicyMode::Ask));
+    let sampler = app.conversation_sampler(&config, &model, attended);
+    let others = Vec::from_iter(additional);
+    let (host, conversations) = app.agent_host(&config, others, Arc::new(NoAnswerer), sampler, "run").await?;
     app.stop.or(connect_all(&host, output)).await?;
     let options = AgentOptions {
         surface: Surface::Run,

@@ -208,7 +208,7 @@ fn is_meant<'a>(
 ) -> Result<bool, PromptEnd> {
     let has_hidden = |item: &InboxItem| match &item.content {
         InboxContent::Approval(details) => details.has_hidden(),
-        InboxContent::Form { .. } | InboxContent::Url { .. } => false,
+        InboxContent::Form { .. } | InboxContent::Url { .. } | InboxContent::Sampling(_) => false,
     };
     if !items.into_iter().any(has_hidden) {
         return Ok(true);
@@ -267,7 +267,7 @@ fn join(session: &PromptSession<'_>, open: &mut Vec<Waiting>) -> Result<(), Prom
 fn shown_calls(open: &[Waiting], width: usize, fold: Fold) -> Folded {
     let approvals = open.iter().filter_map(|waiting| match &waiting.item.content {
         InboxContent::Approval(details) => Some((&waiting.item, &**details)),
-        InboxContent::Form { .. } | InboxContent::Url { .. } => None,
+        InboxContent::Form { .. } | InboxContent::Url { .. } | InboxContent::Sampling(_) => None,
     });
     approval_text::calls(&approvals.collect::<Vec<_>>(), width, fold)
 }

@@ -132,7 +132,7 @@ impl Answerer for CommandAnswerer {
                 (InboxContent::Url { url, .. }, None) => {
                     self.cancel(format!("`{}` asks to open {url}, which needs a terminal", item.server))
                 }
-                (InboxContent::Approval(_), None) => InboxAnswer::Unavailable,
+                (InboxContent::Approval(_) | InboxContent::Sampling(_), None) => InboxAnswer::Unavailable,
             }
         })
     }

@@ -19,6 +19,7 @@ use toolway_host::{
 use super::{
     approval_prompt, form_prompt,
     prompt_session::{self, PromptEnd, PromptSession},
+    sampling_prompt,
 };
 
 /// The items of one terminal.
@@ -111,6 +112,7 @@ impl PromptQueue {
             match &first.item.content {
                 InboxContent::Approval(_) => self.ask_approvals(first),
                 InboxContent::Form { .. } | InboxContent::Url { .. } => self.ask_elicitation(first),
+                InboxContent::Sampling(_) => self.ask_sampling(first),
             }
         }
     }
@@ -175,11 +177,22 @@ impl PromptQueue {
         let answer = PromptSession::open(self).and_then(|session| match &item.content {
             InboxContent::Form { message, form } => form_prompt::fill(&session, &item.server, message, form),
             InboxContent::Url { message, url } => form_prompt::consent(&session, &item.server, message, url),
-            InboxContent::Approval(_) => Ok(ElicitationAnswer::Cancel),
+            InboxContent::Approval(_) | InboxContent::Sampling(_) => Ok(ElicitationAnswer::Cancel),
         });
         self.state.lock().shown.clear();
         match answer {
             Ok(answer) => waiting.answer(InboxAnswer::Elicitation(answer)),
+            Err(stop) => self.end_unanswered(vec![waiting], stop),
+        }
+    }
+
+    fn ask_sampling(&self, waiting: Waiting) {
+        let InboxContent::Sampling(details) = &waiting.item.content else { return };
+        let server = &waiting.item.server;
+        let answer = PromptSession::open(self).and_then(|session| sampling_prompt::ask(&session, server, details));
+        self.state.lock().shown.clear();
+        match answer {
+            Ok(answer) => waiting.answer(InboxAnswer::Sampling(answer)),
             Err(stop) => self.end_unanswered(vec![waiting], stop),
         }
     }
@@ -196,6 +209,7 @@ impl PromptQueue {
         for waiting in open {
             let answer = match waiting.item.content {
                 InboxContent::Approval(_) => InboxAnswer::Approval(ApprovalAnswer::Unavailable),
+                InboxContent::Sampling(_) => InboxAnswer::Unavailable,
                 InboxContent::Form { .. } | InboxContent::Url { .. } => {
                     InboxAnswer::Elicitation(ElicitationAnswer::Cancel)
                 }

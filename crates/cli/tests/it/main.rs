@@ -62,6 +62,7 @@ mod records_at_terminal;
 mod reference;
 mod run;
 mod same_user;
+mod sampling;
 mod secrets;
 mod server_everything;
 mod servers;

@@ -11,6 +11,7 @@ use crate::{
     document::{Section, Value},
     error::ConfigError,
     interpolate::Dialect,
+    sampling::SamplingSettings,
     server::{Draft, Format, Offered, Start},
     settings::{Origin, Setting},
     shape::Field,
@@ -80,7 +81,7 @@ fn read(reader: &mut FileReader<'_>) -> Result<(), ConfigError> {
 
 /// Tools and elicitation are on by default; resources, prompts and sampling are off.
 fn defaults() -> Draft {
-    let mut draft = Draft { sampling: Some(false), ..Draft::default() };
+    let mut draft = Draft { sampling: Some(SamplingSettings::never()), ..Draft::default() };
     (draft.filters.resources, draft.filters.prompts) = (Offered::No, Offered::No);
     draft
 }

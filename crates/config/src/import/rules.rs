@@ -8,6 +8,7 @@ use crate::{
     error::ConfigError,
     interpolate::{Dialect, Template},
     policy,
+    sampling::SamplingSettings,
     server::{self, Draft, Era, HttpKind, Kind, Need, Offered, all_but, only},
     shape::Field,
 };
@@ -264,7 +265,8 @@ impl Switch {
             Self::Tools => draft.filters.tools = Offered::when(on),
             Self::Resources => draft.filters.resources = Offered::when(on),
             Self::Prompts => draft.filters.prompts = Offered::when(on),
-            Self::Sampling => draft.sampling = Some(on),
+            Self::Sampling if on => draft.sampling = Some(SamplingSettings::default()),
+            Self::Sampling => draft.sampling = Some(SamplingSettings::never()),
             Self::Elicitation => draft.elicitation = Some(on),
         }
     }

@@ -14,6 +14,7 @@ use crate::{
     header,
     interpolate::Template,
     policy::Trust,
+    sampling::SamplingSettings,
 };
 
 /// The keys that an entry sets.
@@ -36,7 +37,7 @@ pub(crate) struct Draft {
     pub(crate) timeouts: Timeouts,
     pub(crate) filters: Filters,
     pub(crate) reconnect: Reconnect,
-    pub(crate) sampling: Option<bool>,
+    pub(crate) sampling: Option<SamplingSettings>,
     pub(crate) elicitation: Option<bool>,
     pub(crate) start: Option<Start>,
     pub(crate) idle_stop: Option<Duration>,
@@ -103,7 +104,15 @@ impl Draft {
             timeouts: self.timeouts,
             filters: self.filters,
             reconnect: self.reconnect,
-            withheld: Withheld { sampling: self.sampling == Some(false), elicitation: self.elicitation == Some(false) },
+            withheld: Withheld {
+                sampling: is_forbidden(self.sampling.as_ref()),
+                elicitation: self.elicitation == Some(false),
+            },
+            // A project cannot let its own servers ask a model.
+            sampling: match source.defined_by {
+                DefinedBy::Project => SamplingSettings::default().restricted_by(self.sampling.as_ref()),
+                _ => self.sampling.unwrap_or_default(),
+            },
             start: self.start,
             idle_stop: self.idle_stop,
             sharing: self.sharing.unwrap_or_default(),
@@ -151,9 +160,10 @@ impl Draft {
             filters: server.filters.and(self.filters),
             reconnect: server.reconnect.overridden_by(self.reconnect),
             withheld: Withheld {
-                sampling: self.sampling.map_or(server.withheld.sampling, |on| !on),
+                sampling: self.sampling.as_ref().map_or(server.withheld.sampling, SamplingSettings::is_forbidden),
                 elicitation: self.elicitation.map_or(server.withheld.elicitation, |on| !on),
             },
+            sampling: self.sampling.unwrap_or(server.sampling),
             start: self.start.or(server.start),
             idle_stop: self.idle_stop.or(server.idle_stop),
             sharing: self.sharing.unwrap_or(server.sharing),
@@ -172,9 +182,10 @@ impl Draft {
             standing: if off { Standing::Disabled } else { server.standing },
             filters: server.filters.and(self.filters),
             withheld: Withheld {
-                sampling: server.withheld.sampling || self.sampling == Some(false),
+                sampling: server.withheld.sampling || is_forbidden(self.sampling.as_ref()),
                 elicitation: server.withheld.elicitation || self.elicitation == Some(false),
             },
+            sampling: server.sampling.restricted_by(self.sampling.as_ref()),
             origins: joined(server.origins, self.origins),
             ..server
         }
@@ -183,7 +194,8 @@ impl Draft {
     /// The entry without its restrictions; equal to the default if it has only restrictions.
     pub(crate) fn without_restrictions(&self) -> Self {
         let enabled = self.enabled.filter(|enabled| *enabled);
-        let (sampling, elicitation) = (self.sampling.filter(|on| *on), self.elicitation.filter(|on| *on));
+        let sampling = self.sampling.clone().filter(|sampling| *sampling != SamplingSettings::never());
+        let elicitation = self.elicitation.filter(|on| *on);
         let (filters, origins) = (Filters::default(), BTreeMap::new());
         Self { enabled, sampling, elicitation, filters, origins, ..self.clone() }
     }
@@ -239,6 +251,10 @@ impl Draft {
             oauth: Box::new(self.oauth.clone()),
         })
     }
+}
+
+fn is_forbidden(sampling: Option<&SamplingSettings>) -> bool {
+    sampling.is_some_and(SamplingSettings::is_forbidden)
 }
 
 /// Drops the credentials that the nearer entry sets in another way: `header` is the header of its `auth`.

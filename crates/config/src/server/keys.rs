@@ -10,6 +10,7 @@ use crate::{
     error::ConfigError,
     interpolate::Dialect,
     policy,
+    sampling::{self, SamplingSettings},
     server::PlainHttp,
     shape::{Field, Key, Shape, put},
 };
@@ -283,11 +284,20 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
     },
     Key {
         name: "sampling",
-        shape: Shape::Flag,
-        doc: "Whether sampling requests of the server are answered. If `false`, sampling is not declared to it. Default: \
-              `true`.",
-        example: "false",
-        set: |draft, field| put(&mut draft.sampling, Some(field.flag()?)),
+        shape: Shape::FlagOrMembers(sampling::MEMBERS),
+        doc: "Whether the server may ask a model for an answer, as the top-level key `sampling`; the stricter one counts. \
+              `false` is the same as `{\"allow\": \"never\"}`: sampling is not declared to the server, also where a client of \
+              the gateway would answer; `true` sets nothing.",
+        example: r#"{"allow": "ask"}"#,
+        set: |draft, field| {
+            let sampling = match field.flag() {
+                Ok(true) => SamplingSettings::default(),
+                Ok(false) => SamplingSettings::never(),
+                Err(_) if field.members().is_err() => return Err(field.wrong(Shape::FlagOrMembers(sampling::MEMBERS))),
+                Err(_) => sampling::read(field)?,
+            };
+            put(&mut draft.sampling, Some(sampling))
+        },
     },
     Key {
         name: "elicitation",

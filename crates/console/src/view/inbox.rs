@@ -37,6 +37,7 @@ pub(crate) fn view(item: &InboxItem, catalog: &Catalog) -> Value {
             view["message"] = json!(message);
             view["url"] = self::url(url);
         }
+        InboxContent::Sampling(_) => view["message"] = json!(item.summary()),
     }
     view
 }

@@ -178,6 +178,7 @@ pub(super) fn view(item: &InboxItem) -> Value {
             view["message"] = json!(message);
             view["url"] = json!(url);
         }
+        InboxContent::Sampling(_) => {}
     }
     view
 }

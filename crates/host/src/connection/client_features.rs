@@ -19,43 +19,18 @@ use toolway_config::ServerName;
 use toolway_wire::{
     exchange::{Answer, ServerRequestDetails, ServerRequestHandler},
     json::Raw,
-    message::ClientCapabilities,
+    message::{ClientCapabilities, RpcError},
 };
 
 use super::client_sessions::ClientSessions;
 use crate::{
     call::Caller,
-    inbox::{Answerer, ElicitationModes, Inbox, InboxContent, InboxItem, ItemOrigin},
+    inbox::{Answerer, ElicitationModes, Inbox, InboxAnswer, InboxContent, InboxItem, ItemOrigin, SamplingAnswer},
+    sampling::{self, Sampler, SamplingDecision, SamplingOffer, SamplingRequest},
 };
 
-/// Answers sampling requests with a model.
-pub trait Sampler: Send + Sync {
-    /// Supported kinds of sampling, as declared to servers.
-    fn offer(&self) -> SamplingOffer;
-
-    /// Returns the response of the model.
-    fn sample(&self, request: IncomingServerRequest) -> BoxFuture<'_, Answer>;
-}
-
-/// A server request and its server. Its content is untrusted.
-#[derive(Clone, Debug)]
-pub struct IncomingServerRequest {
-    /// The server that sent it.
-    pub server: ServerName,
-    /// Method and parameters.
-    pub request: ServerRequestDetails,
-}
-
-/// Supported kinds of sampling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SamplingOffer {
-    /// Sampling is not supported.
-    Nothing,
-    /// Messages without tools.
-    Messages,
-    /// Messages with tools of the server.
-    WithTools,
-}
+/// Code of the error for a request that the user declined, as the protocol suggests for sampling.
+const USER_REJECTED: i64 = -1;
 
 /// A folder or URL that a server may access.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,10 +40,6 @@ pub struct Root {
     /// Display name.
     pub name: Option<String>,
 }
-
-/// Supports no sampling: the safe default.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoSampler;
 
 /// What is offered to one server.
 #[derive(Clone)]
@@ -97,16 +68,6 @@ pub(crate) struct ClientRoots {
     pub(crate) session: Option<Arc<str>>,
 }
 
-impl Sampler for NoSampler {
-    fn offer(&self) -> SamplingOffer {
-        SamplingOffer::Nothing
-    }
-
-    fn sample(&self, _request: IncomingServerRequest) -> BoxFuture<'_, Answer> {
-        Box::pin(async { Answer::Unavailable })
-    }
-}
-
 // === impl ClientFeatures ===
 
 impl ServerRequestHandler for ClientFeatures {
@@ -116,14 +77,11 @@ impl ServerRequestHandler for ClientFeatures {
 
     fn answer(&self, request: ServerRequestDetails) -> BoxFuture<'_, Answer> {
         let answer = async move {
-            let incoming = IncomingServerRequest { server: self.server.clone(), request };
-            match incoming.request.method.as_str() {
-                "elicitation/create" => self.elicit(&incoming.request).await,
-                "sampling/createMessage" => self.sampler.sample(incoming).await,
+            match request.method.as_str() {
+                "elicitation/create" => self.elicit(&request).await,
+                "sampling/createMessage" => self.sample(request).await,
                 "roots/list" => match &self.client {
-                    Some(client) => {
-                        client.sessions.roots(&client.caller, client.session.as_ref(), incoming.request).await
-                    }
+                    Some(client) => client.sessions.roots(&client.caller, client.session.as_ref(), request).await,
                     None => Answer::Given(self.listed_roots()),
                 },
                 _ => Answer::Unavailable,
@@ -170,6 +128,33 @@ impl ClientFeatures {
         self.inbox.wait(item, answers).await.into_wire(is_url)
     }
 
+    /// Lets the model answer, as the port decides. Outside a call nothing is answered.
+    async fn sample(&self, request: ServerRequestDetails) -> Answer {
+        let Some(origin) = self.origin.clone() else { return Answer::Unavailable };
+        let request = SamplingRequest { server: self.server.clone(), origin, request };
+        match self.sampler.decide(&request) {
+            SamplingDecision::Allowed => self.sampler.sample(request).await,
+            SamplingDecision::Refused(error) => Answer::Refused(error),
+            SamplingDecision::Ask(details) => {
+                let item = InboxItem::sampling(&self.server, *details, request.origin.clone());
+                let answerer = Arc::clone(&self.answerer);
+                let answers = |item: Arc<InboxItem>| -> BoxFuture<'_, _> {
+                    Box::pin(async move { answerer.answer(&item).await })
+                };
+                match self.inbox.wait(item, answers).await {
+                    InboxAnswer::Sampling(SamplingAnswer::Once) => self.sampler.sample(request).await,
+                    InboxAnswer::Sampling(SamplingAnswer::No) => {
+                        Answer::Refused(RpcError::new(USER_REJECTED, "the user declined the sampling request"))
+                    }
+                    _ => {
+                        let why = "no user answered, and `sampling.allow` is `ask`";
+                        Answer::Refused(sampling::refused(&self.server, why))
+                    }
+                }
+            }
+        }
+    }
+
     fn offered(&self) -> Value {
         let mut offered = Map::new();
         match self.answerer.modes() {
@@ -179,7 +164,7 @@ impl ClientFeatures {
                 offered.insert("elicitation".to_owned(), json!({ "form": {}, "url": {} }));
             }
         }
-        match self.sampler.offer() {
+        match self.sampler.offer(&self.server) {
             SamplingOffer::Nothing => {}
             SamplingOffer::Messages => drop(offered.insert("sampling".to_owned(), json!({}))),
             SamplingOffer::WithTools => drop(offered.insert("sampling".to_owned(), json!({ "tools": {} }))),

@@ -5,11 +5,8 @@ use serde_json::{Map, Value, json};
 use toolway_config::Secret;
 use toolway_wire::time;
 
-use super::{
-    CallerConnectionStatus, CapabilityProfile, Phase, RootsOffer, ServerStatus, client_features::SamplingOffer,
-    state::Counts,
-};
-use crate::keeper::ProcessExit;
+use super::{CallerConnectionStatus, CapabilityProfile, Phase, RootsOffer, ServerStatus, state::Counts};
+use crate::{keeper::ProcessExit, sampling::SamplingOffer};
 
 /// The state, reason and counts shown for a server.
 #[derive(Clone, Debug)]

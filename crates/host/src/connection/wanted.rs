@@ -171,7 +171,10 @@ impl WantedServer {
             sharing: server.sharing,
             trust: server.trust(),
             reconnect: server.reconnect,
-            withheld: server.withheld,
+            withheld: Withheld {
+                sampling: server.withheld.sampling || config.settings.sampling.value.is_forbidden(),
+                ..server.withheld
+            },
             era: match server.era {
                 Era::Auto => EraChoice::Auto,
                 Era::Legacy => EraChoice::Legacy,

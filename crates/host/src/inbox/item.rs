@@ -24,6 +24,7 @@ use crate::{
         Annotations, ApprovalAnswer, ApprovalRequest, ApprovalTerm, AskedCall, Lift, Proposal, Reached, RuleId, Scope,
         Subject, Surface,
     },
+    sampling::SamplingDetails,
 };
 
 /// Something that waits for a person.
@@ -70,6 +71,8 @@ pub enum InboxContent {
         /// The URL; untrusted.
         url: String,
     },
+    /// A server asks for the answer of a model.
+    Sampling(Box<SamplingDetails>),
 }
 
 /// A call that requires an approval.
@@ -123,6 +126,8 @@ pub enum InboxAnswer {
     Approval(ApprovalAnswer),
     /// To a form or URL.
     Elicitation(ElicitationAnswer),
+    /// To a sampling request.
+    Sampling(SamplingAnswer),
     /// No user is available, or none answered in time.
     Unavailable,
 }
@@ -138,6 +143,15 @@ pub enum ElicitationAnswer {
     Cancel,
 }
 
+/// Answer to a sampling request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SamplingAnswer {
+    /// The model may answer this request.
+    Once,
+    /// It may not.
+    No,
+}
+
 /// An item as it is recorded: when it appears, and when it ends. It never answers anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboxRecord {
@@ -147,7 +161,7 @@ pub struct InboxRecord {
     pub created_at: SystemTime,
     /// When it ends without an answer.
     pub expires_at: SystemTime,
-    /// `approval`, `form` or `url`.
+    /// `approval`, `form`, `url` or `sampling`.
     pub kind: &'static str,
     /// Server name.
     pub server: ServerName,
@@ -232,6 +246,11 @@ impl InboxItem {
         Ok(Self::new(server.clone(), origin, content))
     }
 
+    /// The item of a sampling request.
+    pub(crate) fn sampling(server: &ServerName, details: SamplingDetails, origin: ItemOrigin) -> Self {
+        Self::new(server.clone(), Some(origin), InboxContent::Sampling(Box::new(details)))
+    }
+
     /// Whether an approval can hold for later calls of the same conversation or session.
     pub fn has_conversation(&self) -> bool {
         self.conversation.is_some() || self.has_session
@@ -256,6 +275,7 @@ impl InboxItem {
             }
             InboxContent::Form { message, .. } => format!("`{}` asks for values: {message}", self.server),
             InboxContent::Url { message, .. } => format!("`{}` asks to open a URL: {message}", self.server),
+            InboxContent::Sampling(details) => format!("`{}` asks the model `{}`", self.server, details.model),
         }
     }
 
@@ -280,7 +300,8 @@ impl InboxItem {
             ) => Err(AnswerError::AnyHostForGood(self.id.clone())),
             (_, InboxAnswer::Unavailable)
             | (InboxContent::Approval(_), InboxAnswer::Approval(_))
-            | (InboxContent::Url { .. }, InboxAnswer::Elicitation(_)) => Ok(()),
+            | (InboxContent::Url { .. }, InboxAnswer::Elicitation(_))
+            | (InboxContent::Sampling(_), InboxAnswer::Sampling(_)) => Ok(()),
             (InboxContent::Form { form, .. }, InboxAnswer::Elicitation(ElicitationAnswer::Accept(content))) => {
                 form.check(content).map_err(AnswerError::InvalidForm)
             }
@@ -335,6 +356,7 @@ impl InboxContent {
             Self::Approval(_) => "approval",
             Self::Form { .. } => "form",
             Self::Url { .. } => "url",
+            Self::Sampling(_) => "sampling",
         }
     }
 
@@ -344,6 +366,7 @@ impl InboxContent {
             Self::Approval(details) => details.proposal.kept_bytes() + details.row_bytes(),
             Self::Form { message, form } => message.len() + form.kept_bytes(),
             Self::Url { message, url } => message.len() + url.len(),
+            Self::Sampling(details) => details.kept_bytes(),
         }
     }
 }
@@ -357,6 +380,8 @@ impl InboxAnswer {
             Self::Approval(ApprovalAnswer::Approved { term, by, .. }) => (term.as_str(), by.clone()),
             Self::Approval(ApprovalAnswer::Declined { term: ApprovalTerm::Always, by, .. }) => ("never", by.clone()),
             Self::Approval(ApprovalAnswer::Declined { by, .. }) => ("no", by.clone()),
+            Self::Sampling(SamplingAnswer::Once) => ("once", String::new()),
+            Self::Sampling(SamplingAnswer::No) => ("no", String::new()),
             Self::Elicitation(ElicitationAnswer::Accept(_)) => ("accept", String::new()),
             Self::Elicitation(ElicitationAnswer::Decline) => ("decline", String::new()),
             Self::Elicitation(ElicitationAnswer::Cancel) => ("cancel", String::new()),
@@ -375,7 +400,7 @@ impl InboxAnswer {
             }
             Self::Elicitation(ElicitationAnswer::Decline) => Answer::declined(),
             Self::Elicitation(ElicitationAnswer::Cancel) => Answer::dismissed(),
-            Self::Approval(_) | Self::Unavailable => Answer::Unavailable,
+            Self::Approval(_) | Self::Sampling(_) | Self::Unavailable => Answer::Unavailable,
         }
     }
 }

@@ -100,7 +100,10 @@ pub(crate) fn apply_answer(request: ApprovalRequest, answer: InboxAnswer) -> App
             let result = Err(Refusal::Declined { why, by: Arc::clone(&by) });
             AppliedAnswer { term, scope: None, by: Some(by), result }
         }
-        InboxAnswer::Approval(ApprovalAnswer::Unavailable) | InboxAnswer::Elicitation(_) | InboxAnswer::Unavailable => {
+        InboxAnswer::Approval(ApprovalAnswer::Unavailable)
+        | InboxAnswer::Elicitation(_)
+        | InboxAnswer::Sampling(_)
+        | InboxAnswer::Unavailable => {
             AppliedAnswer { term: ApprovalTerm::Once, scope: None, by: None, result: Err(request.unavailable()) }
         }
     }

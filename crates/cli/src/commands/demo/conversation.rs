@@ -10,7 +10,7 @@ use toolway_agent::{
 };
 use toolway_host::{
     host::Host,
-    inbox::{Answerer, ElicitationAnswer, ElicitationModes, InboxAnswer, InboxContent, InboxItem},
+    inbox::{Answerer, ElicitationAnswer, ElicitationModes, InboxAnswer, InboxContent, InboxItem, SamplingAnswer},
     policy::{ApprovalAnswer, Surface},
 };
 use toolway_model::{Message, ModelEvent, ResultPart, scripted::ScriptedModel};
@@ -146,6 +146,7 @@ impl Answerer for DefaultAnswerer {
                 let content: Map<_, _> = values.collect();
                 ("the defaults of the form", InboxAnswer::Elicitation(ElicitationAnswer::Accept(content)))
             }
+            InboxContent::Sampling(_) => ("no", InboxAnswer::Sampling(SamplingAnswer::No)),
             InboxContent::Url { .. } => ("no", InboxAnswer::Elicitation(ElicitationAnswer::Decline)),
         };
         let text = format!("   ? {} (no terminal; the default is: {default})", item.summary());

@@ -12,7 +12,8 @@ use toolway_wire::{
 
 use crate::{
     call::{Caller, CallerContext},
-    connection::{client_features::SamplingOffer, sign_in::Account},
+    connection::sign_in::Account,
+    sampling::SamplingOffer,
 };
 
 /// Requests with the same key can share a connection.
