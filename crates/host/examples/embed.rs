@@ -155,7 +155,7 @@ fn tell((states, calls): &mut (EventListener<StateEvent>, EventListener<CallStag
             CallStageEvent::Stage { stage: CallStage::Sent { server }, .. } => {
                 say(&format!("event: sent to {server}"))?
             }
-            CallStageEvent::Stage { stage: CallStage::Ended(record), .. } => {
+            CallStageEvent::Stage { stage: CallStage::Ended, record, .. } => {
                 say(&format!("event: {} {}", record.name, record.state))?;
             }
             CallStageEvent::Stage { .. } => {}

@@ -71,8 +71,8 @@ pub enum CallStage {
         /// Method: `elicitation/create`, `sampling/createMessage` or `roots/list`.
         method: String,
     },
-    /// The call ended. This is its last event.
-    Ended(Arc<CallRecord>),
+    /// The call ended, with the record of the event. This is its last event.
+    Ended,
 }
 
 /// Sends events to all listeners of each stream. Cloning is cheap.

@@ -59,9 +59,8 @@ enum Action {
 
 /// All items. What is shown of them can be long: it is written off the runtime.
 pub(super) async fn list(console: &Console) -> Answered {
-    let catalog = console.host.catalog();
     let items = console.host.inbox().list();
-    blocking(move || reply::json(&items.iter().map(|item| inbox::view(item, &catalog)).collect::<Vec<Value>>())).await?
+    blocking(move || reply::json(&items.iter().map(|item| inbox::view(item)).collect::<Vec<Value>>())).await?
 }
 
 /// The text of arguments that are too large to be shown one by one.

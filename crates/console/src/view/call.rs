@@ -73,7 +73,7 @@ pub(crate) fn of_stage(record: &CallRecord, stage: &CallStage) -> CallView {
     let (state, duration) = match stage {
         CallStage::Started { .. } | CallStage::Approval => (CallState::Pending, None),
         CallStage::Sent { .. } | CallStage::Asked { .. } => (CallState::Running, None),
-        CallStage::Ended(_) => (record.state, Some(time::duration(record.duration()))),
+        CallStage::Ended => (record.state, Some(time::duration(record.duration()))),
     };
     CallView {
         id: record.id.to_string(),

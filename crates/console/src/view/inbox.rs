@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 use toolway_host::{
-    catalog::Catalog,
     inbox::{ApprovalDetails, Form, FormField, InboxContent, InboxItem, approval_rows::ArgumentRow},
     visible,
 };
@@ -11,7 +10,7 @@ use url::Url;
 use super::{moment, proposal};
 
 /// One item.
-pub(crate) fn view(item: &InboxItem, catalog: &Catalog) -> Value {
+pub(crate) fn view(item: &InboxItem) -> Value {
     let mut view = json!({
         "id": item.id,
         "kind": item.content.kind(),
@@ -27,7 +26,7 @@ pub(crate) fn view(item: &InboxItem, catalog: &Catalog) -> Value {
     match &item.content {
         InboxContent::Approval(details) => {
             view["message"] = json!(item.summary());
-            view["approval"] = approval(details, catalog);
+            view["approval"] = approval(details);
         }
         InboxContent::Form { message, form } => {
             view["message"] = json!(message);
@@ -42,15 +41,13 @@ pub(crate) fn view(item: &InboxItem, catalog: &Catalog) -> Value {
     view
 }
 
-fn approval(details: &ApprovalDetails, catalog: &Catalog) -> Value {
+fn approval(details: &ApprovalDetails) -> Value {
     let ApprovalDetails { subject, annotations, trust, .. } = details;
-    let public = catalog.tool_at(&subject.server, &subject.raw_name).map(|entry| entry.public.to_string());
     let is_whole = details.rows.iter().any(|row| row.whole.is_some());
     let arguments = details.arguments.as_ref().filter(|_| !is_whole);
     json!({
         "tool": subject.raw_name,
         "name": visible::name(&subject.raw_name),
-        "publicName": public,
         "kind": subject.kind.as_str(),
         "title": details.title,
         "arguments": arguments.and_then(|arguments| arguments.read::<Value>().ok()),

@@ -311,11 +311,7 @@ impl Recording {
             };
             Box::pin(logged) as BoxFuture<'static, ()>
         });
-        self.ports.events.send_call(|| CallStageEvent::Stage {
-            id: record.id,
-            stage: CallStage::Ended(Arc::clone(&record)),
-            record,
-        });
+        self.ports.events.send_call(|| CallStageEvent::Stage { id: record.id, stage: CallStage::Ended, record });
         written
     }
 

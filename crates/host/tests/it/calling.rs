@@ -334,11 +334,11 @@ async fn every_stage_of_a_call_is_an_event() {
     drop(host.call("files__read").await);
     let mut stages = Vec::new();
     while let Some(event) = events.try_next() {
-        if let CallStageEvent::Stage { stage, .. } = event {
+        if let CallStageEvent::Stage { stage, record, .. } = event {
             stages.push(match stage {
                 CallStage::Started { name, .. } => format!("started {name}"),
                 CallStage::Sent { server } => format!("sent {server}"),
-                CallStage::Ended(record) => record.state.to_string(),
+                CallStage::Ended => record.state.to_string(),
                 other => format!("{other:?}"),
             });
         }
