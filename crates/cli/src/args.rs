@@ -157,6 +157,10 @@ pub(crate) struct ReachArgs {
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
+    /// Tell servers to work in this folder, as a root; repeatable, besides `roots` of the configuration
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) root: Vec<PathBuf>,
+
     /// Use only one era of the protocol
     #[arg(long, global = true, value_enum, default_value_t = EraArg::Auto)]
     pub(crate) era: EraArg,

@@ -115,6 +115,7 @@ impl App {
         let options = HostOptions {
             servers: targets.iter().map(|target| self.server_options(&target.server, lists)).collect(),
             listing_cache: listing_cache::open(&self.paths).filter(|_| is_cached),
+            roots: self.roots(&settings)?,
             tap: Some(tap_factory(taps.clone())),
             ..self.host_options(&settings, Clients::Ourselves)
         };
@@ -193,6 +194,7 @@ impl App {
         let options = HostOptions {
             servers: others,
             listing_cache: listing_cache::open(&self.paths),
+            roots: self.roots(&config.settings)?,
             ..self.host_options(&config.settings, Clients::Ourselves)
         };
         let calls = Arc::new(VerboseCallLog { shown: self.show.verbose });

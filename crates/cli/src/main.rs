@@ -38,6 +38,7 @@ mod property;
 mod record_args;
 mod record_id;
 mod report;
+mod roots;
 mod sampler;
 mod save;
 mod schema;

@@ -8,6 +8,7 @@ use crate::{
     limits::{LIMITS, LimitSettings},
     models::{AGENT, AgentSettings, DEFAULT_MODEL, MODELS, ModelConfig},
     policy::{POLICY, PolicySettings},
+    roots::{ROOTS, RootSetting},
     sampling::{SAMPLING, SamplingSettings},
     server::{Format, Start},
     shape::{Field, Key, Shape, put},
@@ -82,6 +83,8 @@ pub struct Settings {
     pub agent: AgentSettings,
     /// Whether servers may ask a model, for all servers.
     pub sampling: Setting<SamplingSettings>,
+    /// Folders that servers are told to work in.
+    pub roots: Setting<Vec<RootSetting>>,
 }
 
 /// Values of `naming.prefix`.
@@ -153,6 +156,7 @@ pub(crate) const SETTINGS: &[Key<Settings>] = &[
     DEFAULT_MODEL,
     AGENT,
     SAMPLING,
+    ROOTS,
 ];
 
 fn naming(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
@@ -215,6 +219,7 @@ impl Settings {
             default_model: self.default_model.overridden_by(nearer.default_model),
             agent: self.agent.overridden_by(nearer.agent),
             sampling: self.sampling.overridden_by(nearer.sampling),
+            roots: self.roots.overridden_by(nearer.roots),
         }
     }
 }

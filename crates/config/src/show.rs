@@ -15,6 +15,7 @@ use crate::{
     models::ModelConfig,
     paths::Environment,
     policy::PolicyMode,
+    roots::{RootLocation, RootSetting},
     sampling::{SamplingPermission, SamplingSettings},
     server::{
         Era, Http, HttpKind, Need, Offered, PlainHttp, ServerConfig, Sharing, Start, Transport,
@@ -122,6 +123,7 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         shown("sampling.allow", &settings.sampling, json!(settings.sampling.value.permission().as_str())),
         shown("sampling.model", &settings.sampling, json!(settings.sampling.value.model)),
         shown("sampling.maxTokens", &settings.sampling, json!(settings.sampling.value.max_tokens)),
+        shown("roots", &settings.roots, json!(settings.roots.value.iter().map(root).collect::<Vec<_>>())),
         shown(
             "agent.exposeResources",
             &settings.agent.expose_resources,
@@ -367,6 +369,14 @@ impl ServerValues<'_> {
 
 fn texts(values: &[impl ToString]) -> Vec<String> {
     values.iter().map(ToString::to_string).collect()
+}
+
+fn root(root: &RootSetting) -> Value {
+    let (key, text) = match &root.location {
+        RootLocation::Path(path) => ("path", path),
+        RootLocation::Uri(uri) => ("uri", uri),
+    };
+    json!({ key: text, "name": root.name, "enabled": root.enabled })
 }
 
 /// What an entry says of sampling: an object, or `true` if it says nothing.

@@ -197,6 +197,10 @@ fn refuse_other_servers(app: &App) -> Result<(), Report> {
         let hint = "add the server with `toolway servers add`; `serve --stdio` takes no command";
         return Err(Report::usage("usage", "`serve` serves the configured servers and takes no server").hint(hint));
     }
+    if !reach.root.is_empty() {
+        let message = "`serve` takes no `--root`; servers get the roots of the client that calls";
+        return Err(Report::usage("usage", message));
+    }
     Ok(())
 }
 

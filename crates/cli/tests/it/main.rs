@@ -60,6 +60,7 @@ mod recording_required;
 mod recording_ways;
 mod records_at_terminal;
 mod reference;
+mod roots;
 mod run;
 mod same_user;
 mod sampling;
