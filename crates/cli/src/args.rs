@@ -248,7 +248,7 @@ pub(crate) enum PrefixArg {
 }
 
 /// Options whose value is the next argument.
-const OPTIONS_WITH_VALUE: [&str; 17] = [
+const OPTIONS_WITH_VALUE: [&str; 18] = [
     "--stdio",
     "--env",
     "--cwd",
@@ -257,6 +257,7 @@ const OPTIONS_WITH_VALUE: [&str; 17] = [
     "--server",
     "--profile",
     "--config",
+    "--root",
     "--era",
     "--timeout",
     "--auto-connect",
