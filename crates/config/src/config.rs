@@ -108,7 +108,7 @@ impl FileContents {
     /// Reads a file of the user: Toolway's own format, or another one that is recognised by its shape.
     pub(crate) fn of_user(document: &Document, folder: Option<&PathBuf>) -> Result<Self, ConfigError> {
         let Some(format) = import::recognise(document) else { return Self::of(document, DefinedBy::User, folder) };
-        let Imported { servers, inputs, warnings, settings } = import::read_as_own(document, format, folder)?;
+        let Imported { servers, inputs, warnings, settings, .. } = import::read_as_own(document, format, folder)?;
         Ok(Self { servers, inputs, warnings, settings, ..Self::default() })
     }
 

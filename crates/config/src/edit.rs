@@ -3,6 +3,7 @@
 //! An edit is planned first, as the new text; writing replaces the file as a whole. YAML files are not edited: the lines
 //! to add are returned instead. Files of other hosts are never changed; their servers are overridden in a Toolway file.
 
+mod agent;
 mod imports;
 mod jsonc;
 mod model;
@@ -15,6 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use agent::turn_off_in_agent;
 pub use imports::plan_imports;
 pub use model::plan_model;
 pub use rule::{plan_rule, rules_of};

@@ -65,6 +65,8 @@ pub struct Imported {
     pub inputs: Vec<Input>,
     /// Warnings about skipped entries and ignored keys.
     pub warnings: Vec<Warning>,
+    /// Keys of `agent` that the file turns off, which has the same effect only for all servers.
+    pub turned_off: Vec<&'static str>,
     /// Settings of the file for all its servers. [`read`] applies them to the servers.
     pub(crate) settings: Settings,
 }
@@ -234,9 +236,8 @@ impl Imported {
         {
             // The other value is the default here.
             if let (Some(false), Origin::File(place)) = (setting.value, &setting.origin) {
-                let message = format!(
-                    "a setting for all servers is not imported; set `agent.{name}` to `false` in your own file"
-                );
+                self.turned_off.push(name);
+                let message = format!("it applies to all servers: `import --copy` sets `agent.{name}` to `false`");
                 let kind = WarningKind::IgnoredKey;
                 self.warnings.push(Warning { place: place.clone(), message, kind, unused: None });
             }

@@ -21,6 +21,22 @@ fn shapes() -> [(&'static str, String); 3] {
 }
 
 #[test]
+fn setting_for_all_servers_is_copied_to_the_users_file() {
+    let home = Home::new();
+    let [(name, text), ..] = shapes();
+    let file = home.write(name, &text.replace("mcp:\n", "mcp:\n  expose_resources_tool: false\n"));
+    home.configure(r#"{ "agent": { "exposePrompts": true } } // mine"#);
+    home.run(&["import", file.to_str().unwrap(), "--copy"]).ok();
+    let ours = std::fs::read_to_string(home.path(".config/toolway/toolway.json")).unwrap();
+    assert!(ours.contains("// mine"), "{ours}");
+    let shown = home.run(&["config", "show", "-o", "json"]).ok().to_owned();
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let values = shown["values"].as_array().unwrap();
+    let value = |key: &str| &values.iter().find(|value| value["key"] == key).unwrap()["value"];
+    assert_eq!((value("agent.exposeResources"), value("agent.exposePrompts")), (&json!(false), &json!(true)));
+}
+
+#[test]
 fn servers_of_each_shape_are_called_with_config_and_after_import() {
     for (name, text) in shapes() {
         let home = Home::new();

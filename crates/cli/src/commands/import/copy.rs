@@ -10,7 +10,7 @@ use serde_json::json;
 use toolway_config::{
     Config, Loaded, Secret, SecretName, ServerConfig, ServerName,
     document::Document,
-    edit::{Change, Edit, edit_text, replace_config},
+    edit::{Change, Edit, edit_text, replace_config, turn_off_in_agent},
     import::{Imported, Input, copy, input_secret},
     server::DefinedBy,
 };
@@ -139,6 +139,7 @@ fn batch(
         for server in &imported.servers {
             batch.add(server, imported, vault);
         }
+        batch.turn_off(&imported.turned_off)?;
     }
     Ok(batch)
 }
@@ -184,6 +185,16 @@ impl CopyBatch {
         }
         let outcome = self.put(server, imported, vault).unwrap_or_else(CopyOutcome::Skipped);
         self.entries.push((origin, outcome));
+    }
+
+    /// Turns off in the user's file what the imported file turns off for all servers. A project cannot have these keys.
+    fn turn_off(&mut self, keys: &[&str]) -> Result<(), Report> {
+        if self.destination == Destination::User && self.text != self.before {
+            for key in keys {
+                self.text = turn_off_in_agent(&self.file, &self.text, key)?;
+            }
+        }
+        Ok(())
     }
 
     fn put(
