@@ -107,8 +107,7 @@ pub fn write(
 
 fn write_partial(database: &Path, partial: &Path, secrets: Option<&[u8]>) -> Result<BackupContent, BackupError> {
     let source = Reader::open(database)?.ok_or_else(|| BackupError::NoDatabase(database.to_owned()))?;
-    let created = ownership::private_write_options().create(true).truncate(true).open(partial);
-    created.map_err(|error| StoreError::file(partial, error))?;
+    create_private(partial).map_err(|error| StoreError::file(partial, error))?;
     let mut backup = Connection::open(partial)?;
     copy_pages(&source.connection, &mut backup)?;
     drop(source);
@@ -188,8 +187,18 @@ fn prepare(file: &Path, prepared: &Path) -> Result<(), BackupError> {
     Ok(())
 }
 
+/// Creates a file that only its owner can read. One that is left over, or that another user put there to read what is
+/// written, is removed first and never opened.
+fn create_private(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    ownership::private_write_options().create_new(true).open(path)
+}
+
 fn copy(file: &Path, to: &Path) -> io::Result<()> {
-    let mut copy = ownership::private_write_options().create(true).truncate(true).open(to)?;
+    let mut copy = create_private(to)?;
     io::copy(&mut File::open(file)?, &mut copy)?;
     copy.sync_all()
 }

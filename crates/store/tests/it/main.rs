@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "setup of a story is part of the test")]
 
 mod audit;
+mod backup;
 mod budget;
 mod calls;
 mod conversations;
