@@ -6,6 +6,7 @@
 use std::{
     fmt,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures_util::future::join_all;
@@ -37,6 +38,8 @@ use super::{
 const MAX_SKILLS: usize = 1000;
 /// Maximum number of pages that are requested from one server.
 const MAX_PAGES: usize = 50;
+/// How long the list waits for one server; without its skills the others are still listed.
+const LIST_PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum size of the list of one server in bytes.
 const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
 /// Nesting to which URIs are looked for in results: a list, its entries, their files.
@@ -131,10 +134,16 @@ struct SkillLister {
 }
 
 impl SkillLister {
-    /// The skills of these servers, in one page. If a server fails, only its own skills are missing.
+    /// The skills of these servers, in one page. If a server fails or is too slow, only its own skills are missing.
     async fn list(&self, servers: &[ServerName]) -> Outcome {
-        let lists = join_all(servers.iter().map(|server| self.list_server(server))).await;
-        let skills: Vec<Raw> = lists.into_iter().flatten().collect();
+        let lists = join_all(servers.iter().map(async |server| {
+            let listed = tokio::time::timeout(LIST_PATIENCE, self.list_server(server)).await;
+            listed.unwrap_or_else(|_| {
+                tracing::warn!(server = server.as_str(), "a server did not list its skills in time");
+                Vec::new()
+            })
+        }));
+        let skills: Vec<Raw> = lists.await.into_iter().flatten().collect();
         let rest = Raw::of(&json!({ "ttlMs": 0, "cacheScope": "private" }));
         Outcome::Answered(splice::edited(&rest, &[Edit::Add("skills", splice::array(&skills))]))
     }
