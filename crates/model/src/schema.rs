@@ -89,7 +89,7 @@ fn adapt_schema(vendor: Vendor, schema: &Value) -> Result<Value, String> {
 }
 
 /// Keywords whose value is a schema.
-const ONE: &[&str] = &[
+pub(crate) const ONE: &[&str] = &[
     "items",
     "additionalProperties",
     "not",

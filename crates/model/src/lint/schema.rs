@@ -6,24 +6,13 @@ use toolway_wire::json::{JsonKind, Member, Raw};
 use super::{Severity, ToolReport, shown};
 use crate::{
     raw_json::value_of,
+    schema::ONE,
     vendor::{SchemaTrait, ToolRules, VendorEntry, is_plain_enum},
 };
 
 /// Maximum number of subschemas that are checked. The schema comes from a remote party.
 const LOOKED_AT: usize = 5_000;
 
-/// Keywords whose value is one schema.
-const ONE: [&str; 9] = [
-    "items",
-    "additionalProperties",
-    "not",
-    "if",
-    "then",
-    "else",
-    "contains",
-    "propertyNames",
-    "unevaluatedProperties",
-];
 /// Keywords whose value is a list of schemas.
 const LIST: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
 /// Keywords whose value is a schema for each of its members.
