@@ -7,9 +7,9 @@ use std::{
 };
 
 use serde_json::json;
-use toolway_config::{Secret, Settings, ownership};
+use toolway_config::{Secret, Settings};
 use toolway_gateway::control::ControlRequest;
-use toolway_host::{record::kind, time};
+use toolway_host::{record::kind, state_file::StateFile, time};
 use toolway_vault::{BundleError, SecretBundle};
 use toolway_wire::json::Raw;
 
@@ -205,13 +205,10 @@ fn state_file(app: &App, name: &str) -> Result<PathBuf, Report> {
     folder.map(|folder| folder.join(name)).ok_or_else(|| Report::usage("config", "no home directory"))
 }
 
-/// Replaces a private file in one step.
+/// Replaces a file of the state directory.
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let new = path.with_extension("restoring");
-    let mut file = ownership::private_write_options().create(true).truncate(true).open(&new)?;
-    io::Write::write_all(&mut file, content)?;
-    file.sync_all()?;
-    fs::rename(&new, path)
+    let file = StateFile::at(path, content.len());
+    file.replace(&file.lock()?, content)
 }
 
 async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Result<T, Report> {
