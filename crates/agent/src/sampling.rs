@@ -6,10 +6,12 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use futures_util::{StreamExt, future::BoxFuture};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use toolway_config::{PolicyMode, SamplingPermission, ServerName};
-use toolway_host::sampling::{
-    SampledMessage, Sampler, SamplingDecision, SamplingDetails, SamplingOffer, SamplingRequest, refused,
+use toolway_host::{
+    call::CallId,
+    sampling::{SampledMessage, Sampler, SamplingDecision, SamplingDetails, SamplingOffer, SamplingRequest, refused},
 };
 use toolway_model::{Image, Message, Model, ModelEvent, ModelRequest, Part, Role, StopReason};
 use toolway_wire::{exchange::Answer, json::Raw, message::RpcError};
@@ -17,11 +19,24 @@ use toolway_wire::{exchange::Answer, json::Raw, message::RpcError};
 /// Most tokens of an answer where the configuration sets no maximum.
 const DEFAULT_MAX_TOKENS: u64 = 4_096;
 
+/// Requests of one call that are answered at most: a server could ask without end.
+const MAX_REQUESTS_OF_A_CALL: u32 = 20;
+/// Calls whose requests are counted; the oldest are forgotten.
+const COUNTED_CALLS: usize = 1_000;
+
 /// Answers sampling requests of the servers that may ask.
 pub struct ModelSampler {
     servers: BTreeMap<ServerName, ServerSampling>,
     attended: Attended,
+    requests: RequestCounts<CallId>,
 }
+
+/// Number of requests by call. Ids of calls are in the order of time.
+#[derive(Debug)]
+struct RequestCounts<K>(
+    // Nothing awaits under this lock.
+    Mutex<BTreeMap<K, u32>>,
+);
 
 /// What one server may ask.
 #[derive(Clone, Debug)]
@@ -58,11 +73,15 @@ struct Translated {
 impl ModelSampler {
     /// Answers these servers.
     pub fn new(servers: BTreeMap<ServerName, ServerSampling>, attended: Attended) -> Self {
-        Self { servers, attended }
+        Self { servers, attended, requests: RequestCounts(Mutex::default()) }
     }
 
     async fn answer(&self, request: SamplingRequest) -> Result<Raw, RpcError> {
         let server = &request.server;
+        if !request.origin.call.is_some_and(|call| self.requests.add(call)) {
+            let why = format!("a call can ask {MAX_REQUESTS_OF_A_CALL} times at most");
+            return Err(refused(server, &why));
+        }
         let sampling = self.servers.get(server).ok_or_else(|| refused(server, "`sampling.allow` is `never`"))?;
         let translated = Translated::of(request.request.params.as_ref(), sampling.max_tokens)?;
         let wanted = ModelRequest {
@@ -84,6 +103,20 @@ impl ModelSampler {
             }
         }
         Err(RpcError::new(RpcError::INTERNAL, "the model did not answer"))
+    }
+}
+
+impl<K: Ord> RequestCounts<K> {
+    /// Counts a request of a call; `false` if that is one too many.
+    fn add(&self, call: K) -> bool {
+        let mut counts = self.0.lock();
+        let number = counts.entry(call).or_default();
+        *number = number.saturating_add(1);
+        let is_within = *number <= MAX_REQUESTS_OF_A_CALL;
+        while COUNTED_CALLS < counts.len() {
+            counts.pop_first();
+        }
+        is_within
     }
 }
 
@@ -225,7 +258,16 @@ mod tests {
     use serde_json::json;
     use toolway_wire::json::Raw;
 
-    use super::Translated;
+    use super::{COUNTED_CALLS, MAX_REQUESTS_OF_A_CALL, RequestCounts, Translated};
+
+    #[test]
+    fn each_call_has_its_share_of_requests_and_old_calls_are_forgotten() {
+        let counts = RequestCounts(parking_lot::Mutex::default());
+        assert!((0..MAX_REQUESTS_OF_A_CALL).all(|_| counts.add(1)));
+        assert!(!counts.add(1) && counts.add(2));
+        assert!((3..2 * COUNTED_CALLS).all(|call| counts.add(call)));
+        assert_eq!(counts.0.lock().len(), COUNTED_CALLS);
+    }
 
     fn read(params: &serde_json::Value, max_tokens: Option<u32>) -> Result<Translated, String> {
         Translated::of(Some(&Raw::of(params)), max_tokens).map_err(|error| error.message().to_owned())

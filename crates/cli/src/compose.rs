@@ -47,7 +47,7 @@ use crate::{
     args::EraArg,
     commands::clients,
     exit_code::ExitCode,
-    listing_cache, output,
+    listing_cache,
     report::Report,
     sampler::AskingServer,
     storage::{console_records, with_recorder},
@@ -124,10 +124,10 @@ impl App {
             name: &target.server.name,
             sampling: target.entry.as_ref().map(|entry| &entry.sampling),
         });
-        // A command that only lists is asked nothing.
-        let attended = match output::is_interactive() {
-            true => Attended::ByPerson,
-            false => Attended::Unattended(PolicyMode::Ask),
+        // The same as for forms, so that a list is the same with and without a terminal.
+        let attended = match answerer.modes() {
+            ElicitationModes::Nothing => Attended::Unattended(PolicyMode::Ask),
+            ElicitationModes::Forms | ElicitationModes::FormsAndUrls => Attended::ByPerson,
         };
         let sampler = self.sampler(&settings, asking, None, attended);
         let ports = HostPorts { calls, answerer, sampler, vault: self.vault(&settings), ..HostPorts::default() };

@@ -22,16 +22,19 @@ pub(super) fn ask(
     for message in &details.messages {
         block(session, &message.role, &message.text)?;
     }
-    let texts = details.messages.iter().map(|message| &message.text).chain(&details.system);
-    if texts.into_iter().any(|text| visible::has_hidden(text)) {
+    let mut texts = details.messages.iter().map(|message| &message.text).chain(&details.system);
+    let has_hidden = texts.any(|text| visible::has_hidden(text));
+    if has_hidden {
         session.say(Style::Warning, "! the text contains hidden characters")?;
     }
     let wish = details.temperature.as_ref().map(|wish| format!("; temperature {wish} is not passed on"));
     session.say(Style::Faint, &format!("{}{}", details.reason, wish.unwrap_or_default()))?;
-    Ok(match session.choose(&[('y', "let the model answer once"), ('n', "no")])? {
-        'y' => SamplingAnswer::Once,
-        _ => SamplingAnswer::No,
-    })
+    let mut answer = session.choose(&[('y', "let the model answer once"), ('n', "no")])?;
+    // As for a call: hidden characters take two steps.
+    if has_hidden && answer == 'y' {
+        answer = session.choose(&[('y', "yes, also with hidden characters"), ('n', "no")])?;
+    }
+    Ok(if answer == 'y' { SamplingAnswer::Once } else { SamplingAnswer::No })
 }
 
 /// A text of the server, line by line, under its heading.

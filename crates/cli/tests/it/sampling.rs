@@ -44,11 +44,14 @@ fn model_answers_where_every_level_allows_it() {
         (json!({ "allow": "never" }), json!({ "allow": "always" })),
         (json!({ "allow": "always" }), json!(false)),
         (json!({ "allow": "always" }), json!({ "allow": "never" })),
-        (json!({ "allow": "ask" }), json!({ "allow": "always" })),
     ] {
         let refused = call(&top, &server);
         assert_eq!(refused.code, 2, "{top} {server}: {refused:?}");
     }
+    // Without a terminal the tool is listed, and the call says what it needs.
+    let home = home(&json!({ "allow": "ask" }), &json!({ "allow": "always" }));
+    assert!(home.run(&["tools", "every", "-o", "raw"]).ok().contains("trigger-sampling-request"));
+    assert_eq!(home.run(&CALL).code, 6);
 }
 
 #[test]
