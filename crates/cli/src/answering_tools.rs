@@ -1,4 +1,4 @@
-//! Which tools a server lists only to clients that answer its forms.
+//! Which tools a server lists only to clients whose user answers its requests: forms, URLs, sampling that is asked about.
 //!
 //! The lists of a command are those of such a client. To mark these tools, the server is listed once more as a client that
 //! answers nothing; what came of it is remembered for as long as the server lists the same names.
@@ -13,12 +13,11 @@ use futures_util::future::join_all;
 use toolway_config::ServerName;
 use toolway_host::{
     catalog::{Catalog, ItemKind},
-    connection::{Lists, ServerStatus, state::Profile},
+    connection::{Lists, ServerStatus},
     host::Host,
     inbox::NoAnswerer,
     state_file::StateFile,
 };
-use toolway_wire::revision::Era;
 
 use crate::{app::App, lifecycle, target::Target};
 
@@ -29,7 +28,7 @@ const BYTES: usize = 1024 * 1024;
 /// Maximum number of servers in the file.
 const MAX_SERVERS: usize = 256;
 
-/// Tools that are listed only to clients that answer forms, by server.
+/// Tools that are listed only to clients whose user answers, by server.
 #[derive(Debug, Default)]
 pub(crate) struct AnsweringTools(BTreeMap<ServerName, BTreeSet<String>>);
 
@@ -44,7 +43,7 @@ impl AnsweringTools {
 type Remembered = BTreeMap<String, BTreeMap<String, bool>>;
 
 impl App {
-    /// The tools of these servers, which are listed in `host`, that need a client that answers forms.
+    /// The tools of these servers, which are listed in `host`, that need a user who answers.
     pub(crate) async fn answering_tools(&self, host: &Host, targets: &[Target]) -> AnsweringTools {
         let catalog = host.catalog();
         let mut remembered = self.remembered_tools();
@@ -121,11 +120,9 @@ impl App {
     }
 }
 
-/// A list depends on the client's capabilities only if the server knows them before it lists, in a session, and changes
-/// its list when it learns them.
+/// A list depends on the client only if the server can change it when it learns what the client declares.
 fn can_depend_on_client(status: &ServerStatus) -> bool {
-    let depends = |profile: &Profile| profile.era == Era::Legacy && profile.capabilities.flag("tools", "listChanged");
-    status.profile.as_ref().is_some_and(depends)
+    status.profile.as_ref().is_some_and(|profile| profile.capabilities.flag("tools", "listChanged"))
 }
 
 fn names(catalog: &Catalog, server: &ServerName) -> BTreeSet<String> {

@@ -142,7 +142,7 @@ async fn offered_to_others(selected: &SelectedItem, app: &App, output: &mut Outp
         find(&catalog, single, &selected.name, &selected.selector).map(|entry| entry.item.name.clone())
     });
     let name = found.await.ok()?;
-    let message = format!("tool `{name}` needs a client that answers forms; the server offers it to no other");
+    let message = format!("tool `{name}` needs a user who answers; the server offers it to no other client");
     let report = Report::new(ExitCode::InputRequired, "input_required", message);
     Some(report.hint("run this at a terminal, or answer with `--answer field=value` or `--decline`"))
 }

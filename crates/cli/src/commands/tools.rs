@@ -38,7 +38,7 @@ use crate::{
 /// Without a server, connects to all configured servers in parallel. Servers that do not respond shortly after the others
 /// are reported on standard error; their cached listing, if any, is shown and marked. --timeout waits that long for all.
 /// Tools of several servers have public names, `<server>__<tool>`, which `call` accepts. Tools that a server offers only to
-/// clients that answer its forms are marked (`toolway/needs` in `_meta` with `-o json`).
+/// clients whose user answers its requests are marked (`toolway/needs` in `_meta` with `-o json`).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, override_usage = USAGE)]
 pub(crate) struct ToolsArgs {
@@ -190,7 +190,7 @@ struct ListedTool<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Audience {
     All,
-    /// Clients that answer its forms.
+    /// Clients whose user answers its requests.
     AnsweringClients,
 }
 
@@ -217,7 +217,7 @@ impl<'a> ListedTool<'a> {
             Audience::All => object,
             Audience::AnsweringClients => {
                 let meta = object.get("_meta").unwrap_or_else(Raw::empty_object);
-                let meta = splice::edited(&meta, &[Edit::Set("toolway/needs", Raw::of("elicitation"))]);
+                let meta = splice::edited(&meta, &[Edit::Set("toolway/needs", Raw::of("user"))]);
                 splice::edited(&object, &[Edit::Set("_meta", meta)])
             }
         }
@@ -236,7 +236,7 @@ impl Audience {
     fn remark(self) -> &'static str {
         match self {
             Self::All => "",
-            Self::AnsweringClients => "  (needs someone who answers its forms)",
+            Self::AnsweringClients => "  (needs a user who answers)",
         }
     }
 }

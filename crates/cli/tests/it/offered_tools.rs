@@ -53,7 +53,7 @@ fn list_is_the_same_in_a_pipe_and_at_a_terminal() {
 fn scripted_call_of_such_a_tool_says_what_it_needs() {
     let home = home();
     let refused = home.run(&["call", "shy.asking"]).failed(6, "input_required");
-    assert!(refused["message"].as_str().unwrap().contains("needs a client that answers forms"), "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("needs a user who answers"), "{refused}");
     assert_eq!(home.run(&["call", "shy.asking", "--decline", "-o", "raw"]).ok().trim(), "with forms");
     // A server that knows that no user is there can do without one.
     assert_eq!(home.run(&["call", "shy.plain", "-o", "raw"]).ok().trim(), "alone");

@@ -47,12 +47,12 @@ fn tools_for_clients_that_answer_are_marked() {
     for started in [2, 3] {
         let listed = home.run(&["tools", "-o", "json"]).json();
         assert_eq!(starts(), started);
-        assert_eq!(needs(&listed, "trigger-elicitation-request"), "elicitation");
+        assert_eq!(needs(&listed, "trigger-elicitation-request"), "user");
         assert_eq!(needs(&listed, "echo"), Value::Null);
     }
     let shown = home.run(&["tools", "every", "-o", "human"]);
     let line = shown.ok().lines().find(|line| line.starts_with("trigger-elicitation-request")).unwrap();
-    assert_eq!(line, "trigger-elicitation-request()  (needs someone who answers its forms)");
+    assert_eq!(line, "trigger-elicitation-request()  (needs a user who answers)");
 }
 
 #[test]
