@@ -1,4 +1,5 @@
-"""A server of both eras on `fastmcp`, with one tool for each of the two ways in which a tool can ask the client.
+"""A server of both eras on `fastmcp`, with one tool for each of the two ways in which a tool can ask the client, and one
+that asks for the roots.
 
 `pushed` asks with a request of its own, which FastMCP refuses without a session. `by_result` asks with its result, which
 FastMCP refuses in a session.
@@ -40,6 +41,13 @@ async def by_result(ctx: Context) -> types.InputRequiredResult | str:
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
     form = types.ElicitRequestFormParams(message="Who are you?", requested_schema=schema)
     return types.InputRequiredResult(input_requests={"name": types.ElicitRequest(params=form)}, request_state="asked")
+
+
+@server.tool
+async def roots(ctx: Context) -> str:
+    """Ask for the roots with a request."""
+    answer = await ctx.session.list_roots()
+    return "\n".join(str(root.uri) for root in answer.roots)
 
 
 def main() -> None:
