@@ -37,7 +37,7 @@ use tokio::sync::broadcast;
 
 pub use accent::CapabilityScope;
 pub use handshake::ServerProfile;
-pub use kept_session::KeptSession;
+pub use kept_session::{KeptSession, SessionObserver};
 pub use listen::UpstreamSubscription;
 pub use methods::{CompletionTarget, Listing};
 pub use probe::{BothEras, DetectedProtocol, EraChoice, EraMemory, HttpTransportChoice, SessionSupport};
@@ -47,7 +47,7 @@ use self::{
     handshake::ClientProfile,
     probe::Probe,
     router::Router,
-    transport::{LinkKind, Transport},
+    transport::{Link, LinkKind, Transport},
 };
 use crate::{
     budget::{Charge, Kept},
@@ -106,6 +106,8 @@ pub struct ConnectOptions {
     pub memory: Option<(Arc<dyn EraMemory>, String)>,
     /// Session of an earlier connection, resumed if the server still knows it.
     pub resume: Option<KeptSession>,
+    /// Is told of the sessions of the connection.
+    pub session_observer: Option<Arc<dyn SessionObserver>>,
     /// Bounds on the server's messages.
     pub limits: Limits,
     /// Timeouts of the connection.
@@ -136,6 +138,7 @@ impl Default for ConnectOptions {
             legacy: Revision::NEWEST_LEGACY,
             memory: None,
             resume: None,
+            session_observer: None,
             limits: Limits::default(),
             timeouts: Timeouts::default(),
         }
@@ -187,6 +190,9 @@ impl Peer {
         }
         let peer = Self::new(transport, server, guard, &options)?;
         *peer.inner.sessions.lock() = sessions;
+        if let (Some(observer), Some(session)) = (&options.session_observer, peer.kept_session()) {
+            observer.issued(session).await;
+        }
         Ok(peer)
     }
 
@@ -296,18 +302,23 @@ impl Peer {
 
     /// Closes the connection without ending its session, so that a later connection can resume it.
     pub async fn leave(&self) {
+        let has_session = self.session().is_some();
         if let Ok(link) = self.router().link() {
             link.leave();
         }
         self.close().await;
+        if let Some(observer) = self.router().session_observer.as_ref().filter(|_| has_session) {
+            observer.left().await;
+        }
     }
 
     /// Closes the connection: sends queued messages and deletes the session.
     pub async fn close(&self) {
-        let link = self.inner.guard.router.take_link();
-        self.inner.guard.router.shut_down(WireError::Ended("closed locally".to_owned()));
+        let router = &self.inner.guard.router;
+        let link = router.take_link();
+        router.shut_down(WireError::Ended("closed locally".to_owned()));
         if let Some(link) = link {
-            link.close().await;
+            close_link(&*link, router.session_observer.as_deref()).await;
         }
     }
 
@@ -348,7 +359,7 @@ impl RouterGuard {
             legacy: options.legacy,
             handshake_timeout: options.timeouts.handshake,
         };
-        Self { router: Router::new(options.limits.clone(), client, handler) }
+        Self { router: Router::new(options.limits.clone(), client, handler, options.session_observer.clone()) }
     }
 }
 
@@ -357,8 +368,18 @@ impl Drop for RouterGuard {
         let link = self.router.take_link();
         self.router.shut_down(WireError::Ended("closed locally".to_owned()));
         if let Some(link) = link {
-            self.router.spawn_last(async move { link.close().await });
+            let observer = self.router.session_observer.clone();
+            self.router.spawn_last(async move { close_link(&*link, observer.as_deref()).await });
         }
+    }
+}
+
+/// Closes a link and deletes its session, unless it was left.
+async fn close_link(link: &dyn Link, observer: Option<&dyn SessionObserver>) {
+    let has_session = link.session().is_some();
+    link.close().await;
+    if let Some(observer) = observer.filter(|_| has_session) {
+        observer.ended().await;
     }
 }
 

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use http::StatusCode;
 
 use super::{
-    call, listen,
+    KeptSession, call, listen,
     router::{HandshakeReply, Router},
     transport::{LaneEnd, Link, LinkKind, Outbound},
 };
@@ -122,6 +122,9 @@ pub(crate) async fn renew_session(router: &Arc<Router>) -> Result<(), WireError>
         router.set_accent(profile.revision, LinkKind::Http);
     }
     confirm(&*link, profile.revision, router.client.handshake_timeout).await?;
+    if let (Some(observer), Some(id)) = (&router.session_observer, link.session()) {
+        observer.issued(KeptSession { id, revision: profile.revision, hello: profile.raw.clone() }).await;
+    }
     let (level, subscriptions) = {
         let settings = router.session_settings.lock();
         (settings.log_level, settings.subscriptions.keys().cloned().collect::<Vec<_>>())

@@ -2,9 +2,12 @@
 //!
 //! A stateful server over HTTP keeps a session until it is deleted or expires. [`super::Peer::leave`] closes a connection
 //! without deleting the session; with the value of [`super::Peer::kept_session`], a later connection resumes it. A ping
-//! shows whether the server still knows the session; if not, a normal handshake follows.
+//! shows whether the server still knows the session; if not, a normal handshake follows. A [`SessionObserver`] is told of
+//! each session as it is issued, so that it can be stored before it is used.
 
 use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
 
 use super::{
     RouterGuard, call,
@@ -31,7 +34,21 @@ pub struct KeptSession {
     pub hello: Raw,
 }
 
-/// Resumes a session; returns `None` if the server no longer knows it.
+/// Is told of the sessions of one connection, so that they can be stored. One session follows another if the server has
+/// lost it.
+pub trait SessionObserver: Send + Sync {
+    /// The server issued a session, which replaces the one before. The caller's requests are sent after this has resolved.
+    fn issued(&self, session: KeptSession) -> BoxFuture<'_, ()>;
+
+    /// The session was deleted at the server, or the server no longer has the one that was to be resumed.
+    fn ended(&self) -> BoxFuture<'_, ()>;
+
+    /// The connection was closed, and the session stays at the server for a later one.
+    fn left(&self) -> BoxFuture<'_, ()>;
+}
+
+/// Resumes a session; returns `None` if the server no longer knows it. A server that cannot be reached or requires a
+/// sign-in says nothing about the session: that is an error.
 pub(super) async fn resume(
     transport: &dyn Transport,
     guard: &RouterGuard,
@@ -57,9 +74,16 @@ pub(super) async fn resume(
             let sessions = SessionSupport::Unknown;
             Ok(Some(ConnectedServer { link, profile, protocol, evidence: Evidence::Answer, sessions }))
         }
+        Outcome::Failed(error @ (WireError::Unreachable { .. } | WireError::Unauthorized { .. })) => {
+            link.leave();
+            Err(error)
+        }
         other => {
             tracing::debug!(?other, "the server no longer has the session");
             link.leave();
+            if let Some(observer) = &router.session_observer {
+                observer.ended().await;
+            }
             Ok(None)
         }
     }

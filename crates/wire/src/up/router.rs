@@ -29,6 +29,7 @@ use super::{
     accent::{Accent, CancelTarget},
     call::Call,
     handshake::ClientProfile,
+    kept_session::SessionObserver,
     legacy::Legacy,
     listen::SubscriptionFeed,
     modern::Modern,
@@ -71,6 +72,7 @@ pub(crate) struct Router {
     /// Number of the link in use; messages of earlier links are ignored.
     generation: AtomicU64,
     request_handler: Option<Arc<dyn ServerRequestHandler>>,
+    pub(crate) session_observer: Option<Arc<dyn SessionObserver>>,
     tasks: TaskTracker,
     runtime: Handle,
     me: Weak<Self>,
@@ -107,6 +109,7 @@ impl Router {
         limits: Limits,
         client: ClientProfile,
         request_handler: Option<Arc<dyn ServerRequestHandler>>,
+        session_observer: Option<Arc<dyn SessionObserver>>,
     ) -> Arc<Self> {
         let notices = broadcast::Sender::new(limits.unread_notices);
         let standing_server_requests =
@@ -129,6 +132,7 @@ impl Router {
             why_closed: Mutex::default(),
             generation: AtomicU64::new(0),
             request_handler,
+            session_observer,
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
             me: me.clone(),
