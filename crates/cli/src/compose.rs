@@ -50,7 +50,7 @@ use crate::{
     listing_cache,
     report::Report,
     sampler::AskingServer,
-    storage::{console_records, with_recorder},
+    storage::{console_records, session_store, with_recorder},
     target::Target,
     verbose_call_log::VerboseCallLog,
     wire_tap::WireTap,
@@ -112,7 +112,9 @@ impl App {
         // A server given on the command line has no name to cache its listing under.
         let is_cached = targets.iter().any(|target| target.entry.is_some()) && lists != Lists::Ignored;
         let settings = targets.first().map(|target| target.settings.clone()).unwrap_or_default();
+        let recorder = self.recorder(&settings, Requirement::BestEffort, "terminal")?;
         let options = HostOptions {
+            sessions: session_store(recorder.as_deref()),
             servers: targets.iter().map(|target| self.server_options(&target.server, lists)).collect(),
             listing_cache: listing_cache::open(&self.paths).filter(|_| is_cached),
             roots: self.roots(&settings)?,
@@ -131,7 +133,7 @@ impl App {
         };
         let sampler = self.sampler(&settings, asking, None, attended);
         let ports = HostPorts { calls, answerer, sampler, vault: self.vault(&settings), ..HostPorts::default() };
-        let ports = with_recorder(ports, self.recorder(&settings, Requirement::BestEffort, "terminal")?, &settings);
+        let ports = with_recorder(ports, recorder, &settings);
         let host = start(&Config { settings, ..Config::default() }, ports, options).await?;
         Ok((host, taps))
     }
@@ -160,7 +162,10 @@ impl App {
                 (Arc::new(answerer), Some(ClientCapabilities(Raw::empty_object())))
             }
         };
+        let recorder = self.recorder(&config.settings, Requirement::Required, "gateway")?;
         let options = HostOptions {
+            sessions: session_store(recorder.as_deref()),
+            shared_sessions: "gateway",
             declared,
             calls: CallLimits { per_client: per_client.unwrap_or(CALLS_PER_CLIENT), ..CallLimits::default() },
             servers: if config.servers.is_empty() { sample().into_iter().collect() } else { Vec::new() },
@@ -169,7 +174,6 @@ impl App {
             ..self.host_options(&config.settings, clients)
         };
         let ports = HostPorts { calls: log, answerer, vault: self.vault(&config.settings), ..HostPorts::default() };
-        let recorder = self.recorder(&config.settings, Requirement::Required, "gateway")?;
         let records = recorder.as_deref().map(console_records);
         let ports = with_recorder(ports, recorder, &config.settings);
         Ok((start(config, ports, options).await?, records))
@@ -191,7 +195,9 @@ impl App {
         sampler: Arc<dyn Sampler>,
         surface: &'static str,
     ) -> Result<(Host, Option<Arc<dyn ConversationLog>>), Report> {
+        let recorder = self.recorder(&config.settings, Requirement::BestEffort, surface)?;
         let options = HostOptions {
+            sessions: session_store(recorder.as_deref()),
             servers: others,
             listing_cache: listing_cache::open(&self.paths),
             roots: self.roots(&config.settings)?,
@@ -199,7 +205,6 @@ impl App {
         };
         let calls = Arc::new(VerboseCallLog { shown: self.show.verbose });
         let ports = HostPorts { calls, answerer, sampler, vault: self.vault(&config.settings), ..HostPorts::default() };
-        let recorder = self.recorder(&config.settings, Requirement::BestEffort, surface)?;
         let log = recorder.clone().map(|recorder| recorder as Arc<dyn ConversationLog>);
         let ports = with_recorder(ports, recorder, &config.settings);
         Ok((start(config, ports, options).await?, log))
@@ -289,6 +294,7 @@ impl App {
             environment: self.environment.clone(),
             http: HttpClient::new(self.http_options(), &Limits::default()),
             memory: self.era_memory(),
+            shared_sessions: "terminal",
             ..HostOptions::default()
         }
     }

@@ -15,10 +15,10 @@ use crate::{
     unused::Unused,
 };
 
-/// The JSON object; unknown values are omitted, and the session id is cut.
+/// The JSON object; unknown values are omitted, and session ids are left out.
 pub(crate) fn object(outcome: &ServerOutcome) -> Map<String, Value> {
     let mut object = object_with_session(outcome);
-    object.remove("sessionId");
+    view::remove_session_ids(&mut object);
     object
 }
 
@@ -36,8 +36,7 @@ pub(crate) fn object_with_session(outcome: &ServerOutcome) -> Map<String, Value>
 
 /// Prints JSON: the servers, with those not accepted, and the entries that were set aside.
 pub(crate) fn print(mut servers: Vec<Value>, unused: &[Unused], more: Map<String, Value>, output: &mut Output) {
-    // Only `servers show` shows it.
-    servers.iter_mut().filter_map(Value::as_object_mut).for_each(|server| drop(server.remove("sessionId")));
+    servers.iter_mut().filter_map(Value::as_object_mut).for_each(view::remove_session_ids);
     let (waiting, aside): (Vec<&Unused>, Vec<&Unused>) = unused.iter().partition(|unused| unused.is_server());
     servers.extend(waiting.into_iter().map(Unused::object));
     let aside: Vec<Value> = aside.into_iter().map(Unused::object).collect();

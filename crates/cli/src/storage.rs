@@ -6,6 +6,7 @@ use toolway_config::{Settings, SyncMode};
 use toolway_console::ConsoleRecords;
 use toolway_host::{
     call::Caller,
+    connection::SessionStore,
     ports::HostPorts,
     record::{NoRecords, RecordChanges, Records, RecordsError, Requirement, StoreUsage},
     time,
@@ -98,6 +99,20 @@ impl App {
         }
     }
 
+    /// Removes the stored sessions of a caller, which a later one of the same name must not continue. A store that cannot be
+    /// written is reported.
+    pub(crate) fn forget_sessions_of(&self, caller: &Caller) {
+        if self.reach.no_store {
+            return;
+        }
+        let opened = self.load().and_then(|loaded| self.open_store(&loaded.config.settings));
+        match opened {
+            // Committed when the store is dropped; the writer logs what it cannot write.
+            Ok(store) => drop(store.remove_sessions_of(caller.label())),
+            Err(report) => tracing::error!(%caller, "stored sessions are not removed: {}", report.message),
+        }
+    }
+
     /// The recorder of a host. A store that cannot be opened ends the command if records are required, else it is
     /// reported.
     pub(crate) fn recorder(
@@ -152,6 +167,13 @@ pub(crate) fn console_records(recorder: &StoreRecorder) -> ConsoleRecords {
     let store = recorder.store().clone();
     let conversations = StoreRecorder::new(store.clone(), Requirement::BestEffort, "console");
     ConsoleRecords { records: Arc::new(StoreRecords::of(store)), conversations: Arc::new(conversations) }
+}
+
+/// Where the sessions of servers are stored; `None` without a file: they would end with this process.
+pub(crate) fn session_store(recorder: Option<&StoreRecorder>) -> Option<Arc<dyn SessionStore>> {
+    let store = recorder?.store();
+    store.path()?;
+    Some(Arc::new(store.clone()))
 }
 
 /// Adds a recorder to the ports of a host.

@@ -9,7 +9,7 @@ use crate::{
     document::{Document, Section},
     error::{ConfigError, Place},
     import::{self, Imported, Input},
-    server::{self, DefinedBy, Draft, EffectiveTimeouts, Format, ServerConfig, ServerName, Source, Start},
+    server::{self, DefinedBy, Draft, EffectiveTimeouts, Format, ServerConfig, ServerName, SessionEnd, Source, Start},
     settings::{SETTINGS, Settings},
     shape::Field,
     warning::{self, Strictness, Warning, Warnings},
@@ -94,6 +94,11 @@ impl Config {
     /// When a server is connected, with the default applied.
     pub fn start(&self, server: &ServerConfig) -> Start {
         server.start.unwrap_or(self.settings.start.value)
+    }
+
+    /// What becomes of the sessions of a server at shutdown, with the default applied.
+    pub fn sessions(&self, server: &ServerConfig) -> SessionEnd {
+        server.sessions.unwrap_or(self.settings.sessions.value)
     }
 
     /// Timeouts of a server, with the defaults applied.

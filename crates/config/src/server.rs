@@ -6,7 +6,7 @@ mod expanded;
 mod filters;
 mod foreign_keys;
 mod held;
-mod keys;
+pub(crate) mod keys;
 mod name;
 mod read;
 pub mod reconnect;
@@ -65,6 +65,8 @@ pub struct ServerConfig {
     pub idle_stop: Option<Duration>,
     /// Which callers share a connection.
     pub sharing: Sharing,
+    /// Whether its sessions outlive a clean shutdown; `None`: as set for all servers.
+    pub sessions: Option<SessionEnd>,
     /// Patterns of methods outside the protocol that clients of the gateway may call at `/servers/<id>/mcp`.
     pub extra_methods: Vec<String>,
     /// Trust that the user set; [`ServerConfig::trust`] applies the default.
@@ -117,6 +119,26 @@ pub enum Sharing {
     Shared,
     /// One connection per session of each caller.
     Session,
+}
+
+/// What becomes of the sessions of HTTP servers when Toolway shuts down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SessionEnd {
+    /// They are deleted at the server.
+    #[default]
+    End,
+    /// They stay at the server, and the next start resumes them.
+    Keep,
+}
+
+impl SessionEnd {
+    /// The value as written in configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::End => "end",
+            Self::Keep => "keep",
+        }
+    }
 }
 
 /// Server requests that are withheld from one server: it is not told that they can be answered.
@@ -181,6 +203,7 @@ impl ServerConfig {
             start: None,
             idle_stop: None,
             sharing: Sharing::default(),
+            sessions: None,
             extra_methods: Vec::new(),
             trust: None,
             description: None,

@@ -10,7 +10,10 @@ use crate::{
     policy::{POLICY, PolicySettings},
     roots::{ROOTS, RootSetting},
     sampling::{SAMPLING, SamplingSettings},
-    server::{Format, Start},
+    server::{
+        Format, SessionEnd, Start,
+        keys::{SESSION_VALUES, SESSIONS},
+    },
     shape::{Field, Key, Shape, put},
     sign_in::{SIGN_IN, SignInSettings},
     store::{STORE, StoreSettings},
@@ -59,6 +62,8 @@ pub struct Settings {
     pub start: Setting<Start>,
     /// Total timeout of a call for servers that do not set one.
     pub request_timeout: Setting<Option<Duration>>,
+    /// What becomes of the sessions of servers that do not set it themselves.
+    pub sessions: Setting<SessionEnd>,
     /// When a public name is prefixed with the name of its server.
     pub prefix: Setting<Prefix>,
     /// Other hosts whose configuration files are read too.
@@ -129,6 +134,14 @@ pub(crate) const SETTINGS: &[Key<Settings>] = &[
         doc: "Total timeout of a call, for servers that do not set `timeouts.total`. Default: 30 minutes.",
         example: r#""10m""#,
         set: |settings, field| put(&mut settings.request_timeout, field.setting(Some(field.time()?))),
+    },
+    Key {
+        name: "sessions",
+        shape: SESSION_VALUES,
+        doc: "What becomes of the sessions that HTTP servers issued when Toolway shuts down, for servers that do not set it \
+              themselves: `end` (default) deletes them, `keep` leaves them for the next start.",
+        example: r#""keep""#,
+        set: |settings, field| put(&mut settings.sessions, field.setting(field.choice(SESSIONS, SESSION_VALUES)?)),
     },
     Key {
         name: "naming",
@@ -207,6 +220,7 @@ impl Settings {
         Self {
             start: self.start.overridden_by(nearer.start),
             request_timeout: self.request_timeout.overridden_by(nearer.request_timeout),
+            sessions: self.sessions.overridden_by(nearer.sessions),
             prefix: self.prefix.overridden_by(nearer.prefix),
             imports: self.imports.overridden_by(nearer.imports),
             gateway: self.gateway.overridden_by(nearer.gateway),

@@ -53,6 +53,7 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
     let mut values = vec![
         shown("autoConnect", &settings.start, json!(settings.start.value == Start::AtOnce)),
         shown("requestTimeout", &settings.request_timeout, json!(settings.request_timeout.value.map(seconds))),
+        shown("sessions", &settings.sessions, json!(settings.sessions.value.as_str())),
         shown("naming.prefix", &settings.prefix, json!(settings.prefix.value.as_str())),
         shown(
             "imports",
@@ -237,6 +238,9 @@ impl ServerValues<'_> {
             Sharing::Session => "session",
         };
         self.add("sharing", "sharing", json!(sharing));
+        if let Some(sessions) = server.sessions {
+            self.add("sessions", "sessions", json!(sessions.as_str()));
+        }
         if !server.extra_methods.is_empty() {
             self.add("extraMethods", "extraMethods", json!(server.extra_methods));
         }

@@ -267,11 +267,17 @@ function facts(server) {
     fact("Kind", TRANSPORTS[server.transport] ?? server.transport),
     fact(server.transport === "http" ? "Address" : "Command", server.address ? h("code", {}, visible(server.address)) : null),
     fact("Protocol", era),
-    fact("Session", server.sessionId ? h("code", {}, visible(server.sessionId)) : null),
+    fact("Session", sessions(server)),
     fact("Processes", processes(server.processes)),
     fact("Trust", server.trust ? sentence(TRUST[server.trust] ?? server.trust) : null),
     fact("Detail", server.detail && !server.error && !server.signIn?.required ? words(server.detail) : null),
   );
+}
+
+function sessions(server) {
+  const shared = server.sessionId ? [h("code", {}, visible(server.sessionId))] : [];
+  const own = (server.sessions ?? []).map(({ caller, id }) => h("div", {}, h("code", {}, visible(id)), " of ", visible(caller)));
+  return shared.length + own.length ? [shared, own] : null;
 }
 
 function processes(running) {

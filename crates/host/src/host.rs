@@ -429,6 +429,7 @@ fn host_context(
             },
             memory: options.memory,
             sessions: options.sessions,
+            shared_sessions: options.shared_sessions,
             limits: options.limits,
             tap: options.tap,
             known_secrets: Arc::default(),

@@ -9,6 +9,7 @@
 //! | calls and their bodies, per-minute rollups | `calls.rs`, `rollup.rs` |
 //! | the hash-chained audit log | `audit.rs`, `chain.rs` |
 //! | saved approvals, inbox items, conversations | `approvals.rs`, `inbox.rs`, `conversations.rs` |
+//! | sessions of HTTP servers, to be resumed | `sessions.rs` |
 //! | processes that may still end a call | `runs.rs` |
 //! | retention: size, age, caller shares | `retention.rs`, `retention/` |
 //! | backup and restore of the whole file | `backup.rs` |
@@ -37,6 +38,7 @@ mod records;
 pub mod retention;
 pub mod rollup;
 mod runs;
+mod sessions;
 mod store;
 mod unwritten;
 mod usage;

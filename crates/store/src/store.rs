@@ -23,6 +23,7 @@ use crate::{
     readers::Readers,
     retention::{self, AuditLimit, RetentionLimits, Step},
     runs::{self, Run},
+    sessions::SessionChange,
     write::{self, Write},
     writer::Writer,
 };
@@ -245,6 +246,11 @@ impl Store {
     /// Writes an inbox item, or how it ended.
     pub fn write_inbox(&self, item: InboxRow) -> impl Future<Output = Result<(), StoreError>> + use<> {
         self.submit(Write::Inbox(Box::new(item)), Urgency::Required)
+    }
+
+    /// Changes the stored sessions of servers.
+    pub(crate) fn change_session(&self, change: SessionChange) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::Session(Box::new(change)), Urgency::Required)
     }
 
     /// Writes a conversation's title, model and times.

@@ -20,6 +20,7 @@ use crate::{
     retention::{Step, store_event},
     rollup,
     runs::{self, DeadRun},
+    sessions::SessionChange,
     time,
     usage::{AddedUsage, CallerUsage},
 };
@@ -49,6 +50,7 @@ pub(crate) enum Write {
     ApprovalHolds(Uuid, Attendance),
     RemoveApproval(Uuid),
     Inbox(Box<InboxRow>),
+    Session(Box<SessionChange>),
     Conversation(Box<StoredConversation>),
     Message(Uuid, Box<StoredMessage>),
     DeleteConversation(Uuid),
@@ -66,6 +68,7 @@ impl Write {
         let texts = match self {
             Self::Call(_, body) | Self::CallEnd(_, body) => body.bytes(),
             Self::Message(_, message) => message.text.len() + message.body.len(),
+            Self::Session(change) => change.bytes(),
             _ => 0,
         };
         (texts + ROW) as u64
@@ -198,14 +201,14 @@ impl<'a> Applying<'_, 'a> {
                         self.sums.rollups.count(call);
                     }
                 }
-                other => self.one(other)?,
+                other => self.one(run, other)?,
             }
         }
         Ok(())
     }
 
     /// Applies a write that is not of a call.
-    fn one(&mut self, write: &'a Write) -> Result<(), StoreError> {
+    fn one(&mut self, run: Uuid, write: &'a Write) -> Result<(), StoreError> {
         let connection = self.connection;
         match write {
             Write::Call(..) | Write::CallEnd(..) => {}
@@ -216,6 +219,7 @@ impl<'a> Applying<'_, 'a> {
                 connection.execute("DELETE FROM approvals WHERE id = ?", [id])?;
             }
             Write::Inbox(item) => inbox::write(item, connection)?,
+            Write::Session(change) => change.apply(connection, run)?,
             Write::Conversation(conversation) => conversations::write(conversation, connection)?,
             Write::Message(conversation, message) => conversations::write_message(message, connection, *conversation)?,
             Write::DeleteConversation(id) => conversations::delete(connection, *id)?,

@@ -17,7 +17,7 @@ const PLACES: &[(&str, usize)] = &[
     ("config", 27),
     ("console", 12),
     ("gateway", 23),
-    ("host", 94),
+    ("host", 92),
     ("model", 16),
     ("sample", 3),
     ("store", 25),

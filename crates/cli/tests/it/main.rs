@@ -75,6 +75,7 @@ mod signing_in_clients;
 mod snippets;
 mod stdio_client;
 mod stored_secrets;
+mod stored_sessions;
 mod team_address;
 mod team_backup;
 mod team_keys;

@@ -152,6 +152,9 @@ impl Copier<'_> {
             Sharing::Shared => self.put("sharing", NewValue::Text("shared".to_owned())),
             Sharing::Session => self.put("sharing", NewValue::Text("session".to_owned())),
         }
+        if let Some(sessions) = server.sessions {
+            self.put("sessions", NewValue::Text(sessions.as_str().to_owned()));
+        }
         self.put_unless_empty("extraMethods", server.extra_methods.iter().cloned().map(NewValue::Text).collect());
         if let Some(trust) = server.trust {
             self.put("trust", NewValue::Text(trust.as_str().to_owned()));

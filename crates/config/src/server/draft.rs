@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     DefinedBy, Era, Filters, Http, HttpKind, NameFilter, Need, Offered, PlainHttp, Process, Reconnect, ServerConfig,
-    ServerName, Sharing, Source, Standing, Start, Timeouts, Transport, VariablesFile, Withheld,
+    ServerName, SessionEnd, Sharing, Source, Standing, Start, Timeouts, Transport, VariablesFile, Withheld,
     auth::{Auth, OAuth},
     transport::has_header,
 };
@@ -42,6 +42,7 @@ pub(crate) struct Draft {
     pub(crate) start: Option<Start>,
     pub(crate) idle_stop: Option<Duration>,
     pub(crate) sharing: Option<Sharing>,
+    pub(crate) sessions: Option<SessionEnd>,
     pub(crate) extra_methods: Option<Vec<String>>,
     pub(crate) trust: Option<Trust>,
     pub(crate) description: Option<String>,
@@ -116,6 +117,7 @@ impl Draft {
             start: self.start,
             idle_stop: self.idle_stop,
             sharing: self.sharing.unwrap_or_default(),
+            sessions: self.sessions,
             extra_methods: self.extra_methods.unwrap_or_default(),
             // A project cannot vouch for its own servers.
             trust: self.trust.filter(|_| source.defined_by != DefinedBy::Project),
@@ -167,6 +169,7 @@ impl Draft {
             start: self.start.or(server.start),
             idle_stop: self.idle_stop.or(server.idle_stop),
             sharing: self.sharing.unwrap_or(server.sharing),
+            sessions: self.sessions.or(server.sessions),
             extra_methods: self.extra_methods.unwrap_or(server.extra_methods),
             trust: self.trust.or(server.trust),
             description: self.description.or(server.description),

@@ -1,7 +1,7 @@
 //! The keys of an entry of `mcpServers` that have an effect. Those of other hosts are in `foreign_keys`.
 
 use super::{
-    Era, HttpKind, Need, Sharing, Start, Timeouts, auth,
+    Era, HttpKind, Need, SessionEnd, Sharing, Start, Timeouts, auth,
     draft::{Draft, Kind, all_but, offered, only},
     reconnect,
 };
@@ -35,6 +35,8 @@ const ERAS: &[(&str, Era)] = &[("auto", Era::Auto), ("legacy", Era::Legacy), ("m
 const SHARING: &[(&str, Sharing)] =
     &[("caller", Sharing::Caller), ("shared", Sharing::Shared), ("session", Sharing::Session)];
 const SHARINGS: Shape = Shape::OneOf(&["caller", "shared", "session"]);
+pub(crate) const SESSIONS: &[(&str, SessionEnd)] = &[("end", SessionEnd::End), ("keep", SessionEnd::Keep)];
+pub(crate) const SESSION_VALUES: Shape = Shape::OneOf(&["end", "keep"]);
 const CLOCKS: &[&str] = &["connect", "idle", "total"];
 
 /// Parses `type`, including the aliases of other hosts.
@@ -360,6 +362,16 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
               tools; with `caller`, the first client that answers no such requests takes it over.",
         example: r#""shared""#,
         set: |draft, field| put(&mut draft.sharing, Some(field.choice(SHARING, SHARINGS)?)),
+    },
+    Key {
+        name: "sessions",
+        shape: SESSION_VALUES,
+        doc: "What becomes of the session that an HTTP server issued when Toolway shuts down: `end` deletes it, `keep` \
+              leaves it, and the next start resumes it, with what the server keeps in it. A session that a killed process \
+              left is resumed in either case. Not resumed: with `sharing: session`, or after URL, headers, credentials or \
+              declared capabilities have changed. Default: `sessions` of all servers.",
+        example: r#""keep""#,
+        set: |draft, field| put(&mut draft.sessions, Some(field.choice(SESSIONS, SESSION_VALUES)?)),
     },
     Key {
         name: "trust",

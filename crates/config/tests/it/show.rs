@@ -33,6 +33,7 @@ fn every_value_has_its_origin_and_secrets_are_masked() {
         [
             "autoConnect = true (default)".to_owned(),
             "requestTimeout = 90 (TOOLWAY_REQUEST_TIMEOUT)".to_owned(),
+            "sessions = \"end\" (default)".to_owned(),
             "naming.prefix = \"always\" (default)".to_owned(),
             format!("imports = [\"claude-desktop\"] ({own}:2)"),
             "gateway.access = \"keys\" (default)".to_owned(),

@@ -6,7 +6,10 @@ use toolway_config::Secret;
 use toolway_host::{
     Host,
     catalog::{Catalog, ToolEntry},
-    connection::{Phase, ServerStatus, TransportKind, process_memory::ProcessMemory, view::ServerAssessment},
+    connection::{
+        CallerConnectionStatus, Phase, ServerStatus, TransportKind, process_memory::ProcessMemory,
+        view::ServerAssessment,
+    },
     policy::Annotations,
     whose_move::WhoseMove,
 };
@@ -74,6 +77,7 @@ pub(crate) struct ServerDetails {
     server: ServerView,
     tools: Vec<ToolView>,
     processes: Vec<ProcessView>,
+    sessions: Vec<SessionView>,
     stderr: Vec<String>,
 }
 
@@ -85,6 +89,13 @@ struct ProcessView {
     process: u32,
     /// Resident memory with all that it started; `None` where the system does not tell.
     bytes: Option<u64>,
+}
+
+/// A session that the server issued for one caller.
+#[derive(Debug, Serialize)]
+struct SessionView {
+    caller: String,
+    id: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -141,8 +152,17 @@ pub(crate) fn details(host: &Host, status: &ServerStatus, failure: Option<String
         server,
         tools: catalog.tools_of(&status.server).iter().map(tool).collect(),
         processes: processes(status),
+        sessions: sessions(status),
         stderr: status.stderr.clone(),
     }
+}
+
+fn sessions(status: &ServerStatus) -> Vec<SessionView> {
+    let session = |connection: &CallerConnectionStatus| {
+        let id = connection.session_id.as_ref()?.expose().to_owned();
+        Some(SessionView { caller: connection.caller.label(), id })
+    };
+    status.caller_connections.iter().filter_map(session).collect()
 }
 
 fn processes(status: &ServerStatus) -> Vec<ProcessView> {

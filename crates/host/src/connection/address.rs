@@ -8,6 +8,7 @@ use toolway_config::{
     endpoint::{secrets_of_url, secrets_of_variables},
     is_secret_name,
 };
+use toolway_wire::seal::fingerprint;
 use url::Url;
 
 use super::{dial::DialError, era_memory, state::TransportKind, stdio::Program};
@@ -106,6 +107,15 @@ impl ServerAddress {
             Self::Process(program) => program.command.clone(),
             Self::Http { url, .. } => format!("{}{}", url.origin().ascii_serialization(), url.path()),
         }
+    }
+
+    /// A digest of URL, headers and configured secrets, by which a stored session recognises its server; `None` for a
+    /// program, whose sessions end with it.
+    pub(super) fn session_entry(&self, secrets: &[Secret]) -> Option<String> {
+        let Self::Http { url, headers } = self else { return None };
+        let headers = headers.iter().flat_map(|(name, value)| [name.as_str().as_bytes(), value.as_bytes()]);
+        let secrets = secrets.iter().map(|secret| secret.expose().as_bytes());
+        Some(fingerprint([url.as_str().as_bytes()].into_iter().chain(headers).chain(secrets)))
     }
 
     /// Key of its era in the era memory.

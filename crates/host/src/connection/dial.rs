@@ -11,9 +11,10 @@ use toolway_wire::{
     error::WireError,
     exchange::ServerRequestHandler,
     limit::Limits,
+    seal::fingerprint,
     up::{
-        BothEras, ConnectOptions, EraMemory, KeptSession, Peer, client::HttpClient, credential::Credentials,
-        http::HttpTransport, stdio::StdioTransport, transport::Transport,
+        BothEras, ConnectOptions, EraMemory, KeptSession, Peer, SessionObserver, client::HttpClient,
+        credential::Credentials, http::HttpTransport, stdio::StdioTransport, transport::Transport,
     },
 };
 
@@ -23,8 +24,8 @@ use super::{
     environment::Environment,
     in_process,
     pool::CapabilityProfile,
-    session_memory::SessionMemory,
-    sign_in::{Account, EntryReader, PresentedCredentials, SignIns},
+    session_store::{ResumeAttempt, SessionOwner, SessionSlot, SessionStore},
+    sign_in::{Account, EntryReader, PresentedCredentials, Principal, SignIns},
     stderr_tail::StderrTail,
     stdio::{Launcher, ProcessMonitor},
     tap::{Tap, Tapped},
@@ -70,7 +71,9 @@ pub(crate) struct Dialer {
     pub(crate) http: HttpClient,
     pub(crate) sign_ins: SignIns,
     pub(crate) memory: Option<Arc<dyn EraMemory>>,
-    pub(crate) sessions: Option<SessionMemory>,
+    pub(crate) sessions: Option<Arc<dyn SessionStore>>,
+    /// The caller of shared connections in the store of sessions.
+    pub(crate) shared_sessions: &'static str,
     pub(crate) limits: Limits,
     pub(crate) tap: Option<TapFactory>,
     /// The secrets of all servers.
@@ -84,13 +87,22 @@ pub(crate) struct DialOutcome {
     pub(crate) peer: Result<(Peer, Account), DialError>,
 }
 
-/// Which session a connection uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whose session a connection uses, in the store of sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SessionChoice {
-    /// The kept session, if there is one.
-    Resume,
-    /// A new session.
-    New,
+    /// That of the callers that share the connection.
+    Shared,
+    /// That of this caller.
+    OfCaller(String),
+    /// A new one that is not stored: it ends with the session of a client.
+    Unstored,
+}
+
+/// The session that a connection may resume, and the place where its own is stored.
+#[derive(Default)]
+struct StoredSession {
+    slot: Option<Arc<SessionSlot>>,
+    resume: Option<KeptSession>,
 }
 
 /// Creates a tap for each server.
@@ -158,7 +170,7 @@ impl Dialer {
         session: SessionChoice,
     ) -> DialOutcome {
         let deadline = Instant::now() + wanted.connect;
-        let ResolvedServer { target, presented, secrets } =
+        let ResolvedServer { target, presented, secrets, entry } =
             match timeout_at(deadline, self.find(&wanted.way, client)).await {
                 Ok(Ok(found)) => found,
                 Ok(Err(error)) => return DialOutcome::failed(error),
@@ -167,8 +179,19 @@ impl Dialer {
         self.known_secrets.add(&secrets);
         let redactor = Redactor::new(secrets);
         let (stderr_tail, account) = (observers.0.clone(), presented.account.clone());
+        let stored = self.stored_session(wanted, session, entry, &presented, &*features).await;
+        let StoredSession { slot, resume } = &stored;
+        let resumed = resume.as_ref().map(|session| session.id.clone());
         let dialled =
-            timeout_at(deadline, self.handshake(wanted, target, presented, features, observers, session)).await;
+            timeout_at(deadline, self.handshake(wanted, target, presented, features, observers, &stored)).await;
+        if let Some(slot) = slot {
+            let attempt = match &dialled {
+                Ok(Ok(peer)) if peer.session() == resumed => ResumeAttempt::Resumed,
+                Ok(Ok(_)) => ResumeAttempt::Superseded,
+                Ok(Err(_)) | Err(_) => ResumeAttempt::Failed,
+            };
+            slot.settle(attempt).await;
+        }
         let limit = wanted.connect;
         let timed_out = |_| match stderr_tail.stray() {
             Some(stray) => Err(DialError::NonMcpOutput { limit, stray }),
@@ -185,12 +208,8 @@ impl Dialer {
         presented: PresentedCredentials,
         features: Arc<dyn ServerRequestHandler>,
         (stderr_tail, monitor): (StderrTail, ProcessMonitor),
-        session: SessionChoice,
+        stored: &StoredSession,
     ) -> Result<Peer, DialError> {
-        let resume = match session {
-            SessionChoice::Resume => self.kept_session(wanted).await,
-            SessionChoice::New => None,
-        };
         // A caller that can answer is reached in the era in which a server can send it requests of its own.
         let both_eras = match CapabilityProfile::of(&features.capabilities()).answers_requests() {
             true => BothEras::Session,
@@ -203,7 +222,8 @@ impl Dialer {
             http: wanted.way.http(),
             limits: Limits { memory: self.limits.memory.of_server(wanted.name.as_str()), ..self.limits.clone() },
             timeouts: wanted.clocks,
-            resume,
+            resume: stored.resume.clone(),
+            session_observer: stored.slot.clone().map(|slot| slot as Arc<dyn SessionObserver>),
             ..ConnectOptions::default()
         };
         let tap = self.tap.as_ref().map(|make| make(&wanted.name));
@@ -234,21 +254,28 @@ impl Dialer {
         dialled.inspect_err(|error| self.sign_ins.record_failure(&wanted.name, &presented, error))
     }
 
-    /// Takes the kept session of a server, if there is one.
-    async fn kept_session(&self, wanted: &WantedServer) -> Option<KeptSession> {
-        let (sessions, key) = (self.sessions.clone()?, wanted.definition()?);
-        tokio::task::spawn_blocking(move || sessions.take(&key)).await.ok()?
-    }
-
-    /// Keeps the session for the next start and disconnects without ending it; closes a connection without session.
-    pub(crate) async fn leave(&self, wanted: &WantedServer, peer: &Peer) {
-        let kept = self.sessions.clone().zip(wanted.definition()).zip(peer.kept_session());
-        let Some(((sessions, key), session)) = kept else { return peer.close().await };
-        let keeping = tokio::task::spawn_blocking(move || sessions.keep(&key, &session));
-        match keeping.await {
-            Ok(Ok(())) => peer.leave().await,
-            _ => peer.close().await,
-        }
+    /// Claims the stored session of a connection to an HTTP server. Only one of the same caller, declared capabilities,
+    /// sign-in, URL, headers and credentials is resumed.
+    async fn stored_session(
+        &self,
+        wanted: &WantedServer,
+        choice: SessionChoice,
+        entry: Option<String>,
+        presented: &PresentedCredentials,
+        features: &dyn ServerRequestHandler,
+    ) -> StoredSession {
+        let caller = match choice {
+            SessionChoice::Shared => self.shared_sessions.to_owned(),
+            SessionChoice::OfCaller(caller) => caller,
+            SessionChoice::Unstored => return StoredSession::default(),
+        };
+        let (Some(store), Some(entry)) = (&self.sessions, entry) else { return StoredSession::default() };
+        let declared = features.capabilities();
+        let principal = presented.principal.as_ref().map_or("", Principal::as_str);
+        let profile = fingerprint([declared.0.as_bytes(), principal.as_bytes()]);
+        let owner = SessionOwner { server: wanted.name.clone(), caller, profile, entry };
+        let (slot, resume) = SessionSlot::claim(store, owner).await;
+        StoredSession { slot: Some(slot), resume }
     }
 
     /// Resolves the target, the credentials and the secrets of a server.
@@ -257,11 +284,9 @@ impl Dialer {
             Way::Configured(server) => self.resolve(Arc::clone(server), client).await,
             Way::Address(address) => {
                 let presented = PresentedCredentials::common(Arc::clone(&self.sign_ins.credentials));
-                Ok(ResolvedServer {
-                    target: DialTarget::Address(address.clone()),
-                    presented,
-                    secrets: address.secrets(),
-                })
+                let secrets = address.secrets();
+                let entry = address.session_entry(&[]);
+                Ok(ResolvedServer { target: DialTarget::Address(address.clone()), presented, secrets, entry })
             }
             Way::InProcess(service) => Ok(ResolvedServer::over(in_process::transport(service))),
             Way::Custom(transport) => Ok(ResolvedServer::over(Arc::clone(transport))),
@@ -291,8 +316,9 @@ impl Dialer {
             }
             ServerAddress::Process(_) => PresentedCredentials::nothing(),
         };
+        let entry = address.session_entry(&secrets);
         secrets.extend(presented.secrets.iter().cloned());
-        Ok(ResolvedServer { target: DialTarget::Address(address), presented, secrets })
+        Ok(ResolvedServer { target: DialTarget::Address(address), presented, secrets, entry })
     }
 }
 
@@ -301,6 +327,8 @@ struct ResolvedServer {
     target: DialTarget,
     presented: PresentedCredentials,
     secrets: Vec<Secret>,
+    /// Digest by which a stored session recognises the server; `None` if it has none that could be stored.
+    entry: Option<String>,
 }
 
 impl ResolvedServer {
@@ -309,6 +337,7 @@ impl ResolvedServer {
             target: DialTarget::Transport(transport),
             presented: PresentedCredentials::nothing(),
             secrets: Vec::new(),
+            entry: None,
         }
     }
 }

@@ -36,7 +36,7 @@ use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
-use toolway_config::ServerName;
+use toolway_config::{Secret, ServerName};
 use toolway_wire::{json::Raw, task::Task, up::Peer};
 
 pub use self::key::{CapabilityProfile, RootsOffer};
@@ -128,6 +128,8 @@ pub struct CallerConnectionStatus {
     pub parked: usize,
     /// Process id, if the server is a process.
     pub process: Option<u32>,
+    /// Session id assigned by the server, for the operator only.
+    pub session_id: Option<Secret>,
 }
 
 /// A list changed for some callers only.
@@ -257,6 +259,7 @@ impl ConnectionPool {
             calls: entry.calls,
             parked: entry.parked.len(),
             process: entry.connection.monitor().process().filter(|_| entry.connection.peer().is_some()),
+            session_id: entry.connection.peer().and_then(Peer::session).map(Secret::new),
         };
         state.entries.iter().map(shown).collect()
     }

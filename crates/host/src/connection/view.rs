@@ -80,6 +80,13 @@ pub fn object(status: &ServerStatus, judged: &ServerAssessment) -> Map<String, V
     object
 }
 
+/// Removes the session ids from the object of a server. Only `servers show` shows them.
+pub fn remove_session_ids(object: &mut Map<String, Value>) {
+    object.remove("sessionId");
+    let connections = object.get_mut("connections").and_then(Value::as_array_mut).into_iter().flatten();
+    connections.filter_map(Value::as_object_mut).for_each(|connection| drop(connection.remove("sessionId")));
+}
+
 /// A connection reserved for one caller.
 fn caller_connection(connection: &CallerConnectionStatus) -> Value {
     let mut shown = json!({
@@ -90,6 +97,9 @@ fn caller_connection(connection: &CallerConnectionStatus) -> Value {
     });
     if let Some(process) = connection.process {
         shown["process"] = process.into();
+    }
+    if let Some(id) = &connection.session_id {
+        shown["sessionId"] = id.expose().into();
     }
     shown
 }

@@ -6,7 +6,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use toolway_config::{
     Config, Pattern, ServerConfig, ServerName, Trust, is_secret_name,
     server::{
-        Era, Http, HttpKind, Need, Offered, Reconnect, Sharing, Standing, Start, Transport, Withheld, auth::Auth,
+        Era, Http, HttpKind, Need, Offered, Reconnect, SessionEnd, Sharing, Standing, Start, Transport, Withheld,
+        auth::Auth,
     },
 };
 use toolway_wire::{
@@ -44,6 +45,8 @@ pub struct WantedServer {
     pub idle_stop: Option<Duration>,
     /// Which callers share a connection, if the server has sessions.
     pub sharing: Sharing,
+    /// Whether its sessions outlive a clean shutdown.
+    pub sessions: SessionEnd,
     /// How far policy trusts it.
     pub trust: Trust,
     /// How it is connected again after a failure.
@@ -118,6 +121,7 @@ impl WantedServer {
             need: Need::Optional,
             idle_stop: None,
             sharing: Sharing::default(),
+            sessions: SessionEnd::default(),
             trust: Trust::default(),
             reconnect: Reconnect::default(),
             withheld: Withheld::default(),
@@ -169,6 +173,7 @@ impl WantedServer {
             need: server.need,
             idle_stop: server.idle_stop,
             sharing: server.sharing,
+            sessions: config.sessions(server),
             trust: server.trust(),
             reconnect: server.reconnect,
             withheld: Withheld {
@@ -257,6 +262,7 @@ impl WantedServer {
             ("lazy", self.start == other.start),
             ("required", self.need == other.need),
             ("idleStop", self.idle_stop == other.idle_stop),
+            ("sessions", self.sessions == other.sessions),
             ("trust", self.trust == other.trust),
             ("reconnect", self.reconnect == other.reconnect),
         ];

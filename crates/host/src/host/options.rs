@@ -17,8 +17,7 @@ use toolway_wire::{
 use crate::{
     catalog::listing_cache::ListingCache,
     connection::{
-        SessionMemory, TapFactory, WantedServer, client_features::Root, environment::Environment,
-        sign_in::SignInOptions,
+        SessionStore, TapFactory, WantedServer, client_features::Root, environment::Environment, sign_in::SignInOptions,
     },
     keeper::{KeeperHandle, ShutdownTimeouts},
     policy::{CallLimits, Stance},
@@ -44,8 +43,10 @@ pub struct HostOptions {
     pub credentials: Arc<dyn Credentials>,
     /// Store of the protocol era of each server; `None`: not stored.
     pub memory: Option<Arc<dyn EraMemory>>,
-    /// Store of sessions across restarts; `None`: sessions are deleted at the server on shutdown.
-    pub sessions: Option<SessionMemory>,
+    /// Store of sessions across restarts; `None`: not stored.
+    pub sessions: Option<Arc<dyn SessionStore>>,
+    /// Names the sessions of connections that callers share in that store. Hosts of another name do not resume them.
+    pub shared_sessions: &'static str,
     /// Store of listings across restarts; `None`: not stored.
     pub listing_cache: Option<ListingCache>,
     /// Bounds on messages and connections of servers.
@@ -83,6 +84,7 @@ impl Default for HostOptions {
             credentials: Arc::new(NoCredentials),
             memory: None,
             sessions: None,
+            shared_sessions: "shared",
             listing_cache: None,
             limits: Limits::default(),
             calls: CallLimits::default(),

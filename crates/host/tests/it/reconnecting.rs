@@ -9,18 +9,19 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::mpsc;
-use toolway_config::server::Reconnect;
+use toolway_config::server::{Reconnect, SessionEnd};
 use toolway_host::{
     call::{CallError, CallOutcome, CallRequest, Caller, Target},
     catalog::Catalog,
     connection::{
-        Phase, SessionMemory, WantedServer, Way,
+        ClaimedSession, Phase, SessionOwner, SessionStore, StoredSession, WantedServer, Way,
         tap::{Passage, Tap},
     },
     policy::ApprovalAnswer,
-    record::CallState,
+    record::{CallState, RecordsError},
 };
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer, HttpFixture},
@@ -38,6 +39,7 @@ use toolway_wire::{
         transport::{HttpMode, Link, LinkKind, Outbound, Sink, Transport},
     },
 };
+use uuid::Uuid;
 
 use crate::fixtures;
 
@@ -155,27 +157,97 @@ async fn list_change_during_a_call_is_followed_without_interrupting_it() {
 
 #[tokio::test]
 async fn session_is_resumed_after_a_restart_unless_the_server_has_forgotten_it() {
-    let folder = tempfile::tempdir().unwrap();
+    let sessions = Arc::new(MemorySessions::default());
     let files = FixtureServer::new("files").tool("read", "Read");
     let mut fixture = files.over_http(Some(Era::Legacy)).await.unwrap();
     let start = async |url: &str| {
-        let mut builder = TestHost::new().wanted(fixtures::address("files", url));
-        builder.options.sessions = Some(SessionMemory::at(folder.path().join("sessions.json")));
+        let mut builder = TestHost::new().wanted(kept(fixtures::address("files", url)));
+        builder.options.sessions = Some(Arc::clone(&sessions) as _);
         let host = builder.start().await;
         let status = host.ready("files").await;
         assert_eq!(host.call("files__read").await.state(), CallState::Succeeded);
         (host, status.profile.unwrap().session.unwrap())
     };
     let (host, first) = start(&fixture.url()).await;
+    // A host that runs at the same time begins its own.
+    let (beside, own) = start(&fixture.url()).await;
+    assert_ne!(first, own);
+    beside.host.disconnect(&name("files")).await.unwrap();
     within("the shutdown", host.host.shutdown()).await;
+    let begun = files.seen("initialize").len();
     let (host, second) = start(&fixture.url()).await;
     assert_eq!(first, second, "the session is resumed");
+    assert_eq!(files.seen("initialize").len(), begun, "without another handshake");
     within("the shutdown", host.host.shutdown()).await;
 
     fixture.restart().await.unwrap();
     let (host, third) = start(&fixture.url()).await;
     assert_ne!(second, third, "the server has forgotten it, so a new one begins");
     within("the shutdown", host.host.shutdown()).await;
+    assert_eq!(sessions.stored().len(), 1, "only the last one");
+
+    let mut ends = TestHost::new().wanted(fixtures::address("files", &fixture.url()));
+    ends.options.sessions = Some(Arc::clone(&sessions) as _);
+    let host = ends.start().await;
+    host.ready("files").await;
+    within("the shutdown", host.host.shutdown()).await;
+    assert_eq!(sessions.stored().len(), 0, "it was resumed and deleted");
+}
+
+fn kept(server: WantedServer) -> WantedServer {
+    WantedServer { sessions: SessionEnd::Keep, ..server }
+}
+
+/// Sessions that are stored in this process.
+#[derive(Default)]
+struct MemorySessions(parking_lot::Mutex<Vec<MemorySession>>);
+
+#[derive(Clone)]
+struct MemorySession {
+    owner: SessionOwner,
+    claimed: ClaimedSession,
+    is_used: bool,
+}
+
+impl MemorySessions {
+    fn stored(&self) -> Vec<MemorySession> {
+        self.0.lock().clone()
+    }
+
+    fn without(&self, slot: Uuid) -> parking_lot::MutexGuard<'_, Vec<MemorySession>> {
+        let mut sessions = self.0.lock();
+        sessions.retain(|session| session.claimed.slot != slot);
+        sessions
+    }
+}
+
+impl SessionStore for MemorySessions {
+    fn put(&self, slot: Uuid, owner: SessionOwner, session: StoredSession) -> BoxFuture<'_, Result<(), RecordsError>> {
+        let claimed = ClaimedSession { slot, session };
+        self.without(slot).push(MemorySession { owner, claimed, is_used: true });
+        Box::pin(async { Ok(()) })
+    }
+
+    fn claim(&self, owner: SessionOwner) -> BoxFuture<'_, Result<Option<ClaimedSession>, RecordsError>> {
+        let mut sessions = self.0.lock();
+        let free = sessions.iter_mut().find(|session| session.owner == owner && !session.is_used);
+        let claimed = free.map(|session| {
+            session.is_used = true;
+            session.claimed.clone()
+        });
+        Box::pin(async { Ok(claimed) })
+    }
+
+    fn release(&self, slot: Uuid) -> BoxFuture<'_, Result<(), RecordsError>> {
+        let mut sessions = self.0.lock();
+        sessions.iter_mut().filter(|session| session.claimed.slot == slot).for_each(|session| session.is_used = false);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn remove(&self, slot: Uuid) -> BoxFuture<'_, Result<(), RecordsError>> {
+        drop(self.without(slot));
+        Box::pin(async { Ok(()) })
+    }
 }
 
 /// The event stream of an HTTP+SSE server; dropping it ends the stream.

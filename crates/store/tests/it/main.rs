@@ -15,5 +15,6 @@ mod recorder;
 mod records;
 mod released_files;
 mod retention;
+mod sessions;
 mod stage;
 mod writing;

@@ -69,6 +69,9 @@ pub(super) async fn run(args: &ShowServerArgs, app: &App, output: &mut Output) -
                     output.line(&format!("    {title:<14} {}", text(value)));
                 }
             }
+            for (caller, id) in sessions_of_callers(&object) {
+                output.line(&format!("    {:<14} {id}, of {caller}", "session"));
+            }
             for (key, shown) in &values {
                 output.line(&format!("    {key} = {} ({})", shown.value, shown.origin));
             }
@@ -97,6 +100,12 @@ fn values(entry: &ServerConfig, config: &Config) -> Vec<(String, ShownValue)> {
     let prefix = format!("mcpServers.{}.", entry.label);
     let own = |shown: ShownValue| Some((shown.key.strip_prefix(&prefix)?.to_owned(), shown));
     show(&alone).into_iter().filter_map(own).collect()
+}
+
+/// The sessions of callers that have their own connections.
+fn sessions_of_callers(object: &Map<String, Value>) -> impl Iterator<Item = (&str, &str)> {
+    let connections = object.get("connections").and_then(Value::as_array).into_iter().flatten();
+    connections.filter_map(|connection| Some((connection["caller"].as_str()?, connection["sessionId"].as_str()?)))
 }
 
 fn text(value: &Value) -> String {

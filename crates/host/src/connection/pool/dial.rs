@@ -63,12 +63,16 @@ impl ConnectionPool {
         let declared = Some(key.profile.capabilities());
         let features = ClientFeatures { declared, client, ..self.shared_features() };
         let observers = (connection.stderr_tail.clone(), connection.monitor.clone());
+        let session = match &key.session {
+            None => SessionChoice::OfCaller(key.caller.label()),
+            Some(_) => SessionChoice::Unstored,
+        };
         let dialling = self.context.dialer.connect(
             &wanted,
             connection.key.caller.client(),
             Arc::new(features),
             observers,
-            SessionChoice::New,
+            session,
         );
         let dialling =
             self.context.starting.run(connection.monitor.next_start(), AssertUnwindSafe(dialling).catch_unwind());

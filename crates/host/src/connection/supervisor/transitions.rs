@@ -8,10 +8,10 @@ use std::{
 
 use futures_util::{
     FutureExt, StreamExt,
-    future::{join_all, join3},
+    future::{join, join_all},
 };
 use tokio::time::Instant;
-use toolway_config::server::Start;
+use toolway_config::server::{SessionEnd, Start};
 use toolway_wire::{
     error::WireError,
     up::{Peer, WeakPeer},
@@ -45,7 +45,7 @@ impl Supervisor {
         self.activity = Activity::Dialling(Box::pin(async move {
             let started = observers.1.next_start();
             let dialling =
-                AssertUnwindSafe(context.dialer.connect(&wanted, None, features, observers, SessionChoice::Resume))
+                AssertUnwindSafe(context.dialer.connect(&wanted, None, features, observers, SessionChoice::Shared))
                     .catch_unwind();
             context.starting.run(started, dialling).await.unwrap_or_else(|_| DialOutcome::failed(DialError::panicked()))
         }));
@@ -205,9 +205,13 @@ impl Supervisor {
             Activity::Resting | Activity::Dialling(_) | Activity::Waiting(_) => (None, None),
         };
         let uses = Arc::clone(self.connection.shared().uses());
-        let (context, wanted) = (Arc::clone(&self.context), Arc::clone(&self.wanted));
-        // Only when the whole host shuts down: the next start may resume the session.
-        let for_good = !matches!((&goal, grace), (Goal::Leave, Grace::None));
+        // Kept only when the whole host shuts down or the server is idle: the next start resumes the session.
+        let is_pause = match &goal {
+            Goal::Leave => matches!(grace, Grace::None),
+            Goal::Rest(phase) => *phase == Phase::Stopped(StopReason::Idle),
+            Goal::Dial => false,
+        };
+        let sessions = if is_pause { self.wanted.sessions } else { SessionEnd::End };
         let closing = async move {
             match before {
                 Some(before) => before.await,
@@ -216,14 +220,11 @@ impl Supervisor {
                 }
                 None => {}
             }
-            let own = async {
-                match &peer {
-                    Some(peer) if for_good => peer.close().await,
-                    Some(peer) => context.dialer.leave(&wanted, peer).await,
-                    None => {}
-                }
+            let close = async |peer: &Peer| match sessions {
+                SessionEnd::Keep => peer.leave().await,
+                SessionEnd::End => peer.close().await,
             };
-            join3(own, join_all(others.iter().map(Peer::close)), ending.collect::<()>()).await;
+            join(join_all(peer.iter().chain(&others).map(close)), ending.collect::<()>()).await;
         };
         self.activity = Activity::Closing(Box::pin(closing), Goal::Leave);
         self.redirect(goal)
