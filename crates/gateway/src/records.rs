@@ -4,10 +4,13 @@
 //! or a key, and neither delays a caller.
 
 pub mod access_log;
+mod durations;
 mod log_entry;
 mod logged_errors;
 pub(crate) mod metrics;
 mod refusal_rate;
+mod scrape;
+mod tool_metrics;
 
 use std::{
     collections::BTreeMap,
@@ -34,6 +37,7 @@ pub use logged_errors::LoggedErrors;
 use self::{
     log_entry::{RefusedRequest, ServerStateChange},
     metrics::{GatewayGauges, Metrics},
+    scrape::Scrape,
 };
 use crate::{access::Client, route::Route, view};
 
@@ -77,11 +81,12 @@ impl Records {
 
     /// Metrics for a client.
     pub(crate) fn metrics_text(&self, host: &Host, client: &Client, gauges: GatewayGauges) -> String {
-        let mut text = self.metrics.text(host, client, gauges);
+        let mut scrape = Scrape::default();
+        self.metrics.add_to(&mut scrape, host, client, gauges);
         if client.servers == VisibleServers::All {
-            self.errors.write(&mut text);
+            self.errors.add_to(&mut scrape);
         }
-        text
+        scrape.text()
     }
 
     /// Number of log lines dropped because the queue was full.

@@ -18,9 +18,9 @@ pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response<Respo
     }
 }
 
-/// Metrics in the Prometheus text format.
+/// Metrics in the OpenMetrics text format, which Prometheus and OpenTelemetry collectors read.
 pub(crate) fn metrics(text: String) -> Response<ResponseBody> {
-    respond(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text.into())
+    respond(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text.into())
 }
 
 /// `405` with the allowed methods.

@@ -115,7 +115,7 @@ impl Serving {
             "io.modelcontextprotocol/clientCapabilities": capabilities,
             "progressToken": "steps",
         });
-        let name = params["name"].as_str().map(str::to_owned);
+        let name = params["name"].as_str().or(params["uri"].as_str()).map(str::to_owned);
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
         let bearer = format!("Bearer {key}");
         let mut headers = vec![

@@ -64,6 +64,7 @@ mod roots;
 mod run;
 mod same_user;
 mod sampling;
+mod scraping;
 mod secrets;
 mod server_everything;
 mod servers;

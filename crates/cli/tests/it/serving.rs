@@ -119,7 +119,7 @@ fn each_call_is_logged_and_counted() {
     assert!(called.body.contains("hunter2"), "{called:?}");
     assert_eq!(serving.get("/servers", "tw_wrong").status, 401);
     let figures = serving.get("/metrics", serving.key());
-    assert!(figures.head.contains("text/plain; version=0.0.4"), "{figures:?}");
+    assert!(figures.head.contains("application/openmetrics-text; version=1.0.0"), "{figures:?}");
     assert!(
         figures.body.contains(r#"toolway_calls_total{server="sample",kind="tool",state="succeeded"} 1"#),
         "{figures:?}"

@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::RwLock;
 
-use super::metrics::{head, line};
+use super::scrape::Scrape;
 
 /// Logged errors by level and module.
 #[derive(Debug, Default)]
@@ -28,19 +28,17 @@ impl LoggedErrors {
         self.counts.write().entry(key).or_default().fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn write(&self, text: &mut String) {
-        let name = "toolway_errors_total";
-        head(text, name, "counter", "Logged errors and warnings, by module and level.");
+    pub(super) fn add_to(&self, scrape: &mut Scrape) {
+        let metric = scrape.counter("toolway_errors", "Logged errors and warnings, by module and level");
         for ((module, level), count) in &*self.counts.read() {
-            let labels = format!("module=\"{module}\",level=\"{level}\"");
-            line(text, &format!("{name}{{{labels}}}"), count.load(Ordering::Relaxed));
+            metric.series([("module", module), ("level", level)], count.load(Ordering::Relaxed));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::LoggedErrors;
+    use super::{LoggedErrors, Scrape};
 
     #[test]
     fn errors_are_counted_by_module_and_level() {
@@ -48,9 +46,10 @@ mod tests {
         errors.record("warn", "auth::session");
         errors.record("warn", "auth::session");
         errors.record("error", "host::host");
-        let mut text = String::new();
-        errors.write(&mut text);
-        assert!(text.contains("# TYPE toolway_errors_total counter\n"), "{text}");
+        let mut scrape = Scrape::default();
+        errors.add_to(&mut scrape);
+        let text = scrape.text();
+        assert!(text.contains("# TYPE toolway_errors counter\n"), "{text}");
         assert!(text.contains("toolway_errors_total{module=\"auth::session\",level=\"warn\"} 2\n"), "{text}");
         assert!(text.contains("toolway_errors_total{module=\"host::host\",level=\"error\"} 1\n"), "{text}");
     }

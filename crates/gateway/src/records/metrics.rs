@@ -1,10 +1,9 @@
-//! Metrics in the Prometheus text format, rendered on request.
+//! Metrics, counted as calls end and gathered on request.
 //!
-//! Label values are fixed strings or ids of configured servers, never text from a caller.
+//! Label values are fixed strings, ids of configured servers or names of listed tools, never text from a caller.
 
 use std::{
     collections::BTreeMap,
-    fmt::Write as _,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -24,6 +23,11 @@ use toolway_wire::budget::Kept;
 
 use toolway_host::validation::ValidationCounts;
 
+use super::{
+    durations::DurationCounts,
+    scrape::{Metric, Scrape},
+    tool_metrics::ToolMetrics,
+};
 use crate::{access::Client, route::Route, view};
 
 /// Counters of calls and requests.
@@ -33,6 +37,7 @@ pub(crate) struct Metrics {
     servers: RwLock<BTreeMap<ServerName, Arc<ServerMetrics>>>,
     /// Calls without a matching server, and calls beyond [`MAX_SERVERS`].
     unrouted: ServerMetrics,
+    tools: ToolMetrics,
     requests: [[AtomicU64; CLASSES]; ROUTES],
 }
 
@@ -41,9 +46,7 @@ pub(crate) struct Metrics {
 struct ServerMetrics {
     calls: [[AtomicU64; ENDED.len()]; KINDS.len()],
     server_requests: AtomicU64,
-    /// Calls per histogram bucket; the last is unbounded.
-    durations: [AtomicU64; BUCKETS.len() + 1],
-    microseconds: AtomicU64,
+    durations: DurationCounts,
     argument_bytes: AtomicU64,
     result_bytes: AtomicU64,
 }
@@ -81,20 +84,26 @@ const ENDED: [CallState; 6] = [
 const CLASSES: usize = 5;
 /// The known routes, and one for all other paths.
 const ROUTES: usize = Route::PATHS.len() + 1;
-/// Upper bounds of the histogram buckets, in seconds.
-const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0, 300.0];
 /// States of a server connection.
 const STATES: [&str; 7] = ["connecting", "ready", "sign-in-required", "waiting", "failed", "disabled", "stopped"];
-/// Name, help and value of a counter.
-type ServerCounter = (&'static str, &'static str, fn(&ServerStatus) -> u64);
+/// Name, help and value of a metric of one server.
+type ServerMetric = (&'static str, &'static str, fn(&ServerStatus) -> u64);
+/// Gauges of each server's connections.
+const SERVER_GAUGES: [ServerMetric; 2] = [
+    ("toolway_server_ready", "Whether a server is ready (1) or not (0)", |of| u64::from(of.phase == Phase::Ready)),
+    ("mcp_connections_active", "Open connections to a server, those for callers included", |of| {
+        u64::from(of.phase == Phase::Ready) + of.caller_connections.len() as u64
+    }),
+];
 /// Counters of each server's connections.
-const SERVER_COUNTERS: [ServerCounter; 4] = [
-    ("toolway_server_losses_total", "Established connections to a server that were lost.", |of| of.losses.into()),
-    ("toolway_connection_attempts_total", "Connection attempts, those for callers included.", |of| {
+const SERVER_COUNTERS: [ServerMetric; 5] = [
+    ("mcp_connections", "Connections to a server that were begun, those for callers included", |of| {
         of.connections.attempts
     }),
-    ("toolway_connection_failures_total", "Connection attempts that failed.", |of| of.connections.failures),
-    ("toolway_authorization_failures_total", "Requests that a server finally refused with 401 or 403.", |of| {
+    ("toolway_server_losses", "Established connections to a server that were lost", |of| of.losses.into()),
+    ("toolway_connection_attempts", "Connection attempts, those for callers included", |of| of.connections.attempts),
+    ("toolway_connection_failures", "Connection attempts that failed", |of| of.connections.failures),
+    ("toolway_authorization_failures", "Requests that a server finally refused with 401 or 403", |of| {
         of.connections.authorization_failures
     }),
 ];
@@ -110,6 +119,7 @@ impl Metrics {
             Some(server) => self.of(server, |metrics| metrics.record_call(record)),
             None => self.unrouted.record_call(record),
         }
+        self.tools.record_call(record);
     }
 
     /// Counts an answered request.
@@ -121,19 +131,18 @@ impl Metrics {
         }
     }
 
-    /// The metrics that this client may see: those of its visible servers, and gateway metrics if it sees all servers.
-    pub(crate) fn text(&self, host: &Host, client: &Client, gauges: GatewayGauges) -> String {
-        let mut text = String::with_capacity(8 * 1024);
+    /// Adds the metrics that this client may see: those of its visible servers, and gateway metrics if it sees all
+    /// servers.
+    pub(super) fn add_to(&self, scrape: &mut Scrape, host: &Host, client: &Client, gauges: GatewayGauges) {
         let catalog = host.catalog();
         let servers = host.servers().into_iter().filter(|status| client.sees(&status.server));
         let servers: Vec<_> = servers.map(|status| view::with_visible_counts(status, &catalog)).collect();
-        self.write_calls(&mut text, client);
-        write_servers(&mut text, &servers);
+        self.add_calls(scrape, client);
+        add_servers(scrape, &servers);
         if client.servers == VisibleServers::All {
-            self.write_requests(&mut text);
-            write_gauges(&mut text, gauges);
+            self.add_requests(scrape);
+            add_gauges(scrape, gauges);
         }
-        text
     }
 
     fn of(&self, server: &ServerName, count: impl FnOnce(&ServerMetrics)) {
@@ -147,33 +156,45 @@ impl Metrics {
         count(servers.entry(server.clone()).or_default());
     }
 
-    fn write_calls(&self, text: &mut String, client: &Client) {
+    fn add_calls(&self, scrape: &mut Scrape, client: &Client) {
         let servers: Vec<_> = self.servers.read().iter().map(|(name, of)| (name.clone(), Arc::clone(of))).collect();
         let seen = servers.iter().filter(|(name, _)| client.sees(name)).map(|(name, of)| (name.as_str(), &**of));
         let unrouted = (client.servers == VisibleServers::All).then_some(("", &self.unrouted));
         let all: Vec<(&str, &ServerMetrics)> = seen.chain(unrouted).collect();
-        head(text, "toolway_calls_total", "counter", "Finished calls, by server, kind and state.");
-        all.iter().for_each(|(server, of)| of.write_calls(text, server));
-        head(text, "toolway_call_duration_seconds", "histogram", "Duration of calls since they were received.");
-        all.iter().for_each(|(server, of)| of.write_durations(text, server));
+        let calls = scrape.counter("toolway_calls", "Finished calls, by server, kind and state");
+        all.iter().for_each(|(server, of)| of.add_calls(calls, server));
+        let name = "toolway_call_duration_seconds";
+        let durations = scrape.histogram(name, "Duration of calls since they were received");
+        for (server, of) in all.iter().filter(|(_, of)| 0 < of.durations.count()) {
+            durations.durations([("server", server)], of.durations.read());
+        }
         for (name, what, count) in [
-            ("toolway_server_requests_total", "Server requests during calls.", ServerMetrics::server_requests as Count),
-            ("toolway_call_argument_bytes_total", "Bytes of call arguments.", ServerMetrics::argument_bytes),
-            ("toolway_call_result_bytes_total", "Bytes of call results.", ServerMetrics::result_bytes),
+            ("toolway_server_requests", "Server requests during calls", ServerMetrics::server_requests as Count),
+            ("toolway_call_argument_bytes", "Bytes of call arguments", ServerMetrics::argument_bytes),
+            ("toolway_call_result_bytes", "Bytes of call results", ServerMetrics::result_bytes),
         ] {
-            head(text, name, "counter", what);
-            for (server, of) in all.iter().filter(|(_, of)| 0 < of.count()) {
-                line(text, &format!("{name}{{server=\"{server}\"}}"), load(count(of)));
+            let metric = scrape.counter(name, what);
+            for (server, of) in all.iter().filter(|(_, of)| 0 < of.durations.count()) {
+                metric.series([("server", server)], load(count(of)));
             }
         }
+        for (name, what, kind) in [
+            ("mcp_prompts_invoked", "Prompts that were requested", CallKind::Prompt),
+            ("mcp_resources_read", "Resources that were read", CallKind::Resource),
+        ] {
+            let metric = scrape.counter(name, what);
+            for (server, count) in all.iter().map(|(server, of)| (server, of.of_kind(kind))).filter(|(_, of)| 0 < *of) {
+                metric.series([("server", server)], count);
+            }
+        }
+        self.tools.add_to(scrape, client);
     }
 
-    fn write_requests(&self, text: &mut String) {
-        let name = "toolway_http_requests_total";
-        head(text, name, "counter", "Answered HTTP requests, by route and status class.");
+    fn add_requests(&self, scrape: &mut Scrape) {
+        let metric = scrape.counter("toolway_http_requests", "Answered HTTP requests, by route and status class");
         for (route, classes) in Route::PATHS.iter().chain(&["other"]).zip(&self.requests) {
             for (class, count) in (1..).zip(classes).filter(|(_, count)| 0 < load(count)) {
-                line(text, &format!("{name}{{route=\"{route}\",code=\"{class}xx\"}}"), load(count));
+                metric.series([("route", route), ("code", &format!("{class}xx"))], load(count));
             }
         }
     }
@@ -188,12 +209,9 @@ impl ServerMetrics {
     fn record_call(&self, record: &CallRecord) {
         let kind = KINDS.iter().position(|kind| *kind == record.kind).unwrap_or_default();
         let state = ENDED.iter().position(|state| *state == record.state).unwrap_or_default();
-        let seconds = record.duration().as_secs_f64();
-        let bound = BUCKETS.iter().position(|bound| seconds <= *bound).unwrap_or(BUCKETS.len());
         let add = |count: &AtomicU64, by: u64| count.fetch_add(by, Ordering::Relaxed);
         add(&self.calls[kind][state], 1);
-        add(&self.durations[bound], 1);
-        add(&self.microseconds, u64::try_from(record.duration().as_micros()).unwrap_or(u64::MAX));
+        self.durations.observe(record.duration());
         add(&self.argument_bytes, record.argument_bytes as u64);
         add(&self.result_bytes, record.result_bytes as u64);
         add(&self.server_requests, u64::from(record.server_requests));
@@ -211,64 +229,47 @@ impl ServerMetrics {
         &self.result_bytes
     }
 
-    fn count(&self) -> u64 {
-        self.durations.iter().map(load).sum()
+    fn of_kind(&self, kind: CallKind) -> u64 {
+        let states = KINDS.iter().position(|of| *of == kind).and_then(|kind| self.calls.get(kind));
+        states.map_or(0, |states| states.iter().map(load).sum())
     }
 
-    fn write_calls(&self, text: &mut String, server: &str) {
+    fn add_calls(&self, metric: &mut Metric, server: &str) {
         for (kind, states) in KINDS.iter().zip(&self.calls) {
             for (state, count) in ENDED.iter().zip(states).filter(|(_, count)| 0 < load(count)) {
-                let labels = format!("server=\"{server}\",kind=\"{kind}\",state=\"{state}\"");
-                line(text, &format!("toolway_calls_total{{{labels}}}"), load(count));
+                let labels = [("server", server), ("kind", &kind.to_string()), ("state", &state.to_string())];
+                metric.series(labels, load(count));
             }
         }
     }
-
-    fn write_durations(&self, text: &mut String, server: &str) {
-        if self.count() == 0 {
-            return;
-        }
-        let name = "toolway_call_duration_seconds";
-        let mut so_far = 0;
-        let bounds = BUCKETS.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
-        for (bound, count) in bounds.zip(&self.durations) {
-            so_far += load(count);
-            line(text, &format!("{name}_bucket{{server=\"{server}\",le=\"{bound}\"}}"), so_far);
-        }
-        let seconds = std::time::Duration::from_micros(load(&self.microseconds)).as_secs_f64();
-        line(text, &format!("{name}_sum{{server=\"{server}\"}}"), seconds);
-        line(text, &format!("{name}_count{{server=\"{server}\"}}"), so_far);
-    }
 }
 
-fn write_servers(text: &mut String, servers: &[ServerStatus]) {
-    head(text, "toolway_servers", "gauge", "Servers, by connection state.");
+fn add_servers(scrape: &mut Scrape, servers: &[ServerStatus]) {
+    let metric = scrape.gauge("toolway_servers", "Servers, by connection state");
     for state in STATES {
         let count = servers.iter().filter(|status| status.phase.word() == state).count();
-        line(text, &format!("toolway_servers{{state=\"{state}\"}}"), count);
+        metric.series([("state", state)], count as u64);
     }
-    head(text, "toolway_server_ready", "gauge", "Whether a server is ready (1) or not (0).");
-    for status in servers {
-        let ready = u8::from(status.phase == Phase::Ready);
-        line(text, &format!("toolway_server_ready{{server=\"{}\"}}", status.server), ready);
-    }
-    for (name, what, count) in SERVER_COUNTERS {
-        head(text, name, "counter", what);
+    for (name, what, value) in SERVER_GAUGES {
+        let metric = scrape.gauge(name, what);
         for status in servers {
-            line(text, &format!("{name}{{server=\"{}\"}}", status.server), count(status));
+            metric.series([("server", status.server.as_str())], value(status));
         }
     }
-    let name = "toolway_token_refreshes_total";
-    head(text, name, "counter", "Token refreshes, by server and outcome.");
+    for (name, what, count) in SERVER_COUNTERS {
+        let metric = scrape.counter(name, what);
+        for status in servers {
+            metric.series([("server", status.server.as_str())], count(status));
+        }
+    }
+    let metric = scrape.counter("toolway_token_refreshes", "Token refreshes, by server and outcome");
     for status in servers {
         let ConnectionCounts { refreshes, refresh_failures, .. } = status.connections;
         for (outcome, count) in [("succeeded", refreshes), ("failed", refresh_failures)] {
-            let labels = format!("server=\"{}\",outcome=\"{outcome}\"", status.server);
-            line(text, &format!("{name}{{{labels}}}"), count);
+            metric.series([("server", status.server.as_str()), ("outcome", outcome)], count);
         }
     }
-    let name = "toolway_catalog_items";
-    head(text, name, "gauge", "Listed items, by server and kind.");
+    let metric = scrape.gauge("toolway_catalog_items", "Listed items, by server and kind");
     for (status, counts) in servers.iter().filter_map(|status| Some((status, status.counts?))) {
         let Counts { tools, resources, templates, prompts, set_aside } = counts;
         for (kind, count) in [
@@ -278,38 +279,34 @@ fn write_servers(text: &mut String, servers: &[ServerStatus]) {
             ("prompt", prompts),
             ("ignored", set_aside),
         ] {
-            line(text, &format!("{name}{{server=\"{}\",kind=\"{kind}\"}}", status.server), count);
+            metric.series([("server", status.server.as_str()), ("kind", kind)], count as u64);
         }
     }
 }
 
-fn write_gauges(text: &mut String, gauges: GatewayGauges) {
-    let rows = [
-        ("toolway_calls_under_way", "Calls in flight at servers.", gauges.under_way),
-        ("toolway_sessions", "Open client sessions.", gauges.sessions),
-        ("toolway_parked_calls", "Calls that wait for answers to server requests.", gauges.parked),
-        ("toolway_hosted_tasks", "Tasks hosted by the gateway.", gauges.tasks),
-    ];
-    for (name, what, value) in rows {
-        head(text, name, "gauge", what);
-        line(text, name, value);
+fn add_gauges(scrape: &mut Scrape, gauges: GatewayGauges) {
+    for (name, what, value) in [
+        ("toolway_calls_under_way", "Calls in flight at servers", gauges.under_way),
+        ("toolway_sessions", "Open client sessions", gauges.sessions),
+        ("toolway_parked_calls", "Calls that wait for answers to server requests", gauges.parked),
+        ("toolway_hosted_tasks", "Tasks hosted by the gateway", gauges.tasks),
+    ] {
+        scrape.gauge(name, what).value(value as u64);
     }
-    let name = "toolway_memory_bytes";
-    head(text, name, "gauge", "Bytes charged to the memory budget, by what they are kept for.");
+    let help = "Bytes charged to the memory budget, by what they are kept for";
+    let metric = scrape.gauge("toolway_memory_bytes", help);
     for (kind, bytes) in Kept::ALL.iter().zip(gauges.memory) {
-        line(text, &format!("{name}{{kind=\"{kind}\"}}"), bytes);
+        metric.series([("kind", &kind.to_string())], bytes as u64);
     }
-    let name = "toolway_log_lines_lost_total";
-    head(text, name, "counter", "Access log lines dropped because the queue was full.");
-    line(text, name, gauges.lost_lines);
-    let name = "toolway_memory_refusals_total";
-    head(text, name, "counter", "Charges that did not fit into the memory budget.");
-    line(text, name, gauges.memory_refusals);
-    let name = "toolway_unrecorded_calls_total";
-    head(text, name, "counter", "Calls without a complete record in the store.");
-    line(text, name, gauges.unrecorded);
-    let name = "toolway_validation_total";
-    head(text, name, "counter", "Calls and results checked against the schemas of their tools, by what was found.");
+    for (name, what, value) in [
+        ("toolway_log_lines_lost", "Access log lines dropped because the queue was full", gauges.lost_lines),
+        ("toolway_memory_refusals", "Charges that did not fit into the memory budget", gauges.memory_refusals),
+        ("toolway_unrecorded_calls", "Calls without a complete record in the store", gauges.unrecorded),
+    ] {
+        scrape.counter(name, what).value(value);
+    }
+    let help = "Calls and results checked against the schemas of their tools, by what was found";
+    let metric = scrape.counter("toolway_validation", help);
     let ValidationCounts { rejected, invalid_arguments, invalid_results, skipped } = gauges.validation;
     for (found, count) in [
         ("rejected", rejected),
@@ -317,36 +314,22 @@ fn write_gauges(text: &mut String, gauges: GatewayGauges) {
         ("invalid-results", invalid_results),
         ("skipped", skipped),
     ] {
-        line(text, &format!("{name}{{found=\"{found}\"}}"), count);
+        metric.series([("found", found)], count);
     }
     if let Some(store) = gauges.store {
-        write_store(text, store);
+        add_store(scrape, store);
     }
 }
 
-fn write_store(text: &mut String, store: RecorderUsage) {
+fn add_store(scrape: &mut Scrape, store: RecorderUsage) {
     let RecorderUsage { bytes, max_bytes, removed_bodies, removed_calls } = store;
-    let rows = [
-        ("toolway_store_bytes", "gauge", "Bytes of the store's files.", Some(bytes)),
-        ("toolway_store_max_bytes", "gauge", "Limit of the store's files in bytes (`store.maxBytes`).", max_bytes),
-        ("toolway_store_removed_bodies_total", "counter", "Bodies that retention removed.", Some(removed_bodies)),
-        ("toolway_store_removed_calls_total", "counter", "Calls that retention removed.", Some(removed_calls)),
-    ];
-    for (name, kind, what, value) in rows {
-        if let Some(value) = value {
-            head(text, name, kind, what);
-            line(text, name, value);
-        }
+    scrape.gauge("toolway_store_bytes", "Bytes of the store's files").value(bytes);
+    if let Some(max_bytes) = max_bytes {
+        let help = "Limit of the store's files in bytes (`store.maxBytes`)";
+        scrape.gauge("toolway_store_max_bytes", help).value(max_bytes);
     }
-}
-
-pub(super) fn head(text: &mut String, name: &str, kind: &str, what: &str) {
-    // Writing to a `String` cannot fail.
-    let _written = write!(text, "# HELP {name} {what}\n# TYPE {name} {kind}\n");
-}
-
-pub(super) fn line(text: &mut String, series: &str, value: impl std::fmt::Display) {
-    let _written = writeln!(text, "{series} {value}");
+    scrape.counter("toolway_store_removed_bodies", "Bodies that retention removed").value(removed_bodies);
+    scrape.counter("toolway_store_removed_calls", "Calls that retention removed").value(removed_calls);
 }
 
 fn load(count: &AtomicU64) -> u64 {

@@ -1,0 +1,66 @@
+//! `/metrics`, read by a parser written by others.
+
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    gateway::{Answer, Serving},
+    home::{Home, root},
+};
+
+/// The samples of a scrape, as the parser of Prometheus's own Python client reads them.
+fn parsed(text: &str) -> Vec<Value> {
+    let python = root().join(".interop/venv/bin/python");
+    let script = root().join("tests/interop/clients/scrape.py");
+    let mut parser = Command::new(python).arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    parser.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = parser.wait_with_output().unwrap();
+    assert!(output.status.success(), "not a valid scrape:\n{text}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[track_caller]
+fn value(samples: &[Value], name: &str, labels: &Value) -> f64 {
+    let sample = samples.iter().find(|sample| sample["name"] == name && sample["labels"] == *labels);
+    sample.and_then(|sample| sample["value"].as_f64()).unwrap_or_else(|| panic!("no {name} {labels} in {samples:#?}"))
+}
+
+#[test]
+fn scrape_is_valid_and_counts_tools_prompts_and_resources() {
+    let home = Home::with_sample();
+    let serving = Serving::start(&home, &[]);
+    home.settled(&serving, "sample", "ready");
+    let ask = |method: &str, params: Value| Answer::of(serving.call(method, params));
+    for tool in ["sample__echo", "sample__echo", "sample__fail", "sample__missing"] {
+        ask("tools/call", json!({ "name": tool, "arguments": { "text": "hunter2" } }));
+    }
+    let prompts = ask("prompts/list", json!({})).json();
+    let prompt = &prompts["result"]["prompts"][0]["name"];
+    let server = prompt.as_str().unwrap().split_once("__").unwrap().0;
+    ask("prompts/get", json!({ "name": prompt, "arguments": {} }));
+    let resources = ask("resources/list", json!({})).json();
+    ask("resources/read", json!({ "uri": resources["result"]["resources"][0]["uri"] }));
+
+    let scrape = serving.get("/metrics", serving.key());
+    assert!(scrape.head.contains("application/openmetrics-text; version=1.0.0"), "{scrape:?}");
+    let samples = parsed(&scrape.body);
+    let executions = |tool: &str, status: &str| {
+        value(&samples, "mcp_tool_executions_total", &json!({ "server": "sample", "tool": tool, "status": status }))
+    };
+    assert_eq!([executions("echo", "success"), executions("fail", "error")], [2.0, 1.0]);
+    let echo = json!({ "server": "sample", "tool": "echo" });
+    assert_eq!(value(&samples, "mcp_tool_execution_duration_seconds_count", &echo), 2.0);
+    let sample = json!({ "server": "sample" });
+    for name in ["mcp_connections_total", "mcp_connections_active"] {
+        assert_eq!(value(&samples, name, &sample), 1.0, "{name}");
+    }
+    assert_eq!(value(&samples, "mcp_prompts_invoked_total", &json!({ "server": server })), 1.0);
+    let read = samples.iter().filter(|sample| sample["name"] == "mcp_resources_read_total");
+    assert_eq!(read.filter_map(|sample| sample["value"].as_f64()).sum::<f64>(), 1.0);
+    // Neither a name that a caller invented nor an argument is part of it.
+    assert!(!scrape.body.contains("missing") && !scrape.body.contains("hunter2"), "{}", scrape.body);
+}
