@@ -43,4 +43,4 @@ pub use toolway_model as model;
 
 pub use event::{AgentEvent, CallProgress, CallState, EndedCall, MadeCall, StartedCall};
 pub use kept::KeptResults;
-pub use sampling::{Attended, ModelSampler, ServerSampling};
+pub use sampling::{ModelCandidate, ModelPriority, ModelSampler, OpenedModel, SamplingModels};

@@ -5,9 +5,8 @@
 
 use std::{collections::BTreeMap, ffi::OsStr, sync::Arc, time::Duration};
 
-use toolway_agent::Attended;
 use toolway_config::{
-    Config, Environment, GatewayAccess, PolicyMode, Secret, ServerName, Settings,
+    Config, Environment, GatewayAccess, Secret, ServerName, Settings,
     limits::DEFAULT_MEMORY,
     server::{Need, Start},
 };
@@ -27,7 +26,7 @@ use toolway_host::{
     policy::{CALLS_PER_CLIENT, CallLimits},
     ports::HostPorts,
     record::{AuditNote, Records, RecordsError, Requirement, kind},
-    sampling::Sampler,
+    sampling::{Presence, Sampler},
 };
 use toolway_sample::Sample;
 use toolway_store::{Store, StoreRecorder, StoreRecords};
@@ -49,7 +48,7 @@ use crate::{
     exit_code::ExitCode,
     listing_cache,
     report::Report,
-    sampler::AskingServer,
+    sampler::{AskedFrom, AskingServer},
     storage::{console_records, session_store, with_recorder},
     target::Target,
     verbose_call_log::VerboseCallLog,
@@ -127,11 +126,12 @@ impl App {
             sampling: target.entry.as_ref().map(|entry| &entry.sampling),
         });
         // The same as for forms, so that a list is the same with and without a terminal.
-        let attended = match answerer.modes() {
-            ElicitationModes::Nothing => Attended::Unattended(PolicyMode::Ask),
-            ElicitationModes::Forms | ElicitationModes::FormsAndUrls => Attended::ByPerson,
+        let presence = match answerer.modes() {
+            ElicitationModes::Nothing => Presence::Unattended,
+            ElicitationModes::Forms | ElicitationModes::FormsAndUrls => Presence::Person,
         };
-        let sampler = self.sampler(&settings, asking, None, attended);
+        let mode = settings.policy.mode.value;
+        let sampler = self.sampler(&settings, asking, AskedFrom { conversation: None, presence, mode });
         let ports = HostPorts { calls, answerer, sampler, vault: self.vault(&settings), ..HostPorts::default() };
         let ports = with_recorder(ports, recorder, &settings);
         let host = start(&Config { settings, ..Config::default() }, ports, options).await?;

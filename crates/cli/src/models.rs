@@ -71,7 +71,7 @@ impl App {
     }
 
     /// The models that need no request to find them.
-    fn known_models(&self, settings: &Settings) -> Vec<ListedModel> {
+    pub(crate) fn known_models(&self, settings: &Settings) -> Vec<ListedModel> {
         let origin = settings.models.origin.to_string();
         let configured = settings.models.value.iter().map(|(name, config)| ListedModel {
             name: name.clone(),

@@ -1,13 +1,19 @@
-//! The models that answer sampling requests of servers, as the configuration allows.
+//! The models that answer sampling requests of servers, and which servers are told that they can ask.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use toolway_agent::{Attended, ModelSampler, ServerSampling};
-use toolway_config::{Config, SamplingPermission, SamplingSettings, ServerName, Settings};
-use toolway_host::sampling::{NoSampler, Sampler};
+use parking_lot::Mutex;
+use toolway_agent::{ModelCandidate, ModelSampler, OpenedModel, SamplingModels};
+use toolway_config::{Config, PolicyMode, SamplingLevels, SamplingPermission, SamplingSettings, ServerName, Settings};
+use toolway_host::sampling::{
+    NoSampler, Permission, PermissionInput, Presence, Sampler, SamplingOffer, SavedAnswer, permission,
+};
 use toolway_model::Model;
 
-use crate::app::App;
+use crate::{app::App, models::ListedModel};
 
 /// A server and what its entry says of sampling.
 pub(crate) struct AskingServer<'a> {
@@ -15,48 +21,98 @@ pub(crate) struct AskingServer<'a> {
     pub(crate) sampling: Option<&'a SamplingSettings>,
 }
 
+/// Where the servers of a command are called.
+#[derive(Clone, Copy)]
+pub(crate) struct AskedFrom<'a> {
+    /// Model of the conversation, if there is one.
+    pub(crate) conversation: Option<&'a Arc<dyn Model>>,
+    pub(crate) presence: Presence,
+    pub(crate) mode: Option<PolicyMode>,
+}
+
+/// The models of a configuration. Each is opened once: a script goes on where it stopped.
+struct ConfiguredModels {
+    app: App,
+    settings: Settings,
+    conversation: Option<Arc<dyn Model>>,
+    /// Servers that are told that they can ask; `None`: all.
+    told: Option<BTreeSet<ServerName>>,
+    // Nothing awaits under this lock.
+    opened: Mutex<BTreeMap<Option<String>, Arc<dyn Model>>>,
+}
+
 impl App {
     /// The sampler of a conversation with all configured servers.
-    pub(crate) fn conversation_sampler(
-        &self,
-        config: &Config,
-        model: &Arc<dyn Model>,
-        attended: Attended,
-    ) -> Arc<dyn Sampler> {
+    pub(crate) fn conversation_sampler(&self, config: &Config, from: AskedFrom<'_>) -> Arc<dyn Sampler> {
         let asking = config.servers.values();
         let asking = asking.map(|entry| AskingServer { name: &entry.name, sampling: Some(&entry.sampling) });
-        self.sampler(&config.settings, asking, Some(model), attended)
+        self.sampler(&config.settings, asking, from)
     }
 
-    /// The sampler of these servers. `conversation` is the model of the conversation, if there is one. A model that is not
-    /// needed is not looked for; a server whose model is unavailable is not told that it can ask.
+    /// The sampler of these servers. A model that is not needed is not looked for; where no model is available, no server is
+    /// told that it can ask.
     pub(crate) fn sampler<'a>(
         &self,
         settings: &Settings,
         servers: impl Iterator<Item = AskingServer<'a>>,
-        conversation: Option<&Arc<dyn Model>>,
-        attended: Attended,
+        from: AskedFrom<'_>,
     ) -> Arc<dyn Sampler> {
-        let mut asking = BTreeMap::new();
-        for AskingServer { name, sampling } in servers {
-            let all = SamplingSettings::combined([&settings.sampling.value].into_iter().chain(sampling));
-            let permission = all.permission();
-            if permission == SamplingPermission::Never {
-                continue;
-            }
-            let (model, reason) = match (&all.model, conversation) {
-                (Some(named), _) => (self.model(Some(named), settings), format!("model `{named}` of `sampling.model`")),
-                (None, Some(model)) => (Ok(Arc::clone(model)), "the model of the conversation".to_owned()),
-                (None, None) => (self.model(None, settings), "the default model".to_owned()),
+        let is_told = |server: &AskingServer<'_>| {
+            let levels = SamplingLevels {
+                top: settings.sampling.value.clone(),
+                server: server.sampling.cloned().unwrap_or_default(),
+                client: SamplingSettings::default(),
             };
-            match model {
-                Ok(model) => {
-                    let server = ServerSampling { permission, max_tokens: all.max_tokens, model, reason };
-                    asking.insert(name.clone(), server);
-                }
-                Err(report) => tracing::warn!(server = name.as_str(), error = %report.message, "no model for sampling"),
-            }
+            let AskedFrom { presence, mode, .. } = from;
+            // An answer that was saved may allow more: then the server is not told, and nothing else changes.
+            let saved = SavedAnswer::Nothing;
+            let decided =
+                permission::decide(PermissionInput { levels: &levels, mode, presence, exceeded: None, saved });
+            !matches!(decided, Permission::Refused(_)) && levels.permission() != SamplingPermission::Never
+        };
+        let told: BTreeSet<_> = servers.filter(is_told).map(|server| server.name.clone()).collect();
+        if told.is_empty() {
+            return Arc::new(NoSampler);
         }
-        if asking.is_empty() { Arc::new(NoSampler) } else { Arc::new(ModelSampler::new(asking, attended)) }
+        let models = ConfiguredModels {
+            app: self.detached(),
+            settings: settings.clone(),
+            conversation: from.conversation.cloned(),
+            told: Some(told),
+            opened: Mutex::default(),
+        };
+        if let Err(error) = models.open(settings.sampling.value.model.as_deref()) {
+            tracing::warn!(%error, "no model for sampling");
+            return Arc::new(NoSampler);
+        }
+        Arc::new(ModelSampler::new(Arc::new(models)))
+    }
+}
+
+impl SamplingModels for ConfiguredModels {
+    fn offer(&self, server: &ServerName) -> SamplingOffer {
+        let is_told = self.told.as_ref().is_none_or(|told| told.contains(server));
+        if is_told { SamplingOffer::Messages } else { SamplingOffer::Nothing }
+    }
+
+    fn candidates(&self) -> Vec<ModelCandidate> {
+        let candidate =
+            |ListedModel { name, config, .. }| ModelCandidate { name, vendor_name: config.model, priority: None };
+        self.app.known_models(&self.settings).into_iter().map(candidate).collect()
+    }
+
+    fn open(&self, name: Option<&str>) -> Result<OpenedModel, String> {
+        if let (None, Some(model)) = (name, &self.conversation) {
+            return Ok(OpenedModel { model: Arc::clone(model), reason: "the model of the conversation" });
+        }
+        let reason = "the default model";
+        let mut opened = self.opened.lock();
+        let key = name.map(str::to_owned);
+        if let Some(model) = opened.get(&key) {
+            return Ok(OpenedModel { model: Arc::clone(model), reason });
+        }
+        let model = self.app.model(name, &self.settings).map_err(|report| report.message)?;
+        opened.insert(key, Arc::clone(&model));
+        Ok(OpenedModel { model, reason })
     }
 }

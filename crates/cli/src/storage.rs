@@ -181,7 +181,9 @@ pub(crate) fn with_recorder(ports: HostPorts, recorder: Option<Arc<StoreRecorder
     match recorder {
         Some(recorder) => {
             let bodies = settings.store.bodies.value;
-            HostPorts { recorder: Some(Arc::clone(&recorder) as _), approvals: recorder, bodies, ..ports }
+            let approvals = Arc::clone(&recorder) as _;
+            let sampling = Arc::clone(&recorder) as _;
+            HostPorts { recorder: Some(recorder), approvals, sampling, bodies, ..ports }
         }
         None => ports,
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     error::{ConfigError, Place},
     policy::{MODE_VALUES, PolicyMode, mode},
+    sampling::{self, SamplingSettings},
     settings::Setting,
     shape::{Field, Shape, put},
     warning::Warning,
@@ -29,14 +30,19 @@ pub struct ClientSettings {
     pub mode: Setting<Option<PolicyMode>>,
     /// Who approves its calls.
     pub approver: Setting<Approver>,
+    /// Whether our models answer sampling requests in its calls; and whether it gets them itself.
+    pub sampling: Setting<SamplingSettings>,
 }
 
 const APPROVERS: &[(&str, Approver)] = &[("any", Approver::Any), ("operator", Approver::Operator)];
 const APPROVER_VALUES: &[&str] = &["any", "operator"];
 
 /// Keys of one client.
-pub(crate) const MEMBERS: &[(&str, Shape)] =
-    &[("mode", Shape::OneOf(MODE_VALUES)), ("approver", Shape::OneOf(APPROVER_VALUES))];
+pub(crate) const MEMBERS: &[(&str, Shape)] = &[
+    ("mode", Shape::OneOf(MODE_VALUES)),
+    ("approver", Shape::OneOf(APPROVER_VALUES)),
+    ("sampling", Shape::FlagOrMembers(sampling::MEMBERS)),
+];
 
 /// Parses `gateway.clients`.
 pub(crate) fn read(field: &Field<'_>) -> Result<BTreeMap<String, ClientSettings>, ConfigError> {
@@ -46,7 +52,8 @@ pub(crate) fn read(field: &Field<'_>) -> Result<BTreeMap<String, ClientSettings>
 
 fn read_client(field: &Field<'_>) -> Result<ClientSettings, ConfigError> {
     let place = field.document.place(field.node.line);
-    let mut client = ClientSettings { place, mode: Setting::default(), approver: Setting::default() };
+    let mut client =
+        ClientSettings { place, mode: Setting::default(), approver: Setting::default(), sampling: Setting::default() };
     for (key, field) in field.members()? {
         match key {
             "mode" => put(&mut client.mode, field.setting(Some(mode(&field)?)))?,
@@ -54,6 +61,7 @@ fn read_client(field: &Field<'_>) -> Result<ClientSettings, ConfigError> {
                 let approver = field.choice(APPROVERS, Shape::OneOf(APPROVER_VALUES))?;
                 put(&mut client.approver, field.setting(approver))?;
             }
+            "sampling" => put(&mut client.sampling, field.setting(sampling::read_flag_or_level(&field)?))?,
             _ => return Err(field.unknown(MEMBERS.iter().map(|(key, _)| *key))),
         }
     }

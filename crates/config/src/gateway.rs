@@ -118,7 +118,8 @@ pub(crate) const GATEWAY: Key<Settings> = Key {
           is never larger than 8 MiB. Some clients read only the first page. `clients`: settings of single clients, by the \
           name of their key. `mode` of a client: `ask`, `writes` or `allow`, as in `policy`; the stricter of the two counts, \
           and rules can be stricter still. `approver`: `any` (default: a client that supports forms approves its own calls \
-          that are asked about, or the operator does) or `operator` (only the operator does).",
+          that are asked about, or the operator does) or `operator` (only the operator does). `sampling`: as the top-level \
+          key, for the calls of this client; `never` also keeps a client from getting requests that it could answer itself.",
     example: r#"{"access": "keys", "listen": "127.0.0.1:7717"}"#,
     set: read,
 };

@@ -100,7 +100,7 @@ pub use pattern::Pattern;
 pub use policy::{PolicyMode, PolicySettings, ProjectRules, Rule, RuleEffect, Trust};
 pub use public_address::{PublicUrl, TlsFiles};
 pub use roots::{RootLocation, RootSetting};
-pub use sampling::{SamplingPermission, SamplingSettings};
+pub use sampling::{SamplingLevels, SamplingPermission, SamplingSettings};
 pub use secret::{Secret, SecretName};
 pub use server::{ServerConfig, ServerName};
 pub use settings::{Origin, Prefix, Setting, Settings};

@@ -124,6 +124,9 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         shown("sampling.allow", &settings.sampling, json!(settings.sampling.value.permission().as_str())),
         shown("sampling.model", &settings.sampling, json!(settings.sampling.value.model)),
         shown("sampling.maxTokens", &settings.sampling, json!(settings.sampling.value.max_tokens)),
+        shown("sampling.requestsPerHour", &settings.sampling, json!(settings.sampling.value.requests_per_hour)),
+        shown("sampling.tokensPerDay", &settings.sampling, json!(settings.sampling.value.tokens_per_day)),
+        shown("sampling.review", &settings.sampling, json!(settings.sampling.value.review.unwrap_or(false))),
         shown("roots", &settings.roots, json!(settings.roots.value.iter().map(root).collect::<Vec<_>>())),
         shown(
             "agent.exposeResources",
@@ -141,6 +144,8 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         values.push(shown(&format!("gateway.clients.{name}.mode"), &client.mode, json!(mode)));
         let approver = client.approver.value.as_str();
         values.push(shown(&format!("gateway.clients.{name}.approver"), &client.approver, json!(approver)));
+        let set = sampling(&client.sampling.value);
+        values.push(shown(&format!("gateway.clients.{name}.sampling"), &client.sampling, set));
     }
     values.extend(settings.policy.rules().enumerate().map(|(index, rule)| ShownValue {
         key: format!("policy.rules.{index}"),
@@ -388,5 +393,12 @@ fn sampling(set: &SamplingSettings) -> Value {
     if *set == SamplingSettings::default() {
         return json!(true);
     }
-    json!({ "allow": set.allow.map(SamplingPermission::as_str), "model": set.model, "maxTokens": set.max_tokens })
+    json!({
+        "allow": set.allow.map(SamplingPermission::as_str),
+        "model": set.model,
+        "maxTokens": set.max_tokens,
+        "requestsPerHour": set.requests_per_hour,
+        "tokensPerDay": set.tokens_per_day,
+        "review": set.review,
+    })
 }

@@ -82,6 +82,9 @@ pub enum AnswerError {
     /// An approval for the conversation of a call that has none.
     #[error("the call of the item `{0}` belongs to no conversation or session; approve it once or always")]
     NoConversation(String),
+    /// An answer of a model that would be approved for longer.
+    #[error("the answer of a model is sent once; the item `{0}` cannot be answered for longer")]
+    NoTerm(String),
     /// An approval for longer that does not cover the call itself.
     #[error("the scope does not cover the call of the item `{0}`")]
     NotCovered(String),

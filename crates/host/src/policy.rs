@@ -55,8 +55,8 @@ pub use scope::{ArgumentScope, AskedCall, SameValue, Scope};
 pub use seen_urls::SeenUrls;
 pub use surface::Surface;
 use toolway_config::{
-    Approver, ClientSettings, HostPattern, PolicyMode, PolicySettings, ProjectRules, RuleEffect, Settings, Trust,
-    policy::Rule,
+    Approver, ClientSettings, HostPattern, PolicyMode, PolicySettings, ProjectRules, RuleEffect, SamplingLevels,
+    SamplingSettings, Settings, Trust, policy::Rule,
 };
 use toolway_wire::exchange::Request;
 
@@ -90,6 +90,8 @@ pub struct Policy {
     hosts: Arc<[HostPattern]>,
     /// Clients of the gateway, by name.
     clients: Arc<BTreeMap<String, ClientSettings>>,
+    /// Whether models answer servers, at the top.
+    sampling: Arc<SamplingSettings>,
 }
 
 /// A mode in effect, and whose it is.
@@ -155,6 +157,7 @@ impl Policy {
             project: project.into(),
             hosts: hosts.value.into(),
             clients,
+            sampling: Arc::new(settings.sampling.value.clone()),
         }
     }
 
@@ -172,6 +175,16 @@ impl Policy {
     /// Who approves the calls of a caller that are asked about.
     pub fn approver_of(&self, caller: &Caller) -> Approver {
         self.client(caller).map(|client| client.approver.value).unwrap_or_default()
+    }
+
+    /// The levels that decide whether our models answer a server with these settings in the calls of a caller.
+    pub fn sampling_levels(&self, server: &SamplingSettings, caller: &Caller) -> SamplingLevels {
+        let client = self.client(caller).map(|client| client.sampling.value.clone());
+        SamplingLevels {
+            top: SamplingSettings::clone(&self.sampling),
+            server: server.clone(),
+            client: client.unwrap_or_default(),
+        }
     }
 
     fn client(&self, caller: &Caller) -> Option<&ClientSettings> {

@@ -10,7 +10,7 @@ use crate::{
     inbox::{Answerer, NoAnswerer},
     policy::{MemorySavedApprovals, SavedApprovals},
     record::{CallLog, CallRecorder, MemoryCallLog},
-    sampling::{NoSampler, Sampler},
+    sampling::{NoSampler, NoSamplingLedger, Sampler, SamplingLedger},
 };
 
 /// The ports. A panic in a port is caught: the call is refused, or the server request stays unanswered.
@@ -31,6 +31,8 @@ pub struct HostPorts {
     pub vault: Arc<dyn Vault>,
     /// Model that answers sampling requests of servers. Default: none, and sampling is not offered.
     pub sampler: Arc<dyn Sampler>,
+    /// Counts what models answer against the quotas of sampling. Default: none, and a request with a quota is refused.
+    pub sampling: Arc<dyn SamplingLedger>,
 }
 
 impl Default for HostPorts {
@@ -43,6 +45,7 @@ impl Default for HostPorts {
             approvals: Arc::new(MemorySavedApprovals::default()),
             vault: Arc::new(MemoryVault::default()),
             sampler: Arc::new(NoSampler),
+            sampling: Arc::new(NoSamplingLedger),
         }
     }
 }

@@ -31,7 +31,7 @@ pub use recorder::{AuditNote, CallBody, CallRecorder, OpenState, RecorderUsage, 
 pub(crate) use recording::{Draft, RecordPorts, RecordedArguments, Recording};
 pub use records::{Fetch, InboxRow, NoRecords, RecordChanges, Records, RetentionPlan, StoreUsage};
 pub use state::{CallState, UnknownState};
-pub use stored_call::{CallFilter, CallRow, StatsFilter, StoredCall, ToolStats};
+pub use stored_call::{CallFilter, CallRow, SamplingRow, StatsFilter, StoredCall, ToolStats};
 
 use crate::{
     call::{CallId, CallKind, Caller},

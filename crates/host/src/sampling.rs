@@ -1,25 +1,38 @@
-//! Sampling: a server asks for the answer of a model. The port [`Sampler`] decides and answers; what a person must decide
-//! is an item of the inbox.
+//! Sampling: a server asks for the answer of a model.
+//!
+//! | part | file |
+//! |---|---|
+//! | the port that chooses a model and lets it answer | here |
+//! | whether a request is answered, as one pure function | `sampling/permission.rs` |
+//! | quotas, and the port that counts | `sampling/quota.rs` |
+//! | the path of a request: permission, quota, person, model, review | `sampling/answering.rs` |
+//!
+//! What a person sees of a request and what the model gets are made from one value ([`PreparedSample`]): between the two
+//! nothing is read again.
+
+pub(crate) mod answering;
+pub mod permission;
+pub mod quota;
+
+use std::fmt;
 
 use futures_util::future::BoxFuture;
-use toolway_config::ServerName;
-use toolway_wire::{
-    exchange::{Answer, ServerRequestDetails},
-    message::RpcError,
-};
+use toolway_config::{SamplingLevels, ServerName};
+use toolway_wire::{exchange::ServerRequestDetails, json::Raw, message::RpcError};
 
+pub use self::{
+    permission::{Permission, PermissionInput, Presence, SavedAnswer},
+    quota::{NoSamplingLedger, QuotaLeft, SampledTokens, SamplingEnd, SamplingLedger, SamplingQuotas, SamplingUse},
+};
 use crate::inbox::ItemOrigin;
 
-/// Answers sampling requests with a model.
+/// Lets a model answer sampling requests. It decides nothing: the host asks it only for what is allowed.
 pub trait Sampler: Send + Sync {
-    /// Kinds of sampling that can be answered to this server, as declared to it.
+    /// Kinds of sampling that can be answered to this server.
     fn offer(&self, server: &ServerName) -> SamplingOffer;
 
-    /// Decides on a request, before anything of it is sent to a model.
-    fn decide(&self, request: &SamplingRequest) -> SamplingDecision;
-
-    /// Returns the response of the model to a request that was allowed.
-    fn sample(&self, request: SamplingRequest) -> BoxFuture<'_, Answer>;
+    /// Chooses the model and translates the request for it. Nothing is sent.
+    fn prepare(&self, request: &SamplingRequest, levels: &SamplingLevels) -> Result<PreparedSample, RpcError>;
 }
 
 /// A sampling request, its server and its call. Its content is untrusted.
@@ -29,38 +42,70 @@ pub struct SamplingRequest {
     pub server: ServerName,
     /// The call that it belongs to.
     pub origin: ItemOrigin,
+    /// Name of what is called.
+    pub called: String,
     /// Method and parameters.
     pub request: ServerRequestDetails,
 }
 
-/// Decision on a sampling request.
-#[derive(Clone, Debug)]
-pub enum SamplingDecision {
-    /// It is answered.
-    Allowed,
-    /// A person decides.
-    Ask(Box<SamplingDetails>),
-    /// It is refused; the server gets this error.
-    Refused(RpcError),
+/// A request as a model gets it, and as a person sees it.
+pub struct PreparedSample {
+    /// What a person sees.
+    pub details: SamplingDetails,
+    /// Sends exactly that to the model.
+    pub send: SendToModel,
 }
 
-/// What a person sees of a sampling request.
+/// Sends a prepared request. Can be used once.
+pub type SendToModel = Box<dyn FnOnce() -> BoxFuture<'static, ModelAnswer> + Send>;
+
+/// What a model answered, and what that cost.
+#[derive(Debug)]
+pub struct ModelAnswer {
+    /// Tokens as the vendor counts them; `None` if it did not say.
+    pub tokens: Option<SampledTokens>,
+    /// The answer, or the error for the server.
+    pub answer: Result<Sampled, RpcError>,
+}
+
+/// An answer of a model.
+#[derive(Clone, Debug)]
+pub struct Sampled {
+    /// The result for the server.
+    pub result: Raw,
+    /// The same, as a person sees it.
+    pub text: String,
+    /// Why the model stopped, in the protocol's word.
+    pub stop_reason: String,
+}
+
+/// What a person sees of a sampling request: everything that the model gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplingDetails {
+    /// Name of what is called.
+    pub called: String,
     /// The messages in order.
     pub messages: Vec<SampledMessage>,
-    /// System prompt that the server wants.
+    /// System prompt of the server.
     pub system: Option<String>,
-    /// Temperature that the server wants, as it wrote it.
+    /// Temperature, as the server wrote it.
     pub temperature: Option<String>,
+    /// Texts at which the model stops.
+    pub stop_sequences: Vec<String>,
     /// Maximum number of tokens of the answer.
     pub max_tokens: u64,
-    /// Names of the tools that the model may call; the server runs them.
-    pub tools: Vec<String>,
+    /// The tools that the model may call; the server runs them.
+    pub tools: Vec<SampledTool>,
+    /// Whether the model may or must call a tool, if the server says so.
+    pub tool_choice: Option<String>,
     /// Name of the model.
     pub model: String,
     /// Why this model was chosen.
     pub reason: String,
+    /// What is left of the quotas after this request.
+    pub quota: Vec<QuotaLeft>,
+    /// The answer of the model, if that is what a person decides on.
+    pub answer: Option<String>,
 }
 
 /// One message as a person sees it.
@@ -70,6 +115,17 @@ pub struct SampledMessage {
     pub role: String,
     /// Its text; other content by kind and size.
     pub text: String,
+}
+
+/// A tool of the server as a person sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampledTool {
+    /// Its name.
+    pub name: String,
+    /// Its description for the model.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub schema: String,
 }
 
 /// Kinds of sampling that can be answered.
@@ -92,12 +148,14 @@ impl Sampler for NoSampler {
         SamplingOffer::Nothing
     }
 
-    fn decide(&self, request: &SamplingRequest) -> SamplingDecision {
-        SamplingDecision::Refused(refused(&request.server, "no model is available"))
+    fn prepare(&self, request: &SamplingRequest, _levels: &SamplingLevels) -> Result<PreparedSample, RpcError> {
+        Err(refused(&request.server, "no model is available"))
     }
+}
 
-    fn sample(&self, _request: SamplingRequest) -> BoxFuture<'_, Answer> {
-        Box::pin(async { Answer::Unavailable })
+impl fmt::Debug for PreparedSample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedSample").field("details", &self.details).finish_non_exhaustive()
     }
 }
 
@@ -105,8 +163,18 @@ impl SamplingDetails {
     /// About how many bytes are kept.
     pub(crate) fn kept_bytes(&self) -> usize {
         let messages: usize = self.messages.iter().map(|message| message.text.len() + message.role.len()).sum();
-        let tools: usize = self.tools.iter().map(String::len).sum();
-        messages + tools + self.system.as_deref().map_or(0, str::len)
+        let tool = |tool: &SampledTool| tool.name.len() + tool.description.len() + tool.schema.len();
+        let tools: usize = self.tools.iter().map(tool).sum();
+        let stops: usize = self.stop_sequences.iter().map(String::len).sum();
+        messages + tools + stops + [&self.system, &self.answer].into_iter().flatten().map(String::len).sum::<usize>()
+    }
+
+    /// All texts of others in it, in the order in which they are shown.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let tools = self.tools.iter().flat_map(|tool| [&tool.name, &tool.description, &tool.schema]);
+        let messages = self.messages.iter().map(|message| &message.text);
+        let texts = self.system.iter().chain(messages).chain(tools).chain(&self.stop_sequences).chain(&self.answer);
+        texts.map(String::as_str)
     }
 }
 

@@ -9,6 +9,7 @@
 //! | calls and their bodies, per-minute rollups | `calls.rs`, `rollup.rs` |
 //! | the hash-chained audit log | `audit.rs`, `chain.rs` |
 //! | saved approvals, inbox items, conversations | `approvals.rs`, `inbox.rs`, `conversations.rs` |
+//! | answers of models to servers, counted against quotas | `sampling.rs` |
 //! | sessions of HTTP servers, to be resumed | `sessions.rs` |
 //! | processes that may still end a call | `runs.rs` |
 //! | retention: size, age, caller shares | `retention.rs`, `retention/` |
@@ -38,6 +39,7 @@ mod records;
 pub mod retention;
 pub mod rollup;
 mod runs;
+pub mod sampling;
 mod sessions;
 mod store;
 mod unwritten;

@@ -319,7 +319,7 @@ impl State {
 
 /// Whether no caller waits for its result before something else of the same call is written.
 fn is_patient(write: &Write) -> bool {
-    is_beginning(write) || matches!(write, Write::Audit(_) | Write::Inbox(_))
+    is_beginning(write) || matches!(write, Write::Audit(_) | Write::Inbox(_) | Write::SettleSampling(..))
 }
 
 /// Whether a call began and nothing was sent.

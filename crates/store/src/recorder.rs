@@ -16,10 +16,14 @@ use toolway_host::{
         AuditNote, CallBody, CallRecord, CallRecorder, CallRow, CallState, InboxRow, OpenState, RecorderUsage,
         RecordsError, Requirement,
     },
+    sampling::{SamplingEnd, SamplingLedger, SamplingQuotas, SamplingUse, quota::Reservation},
 };
 use uuid::Uuid;
 
-use crate::{Reader, Store, StoreError, StoreUsage, approvals::Refusals, audit::AuditEvent, store::Freshness, time};
+use crate::{
+    Reader, Store, StoreError, StoreUsage, approvals::Refusals, audit::AuditEvent, sampling::Reserve, store::Freshness,
+    time,
+};
 
 /// Writes the host's records to a store.
 #[derive(Clone, Debug)]
@@ -152,6 +156,27 @@ impl SavedApprovals for StoreRecorder {
 
     fn may_refuse(&self, server: &ServerName, tool: &str) -> bool {
         self.refusals.lock().may_contain(server.as_str(), tool)
+    }
+}
+
+impl SamplingLedger for StoreRecorder {
+    fn reserve(
+        &self,
+        wanted: SamplingUse,
+        quotas: SamplingQuotas,
+    ) -> BoxFuture<'static, Result<Reservation, RecordsError>> {
+        let reserve = Reserve { wanted, quotas };
+        let written = self.store.reserve_sampling(reserve.clone());
+        let store = self.store.clone();
+        Box::pin(async move {
+            written.await?;
+            Ok(store.query(Freshness::Committed, move |reader| reader.reservation(&reserve)).await?)
+        })
+    }
+
+    fn settle(&self, id: Uuid, end: SamplingEnd) {
+        // The writer counts and logs what it cannot write; the reservation then stays.
+        drop(self.store.settle_sampling(id, end));
     }
 }
 

@@ -9,7 +9,7 @@ use toolway_host::{
     policy::{Attendance, StoredApproval},
     record::{
         AuditEntry, AuditFilter, CallFilter, CallRow, Fetch, InboxRow, LogOrigin, RecordChanges, Records, RecordsError,
-        RetentionPlan, StatsFilter, StoreUsage, StoredCall, ToolStats, Verified,
+        RetentionPlan, SamplingRow, StatsFilter, StoreUsage, StoredCall, ToolStats, Verified,
     },
 };
 use uuid::Uuid;
@@ -139,6 +139,10 @@ impl Records for StoreRecords {
         let server = server.clone();
         let tool = tool.to_owned();
         self.fetch(move |reader| reader.approvals_of(server.as_str(), &tool))
+    }
+
+    fn sampling_of(&self, call: Uuid) -> Fetch<'_, Vec<SamplingRow>> {
+        self.fetch(move |reader| reader.sampling_of(call))
     }
 
     fn inbox(&self, limit: usize) -> Fetch<'_, Vec<InboxRow>> {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use rusqlite::Connection;
-use toolway_host::policy::Attendance;
+use toolway_host::{policy::Attendance, sampling::SamplingEnd};
 use uuid::Uuid;
 
 use crate::{
@@ -23,6 +23,7 @@ use crate::{
     readers::Readers,
     retention::{self, AuditLimit, RetentionLimits, Step},
     runs::{self, Run},
+    sampling::Reserve,
     sessions::SessionChange,
     write::{self, Write},
     writer::Writer,
@@ -273,6 +274,20 @@ impl Store {
     /// Deletes a conversation and its messages.
     pub fn delete_conversation(&self, id: Uuid) -> impl Future<Output = Result<(), StoreError>> + use<> {
         self.submit(Write::DeleteConversation(id), Urgency::Refusable)
+    }
+
+    /// Reserves tokens of a model, if every quota has room.
+    pub(crate) fn reserve_sampling(&self, reserve: Reserve) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::ReserveSampling(Box::new(reserve)), Urgency::Refusable)
+    }
+
+    /// Ends a reservation.
+    pub(crate) fn settle_sampling(
+        &self,
+        id: Uuid,
+        end: SamplingEnd,
+    ) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::SettleSampling(id, end), Urgency::Required)
     }
 
     /// Applies a step of retention.

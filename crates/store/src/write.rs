@@ -3,7 +3,7 @@
 use std::{collections::HashMap, path::Path};
 
 use rusqlite::{Connection, TransactionBehavior};
-use toolway_host::policy::Attendance;
+use toolway_host::{policy::Attendance, sampling::SamplingEnd};
 use uuid::Uuid;
 
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
     retention::{Step, store_event},
     rollup,
     runs::{self, DeadRun},
+    sampling::{self, Reserve},
     sessions::SessionChange,
     time,
     usage::{AddedUsage, CallerUsage},
@@ -54,6 +55,9 @@ pub(crate) enum Write {
     Conversation(Box<StoredConversation>),
     Message(Uuid, Box<StoredMessage>),
     DeleteConversation(Uuid),
+    /// Reserves tokens of a model, if every quota has room.
+    ReserveSampling(Box<Reserve>),
+    SettleSampling(Uuid, SamplingEnd),
     Prune(Box<Step>),
     /// Calls that a store in memory no longer keeps.
     Dropped(Box<Dropped>),
@@ -223,6 +227,8 @@ impl<'a> Applying<'_, 'a> {
             Write::Conversation(conversation) => conversations::write(conversation, connection)?,
             Write::Message(conversation, message) => conversations::write_message(message, connection, *conversation)?,
             Write::DeleteConversation(id) => conversations::delete(connection, *id)?,
+            Write::ReserveSampling(reserve) => sampling::reserve(connection, reserve)?,
+            Write::SettleSampling(id, end) => sampling::settle(connection, *id, end)?,
             Write::Prune(step) => {
                 for event in step.apply(connection)? {
                     self.head = event.append(connection, self.head)?;

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, io::IsTerminal, path::PathBuf, sync::Arc};
 
-use toolway_agent::{AgentOptions, Attended, Budget};
+use toolway_agent::{AgentOptions, Budget};
 use toolway_config::{Config, HostPattern, PolicyMode, ServerName};
-use toolway_host::policy::Surface;
+use toolway_host::{policy::Surface, sampling::Presence};
 use toolway_model::Model;
 
 use super::run::{self as run_command, ServerChoice};
@@ -14,6 +14,7 @@ use crate::{
     exit_code::ExitCode,
     output::{Format, Output},
     report::Report,
+    sampler::AskedFrom,
 };
 
 /// Talk to a model that works with your tools
@@ -70,11 +71,9 @@ pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Resu
     let is_demo = model.name() == "demo" && !has_sample(&config);
     let embedded = if is_demo { no_model::sample_server() } else { None };
     let others = embedded.into_iter().chain(additional).collect();
-    let attended = match terminal {
-        Some(_) => Attended::ByPerson,
-        None => Attended::Unattended(args.mode.or(config.settings.policy.mode.value).unwrap_or(PolicyMode::Ask)),
-    };
-    let sampler = app.conversation_sampler(&config, &model, attended);
+    let presence = if terminal.is_some() { Presence::Person } else { Presence::Unattended };
+    let mode = args.mode.or(config.settings.policy.mode.value);
+    let sampler = app.conversation_sampler(&config, AskedFrom { conversation: Some(&model), presence, mode });
     let (host, log) = app.agent_host(&config, others, answerer, sampler, "chat").await?;
     let kind = if std::io::stdout().is_terminal() { ScreenKind::Terminal } else { ScreenKind::Plain };
     let screen = Arc::new(Screen::new(host.clone(), kind, output.colour()));

@@ -11,8 +11,8 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use toolway_agent::{
-    Agent, AgentError, AgentEvent, AgentOptions, Answer, AnswerSchema, Attended, Budget, CallState, Conversation,
-    EndedCall, MadeCall, OfferedTools, StartedCall, Stop,
+    Agent, AgentError, AgentEvent, AgentOptions, Answer, AnswerSchema, Budget, CallState, Conversation, EndedCall,
+    MadeCall, OfferedTools, StartedCall, Stop,
 };
 use toolway_config::{Config, HostPattern, PolicyMode, ServerName, parse_duration};
 use toolway_host::{
@@ -20,6 +20,7 @@ use toolway_host::{
     connection::{Phase, ServerStatus, WantedServer},
     inbox::NoAnswerer,
     policy::Surface,
+    sampling::Presence,
 };
 use toolway_model::{Message, ModelErrorKind, ModelEvent};
 use toolway_wire::{
@@ -32,6 +33,7 @@ use crate::{
     exit_code::ExitCode,
     output::{Format, Output},
     report::Report,
+    sampler::AskedFrom,
     target,
 };
 
@@ -114,8 +116,9 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
     let ServerChoice { servers, additional } = server_choice(&args.servers, &mut config, app)?;
     let model = app.proposed_model(args.model.as_deref(), &config.settings, output).await?;
     // Without a user, the mode decides on what would be asked.
-    let attended = Attended::Unattended(config.settings.policy.mode.value.unwrap_or(PolicyMode::Ask));
-    let sampler = app.conversation_sampler(&config, &model, attended);
+    let mode = config.settings.policy.mode.value;
+    let from = AskedFrom { conversation: Some(&model), presence: Presence::Unattended, mode };
+    let sampler = app.conversation_sampler(&config, from);
     let others = Vec::from_iter(additional);
     let (host, conversations) = app.agent_host(&config, others, Arc::new(NoAnswerer), sampler, "run").await?;
     app.stop.or(connect_all(&host, output)).await?;

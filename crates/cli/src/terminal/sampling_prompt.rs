@@ -1,4 +1,4 @@
-//! The prompt for a sampling request: what the server wants to send to a model.
+//! The prompt for a sampling request: what the server wants to send to a model, and what the model answered.
 
 use toolway_config::{ServerName, visible};
 use toolway_host::{inbox::SamplingAnswer, sampling::SamplingDetails};
@@ -8,36 +8,75 @@ use super::{
     text::{self, Style},
 };
 
-/// Shows the whole request and asks whether the model may answer it.
+/// Shows the whole request and asks whether the model may answer it; or shows the answer and asks whether it may be sent.
 pub(super) fn ask(
     session: &PromptSession<'_>,
     server: &ServerName,
     details: &SamplingDetails,
 ) -> Result<SamplingAnswer, PromptEnd> {
-    let SamplingDetails { model, max_tokens, .. } = details;
-    session.say(Style::Strong, &format!("`{server}` asks the model `{model}`, for at most {max_tokens} tokens:"))?;
+    let model = visible::one_line(&details.model);
+    if let Some(answer) = &details.answer {
+        session.say(Style::Strong, &format!("The model `{model}` answers `{server}`:"))?;
+        block(session, "answer", answer)?;
+        let choices = [('y', "send this answer to the server"), ('n', "no")];
+        return choose(session, &choices, visible::has_hidden(answer));
+    }
+    let most = details.max_tokens;
+    session.say(Style::Strong, &format!("`{server}` asks the model `{model}`, for at most {most} tokens:"))?;
+    session.say(Style::Faint, &format!("in the call of `{}`", visible::one_line(&details.called)))?;
     if let Some(system) = &details.system {
         block(session, "system prompt", system)?;
     }
     for message in &details.messages {
         block(session, &message.role, &message.text)?;
     }
-    let mut texts = details.messages.iter().map(|message| &message.text).chain(&details.system);
-    let has_hidden = texts.any(|text| visible::has_hidden(text));
+    for tool in &details.tools {
+        let heading = format!("tool `{}`", visible::one_line(&tool.name));
+        block(session, &heading, &format!("{}\n{}", tool.description, tool.schema))?;
+    }
+    if let Some(choice) = &details.tool_choice {
+        session.say(Style::Plain, &format!("tool choice: {}", visible::one_line(choice)))?;
+    }
+    for stop in &details.stop_sequences {
+        block(session, "stops at", stop)?;
+    }
+    if let Some(temperature) = &details.temperature {
+        session.say(Style::Plain, &format!("temperature {}", visible::one_line(temperature)))?;
+    }
+    let has_hidden = details.texts().any(visible::has_hidden);
     if has_hidden {
         session.say(Style::Warning, "! the text contains hidden characters")?;
     }
-    let wish = details.temperature.as_ref().map(|wish| format!("; temperature {wish} is not passed on"));
-    session.say(Style::Faint, &format!("{}{}", details.reason, wish.unwrap_or_default()))?;
-    let mut answer = session.choose(&[('y', "let the model answer once"), ('n', "no")])?;
-    // As for a call: hidden characters take two steps.
-    if has_hidden && answer == 'y' {
-        answer = session.choose(&[('y', "yes, also with hidden characters"), ('n', "no")])?;
+    session.say(Style::Faint, &visible::one_line(&details.reason))?;
+    for left in &details.quota {
+        session.say(Style::Faint, &format!("left after this: {left}"))?;
     }
-    Ok(if answer == 'y' { SamplingAnswer::Once } else { SamplingAnswer::No })
+    let always = "always for this server";
+    let choices = [('y', "let the model answer once"), ('a', always), ('n', "no")];
+    choose(session, &choices, has_hidden)
 }
 
-/// A text of the server, line by line, under its heading.
+/// As for a call: hidden characters take two steps.
+fn choose(
+    session: &PromptSession<'_>,
+    choices: &[(char, &str)],
+    has_hidden: bool,
+) -> Result<SamplingAnswer, PromptEnd> {
+    let answer = session.choose(choices)?;
+    if has_hidden && answer != 'n' {
+        let confirmed = session.choose(&[('y', "yes, also with hidden characters"), ('n', "no")])?;
+        if confirmed != 'y' {
+            return Ok(SamplingAnswer::No);
+        }
+    }
+    Ok(match answer {
+        'y' => SamplingAnswer::Once,
+        'a' => SamplingAnswer::Always,
+        _ => SamplingAnswer::No,
+    })
+}
+
+/// A text of the server or the model, line by line, under its heading.
 fn block(session: &PromptSession<'_>, heading: &str, sent: &str) -> Result<(), PromptEnd> {
     session.say(Style::Plain, &format!("{heading}:"))?;
     session.print(&text::marked(sent, session.width()))

@@ -123,7 +123,10 @@ fn settings_of_clients_are_shown_and_explained() {
     clients.configure(&json!({ "editor": { "mode": "ask" } }), &json!({ "mode": "writes" }));
     let home = &clients.home;
     let shown = home.run(&["config", "show", "gateway.clients", "-o", "raw"]);
-    assert_eq!(shown.ok(), "gateway.clients.editor.mode=\"ask\"\ngateway.clients.editor.approver=\"any\"\n");
+    assert_eq!(
+        shown.ok(),
+        "gateway.clients.editor.mode=\"ask\"\ngateway.clients.editor.approver=\"any\"\ngateway.clients.editor.sampling=true\n"
+    );
     let explain = |caller: &str| home.run(&["policy", "explain", "--caller", caller, "shop.add", "-o", "json"]).json();
     let editor = explain("client:editor");
     assert_eq!((&editor["decision"], &editor["mode"]), (&json!("ask"), &json!("ask")), "{editor}");

@@ -161,6 +161,11 @@ fn models_guide_works() {
 }
 
 #[test]
+fn client_capabilities_guide_works() {
+    follow("client-capabilities.md", Shell::Pipe);
+}
+
+#[test]
 fn approvals_guide_works() {
     follow("approvals.md", Shell::Pipe);
 }

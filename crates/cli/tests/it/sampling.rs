@@ -89,3 +89,49 @@ fn run_answers_with_the_model_that_sampling_names() {
     let refused = run("writes");
     assert!(refused.code != 0 || !refused.ok().contains("Blue"), "{refused:?}");
 }
+
+#[test]
+fn quota_refuses_with_its_name_and_when_it_ends() {
+    let home = home(&json!({ "allow": "always", "requestsPerHour": 1 }), &json!({ "tokensPerDay": 100 }));
+    assert!(home.run(&CALL).ok().contains("Blue"));
+    let refused = home.run(&CALL);
+    assert_ne!(refused.code, 0);
+    let said = format!("{refused:?}");
+    assert!(said.contains("`sampling.requestsPerHour` is 1, and there is room for this request from 20"), "{said}");
+}
+
+#[test]
+fn always_for_this_server_is_saved_and_can_be_removed() {
+    let home = home(&json!({ "allow": "ask", "tokensPerDay": 10_000 }), &json!(true));
+    let start = || {
+        let mut command = home.command(&CALL);
+        command.env("NO_COLOR", "1");
+        Terminal::start_with(command, 100)
+    };
+    let mut terminal = start();
+    terminal.answers("[a] always for this server", "a");
+    let (status, shown) = terminal.end(PATIENCE);
+    assert!(status.success() && shown.contains("left after this: 9900 tokens today in all"), "{shown}");
+    let (status, shown) = start().end(PATIENCE);
+    assert!(status.success() && shown.contains("Blue") && !shown.contains("always for"), "{shown}");
+    let saved = home.run(&["trust", "list", "-o", "json"]).json();
+    assert_eq!(saved[0]["tool"], json!("sampling/createMessage"), "{saved}");
+    home.run(&["trust", "remove", saved[0]["id"].as_str().unwrap()]).ok();
+    let mut terminal = start();
+    terminal.answers("[a] always for this server", "n");
+    assert!(!terminal.end(PATIENCE).0.success());
+}
+
+#[test]
+fn answer_is_shown_before_the_server_gets_it() {
+    let home = home(&json!({ "allow": "always", "review": true }), &json!(true));
+    for answer in ["y", "n"] {
+        let mut command = home.command(&CALL);
+        command.env("NO_COLOR", "1");
+        let mut terminal = Terminal::start_with(command, 100);
+        terminal.answers("[y] send this answer to the server", answer);
+        let (status, shown) = terminal.end(PATIENCE);
+        assert!(shown.contains("The model `small` answers `every`:") && shown.contains("Blue"), "{shown}");
+        assert_eq!(status.success(), answer == "y", "{shown}");
+    }
+}

@@ -9,8 +9,7 @@ use crate::{
     document::Value,
     error::ConfigError,
     interpolate::Dialect,
-    policy,
-    sampling::{self, SamplingSettings},
+    policy, sampling,
     server::PlainHttp,
     shape::{Field, Key, Shape, put},
 };
@@ -291,15 +290,7 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
               `false` is the same as `{\"allow\": \"never\"}`: sampling is not declared to the server, also where a client of \
               the gateway would answer; `true` sets nothing.",
         example: r#"{"allow": "ask"}"#,
-        set: |draft, field| {
-            let sampling = match field.flag() {
-                Ok(true) => SamplingSettings::default(),
-                Ok(false) => SamplingSettings::never(),
-                Err(_) if field.members().is_err() => return Err(field.wrong(Shape::FlagOrMembers(sampling::MEMBERS))),
-                Err(_) => sampling::read(field)?,
-            };
-            put(&mut draft.sampling, Some(sampling))
-        },
+        set: |draft, field| put(&mut draft.sampling, Some(sampling::read_flag_or_level(field)?)),
     },
     Key {
         name: "elicitation",

@@ -153,6 +153,7 @@ fn refused(error: &AnswerError) -> ApiError {
         AnswerError::NotWaiting(_) => ApiError::conflict(error.to_string()),
         AnswerError::WrongKind { .. }
         | AnswerError::NoConversation(_)
+        | AnswerError::NoTerm(_)
         | AnswerError::NotCovered(_)
         | AnswerError::AnyHostForGood(_) => ApiError::bad_request(error.to_string()),
         AnswerError::InvalidForm(problems) => {

@@ -262,6 +262,7 @@ fn failed(error: &AnswerError) -> Failure {
         AnswerError::NotWaiting(_) => "not_waiting",
         AnswerError::WrongKind { .. }
         | AnswerError::NoConversation(_)
+        | AnswerError::NoTerm(_)
         | AnswerError::NotCovered(_)
         | AnswerError::AnyHostForGood(_)
         | AnswerError::InvalidForm(_) => "invalid_answer",

@@ -36,6 +36,7 @@ use crate::{
     host::Inner,
     policy::Surface,
     record::{PersonWait, Recording, redact::Redactor},
+    sampling::answering::SamplingDesk,
     validation::{Noted, ToolCheck},
 };
 
@@ -248,7 +249,16 @@ impl Relay {
         match &self.stage {
             RelayStage::InFlight(sent, _) => {
                 let origin = self.request.origin(self.id);
-                Some(ClientFeatures { origin: Some(origin), ..self.host.context.features(sent.connection.name()) })
+                let desk = SamplingDesk {
+                    host: Arc::clone(&self.host),
+                    connection: sent.connection.clone(),
+                    mode: self.request.mode,
+                    attendance: self.request.attendance,
+                    called: self.request.target.name().to_owned(),
+                    person_wait: self.person_wait.clone(),
+                };
+                let features = self.host.context.features(sent.connection.name());
+                Some(ClientFeatures { origin: Some(origin), sampling: Some(Box::new(desk)), ..features })
             }
             RelayStage::Preparing(_) | RelayStage::Recording(..) | RelayStage::Cancelled | RelayStage::Ended => None,
         }

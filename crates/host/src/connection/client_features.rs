@@ -19,18 +19,15 @@ use toolway_config::ServerName;
 use toolway_wire::{
     exchange::{Answer, ServerRequestDetails, ServerRequestHandler},
     json::Raw,
-    message::{ClientCapabilities, RpcError},
+    message::ClientCapabilities,
 };
 
 use super::client_sessions::ClientSessions;
 use crate::{
     call::Caller,
-    inbox::{Answerer, ElicitationModes, Inbox, InboxAnswer, InboxContent, InboxItem, ItemOrigin, SamplingAnswer},
-    sampling::{self, Sampler, SamplingDecision, SamplingOffer, SamplingRequest},
+    inbox::{Answerer, ElicitationModes, Inbox, InboxContent, InboxItem, ItemOrigin},
+    sampling::{Sampler, SamplingOffer, SamplingRequest, answering::SamplingDesk},
 };
-
-/// Code of the error for a request that the user declined, as the protocol suggests for sampling.
-const USER_REJECTED: i64 = -1;
 
 /// A folder or URL that a server may access.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +47,8 @@ pub(crate) struct ClientFeatures {
     /// The call that server requests belong to; `None` outside a call.
     pub(crate) origin: Option<ItemOrigin>,
     pub(crate) sampler: Arc<dyn Sampler>,
+    /// Decides on sampling requests; `None` outside a call.
+    pub(crate) sampling: Option<Box<SamplingDesk>>,
     pub(crate) roots: Arc<[Root]>,
     /// Declared instead of what the ports offer, if surfaces answer the requests of their calls.
     pub(crate) declared: Option<ClientCapabilities>,
@@ -128,31 +127,11 @@ impl ClientFeatures {
         self.inbox.wait(item, answers).await.into_wire(is_url)
     }
 
-    /// Lets the model answer, as the port decides. Outside a call nothing is answered.
+    /// Lets the model answer, if that is allowed. Outside a call nothing is answered.
     async fn sample(&self, request: ServerRequestDetails) -> Answer {
-        let Some(origin) = self.origin.clone() else { return Answer::Unavailable };
-        let request = SamplingRequest { server: self.server.clone(), origin, request };
-        match self.sampler.decide(&request) {
-            SamplingDecision::Allowed => self.sampler.sample(request).await,
-            SamplingDecision::Refused(error) => Answer::Refused(error),
-            SamplingDecision::Ask(details) => {
-                let item = InboxItem::sampling(&self.server, *details, request.origin.clone());
-                let answerer = Arc::clone(&self.answerer);
-                let answers = |item: Arc<InboxItem>| -> BoxFuture<'_, _> {
-                    Box::pin(async move { answerer.answer(&item).await })
-                };
-                match self.inbox.wait(item, answers).await {
-                    InboxAnswer::Sampling(SamplingAnswer::Once) => self.sampler.sample(request).await,
-                    InboxAnswer::Sampling(SamplingAnswer::No) => {
-                        Answer::Refused(RpcError::new(USER_REJECTED, "the user declined the sampling request"))
-                    }
-                    _ => {
-                        let why = "no user answered, and `sampling.allow` is `ask`";
-                        Answer::Refused(sampling::refused(&self.server, why))
-                    }
-                }
-            }
-        }
+        let Some((origin, desk)) = self.origin.clone().zip(self.sampling.as_ref()) else { return Answer::Unavailable };
+        let called = desk.called.clone();
+        desk.answer(SamplingRequest { server: self.server.clone(), origin, called, request }).await
     }
 
     fn offered(&self) -> Value {

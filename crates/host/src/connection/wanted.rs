@@ -4,7 +4,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use toolway_config::{
-    Config, Pattern, ServerConfig, ServerName, Trust, is_secret_name,
+    Config, Pattern, SamplingSettings, ServerConfig, ServerName, Trust, is_secret_name,
     server::{
         Era, Http, HttpKind, Need, Offered, Reconnect, SessionEnd, Sharing, Standing, Start, Transport, Withheld,
         auth::Auth,
@@ -53,6 +53,8 @@ pub struct WantedServer {
     pub reconnect: Reconnect,
     /// Server requests that it is not offered.
     pub withheld: Withheld,
+    /// Whether our models answer its sampling requests, as far as its entry says.
+    pub sampling: SamplingSettings,
     /// Protocol era to use.
     pub era: EraChoice,
     /// Connect timeout: from the start to the end of the handshake.
@@ -125,6 +127,7 @@ impl WantedServer {
             trust: Trust::default(),
             reconnect: Reconnect::default(),
             withheld: Withheld::default(),
+            sampling: SamplingSettings::default(),
             era: EraChoice::Auto,
             connect: CONNECT,
             clocks: Timeouts::default(),
@@ -180,6 +183,7 @@ impl WantedServer {
                 sampling: server.withheld.sampling || config.settings.sampling.value.is_forbidden(),
                 ..server.withheld
             },
+            sampling: server.sampling.clone(),
             era: match server.era {
                 Era::Auto => EraChoice::Auto,
                 Era::Legacy => EraChoice::Legacy,
@@ -243,7 +247,8 @@ impl WantedServer {
         if self.era != other.era {
             keys.push("era");
         }
-        if self.withheld.sampling != other.withheld.sampling {
+        // What a server was told of sampling holds for its connection.
+        if self.withheld.sampling != other.withheld.sampling || self.sampling.allow != other.sampling.allow {
             keys.push("sampling");
         }
         if self.withheld.elicitation != other.withheld.elicitation {
@@ -264,6 +269,7 @@ impl WantedServer {
             ("idleStop", self.idle_stop == other.idle_stop),
             ("sessions", self.sessions == other.sessions),
             ("trust", self.trust == other.trust),
+            ("sampling", self.sampling == other.sampling || self.sampling.allow != other.sampling.allow),
             ("reconnect", self.reconnect == other.reconnect),
         ];
         keys.extend(adjusted.into_iter().filter(|(_, same)| !same).map(|(key, _)| key));

@@ -146,8 +146,10 @@ pub enum ElicitationAnswer {
 /// Answer to a sampling request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SamplingAnswer {
-    /// The model may answer this request.
+    /// The model may answer this request; or its answer may be sent.
     Once,
+    /// The model may answer this and later requests of the server.
+    Always,
     /// It may not.
     No,
 }
@@ -275,6 +277,9 @@ impl InboxItem {
             }
             InboxContent::Form { message, .. } => format!("`{}` asks for values: {message}", self.server),
             InboxContent::Url { message, .. } => format!("`{}` asks to open a URL: {message}", self.server),
+            InboxContent::Sampling(details) if details.answer.is_some() => {
+                format!("may `{}` get the answer of the model `{}`?", self.server, details.model)
+            }
             InboxContent::Sampling(details) => format!("`{}` asks the model `{}`", self.server, details.model),
         }
     }
@@ -298,6 +303,11 @@ impl InboxItem {
                     ..
                 }),
             ) => Err(AnswerError::AnyHostForGood(self.id.clone())),
+            (InboxContent::Sampling(details), InboxAnswer::Sampling(SamplingAnswer::Always))
+                if details.answer.is_some() =>
+            {
+                Err(AnswerError::NoTerm(self.id.clone()))
+            }
             (_, InboxAnswer::Unavailable)
             | (InboxContent::Approval(_), InboxAnswer::Approval(_))
             | (InboxContent::Url { .. }, InboxAnswer::Elicitation(_))
@@ -381,6 +391,7 @@ impl InboxAnswer {
             Self::Approval(ApprovalAnswer::Declined { term: ApprovalTerm::Always, by, .. }) => ("never", by.clone()),
             Self::Approval(ApprovalAnswer::Declined { by, .. }) => ("no", by.clone()),
             Self::Sampling(SamplingAnswer::Once) => ("once", String::new()),
+            Self::Sampling(SamplingAnswer::Always) => ("always", String::new()),
             Self::Sampling(SamplingAnswer::No) => ("no", String::new()),
             Self::Elicitation(ElicitationAnswer::Accept(_)) => ("accept", String::new()),
             Self::Elicitation(ElicitationAnswer::Decline) => ("decline", String::new()),

@@ -11,6 +11,8 @@ pub mod kind {
     pub const APPROVAL: &str = "approval";
     /// A server request was answered, declined or cancelled.
     pub const SERVER_REQUEST: &str = "server-request";
+    /// A model answered the request of a server, or the request was refused; `details` has model and tokens.
+    pub const SAMPLING: &str = "sampling";
     /// Arguments or a result do not match the schemas of their tool.
     pub const VALIDATION: &str = "validation";
     /// A connection to a server was opened, closed, lost or failed.
@@ -31,10 +33,11 @@ pub mod kind {
     pub const STORE: &str = "store";
 
     /// All of them.
-    pub const ALL: [&str; 12] = [
+    pub const ALL: [&str; 13] = [
         DECISION,
         APPROVAL,
         SERVER_REQUEST,
+        SAMPLING,
         VALIDATION,
         CONNECTION,
         SIGN_IN,

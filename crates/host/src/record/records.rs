@@ -9,7 +9,8 @@ use toolway_wire::time::Micros;
 use uuid::Uuid;
 
 use super::{
-    AuditEntry, AuditFilter, CallFilter, CallRow, LogOrigin, RecordsError, StatsFilter, StoredCall, ToolStats, Verified,
+    AuditEntry, AuditFilter, CallFilter, CallRow, LogOrigin, RecordsError, SamplingRow, StatsFilter, StoredCall,
+    ToolStats, Verified,
 };
 use crate::{
     conversation::{FoundMessage, StoredConversation, StoredMessage},
@@ -47,6 +48,9 @@ pub trait Records: Send + Sync {
 
     /// Saved approvals of one tool, and those of its server that are about every tool.
     fn approvals_of(&self, server: &ServerName, tool: &str) -> Fetch<'_, Vec<StoredApproval>>;
+
+    /// What models answered in a call, oldest first.
+    fn sampling_of(&self, call: Uuid) -> Fetch<'_, Vec<SamplingRow>>;
 
     /// The last inbox items.
     fn inbox(&self, limit: usize) -> Fetch<'_, Vec<InboxRow>>;
@@ -183,6 +187,10 @@ impl Records for NoRecords {
     }
 
     fn approvals_of(&self, _: &ServerName, _: &str) -> Fetch<'_, Vec<StoredApproval>> {
+        nothing()
+    }
+
+    fn sampling_of(&self, _: Uuid) -> Fetch<'_, Vec<SamplingRow>> {
         nothing()
     }
 

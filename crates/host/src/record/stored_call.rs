@@ -55,6 +55,29 @@ pub struct StoredCall {
     pub body: CallBody,
 }
 
+/// What a model answered in a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SamplingRow {
+    /// Id of the request, a UUIDv7.
+    pub id: Uuid,
+    /// When it was asked.
+    pub at: Micros,
+    /// The server that asked.
+    pub server: String,
+    /// Name of the model.
+    pub model: String,
+    /// Why this model was chosen.
+    pub reason: String,
+    /// Tokens that count against quotas: the maximum until the model has answered.
+    pub tokens: i64,
+    /// Tokens of the request, as the vendor counts them.
+    pub input_tokens: Option<i64>,
+    /// Tokens of the answer, as the vendor counts them.
+    pub output_tokens: Option<i64>,
+    /// `answered`, `failed`, `withheld` or `cancelled`; `None` while it is open.
+    pub outcome: Option<String>,
+}
+
 /// Which calls to return. Absent members match every call.
 #[derive(Clone, Debug, Default)]
 pub struct CallFilter {

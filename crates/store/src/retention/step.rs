@@ -15,7 +15,7 @@ use crate::{
     audit::{self, AuditEvent, kind},
     calls::first_id_at,
     chain::Link,
-    conversations,
+    conversations, sampling,
     time::{self, Micros, duration},
 };
 
@@ -251,6 +251,7 @@ impl Step {
             connection.execute("DELETE FROM rollups WHERE minute < ?", [minutes])?;
             connection.execute("DELETE FROM rollups_hourly WHERE minute < ?", [hours])?;
             connection.execute("DELETE FROM inbox WHERE created_at < ? AND ended_at IS NOT NULL", [minutes])?;
+            sampling::prune(connection, minutes)?;
         }
         for id in &self.conversations {
             conversations::delete(connection, *id)?;

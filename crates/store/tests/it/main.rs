@@ -15,6 +15,7 @@ mod recorder;
 mod records;
 mod released_files;
 mod retention;
+mod sampling;
 mod sessions;
 mod stage;
 mod writing;

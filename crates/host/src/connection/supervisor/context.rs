@@ -110,6 +110,7 @@ impl HostContext {
             inbox: self.inbox.clone(),
             origin: None,
             sampler: Arc::clone(&self.ports.sampler),
+            sampling: None,
             roots: Arc::clone(&self.roots),
             declared: self.declared.clone(),
             ambiguous: None,
