@@ -6,8 +6,9 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::{sync::mpsc, time::Instant};
 use toolway_host::{
-    call::{CallEvent, CallRequest, Caller, Relay, Target, VisibleServers},
+    call::{CallEvent, CallRequest, Caller, Relay, Target, Unsent, VisibleServers},
     catalog::Origin,
+    record::Delivery,
 };
 use toolway_model::{ResultPart, ToolCall, ToolResult};
 use toolway_wire::json::{JsonKind, Raw};
@@ -40,6 +41,19 @@ enum Step {
     Open(Box<Relay>),
 }
 
+impl Planned {
+    /// Why it is not made; `None` if it is, or has an answer.
+    fn failure(&self) -> Option<String> {
+        match &self.step {
+            Step::Answered(CallState::Failed, result) => match result.content.as_slice() {
+                [ResultPart::Text { text }] => Some(text.clone()),
+                _ => None,
+            },
+            Step::Answered(..) | Step::Open(_) => None,
+        }
+    }
+}
+
 impl Agent {
     /// Makes the calls of one message concurrently; their results have the order of the calls. Calls that are still
     /// running at an interruption are cancelled.
@@ -61,6 +75,9 @@ impl Agent {
                 Ok(()) => self.plan(call, tools, conversation),
                 Err(why) => not_made(call, why),
             };
+            if let Some(why) = planned.failure().filter(|_| Builtin::find(&call.name).is_none()) {
+                self.record_unsent(call, why, conversation).await;
+            }
             let call_id = match &planned.step {
                 Step::Open(relay) => Some(relay.id().to_string()),
                 Step::Answered(..) => None,
@@ -88,7 +105,10 @@ impl Agent {
             reason.map(|stop| if stop.is_cancelled() { "the user cancelled it" } else { "the time limit is reached" });
         let results = wanted.iter().zip(started).zip(ended).map(|((call, (name, call_id)), ended)| {
             let ended = ended.unwrap_or_else(|| {
-                let result = result::error(&call.id, &call.name, reason.unwrap_or_default().to_owned());
+                // One that was not sent yet cannot be told apart here.
+                let delivery = if call_id.is_some() { Delivery::Unknown } else { Delivery::NotSent };
+                let reason = delivery.said_after(reason.unwrap_or_default());
+                let result = result::error(&call.id, &call.name, reason);
                 let made = MadeCall { name, state: CallState::Cancelled, call_id, remedies: Vec::new() };
                 let ended = EndedCall {
                     made,
@@ -150,9 +170,21 @@ impl Agent {
         }
     }
 
+    /// Records a call of a tool that is not made. The agent's own tools have no records.
+    async fn record_unsent(&self, call: &ToolCall, why: String, conversation: &Conversation) {
+        let Ok(name) = call.name.parse() else { return };
+        let request = self.request(Target::Tool(name), Some(call.arguments.clone()), conversation);
+        self.host.record_unsent(&request, Unsent::Invalid(why)).await;
+    }
+
     fn open(&self, tool: String, target: Target, arguments: Option<Raw>, conversation: &Conversation) -> Planned {
+        let request = self.request(target, arguments, conversation);
+        Planned { tool, step: Step::Open(Box::new(self.host.open(request))) }
+    }
+
+    fn request(&self, target: Target, arguments: Option<Raw>, conversation: &Conversation) -> CallRequest {
         let visible = self.options.servers.clone().map_or(VisibleServers::All, |servers| servers.into_iter().collect());
-        let request = CallRequest {
+        CallRequest {
             surface: self.options.surface,
             conversation: Some(Arc::clone(conversation.id())),
             seen: Some(Arc::clone(conversation.seen())),
@@ -160,14 +192,13 @@ impl Agent {
             visible,
             mode: self.options.mode,
             ..CallRequest::new(Caller::Agent(Arc::clone(conversation.id())), target)
-        };
-        Planned { tool, step: Step::Open(Box::new(self.host.open(request))) }
+        }
     }
 
     /// Makes a planned call.
     async fn finish(&self, call: &ToolCall, planned: Planned, progress: Progress) -> EndedCall {
         let began = Instant::now();
-        let relay = match planned.step {
+        let mut relay = match planned.step {
             Step::Answered(state, result) => {
                 let made = MadeCall { name: planned.tool, state, call_id: None, remedies: Vec::new() };
                 let (duration, waited) = (began.elapsed(), Duration::ZERO);
@@ -178,9 +209,10 @@ impl Agent {
         let call_id = relay.id();
         let id = call_id.to_string();
         let person_wait = relay.person_wait().clone();
-        let outcome = relay.outcome_with(|event| send_progress(&progress, &call.id, event)).await;
+        let outcome = relay.end_with(|event| send_progress(&progress, &call.id, event)).await;
         let report = self.host.take_validation_report(call_id);
-        let shown = result::show(&call.id, &call.name, &outcome, &id, &self.host.redactor());
+        let delivery = relay.delivery().unwrap_or(Delivery::Unknown);
+        let shown = result::show(&call.id, &call.name, &outcome, delivery, &id, &self.host.redactor());
         if let Some(rest) = shown.rest {
             self.kept.keep(&id, rest);
         }

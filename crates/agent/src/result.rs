@@ -1,7 +1,10 @@
 //! Results of calls as the model sees them: text or structured content, images, errors; bounded, with the rest kept.
 
 use serde_json::Value;
-use toolway_host::{call::CallOutcome, record::redact::Redactor};
+use toolway_host::{
+    call::CallOutcome,
+    record::{Delivery, redact::Redactor},
+};
 use toolway_model::{Image, ResultPart, ToolResult, value_of};
 use toolway_wire::json::Raw;
 
@@ -17,15 +20,25 @@ pub(crate) struct Shown {
     pub(crate) rest: Option<String>,
 }
 
-/// Converts the outcome of a call. Secrets are replaced, as in its record.
-pub(crate) fn show(call_id: &str, name: &str, outcome: &CallOutcome, result_id: &str, redactor: &Redactor) -> Shown {
+/// Converts the outcome of a call; one without an answer says whether it was sent. Secrets are replaced, as in its record.
+pub(crate) fn show(
+    call_id: &str,
+    name: &str,
+    outcome: &CallOutcome,
+    delivery: Delivery,
+    result_id: &str,
+    redactor: &Redactor,
+) -> Shown {
     let (content, is_error) = match outcome {
         CallOutcome::Answered(raw) => {
             let mut value = value_of(raw);
             redactor.value(&mut value);
             (contents(&value, raw, redactor), value["isError"] == true)
         }
-        other => (vec![ResultPart::Text { text: redactor.plain(&other.to_string()).into_owned() }], true),
+        other => {
+            let text = delivery.said_after(&other.to_string());
+            (vec![ResultPart::Text { text: redactor.plain(&text).into_owned() }], true)
+        }
     };
     let (content, rest) = cut(content, result_id);
     let (call_id, name) = (call_id.to_owned(), name.to_owned());
@@ -119,7 +132,8 @@ mod tests {
     use super::*;
 
     fn shown(text: &'static str) -> ToolResult {
-        show("1", "read", &CallOutcome::Answered(Raw::parse(text).unwrap()), "r1", &Redactor::default()).result
+        let outcome = CallOutcome::Answered(Raw::parse(text).unwrap());
+        show("1", "read", &outcome, Delivery::Answered, "r1", &Redactor::default()).result
     }
 
     fn text(result: &ToolResult) -> &str {
@@ -150,7 +164,7 @@ mod tests {
     fn a_long_text_is_cut_and_can_be_read_on() {
         let whole = "ä".repeat(SHOWN + 5);
         let raw = Raw::of(&serde_json::json!({ "content": [{ "type": "text", "text": whole }] }));
-        let shown = show("1", "read", &CallOutcome::Answered(raw), "r1", &Redactor::default());
+        let shown = show("1", "read", &CallOutcome::Answered(raw), Delivery::Answered, "r1", &Redactor::default());
         assert!(text(&shown.result).contains(&format!("\"offset\": {SHOWN}")));
         assert_eq!(page(&shown.rest.unwrap(), SHOWN, "r1"), "äääää\n");
     }

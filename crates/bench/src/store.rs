@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use toolway_store::{
     Reader, Store, StoreError, StoreOptions, Uuid,
     audit::Verified,
-    calls::{CallBody, CallFilter, CallRow, CallState},
+    calls::{CallBody, CallFilter, CallRow, CallState, Delivery},
     rollup::RollupFilter,
     time::{self, Micros},
 };
@@ -97,10 +97,11 @@ async fn write(path: &Path, width: usize, calls: usize) -> io::Result<f64> {
 
 /// One call, as a host writes it.
 async fn call(store: &Store, ended: CallRow) -> Result<(), StoreError> {
-    let begun = CallRow { state: CallState::Pending, duration: None, server: None, tool: None, ..ended.clone() };
+    let begun =
+        CallRow { state: CallState::Pending, outcome: None, duration: None, server: None, tool: None, ..ended.clone() };
     drop(store.write_call(begun, CallBody::default()));
     let arguments = Some(r#"{"path":"/home/ada/notes/2026/today.md","limit":20}"#.to_owned());
-    let sent = CallRow { state: CallState::Running, duration: None, ..ended.clone() };
+    let sent = CallRow { state: CallState::Running, outcome: None, duration: None, ..ended.clone() };
     store.write_call(sent, CallBody { arguments, result: None }).await?;
     let text = "hello Ada, this is a small result";
     let result = Some(format!(r#"{{"content":[{{"type":"text","text":"{text}"}}],"isError":false}}"#));
@@ -202,6 +203,8 @@ fn row(number: usize, at: Micros) -> CallRow {
         server: Some(server),
         tool: Some(tool),
         state,
+        outcome: Some(Delivery::Answered),
+        idempotent: false,
         rule: Some("default of `gateway`: allow".to_owned()),
         approved_by: None,
         error: None,

@@ -1,6 +1,10 @@
 //! Connects the server of a command, runs the command with it, and shuts the host down. `compose` builds the host.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    pin::pin,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use toolway_host::{
     call::{CallOutcome, CallRequest, Caller, Target as CallTarget},
@@ -32,6 +36,12 @@ const STATUS_GRACE: Duration = Duration::from_millis(100);
 /// Time to finish writing the listing cache at the end of a command.
 const CACHE_WRITE_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// What a command calls.
+pub(crate) struct CalledItem {
+    pub(crate) target: Target,
+    pub(crate) item: CallTarget,
+}
+
 impl App {
     /// Connects to a server, runs `work` with it, and disconnects however `work` ends.
     pub(crate) async fn with_server<T>(
@@ -41,7 +51,7 @@ impl App {
         output: &mut Output,
         work: impl AsyncFnOnce(&SingleServerHost, &mut Output) -> Result<T, Report>,
     ) -> Result<T, Report> {
-        let answerer = Arc::new(CommandAnswerer::new(&AnswerArgs::default(), &self.environment)?);
+        let answerer = self.plain_answerer()?;
         self.with_answered_server(target, lists, answerer, output, work).await
     }
 
@@ -63,6 +73,35 @@ impl App {
         done
     }
 
+    /// Like [`Self::with_answered_server`], for a command that makes one call: if it fails before that, the call is recorded
+    /// as not sent.
+    pub(crate) async fn with_called_server<T>(
+        &self,
+        called: CalledItem,
+        lists: Lists,
+        answerer: Arc<CommandAnswerer>,
+        output: &mut Output,
+        work: impl AsyncFnOnce(&SingleServerHost, &mut Output) -> Result<T, Report>,
+    ) -> Result<T, Report> {
+        let CalledItem { target, item } = called;
+        let single = self.single_server_host(target, lists, answerer).await?;
+        let done = match self.connect(&single, lists, output).await {
+            Ok(()) => work(&single, output).await,
+            Err(report) => Err(report),
+        };
+        let done = match done {
+            Err(report) => Err(single.record_unsent(self, item, report).await),
+            done => done,
+        };
+        disconnect(&single.host).await;
+        done
+    }
+
+    /// An answerer of a command without options for answers.
+    pub(crate) fn plain_answerer(&self) -> Result<Arc<CommandAnswerer>, Report> {
+        Ok(Arc::new(CommandAnswerer::new(&AnswerArgs::default(), &self.environment)?))
+    }
+
     /// Refuses an item that the server's entry excludes, before a server is started. The refusal is made by calling the
     /// host, so that it is decided and recorded like every other call.
     pub(crate) async fn refuse_excluded(
@@ -75,7 +114,7 @@ impl App {
         if entry.and_then(|entry| Exclusion::of(entry, kind, thing.name())).is_none() {
             return Ok(());
         }
-        let answerer = Arc::new(CommandAnswerer::new(&AnswerArgs::default(), &self.environment)?);
+        let answerer = self.plain_answerer()?;
         let single = self.single_server_host(target.clone(), Lists::Ignored, answerer).await?;
         match single.host.call(CallRequest::new(Caller::Terminal, thing)).await {
             outcome @ CallOutcome::Refused(_) => Err(single.report(&outcome, "")),
@@ -97,7 +136,7 @@ impl App {
         let port = Arc::clone(&answerer) as Arc<dyn Answerer>;
         let (host, taps) = self.command_host(std::slice::from_ref(&target), lists, port).await?;
         let tap = taps.into_values().next().unwrap_or_default();
-        Ok(SingleServerHost { host, target, tap, answerer })
+        Ok(SingleServerHost { host, target, tap, answerer, is_opened: AtomicBool::new(false) })
     }
 
     /// Connects the server and waits for the requested lists.

@@ -9,6 +9,7 @@ use toolway_config::ConfigError;
 use toolway_host::{
     call::{CallError, CallOutcome},
     policy::Refusal,
+    record::Delivery,
 };
 use toolway_wire::{error::WireError, json::Raw, message::RpcError};
 
@@ -26,6 +27,8 @@ pub(crate) struct Report {
     pub(crate) notes: Vec<Note>,
     /// The server's JSON-RPC error, unchanged.
     pub(crate) error: Option<Raw>,
+    /// Whether the call was sent and answered; `None` if it is not about a call.
+    pub(crate) outcome: Option<Delivery>,
 }
 
 /// Text below the message of a report.
@@ -39,7 +42,7 @@ pub(crate) enum Note {
 
 impl Report {
     pub(crate) fn new(exit: ExitCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { exit, code, message: message.into(), notes: Vec::new(), error: None }
+        Self { exit, code, message: message.into(), notes: Vec::new(), error: None, outcome: None }
     }
 
     /// The command line or the configuration is invalid.
@@ -94,6 +97,14 @@ impl Report {
         let first_hint = self.notes.iter().position(|note| matches!(note, Note::Hint(_)));
         self.notes.insert(first_hint.unwrap_or(self.notes.len()), Note::Detail(detail.into()));
         self
+    }
+
+    /// Says that the server may have acted on the call, if that is so. Programs read the outcome of every call.
+    #[must_use]
+    pub(crate) fn of_call(self, delivery: Option<Delivery>) -> Self {
+        let unknown = delivery.filter(|delivery| *delivery == Delivery::Unknown);
+        let message = unknown.map_or_else(|| self.message.clone(), |unknown| unknown.said_after(&self.message));
+        Self { message, outcome: delivery, ..self }
     }
 
     /// Adds a hint on what to do next.
@@ -212,6 +223,9 @@ impl Report {
         let hints: Vec<String> = self.notes.iter().map(text).collect();
         if !hints.is_empty() {
             error["hint"] = json!(hints.join("\n"));
+        }
+        if let Some(outcome) = self.outcome {
+            error["outcome"] = json!(outcome.as_str());
         }
         if let Some(raw) = self.error.as_ref().and_then(|raw| raw.read::<serde_json::Value>().ok()) {
             error["error"] = raw;

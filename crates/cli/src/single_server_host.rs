@@ -1,14 +1,21 @@
 //! A host with one server for the duration of one command: its catalog, calls to it, and their failures.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use toolway_config::ServerName;
 use toolway_host::{
-    call::{CallError, CallEvent, CallOutcome, CallRequest, Caller, Target as CallTarget},
+    call::{CallError, CallEvent, CallOutcome, CallRequest, Caller, Target as CallTarget, Unsent},
     catalog::{Catalog, Freshness, ItemKind, Origin},
     connection::{Phase, ServerStatus, TransportKind, stderr_tail},
     host::Host,
     policy::{Attendance, Refusal},
+    record::Delivery,
     validation::ValidationReport,
 };
 use toolway_wire::{
@@ -36,6 +43,8 @@ pub(crate) struct SingleServerHost {
     pub(crate) target: Target,
     pub(crate) tap: Arc<WireTap>,
     pub(crate) answerer: Arc<CommandAnswerer>,
+    /// Whether a call was opened, which records it.
+    pub(crate) is_opened: AtomicBool,
 }
 
 /// Request of ours in which a server that is not ready failed: the handshake or a list.
@@ -97,7 +106,8 @@ impl SingleServerHost {
         method: &str,
         output: &mut Output,
     ) -> Result<Raw, Report> {
-        let relay = self.host.open(request);
+        self.is_opened.store(true, Ordering::Relaxed);
+        let mut relay = self.host.open(request);
         let id = relay.id();
         // Nothing is written over a prompt.
         let see = |event: &CallEvent| {
@@ -117,13 +127,28 @@ impl SingleServerHost {
                 }
                 Ok(result)
             }
-            Ok(other) => Err(self.report(&other, method)),
+            Ok(other) => Err(self.report(&other, method).of_call(relay.delivery())),
             Err(report) => {
+                // What was cancelled ends, and its record with it.
+                let report = report.of_call(relay.delivery());
                 // The cancellation is queued; shutdown flushes the queue.
                 let _late = tokio::time::timeout(LAST_MESSAGE, self.host.shutdown()).await;
                 Err(report)
             }
         }
+    }
+
+    /// Records the call of a command that failed before it was opened.
+    pub(crate) async fn record_unsent(&self, app: &App, meant: CallTarget, report: Report) -> Report {
+        if self.is_opened.load(Ordering::Relaxed) {
+            return report;
+        }
+        let why = match report.exit {
+            ExitCode::Usage => Unsent::Invalid(report.message.clone()),
+            _ => Unsent::Unavailable(report.message.clone()),
+        };
+        self.host.record_unsent(&self.request(app, meant, None), why).await;
+        report.of_call(Some(Delivery::NotSent))
     }
 
     /// The failure of a call that a server asked a user about, and no user was there; `None` if nothing was unanswered.
@@ -137,6 +162,7 @@ impl SingleServerHost {
 
     /// Returns the exact request instead of sending it. Nothing is sent to the server after that.
     pub(crate) async fn dry_run(&self, app: &App, request: CallRequest, method: &str) -> Result<Raw, Report> {
+        self.is_opened.store(true, Ordering::Relaxed);
         let mut caught = self.tap.intercept(method);
         let mut relay = self.host.open(CallRequest { terms: Some(ExchangeTimeouts::unbounded()), ..request });
         let text = loop {

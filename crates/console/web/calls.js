@@ -3,7 +3,7 @@
 import { get, on, post } from "./api.js";
 import { fill, h, icon, name, visible, words } from "./dom.js";
 import { picture, result } from "./content.js";
-import { bytes, callerWords, CALL_STATES, clock, duration, fullTime, isOpen, ruleWords } from "./format.js";
+import { bytes, callerWords, CALL_STATES, clock, duration, fullTime, isOpen, OUTCOMES, ruleWords } from "./format.js";
 import { copyButton, json } from "./json.js";
 import { action, command, Drawer, empty, labelled, loading, pill, problem, section, stateOf } from "./parts.js";
 import { state } from "./state.js";
@@ -343,6 +343,7 @@ class CallDetail {
         labelled("Started", fullTime(call.startedAt)),
         labelled("Took", this.time),
         labelled("Waited for a person", call.waitedMs ? duration(call.waitedMs) : null),
+        labelled("Outcome", OUTCOMES[call.outcome] ?? null),
         labelled("Rule", call.rule ? words(ruleWords(call.rule)) : null),
         labelled(call.state === "refused" ? "Declined by" : "Approved by", call.approvedBy ? visible(call.approvedBy) : null),
       ),

@@ -79,6 +79,12 @@ export const CALL_STATES = {
   interrupted: ["Interrupted", "off"],
 };
 
+// What is said of a call without an answer; the answer of the others says it.
+export const OUTCOMES = {
+  "not-sent": "Not sent: no byte of it reached the server",
+  unknown: "Unknown: it was sent, and the server may have acted on it",
+};
+
 export function isOpen(state) {
   return state === "pending" || state === "running";
 }

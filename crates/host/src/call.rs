@@ -22,6 +22,7 @@ pub mod relay;
 pub mod request;
 pub mod subscription;
 pub mod tasks;
+mod unsent;
 
 use std::sync::Arc;
 
@@ -35,6 +36,7 @@ pub use relay::{CallEvent, Relay};
 pub use request::{CallId, CallKind, CallRequest, Target};
 pub use subscription::{ResourceUpdate, Subscription};
 pub use tasks::{CallerTasks, RecordedTasks, TaskOperation};
+pub use unsent::Unsent;
 
 use crate::{
     host::Host,
@@ -49,7 +51,16 @@ impl Host {
         if request.surface == Surface::Console && request.capabilities.is_none() {
             request.capabilities = inner.context.undeclared_elicitation();
         }
-        let draft = Draft {
+        let draft = self.draft(&request);
+        let id = draft.id;
+        let recording = Recording::begin(draft, inner.record_ports());
+        Relay::new(Arc::clone(inner), request, id, Box::new(recording))
+    }
+
+    /// What is known of a call at its start.
+    fn draft(&self, request: &CallRequest) -> Draft {
+        let inner = self.inner();
+        Draft {
             id: inner.next_call(),
             caller: request.caller.clone(),
             surface: request.surface,
@@ -58,10 +69,7 @@ impl Host {
             name: request.target.name().to_owned(),
             arguments: inner.context.ports.recorder.as_ref().map(|_| request.recorded_arguments()).unwrap_or_default(),
             argument_bytes: request.content().map_or(0, |content| content.as_bytes().len()),
-        };
-        let id = draft.id;
-        let recording = Recording::begin(draft, inner.record_ports());
-        Relay::new(Arc::clone(inner), request, id, Box::new(recording))
+        }
     }
 
     /// Makes a call and waits for its outcome. The ports of the host answer server requests.

@@ -5,6 +5,7 @@
 //! there is exactly one record for each call. Arguments and results go to a [`recorder`] only.
 
 mod audit;
+mod delivery;
 mod error;
 mod memory;
 mod person_wait;
@@ -24,6 +25,7 @@ use futures_util::future::BoxFuture;
 use toolway_config::ServerName;
 
 pub use audit::{AuditEntry, AuditFilter, LogOrigin, Verified, kind};
+pub use delivery::{Delivery, OUTCOME_META, UnknownDelivery};
 pub use error::{RecordsCause, RecordsError};
 pub use memory::{KEPT_BYTES, KEPT_RECORDS, MemoryCallLog};
 pub use person_wait::PersonWait;
@@ -69,6 +71,10 @@ pub struct CallRecord {
     pub took: Duration,
     /// Present state.
     pub state: CallState,
+    /// Whether it was sent and answered; `None` before its end.
+    pub outcome: Option<Delivery>,
+    /// Whether the item is annotated idempotent or read-only, so that a second call does no harm.
+    pub idempotent: bool,
     /// Redacted error message; `None` if the call succeeded.
     pub message: Option<String>,
     /// Rule that granted or refused the call.

@@ -1,24 +1,24 @@
 //! Calls: one row each, from its beginning to its end, with arguments and result in a table of their own.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params, params_from_iter, types::Value};
-pub use toolway_host::record::{CallBody, CallFilter, CallRow, CallState, StoredCall};
+pub use toolway_host::record::{CallBody, CallFilter, CallRow, CallState, Delivery, StoredCall};
 use uuid::Uuid;
 
 use crate::{Reader, StoreError, time::Micros};
 
 /// Columns in the order of [`row`].
 const COLUMNS: &str = "id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, approved_by, \
-                       error, conversation, argument_bytes, result_bytes, server_requests, waited";
+                       error, conversation, argument_bytes, result_bytes, server_requests, waited, outcome, idempotent";
 
 /// Inserts a call that has no row.
 const INSERT: &str = "INSERT INTO calls (run, id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, \
-     approved_by, error, conversation, argument_bytes, result_bytes, server_requests, waited) \
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING";
+     approved_by, error, conversation, argument_bytes, result_bytes, server_requests, waited, outcome, idempotent) \
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING";
 
 /// Updates what changes between the beginning of a call and its end. A call that has ended stays as it is, unless it was only
 /// found open.
 const UPDATE: &str = "UPDATE calls SET duration = ?2, server = ?3, tool = ?4, state = ?5, rule = ?6, approved_by = ?7, error = ?8, \
-     result_bytes = ?9, server_requests = ?10, waited = ?11 \
+     result_bytes = ?9, server_requests = ?10, waited = ?11, outcome = ?12, idempotent = ?13 \
      WHERE id = ?1 AND (state IN ('pending', 'running') \
      OR (state = 'interrupted' AND ?5 NOT IN ('pending', 'running')))";
 
@@ -74,6 +74,8 @@ impl<'c> CallStatements<'c> {
             call.result_bytes,
             call.server_requests,
             call.waited,
+            call.outcome.map(Delivery::as_str),
+            call.idempotent,
         ])?;
         if 0 < added {
             return Ok(RowChange::Added);
@@ -90,6 +92,8 @@ impl<'c> CallStatements<'c> {
             call.result_bytes,
             call.server_requests,
             call.waited,
+            call.outcome.map(Delivery::as_str),
+            call.idempotent,
         ])?;
         Ok(if 0 < updated { RowChange::Updated } else { RowChange::Nothing })
     }
@@ -124,10 +128,11 @@ pub(crate) fn remove_before(connection: &Connection, before: Micros) -> Result<(
     Ok(())
 }
 
-/// Closes the open calls of a process that has ended, and returns their ids.
+/// Closes the open calls of a process that has ended, and returns them. One that is pending was not sent: that it is
+/// running is written before.
 pub(crate) fn interrupt(connection: &Connection, run: Uuid) -> Result<Vec<CallRow>, StoreError> {
     let mut statement = connection.prepare(&format!(
-        "UPDATE calls SET state = 'interrupted' WHERE run = ? AND state IN ('pending', 'running') RETURNING {COLUMNS}"
+        "UPDATE calls SET state = 'interrupted', outcome = iif(state = 'pending', 'not-sent', 'unknown') WHERE run = ? AND state IN ('pending', 'running') RETURNING {COLUMNS}"
     ))?;
     Ok(statement.query_map([run], row)?.collect::<Result<_, _>>()?)
 }
@@ -252,6 +257,7 @@ pub(crate) fn first_id_at(at: Micros) -> Vec<u8> {
 
 fn row(row: &Row<'_>) -> rusqlite::Result<CallRow> {
     let state: String = row.get(9)?;
+    let outcome: Option<String> = row.get(18)?;
     Ok(CallRow {
         id: row.get(0)?,
         started_at: row.get(1)?,
@@ -264,6 +270,9 @@ fn row(row: &Row<'_>) -> rusqlite::Result<CallRow> {
         tool: row.get(8)?,
         // A state of a later version is shown as a failure rather than hiding the call.
         state: state.parse().unwrap_or(CallState::Failed),
+        // The same of an outcome: what it means is not known here.
+        outcome: outcome.map(|word| word.parse().unwrap_or(Delivery::Unknown)),
+        idempotent: row.get(19)?,
         rule: row.get(10)?,
         approved_by: row.get(11)?,
         error: row.get(12)?,

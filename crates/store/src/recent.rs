@@ -128,6 +128,8 @@ mod tests {
             server: Some("files".to_owned()),
             tool: Some(format!("files__{tool}")),
             state: CallState::Succeeded,
+            outcome: None,
+            idempotent: false,
             rule: None,
             approved_by: None,
             error: None,

@@ -238,6 +238,8 @@ fn row(call: &CallRecord, state: CallState, duration: Option<Duration>) -> CallR
         server: call.server.as_ref().map(|server| server.as_str().to_owned()),
         tool: call.tool.clone(),
         state,
+        outcome: call.outcome,
+        idempotent: call.idempotent,
         rule: call.rule.as_ref().map(RuleId::label),
         approved_by: call.approved_by.as_deref().map(str::to_owned),
         error: call.message.clone(),

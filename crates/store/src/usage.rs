@@ -65,6 +65,8 @@ mod tests {
             server: Some("files".to_owned()),
             tool: None,
             state: CallState::Running,
+            outcome: None,
+            idempotent: false,
             rule: None,
             approved_by: None,
             error: None,

@@ -10,7 +10,7 @@ use crate::{
     StoreError,
     approvals::{self, StoredApproval},
     audit::{self, AuditEvent, kind},
-    calls::{self, CallBody, CallRow, CallStatements, RowChange},
+    calls::{self, CallBody, CallRow, CallStatements, Delivery, RowChange},
     chain::{Contents, Link},
     conversations::{self, StoredConversation, StoredMessage},
     database,
@@ -33,6 +33,8 @@ struct EndDetails<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     approved_by: Option<&'a str>,
     kind: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<&'a str>,
     state: &'a str,
@@ -309,6 +311,7 @@ fn write_details(call: &CallRow, out: &mut Vec<u8>) {
     let details = EndDetails {
         approved_by: call.approved_by.as_deref(),
         kind: &call.kind,
+        outcome: call.outcome.map(Delivery::as_str),
         rule: call.rule.as_deref(),
         state: call.state.as_str(),
         surface: &call.surface,

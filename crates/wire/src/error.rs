@@ -141,6 +141,11 @@ impl WireError {
         }
     }
 
+    /// A request whose caller had left before anything was written.
+    pub(crate) fn not_sent() -> Self {
+        Self::Ended("the call had ended before it was sent".to_owned())
+    }
+
     pub(crate) fn protocol(problem: impl fmt::Display) -> Self {
         Self::Protocol(problem.to_string())
     }

@@ -18,6 +18,7 @@ mod request;
 mod server_request;
 mod timeouts;
 mod timer_pool;
+mod write_mark;
 
 use std::{
     fmt,
@@ -37,6 +38,7 @@ pub use pending_io::PendingIo;
 pub use request::{Handover, LogLevel, Progress, Request};
 pub use server_request::{Answer, Cause, ServerRequest, ServerRequestDetails, ServerRequestId};
 pub use timeouts::ExchangeTimeouts;
+pub use write_mark::{WriteMark, WriteStart};
 
 use self::core::Core;
 pub(crate) use self::{
@@ -263,6 +265,14 @@ impl Exchange {
         CancelHandle { core }
     }
 
+    /// Whether its request was written; `None` if that is not known, as for an intercepted exchange.
+    pub fn write_mark(&self) -> Option<WriteMark> {
+        match &self.source {
+            EventSource::Feed { core, .. } => Some(WriteMark { core: Arc::clone(core) }),
+            EventSource::Intercepted(_) => None,
+        }
+    }
+
     /// Number of progress and log events dropped because the caller did not read them in time.
     pub fn missed(&self) -> u64 {
         match &self.source {
@@ -394,6 +404,11 @@ impl Feed {
     /// Ends the exchange; returns false if it had already ended.
     pub fn end(&self, outcome: Outcome) -> bool {
         self.core.end(outcome)
+    }
+
+    /// The mark that the transport of its request sets.
+    pub fn write_mark(&self) -> WriteMark {
+        WriteMark { core: Arc::clone(&self.core) }
     }
 
     /// Registers `act`, called once with the reason if the caller cancels before the outcome.

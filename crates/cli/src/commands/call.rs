@@ -20,6 +20,7 @@ use crate::{
     app::App,
     arguments::{self, ArgumentError, call_form::CallForm, check},
     exit_code::ExitCode,
+    lifecycle::CalledItem,
     output::{
         Format, Output,
         content::{self, Piece, Repetition},
@@ -100,12 +101,13 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
     }
     let selected = app.select(form.map_or(tool.as_str(), |form| form.tool), ItemKind::Tool, output)?;
     let meant = Target::ToolOf(selected.target.origin(&selected.name));
-    app.refuse_excluded(&selected.target, ItemKind::Tool, meant).await?;
+    app.refuse_excluded(&selected.target, ItemKind::Tool, meant.clone()).await?;
     let stdin = app.stdin(arguments::uses_stdin(&words)).await?;
     let answerer = Arc::new(CommandAnswerer::new(&args.answer, &app.environment)?);
     let lists = Lists::Only(ItemKind::Tool);
     let can_answer = answerer.is_available();
-    let called = app.with_answered_server(selected.target.clone(), lists, answerer, output, async |single, output| {
+    let item = CalledItem { target: selected.target.clone(), item: meant };
+    let called = app.with_called_server(item, lists, answerer, output, async |single, output| {
         let catalog = single.catalog(ItemKind::Tool, output)?;
         let entry = find(&catalog, single, &selected.name, &selected.selector)?;
         let read = |schema: &Schema| match &form {

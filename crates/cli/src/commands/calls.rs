@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use serde_json::{Value, json};
 use toolway_host::{
-    record::{CallBody, CallFilter, CallRow, CallState, StatsFilter, StoredCall, ToolStats},
+    record::{CallBody, CallFilter, CallRow, CallState, Delivery, StatsFilter, StoredCall, ToolStats},
     time::{self, Micros},
     visible,
 };
@@ -146,6 +146,7 @@ fn show_rows(call: &CallRow, body: &CallBody, output: &mut Output) {
     let rows = [
         ("id", Some(call.id.to_string())),
         ("state", Some(call.state.to_string())),
+        ("outcome", call.outcome.map(|outcome| outcome.to_string())),
         ("call", Some(format!("{} ({})", call.tool.as_ref().unwrap_or(&call.name), call.kind))),
         ("server", call.server.clone()),
         ("caller", Some(format!("{} ({})", call.caller, call.surface))),
@@ -269,6 +270,7 @@ pub(crate) fn view(call: &CallRow) -> Value {
         "kind": call.kind,
         "name": call.name,
         "state": call.state.as_str(),
+        "outcome": call.outcome.map(Delivery::as_str),
         "startedAt": time::rfc3339(call.started_at),
         "durationMs": call.duration.map(|micros| micros as f64 / 1_000.0),
         "waitedMs": call.waited as f64 / 1_000.0,

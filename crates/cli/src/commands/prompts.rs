@@ -15,6 +15,7 @@ use crate::{
     app::App,
     arguments,
     exit_code::ExitCode,
+    lifecycle::CalledItem,
     multi_server_host::{ListingAge, MultiServerHost},
     output::{
         Format, Output,
@@ -157,9 +158,11 @@ async fn get(args: &GetArgs, app: &App, output: &mut Output) -> Result<ExitCode,
     app.join_address(&mut words);
     let selected = app.select(&words.remove(0), ItemKind::Prompt, output)?;
     let meant = Target::PromptOf(selected.target.origin(&selected.name));
-    app.refuse_excluded(&selected.target, ItemKind::Prompt, meant).await?;
+    app.refuse_excluded(&selected.target, ItemKind::Prompt, meant.clone()).await?;
     let stdin = app.stdin(arguments::uses_stdin(&words)).await?;
-    app.with_server(selected.target.clone(), Lists::Only(ItemKind::Prompt), output, async |single, output| {
+    let item = CalledItem { target: selected.target.clone(), item: meant };
+    let answerer = app.plain_answerer()?;
+    app.with_called_server(item, Lists::Only(ItemKind::Prompt), answerer, output, async |single, output| {
         let catalog = single.catalog(ItemKind::Prompt, output)?;
         let entry = find(&catalog, single, &selected.name, &selected.selector)?;
         let arguments = arguments_of(&entry.item, &words, &stdin)?;

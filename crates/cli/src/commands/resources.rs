@@ -17,6 +17,7 @@ use super::call;
 use crate::{
     app::App,
     exit_code::ExitCode,
+    lifecycle::CalledItem,
     multi_server_host::MultiServerHost,
     output::{
         Format, Output,
@@ -163,8 +164,11 @@ async fn read(args: &ReadArgs, app: &App, output: &mut Output) -> Result<ExitCod
     let [uri] = words.as_slice() else {
         return Err(Report::usage("arguments", "give the server and one URI"));
     };
-    app.refuse_excluded(&target, ItemKind::Resource, Target::ResourceOf(target.origin(uri))).await?;
-    app.with_server(target, Lists::Ignored, output, async |single, output| {
+    let item = Target::ResourceOf(target.origin(uri));
+    app.refuse_excluded(&target, ItemKind::Resource, item.clone()).await?;
+    let answerer = app.plain_answerer()?;
+    let item = CalledItem { target, item };
+    app.with_called_server(item, Lists::Ignored, answerer, output, async |single, output| {
         read_one(single, app, uri, args.save.as_ref(), output).await
     })
     .await

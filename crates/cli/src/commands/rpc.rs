@@ -7,6 +7,7 @@ use crate::{
     app::App,
     arguments::{STDIN, parse_json},
     exit_code::ExitCode,
+    lifecycle::CalledItem,
     output::{Format, Output, content},
     report::Report,
 };
@@ -44,7 +45,10 @@ pub(crate) async fn run(args: &RpcArgs, app: &App, output: &mut Output) -> Resul
         }
         _ => return Err(Report::usage("arguments", "give a method, and optionally its parameters")),
     };
-    app.with_server(target, Lists::Ignored, output, async |single, output| {
+    let item = Target::Method { server: target.server.name.clone(), method: method.clone() };
+    let answerer = app.plain_answerer()?;
+    let item = CalledItem { target, item };
+    app.with_called_server(item, Lists::Ignored, answerer, output, async |single, output| {
         let (server, name) = (single.name().clone(), method.clone());
         let request = single.request(app, Target::Method { server, method: name }, params);
         if args.dry_run {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 use toolway_host::{
-    record::{CallBody, CallRow, CallState},
+    record::{CallBody, CallRow, CallState, Delivery},
     time,
 };
 use toolway_store::{Store, StoreOptions};
@@ -140,6 +140,8 @@ fn call(number: u64, tool: &str, state: CallState, started_at: time::Micros, wai
         server: tool.split("__").next().map(str::to_owned),
         tool: Some(tool.to_owned()),
         state,
+        outcome: Some(Delivery::Answered),
+        idempotent: false,
         rule: Some("default".to_owned()),
         approved_by: None,
         error: None,

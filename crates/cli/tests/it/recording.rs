@@ -141,3 +141,32 @@ fn serve_removes_old_records_when_it_starts_and_logs_it() {
     assert_eq!(home.run(&["calls", "list", "-o", "json"]).json(), json!([]));
     assert!(home.run(&["audit", "verify", "-o", "json"]).json()["checkpoint"].as_i64().unwrap() > 0);
 }
+
+#[test]
+fn a_call_that_ends_before_sending_has_a_record_in_every_command() {
+    let home = home();
+    let config = json!({ "mcpServers": {
+        "shop": { "command": env!("CARGO_BIN_EXE_toolway"), "args": ["sample"] },
+        "gone": { "command": "/nonexistent/server" },
+    } });
+    home.configure(&config.to_string());
+    let commands: [&[&str]; 6] = [
+        &["call", "shop.add", "a=two", "b=3"],
+        &["call", "shop.none"],
+        &["call", "gone.any"],
+        &["prompts", "get", "shop.none"],
+        &["resources", "read", "gone", "memo://today"],
+        &["rpc", "gone", "tools/list"],
+    ];
+    for words in commands {
+        let before = home.run(&["calls", "list", "-o", "json"]).json().as_array().unwrap().len();
+        let ran = home.run(&[words, &["-o", "json"]].concat());
+        assert_ne!(ran.code, 0, "{ran:?}");
+        assert!(ran.talk.contains(r#""outcome":"not-sent""#), "{ran:?}");
+        let calls = home.run(&["calls", "list", "-o", "json"]).json();
+        assert_eq!(calls.as_array().unwrap().len(), before + 1, "{words:?}");
+        assert_eq!(calls[0]["outcome"], json!("not-sent"), "{words:?}");
+    }
+    home.run(&["call", "shop.add", "a=2", "b=3"]).ok();
+    assert_eq!(home.run(&["calls", "show", "last", "-o", "json"]).json()["outcome"], json!("answered"));
+}

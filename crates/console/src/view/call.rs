@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
 use toolway_host::{
     event::CallStage,
-    record::{CallBody, CallRecord, CallRow, CallState},
+    record::{CallBody, CallRecord, CallRow, CallState, Delivery},
     time,
 };
 use toolway_wire::json::Raw;
@@ -27,6 +27,7 @@ pub(crate) struct CallView {
     tool: String,
     kind: String,
     state: &'static str,
+    outcome: Option<&'static str>,
     started_at: String,
     duration_ms: Option<f64>,
     waited_ms: f64,
@@ -60,6 +61,7 @@ pub(crate) fn of_row(row: CallRow) -> CallView {
         tool: row.tool.unwrap_or(row.name),
         kind: row.kind,
         state: row.state.as_str(),
+        outcome: row.outcome.map(Delivery::as_str),
         started_at: time::rfc3339(row.started_at),
         duration_ms: row.duration.map(milliseconds),
         waited_ms: milliseconds(row.waited),
@@ -83,6 +85,7 @@ pub(crate) fn of_stage(record: &CallRecord, stage: &CallStage) -> CallView {
         tool: record.tool.clone().unwrap_or_else(|| record.name.clone()),
         kind: record.kind.as_str().to_owned(),
         state: state.as_str(),
+        outcome: record.outcome.map(Delivery::as_str),
         started_at: moment(record.started_at),
         duration_ms: duration.map(milliseconds),
         waited_ms: milliseconds(time::duration(record.waited)),

@@ -10,8 +10,9 @@ use serde_json::json;
 use toolway_config::ServerName;
 use toolway_host::{
     audience::ClientText,
-    call::{CallError, CallId, CallKind, CallOutcome, Relay},
+    call::{CallError, CallKind, CallOutcome, Relay},
     policy::Refusal,
+    record::{Delivery, OUTCOME_META},
 };
 use toolway_wire::{
     down::Caller,
@@ -28,12 +29,14 @@ pub(super) struct RelayedCall {
     relay: Relay,
     kind: CallKind,
     uris: Option<PublicUris>,
+    /// The client cancelled it, and waits for nothing.
+    is_cancelled: bool,
 }
 
 impl RelayedCall {
     /// `uris`: converts the URIs of the server to public URIs; `None` if the server is served under its own names.
     pub(super) fn new(relay: Relay, kind: CallKind, uris: Option<PublicUris>) -> Self {
-        Self { relay, kind, uris }
+        Self { relay, kind, uris, is_cancelled: false }
     }
 
     fn with_public_uris(&self, outcome: Outcome) -> Outcome {
@@ -50,12 +53,16 @@ impl RelayedCall {
 impl ExchangeInterceptor for RelayedCall {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
         self.relay.poll_next(context).map(|event| {
-            let converted = |outcome| self.with_public_uris(wire_outcome(outcome, self.kind, self.relay.id()));
+            let converted = |outcome| match outcome {
+                CallOutcome::Cancelled if self.is_cancelled => Outcome::Cancelled,
+                outcome => self.with_public_uris(self.wire_outcome(outcome)),
+            };
             Some(event?.map_outcome(converted))
         })
     }
 
     fn cancel(&mut self, reason: &str) {
+        self.is_cancelled = true;
         self.relay.cancel(reason);
     }
 
@@ -103,54 +110,85 @@ impl ExchangeInterceptor for TaskRenamer {
     }
 }
 
-/// Converts the outcome of a call. Details that the client may not see are in the operator log, under the id of the call.
-fn wire_outcome(outcome: CallOutcome, kind: CallKind, id: CallId) -> Outcome {
-    let shown = outcome.for_client();
-    match (outcome, shown) {
-        (CallOutcome::Answered(result), _) => Outcome::Answered(result),
-        (CallOutcome::HandedOff(task), _) => Outcome::HandedOff(task),
-        (CallOutcome::Failed(CallError::Server(error)), _) => Outcome::Refused(error),
-        (CallOutcome::Cancelled, _) | (_, None) => Outcome::Cancelled,
-        (CallOutcome::Refused(refusal), Some(text)) => refused(&refusal, &text, kind, id),
-        (CallOutcome::Failed(_) | CallOutcome::TimedOut { .. }, Some(text)) => failed(&text, kind, id),
+/// A call without an answer of its server, as the client is told of it.
+struct Unanswered {
+    /// What failed, with the id under which the operator log has the rest, and whether the call was sent.
+    message: String,
+    delivery: Delivery,
+    kind: CallKind,
+}
+
+impl RelayedCall {
+    /// Converts the outcome of a call. Details that the client may not see are in the operator log, under the id of the
+    /// call.
+    fn wire_outcome(&self, outcome: CallOutcome) -> Outcome {
+        let shown = outcome.for_client();
+        match (outcome, shown) {
+            (CallOutcome::Answered(result), _) => Outcome::Answered(result),
+            (CallOutcome::HandedOff(task), _) => Outcome::HandedOff(task),
+            // The server's own words.
+            (CallOutcome::Failed(CallError::Server(error)), _) => Outcome::Refused(error),
+            (_, None) => Outcome::Cancelled,
+            (CallOutcome::Refused(refusal), Some(text)) => self.unanswered(&text).refused(&refusal),
+            (CallOutcome::Cancelled, Some(_)) => {
+                let text = self.unanswered_with("the request was cancelled");
+                text.error(RpcError::INTERNAL)
+            }
+            (CallOutcome::Failed(_) | CallOutcome::TimedOut { .. }, Some(text)) => self.unanswered(&text).failed(),
+        }
+    }
+
+    fn unanswered(&self, text: &ClientText) -> Unanswered {
+        self.unanswered_with(&text.with_id(self.relay.id()))
+    }
+
+    fn unanswered_with(&self, message: &str) -> Unanswered {
+        // A relay that has ended knows it.
+        let delivery = self.relay.delivery().unwrap_or(Delivery::Unknown);
+        Unanswered { message: delivery.said_after(message), delivery, kind: self.kind }
     }
 }
 
-/// A call that was not sent. An invalid request is a JSON-RPC error; any other reason becomes a tool
-/// result that a model can read.
-fn refused(refusal: &Refusal, text: &ClientText, kind: CallKind, id: CallId) -> Outcome {
-    let error = |code| Outcome::Refused(RpcError::new(code, &text.with_id(id)));
-    match refusal {
-        Refusal::Unknown { kind: CallKind::Resource, .. } => error(RpcError::RESOURCE_NOT_FOUND),
-        Refusal::FilteredOut { .. } if kind == CallKind::Resource => error(RpcError::RESOURCE_NOT_FOUND),
-        Refusal::Unknown { .. } | Refusal::UnknownServer(_) | Refusal::Malformed(_) | Refusal::FilteredOut { .. } => {
-            error(RpcError::INVALID_PARAMS)
+impl Unanswered {
+    /// A call that was not sent. An invalid request is a JSON-RPC error; any other reason becomes a tool result that a model
+    /// can read.
+    fn refused(&self, refusal: &Refusal) -> Outcome {
+        match refusal {
+            Refusal::Unknown { kind: CallKind::Resource, .. } => self.error(RpcError::RESOURCE_NOT_FOUND),
+            Refusal::FilteredOut { .. } if self.kind == CallKind::Resource => self.error(RpcError::RESOURCE_NOT_FOUND),
+            Refusal::Unknown { .. }
+            | Refusal::UnknownServer(_)
+            | Refusal::Malformed(_)
+            | Refusal::FilteredOut { .. } => self.error(RpcError::INVALID_PARAMS),
+            Refusal::Disabled(_)
+            | Refusal::Denied { .. }
+            | Refusal::InvalidArguments { .. }
+            | Refusal::Declined { .. }
+            | Refusal::KeepsChanging(_)
+            | Refusal::ApproverUnavailable { .. }
+            | Refusal::NotRecorded(_)
+            | Refusal::Busy { .. }
+            | Refusal::TooMany { .. }
+            | Refusal::Changed(_)
+            | Refusal::ShuttingDown => self.failed(),
         }
-        Refusal::Disabled(_)
-        | Refusal::Denied { .. }
-        | Refusal::InvalidArguments { .. }
-        | Refusal::Declined { .. }
-        | Refusal::KeepsChanging(_)
-        | Refusal::ApproverUnavailable { .. }
-        | Refusal::NotRecorded(_)
-        | Refusal::Busy { .. }
-        | Refusal::TooMany { .. }
-        | Refusal::Changed(_)
-        | Refusal::ShuttingDown => failed(text, kind, id),
     }
-}
 
-/// A failed call: for a tool, a result with `isError`, so that a model can react.
-fn failed(text: &ClientText, kind: CallKind, id: CallId) -> Outcome {
-    let message = text.with_id(id);
-    match kind {
-        CallKind::Tool => Outcome::Answered(Raw::of(&json!({
-            "content": [{ "type": "text", "text": message }],
-            "isError": true,
-        }))),
-        CallKind::Prompt | CallKind::Resource | CallKind::Method => {
-            Outcome::Refused(RpcError::new(RpcError::INTERNAL, &message))
+    /// A failed call: for a tool, a result with `isError`, so that a model can react.
+    fn failed(&self) -> Outcome {
+        match self.kind {
+            CallKind::Tool => Outcome::Answered(Raw::of(&json!({
+                "content": [{ "type": "text", "text": self.message }],
+                "isError": true,
+                "_meta": { OUTCOME_META: self.delivery.as_str() },
+            }))),
+            CallKind::Prompt | CallKind::Resource | CallKind::Method => self.error(RpcError::INTERNAL),
         }
+    }
+
+    fn error(&self, code: i64) -> Outcome {
+        let data = json!({ "outcome": self.delivery.as_str() });
+        Outcome::Refused(RpcError::with_data(code, &self.message, data))
     }
 }
 

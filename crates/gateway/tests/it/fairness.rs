@@ -105,8 +105,8 @@ async fn client_at_its_call_limit_is_refused_at_once_and_others_are_served() {
 
         let began = Instant::now();
         let echo = json!({ "name": format!("{prefix}echo"), "arguments": { "text": "hi" } });
-        let sentence =
-            "this client already has 3 calls running or queued, which is the maximum; wait until some have ended";
+        let sentence = "this client already has 3 calls running or queued, which is the maximum; wait until some have ended; \
+             not sent";
         let refused = two.ada(path).ask("tools/call", echo.clone()).await;
         assert_eq!((text(&refused), &refused["result"]["isError"]), (sentence, &json!(true)), "{path}");
         let refused = session.post(&request(1, "tools/call", echo.clone())).await.answer().await;

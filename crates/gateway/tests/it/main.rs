@@ -21,6 +21,7 @@ mod hostile_servers;
 mod kept;
 mod lists;
 mod metrics_and_log;
+mod outcomes;
 mod over_http;
 mod raw_client;
 mod scripted;

@@ -47,7 +47,7 @@ pub(super) async fn reach(
     let reached = reach_current(host, request, recording).await?;
     let Reached { found, ready, permit, .. } = &reached;
     recording.mark_running(permit, ready.redactor.clone()).await?;
-    recording.mark_sent(found.connection.name(), permit, ready.redactor.clone());
+    recording.mark_sent(found.connection.name(), permit, ready.redactor.clone(), None);
     Ok(reached)
 }
 

@@ -93,7 +93,8 @@ async fn run_stages(
         let sent = connection.send_over(ready, lease, permit, terms).await.map_err(not_connected)?;
         let mut sent = Box::new(sent);
         sent.check = check;
-        recording.mark_sent(connection.name(), sent.permit(), sent.redactor.clone());
+        let mark = sent.exchange.write_mark();
+        recording.mark_sent(connection.name(), sent.permit(), sent.redactor.clone(), mark);
         return Ok(sent);
     }
     Err(Refusal::KeepsChanging(request.target.name().to_owned()).into())
@@ -119,6 +120,7 @@ async fn decide(
     let found = find::find(host, (&request.visible, &caller_context), &request.target, request.content());
     let found = recording.while_pending(found).await?;
     recording.set_subject(&found.subject, found.public_name());
+    recording.set_idempotent(found.annotations.idempotent);
     if found.fingerprint.zip(request.chosen).is_some_and(|(now, chosen)| now != chosen) {
         return Err(Refusal::Changed(request.target.name().to_owned()).into());
     }

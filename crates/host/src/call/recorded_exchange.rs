@@ -46,7 +46,10 @@ impl ExchangeInterceptor for RecordedExchange {
         loop {
             match &mut self.stage {
                 RecordedStage::Opening(opening) => match std::task::ready!(opening.as_mut().poll(context)) {
-                    (recording, Ok(exchange)) => self.stage = RecordedStage::Open(exchange, Box::new(recording)),
+                    (mut recording, Ok(exchange)) => {
+                        recording.assume_written();
+                        self.stage = RecordedStage::Open(exchange, Box::new(recording));
+                    }
                     (recording, Err(refusal)) => {
                         let error = RpcError::new(RpcError::INTERNAL, &ClientText::from(&refusal).to_string());
                         self.stage = Self::end(recording, &refusal.into(), Outcome::Refused(error));

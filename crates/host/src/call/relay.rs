@@ -35,7 +35,7 @@ use crate::{
     connection::{InFlightCall, client_features::ClientFeatures},
     host::Inner,
     policy::Surface,
-    record::{PersonWait, Recording, redact::Redactor},
+    record::{Delivery, PersonWait, Recording, redact::Redactor},
     sampling::answering::SamplingDesk,
     validation::{Noted, ToolCheck},
 };
@@ -58,9 +58,13 @@ pub struct Relay {
     request: Arc<OpenCall>,
     /// The call was sent once and did not reach the server.
     retried: bool,
+    /// A byte of that attempt may have been written.
+    was_written: bool,
     /// Server to which it was sent last.
     server: Option<ServerName>,
     person_wait: PersonWait,
+    /// Set at the end.
+    delivery: Option<Delivery>,
     /// Set by an operator who cancels the call.
     cancel_switch: Arc<CancelSwitch>,
 }
@@ -86,7 +90,18 @@ impl Relay {
         let person_wait = recording.person_wait().clone();
         let stage = RelayStage::Preparing(pipeline::prepare(Arc::clone(&host), Arc::clone(&request), None, recording));
         let cancel_switch = host.open_calls.add(id);
-        Self { id, stage, host, request, retried: false, server: None, person_wait, cancel_switch }
+        Self {
+            id,
+            stage,
+            host,
+            request,
+            retried: false,
+            was_written: false,
+            server: None,
+            person_wait,
+            delivery: None,
+            cancel_switch,
+        }
     }
 
     /// Id of the call in events and records.
@@ -97,6 +112,11 @@ impl Relay {
     /// How long the call has waited for a person; stays readable after the end.
     pub fn person_wait(&self) -> &PersonWait {
         &self.person_wait
+    }
+
+    /// Whether the call was sent and answered; `None` before the end.
+    pub fn delivery(&self) -> Option<Delivery> {
+        self.delivery
     }
 
     /// Server to which the call was sent; `None` before that.
@@ -186,26 +206,31 @@ impl Relay {
     pub fn cancel(&mut self, reason: &str) {
         match &mut self.stage {
             // Nothing was sent. Dropping the recording records the cancellation.
-            RelayStage::Preparing(_) => self.stage = RelayStage::Cancelled,
+            RelayStage::Preparing(_) => {
+                self.stage = RelayStage::Cancelled;
+                // What is sent again may have been written before.
+                self.delivery = Some(if self.was_written { Delivery::Unknown } else { Delivery::NotSent });
+            }
             RelayStage::InFlight(sent, _) => sent.exchange.cancel(reason),
             RelayStage::Recording(..) | RelayStage::Cancelled | RelayStage::Ended => {}
         }
     }
 
     /// Waits for the outcome. The ports of the host answer server requests.
-    pub async fn outcome(self) -> CallOutcome {
-        self.outcome_with(|_| {}).await
+    pub async fn outcome(mut self) -> CallOutcome {
+        self.end_with(|_| {}).await
     }
 
-    /// Waits for the outcome like [`Relay::outcome`], and passes all other events to `see`.
-    pub async fn outcome_with(mut self, mut see: impl FnMut(&CallEvent)) -> CallOutcome {
+    /// Waits for the outcome like [`Relay::outcome`], and passes all other events to `see`. Then the relay knows whether the
+    /// call was sent.
+    pub async fn end_with(&mut self, mut see: impl FnMut(&CallEvent)) -> CallOutcome {
         self.drive(&mut see).await
     }
 
-    /// Waits for the outcome like [`Relay::outcome_with`], unless `stop` resolves first: then the call is cancelled for
+    /// Waits for the outcome like [`Relay::end_with`], unless `stop` resolves first: then the call is cancelled for
     /// its reason, and the rest of what `stop` resolved to is returned.
     pub async fn outcome_until<S>(
-        mut self,
+        &mut self,
         mut see: impl FnMut(&CallEvent),
         stop: impl Future<Output = (&'static str, S)>,
     ) -> Result<CallOutcome, S> {
@@ -275,8 +300,9 @@ impl Relay {
             sent.suspect(error);
         }
         // The call did not reach the server, which may be restarting.
-        if matches!(&outcome, Outcome::Failed(error) if sent.was_not_received(error)) && !self.retried {
-            self.retried = true;
+        let is_lost = |error| sent.was_not_received(error, || recording.may_be_written());
+        if matches!(&outcome, Outcome::Failed(error) if is_lost(error)) && !self.retried {
+            (self.retried, self.was_written) = (true, recording.may_be_written());
             let previous = sent.into_permit().into_grant();
             let (host, request) = (Arc::clone(&self.host), Arc::clone(&self.request));
             self.stage = RelayStage::Preparing(pipeline::prepare(host, request, Some(previous), recording));
@@ -330,6 +356,7 @@ impl Relay {
 
     fn end(&mut self, mut recording: Box<Recording>, outcome: CallOutcome) {
         let written = recording.end(&outcome).unwrap_or_else(|| Box::pin(std::future::ready(())));
+        self.delivery = recording.delivery();
         self.stage = RelayStage::Recording(written, Some(outcome));
     }
 }

@@ -228,6 +228,7 @@ impl RecordedTasks {
             recording.end_with(Err(&refusal.into())).await;
             return Err(TaskError::Refused(error));
         }
+        recording.assume_written();
         let done = operation.await;
         let outcome = match &done {
             Ok(_) => Ok(Raw::empty_object()),

@@ -170,11 +170,12 @@ impl InFlightCall {
         }
     }
 
-    /// Whether the server certainly did not receive the request: it was unreachable, or its process read nothing since.
-    pub(crate) fn was_not_received(&self, error: &WireError) -> bool {
+    /// Whether the server certainly did not receive the request: it was unreachable, and nothing was written before, or its
+    /// process read nothing since.
+    pub(crate) fn was_not_received(&self, error: &WireError, is_written: impl FnOnce() -> bool) -> bool {
         let (process, before) = &self.process;
         match error {
-            WireError::Unreachable { .. } => true,
+            WireError::Unreachable { .. } => !is_written(),
             WireError::Ended(_) => 0 < *before && process.bytes_read() == *before,
             _ => false,
         }

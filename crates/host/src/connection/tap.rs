@@ -80,6 +80,10 @@ impl Link for TappedLink {
         }
     }
 
+    fn marks_writes(&self) -> bool {
+        self.inner.marks_writes()
+    }
+
     fn abandon(&self, request: u64) {
         self.inner.abandon(request);
     }

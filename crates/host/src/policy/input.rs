@@ -32,6 +32,8 @@ pub struct Annotations {
     pub read_only: bool,
     /// `destructiveHint`, default `true`, and `false` for a read-only tool that does not say otherwise.
     pub destructive: bool,
+    /// `idempotentHint`, default `false`, and `true` for a tool that only reads.
+    pub idempotent: bool,
     /// `openWorldHint`, default `true`.
     pub open_world: bool,
     /// `openWorldHint` is given and `true`; almost every tool has the default, which is worth no warning.
@@ -82,6 +84,7 @@ impl Annotations {
         Self {
             read_only,
             destructive: hint("destructiveHint").unwrap_or(!read_only),
+            idempotent: read_only || hint("idempotentHint") == Some(true),
             open_world: hint("openWorldHint").unwrap_or(true),
             says_open_world: hint("openWorldHint") == Some(true),
         }
@@ -102,7 +105,7 @@ impl Annotations {
             CallKind::Tool => false,
             CallKind::Method => READING_METHODS.contains(&raw_name),
         };
-        Self { read_only, destructive: !read_only, open_world: true, says_open_world: false }
+        Self { read_only, destructive: !read_only, idempotent: read_only, open_world: true, says_open_world: false }
     }
 }
 
@@ -115,7 +118,13 @@ mod tests {
     #[test]
     fn missing_hints_have_the_defaults_of_the_protocol() {
         let of = |text: &'static str| Annotations::of_tool(Some(&Raw::parse(text).unwrap()));
-        let unknown = Annotations { read_only: false, destructive: true, open_world: true, says_open_world: false };
+        let unknown = Annotations {
+            read_only: false,
+            destructive: true,
+            idempotent: false,
+            open_world: true,
+            says_open_world: false,
+        };
         assert_eq!(Annotations::of_tool(None), unknown);
         assert_eq!(of(r#"{"title":"x"}"#), unknown);
         assert_eq!(of(r#"{"readOnlyHint":"yes"}"#), unknown);
@@ -125,5 +134,6 @@ mod tests {
         assert_eq!((contradicting.read_only, contradicting.destructive), (false, true));
         assert!(!of(r#"{"destructiveHint":false}"#).destructive);
         assert!(of(r#"{"openWorldHint":true}"#).says_open_world);
+        assert!(reading.idempotent && of(r#"{"idempotentHint":true}"#).idempotent && !contradicting.idempotent);
     }
 }

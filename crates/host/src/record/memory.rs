@@ -103,6 +103,8 @@ mod tests {
             waited: std::time::Duration::ZERO,
             took: std::time::Duration::ZERO,
             state: CallState::Succeeded,
+            outcome: None,
+            idempotent: false,
             message: None,
             rule: None,
             approved_by: None,

@@ -16,12 +16,13 @@ use serde_json::json;
 use tokio::time::Instant;
 use toolway_config::{Bodies, ServerName};
 use toolway_wire::{
-    exchange::{Answer, ServerRequest},
+    exchange::{Answer, ServerRequest, WriteMark},
     json::Raw,
 };
 
 use super::{
-    AuditNote, CallBody, CallLog, CallRecord, CallRecorder, CallState, OpenState, PersonWait, Requirement, kind,
+    AuditNote, CallBody, CallLog, CallRecord, CallRecorder, CallState, Delivery, OpenState, PersonWait, Requirement,
+    kind,
     person_wait::Waiting,
     redact::{self, Redactor},
 };
@@ -81,6 +82,19 @@ pub(crate) struct Recording {
     is_pending_written: AtomicBool,
     /// Whether it counts as unrecorded already.
     counted: bool,
+    /// What was handed to a transport.
+    written: Written,
+    /// Set at the end.
+    delivery: Option<Delivery>,
+}
+
+/// Whether a byte of the request may have been written.
+enum Written {
+    Nothing,
+    /// The mark of the attempt that is in flight says it.
+    Marked(WriteMark),
+    /// It may, by an earlier attempt or by a request that has no mark.
+    Perhaps,
 }
 
 /// Logs the details of a failure that a client is not shown, under the id that it is shown.
@@ -110,6 +124,8 @@ impl Recording {
             waited: std::time::Duration::ZERO,
             took: std::time::Duration::ZERO,
             state: CallState::Pending,
+            outcome: None,
+            idempotent: false,
             message: None,
             rule: None,
             approved_by: None,
@@ -127,6 +143,8 @@ impl Recording {
             ports,
             is_pending_written: AtomicBool::new(false),
             counted: false,
+            written: Written::Nothing,
+            delivery: None,
         };
         recording.send_stage(|record| CallStage::Started { caller: record.caller.clone(), name: record.name.clone() });
         recording
@@ -141,6 +159,13 @@ impl Recording {
         }
     }
 
+    /// Stores whether a second call of the item would do no harm.
+    pub(crate) fn set_idempotent(&mut self, idempotent: bool) {
+        if let Some(record) = &mut self.record {
+            record.idempotent = idempotent;
+        }
+    }
+
     /// Stores the arguments that were found, unless they are written already.
     pub(crate) fn set_arguments(&mut self, found: Option<&Raw>) {
         if matches!(self.arguments, RecordedArguments::In(_)) {
@@ -151,6 +176,11 @@ impl Recording {
     /// Id of the call; `None` after the end.
     pub(crate) fn id(&self) -> Option<CallId> {
         self.record.as_ref().map(|record| record.id)
+    }
+
+    /// Whether the call was sent and answered; `None` before the end.
+    pub(crate) fn delivery(&self) -> Option<Delivery> {
+        self.delivery
     }
 
     /// How long the call has waited for a person, also after its end.
@@ -237,8 +267,18 @@ impl Recording {
         }
     }
 
-    /// Reports that the call is sent. From here on the secrets of the server are redacted.
-    pub(crate) fn mark_sent(&mut self, server: &ServerName, permit: &Permit, redactor: Redactor) {
+    /// Reports that the call is sent. `mark` says whether it really is; `None`: it counts as sent. From here on the secrets
+    /// of the server are redacted.
+    pub(crate) fn mark_sent(
+        &mut self,
+        server: &ServerName,
+        permit: &Permit,
+        redactor: Redactor,
+        mark: Option<WriteMark>,
+    ) {
+        // An earlier attempt may have been written.
+        let was_written = self.may_be_written();
+        self.written = mark.filter(|_| !was_written).map_or(Written::Perhaps, Written::Marked);
         let sent_after = self.began.elapsed();
         if let Some(record) = &mut self.record {
             record.sent_after = sent_after;
@@ -246,6 +286,20 @@ impl Recording {
         }
         self.redactor = redactor;
         self.send_stage(|_| CallStage::Sent { server: server.clone() });
+    }
+
+    /// The request counts as written from here on.
+    pub(crate) fn assume_written(&mut self) {
+        self.written = Written::Perhaps;
+    }
+
+    /// Whether a byte of the request may have been written. If not, none will be by the attempt that is in flight.
+    pub(crate) fn may_be_written(&self) -> bool {
+        match &self.written {
+            Written::Nothing => false,
+            Written::Marked(mark) => !mark.seal(),
+            Written::Perhaps => true,
+        }
     }
 
     /// Counts this call, once, as one without a complete record.
@@ -287,6 +341,8 @@ impl Recording {
             record.sent_after = record.took;
         }
         record.state = outcome.state();
+        let delivery = Delivery::of(outcome, || self.may_be_written());
+        (record.outcome, self.delivery) = (Some(delivery), Some(delivery));
         record.message = outcome.message().map(|message| self.redactor.text(message.as_str()));
         log_withheld(&record, outcome);
         record.result_bytes = outcome.result().map_or(0, |result| result.as_bytes().len());

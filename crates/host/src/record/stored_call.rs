@@ -3,7 +3,7 @@
 use toolway_wire::time::Micros;
 use uuid::Uuid;
 
-use super::{CallBody, CallState};
+use super::{CallBody, CallState, Delivery};
 
 /// A call as it is known at some moment. The same row is written at its beginning, when it is sent, and at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,10 @@ pub struct CallRow {
     pub tool: Option<String>,
     /// Present state.
     pub state: CallState,
+    /// Whether it was sent and answered; `None` while it is open, and in records of before.
+    pub outcome: Option<Delivery>,
+    /// Whether the item is annotated idempotent or read-only.
+    pub idempotent: bool,
     /// The rule that decided.
     pub rule: Option<String>,
     /// Who approved it, where policy asked.

@@ -13,6 +13,7 @@ mod embedding;
 mod fixtures;
 mod inbox;
 mod interop;
+mod outcomes;
 mod peers;
 mod process;
 mod raw_requests;

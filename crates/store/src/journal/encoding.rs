@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::{MAX_FILE, MAX_RECORD};
 use crate::{
     audit::{AuditEvent, kind},
-    calls::{CallBody, CallRow, CallState},
+    calls::{CallBody, CallRow, CallState, Delivery},
     write::Write,
 };
 
@@ -141,6 +141,8 @@ impl Encoder<'_> {
         for number in [call.argument_bytes, call.result_bytes, call.server_requests, call.waited] {
             self.number(number);
         }
+        self.optional(call.outcome.map(Delivery::as_str));
+        self.0.push(u8::from(call.idempotent));
     }
 
     fn audit(&mut self, event: &AuditEvent) {
@@ -203,8 +205,10 @@ impl Decoder<'_> {
         let (approved_by, error, conversation) = (self.optional()?, self.optional()?, self.optional()?);
         let body = CallBody { arguments: self.optional()?, result: self.optional()? };
         let (argument_bytes, result_bytes, server_requests) = (self.number()?, self.number()?, self.number()?);
-        // Journals of before have no such field.
+        // Journals of before have no such fields.
         let waited = self.number().unwrap_or_default();
+        let outcome = self.optional().flatten().and_then(|word| word.parse().ok());
+        let idempotent = self.is_present().unwrap_or_default();
         let call = CallRow {
             id,
             started_at,
@@ -217,6 +221,8 @@ impl Decoder<'_> {
             server,
             tool,
             state,
+            outcome,
+            idempotent,
             rule,
             approved_by,
             error,
@@ -244,7 +250,7 @@ mod tests {
     use super::{decode, encode};
     use crate::{
         audit::{AuditEvent, kind},
-        calls::{CallBody, CallRow, CallState},
+        calls::{CallBody, CallRow, CallState, Delivery},
         write::Write,
     };
 
@@ -261,6 +267,8 @@ mod tests {
             server: Some("files".to_owned()),
             tool: Some(String::new()),
             state: CallState::ToolError,
+            outcome: Some(Delivery::Answered),
+            idempotent: true,
             rule: None,
             approved_by: Some("ada".to_owned()),
             error: Some("not found".to_owned()),

@@ -3,7 +3,7 @@
 use toolway_store::{
     Freshness, OpenNotice, Reader, Store, StoreError,
     audit::{AuditFilter, Verified},
-    calls::{CallFilter, CallState},
+    calls::{CallFilter, CallRow, CallState, Delivery},
 };
 
 use crate::stage::{Stage, begun, record};
@@ -100,8 +100,12 @@ async fn calls_that_are_open_when_their_store_closes_are_interrupted() {
     let stage = Stage::new();
     let (store, call) = (stage.open(), begun("read"));
     store.write_call(call.clone(), Default::default()).await.unwrap();
+    let sent = CallRow { state: CallState::Running, ..begun("write") };
+    store.write_call(sent.clone(), Default::default()).await.unwrap();
     drop(store);
-    assert_eq!(stage.reader().call(call.id).unwrap().unwrap().row.state, CallState::Interrupted);
+    let found = |id| stage.reader().call(id).unwrap().unwrap().row;
+    assert_eq!((found(call.id).state, found(call.id).outcome), (CallState::Interrupted, Some(Delivery::NotSent)));
+    assert_eq!((found(sent.id).state, found(sent.id).outcome), (CallState::Interrupted, Some(Delivery::Unknown)));
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use toolway_store::{
     Reader, Store, StoreOptions, Uuid,
-    calls::{CallBody, CallRow, CallState},
+    calls::{CallBody, CallRow, CallState, Delivery},
     time,
 };
 
@@ -57,6 +57,8 @@ pub(crate) fn begun(tool: &str) -> CallRow {
         server: None,
         tool: None,
         state: CallState::Pending,
+        outcome: None,
+        idempotent: false,
         rule: None,
         approved_by: None,
         error: None,
@@ -71,6 +73,7 @@ pub(crate) fn begun(tool: &str) -> CallRow {
 pub(crate) fn ended(call: &CallRow, state: CallState) -> CallRow {
     CallRow {
         state,
+        outcome: Some(Delivery::Answered),
         duration: Some(1_500),
         server: Some("files".to_owned()),
         tool: Some(call.name.clone()),

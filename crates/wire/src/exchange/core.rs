@@ -18,7 +18,7 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     Answer, ExchangeEvent, ExchangeTimeouts, Outcome, ServerRequest, ServerRequestDetails, ServerRequestId,
-    timeouts::ExchangeClock,
+    timeouts::ExchangeClock, write_mark::WriteState,
 };
 use crate::{
     budget::{Charge, MemoryBudget, OverBudget},
@@ -32,6 +32,7 @@ pub(super) struct Core {
     state: Mutex<State>,
     unread: usize,
     memory: MemoryBudget,
+    write_state: WriteState,
 }
 
 struct State {
@@ -69,7 +70,11 @@ impl Core {
             left: false,
             gone: false,
         };
-        Self { state: Mutex::new(state), unread, memory }
+        Self { state: Mutex::new(state), unread, memory, write_state: WriteState::default() }
+    }
+
+    pub(super) fn write_state(&self) -> &WriteState {
+        &self.write_state
     }
 
     /// Returns the next event. Without one, registers the caller's waker and returns the timeout that expires first.

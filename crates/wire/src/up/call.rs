@@ -22,6 +22,7 @@ use crate::{
     error::WireError,
     exchange::{
         self, Exchange, ExchangeTimeouts, Feed, Outcome, PendingIo, Request, ServerRequestDetails, ServerRequestId,
+        WriteStart,
     },
     json::{JsonKind, Raw},
     message::{Envelope, RpcError, splice},
@@ -168,8 +169,13 @@ impl Call {
         self.id.store(id, Ordering::Relaxed);
         let round = self.round.lock().clone();
         let sent = router.accent().and_then(|accent| {
-            let outbound = accent.request(id, &self.request, round.as_deref());
+            let mut outbound = accent.request(id, &self.request, round.as_deref());
+            let mark = self.feed.write_mark();
             router.wait_for(id, PendingRequest::Call(Arc::clone(self)))?;
+            if !link.marks_writes() && mark.begin() == WriteStart::Refused {
+                return Err(WireError::not_sent());
+            }
+            outbound.mark = Some(mark);
             send(&*link, outbound)
         });
         let sent = sent.unwrap_or_else(|error| {

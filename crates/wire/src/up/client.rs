@@ -32,7 +32,11 @@ use self::{
     head::{BodyLength, HeadLimits, ResponseHead},
 };
 use super::connector::{Connector, HttpOptions};
-use crate::{error::WireError, limit::Limits};
+use crate::{
+    error::WireError,
+    exchange::{WriteMark, WriteStart},
+    limit::Limits,
+};
 
 /// Idle connections are closed after this time, before most servers close them.
 const IDLE: Duration = Duration::from_secs(50);
@@ -85,6 +89,8 @@ pub(super) struct HttpRequest<'a> {
     /// Encoded header fields, without `Host` and `Content-Length`.
     pub(super) fields: &'a [u8],
     pub(super) body: &'a Bytes,
+    /// Set before the first byte is written.
+    pub(super) mark: Option<&'a WriteMark>,
 }
 
 /// A response whose body is not read yet.
@@ -124,12 +130,22 @@ impl HttpClient {
                 }
             };
             set_taken(true);
+            let start = message.mark.map_or(WriteStart::Again, WriteMark::begin);
+            if start == WriteStart::Refused {
+                return Err(WireError::not_sent());
+            }
             connection.begin(message.method, target.path.as_str(), &target.host, message.fields, message.body);
             match poll_fn(|context| connection.poll_head(context)).await {
                 Ok(head) => return Ok(HttpResponse::new(head, connection, target)),
-                // The server closed the idle connection before a byte was written.
-                Err(SendFailure { unsent: true, .. }) if !fresh => {}
-                Err(SendFailure { error, .. }) => return Err(error),
+                Err(SendFailure { unsent, error }) => {
+                    if let (true, WriteStart::First, Some(mark)) = (unsent, start, message.mark) {
+                        mark.undo();
+                    }
+                    // The server closed the idle connection before a byte was written.
+                    if !unsent || fresh {
+                        return Err(error);
+                    }
+                }
             }
         }
     }

@@ -59,7 +59,7 @@ impl HttpClient {
         let (parts, body) = request.into_parts();
         let mut fields = Vec::new();
         parts.headers.iter().for_each(|(name, value)| write_field(&mut fields, name, value));
-        let message = HttpRequest { method: &parts.method, fields: &fields, body: &body };
+        let message = HttpRequest { method: &parts.method, fields: &fields, body: &body, mark: None };
         Ok(StreamedResponse { response: self.send(&self.target(&url)?, message, None).await? })
     }
 
@@ -79,7 +79,7 @@ impl HttpClient {
         let mut fields = Vec::new();
         parts.headers.iter().for_each(|(name, value)| write_field(&mut fields, name, value));
         for _ in 0..=limits.redirects {
-            let message = HttpRequest { method: &parts.method, fields: &fields, body: &body };
+            let message = HttpRequest { method: &parts.method, fields: &fields, body: &body, mark: None };
             let response = self.send(&self.target(&url)?, message, None).await?;
             if !response.status().is_redirection() || response.status() == StatusCode::NOT_MODIFIED {
                 return read_body(response, limits.bytes).await;

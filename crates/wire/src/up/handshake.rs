@@ -63,7 +63,8 @@ pub(crate) fn discover(client: &ClientProfile, id: u64, revision: Revision) -> O
     let capabilities = Edit::Add(meta::CLIENT_CAPABILITIES, client.capabilities.0.clone());
     let meta = Edit::Set("_meta", splice::edited(&client_meta(client, revision), &[capabilities]));
     let message = compose::request(&Id::number(id), "server/discover", None, &[meta]);
-    Outbound { message, request: Some(id), headers: header::standard(revision, "server/discover", None) }
+    let headers = header::standard(revision, "server/discover", None);
+    Outbound { message, request: Some(id), headers, mark: None }
 }
 
 /// Parses a `server/discover` result; `None` if it is not one.

@@ -184,6 +184,10 @@ impl Link for HttpLink {
         })
     }
 
+    fn marks_writes(&self) -> bool {
+        true
+    }
+
     fn abandon(&self, request: u64) {
         self.shared.lanes.abandon(request);
     }
@@ -243,7 +247,8 @@ impl Shared {
     /// POSTs one message and reads its lane to the end.
     async fn post(self: &Arc<Self>, outbound: Outbound) -> LaneEnd {
         let session_headers = self.session_headers();
-        let outgoing = OutgoingHttp::post(&outbound.headers, &session_headers, outbound.message);
+        let outgoing =
+            OutgoingHttp::post(&outbound.headers, &session_headers, outbound.message).with_mark(outbound.mark.as_ref());
         let mut response = match self.endpoint.send(outgoing).await {
             Ok(response) => response,
             Err(error) => return LaneEnd::Failed(error),
@@ -263,7 +268,8 @@ impl Shared {
     ) -> Option<LaneEnd> {
         let session_headers = self.session_headers();
         let outgoing = OutgoingHttp::post(&outbound.headers, &session_headers, outbound.message)
-            .with_taken_flag(&post_waker.taken);
+            .with_taken_flag(&post_waker.taken)
+            .with_mark(outbound.mark.as_ref());
         let mut response = match self.endpoint.send(outgoing).await {
             Ok(response) => response,
             Err(error) => return Some(LaneEnd::Failed(error)),

@@ -72,7 +72,7 @@ impl Accent for Modern {
             LinkKind::Http => self.headers(request),
             LinkKind::Stream => Vec::new(),
         };
-        Outbound { message, request: Some(id), headers }
+        Outbound { message, request: Some(id), headers, mark: None }
     }
 
     fn result(&self, request: &Request, result: Raw, result_type: ResultType) -> InterpretedResponse {

@@ -17,6 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::transport::{HttpMode, Lane, Link, LinkKind, Outbound, Sink, Transport};
 use crate::{
     error::WireError,
+    exchange::WriteStart,
     json::Raw,
     limit::Limits,
     line::{FramedLine, LineReader, LineWriter},
@@ -166,7 +167,20 @@ async fn close_after_write_failure(broken: oneshot::Receiver<io::Error>, reading
 
 impl Link for StdioLink {
     fn send(&self, outbound: Outbound) -> Result<(), WireError> {
-        self.writer.send(outbound.message)
+        let start = outbound.begin_write();
+        if start == WriteStart::Refused {
+            return Err(WireError::not_sent());
+        }
+        // A message that was queued counts as written: it is, unless the server stops reading.
+        let queued = self.writer.send(outbound.message);
+        if let (Err(_), WriteStart::First, Some(mark)) = (&queued, start, &outbound.mark) {
+            mark.undo();
+        }
+        queued
+    }
+
+    fn marks_writes(&self) -> bool {
+        true
     }
 
     fn abandon(&self, _request: u64) {}

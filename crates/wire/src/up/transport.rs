@@ -11,7 +11,12 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue, StatusCode};
 
-use crate::{error::WireError, exchange::PendingIo, message::Id, revision::Revision};
+use crate::{
+    error::WireError,
+    exchange::{PendingIo, WriteMark, WriteStart},
+    message::Id,
+    revision::Revision,
+};
 
 /// Transport to one server.
 pub trait Transport: Send + Sync + fmt::Debug {
@@ -41,6 +46,12 @@ pub trait Link: Send + Sync + fmt::Debug {
     fn deliver(&self, outbound: Outbound) -> BoxFuture<'_, Result<(), WireError>> {
         let sent = self.send(outbound);
         Box::pin(async { sent })
+    }
+
+    /// Whether it sets the mark of an [`Outbound`] before it writes or queues the first byte. If not, each request that it
+    /// is given counts as written.
+    fn marks_writes(&self) -> bool {
+        false
     }
 
     /// Stops reading the lane of a cancelled request.
@@ -170,12 +181,19 @@ pub struct Outbound {
     pub request: Option<u64>,
     /// Additional headers over HTTP.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Set before its first byte is written; `None` if no caller wants to know.
+    pub mark: Option<WriteMark>,
 }
 
 impl Outbound {
     /// A message without additional headers.
     pub fn plain(message: Bytes, request: Option<u64>) -> Self {
-        Self { message, request, headers: Vec::new() }
+        Self { message, request, headers: Vec::new(), mark: None }
+    }
+
+    /// Sets its mark before it is written.
+    pub fn begin_write(&self) -> WriteStart {
+        self.mark.as_ref().map_or(WriteStart::Again, WriteMark::begin)
     }
 }
 

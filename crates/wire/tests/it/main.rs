@@ -35,3 +35,4 @@ mod supplied_answers;
 mod tasks;
 mod test_service;
 mod unusual_responses;
+mod write_marks;

@@ -139,6 +139,10 @@ impl Link for EventStreamLink {
         })
     }
 
+    fn marks_writes(&self) -> bool {
+        true
+    }
+
     fn abandon(&self, request: u64) {
         self.lanes.abandon(request);
     }
@@ -159,7 +163,9 @@ impl EventStreamLink {
         let (endpoint, address, revision) = (Arc::clone(&self.endpoint), self.address.clone(), *self.revision.lock());
         async move {
             let (headers, session_headers) = (Headers::new(), SessionHeaders::new(revision, None));
-            match endpoint.send_to(&address, OutgoingHttp::post(&headers, &session_headers, outbound.message)).await {
+            let outgoing =
+                OutgoingHttp::post(&headers, &session_headers, outbound.message).with_mark(outbound.mark.as_ref());
+            match endpoint.send_to(&address, outgoing).await {
                 Ok(mut response) => lane::read_acknowledgement(&mut response, &endpoint.limits).await,
                 Err(error) => LaneEnd::Failed(error),
             }

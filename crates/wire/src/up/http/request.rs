@@ -9,6 +9,7 @@ use url::Url;
 use super::{Endpoint, lane};
 use crate::{
     error::WireError,
+    exchange::WriteMark,
     header as mcp,
     revision::Revision,
     up::{
@@ -38,6 +39,8 @@ pub(super) struct OutgoingHttp<'a> {
     body: Bytes,
     /// Set when a connection starts to write it.
     taken: Option<&'a AtomicBool>,
+    /// Set before its first byte is written.
+    mark: Option<&'a WriteMark>,
 }
 
 /// Headers of every POST.
@@ -83,15 +86,20 @@ impl SessionHeaders {
 
 impl<'a> OutgoingHttp<'a> {
     pub(super) fn get(headers: &'a Headers, session_headers: &'a SessionHeaders) -> Self {
-        Self { method: Method::GET, headers, session_headers, body: Bytes::new(), taken: None }
+        Self { method: Method::GET, headers, session_headers, body: Bytes::new(), taken: None, mark: None }
     }
 
     pub(super) fn delete(headers: &'a Headers, session_headers: &'a SessionHeaders) -> Self {
-        Self { method: Method::DELETE, headers, session_headers, body: Bytes::new(), taken: None }
+        Self { method: Method::DELETE, headers, session_headers, body: Bytes::new(), taken: None, mark: None }
     }
 
     pub(super) fn post(headers: &'a Headers, session_headers: &'a SessionHeaders, body: Bytes) -> Self {
-        Self { method: Method::POST, headers, session_headers, body, taken: None }
+        Self { method: Method::POST, headers, session_headers, body, taken: None, mark: None }
+    }
+
+    /// Sets `mark` before its first byte is written.
+    pub(super) fn with_mark(self, mark: Option<&'a WriteMark>) -> Self {
+        Self { mark, ..self }
     }
 
     /// Sets `taken` when a connection starts to write the request in the polling task.
@@ -172,11 +180,11 @@ impl Endpoint {
         outgoing: &OutgoingHttp<'_>,
         presented: &mut Option<HeaderValue>,
     ) -> Result<HttpResponse, WireError> {
-        let OutgoingHttp { method, body, taken, .. } = outgoing;
+        let OutgoingHttp { method, body, taken, mark, .. } = outgoing;
         let credentials = self.credentials.headers(OutgoingRequest { method, url, body }).await?;
         let fields = self.fields(outgoing, &credentials);
         *presented = self.authorization(&credentials);
-        let message = HttpRequest { method, fields: &fields, body };
+        let message = HttpRequest { method, fields: &fields, body, mark: *mark };
         let reply = self.client.send(target, message, *taken).await?;
         self.credentials.observe_response(url, reply.headers());
         Ok(reply)
