@@ -212,6 +212,7 @@ fn row(number: usize, at: Micros) -> CallRow {
         argument_bytes: 52,
         result_bytes: 80,
         server_requests: 0,
+        task: None,
     }
 }
 

@@ -68,8 +68,9 @@ pub(crate) async fn demo_host(
     environment: Environment,
 ) -> Result<(Host, Arc<dyn Records>), Report> {
     let store = Store::in_memory().map_err(RecordsError::from)?;
-    let recorder = StoreRecorder::new(store.clone(), Requirement::Required, "terminal");
-    let ports = HostPorts { answerer, recorder: Some(Arc::new(recorder)), ..HostPorts::default() };
+    let recorder = Arc::new(StoreRecorder::new(store.clone(), Requirement::Required, "terminal"));
+    let tasks = Arc::clone(&recorder);
+    let ports = HostPorts { answerer, recorder: Some(recorder), tasks, ..HostPorts::default() };
     let options = HostOptions { servers, environment, ..HostOptions::default() };
     let host = start(&Config::default(), ports, options).await?;
     Ok((host, Arc::new(StoreRecords::of(store))))

@@ -54,6 +54,15 @@ impl App {
         Ok(self.stored_records()?.unwrap_or_else(|| Arc::new(NoRecords)))
     }
 
+    /// What was recorded, after what processes left that have ended was completed; nothing if there is no store yet.
+    pub(crate) fn settled_records(&self) -> Result<Arc<dyn Records>, Report> {
+        let settings = self.load()?.config.settings;
+        if self.stored_records()?.is_none() {
+            return Ok(Arc::new(NoRecords));
+        }
+        Ok(Arc::new(StoreRecords::of(self.open_store(&settings)?)))
+    }
+
     /// What was recorded; `None` if there is no store yet.
     pub(crate) fn stored_records(&self) -> Result<Option<Arc<dyn Records>>, Report> {
         let settings = self.load()?.config.settings;
@@ -183,7 +192,8 @@ pub(crate) fn with_recorder(ports: HostPorts, recorder: Option<Arc<StoreRecorder
             let bodies = settings.store.bodies.value;
             let approvals = Arc::clone(&recorder) as _;
             let sampling = Arc::clone(&recorder) as _;
-            HostPorts { recorder: Some(recorder), approvals, sampling, bodies, ..ports }
+            let tasks = Arc::clone(&recorder) as _;
+            HostPorts { recorder: Some(recorder), tasks, approvals, sampling, bodies, ..ports }
         }
         None => ports,
     }

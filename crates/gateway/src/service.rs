@@ -26,7 +26,7 @@ use futures_util::future::BoxFuture;
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
-    call::{CallRequest, Caller as HostCaller, CallerContext, CompletionRef, Located, Target},
+    call::{CallRequest, Caller as HostCaller, CallerContext, CompletionRef, Located, Target, TaskHandling},
     catalog::{Origin, uri::split_owned},
 };
 use toolway_wire::{
@@ -150,18 +150,15 @@ impl HostService {
         }
         let wanted = request.handover;
         let task_mode = self.tasks.task_mode(server_tasks, || catalog.tool_at(&server, &raw_name), &mut request);
-        let follow = |request, caller_context: CallerContext, server| {
-            let exchange = self.relay(target.clone(), request, caller_context.clone());
-            task_follower::follow_call(&self.host, caller_context, server, exchange)
-        };
         match task_mode {
             TaskMode::ServerTask => {
                 let exchange = self.relay(target, request, caller_context);
                 Ok(Exchange::through(TaskRenamer::new(exchange, &self.tasks, server, caller)))
             }
-            TaskMode::Awaited => Ok(follow(request, caller_context, server)),
+            TaskMode::Awaited => Ok(self.relay_for(TaskHandling::Await, target, request, caller_context)),
             TaskMode::Hosted => {
-                let task = self.tasks.keep(follow(request, caller_context, server), wanted, caller)?;
+                let exchange = self.relay_for(TaskHandling::Await, target, request, caller_context);
+                let task = self.tasks.keep(exchange, wanted, caller)?;
                 Ok(Exchange::ended(Outcome::HandedOff(Box::new(task))))
             }
         }
@@ -169,9 +166,20 @@ impl HostService {
 
     /// Opens a call at the host, which checks that the caller may see the target.
     fn relay(&self, target: Target, request: Request, caller_context: CallerContext) -> Exchange {
+        self.relay_for(TaskHandling::HandOver, target, request, caller_context)
+    }
+
+    /// The same with what becomes of a task that its server makes of it.
+    fn relay_for(
+        &self,
+        task: TaskHandling,
+        target: Target,
+        request: Request,
+        caller_context: CallerContext,
+    ) -> Exchange {
         let (kind, session, visible) = (target.kind(), caller_context.session.clone(), caller_context.visible.clone());
         let relayed = CallRequest::relayed(caller_context.caller.clone(), target, request);
-        let relay = self.host.open(CallRequest { session, visible, ..relayed });
+        let relay = self.host.open(CallRequest { session, visible, task, ..relayed });
         let uris = (self.scope == Scope::All).then(|| PublicUris { host: self.host.clone(), caller_context });
         Exchange::through(RelayedCall::new(relay, kind, uris))
     }

@@ -33,7 +33,7 @@ pub use find::Located;
 pub use method::MethodSpelling;
 pub use outcome::{CallError, CallOutcome};
 pub use relay::{CallEvent, Relay};
-pub use request::{CallId, CallKind, CallRequest, Target};
+pub use request::{CallId, CallKind, CallRequest, Target, TaskHandling};
 pub use subscription::{ResourceUpdate, Subscription};
 pub use tasks::{CallerTasks, RecordedTasks, TaskOperation};
 pub use unsent::Unsent;
@@ -48,7 +48,8 @@ impl Host {
     /// Starts a call. The call makes progress only while the returned relay is polled.
     pub fn open(&self, mut request: CallRequest) -> Relay {
         let inner = self.inner();
-        if request.surface == Surface::Console && request.capabilities.is_none() {
+        let waits_in_inbox = request.surface == Surface::Console || request.task == TaskHandling::Background;
+        if waits_in_inbox && request.capabilities.is_none() {
             request.capabilities = inner.context.undeclared_elicitation();
         }
         let draft = self.draft(&request);

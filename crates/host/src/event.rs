@@ -1,4 +1,4 @@
-//! The events of a host, and the bounded channels over which surfaces receive them: states and calls are separate streams,
+//! The events of a host, and the bounded channels over which surfaces receive them: states, calls and tasks are separate streams,
 //! so that a listener of states neither wakes for nor loses events to busy calls.
 
 use std::sync::Arc;
@@ -7,10 +7,11 @@ use tokio::sync::broadcast;
 use toolway_config::ServerName;
 
 use crate::{
-    call::{CallId, Caller},
+    call::{CallId, CallOutcome, Caller},
     catalog::{Catalog, diff::Diff},
     connection::{AppliedPlan, ServerStatus},
     record::CallRecord,
+    task::TaskRow,
 };
 
 /// A change in the state of a host: its servers, its configuration or its catalog.
@@ -49,6 +50,22 @@ pub enum CallStageEvent {
     Missed(u64),
 }
 
+/// A change of a task that this host follows.
+#[derive(Clone, Debug)]
+pub enum TaskEvent {
+    /// The task began, or its status, message or progress changed.
+    Changed(Arc<TaskRow>),
+    /// The task ended. This is its last event.
+    Ended {
+        /// The task at its end.
+        task: Arc<TaskRow>,
+        /// The outcome of its call.
+        outcome: Arc<CallOutcome>,
+    },
+    /// The listener was too slow and lost this number of events. Read the tasks again.
+    Missed(u64),
+}
+
 /// The stages of a call.
 #[derive(Clone, Debug)]
 pub enum CallStage {
@@ -80,6 +97,7 @@ pub enum CallStage {
 pub(crate) struct EventSender {
     states: broadcast::Sender<StateEvent>,
     calls: broadcast::Sender<CallStageEvent>,
+    tasks: broadcast::Sender<TaskEvent>,
 }
 
 /// Receives one stream of events, until the host is dropped.
@@ -101,7 +119,11 @@ pub const EVENT_CAPACITY: usize = 1_024;
 
 impl EventSender {
     pub(crate) fn new() -> Self {
-        Self { states: broadcast::Sender::new(EVENT_CAPACITY), calls: broadcast::Sender::new(EVENT_CAPACITY) }
+        Self {
+            states: broadcast::Sender::new(EVENT_CAPACITY),
+            calls: broadcast::Sender::new(EVENT_CAPACITY),
+            tasks: broadcast::Sender::new(EVENT_CAPACITY),
+        }
     }
 
     /// Sends a state event. Without listeners of states `event` is not called.
@@ -112,6 +134,15 @@ impl EventSender {
     /// Sends a call event. Without listeners of calls `event` is not called.
     pub(crate) fn send_call(&self, event: impl FnOnce() -> CallStageEvent) {
         send(&self.calls, event);
+    }
+
+    /// Sends a task event. Without listeners of tasks `event` is not called.
+    pub(crate) fn send_task(&self, event: impl FnOnce() -> TaskEvent) {
+        send(&self.tasks, event);
+    }
+
+    pub(crate) fn listen_tasks(&self) -> EventListener<TaskEvent> {
+        EventListener { receiver: self.tasks.subscribe() }
     }
 
     pub(crate) fn listen_states(&self) -> EventListener<StateEvent> {
@@ -153,6 +184,12 @@ impl<E: Event> EventListener<E> {
 }
 
 impl Event for StateEvent {
+    fn missed(count: u64) -> Self {
+        Self::Missed(count)
+    }
+}
+
+impl Event for TaskEvent {
     fn missed(count: u64) -> Self {
         Self::Missed(count)
     }

@@ -52,11 +52,12 @@ use crate::{
         sign_in::{self, SignIns},
         supervise,
     },
-    event::{CallStageEvent, EventListener, EventSender, StateEvent},
+    event::{CallStageEvent, EventListener, EventSender, StateEvent, TaskEvent},
     inbox::Inbox,
     policy::{ConversationAnswers, OutdatedNotices, Policy, Stance, limit::CallSlots},
     ports::HostPorts,
     record::RecordPorts,
+    task::BackgroundTasks,
     validation::Validation,
 };
 
@@ -91,6 +92,7 @@ pub(crate) struct Inner {
     run: u64,
     calls: AtomicU64,
     pub(crate) open_calls: OpenCalls,
+    pub(crate) background: BackgroundTasks,
     unrecorded: Arc<AtomicU64>,
     _stop_when_dropped: DropGuard,
 }
@@ -159,6 +161,7 @@ impl Host {
             run: chance.unwrap_or_default(),
             calls: AtomicU64::new(0),
             open_calls: OpenCalls::default(),
+            background: BackgroundTasks::default(),
             unrecorded: Arc::default(),
         };
         let host = Self { inner: Arc::new(inner) };
@@ -230,6 +233,11 @@ impl Host {
         self.inner.context.events.listen_states()
     }
 
+    /// Subscribes to the tasks that this host follows from now on.
+    pub fn listen_tasks(&self) -> EventListener<TaskEvent> {
+        self.inner.context.events.listen_tasks()
+    }
+
     /// Subscribes to the stages of all calls from now on.
     pub fn listen_calls(&self) -> EventListener<CallStageEvent> {
         self.inner.context.events.listen_calls()
@@ -265,7 +273,7 @@ impl Host {
 
     /// The byte budget of its clients and servers.
     pub fn memory(&self) -> &MemoryBudget {
-        self.inner.catalog_publisher.listings().memory()
+        self.inner.memory()
     }
 
     /// Maximum number of calls of one client, running or queued.
@@ -362,6 +370,21 @@ impl Inner {
 
     pub(crate) fn server_names(&self) -> Vec<ServerName> {
         self.set.lock().names().cloned().collect()
+    }
+
+    /// Runs a future until it ends; shutting down waits for it.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(work);
+    }
+
+    /// Cancelled when the host stops or is dropped.
+    pub(crate) fn stop_token(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
+    /// The byte budget of its clients and servers.
+    pub(crate) fn memory(&self) -> &MemoryBudget {
+        self.catalog_publisher.listings().memory()
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

@@ -11,6 +11,7 @@
 //! | [`audience`] | text for operators and text for clients |
 //! | [`call`] | the stages of a call: find, decide, admit, send, record |
 //! | [`record`] | the record of each finished call |
+//! | [`task`] | calls that their server continues as tasks |
 //! | [`validation`] | arguments and results against the schemas of a tool |
 //! | [`event`] | the events of a host |
 //! | [`whose_move`] | who can act on a failure |
@@ -37,6 +38,7 @@ pub mod private_file;
 pub mod record;
 pub mod sampling;
 pub mod state_file;
+pub mod task;
 pub mod validation;
 pub mod whose_move;
 

@@ -11,6 +11,7 @@ use crate::{
     policy::{MemorySavedApprovals, SavedApprovals},
     record::{CallLog, CallRecorder, MemoryCallLog},
     sampling::{NoSampler, NoSamplingLedger, Sampler, SamplingLedger},
+    task::{NoTaskLog, TaskLog},
 };
 
 /// The ports. A panic in a port is caught: the call is refused, or the server request stays unanswered.
@@ -23,6 +24,8 @@ pub struct HostPorts {
     pub answerer: Arc<dyn Answerer>,
     /// Durable records of calls. Default: none.
     pub recorder: Option<Arc<dyn CallRecorder>>,
+    /// Durable rows of tasks. Default: none, so that a task is known to this process only.
+    pub tasks: Arc<dyn TaskLog>,
     /// Which parts of arguments and results reach the recorder. Default: everything, with secrets of servers replaced.
     pub bodies: Bodies,
     /// Approvals that hold beyond a call. Default: in memory.
@@ -41,6 +44,7 @@ impl Default for HostPorts {
             calls: Arc::new(MemoryCallLog::default()),
             answerer: Arc::new(NoAnswerer),
             recorder: None,
+            tasks: Arc::new(NoTaskLog),
             bodies: Bodies::default(),
             approvals: Arc::new(MemorySavedApprovals::default()),
             vault: Arc::new(MemoryVault::default()),

@@ -4,11 +4,12 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params, para
 pub use toolway_host::record::{CallBody, CallFilter, CallRow, CallState, Delivery, StoredCall};
 use uuid::Uuid;
 
-use crate::{Reader, StoreError, time::Micros};
+use crate::{Reader, StoreError, tasks::TaskStatus, time::Micros};
 
 /// Columns in the order of [`row`].
 const COLUMNS: &str = "id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, approved_by, \
-                       error, conversation, argument_bytes, result_bytes, server_requests, waited, outcome, idempotent";
+                       error, conversation, argument_bytes, result_bytes, server_requests, waited, outcome, idempotent, \
+                       (SELECT status FROM tasks WHERE tasks.id = calls.id)";
 
 /// Inserts a call that has no row.
 const INSERT: &str = "INSERT INTO calls (run, id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, \
@@ -125,16 +126,35 @@ pub(crate) fn remove_before(connection: &Connection, before: Micros) -> Result<(
     let open = "(SELECT id FROM calls WHERE state IN ('pending', 'running'))";
     connection.execute(&format!("DELETE FROM bodies WHERE call < ? AND call NOT IN {open}"), params![first])?;
     connection.execute("DELETE FROM calls WHERE id < ? AND state NOT IN ('pending', 'running')", params![first])?;
+    connection.execute(
+        "DELETE FROM tasks WHERE id < ?1 AND id NOT IN (SELECT id FROM calls WHERE id < ?1)",
+        params![first],
+    )?;
     Ok(())
 }
 
 /// Closes the open calls of a process that has ended, and returns them. One that is pending was not sent: that it is
-/// running is written before.
+/// running is written before. Calls whose task another process can follow stay open.
 pub(crate) fn interrupt(connection: &Connection, run: Uuid) -> Result<Vec<CallRow>, StoreError> {
+    let has_task = "EXISTS (SELECT 1 FROM tasks WHERE tasks.id = calls.id AND status IN ('working', 'input-required'))";
     let mut statement = connection.prepare(&format!(
-        "UPDATE calls SET state = 'interrupted', outcome = iif(state = 'pending', 'not-sent', 'unknown') WHERE run = ? AND state IN ('pending', 'running') RETURNING {COLUMNS}"
+        "UPDATE calls SET state = 'interrupted', outcome = iif(state = 'pending', 'not-sent', 'unknown') \
+         WHERE run = ? AND state IN ('pending', 'running') AND NOT {has_task} RETURNING {COLUMNS}"
     ))?;
     Ok(statement.query_map([run], row)?.collect::<Result<_, _>>()?)
+}
+
+/// Closes one open call.
+pub(crate) fn interrupt_one(connection: &Connection, id: Uuid) -> Result<(), StoreError> {
+    let sql = "UPDATE calls SET state = 'interrupted', outcome = 'unknown' WHERE id = ? AND state IN ('pending', 'running')";
+    connection.prepare_cached(sql)?.execute([id])?;
+    Ok(())
+}
+
+/// A call that has not ended, or was only found open.
+pub(crate) fn open_call(connection: &Connection, id: Uuid) -> Result<Option<CallRow>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM calls WHERE id = ? AND state IN ('pending', 'running', 'interrupted')");
+    Ok(connection.prepare_cached(&sql)?.query_row([id], row).optional()?)
 }
 
 /// Calls whose ids are searched for an end before all others.
@@ -281,5 +301,6 @@ fn row(row: &Row<'_>) -> rusqlite::Result<CallRow> {
         result_bytes: row.get(15)?,
         server_requests: row.get(16)?,
         waited: row.get(17)?,
+        task: row.get::<_, Option<String>>(20)?.map(|status| status.parse().unwrap_or(TaskStatus::Failed)),
     })
 }

@@ -42,6 +42,7 @@ mod runs;
 pub mod sampling;
 mod sessions;
 mod store;
+pub mod tasks;
 mod unwritten;
 mod usage;
 mod write;

@@ -137,6 +137,7 @@ mod tests {
             argument_bytes: 0,
             result_bytes: 0,
             server_requests: 0,
+            task: None,
         };
         Write::CallEnd(Box::new(call), CallBody::default())
     }

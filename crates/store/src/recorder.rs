@@ -17,6 +17,7 @@ use toolway_host::{
         RecordsError, Requirement,
     },
     sampling::{SamplingEnd, SamplingLedger, SamplingQuotas, SamplingUse, quota::Reservation},
+    task::{SettledCall, TaskFilter, TaskLog, TaskRow},
 };
 use uuid::Uuid;
 
@@ -51,6 +52,9 @@ struct KnownRefusals {
 const REFUSALS_AGE: Duration = Duration::from_secs(1);
 /// The same while another call reads them again.
 const REFUSALS_AGE_WHILE_READ: Duration = Duration::from_secs(3);
+
+/// Tasks without a process that are read at once.
+const MAX_UNCLAIMED: usize = 1_000;
 
 impl StoreRecorder {
     /// A recorder for one host.
@@ -126,6 +130,38 @@ impl CallRecorder for StoreRecorder {
             answered_by: answered_by.filter(|by| !by.is_empty()),
         };
         drop(self.store.write_inbox(row));
+    }
+}
+
+impl TaskLog for StoreRecorder {
+    fn write(&self, task: &TaskRow) -> BoxFuture<'static, Result<(), RecordsError>> {
+        written(self.store.write_task(task.clone()))
+    }
+
+    fn claim(&self, id: Uuid) -> BoxFuture<'static, Result<bool, RecordsError>> {
+        let claimed = self.store.claim_task(id);
+        Box::pin(async move { Ok(claimed.await?) })
+    }
+
+    fn unclaimed(&self) -> BoxFuture<'static, Result<Vec<TaskRow>, RecordsError>> {
+        let store = self.store.clone();
+        Box::pin(async move {
+            let recovering = store.clone();
+            let recovered = tokio::task::spawn_blocking(move || recovering.recover()).await;
+            recovered.unwrap_or(Err(StoreError::Closed))?;
+            let filter =
+                TaskFilter { is_open: Some(true), unclaimed: true, limit: MAX_UNCLAIMED, ..TaskFilter::default() };
+            Ok(store.query(Freshness::Submitted, move |reader| reader.tasks(&filter)).await?)
+        })
+    }
+
+    fn release(&self, id: Uuid) {
+        // The writer counts and logs what it cannot write.
+        drop(self.store.release_task(id));
+    }
+
+    fn settle(&self, task: &TaskRow, call: SettledCall) -> BoxFuture<'static, Result<(), RecordsError>> {
+        written(self.store.end_task(task.clone(), call))
     }
 }
 
@@ -247,6 +283,7 @@ fn row(call: &CallRecord, state: CallState, duration: Option<Duration>) -> CallR
         argument_bytes: size(call.argument_bytes),
         result_bytes: size(call.result_bytes),
         server_requests: i64::from(call.server_requests),
+        task: None,
     }
 }
 

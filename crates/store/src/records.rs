@@ -11,6 +11,7 @@ use toolway_host::{
         AuditEntry, AuditFilter, CallFilter, CallRow, Fetch, InboxRow, LogOrigin, RecordChanges, Records, RecordsError,
         RetentionPlan, SamplingRow, StatsFilter, StoreUsage, StoredCall, ToolStats, Verified,
     },
+    task::{TaskFilter, TaskRow},
 };
 use uuid::Uuid;
 
@@ -111,6 +112,14 @@ impl Records for StoreRecords {
     fn find_calls(&self, digits: &str) -> Fetch<'_, Vec<Uuid>> {
         let digits = digits.to_owned();
         self.fetch(move |reader| reader.find_calls(&digits))
+    }
+
+    fn tasks(&self, filter: TaskFilter) -> Fetch<'_, Vec<TaskRow>> {
+        self.fetch(move |reader| reader.tasks(&filter))
+    }
+
+    fn task(&self, id: Uuid) -> Fetch<'_, Option<TaskRow>> {
+        self.fetch(move |reader| reader.task(id))
     }
 
     fn stats(&self, filter: StatsFilter) -> Fetch<'_, Vec<ToolStats>> {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use rusqlite::Connection;
-use toolway_host::{policy::Attendance, sampling::SamplingEnd};
+use toolway_host::{policy::Attendance, sampling::SamplingEnd, task::SettledCall};
 use uuid::Uuid;
 
 use crate::{
@@ -25,6 +25,7 @@ use crate::{
     runs::{self, Run},
     sampling::Reserve,
     sessions::SessionChange,
+    tasks::{TaskEnd, TaskRow},
     write::{self, Write},
     writer::Writer,
 };
@@ -252,6 +253,48 @@ impl Store {
     /// Changes the stored sessions of servers.
     pub(crate) fn change_session(&self, change: SessionChange) -> impl Future<Output = Result<(), StoreError>> + use<> {
         self.submit(Write::Session(Box::new(change)), Urgency::Required)
+    }
+
+    /// Writes a task that this process follows.
+    pub fn write_task(&self, task: TaskRow) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::Task(Box::new(task)), Urgency::Required)
+    }
+
+    /// Takes a task that no process follows. Returns whether this process follows it now.
+    pub fn claim_task(&self, id: Uuid) -> impl Future<Output = Result<bool, StoreError>> + use<> {
+        let claimed = self.submit(Write::ClaimTask(id), Urgency::Required);
+        let store = self.clone();
+        async move {
+            claimed.await?;
+            let task = store.query(Freshness::Committed, move |reader| reader.task(id)).await?;
+            Ok(task.is_some_and(|task| task.process == Some(store.shared.writer.run())))
+        }
+    }
+
+    /// Lets another process claim a task of this one.
+    pub fn release_task(&self, id: Uuid) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::ReleaseTask(id), Urgency::Required)
+    }
+
+    /// Writes the end of a task and of its call, which another process has recorded.
+    pub fn end_task(
+        &self,
+        task: TaskRow,
+        mut call: SettledCall,
+    ) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        call.body = self.bounded(call.body);
+        self.submit(Write::TaskEnd(Box::new(TaskEnd { task, call })), Urgency::Required)
+    }
+
+    /// Completes what processes left that have ended since this store was opened.
+    pub fn recover(&self) -> Result<(), StoreError> {
+        let Place::File(path) = &*self.shared.place else { return Ok(()) };
+        let locks = database::lock_folder(path);
+        let reader = self.shared.place.reader()?;
+        for dead in runs::dead(&reader.connection, &locks)? {
+            self.shared.writer.insist(Write::Recover(Box::new(dead)));
+        }
+        Ok(())
     }
 
     /// Writes a conversation's title, model and times.

@@ -74,6 +74,7 @@ mod tests {
             argument_bytes: 0,
             result_bytes: 0,
             server_requests: 0,
+            task: None,
         }
     }
 

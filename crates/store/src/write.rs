@@ -22,6 +22,7 @@ use crate::{
     runs::{self, DeadRun},
     sampling::{self, Reserve},
     sessions::SessionChange,
+    tasks::{self, TaskEnd, TaskRow},
     time,
     usage::{AddedUsage, CallerUsage},
 };
@@ -54,6 +55,12 @@ pub(crate) enum Write {
     RemoveApproval(Uuid),
     Inbox(Box<InboxRow>),
     Session(Box<SessionChange>),
+    Task(Box<TaskRow>),
+    /// Takes a task that no process follows.
+    ClaimTask(Uuid),
+    ReleaseTask(Uuid),
+    /// The end of a task, and of its call, which another process has recorded.
+    TaskEnd(Box<TaskEnd>),
     Conversation(Box<StoredConversation>),
     Message(Uuid, Box<StoredMessage>),
     DeleteConversation(Uuid),
@@ -73,6 +80,7 @@ impl Write {
         const ROW: usize = 1_000;
         let texts = match self {
             Self::Call(_, body) | Self::CallEnd(_, body) => body.bytes(),
+            Self::TaskEnd(end) => end.call.body.bytes(),
             Self::Message(_, message) => message.text.len() + message.body.len(),
             Self::Session(change) => change.bytes(),
             _ => 0,
@@ -226,6 +234,10 @@ impl<'a> Applying<'_, 'a> {
             }
             Write::Inbox(item) => inbox::write(item, connection)?,
             Write::Session(change) => change.apply(connection, run)?,
+            Write::Task(task) => tasks::write(task, connection, run)?,
+            Write::ClaimTask(id) => tasks::claim(connection, *id, run)?,
+            Write::ReleaseTask(id) => tasks::release(connection, *id, run)?,
+            Write::TaskEnd(end) => self.end_task(run, end)?,
             Write::Conversation(conversation) => conversations::write(conversation, connection)?,
             Write::Message(conversation, message) => conversations::write_message(message, connection, *conversation)?,
             Write::DeleteConversation(id) => conversations::delete(connection, *id)?,
@@ -248,6 +260,32 @@ impl<'a> Applying<'_, 'a> {
         Ok(())
     }
 
+    /// Writes the end of a task and of its call.
+    fn end_task(&mut self, run: Uuid, end: &'a TaskEnd) -> Result<(), StoreError> {
+        let connection = self.connection;
+        if let Some(call) = tasks::settled(connection, end)? {
+            let mut statements = CallStatements::prepare(connection)?;
+            if statements.write(&call, run)? != RowChange::Nothing {
+                let body_bytes = statements.write_body(&call, None, end.call.body.result.as_deref())?;
+                self.sums.usage.count(&end.task.caller, CallerUsage { calls: 0, body_bytes });
+                self.append_end(&call, kind::CALL)?;
+                self.sums.rollups.count_owned(call);
+            }
+        }
+        tasks::write(&end.task, connection, run)
+    }
+
+    /// Appends the audit entry of a call's end.
+    fn append_end(&mut self, call: &CallRow, kind: &'static str) -> Result<(), StoreError> {
+        let mut entries = self.connection.prepare_cached(audit::APPEND)?;
+        let mut details = Vec::new();
+        write_details(call, &mut details);
+        let contents = end_contents(call, &details);
+        let at = if kind == kind::RECOVERY { time::now() } else { contents.at };
+        self.head = Contents { at, kind, ..contents }.append(&mut entries, self.head)?;
+        Ok(())
+    }
+
     /// Applies what a process that has ended acknowledged and did not commit, and closes its open calls.
     fn recover(&mut self, dead: &'a DeadRun) -> Result<(), StoreError> {
         // Another process may have done all of it since the journal was read.
@@ -262,12 +300,9 @@ impl<'a> Applying<'_, 'a> {
                 tracing::error!(%error, "a record of a process that was killed cannot be applied and is lost");
             }
         }
-        let mut entries = self.connection.prepare_cached(audit::APPEND)?;
-        let mut details = Vec::new();
+        tasks::abandon(self.connection, dead.id)?;
         for call in calls::interrupt(self.connection, dead.id)? {
-            write_details(&call, &mut details);
-            let contents = Contents { at: time::now(), kind: kind::RECOVERY, ..end_contents(&call, &details) };
-            self.head = contents.append(&mut entries, self.head)?;
+            self.append_end(&call, kind::RECOVERY)?;
         }
         runs::forget(self.connection, dead.id)
     }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use rusqlite::Connection;
+use uuid::Uuid;
 
 use crate::{
     StoreError, database,
@@ -25,6 +26,7 @@ use crate::{
 /// Sends writes to the thread. Dropping it ends the thread after all of them were committed.
 #[derive(Debug)]
 pub(crate) struct Writer {
+    run: Uuid,
     queue: Arc<Queue>,
     failed: Arc<AtomicU64>,
     fullness: Arc<Fullness>,
@@ -48,6 +50,7 @@ impl Writer {
         };
         let (queue, failed) = (Arc::new(Queue::new(ahead, limits.max_bytes)), Arc::new(AtomicU64::default()));
         let fullness = Arc::new(Fullness::default());
+        let id = run.id;
         let worker = Worker {
             queue: Arc::clone(&queue),
             failed: Arc::clone(&failed),
@@ -60,7 +63,7 @@ impl Writer {
         };
         let thread = std::thread::Builder::new().name("toolway-store".to_owned()).spawn(move || worker.work());
         let thread = thread.map_err(|error| StoreError::file("toolway-store", error))?;
-        Ok(Self { queue, failed, fullness, thread: Some(thread) })
+        Ok(Self { run: id, queue, failed, fullness, thread: Some(thread) })
     }
 
     /// Adds a write. The receiver gets its result after the commit; dropping the receiver does not cancel the write.
@@ -76,6 +79,11 @@ impl Writer {
     /// The queue, to wait for it on another thread.
     pub(crate) fn queue(&self) -> &Arc<Queue> {
         &self.queue
+    }
+
+    /// This process.
+    pub(crate) fn run(&self) -> Uuid {
+        self.run
     }
 
     /// How full the store is.

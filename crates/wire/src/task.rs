@@ -19,6 +19,9 @@ use crate::{
     time,
 };
 
+/// Message of the error that ends the exchange of a task that was cancelled.
+pub const CANCELLED_TASK: &str = "the task was cancelled";
+
 /// State of a task when it was read.
 #[derive(Clone, Debug)]
 pub struct Task {

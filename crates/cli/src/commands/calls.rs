@@ -6,6 +6,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use toolway_host::{
     record::{CallBody, CallFilter, CallRow, CallState, Delivery, StatsFilter, StoredCall, ToolStats},
+    task::TaskStatus,
     time::{self, Micros},
     visible,
 };
@@ -157,6 +158,7 @@ fn show_rows(call: &CallRow, body: &CallBody, output: &mut Output) {
         ("rule", call.rule.clone()),
         ("approved by", call.approved_by.clone()),
         ("error", call.error.clone()),
+        ("task", call.task.map(|status| status.to_string())),
         ("requests", (call.server_requests > 0).then(|| format!("{} of the server", call.server_requests))),
         ("arguments", Some(count(call.argument_bytes))),
     ];
@@ -276,6 +278,8 @@ pub(crate) fn view(call: &CallRow) -> Value {
         "waitedMs": call.waited as f64 / 1_000.0,
         "rule": call.rule,
         "conversation": call.conversation,
+        "taskId": call.task.map(|_| call.id.to_string()),
+        "taskStatus": call.task.map(TaskStatus::as_str),
     })
 }
 

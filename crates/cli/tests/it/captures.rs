@@ -149,5 +149,6 @@ fn call(number: u64, tool: &str, state: CallState, started_at: time::Micros, wai
         argument_bytes: 24,
         result_bytes: 80,
         server_requests: 0,
+        task: None,
     }
 }

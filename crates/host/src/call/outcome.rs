@@ -70,6 +70,13 @@ pub enum CallError {
         /// Time spent waiting for the answer.
         waited: Duration,
     },
+    /// The server no longer runs or knows the task that continued the call.
+    TaskLost {
+        /// Server name.
+        server: ServerName,
+        /// Why, in the words of the server where it gave any.
+        why: String,
+    },
     /// The server answered with an error.
     Server(RpcError),
     /// The transport or the protocol failed.
@@ -77,11 +84,12 @@ pub enum CallError {
 }
 
 impl CallOutcome {
-    /// The state of the call in its record. A call that continues as a task has succeeded: the task has its own states.
+    /// The state of the call in its record. A call that continues as a task is running until the task ends.
     pub fn state(&self) -> CallState {
         match self {
             Self::Answered(_) if self.is_tool_error() => CallState::ToolError,
-            Self::Answered(_) | Self::HandedOff(_) => CallState::Succeeded,
+            Self::Answered(_) => CallState::Succeeded,
+            Self::HandedOff(_) => CallState::Running,
             Self::Refused(_) => CallState::Refused,
             Self::Failed(_) => CallState::Failed,
             Self::Cancelled => CallState::Cancelled,
@@ -170,7 +178,7 @@ impl CallError {
             }
             Self::Server(error) => OperatorText::new(error.to_string()),
             Self::Wire(error) => OperatorText::new(error.to_string()),
-            Self::SignInRequired { .. } | Self::Preempted { .. } => self.for_client().into(),
+            Self::SignInRequired { .. } | Self::Preempted { .. } | Self::TaskLost { .. } => self.for_client().into(),
         }
     }
 
@@ -188,6 +196,9 @@ impl CallError {
                 "a request of `{server}` was not answered for {waited:?}, and another call needed its connection; call \
                  again"
             )),
+            Self::TaskLost { server, why } => ClientText::complete(format!(
+                "the task at `{server}` is lost: {why}; whether the call had an effect is not known"
+            )),
             // The server addressed it to the client.
             Self::Server(error) => ClientText::complete(error.to_string()),
             Self::Wire(error) => error.into(),
@@ -200,6 +211,7 @@ impl CallError {
             Self::NotConnected { .. } => "not_connected",
             Self::SignInRequired { .. } => "unauthorized",
             Self::Preempted { .. } => "preempted",
+            Self::TaskLost { .. } => "task_lost",
             Self::Server(_) => "server_error",
             Self::Wire(error) => error.code(),
         }
@@ -210,7 +222,7 @@ impl CallError {
         match self {
             Self::NotConnected { why, .. } => why.whose_move,
             Self::SignInRequired { .. } => WhoseMove::User,
-            Self::Server(_) | Self::Preempted { .. } => WhoseMove::Caller,
+            Self::Server(_) | Self::Preempted { .. } | Self::TaskLost { .. } => WhoseMove::Caller,
             Self::Wire(error) => WhoseMove::after(error),
         }
     }

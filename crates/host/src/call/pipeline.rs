@@ -125,8 +125,8 @@ async fn decide(
         return Err(Refusal::Changed(request.target.name().to_owned()).into());
     }
     let mut wire_request = compose(&found.subject, request)?;
-    if followed::is_awaited(request) {
-        wire_request.handover = followed::handover(&found);
+    if let Some(handover) = followed::handover(request, &found) {
+        wire_request.handover = handover;
     }
     let withheld = found.connection.wanted().withheld;
     wire_request.capabilities = wire_request.capabilities.map(|declared| withheld::remaining(&declared, withheld));

@@ -22,10 +22,11 @@ use toolway_wire::{
     error::WireError,
     exchange::{Answer, ExchangeEvent, Outcome, ServerRequest, ServerRequestHandler, ServerRequestId},
     message::RpcError,
+    task::Task,
 };
 
 use super::{
-    CallError, CallId, CallOutcome, CallRequest,
+    CallError, CallId, CallKind, CallOutcome, CallRequest, TaskHandling,
     client_approval::OpenCall,
     open_calls::CancelSwitch,
     pipeline::{self, Preparing},
@@ -37,6 +38,7 @@ use crate::{
     policy::Surface,
     record::{Delivery, PersonWait, Recording, redact::Redactor},
     sampling::answering::SamplingDesk,
+    task::{AnsweredBy, BackgroundTask, TaskOrigin, TaskStatus, TrackedTask},
     validation::{Noted, ToolCheck},
 };
 
@@ -67,6 +69,8 @@ pub struct Relay {
     delivery: Option<Delivery>,
     /// Set by an operator who cancels the call.
     cancel_switch: Arc<CancelSwitch>,
+    /// The task that the call waits for.
+    task: Option<TrackedTask>,
 }
 
 /// Event of a call: the events of its exchange, with the outcome of the call.
@@ -101,6 +105,7 @@ impl Relay {
             person_wait,
             delivery: None,
             cancel_switch,
+            task: None,
         }
     }
 
@@ -161,6 +166,7 @@ impl Relay {
                                 Ok(()) => {
                                     recording.count_server_request(&request.details.method);
                                     let request = recording.observe_answer(request);
+                                    self.task.iter_mut().for_each(|task| task.set_status(TaskStatus::InputRequired));
                                     return Poll::Ready(Some(ExchangeEvent::ServerRequest(request)));
                                 }
                                 Err(full) => {
@@ -170,9 +176,11 @@ impl Relay {
                             }
                         }
                         event => {
-                            if matches!(event, ExchangeEvent::Progress(_)) {
+                            if let ExchangeEvent::Progress(params) = &event {
                                 recording.count_progress();
+                                self.task.iter_mut().for_each(|task| task.progress(params));
                             }
+                            self.task.iter_mut().for_each(|task| task.set_status(TaskStatus::Working));
                             return Poll::Ready(Some(event.map_outcome(CallOutcome::from)));
                         }
                     }
@@ -316,7 +324,11 @@ impl Relay {
         sent.check_session();
         if let Outcome::HandedOff(task) = &outcome {
             sent.keep_task(task, &self.request.caller);
-            if followed::is_awaited(&self.request) {
+            if self.request.task != TaskHandling::Await {
+                return self.hand_over(sent, recording, task);
+            }
+            if self.request.target.kind() == CallKind::Tool {
+                self.task = self.track(&sent, &recording, task).map(|(tracked, _written)| tracked);
                 sent.exchange = followed::follow(sent.tasks(self.request.capabilities.clone()), task);
                 // What fails from here on failed in the task; the call itself was received.
                 self.retried = true;
@@ -333,6 +345,39 @@ impl Relay {
         if let Some(check) = check {
             self.validate(check, redactor);
         }
+    }
+
+    /// The row of the task that continues the call, and when it is written; `None` after the end of the record.
+    fn track(
+        &self,
+        sent: &InFlightCall,
+        recording: &Recording,
+        task: &Task,
+    ) -> Option<(TrackedTask, BoxFuture<'static, ()>)> {
+        let answered_by = match self.request.task {
+            TaskHandling::Await | TaskHandling::Background => AnsweredBy::Host,
+            TaskHandling::HandOver => AnsweredBy::Client,
+        };
+        let origin = TaskOrigin { kept_by: sent.keeps_tasks(), answered_by };
+        let ports = self.host.context.task_ports();
+        Some(TrackedTask::begin(task, recording.record()?, origin, ports, sent.redactor.clone()))
+    }
+
+    /// Ends the call with its task, once that is written. The host follows it, and ends the record with it.
+    fn hand_over(&mut self, sent: Box<InFlightCall>, mut recording: Box<Recording>, task: &Task) {
+        let outcome = CallOutcome::HandedOff(Box::new(task.clone()));
+        let Some((tracked, written)) = self.track(&sent, &recording, task) else { return };
+        let following = BackgroundTask {
+            process: sent.process(),
+            origin: self.request.origin(self.id),
+            caller_context: self.request.caller_context(),
+            redactor: sent.redactor.clone(),
+        };
+        match following.start(&self.host, tracked) {
+            Ok(starting) => starting.with_recording(recording),
+            Err(lost) => drop(recording.end(&lost)),
+        }
+        self.stage = RelayStage::Recording(written, Some(outcome));
     }
 
     /// Checks what was not checked before the call was sent. A person at the surface waits for it, to be shown the report;
@@ -355,8 +400,17 @@ impl Relay {
     }
 
     fn end(&mut self, mut recording: Box<Recording>, outcome: CallOutcome) {
-        let written = recording.end(&outcome).unwrap_or_else(|| Box::pin(std::future::ready(())));
+        let mut written = recording.end(&outcome).unwrap_or_else(|| Box::pin(std::future::ready(())));
         self.delivery = recording.delivery();
+        if let Some(mut task) = self.task.take() {
+            let ended = task.end(&outcome);
+            task.announce_end(&outcome);
+            let before = std::mem::replace(&mut written, Box::pin(std::future::ready(())));
+            written = Box::pin(async move {
+                before.await;
+                ended.await;
+            });
+        }
         self.stage = RelayStage::Recording(written, Some(outcome));
     }
 }
@@ -373,9 +427,14 @@ fn preempted(sent: &InFlightCall) -> Option<CallOutcome> {
 }
 
 impl Drop for Relay {
-    /// Records a preempted call as such, also if its relay is dropped before it was polled again.
+    /// Records a preempted call as such, also if its relay is dropped before it was polled again. A task that the call
+    /// waited for is cancelled with it.
     fn drop(&mut self) {
         self.host.open_calls.remove(self.id);
+        if let Some(mut task) = self.task.take() {
+            drop(task.end(&CallOutcome::Cancelled));
+            task.announce_end(&CallOutcome::Cancelled);
+        }
         if let RelayStage::InFlight(sent, recording) = &mut self.stage
             && let Some(preempted) = preempted(sent)
         {

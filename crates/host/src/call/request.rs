@@ -2,8 +2,9 @@
 
 use std::{
     fmt,
+    str::FromStr,
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use toolway_config::{PolicyMode, ServerName};
@@ -57,6 +58,23 @@ pub struct CallRequest {
     pub seen: Option<Arc<SeenUrls>>,
     /// Whether a person is present. `run` is unattended, whatever stands here.
     pub attendance: Attendance,
+    /// What becomes of the call if its server continues it as a task.
+    pub task: TaskHandling,
+    /// How long the server is asked to keep a task; `None`: as it likes.
+    pub task_ttl: Option<Duration>,
+}
+
+/// What becomes of a call that its server continues as a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskHandling {
+    /// The call waits for the task: the outcome is that of the task.
+    #[default]
+    Await,
+    /// The call ends with the task ([`CallOutcome::HandedOff`](super::CallOutcome::HandedOff)). The host follows it, and its ports answer the
+    /// requests of the server. A tool that can run as a task does.
+    Background,
+    /// The call ends with the task, which the caller uses itself. The host only reads its status.
+    HandOver,
 }
 
 /// The requested item, and how it is named.
@@ -111,6 +129,8 @@ impl CallRequest {
             mode: None,
             seen: None,
             attendance: Attendance::Attended,
+            task: TaskHandling::Await,
+            task_ttl: None,
             caller,
             target,
             arguments: None,
@@ -132,6 +152,7 @@ impl CallRequest {
             log_level: request.log_level,
             capabilities: request.capabilities.clone(),
             whole: Some(request),
+            task: TaskHandling::HandOver,
             ..Self::new(caller, target)
         }
     }
@@ -247,6 +268,14 @@ impl CallId {
     /// The id as a UUIDv7.
     pub const fn uuid(self) -> Uuid {
         self.0
+    }
+}
+
+impl FromStr for CallId {
+    type Err = uuid::Error;
+
+    fn from_str(text: &str) -> Result<Self, uuid::Error> {
+        text.parse().map(Self)
     }
 }
 

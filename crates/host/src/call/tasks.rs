@@ -26,6 +26,7 @@ use crate::{
     connection::{
         Connection, Lease, ReadyPeer,
         pool::{Interactivity, RequestOrigin},
+        stdio::ProcessInstance,
         withheld,
     },
     host::{Host, Inner},
@@ -47,6 +48,37 @@ pub struct RecordedTasks {
     caller: Caller,
     host: Arc<Inner>,
     held: Arc<(Permit, ReadyPeer)>,
+}
+
+/// Access for following a task in the background: not decided on again, without a call slot, and not recorded, because it
+/// belongs to the call that was.
+pub(crate) struct PolledTasks {
+    pub(crate) tasks: PeerTasks,
+    /// The process that the connection leads to.
+    pub(crate) process: Arc<ProcessInstance>,
+    _lease: Lease,
+    _ready: ReadyPeer,
+}
+
+impl PolledTasks {
+    /// The tasks of a caller at a server, over the connection of this task.
+    pub(crate) async fn open(
+        host: &Inner,
+        server: &ServerName,
+        caller_context: &CallerContext,
+        task: &str,
+    ) -> Result<Self, CallOutcome> {
+        let connection = host.connection(server).ok_or_else(|| Refusal::UnknownServer(server.to_string()))?;
+        let ready = connection.ready().await.map_err(|why| not_connected(&connection, why))?;
+        let origin = RequestOrigin { task: Some(task), ..RequestOrigin::of(caller_context) };
+        let lease = connection.lease(&ready, origin, Interactivity::NonInteractive, host.slots.patience()).await;
+        let lease = lease.map_err(|no_lease| pipeline::no_lease_outcome(&connection, no_lease))?;
+        let withheld = connection.wanted().withheld;
+        let declared = caller_context.capabilities.as_ref();
+        let declared = declared.map(|declared| withheld::remaining(declared, withheld));
+        let tasks = lease.peer(&ready).tasks(declared);
+        Ok(Self { tasks, process: lease.process(&connection), _lease: lease, _ready: ready })
+    }
 }
 
 /// What a caller wants of its tasks. Policy decides by the method.

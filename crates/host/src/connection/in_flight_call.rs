@@ -16,15 +16,16 @@ use super::{
     pool::CallerLease,
     server_requests,
     sign_in::Account,
-    state::NotConnected,
+    state::{NotConnected, TransportKind},
     stdio::ProcessInstance,
-    usage::CallGuard,
+    usage::{CallGuard, ListenerGuard},
     wake::ReadyPeer,
 };
 use crate::{
     call::{CallError, CallKind, Caller},
     policy::{Permit, Refusal, limit::CallSlots},
     record::redact::Redactor,
+    task::KeptBy,
     validation::ToolCheck,
     whose_move::WhoseMove,
 };
@@ -107,9 +108,24 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Keeps the server from being stopped as idle, until the result is dropped. It is not awaited before the server is closed.
+    pub(crate) fn keep_in_use(&self) -> ListenerGuard {
+        ListenerGuard::new(self.shared().uses())
+    }
+}
+
 // === impl Lease ===
 
 impl Lease {
+    /// The process that the leased connection leads to; of the shared one, the current one of `connection`.
+    pub(crate) fn process(&self, connection: &Connection) -> Arc<ProcessInstance> {
+        match self {
+            Self::Shared { .. } => connection.shared().monitor.current(),
+            Self::Caller(lease) => lease.process(),
+        }
+    }
+
     /// The peer of the leased connection.
     pub(crate) fn peer<'a>(&'a self, shared: &'a ReadyPeer) -> &'a Peer {
         match self {
@@ -143,6 +159,19 @@ impl InFlightCall {
             Via::Caller(lease) => lease.keep_task(task),
             Via::Shared { .. } => self.connection.shared().pool.keep_shared_task(task, caller),
         }
+    }
+
+    /// What keeps the tasks of the server.
+    pub(crate) fn keeps_tasks(&self) -> KeptBy {
+        match self.connection.status().transport {
+            TransportKind::Http => KeptBy::Server,
+            TransportKind::Stdio | TransportKind::InProcess | TransportKind::Custom => KeptBy::Process,
+        }
+    }
+
+    /// The process it was sent to.
+    pub(crate) fn process(&self) -> Arc<ProcessInstance> {
+        Arc::clone(&self.process.0)
     }
 
     /// The server sent a request: the call waits for its caller, and frees its slot for others.

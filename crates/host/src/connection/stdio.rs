@@ -19,7 +19,7 @@ use toolway_wire::{
     up::stdio::{ServerStreams, StreamOpener},
 };
 
-pub(super) use process_monitor::ProcessInstance;
+pub(crate) use process_monitor::ProcessInstance;
 pub use process_monitor::ProcessMonitor;
 
 use super::{

@@ -173,6 +173,21 @@ impl Recording {
         }
     }
 
+    /// The call as far as it is known; `None` after the end.
+    pub(crate) fn record(&self) -> Option<&CallRecord> {
+        self.record.as_ref()
+    }
+
+    /// Leaves the record open: another process will end it.
+    pub(crate) fn leave_open(&mut self) {
+        self.record = None;
+    }
+
+    /// A result as it is kept.
+    pub(crate) fn kept(bodies: Bodies, redactor: &Redactor, result: &Raw) -> Option<String> {
+        body(bodies, redactor, result)
+    }
+
     /// Id of the call; `None` after the end.
     pub(crate) fn id(&self) -> Option<CallId> {
         self.record.as_ref().map(|record| record.id)

@@ -1,4 +1,4 @@
-//! The read port: what surfaces ask about stored calls, audit entries, approvals, inbox items and conversations.
+//! The read port: what surfaces ask about stored calls, tasks, audit entries, approvals, inbox items and conversations.
 //!
 //! Nothing here depends on how records are stored. What writes them: [`CallRecorder`](super::CallRecorder),
 //! [`ConversationLog`](crate::conversation::ConversationLog), [`SavedApprovals`](crate::policy::SavedApprovals).
@@ -15,6 +15,7 @@ use super::{
 use crate::{
     conversation::{FoundMessage, StoredConversation, StoredMessage},
     policy::{Attendance, StoredApproval},
+    task::{TaskFilter, TaskRow},
 };
 
 /// An answer of the store that is waited for.
@@ -30,6 +31,12 @@ pub trait Records: Send + Sync {
 
     /// Ids of calls that end with these hexadecimal digits, or else begin with them; newest first, at most ten.
     fn find_calls(&self, digits: &str) -> Fetch<'_, Vec<Uuid>>;
+
+    /// Tasks that match.
+    fn tasks(&self, filter: TaskFilter) -> Fetch<'_, Vec<TaskRow>>;
+
+    /// One task. Its result is that of its call.
+    fn task(&self, id: Uuid) -> Fetch<'_, Option<TaskRow>>;
 
     /// Statistics by tool, busiest first.
     fn stats(&self, filter: StatsFilter) -> Fetch<'_, Vec<ToolStats>>;
@@ -163,6 +170,14 @@ impl Records for NoRecords {
     }
 
     fn find_calls(&self, _: &str) -> Fetch<'_, Vec<Uuid>> {
+        nothing()
+    }
+
+    fn tasks(&self, _: TaskFilter) -> Fetch<'_, Vec<TaskRow>> {
+        nothing()
+    }
+
+    fn task(&self, _: Uuid) -> Fetch<'_, Option<TaskRow>> {
         nothing()
     }
 

@@ -4,6 +4,7 @@ use toolway_wire::time::Micros;
 use uuid::Uuid;
 
 use super::{CallBody, CallState, Delivery};
+use crate::task::TaskStatus;
 
 /// A call as it is known at some moment. The same row is written at its beginning, when it is sent, and at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,8 @@ pub struct CallRow {
     pub result_bytes: i64,
     /// Server requests during the call.
     pub server_requests: i64,
+    /// Status of the task that continues the call, whose id is that of the call. Read with the call, and not written with it.
+    pub task: Option<TaskStatus>,
 }
 
 /// A call with its arguments and result, as far as `store.bodies` keeps them.

@@ -230,6 +230,7 @@ impl Decoder<'_> {
             argument_bytes,
             result_bytes,
             server_requests,
+            task: None,
         };
         Some((Box::new(call), body))
     }
@@ -276,6 +277,7 @@ mod tests {
             argument_bytes: 3,
             result_bytes: 4,
             server_requests: 5,
+            task: None,
         };
         let body = CallBody { arguments: Some("{}".to_owned()), result: None };
         let event = AuditEvent { at: 9, kind: kind::APPROVAL, call: Some(call.id), ..AuditEvent::default() };

@@ -15,7 +15,7 @@ use crate::{
     audit::{self, AuditEvent, kind},
     calls::first_id_at,
     chain::Link,
-    conversations, sampling,
+    conversations, sampling, tasks,
     time::{self, Micros, duration},
 };
 
@@ -44,6 +44,8 @@ pub(crate) struct Step {
     pub(super) calls: Vec<Uuid>,
     /// Counts per minute before this time, those per hour before the second one, and inbox items that ended.
     counts_before: Option<CountsBefore>,
+    /// Tasks that no process has followed since this time are lost.
+    forgotten_before: Option<Micros>,
     pub(super) audit: Option<AuditStep>,
     pub(super) conversations: Vec<Uuid>,
 }
@@ -112,6 +114,7 @@ fn by_age(
         // The hour that contains the limit is kept.
         let counts = CountsBefore { minutes: from, hours: from - HOUR };
         step.counts_before = has_counts(connection, counts)?.then_some(counts);
+        step.forgotten_before = tasks::any_forgotten(connection, from)?.then_some(from);
         let oldest = SystemTime::now().checked_sub(limits.max_age.unwrap_or_default());
         step.files =
             set_aside(connection, left).filter(|file| Some(file.modified) < oldest).map(|file| file.path).collect();
@@ -244,14 +247,21 @@ impl Step {
         for id in self.bodies.iter().chain(&self.calls) {
             bodies.execute([id])?;
         }
+        let mut tasks = connection.prepare_cached("DELETE FROM tasks WHERE id = ?")?;
         for id in &self.calls {
-            calls.execute([id])?;
+            if 0 < calls.execute([id])? {
+                tasks.execute([id])?;
+            }
         }
         if let Some(CountsBefore { minutes, hours }) = self.counts_before {
             connection.execute("DELETE FROM rollups WHERE minute < ?", [minutes])?;
             connection.execute("DELETE FROM rollups_hourly WHERE minute < ?", [hours])?;
             connection.execute("DELETE FROM inbox WHERE created_at < ? AND ended_at IS NOT NULL", [minutes])?;
             sampling::prune(connection, minutes)?;
+        }
+        if let Some(from) = self.forgotten_before {
+            let forgotten = tasks::forget_before(connection, from)?;
+            events.push(store_event(None, &json!({ "change": "tasks-forgotten", "tasks": forgotten })));
         }
         for id in &self.conversations {
             conversations::delete(connection, *id)?;
@@ -320,7 +330,9 @@ mod tests {
         let path = folder.path().join("x.db");
         let connection = rusqlite::Connection::open(&path).unwrap();
         connection.execute_batch("CREATE TABLE rollups (minute); CREATE TABLE rollups_hourly (minute)").unwrap();
-        connection.execute_batch("CREATE TABLE calls (id, state)").unwrap();
+        connection
+            .execute_batch("CREATE TABLE calls (id, state); CREATE TABLE tasks (run, status, updated_at)")
+            .unwrap();
         let corrupt = ["x.db.corrupt-1-0", "x.db.corrupt-2-0"].map(|name| folder.path().join(name));
         corrupt.iter().for_each(|path| fs::write(path, "x").unwrap());
         let limits = RetentionLimits { max_age: Some(Duration::ZERO), ..RetentionLimits::default() };

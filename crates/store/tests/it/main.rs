@@ -18,4 +18,5 @@ mod retention;
 mod sampling;
 mod sessions;
 mod stage;
+mod tasks;
 mod writing;

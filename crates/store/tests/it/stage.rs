@@ -66,6 +66,7 @@ pub(crate) fn begun(tool: &str) -> CallRow {
         argument_bytes: 2,
         result_bytes: 0,
         server_requests: 0,
+        task: None,
     }
 }
 

@@ -9,7 +9,7 @@ use futures_util::{
 };
 use serde_json::json;
 
-use super::{Task, TaskContent, TaskError, TaskStatus};
+use super::{CANCELLED_TASK, Task, TaskContent, TaskError, TaskStatus};
 use crate::{
     exchange::{Answer, Feed, Outcome, ServerRequestDetails, ServerRequestId},
     json::Raw,
@@ -138,7 +138,7 @@ fn end_of(task: &Task) -> Option<Outcome> {
     match (&task.content, task.status) {
         (TaskContent::Result(result), _) => Some(Outcome::Answered(result.clone())),
         (TaskContent::Error(error), _) => Some(Outcome::Refused(error.clone())),
-        (_, TaskStatus::Cancelled) => Some(refused("the task was cancelled")),
+        (_, TaskStatus::Cancelled) => Some(refused(CANCELLED_TASK)),
         (_, TaskStatus::Completed) => Some(refused("the task completed without a result")),
         (_, TaskStatus::Failed) => Some(refused("the task failed without an error")),
         (_, TaskStatus::Working | TaskStatus::InputRequired) => None,

@@ -18,7 +18,7 @@ use toolway_wire::{
     up::PeerTasks,
 };
 
-use crate::call::{CallKind, CallRequest, find::Found};
+use crate::call::{CallKind, CallRequest, TaskHandling, find::Found};
 
 /// When the status is read for the first time: a task may be done soon, and servers suggest long intervals.
 const FIRST_READ: Duration = Duration::from_millis(250);
@@ -49,23 +49,26 @@ enum FollowStage {
 /// Waits for the poll interval, then reads the status.
 type StatusRead = BoxFuture<'static, Result<Task, TaskError>>;
 
-/// Whether the host waits for a task that may stand for the call: one that it composed itself. A relayed request says
+/// Whether the server may, or has to, make a task of a call that the host composed itself; `None`: a relayed request says
 /// itself what its client wants.
-pub(in crate::call) fn is_awaited(request: &CallRequest) -> bool {
-    request.whole.is_none() && request.target.kind() == CallKind::Tool
-}
-
-/// Whether the server may, or has to, make a task of a call that the host waits for.
-pub(in crate::call) fn handover(found: &Found) -> Handover {
-    let Some(capabilities) = &found.capabilities else { return Handover::Never };
+pub(in crate::call) fn handover(request: &CallRequest, found: &Found) -> Option<Handover> {
+    if request.whole.is_some() || request.target.kind() != CallKind::Tool {
+        return None;
+    }
+    let Some(capabilities) = &found.capabilities else { return Some(Handover::Never) };
     let support = || found.tool.as_ref().map_or(TaskSupport::Forbidden, |tool| TaskSupport::of(&tool.item.raw));
-    if capabilities.extension(capability::TASKS) {
+    let is_wanted = |support| match request.task {
+        // A tool that can answer at once does, unless its caller does not wait.
+        TaskHandling::Await => support == TaskSupport::Required,
+        TaskHandling::Background | TaskHandling::HandOver => support != TaskSupport::Forbidden,
+    };
+    Some(if capabilities.extension(capability::TASKS) {
         Handover::Allowed
-    } else if capabilities.makes_tasks_of_calls() && support() == TaskSupport::Required {
-        Handover::Wanted(None)
+    } else if capabilities.makes_tasks_of_calls() && is_wanted(support()) {
+        Handover::Wanted(request.task_ttl)
     } else {
         Handover::Never
-    }
+    })
 }
 
 /// The exchange of a task to its end. A task may take as long as it wants.

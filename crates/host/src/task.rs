@@ -1,0 +1,28 @@
+//! Tasks: calls that their server continues after its first answer, in one form for both protocol eras.
+//!
+//! A task is one row (`row`), written through a port ([`TaskLog`]) and read through
+//! [`Records`](crate::record::Records). Its id is that of its call, whose record stays `running` until the task ends.
+//!
+//! | file | what it owns |
+//! |---|---|
+//! | `status` | the states of a task |
+//! | `row` | a task as it is stored, and which tasks a query returns |
+//! | `log` | the write port |
+//! | `tracked` | the row of a task that this process follows |
+//! | `background` | follows a task that no call waits for |
+//! | `adoption` | follows tasks that an earlier process left |
+//!
+//! What a server says about a task is read by [`toolway_wire::task`]; access for a caller is in [`crate::call::tasks`].
+
+mod adoption;
+mod background;
+mod log;
+mod row;
+mod status;
+mod tracked;
+
+pub(crate) use background::{BackgroundTask, BackgroundTasks};
+pub use log::{NoTaskLog, SettledCall, TaskLog};
+pub use row::{AnsweredBy, KeptBy, TaskFilter, TaskProgress, TaskRow};
+pub use status::{TaskStatus, UnknownTaskStatus};
+pub(crate) use tracked::{TaskOrigin, TaskPorts, TrackedTask};

@@ -1,0 +1,109 @@
+//! Follows tasks that an earlier process left: it was killed, or ended before they did.
+//!
+//! Only tasks of servers that others run are left; those of a process that we started ended with it.
+
+use std::{sync::Arc, time::Duration};
+
+use toolway_config::ServerName;
+use uuid::Uuid;
+
+use super::{AnsweredBy, BackgroundTask, KeptBy, TaskRow, TrackedTask};
+use crate::{
+    call::{CallId, Caller, CallerContext, VisibleServers},
+    host::{Host, Inner},
+    inbox::ItemOrigin,
+    policy::Surface,
+    record::RecordsError,
+};
+
+/// Time between two looks for tasks that no process follows.
+const LOOK: Duration = Duration::from_secs(10);
+
+impl Host {
+    /// Follows the tasks of its servers that no process follows, now and as long as it runs.
+    pub fn adopt_tasks(&self) {
+        let (host, stop) = (Arc::downgrade(self.inner()), self.inner().stop_token());
+        self.inner().spawn(async move {
+            loop {
+                match host.upgrade() {
+                    Some(host) => report(adopt_all(&host).await),
+                    None => return,
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(LOOK) => {}
+                    () = stop.cancelled() => return,
+                }
+            }
+        });
+    }
+
+    /// Follows one task that no process follows. Returns whether it is followed by this host now.
+    pub async fn adopt_task(&self, id: Uuid) -> Result<bool, RecordsError> {
+        if self.follows_task(id) {
+            return Ok(true);
+        }
+        let inner = self.inner();
+        let left = inner.context.ports.tasks.unclaimed().await?;
+        match left.into_iter().find(|task| task.id == id) {
+            Some(task) => adopt(inner, task).await,
+            None => Ok(false),
+        }
+    }
+}
+
+async fn adopt_all(host: &Arc<Inner>) -> Result<(), RecordsError> {
+    for task in host.context.ports.tasks.unclaimed().await? {
+        adopt(host, task).await?;
+    }
+    Ok(())
+}
+
+/// Claims a task and follows it; `false` if another process was first, or its server is not configured here.
+async fn adopt(host: &Arc<Inner>, row: TaskRow) -> Result<bool, RecordsError> {
+    let Some(connection) = row.server.parse::<ServerName>().ok().and_then(|server| host.connection(&server)) else {
+        return Ok(false);
+    };
+    let ports = host.context.task_ports();
+    if row.kept_by == KeptBy::Process || !ports.log.claim(row.id).await? {
+        return Ok(false);
+    }
+    tracing::info!(task = %row.id, server = row.server, tool = row.tool, "following a task that an earlier process left");
+    let caller = caller(&row.caller);
+    let following = BackgroundTask {
+        process: connection.shared().monitor.current(),
+        origin: ItemOrigin {
+            call: Some(CallId::from_u128(row.id.as_u128())),
+            surface: Surface::of(&caller),
+            conversation: row.conversation.as_deref().map(Arc::from),
+            has_session: row.answered_by == AnsweredBy::Client,
+            caller: caller.clone(),
+        },
+        caller_context: CallerContext { caller, capabilities: None, session: None, visible: VisibleServers::All },
+        redactor: connection.live().redactor.clone(),
+    };
+    let tracked = TrackedTask::adopted(row, ports, following.redactor.clone());
+    match following.start(host, tracked) {
+        Ok(starting) => starting.follow(),
+        Err(outcome) => tracing::warn!(%outcome, "a task that an earlier process left is not followed"),
+    }
+    Ok(true)
+}
+
+/// The caller of a label. The name of an agent's run is not part of it.
+fn caller(label: &str) -> Caller {
+    match label.split_once(':') {
+        Some(("client", principal)) => Caller::Client(principal.into()),
+        _ => match label {
+            "agent" => Caller::Agent("resumed".into()),
+            "console" => Caller::Console,
+            "program" => Caller::Program,
+            _ => Caller::Terminal,
+        },
+    }
+}
+
+fn report(adopted: Result<(), RecordsError>) {
+    if let Err(error) = adopted {
+        tracing::error!(%error, "tasks that earlier processes left cannot be read");
+    }
+}

@@ -1,0 +1,410 @@
+//! Follows a task that no call waits for: reads its status until it has ended, answers the requests of its server, and
+//! ends the record of its call.
+//!
+//! A task whose server cannot be reached is asked for again for a while. A task that its server does not know, or whose
+//! process has ended, is lost. When the host stops, the row and the record stay open for the next process.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use parking_lot::Mutex;
+use tokio::{sync::Notify, time::Instant};
+use tokio_util::sync::CancellationToken;
+use toolway_config::ServerName;
+use toolway_wire::{
+    budget::Charge,
+    error::WireError,
+    exchange::{Exchange, ExchangeEvent, ExchangeTimeouts, Outcome, ServerRequestHandler},
+    message::RpcError,
+    task::{Task, TaskDetail, TaskError, TaskStatus as Reported},
+};
+use uuid::Uuid;
+
+use super::{AnsweredBy, KeptBy, SettledCall, TaskPorts, TaskStatus, TrackedTask};
+use crate::{
+    call::{CallError, CallOutcome, CallerContext, tasks::PolledTasks},
+    connection::{HostContext, ListenerGuard, client_features::ClientFeatures, stdio::ProcessInstance},
+    host::{Host, Inner},
+    inbox::ItemOrigin,
+    record::{CallBody, Recording, redact::Redactor},
+};
+
+/// When the status is read for the first time: a task may be done soon, and servers suggest long intervals.
+const FIRST_READ: Duration = Duration::from_millis(250);
+/// How long a server that cannot be reached is asked again.
+const UNREACHABLE_FOR: Duration = Duration::from_secs(60 * 60);
+/// Longest time between two attempts to reach it.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Bytes that a followed task is charged for: its row, its record and what follows it.
+const TASK_BYTES: usize = 8 * 1024;
+/// Time to cancel a task at its server.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What following a task needs besides its row.
+pub(crate) struct BackgroundTask {
+    /// The process that runs it.
+    pub(crate) process: Arc<ProcessInstance>,
+    pub(crate) origin: ItemOrigin,
+    pub(crate) caller_context: CallerContext,
+    pub(crate) redactor: Redactor,
+}
+
+/// The tasks that a host follows in the background, by id.
+#[derive(Debug, Default)]
+pub(crate) struct BackgroundTasks {
+    // Nothing awaits under this lock.
+    tasks: Mutex<HashMap<Uuid, Arc<TaskSwitch>>>,
+}
+
+/// Acts on a task that is followed.
+#[derive(Debug, Default)]
+struct TaskSwitch {
+    cancelled: CancellationToken,
+    /// Something about the task may have changed.
+    hint: Notify,
+}
+
+/// A task that is about to be followed.
+#[must_use]
+pub(crate) struct StartingTask {
+    host: Arc<Inner>,
+    following: Following,
+}
+
+/// Follows one task.
+struct Following {
+    host: Weak<Inner>,
+    stop: CancellationToken,
+    switch: Arc<TaskSwitch>,
+    server: ServerName,
+    tracked: TrackedTask,
+    /// `None` if another process began the record.
+    recording: Option<Box<Recording>>,
+    /// The process that runs the task, if it ends with it.
+    process: Option<Arc<ProcessInstance>>,
+    origin: ItemOrigin,
+    caller_context: CallerContext,
+    _charge: Charge,
+    /// Keeps the server from being stopped as idle.
+    _use: Option<ListenerGuard>,
+}
+
+/// What one look at a task says.
+enum Look {
+    /// It has not ended; look again after this time.
+    Open(Duration),
+    Ended(CallOutcome),
+    /// The server cannot be reached now.
+    Unreachable(String),
+    /// The server does not know it.
+    Unknown(String),
+}
+
+impl BackgroundTask {
+    /// Begins to follow a task; fails if there is no memory left for one more.
+    pub(crate) fn start(self, host: &Arc<Inner>, mut tracked: TrackedTask) -> Result<StartingTask, CallOutcome> {
+        let lost = |why: String| match tracked.row.server.parse() {
+            Ok(server) => CallOutcome::Failed(CallError::TaskLost { server, why }),
+            Err(_) => CallOutcome::Cancelled,
+        };
+        let mut charge = Charge::empty(host.memory().clone());
+        let server = match (charge.set(TASK_BYTES), tracked.row.server.parse::<ServerName>()) {
+            (Ok(()), Ok(server)) => server,
+            (Err(error), _) => {
+                let outcome = lost(format!("it is not followed: {error}"));
+                drop(tracked.end(&outcome));
+                return Err(outcome);
+            }
+            (_, Err(error)) => return Err(lost(error.to_string())),
+        };
+        let in_use = host.connection(&server).map(|connection| connection.keep_in_use());
+        let switch = Arc::<TaskSwitch>::default();
+        host.background.tasks.lock().insert(tracked.row.id, Arc::clone(&switch));
+        let following = Following {
+            host: Arc::downgrade(host),
+            stop: host.stop_token(),
+            switch,
+            server,
+            process: (tracked.row.kept_by == KeptBy::Process).then_some(self.process),
+            tracked,
+            recording: None,
+            origin: self.origin,
+            caller_context: self.caller_context,
+            _charge: charge,
+            _use: in_use,
+        };
+        Ok(StartingTask { host: Arc::clone(host), following })
+    }
+}
+
+impl StartingTask {
+    /// Follows the task, and ends this record with it.
+    pub(crate) fn with_recording(mut self, recording: Box<Recording>) {
+        self.following.recording = Some(recording);
+        self.follow();
+    }
+
+    /// Follows the task, whose call another process began.
+    pub(crate) fn follow(self) {
+        let Self { host, following } = self;
+        host.spawn(following.run());
+    }
+}
+
+impl Host {
+    /// Cancels a task that this host follows in the background. Returns whether there is such a task.
+    pub fn cancel_task(&self, id: Uuid) -> bool {
+        let switch = self.inner().background.tasks.lock().get(&id).cloned();
+        switch.inspect(|switch| switch.cancelled.cancel()).is_some()
+    }
+
+    /// Whether this host follows a task in the background.
+    pub fn follows_task(&self, id: Uuid) -> bool {
+        self.inner().background.tasks.lock().contains_key(&id)
+    }
+
+    /// Looks at a task soon: a notification, or a client that has read it, says that it may have changed.
+    pub fn hint_task(&self, id: Uuid) {
+        let switch = self.inner().background.tasks.lock().get(&id).cloned();
+        switch.iter().for_each(|switch| switch.hint.notify_one());
+    }
+}
+
+impl HostContext {
+    /// Where rows of tasks go.
+    pub(crate) fn task_ports(&self) -> TaskPorts {
+        TaskPorts { log: Arc::clone(&self.ports.tasks), events: self.events.clone() }
+    }
+}
+
+// === impl Following ===
+
+impl Following {
+    async fn run(mut self) {
+        let stop = self.stop.clone();
+        let ended = tokio::select! {
+            ended = self.follow() => Some(ended),
+            () = stop.cancelled() => None,
+        };
+        match ended {
+            Some(outcome) => self.end(&outcome).await,
+            None => self.leave(),
+        }
+    }
+
+    /// Looks at the task until it has ended.
+    async fn follow(&mut self) -> CallOutcome {
+        let mut delay = FIRST_READ.min(self.interval(None));
+        let mut unreachable_since: Option<Instant> = None;
+        loop {
+            let switch = Arc::clone(&self.switch);
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                () = switch.hint.notified() => {}
+                () = switch.cancelled.cancelled() => return self.cancel().await,
+            }
+            delay = match self.look().await {
+                Look::Ended(outcome) => return outcome,
+                Look::Unknown(why) => return self.lost(why),
+                Look::Open(delay) => {
+                    unreachable_since = None;
+                    delay
+                }
+                Look::Unreachable(why) => {
+                    let since = *unreachable_since.get_or_insert_with(Instant::now);
+                    if UNREACHABLE_FOR < since.elapsed() {
+                        return self.lost(why);
+                    }
+                    tracing::debug!(task = %self.tracked.row.id, server = %self.server, error = why, "cannot read a task");
+                    (since.elapsed().max(self.interval(None))).min(LONGEST_PAUSE)
+                }
+            };
+        }
+    }
+
+    /// Reads the task once. If it has ended, its result is fetched; if its server asks for something that the host answers,
+    /// it is followed to its end.
+    async fn look(&mut self) -> Look {
+        let Some(host) = self.host.upgrade() else { return Look::Unreachable("the host is gone".to_owned()) };
+        let id = self.tracked.row.remote_id.clone();
+        let access = match PolledTasks::open(&host, &self.server, &self.caller_context, &id).await {
+            Ok(access) => access,
+            Err(outcome) => return self.no_access(&outcome),
+        };
+        if self.process.as_ref().is_some_and(|process| !Arc::ptr_eq(process, &access.process)) {
+            return Look::Unknown("the process that ran it has ended".to_owned());
+        }
+        let task = match access.tasks.get(&id, TaskDetail::Status).await {
+            Ok(task) => task,
+            Err(TaskError::Refused(error)) => return refused(&error),
+            Err(TaskError::Failed(error)) => return self.failed(&error),
+        };
+        self.tracked.update(&task);
+        match (task.status, self.tracked.row.answered_by) {
+            (Reported::Cancelled, _) => Look::Ended(CallOutcome::Cancelled),
+            (Reported::Completed | Reported::Failed, _) | (Reported::InputRequired, AnsweredBy::Host) => {
+                let exchange = access.tasks.follow(&id, ExchangeTimeouts::unbounded());
+                let origin = Some(self.origin.clone());
+                let features = ClientFeatures { origin, ..host.context.features(&self.server) };
+                drop(host);
+                match self.drive(exchange, &features).await {
+                    Outcome::Failed(error) => self.failed(&error),
+                    outcome => Look::Ended(outcome.into()),
+                }
+            }
+            (Reported::Working, _) | (Reported::InputRequired, AnsweredBy::Client) => {
+                Look::Open(self.interval(Some(&task)))
+            }
+        }
+    }
+
+    /// Drives the exchange of the task to its end; the ports of the host answer its requests.
+    async fn drive(&mut self, mut exchange: Exchange, features: &ClientFeatures) -> Outcome {
+        let mut answering = FuturesUnordered::new();
+        let switch = Arc::clone(&self.switch);
+        loop {
+            let event = tokio::select! {
+                event = exchange.next() => event,
+                Some(()) = answering.next(), if !answering.is_empty() => {
+                    self.tracked.set_status(TaskStatus::Working);
+                    continue;
+                }
+                () = switch.cancelled.cancelled() => return Outcome::Cancelled,
+            };
+            match event {
+                Some(ExchangeEvent::Ended(outcome)) => return outcome,
+                None => return Outcome::Failed(WireError::Ended("the task ended without a result".to_owned())),
+                Some(ExchangeEvent::ServerRequest(request)) => {
+                    self.tracked.set_status(TaskStatus::InputRequired);
+                    answering.push(async move {
+                        let answer = features.answer(request.details.clone()).await;
+                        request.answer(answer);
+                    });
+                }
+                Some(ExchangeEvent::Progress(params)) => self.tracked.progress(&params),
+                Some(ExchangeEvent::Withdrawn(_) | ExchangeEvent::Log(_)) => {}
+            }
+        }
+    }
+
+    /// Cancels the task at its server.
+    async fn cancel(&mut self) -> CallOutcome {
+        let id = self.tracked.row.remote_id.clone();
+        let Some(host) = self.host.upgrade() else { return CallOutcome::Cancelled };
+        let cancelling = async {
+            let access = PolledTasks::open(&host, &self.server, &self.caller_context, &id).await;
+            let access = access.map_err(|outcome| outcome.to_string())?;
+            access.tasks.cancel(&id).await.map_err(|error| error.to_string())
+        };
+        let cancelled = tokio::time::timeout(CANCEL_TIMEOUT, cancelling).await;
+        match cancelled.unwrap_or_else(|_| Err("it does not answer".to_owned())) {
+            // It ended before it could be cancelled.
+            Ok(task) if task.status == Reported::Completed => match self.look().await {
+                Look::Ended(outcome) => outcome,
+                Look::Open(_) | Look::Unreachable(_) | Look::Unknown(_) => CallOutcome::Cancelled,
+            },
+            Ok(_) => CallOutcome::Cancelled,
+            Err(error) => {
+                tracing::warn!(%error, server = %self.server, task = %self.tracked.row.id, "cannot cancel a task at its server");
+                CallOutcome::Cancelled
+            }
+        }
+    }
+
+    /// Writes the end of the task and of its call.
+    async fn end(&mut self, outcome: &CallOutcome) {
+        self.forget();
+        if let CallOutcome::Failed(CallError::TaskLost { server, why }) = outcome {
+            tracing::warn!(%server, task = %self.tracked.row.id, tool = self.tracked.row.tool, why, "a task is lost");
+        }
+        match self.recording.take() {
+            Some(mut recording) => {
+                if let Some(written) = recording.end(outcome) {
+                    written.await;
+                }
+                self.tracked.end(outcome).await;
+            }
+            None => self.settle(outcome).await,
+        }
+        self.tracked.announce_end(outcome);
+    }
+
+    /// Ends the task and the record of a call that another process began.
+    async fn settle(&mut self, outcome: &CallOutcome) {
+        self.tracked.close(outcome);
+        let Some(host) = self.host.upgrade() else { return };
+        let redactor = self.tracked.redactor();
+        let result = outcome.result();
+        let kept = result.and_then(|result| Recording::kept(host.context.ports.bodies, redactor, result));
+        let settled = SettledCall {
+            state: outcome.state(),
+            error: outcome.message().map(|message| redactor.text(message.as_str())),
+            body: CallBody { arguments: None, result: kept },
+            result_bytes: result.map_or(0, |result| result.as_bytes().len()),
+        };
+        if let Err(error) = self.tracked.log().settle(&self.tracked.row, settled).await {
+            tracing::error!(task = %self.tracked.row.id, %error, "the end of a task is not recorded");
+        }
+    }
+
+    /// Leaves the task to another process, or, if it ends with this one, to the store.
+    fn leave(&mut self) {
+        self.forget();
+        if let Some(recording) = &mut self.recording {
+            recording.leave_open();
+        }
+        if self.tracked.row.kept_by == KeptBy::Server {
+            self.tracked.release();
+        }
+    }
+
+    fn forget(&self) {
+        if let Some(host) = self.host.upgrade() {
+            host.background.tasks.lock().remove(&self.tracked.row.id);
+        }
+    }
+
+    fn lost(&self, why: String) -> CallOutcome {
+        CallOutcome::Failed(CallError::TaskLost { server: self.server.clone(), why })
+    }
+
+    /// A server that cannot be used now. One that ends with its process and is not connected has lost the task.
+    fn no_access(&self, outcome: &CallOutcome) -> Look {
+        let why = outcome.for_client().map(|text| text.to_string()).unwrap_or_default();
+        match self.tracked.row.kept_by {
+            KeptBy::Process => Look::Unknown(why),
+            KeptBy::Server => Look::Unreachable(why),
+        }
+    }
+
+    fn failed(&self, error: &WireError) -> Look {
+        match self.tracked.row.kept_by {
+            KeptBy::Process if matches!(error, WireError::Ended(_)) => Look::Unknown(error.to_string()),
+            KeptBy::Process | KeptBy::Server => Look::Unreachable(error.to_string()),
+        }
+    }
+
+    /// Time until the next look: as the server suggests, within the bounds of [`Task::poll_delay`].
+    fn interval(&self, task: Option<&Task>) -> Duration {
+        task.map_or(Duration::from_secs(5), Task::poll_delay)
+    }
+}
+
+/// A refused read: the server does not know the task, unless it could not answer at all.
+fn refused(error: &RpcError) -> Look {
+    match error.code() {
+        RpcError::INTERNAL => Look::Unreachable(error.to_string()),
+        _ => Look::Unknown(format!("the server does not know it: {error}")),
+    }
+}
+
+impl fmt::Debug for BackgroundTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackgroundTask").field("origin", &self.origin).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,105 @@
+//! Tasks as they are stored, and which of them a query returns.
+
+use toolway_wire::time::Micros;
+use uuid::Uuid;
+
+use super::TaskStatus;
+
+/// A task as it is known at some moment. Its result is that of its call, kept as bodies of calls are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskRow {
+    /// Id of the task, which is that of its call.
+    pub id: Uuid,
+    /// Id of the task at its server.
+    pub remote_id: String,
+    /// Server name.
+    pub server: String,
+    /// Public tool name, or the name that was called.
+    pub tool: String,
+    /// `kind[:name]` of the caller.
+    pub caller: String,
+    /// Conversation it belongs to.
+    pub conversation: Option<String>,
+    /// Present state.
+    pub status: TaskStatus,
+    /// Last status message of the server, redacted; of a lost task, why it is lost.
+    pub message: Option<String>,
+    /// Last progress of the server.
+    pub progress: Option<TaskProgress>,
+    /// When its call was continued as a task.
+    pub created_at: Micros,
+    /// When the row changed last.
+    pub updated_at: Micros,
+    /// Microseconds from its creation during which the server keeps it; `None`: unlimited.
+    pub ttl: Option<i64>,
+    /// Microseconds between two polls, as the server suggests.
+    pub poll_interval: Option<i64>,
+    /// What it ends with.
+    pub kept_by: KeptBy,
+    /// Who answers requests of its server.
+    pub answered_by: AnsweredBy,
+    /// Process that polls it; `None` if none does, or it has ended. Set by the store.
+    pub process: Option<Uuid>,
+}
+
+/// How far a task is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TaskProgress {
+    /// What is done.
+    pub done: f64,
+    /// What there is to do; `None` if the server does not say.
+    pub total: Option<f64>,
+}
+
+/// What keeps a task, and so what it ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptBy {
+    /// The server process that we started: the task ends with it.
+    Process,
+    /// A server that others run: the task outlives us.
+    Server,
+}
+
+/// Who answers the requests that a server sends during a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnsweredBy {
+    /// The ports of the host: the surface of the call, or the inbox.
+    Host,
+    /// The client of the gateway that has the task.
+    Client,
+}
+
+/// Which tasks to return. Absent members match every task.
+#[derive(Clone, Debug, Default)]
+pub struct TaskFilter {
+    /// Server name.
+    pub server: Option<String>,
+    /// Conversation id.
+    pub conversation: Option<String>,
+    /// Whether it has ended; `None`: either.
+    pub is_open: Option<bool>,
+    /// Only tasks that no process polls.
+    pub unclaimed: bool,
+    /// At most this many.
+    pub limit: usize,
+}
+
+impl KeptBy {
+    /// The stable word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Server => "server",
+        }
+    }
+}
+
+impl AnsweredBy {
+    /// The stable word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Client => "client",
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The row of a task that this process follows: written when something changes, and once at its end.
+
+use std::{fmt, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use toolway_wire::{
+    json::Raw,
+    task::{CANCELLED_TASK, Task},
+    time,
+};
+
+use super::{AnsweredBy, KeptBy, TaskLog, TaskProgress, TaskRow, TaskStatus};
+use crate::{
+    call::{CallError, CallOutcome},
+    event::{EventSender, TaskEvent},
+    record::{CallRecord, redact::Redactor},
+};
+
+/// Bytes of a status message that are kept.
+const MAX_MESSAGE: usize = 4_096;
+/// Bytes of a task id that are kept. A task with a longer one is not stored.
+const MAX_REMOTE_ID: usize = 4_096;
+
+/// What is known of a task besides what its server says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TaskOrigin {
+    pub(crate) kept_by: KeptBy,
+    pub(crate) answered_by: AnsweredBy,
+}
+
+/// A task that this process follows. Dropping it before its end leaves the row open.
+pub(crate) struct TrackedTask {
+    pub(crate) row: TaskRow,
+    log: Arc<dyn TaskLog>,
+    events: EventSender,
+    redactor: Redactor,
+}
+
+impl TrackedTask {
+    /// The task of a call. The future resolves when its row is written.
+    pub(crate) fn begin(
+        task: &Task,
+        call: &CallRecord,
+        origin: TaskOrigin,
+        ports: TaskPorts,
+        redactor: Redactor,
+    ) -> (Self, BoxFuture<'static, ()>) {
+        let micros = |duration| i64::try_from(std::time::Duration::as_micros(&duration)).unwrap_or(i64::MAX);
+        let now = time::now();
+        let row = TaskRow {
+            id: call.id.uuid(),
+            remote_id: task.id.clone(),
+            server: call.server.as_ref().map(ToString::to_string).unwrap_or_default(),
+            tool: call.tool.clone().unwrap_or_else(|| call.name.clone()),
+            caller: call.caller.label(),
+            conversation: call.conversation.as_deref().map(str::to_owned),
+            status: task.status.into(),
+            message: None,
+            progress: None,
+            created_at: now,
+            updated_at: now,
+            ttl: task.ttl.map(micros),
+            poll_interval: task.poll_interval.map(micros),
+            kept_by: origin.kept_by,
+            answered_by: origin.answered_by,
+            process: None,
+        };
+        let TaskPorts { log, events } = ports;
+        let mut tracked = Self { row, log, events, redactor };
+        tracked.set_message(task.message.as_deref());
+        let written = tracked.write();
+        (tracked, written)
+    }
+
+    /// A task that another process began and this one has claimed.
+    pub(crate) fn adopted(row: TaskRow, ports: TaskPorts, redactor: Redactor) -> Self {
+        let TaskPorts { log, events } = ports;
+        Self { row, log, events, redactor }
+    }
+
+    /// Takes over what the server says now.
+    pub(crate) fn update(&mut self, task: &Task) {
+        let before = (self.row.status, self.row.message.clone());
+        // Its end is written with its result.
+        let status = TaskStatus::from(task.status);
+        if status.is_open() {
+            self.row.status = status;
+        }
+        self.set_message(task.message.as_deref());
+        if before != (self.row.status, self.row.message.clone()) {
+            drop(self.write());
+        }
+    }
+
+    /// Takes over a progress notification.
+    pub(crate) fn progress(&mut self, params: &Raw) {
+        let number = |key: &str| params.get(key).and_then(|value| value.as_f64());
+        // Without a total it is only a count of messages.
+        let progress = number("total").zip(number("progress"));
+        let progress = progress.map(|(total, done)| TaskProgress { done, total: Some(total) });
+        let before = (self.row.progress, self.row.message.clone());
+        self.row.progress = progress.or(self.row.progress);
+        self.set_message(params.get("message").as_ref().and_then(Raw::as_str).as_deref());
+        if before != (self.row.progress, self.row.message.clone()) {
+            drop(self.write());
+        }
+    }
+
+    /// The server waits for an answer, or no longer does.
+    pub(crate) fn set_status(&mut self, status: TaskStatus) {
+        if std::mem::replace(&mut self.row.status, status) != status {
+            drop(self.write());
+        }
+    }
+
+    /// Writes the end of the task, as the outcome of its call says.
+    pub(crate) fn end(&mut self, outcome: &CallOutcome) -> BoxFuture<'static, ()> {
+        self.close(outcome);
+        self.write()
+    }
+
+    /// Tells listeners that the task has ended.
+    pub(crate) fn announce_end(&self, outcome: &CallOutcome) {
+        self.events
+            .send_task(|| TaskEvent::Ended { task: Arc::new(self.row.clone()), outcome: Arc::new(outcome.clone()) });
+    }
+
+    /// Sets the end of the task without writing it.
+    pub(crate) fn close(&mut self, outcome: &CallOutcome) {
+        self.row.status = status_of(outcome);
+        if let (TaskStatus::Failed | TaskStatus::Lost, Some(why)) = (self.row.status, outcome.message()) {
+            let why = self.redactor.text(why.as_str());
+            self.row.message = Some(cut(&why));
+        }
+    }
+
+    /// Lets another process follow the task.
+    pub(crate) fn release(&self) {
+        self.log.release(self.row.id);
+    }
+
+    pub(crate) fn log(&self) -> &Arc<dyn TaskLog> {
+        &self.log
+    }
+
+    pub(crate) fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
+    fn set_message(&mut self, message: Option<&str>) {
+        if let Some(message) = message {
+            self.row.message = Some(cut(&self.redactor.text(message)));
+        }
+    }
+
+    fn write(&mut self) -> BoxFuture<'static, ()> {
+        self.row.updated_at = time::now();
+        if self.row.status.is_open() {
+            self.events.send_task(|| TaskEvent::Changed(Arc::new(self.row.clone())));
+        }
+        if MAX_REMOTE_ID < self.row.remote_id.len() {
+            tracing::warn!(task = %self.row.id, "a task id of the server is too long; the task is not stored");
+            return Box::pin(std::future::ready(()));
+        }
+        let (id, written) = (self.row.id, self.log.write(&self.row));
+        Box::pin(async move {
+            if let Err(error) = written.await {
+                tracing::error!(task = %id, %error, "the task is not recorded");
+            }
+        })
+    }
+}
+
+/// Where rows of tasks go.
+#[derive(Clone)]
+pub(crate) struct TaskPorts {
+    pub(crate) log: Arc<dyn TaskLog>,
+    pub(crate) events: EventSender,
+}
+
+/// The state of a task whose call has this outcome.
+fn status_of(outcome: &CallOutcome) -> TaskStatus {
+    match outcome {
+        CallOutcome::Answered(_) | CallOutcome::HandedOff(_) => TaskStatus::Completed,
+        CallOutcome::Cancelled => TaskStatus::Cancelled,
+        CallOutcome::Failed(CallError::Server(error)) if error.message() == CANCELLED_TASK => TaskStatus::Cancelled,
+        CallOutcome::Failed(CallError::Server(_)) => TaskStatus::Failed,
+        CallOutcome::Failed(_) | CallOutcome::Refused(_) | CallOutcome::TimedOut { .. } => TaskStatus::Lost,
+    }
+}
+
+/// The beginning of a text, within the bound.
+fn cut(text: &str) -> String {
+    let end = (0..=MAX_MESSAGE.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    text[..end].to_owned()
+}
+
+impl fmt::Debug for TrackedTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TrackedTask").field("row", &self.row).finish_non_exhaustive()
+    }
+}
