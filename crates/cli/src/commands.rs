@@ -31,6 +31,7 @@ pub(crate) mod serve;
 pub(crate) mod servers;
 pub(crate) mod status;
 pub(crate) mod store;
+pub(crate) mod tasks;
 pub(crate) mod tools;
 pub(crate) mod trust;
 
@@ -92,6 +93,7 @@ async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Res
         Command::History(args) => history::run(args, app, output).await,
         Command::Inbox(args) => inbox::run(args, app, output).await,
         Command::Calls(args) => calls::run(args, app, output).await,
+        Command::Tasks(args) => tasks::run(args, app, output).await,
         Command::Audit(args) => audit::run(args, app, output).await,
         Command::Policy(args) => policy::run(args, app, output).await,
         Command::Secret(args) => secret::run(args, app, output).await,

@@ -53,6 +53,7 @@ impl Command {
             | Self::Run(_)
             | Self::History(_)
             | Self::Calls(_)
+            | Self::Tasks(_)
             | Self::Audit(_)
             | Self::Sample(_)
             | Self::Completions(_)

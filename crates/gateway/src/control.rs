@@ -12,6 +12,8 @@ mod inbox;
 mod peer;
 #[cfg(unix)]
 mod server;
+#[cfg(unix)]
+mod tasks;
 mod view;
 
 use std::{
@@ -123,6 +125,23 @@ pub enum ControlRequest {
     },
     /// A new link that signs one browser in to the console.
     Console {},
+    /// Call a tool for the user at the terminal, and answer as soon as its server continues it as a task.
+    Detach {
+        /// Name or label of the server.
+        server: String,
+        /// Name of the tool at the server.
+        tool: String,
+        /// Arguments as JSON.
+        arguments: String,
+        /// Milliseconds for which the server is asked to keep the task.
+        ttl: Option<u64>,
+    },
+    /// Cancel a task that the gateway follows, or the call that waits for it.
+    #[serde(rename = "canceltask")]
+    CancelTask {
+        /// Id of the task.
+        id: String,
+    },
 }
 
 /// Response to a [`ControlRequest`].
@@ -139,7 +158,7 @@ pub enum ControlResponse {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Stable code: `unknown_server`, `config`, `keys`, `order`, `not_waiting`, `invalid_answer`, `hidden_characters`,
-    /// `console` or `own_server`.
+    /// `console`, `call` or `own_server`.
     pub code: String,
     /// Message for the user, lower-case, without a full stop.
     pub message: String,

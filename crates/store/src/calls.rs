@@ -146,7 +146,8 @@ pub(crate) fn interrupt(connection: &Connection, run: Uuid) -> Result<Vec<CallRo
 
 /// Closes one open call.
 pub(crate) fn interrupt_one(connection: &Connection, id: Uuid) -> Result<(), StoreError> {
-    let sql = "UPDATE calls SET state = 'interrupted', outcome = 'unknown' WHERE id = ? AND state IN ('pending', 'running')";
+    let sql =
+        "UPDATE calls SET state = 'interrupted', outcome = 'unknown' WHERE id = ? AND state IN ('pending', 'running')";
     connection.prepare_cached(sql)?.execute([id])?;
     Ok(())
 }

@@ -16,7 +16,7 @@ const PLACES: &[(&str, usize)] = &[
     ("cli", 78),
     ("config", 27),
     ("console", 12),
-    ("gateway", 23),
+    ("gateway", 21),
     ("host", 92),
     ("model", 16),
     ("sample", 3),

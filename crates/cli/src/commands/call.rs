@@ -232,7 +232,7 @@ async fn check_in_time(schema: &Schema, arguments: &Raw, app: &App) -> Result<Ch
     })
 }
 
-fn show(result: &CallResult, save: Option<&PathBuf>, tool: &str, output: &mut Output) -> Result<(), Report> {
+pub(super) fn show(result: &CallResult, save: Option<&PathBuf>, tool: &str, output: &mut Output) -> Result<(), Report> {
     let pieces: Vec<Piece> = result.content.iter().map(Piece::of).collect();
     match output.format {
         Format::Json | Format::Ndjson => output.json(&result.raw),

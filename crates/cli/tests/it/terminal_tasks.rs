@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     home::{Home, odd},
@@ -38,6 +38,11 @@ fn a_task_is_followed_to_its_result_with_one_record() {
         assert_eq!(calls.as_array().unwrap().len(), 1, "{era}: {calls}");
         assert_eq!(calls[0]["state"], json!("succeeded"), "{era}: {calls}");
         assert!(3_000.0 <= calls[0]["durationMs"].as_f64().unwrap(), "{era}: {calls}");
+        assert_eq!(calls[0]["taskStatus"], json!("completed"), "{era}: {calls}");
+        let tasks = home.run(&["tasks", "jobs", "-o", "json"]).json();
+        assert_eq!(tasks[0]["id"], calls[0]["taskId"], "{era}: {tasks}");
+        assert_eq!(tasks[0]["message"], json!("mixing the paint"), "{era}: {tasks}");
+        assert_eq!(home.run(&["tasks", "others", "-o", "json"]).json(), json!([]), "{era}");
     }
 }
 
@@ -49,6 +54,11 @@ fn a_task_that_fails_is_a_tool_error() {
         assert_eq!((ran.code, ran.out.as_str()), (5, "The job failed.\n"), "{era}: {ran:?}");
         let ran = home.run(&["call", "jobs.protocol_error_job", "-o", "human"]);
         assert_eq!(ran.code, 8, "{era}: {ran:?}");
+        let tasks = home.run(&["tasks", "-o", "json"]).json();
+        let statuses: Vec<&Value> = tasks.as_array().unwrap().iter().map(|task| &task["status"]).collect();
+        assert_eq!(statuses, ["failed", "completed"], "{era}: {tasks}");
+        let calls = home.run(&["calls", "list", "-o", "json"]).json();
+        assert_eq!(calls[1]["state"], json!("tool-error"), "{era}: {calls}");
     }
 }
 
@@ -85,6 +95,7 @@ fn ctrl_c_cancels_the_task_at_its_server() {
         assert_eq!(status.code(), Some(130), "{era}: {shown}");
         assert!(shown.contains("\"method\":\"tasks/cancel\""), "{era}: {shown}");
         assert_eq!(home.run(&["calls", "list", "-o", "json"]).json()[0]["state"], json!("cancelled"), "{era}");
+        assert_eq!(home.run(&["tasks", "-o", "json"]).json()[0]["status"], json!("cancelled"), "{era}");
     }
 }
 

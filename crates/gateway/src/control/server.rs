@@ -23,6 +23,7 @@ use super::{
     ControlError, ControlRequest, ControlResponse, ControlSocket, Failure, Greeting, INBOX_WAIT, VERSION, failure,
     inbox::{self, HiddenCharacters},
     peer::{self, PeerOrigin, PeerProcess, PeerReader},
+    tasks::{self, DetachedCall},
     view,
 };
 
@@ -195,6 +196,12 @@ impl CommandHandler {
                 self.wait_for_inbox(after).await;
                 Ok(inbox::list(host.inbox()))
             }
+            ControlRequest::Detach { server, tool, arguments, ttl } => {
+                let server = self.find_server(&server)?.server;
+                let detached = DetachedCall { server, tool, arguments, ttl: ttl.map(Duration::from_millis) };
+                detached.start(host).await
+            }
+            ControlRequest::CancelTask { id } => tasks::cancel(host, &id),
             ControlRequest::InboxItem { id } => inbox::item(host.inbox(), &id),
             ControlRequest::Answer { id, answer, allow_hidden } => {
                 let hidden = if allow_hidden { HiddenCharacters::Allowed } else { HiddenCharacters::Refused };

@@ -325,7 +325,7 @@ impl Relay {
         if let Outcome::HandedOff(task) = &outcome {
             sent.keep_task(task, &self.request.caller);
             if self.request.task != TaskHandling::Await {
-                return self.hand_over(sent, recording, task);
+                return self.hand_over(&sent, recording, task);
             }
             if self.request.target.kind() == CallKind::Tool {
                 self.task = self.track(&sent, &recording, task).map(|(tracked, _written)| tracked);
@@ -364,9 +364,9 @@ impl Relay {
     }
 
     /// Ends the call with its task, once that is written. The host follows it, and ends the record with it.
-    fn hand_over(&mut self, sent: Box<InFlightCall>, mut recording: Box<Recording>, task: &Task) {
+    fn hand_over(&mut self, sent: &InFlightCall, mut recording: Box<Recording>, task: &Task) {
         let outcome = CallOutcome::HandedOff(Box::new(task.clone()));
-        let Some((tracked, written)) = self.track(&sent, &recording, task) else { return };
+        let Some((tracked, written)) = self.track(sent, &recording, task) else { return };
         let following = BackgroundTask {
             process: sent.process(),
             origin: self.request.origin(self.id),

@@ -22,7 +22,8 @@ const LOOK: Duration = Duration::from_secs(10);
 impl Host {
     /// Follows the tasks of its servers that no process follows, now and as long as it runs.
     pub fn adopt_tasks(&self) {
-        let (host, stop) = (Arc::downgrade(self.inner()), self.inner().stop_token());
+        let host = Arc::downgrade(self.inner());
+        let stop = self.inner().stop_token();
         self.inner().spawn(async move {
             loop {
                 match host.upgrade() {

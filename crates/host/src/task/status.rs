@@ -15,7 +15,7 @@ pub enum TaskStatus {
     Completed,
     /// Ended with an error of the server.
     Failed,
-    /// Cancelled.
+    /// Cancelled by its caller or its server.
     Cancelled,
     /// Its end cannot be known: the server that ran it has ended, or no longer knows it.
     Lost,

@@ -162,7 +162,8 @@ impl TrackedTask {
             tracing::warn!(task = %self.row.id, "a task id of the server is too long; the task is not stored");
             return Box::pin(std::future::ready(()));
         }
-        let (id, written) = (self.row.id, self.log.write(&self.row));
+        let id = self.row.id;
+        let written = self.log.write(&self.row);
         Box::pin(async move {
             if let Err(error) = written.await {
                 tracing::error!(task = %id, %error, "the task is not recorded");
