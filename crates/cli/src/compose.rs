@@ -26,6 +26,7 @@ use toolway_host::{
     policy::{CALLS_PER_CLIENT, CallLimits},
     ports::HostPorts,
     record::{AuditNote, Records, RecordsError, Requirement, kind},
+    roots::ClientRootBound,
     sampling::{Presence, Sampler},
 };
 use toolway_sample::Sample;
@@ -117,7 +118,7 @@ impl App {
             sessions: session_store(recorder.as_deref()),
             servers: targets.iter().map(|target| self.server_options(&target.server, lists)).collect(),
             listing_cache: listing_cache::open(&self.paths).filter(|_| is_cached),
-            roots: self.roots(&settings)?,
+            roots: self.given_roots()?,
             tap: Some(tap_factory(taps.clone())),
             ..self.host_options(&settings, Clients::Ourselves)
         };
@@ -146,6 +147,7 @@ impl App {
         config: &Config,
         limits: &Limits,
         log: Arc<GatewayRecords>,
+        client_roots: ClientRootBound,
     ) -> Result<(Host, Option<ConsoleRecords>), Report> {
         let sample = || {
             let name: Option<ServerName> = "sample".parse().ok();
@@ -168,6 +170,7 @@ impl App {
             sessions: session_store(recorder.as_deref()),
             shared_sessions: "gateway",
             declared,
+            client_roots,
             calls: CallLimits { per_client: per_client.unwrap_or(CALLS_PER_CLIENT), ..CallLimits::default() },
             servers: if config.servers.is_empty() { sample().into_iter().collect() } else { Vec::new() },
             listing_cache: listing_cache::open(&self.paths),
@@ -201,7 +204,7 @@ impl App {
             sessions: session_store(recorder.as_deref()),
             servers: others,
             listing_cache: listing_cache::open(&self.paths),
-            roots: self.roots(&config.settings)?,
+            roots: self.given_roots()?,
             ..self.host_options(&config.settings, Clients::Ourselves)
         };
         let calls = Arc::new(VerboseCallLog { shown: self.show.verbose });

@@ -52,6 +52,11 @@ pub(crate) fn tls(settings: &GatewaySettings) -> Result<Option<Arc<ServerTls>>, 
     ServerTls::open(&files.cert, &files.key).map(Some).map_err(failed)
 }
 
+/// Whether others than this machine can reach the gateway, at its address or through a proxy.
+pub(crate) fn is_exposed(settings: &GatewaySettings, address: SocketAddr) -> bool {
+    !address.ip().is_loopback() || settings.public_url.value.is_some() || !settings.hosts.value.is_empty()
+}
+
 /// What a gateway at this address needs before other machines can use it safely: a problem and what to set, one each.
 pub(crate) fn problems(
     settings: &GatewaySettings,

@@ -1,42 +1,16 @@
-//! The roots that servers are told of: those of `--root`, and those of the configuration.
+//! The roots of `--root`. Those of the configuration are read by the host.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use toolway_config::{RootLocation, RootSetting, Settings};
-use toolway_host::connection::client_features::Root;
+use toolway_host::roots::Root;
 use url::Url;
 
 use crate::{app::App, report::Report};
 
 impl App {
-    /// The roots of a command, equal ones once.
-    pub(crate) fn roots(&self, settings: &Settings) -> Result<Vec<Root>, Report> {
-        let given = self.reach.root.iter().map(|path| given(path));
-        let enabled = settings.roots.value.iter().filter(|root| root.enabled);
-        let configured = enabled.map(|root| self.configured_root(root));
-        let mut roots: Vec<Root> = Vec::new();
-        for root in given.chain(configured) {
-            let root = root?;
-            if roots.iter().all(|known| known.uri != root.uri) {
-                roots.push(root);
-            }
-        }
-        Ok(roots)
-    }
-
-    fn configured_root(&self, root: &RootSetting) -> Result<Root, Report> {
-        let uri = match &root.location {
-            RootLocation::Uri(uri) => uri.clone(),
-            RootLocation::Path(path) => {
-                let home = || self.paths.home.clone().ok_or_else(|| wrong(path, "there is no home directory"));
-                let path = match path.strip_prefix('~') {
-                    Some(rest) => home()?.join(rest.trim_start_matches('/')),
-                    None => PathBuf::from(path),
-                };
-                uri_of(&path)?
-            }
-        };
-        Ok(Root { uri, name: root.name.clone() })
+    /// The roots of the command line.
+    pub(crate) fn given_roots(&self) -> Result<Vec<Root>, Report> {
+        self.reach.root.iter().map(|path| given(path)).collect()
     }
 }
 

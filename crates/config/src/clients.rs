@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     error::{ConfigError, Place},
     policy::{MODE_VALUES, PolicyMode, mode},
+    roots::{self, RootSetting},
     sampling::{self, SamplingSettings},
     settings::Setting,
     shape::{Field, Shape, put},
@@ -32,6 +33,8 @@ pub struct ClientSettings {
     pub approver: Setting<Approver>,
     /// Whether our models answer sampling requests in its calls; and whether it gets them itself.
     pub sampling: Setting<SamplingSettings>,
+    /// Folders that servers are told of in its calls.
+    pub roots: Setting<Vec<RootSetting>>,
 }
 
 const APPROVERS: &[(&str, Approver)] = &[("any", Approver::Any), ("operator", Approver::Operator)];
@@ -42,6 +45,7 @@ pub(crate) const MEMBERS: &[(&str, Shape)] = &[
     ("mode", Shape::OneOf(MODE_VALUES)),
     ("approver", Shape::OneOf(APPROVER_VALUES)),
     ("sampling", Shape::FlagOrMembers(sampling::MEMBERS)),
+    ("roots", roots::SHAPE),
 ];
 
 /// Parses `gateway.clients`.
@@ -52,8 +56,13 @@ pub(crate) fn read(field: &Field<'_>) -> Result<BTreeMap<String, ClientSettings>
 
 fn read_client(field: &Field<'_>) -> Result<ClientSettings, ConfigError> {
     let place = field.document.place(field.node.line);
-    let mut client =
-        ClientSettings { place, mode: Setting::default(), approver: Setting::default(), sampling: Setting::default() };
+    let mut client = ClientSettings {
+        place,
+        mode: Setting::default(),
+        approver: Setting::default(),
+        sampling: Setting::default(),
+        roots: Setting::default(),
+    };
     for (key, field) in field.members()? {
         match key {
             "mode" => put(&mut client.mode, field.setting(Some(mode(&field)?)))?,
@@ -62,6 +71,7 @@ fn read_client(field: &Field<'_>) -> Result<ClientSettings, ConfigError> {
                 put(&mut client.approver, field.setting(approver))?;
             }
             "sampling" => put(&mut client.sampling, field.setting(sampling::read_flag_or_level(&field)?))?,
+            "roots" => put(&mut client.roots, field.setting(roots::read(&field)?))?,
             _ => return Err(field.unknown(MEMBERS.iter().map(|(key, _)| *key))),
         }
     }

@@ -6,6 +6,7 @@ use crate::{
     clients::{self, ClientSettings},
     error::ConfigError,
     public_address::{self, PublicUrl, TlsFiles},
+    roots,
     settings::{Setting, Settings},
     shape::{Field, Key, Shape, put},
 };
@@ -67,6 +68,8 @@ pub struct GatewaySettings {
     pub log_level: Setting<DefaultLogLevel>,
     /// Maximum number of items in one page of a list; `None` means the default of the gateway.
     pub page_size: Setting<Option<u32>>,
+    /// Folders that the roots of clients must lie in, as written; `None`: not set.
+    pub roots_within: Setting<Option<Vec<String>>>,
     /// Settings of single clients, by name.
     pub clients: Setting<BTreeMap<String, ClientSettings>>,
 }
@@ -99,6 +102,7 @@ const MEMBERS: &[(&str, Shape)] = &[
     ("answerWithin", Shape::Time),
     ("logLevel", Shape::OneOf(LOG_VALUES)),
     ("pageSize", Shape::Count),
+    ("rootsWithin", Shape::Texts),
     ("clients", Shape::NamedMembers(clients::MEMBERS)),
 ];
 
@@ -115,11 +119,14 @@ pub(crate) const GATEWAY: Key<Settings> = Key {
           timeout for the answer to a server request during a call, default `10m`. `logLevel`: default log level \
           forwarded to clients (2025-11-25 or older) that never set one, for servers of revision 2026-07-28; default \
           `info`, `off` forwards nothing. `pageSize`: maximum number of items in one page of a list, default 10000; a page \
-          is never larger than 8 MiB. Some clients read only the first page. `clients`: settings of single clients, by the \
+          is never larger than 8 MiB. Some clients read only the first page. `rootsWithin`: folders (absolute, or from `~/` on) \
+          that every root of a client must lie in; others are dropped. If it is not set and other machines can reach the \
+          gateway, all `file:` roots of clients are dropped; on this machine alone they are passed on. `clients`: settings of single clients, by the \
           name of their key. `mode` of a client: `ask`, `writes` or `allow`, as in `policy`; the stricter of the two counts, \
           and rules can be stricter still. `approver`: `any` (default: a client that supports forms approves its own calls \
           that are asked about, or the operator does) or `operator` (only the operator does). `sampling`: as the top-level \
-          key, for the calls of this client; `never` also keeps a client from getting requests that it could answer itself.",
+          key, for the calls of this client; `never` also keeps a client from getting requests that it could answer itself. \
+          `roots`: folders for the calls of this client, as the top-level key.",
     example: r#"{"access": "keys", "listen": "127.0.0.1:7717"}"#,
     set: read,
 };
@@ -150,6 +157,7 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
                 let time = time.ok_or_else(|| field.expected("a duration greater than zero, such as `10m`"))?;
                 put(&mut gateway.answer_within, field.setting(Some(time)))?;
             }
+            "rootsWithin" => put(&mut gateway.roots_within, field.setting(Some(roots::read_folders(&field)?)))?,
             "clients" => put(&mut gateway.clients, field.setting(clients::read(&field)?))?,
             "logLevel" => {
                 let level = field.choice(LOGS, Shape::OneOf(LOG_VALUES))?;
@@ -181,6 +189,7 @@ impl GatewaySettings {
             answer_within: self.answer_within.overridden_by(nearer.answer_within),
             log_level: self.log_level.overridden_by(nearer.log_level),
             page_size: self.page_size.overridden_by(nearer.page_size),
+            roots_within: self.roots_within.overridden_by(nearer.roots_within),
             clients: self.clients.overridden_by(nearer.clients),
         }
     }

@@ -99,7 +99,7 @@ pub use paths::{Environment, Paths};
 pub use pattern::Pattern;
 pub use policy::{PolicyMode, PolicySettings, ProjectRules, Rule, RuleEffect, Trust};
 pub use public_address::{PublicUrl, TlsFiles};
-pub use roots::{RootLocation, RootSetting};
+pub use roots::{RootError, RootLocation, RootSetting};
 pub use sampling::{SamplingLevels, SamplingPermission, SamplingSettings};
 pub use secret::{Secret, SecretName};
 pub use server::{ServerConfig, ServerName};

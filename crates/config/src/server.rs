@@ -30,7 +30,7 @@ pub(crate) use foreign_keys::{ALIASES, FOREIGN_KEYS};
 pub(crate) use keys::{KEYS, kind};
 pub(crate) use read::{read, server_name};
 
-use crate::{error::Place, interpolate::Template, policy::Trust, sampling::SamplingSettings};
+use crate::{error::Place, interpolate::Template, policy::Trust, roots::RootSetting, sampling::SamplingSettings};
 
 /// One server. [`endpoint`](Self::endpoint) resolves the references when it is started or connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub struct ServerConfig {
     pub withheld: Withheld,
     /// Whether it may ask a model, as far as its entry says.
     pub sampling: SamplingSettings,
+    /// Folders that only this server is told of.
+    pub roots: Vec<RootSetting>,
     /// When the server is connected; `None` means the default of [`Config::start`](crate::Config::start).
     pub start: Option<Start>,
     /// Time without use after which the server is disconnected; `None` means never.
@@ -200,6 +202,7 @@ impl ServerConfig {
             reconnect: Reconnect::default(),
             withheld: Withheld::default(),
             sampling: SamplingSettings::default(),
+            roots: Vec::new(),
             start: None,
             idle_stop: None,
             sharing: Sharing::default(),

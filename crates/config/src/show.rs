@@ -86,6 +86,7 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         ),
         shown("gateway.logLevel", &settings.gateway.log_level, json!(settings.gateway.log_level.value.as_str())),
         shown("gateway.pageSize", &settings.gateway.page_size, json!(settings.gateway.page_size.value)),
+        shown("gateway.rootsWithin", &settings.gateway.roots_within, json!(settings.gateway.roots_within.value)),
         shown("limits.memory", &settings.limits.memory, json!(settings.limits.memory.value)),
         shown("limits.listing", &settings.limits.listing, json!(settings.limits.listing.value)),
         shown("limits.requestBody", &settings.limits.request_body, json!(settings.limits.request_body.value)),
@@ -127,7 +128,7 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         shown("sampling.requestsPerHour", &settings.sampling, json!(settings.sampling.value.requests_per_hour)),
         shown("sampling.tokensPerDay", &settings.sampling, json!(settings.sampling.value.tokens_per_day)),
         shown("sampling.review", &settings.sampling, json!(settings.sampling.value.review.unwrap_or(false))),
-        shown("roots", &settings.roots, json!(settings.roots.value.iter().map(root).collect::<Vec<_>>())),
+        shown("roots", &settings.roots, roots(&settings.roots.value)),
         shown(
             "agent.exposeResources",
             &settings.agent.expose_resources,
@@ -146,6 +147,7 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         values.push(shown(&format!("gateway.clients.{name}.approver"), &client.approver, json!(approver)));
         let set = sampling(&client.sampling.value);
         values.push(shown(&format!("gateway.clients.{name}.sampling"), &client.sampling, set));
+        values.push(shown(&format!("gateway.clients.{name}.roots"), &client.roots, roots(&client.roots.value)));
     }
     values.extend(settings.policy.rules().enumerate().map(|(index, rule)| ShownValue {
         key: format!("policy.rules.{index}"),
@@ -235,6 +237,7 @@ impl ServerValues<'_> {
         self.reconnect();
         self.add("sampling", "sampling", sampling(&server.sampling));
         self.add("elicitation", "elicitation", json!(!server.withheld.elicitation));
+        self.add("roots", "roots", roots(&server.roots));
         self.start();
         self.add_if_set("idleStop", json!(server.idle_stop.map(seconds)));
         let sharing = match server.sharing {
@@ -378,6 +381,10 @@ impl ServerValues<'_> {
 
 fn texts(values: &[impl ToString]) -> Vec<String> {
     values.iter().map(ToString::to_string).collect()
+}
+
+fn roots(roots: &[RootSetting]) -> Value {
+    roots.iter().map(root).collect()
 }
 
 fn root(root: &RootSetting) -> Value {

@@ -15,7 +15,9 @@ mod options;
 mod server_commands;
 
 use std::{
+    ffi::OsStr,
     fmt,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -44,7 +46,7 @@ use self::{
     connection_set::{ConnectionSet, Member},
 };
 use crate::{
-    call::{CallId, open_calls::OpenCalls},
+    call::{CallId, Caller, open_calls::OpenCalls},
     catalog::{Catalog, Naming, listing_table::ListingTable, skills},
     connection::{
         AppliedPlan, CallerListChange, CallerLog, Connection, ConnectionCounters, Dialer, HostContext, Plan,
@@ -57,6 +59,7 @@ use crate::{
     policy::{ConversationAnswers, OutdatedNotices, Policy, Stance, limit::CallSlots},
     ports::HostPorts,
     record::RecordPorts,
+    roots::book::{RootsBook, RootsChange},
     task::BackgroundTasks,
     validation::Validation,
 };
@@ -170,6 +173,7 @@ impl Host {
         host.inner.catalog_publisher.load_cached(&plan.wanted).await;
         host.inner.catalog_publisher.publish().await;
         host.inner.tasks.spawn(Arc::clone(&host.inner.catalog_publisher).run(host.inner.stop.clone()));
+        host.inner.context.roots.configure(&config.settings, &plan.wanted);
         host.apply(plan);
         Ok(host)
     }
@@ -198,7 +202,9 @@ impl Host {
         *self.inner.policy.lock() = Policy::new(self.inner.stance, &config.settings);
         self.inner.policy_revision.fetch_add(1, Ordering::AcqRel);
         self.inner.validation.set_modes(config.settings.validation.modes());
+        let roots = self.inner.context.roots.configure(&config.settings, &plan.wanted);
         let applied = self.apply(plan);
+        self.apply_roots(&roots);
         self.note(applied.note());
         Ok(applied)
     }
@@ -327,6 +333,20 @@ impl Host {
         applied
     }
 
+    /// Tells servers of changed roots. A server that was told of no capability learns of it in a new connection.
+    fn apply_roots(&self, change: &RootsChange) {
+        for connection in self.connections() {
+            if change.reconnected.contains(connection.name()) {
+                connection.reconnect_soon();
+            } else if change.announced.contains(connection.name()) {
+                connection.announce_roots_changed();
+            }
+        }
+        for client in &change.clients {
+            self.announce_roots_changed(&Caller::Client(client.as_str().into()), None);
+        }
+    }
+
     fn connection(&self, server: &ServerName) -> Result<Connection, HostError> {
         self.inner.connection(server).ok_or_else(|| HostError::UnknownServer(server.clone()))
     }
@@ -433,6 +453,7 @@ fn host_context(
     seed: u64,
 ) -> HostContext {
     let around = sign_in::surroundings(&options.environment, &options.sign_in);
+    let home = options.environment.get(OsStr::new("HOME")).map(PathBuf::from);
     HostContext {
         inbox: Inbox::new(ports.recorder.clone(), options.limits.memory.clone()),
         dialer: Dialer {
@@ -457,11 +478,11 @@ fn host_context(
             tap: options.tap,
             known_secrets: Arc::default(),
         },
-        ports,
         caller_list_changes: broadcast::Sender::new(CHANNEL_CAPACITY),
         caller_logs: broadcast::Sender::new(CHANNEL_CAPACITY),
         client_sessions: Arc::default(),
-        roots: options.roots.into(),
+        roots: Arc::new(RootsBook::new(options.roots, options.client_roots, home, ports.recorder.clone())),
+        ports,
         declared: options.declared,
         events,
         starting: StartLimiter::new(options.starting),

@@ -36,6 +36,7 @@ pub mod policy;
 pub mod ports;
 pub mod private_file;
 pub mod record;
+pub mod roots;
 pub mod sampling;
 pub mod state_file;
 pub mod task;

@@ -18,7 +18,7 @@ use toolway_gateway::{
     gateway::GatewayError,
     records::{LogFormat, Records},
 };
-use toolway_host::{host::Host, keeper::Descent};
+use toolway_host::{host::Host, keeper::Descent, roots::ClientRootBound};
 use toolway_wire::{
     down::{self, http::ServerTls},
     limit::Limits,
@@ -169,7 +169,8 @@ async fn serve(args: &ServeArgs, open: OpenConsole, app: &App, output: &mut Outp
     let config = watched.current().config.clone();
     let records = Arc::new(app.log.records());
     let limits = gateway_limits(&config.settings);
-    let (host, stored) = app.gateway_host(&config, &limits, Arc::clone(&records)).await?;
+    let client_roots = args.client_roots(app, &config.settings.gateway);
+    let (host, stored) = app.gateway_host(&config, &limits, Arc::clone(&records), client_roots).await?;
     let served = match &app.reach.stdio {
         Some(_) => serve_stdio(app, &config, &host).await,
         None => {
@@ -198,7 +199,7 @@ fn refuse_other_servers(app: &App) -> Result<(), Report> {
         return Err(Report::usage("usage", "`serve` serves the configured servers and takes no server").hint(hint));
     }
     if !reach.root.is_empty() {
-        let message = "`serve` takes no `--root`; servers get the roots of the client that calls";
+        let message = "`serve` takes no `--root`; configure `roots`, at the top, for a server or for a client";
         return Err(Report::usage("usage", message));
     }
     Ok(())
@@ -240,7 +241,7 @@ async fn serve_http(
     raise_open_files();
     let settings = &config.settings.gateway;
     let first_key = if output.shows_results_at_terminal() { FirstKey::Made } else { FirstKey::Omitted };
-    let address = args.listen.or(settings.listen.value).unwrap_or(DEFAULT_LISTEN);
+    let address = args.address(settings);
     let front = Front { hosts: exposure::hosts(settings, address), tls: tls.clone() };
     let (gateway, key) = app.gateway(config, host, limits, records, first_key, front)?;
     let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", problem.to_string());
@@ -279,6 +280,19 @@ struct Surfaces {
 }
 
 impl ServeArgs {
+    /// The address to listen on.
+    fn address(&self, settings: &GatewaySettings) -> SocketAddr {
+        self.listen.or(settings.listen.value).unwrap_or(DEFAULT_LISTEN)
+    }
+
+    /// Which roots of clients are passed on if `gateway.rootsWithin` is not set. A client over stdio runs on this machine.
+    fn client_roots(&self, app: &App, settings: &GatewaySettings) -> ClientRootBound {
+        match app.reach.stdio.is_none() && exposure::is_exposed(settings, self.address(settings)) {
+            true => ClientRootBound::NoFiles,
+            false => ClientRootBound::Anywhere,
+        }
+    }
+
     /// The address of the console, and what happens if it is taken.
     fn console_choice(
         &self,

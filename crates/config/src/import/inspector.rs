@@ -23,7 +23,7 @@ const ENTRIES: Entries = Entries {
             ("connectionTimeout", KeyRule::Time(Clock::Connect, MILLISECONDS)),
             ("requestTimeout", KeyRule::Time(Clock::Total, MILLISECONDS)),
             ("oauth", KeyRule::OAuth),
-            ("roots", KeyRule::Ignored("roots are not configured per server")),
+            ("roots", KeyRule::Roots),
             ("metadata", KeyRule::Nothing),
             ("taskTtl", KeyRule::Nothing),
             ("paginatedLists", KeyRule::Nothing),

@@ -7,7 +7,7 @@ use crate::{
     document::Value,
     error::ConfigError,
     interpolate::{Dialect, Template},
-    policy,
+    policy, roots,
     sampling::SamplingSettings,
     server::{self, Draft, Era, HttpKind, Kind, Need, Offered, all_but, only},
     shape::Field,
@@ -81,6 +81,8 @@ pub(super) enum KeyRule {
     Trust,
     /// Maximum number of consecutive retries.
     Attempts,
+    /// A list of roots; ignored if it has another form.
+    Roots,
     /// Ignored without a warning.
     Nothing,
     /// Ignored with a warning, which has this reason.
@@ -144,6 +146,7 @@ impl KeyRule {
             Self::WithoutPrompts => Some("excludePrompts"),
             Self::Trust => Some("trust"),
             Self::Attempts => Some("reconnect"),
+            Self::Roots => Some("roots"),
             Self::Switch(Switch::Tools) => Some("tools"),
             Self::Switch(Switch::Resources) => Some("resources"),
             Self::Switch(Switch::Prompts) => Some("prompts"),
@@ -244,6 +247,7 @@ impl KeyRule {
             Self::Era => draft.era = Some(era(field.text()?)),
             Self::Revision => draft.era = Some(of_revision(field.text()?)),
             Self::Description => draft.description = Some(field.text()?.to_owned()),
+            Self::Roots => draft.roots = roots::read(field).ok(),
             _ => {}
         }
         Ok(())

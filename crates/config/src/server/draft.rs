@@ -14,6 +14,7 @@ use crate::{
     header,
     interpolate::Template,
     policy::Trust,
+    roots::RootSetting,
     sampling::SamplingSettings,
 };
 
@@ -39,6 +40,7 @@ pub(crate) struct Draft {
     pub(crate) reconnect: Reconnect,
     pub(crate) sampling: Option<SamplingSettings>,
     pub(crate) elicitation: Option<bool>,
+    pub(crate) roots: Option<Vec<RootSetting>>,
     pub(crate) start: Option<Start>,
     pub(crate) idle_stop: Option<Duration>,
     pub(crate) sharing: Option<Sharing>,
@@ -114,6 +116,7 @@ impl Draft {
                 DefinedBy::Project => SamplingSettings::default().restricted_by(self.sampling.as_ref()),
                 _ => self.sampling.unwrap_or_default(),
             },
+            roots: self.roots.unwrap_or_default(),
             start: self.start,
             idle_stop: self.idle_stop,
             sharing: self.sharing.unwrap_or_default(),
@@ -166,6 +169,7 @@ impl Draft {
                 elicitation: self.elicitation.map_or(server.withheld.elicitation, |on| !on),
             },
             sampling: self.sampling.unwrap_or(server.sampling),
+            roots: self.roots.unwrap_or(server.roots),
             start: self.start.or(server.start),
             idle_stop: self.idle_stop.or(server.idle_stop),
             sharing: self.sharing.unwrap_or(server.sharing),

@@ -42,7 +42,6 @@ pub(crate) const FOREIGN_KEYS: &[(&str, &str)] = &[
     ("protocolVersion", "use `era`"),
     ("remote", "not used by Toolway"),
     ("requestTimeout", "use `timeouts`"),
-    ("roots", "roots are not configured per server"),
     ("sandbox", "sandboxing is not supported"),
     ("sandboxEnabled", "sandboxing is not supported"),
     ("settings", "not used by Toolway"),

@@ -9,7 +9,7 @@ use crate::{
     document::Value,
     error::ConfigError,
     interpolate::Dialect,
-    policy, sampling,
+    policy, roots, sampling,
     server::PlainHttp,
     shape::{Field, Key, Shape, put},
 };
@@ -299,6 +299,13 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
               Default: `true`.",
         example: "false",
         set: |draft, field| put(&mut draft.elicitation, Some(field.flag()?)),
+    },
+    Key {
+        name: "roots",
+        shape: roots::SHAPE,
+        doc: "Folders that this server is told to work in, in addition to those of the top-level key `roots`.",
+        example: r#"[{"path": "~/work/notes"}]"#,
+        set: |draft, field| put(&mut draft.roots, Some(roots::read(field)?)),
     },
     Key {
         name: "retries",

@@ -61,7 +61,8 @@ rows! {
     "roots": "The roots of the caller are requested; then three server requests at once, all answered."
         "Outside a call, a 2025 server can ask only a caller with a session; such a caller's changes \
          (`notifications/roots/list_changed`) are passed on to the servers on its own connections. A 2026 caller is asked \
-         during its calls only; outside of them the server gets an error, never an empty list."
+         during its calls only; outside of them the server gets an error, never an empty list. A caller without roots gets \
+         those of the configuration; without any, the server is not told that there are roots."
         server_requests::roots;
     "subscribe": "A subscriber is notified of a changed resource; a subscription to an unknown resource is refused."
         "" changes::subscribe;

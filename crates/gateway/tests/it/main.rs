@@ -10,6 +10,7 @@ mod cleanup;
 mod client_approvals;
 mod client_roots;
 mod closed_methods;
+mod configured_roots;
 mod default_log_level;
 mod differential;
 mod eras;

@@ -142,6 +142,11 @@ impl TestGateway {
         self.connect(path, era, Some(key), None).await.unwrap()
     }
 
+    /// A client of one era with its own key and this handler for server requests.
+    pub(crate) async fn connect_answering(&self, era: Era, key: &str, asks: Arc<dyn ServerRequestHandler>) -> Peer {
+        self.connect("/mcp", era, Some(key), Some(asks)).await.unwrap()
+    }
+
     pub(crate) async fn client_with(&self, path: &str, era: Era, key: Option<&str>) -> Result<Peer, WireError> {
         self.connect(path, era, key, Some(Arc::new(Ada))).await
     }

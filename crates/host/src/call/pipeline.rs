@@ -17,7 +17,7 @@ use crate::{
     catalog::ToolEntry,
     connection::{
         Connection, InFlightCall, NotConnected,
-        pool::{Interactivity, NoLease, RequestOrigin},
+        pool::{Interactivity, NoLease, RequestOrigin, RootsOffer},
         withheld,
     },
     host::Inner,
@@ -52,6 +52,7 @@ async fn run_stages(
     mut previous: Option<Grant>,
     recording: &mut Recording,
 ) -> Result<Box<InFlightCall>, CallOutcome> {
+    let mut is_repeated = false;
     for _ in 0..approving::MAX_DECISIONS {
         let client_slot = host.slots.take_client_slot(&request.caller)?;
         let decided = decide(host, request, previous.take(), recording).await?;
@@ -77,12 +78,22 @@ async fn run_stages(
             session: request.session.as_ref(),
             task: task.as_deref(),
             tool: (found.subject.kind == CallKind::Tool).then_some(found.subject.raw_name.as_str()),
+            configured_roots: RootsOffer::Nothing,
         };
         let is_interactive = grant.request().is_some_and(Request::is_interactive);
         let interactivity = if is_interactive { Interactivity::Interactive } else { Interactivity::NonInteractive };
         let lease = connection.lease(&ready, origin, interactivity, host.slots.patience());
         let lease = recording.while_pending(lease).await;
-        let lease = lease.map_err(|no_lease| no_lease_outcome(connection, no_lease))?;
+        let lease = match lease {
+            Ok(lease) => lease,
+            // The server is being connected again, with another configuration. Nothing was sent.
+            Err(NoLease::NotConnected(_)) if !is_repeated && connection.was_replaced(&ready).await => {
+                is_repeated = true;
+                previous = Some(grant);
+                continue;
+            }
+            Err(no_lease) => return Err(no_lease_outcome(connection, no_lease)),
+        };
         let permit = recording.while_pending(admit(host, connection, grant, client_slot)).await?;
         if !moment.is_now(host, &found) {
             previous = Some(permit.into_grant());
@@ -129,7 +140,10 @@ async fn decide(
         wire_request.handover = handover;
     }
     let withheld = found.connection.wanted().withheld;
-    wire_request.capabilities = wire_request.capabilities.map(|declared| withheld::remaining(&declared, withheld));
+    wire_request.capabilities = wire_request.capabilities.map(|declared| {
+        let remaining = withheld::remaining(&declared, withheld);
+        host.context.roots.declared(remaining, found.connection.name(), &request.caller)
+    });
     let composed = ComposedRequest::new(wire_request);
     if matches!(request.target.kind(), CallKind::Tool | CallKind::Prompt) {
         recording.set_arguments(composed.arguments());

@@ -37,6 +37,7 @@ use crate::{
     host::Inner,
     policy::Surface,
     record::{Delivery, PersonWait, Recording, redact::Redactor},
+    roots::book::declares_roots,
     sampling::answering::SamplingDesk,
     task::{AnsweredBy, BackgroundTask, TaskOrigin, TaskStatus, TrackedTask},
     validation::{Noted, ToolCheck},
@@ -162,6 +163,11 @@ impl Relay {
                             self.finish(outcome);
                         }
                         ExchangeEvent::ServerRequest(request) => {
+                            let answered = self.host.roots_answered(&self.request, sent.connection.name(), request);
+                            let Some(request) = answered else {
+                                recording.count_server_request("roots/list");
+                                continue;
+                            };
                             match sent.park(&self.host.slots, &self.request.caller) {
                                 Ok(()) => {
                                     recording.count_server_request(&request.details.method);
@@ -451,6 +457,31 @@ fn is_suspicious(error: &WireError) -> bool {
         WireError::Unauthorized { status, .. } => status.as_u16() == 401,
         WireError::Status { status, .. } => matches!(status.as_u16(), 404 | 405 | 410),
         _ => false,
+    }
+}
+
+impl Inner {
+    /// Answers `roots/list` from the configuration, unless the caller declared roots; then its answer is bounded and
+    /// completed. Returns the request if it is still to be answered.
+    fn roots_answered(&self, call: &CallRequest, server: &ServerName, request: ServerRequest) -> Option<ServerRequest> {
+        if request.details.method != "roots/list" {
+            return Some(request);
+        }
+        let declared = call.capabilities.as_ref().or(self.context.declared.as_ref());
+        let client = call.caller.client();
+        match (declared.is_some_and(declares_roots), client) {
+            (true, Some(client)) => {
+                let roots = Arc::clone(&self.context.roots);
+                let client = client.to_owned();
+                Some(request.adapted(Box::new(move |answer| roots.complete(&client, answer))))
+            }
+            (true, None) => Some(request),
+            (false, _) if self.context.roots.roots(server, client).is_empty() => Some(request),
+            (false, _) => {
+                request.answer(Answer::Given(self.context.roots.list(server, client)));
+                None
+            }
+        }
     }
 }
 

@@ -19,24 +19,19 @@ use toolway_config::ServerName;
 use toolway_wire::{
     exchange::{Answer, ServerRequestDetails, ServerRequestHandler},
     json::Raw,
-    message::ClientCapabilities,
+    message::{
+        ClientCapabilities,
+        splice::{self, Edit},
+    },
 };
 
-use super::client_sessions::ClientSessions;
+use super::{client_sessions::ClientSessions, pool::RootsOffer};
 use crate::{
     call::Caller,
     inbox::{Answerer, ElicitationModes, Inbox, InboxContent, InboxItem, ItemOrigin},
+    roots::book::{RootsBook, declares_roots},
     sampling::{Sampler, SamplingOffer, SamplingRequest, answering::SamplingDesk},
 };
-
-/// A folder or URL that a server may access.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Root {
-    /// URI of the root.
-    pub uri: String,
-    /// Display name.
-    pub name: Option<String>,
-}
 
 /// What is offered to one server.
 #[derive(Clone)]
@@ -49,10 +44,10 @@ pub(crate) struct ClientFeatures {
     pub(crate) sampler: Arc<dyn Sampler>,
     /// Decides on sampling requests; `None` outside a call.
     pub(crate) sampling: Option<Box<SamplingDesk>>,
-    pub(crate) roots: Arc<[Root]>,
+    pub(crate) roots: Arc<RootsBook>,
     /// Declared instead of what the ports offer, if surfaces answer the requests of their calls.
     pub(crate) declared: Option<ClientCapabilities>,
-    /// The gateway client that the connection is reserved for: asked for its roots, instead of the configuration.
+    /// The gateway client that the connection is reserved for.
     pub(crate) client: Option<ClientRoots>,
     /// Set when a server request could belong to several calls.
     pub(crate) ambiguous: Option<Arc<AtomicBool>>,
@@ -65,13 +60,20 @@ pub(crate) struct ClientRoots {
     pub(crate) caller: Caller,
     /// The only session, if each has its own connections.
     pub(crate) session: Option<Arc<str>>,
+    /// Whether its sessions are asked, or the configuration.
+    pub(crate) offer: RootsOffer,
 }
 
 // === impl ClientFeatures ===
 
 impl ServerRequestHandler for ClientFeatures {
     fn capabilities(&self) -> ClientCapabilities {
-        self.declared.clone().unwrap_or_else(|| ClientCapabilities(Raw::of(&self.offered())))
+        let capabilities = self.declared.clone().unwrap_or_else(|| ClientCapabilities(Raw::of(&self.offered())));
+        if self.client.is_some() || declares_roots(&capabilities) || !self.has_roots() {
+            return capabilities;
+        }
+        let roots = Raw::of(&json!({ "listChanged": true }));
+        ClientCapabilities(splice::edited(&capabilities.0, &[Edit::Set("roots", roots)]))
     }
 
     fn answer(&self, request: ServerRequestDetails) -> BoxFuture<'_, Answer> {
@@ -80,8 +82,9 @@ impl ServerRequestHandler for ClientFeatures {
                 "elicitation/create" => self.elicit(&request).await,
                 "sampling/createMessage" => self.sample(request).await,
                 "roots/list" => match &self.client {
-                    Some(client) => client.sessions.roots(&client.caller, client.session.as_ref(), request).await,
-                    None => Answer::Given(self.listed_roots()),
+                    Some(client) => self.roots_of(client, request).await,
+                    None if self.has_roots() => Answer::Given(self.roots.list(&self.server, None)),
+                    None => Answer::Unavailable,
                 },
                 _ => Answer::Unavailable,
             }
@@ -97,8 +100,8 @@ impl ServerRequestHandler for ClientFeatures {
     }
 
     fn ambiguous(&self, request: &ServerRequestDetails) {
-        // The roots of a client are the same for all its calls.
-        let matters = self.client.is_none() || request.method != "roots/list";
+        // The roots of a client, and those of the configuration, are the same for all calls.
+        let matters = request.method != "roots/list" || self.client.is_none() && !self.has_roots();
         if let Some(ambiguous) = self.ambiguous.as_ref().filter(|_| matters) {
             ambiguous.store(true, Ordering::SeqCst);
         }
@@ -106,6 +109,29 @@ impl ServerRequestHandler for ClientFeatures {
 }
 
 impl ClientFeatures {
+    /// Whether the roots that it declares are those of the configuration.
+    pub(crate) fn declares_configured_roots(&self) -> bool {
+        self.has_roots() && !self.declared.as_ref().is_some_and(declares_roots)
+    }
+
+    fn has_roots(&self) -> bool {
+        !self.roots.roots(&self.server, None).is_empty()
+    }
+
+    /// The roots of a gateway client: its own and those configured for it, or those configured for all.
+    async fn roots_of(&self, client: &ClientRoots, request: ServerRequestDetails) -> Answer {
+        let principal = client.caller.client().unwrap_or_default();
+        match client.offer {
+            RootsOffer::Configured | RootsOffer::ConfiguredForClient => {
+                Answer::Given(self.roots.list(&self.server, Some(principal)))
+            }
+            RootsOffer::Nothing | RootsOffer::Listed | RootsOffer::Announced => {
+                let answer = client.sessions.roots(&client.caller, client.session.as_ref(), request).await;
+                self.roots.complete(principal, answer)
+            }
+        }
+    }
+
     /// Puts a form or URL into the inbox. A kind that is not offered is refused.
     async fn elicit(&self, request: &ServerRequestDetails) -> Answer {
         let item = match InboxItem::elicitation(&self.server, request, self.origin.clone()) {
@@ -148,18 +174,7 @@ impl ClientFeatures {
             SamplingOffer::Messages => drop(offered.insert("sampling".to_owned(), json!({}))),
             SamplingOffer::WithTools => drop(offered.insert("sampling".to_owned(), json!({ "tools": {} }))),
         }
-        if !self.roots.is_empty() {
-            offered.insert("roots".to_owned(), json!({}));
-        }
         Value::Object(offered)
-    }
-
-    fn listed_roots(&self) -> Raw {
-        let root = |root: &Root| match &root.name {
-            Some(name) => json!({ "uri": root.uri, "name": name }),
-            None => json!({ "uri": root.uri }),
-        };
-        Raw::of(&json!({ "roots": self.roots.iter().map(root).collect::<Vec<_>>() }))
     }
 }
 

@@ -82,6 +82,8 @@ pub(crate) enum SupervisorCommand {
     Suspect { generation: u64, error: WireError },
     /// A client took over the connection: its lists are no longer those of all callers.
     HandedOver { generation: u64 },
+    /// What is declared to the server changed.
+    CapabilitiesChanged,
     /// A call found that the server began a new session.
     SessionChanged { generation: u64 },
     /// Connect, whatever the current state.
@@ -209,6 +211,7 @@ impl Connection {
     ) -> Option<CallerConnectionKey> {
         let wanted = self.wanted();
         let base = self.shared.pool.shared_profile();
+        let origin = self.with_roots(origin);
         if wanted.era == EraChoice::Auto
             && let Some(key) = CallerConnectionKey::in_other_era(origin, declares, wanted.sharing, shared, base)
         {
@@ -246,7 +249,7 @@ impl Connection {
 
     /// Begins an attempt for callers of this profile before the server is connected; `None` if none is permitted now.
     pub(crate) fn begin_discovery(&self, origin: RequestOrigin<'_>) -> Option<ListingAttempt> {
-        self.shared.pool.try_discovery_of(origin.profile())
+        self.shared.pool.try_discovery_of(self.with_roots(origin).profile())
     }
 
     /// Waits until the server was listed, then does as [`Self::discover_listing`] if this caller needs its own connection.
@@ -271,13 +274,19 @@ impl Connection {
     /// Whether the server may list something else to this caller than to all: only to a client whose capabilities differ
     /// from those of the shared connection.
     pub(crate) fn may_list_differently(&self, origin: RequestOrigin<'_>) -> bool {
-        let differs = origin.caller.client().is_some() && origin.profile() != self.shared.pool.shared_profile();
+        let profile = self.with_roots(origin).profile();
+        let differs = origin.caller.client().is_some() && profile != self.shared.pool.shared_profile();
         differs && (self.live().peer.is_none() || self.caller_key(origin).is_some())
     }
 
     /// Whether the listing of this caller is not known yet.
     pub(crate) fn needs_discovery(&self, origin: RequestOrigin<'_>) -> bool {
         self.live().listing.is_some() && self.caller_key(origin).is_some_and(|key| self.shared.pool.may_discover(&key))
+    }
+
+    /// The origin with the roots that are configured for its caller.
+    pub(crate) fn with_roots<'a>(&self, origin: RequestOrigin<'a>) -> RequestOrigin<'a> {
+        RequestOrigin { configured_roots: self.shared.pool.roots_offer(origin.caller), ..origin }
     }
 
     /// The key of this caller's connection; `None` if it uses the shared one.
@@ -399,6 +408,34 @@ impl Connection {
         let is_live = live.peer.as_ref().is_some_and(|(generation, _)| *generation == ready.generation);
         let suspected = self.shared.suspected.load(Ordering::SeqCst);
         is_live && suspected < ready.generation && !ready.peer.is_closed()
+    }
+
+    /// Whether another connection takes the place of this one, or is about to.
+    pub(crate) async fn was_replaced(&self, ready: &ReadyPeer) -> bool {
+        // The supervisor publishes its state after it has closed the connections of callers.
+        tokio::task::yield_now().await;
+        !self.is_current(ready)
+    }
+
+    /// Announces on all connections that the roots changed.
+    pub(crate) fn announce_roots_changed(&self) {
+        if let Some((_, peer)) = &self.live().peer
+            && let Err(error) = peer.announce_roots_changed()
+        {
+            tracing::debug!(server = %self.shared.name, %error, "cannot announce changed roots");
+        }
+        self.shared.pool.announce_configured_roots_changed();
+    }
+
+    /// Connects again, if it is connected, so that the server learns of changed capabilities. Calls in flight end first,
+    /// within a bound.
+    pub(crate) fn reconnect_soon(&self) {
+        // A server that receives capabilities with each request needs nothing.
+        let live = self.live();
+        let scope = live.peer.as_ref().map(|(_, peer)| peer.capability_scope());
+        if !matches!(scope, Some(Ok(CapabilityScope::PerRequest))) {
+            self.send_command(SupervisorCommand::CapabilitiesChanged);
+        }
     }
 
     /// Reports a misbehaving peer; no further request is sent to it.

@@ -37,7 +37,7 @@ use tokio::{
     time::Instant,
 };
 use toolway_config::{Secret, ServerName};
-use toolway_wire::{json::Raw, task::Task, up::Peer};
+use toolway_wire::{exchange::ServerRequestHandler, json::Raw, task::Task, up::Peer};
 
 pub use self::key::{CapabilityProfile, RootsOffer};
 use self::{
@@ -78,8 +78,8 @@ pub(crate) struct ConnectionPool {
     changed: Notify,
     /// Set after a server request that could belong to several calls: interactive calls are sent one at a time.
     one_at_a_time: Arc<AtomicBool>,
-    /// Capabilities declared on the shared connection.
-    shared_profile: CapabilityProfile,
+    /// Capabilities declared on the shared connection, as of its last dial. Nothing awaits under this lock.
+    shared_profile: Mutex<CapabilityProfile>,
     /// Permits one interactive call at a time on the shared connection.
     shared_turn: Arc<Semaphore>,
     uses: Arc<UsageCounter>,
@@ -166,15 +166,15 @@ const WAITING: usize = 256;
 
 impl ConnectionPool {
     pub(crate) fn new(server: ServerName, context: Arc<HostContext>, uses: Arc<UsageCounter>, seed: u64) -> Arc<Self> {
-        let declared = toolway_wire::exchange::ServerRequestHandler::capabilities(&context.features(&server));
         let listings = context.listings.of(&server);
+        let shared_profile = profile_of(&context.features(&server));
         Arc::new(Self {
             server,
             context,
             state: Mutex::new(PoolState::new(seed)),
             changed: Notify::new(),
             one_at_a_time: Arc::default(),
-            shared_profile: CapabilityProfile::of(&declared),
+            shared_profile: Mutex::new(shared_profile),
             shared_turn: Arc::new(Semaphore::new(1)),
             uses,
             profile_listings: Mutex::new(ProfileListings::new(listings.clone())),
@@ -187,12 +187,24 @@ impl ConnectionPool {
 
     /// Capabilities declared on the shared connection.
     pub(crate) fn shared_profile(&self) -> CapabilityProfile {
-        self.shared_profile
+        *self.shared_profile.lock()
+    }
+
+    /// What the server is told of roots for a caller that declares none itself.
+    pub(crate) fn roots_offer(&self, caller: &Caller) -> RootsOffer {
+        self.context.roots.offer(&self.server, caller)
     }
 
     /// The sign-ins of all connections.
     pub(crate) fn sign_ins(&self) -> &SignIns {
         &self.context.dialer.sign_ins
+    }
+
+    /// The client features for a new shared connection.
+    pub(crate) fn begin_shared(&self) -> ClientFeatures {
+        let features = self.shared_features();
+        *self.shared_profile.lock() = profile_of(&features);
+        features
     }
 
     /// The client features offered on the shared connection.
@@ -207,7 +219,7 @@ impl ConnectionPool {
         max_wait: Duration,
     ) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
         if interactivity == Interactivity::NonInteractive
-            || self.shared_profile == CapabilityProfile::NOTHING
+            || !self.shared_profile().asks_a_person()
             || !self.one_at_a_time.load(Ordering::SeqCst)
         {
             return Ok(None);
@@ -359,11 +371,21 @@ impl ConnectionPool {
         self.state.lock().tasks.keep_shared(task.id.clone(), task.ttl, caller, Instant::now());
     }
 
+    /// Announces on the connections of all callers that the configured roots changed.
+    pub(crate) fn announce_configured_roots_changed(&self) {
+        self.announce_roots(|key| {
+            matches!(key.profile.roots, RootsOffer::Configured | RootsOffer::ConfiguredForClient)
+        });
+    }
+
     /// Announces on the connections that a caller, or one of its sessions, uses that the roots changed.
     pub(crate) fn announce_roots_changed(&self, caller: &Caller, session: Option<&str>) {
-        let uses = |key: &CallerConnectionKey| {
-            key.caller == *caller && (key.session.is_none() || key.session.as_deref() == session)
-        };
+        self.announce_roots(|key| {
+            key.caller == *caller && (key.session.is_none() || session.is_none() || key.session.as_deref() == session)
+        });
+    }
+
+    fn announce_roots(&self, uses: impl Fn(&CallerConnectionKey) -> bool) {
         let state = self.state.lock();
         let used = state.entries.iter().filter(|entry| uses(&entry.connection.key));
         for peer in used.filter_map(|entry| entry.connection.peer()) {
@@ -390,6 +412,15 @@ impl ConnectionPool {
             .filter(|connection| theirs(&connection.key))
             .for_each(|connection| state.remove_soon(connection, Instant::now()));
         self.changed.notify_one();
+    }
+}
+
+/// The capabilities that these features declare, in normal form.
+fn profile_of(features: &ClientFeatures) -> CapabilityProfile {
+    let profile = CapabilityProfile::of(&ServerRequestHandler::capabilities(features));
+    match features.declares_configured_roots() {
+        true => CapabilityProfile { roots: RootsOffer::Configured, ..profile },
+        false => profile,
     }
 }
 

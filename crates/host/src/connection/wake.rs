@@ -35,12 +35,14 @@ impl Connection {
         let use_of = CallGuard::new(self.shared().uses());
         let live = self.live();
         let open = self.open_peer(&live);
-        let (live, (generation, peer)) = match open {
-            Some(open) => (live, open),
+        let (live, (generation, peer), use_of) = match open {
+            Some(open) => (live, open, use_of),
             None => {
-                drop(live);
+                // A connection that is being replaced waits until it is unused: this call waits for the next one.
+                drop((live, use_of));
                 // Boxed: the future is large and rarely needed, and every call would carry it otherwise.
-                Box::pin(self.wait_for_peer()).await?
+                let (live, open) = Box::pin(self.wait_for_peer()).await?;
+                (live, open, CallGuard::new(self.shared().uses()))
             }
         };
         Ok(ReadyPeer { peer, generation, redactor: live.redactor.clone(), account: live.account.clone(), use_of })

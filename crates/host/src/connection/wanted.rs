@@ -4,7 +4,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use toolway_config::{
-    Config, Pattern, SamplingSettings, ServerConfig, ServerName, Trust, is_secret_name,
+    Config, Pattern, RootSetting, SamplingSettings, ServerConfig, ServerName, Trust, is_secret_name,
     server::{
         Era, Http, HttpKind, Need, Offered, Reconnect, SessionEnd, Sharing, Standing, Start, Transport, Withheld,
         auth::Auth,
@@ -55,6 +55,8 @@ pub struct WantedServer {
     pub withheld: Withheld,
     /// Whether our models answer its sampling requests, as far as its entry says.
     pub sampling: SamplingSettings,
+    /// Folders that only this server is told of.
+    pub roots: Vec<RootSetting>,
     /// Protocol era to use.
     pub era: EraChoice,
     /// Connect timeout: from the start to the end of the handshake.
@@ -128,6 +130,7 @@ impl WantedServer {
             reconnect: Reconnect::default(),
             withheld: Withheld::default(),
             sampling: SamplingSettings::default(),
+            roots: Vec::new(),
             era: EraChoice::Auto,
             connect: CONNECT,
             clocks: Timeouts::default(),
@@ -184,6 +187,7 @@ impl WantedServer {
                 ..server.withheld
             },
             sampling: server.sampling.clone(),
+            roots: server.roots.clone(),
             era: match server.era {
                 Era::Auto => EraChoice::Auto,
                 Era::Legacy => EraChoice::Legacy,
@@ -270,6 +274,7 @@ impl WantedServer {
             ("sessions", self.sessions == other.sessions),
             ("trust", self.trust == other.trust),
             ("sampling", self.sampling == other.sampling || self.sampling.allow != other.sampling.allow),
+            ("roots", self.roots == other.roots),
             ("reconnect", self.reconnect == other.reconnect),
         ];
         keys.extend(adjusted.into_iter().filter(|(_, same)| !same).map(|(key, _)| key));

@@ -16,11 +16,10 @@ use toolway_wire::{
 
 use crate::{
     catalog::listing_cache::ListingCache,
-    connection::{
-        SessionStore, TapFactory, WantedServer, client_features::Root, environment::Environment, sign_in::SignInOptions,
-    },
+    connection::{SessionStore, TapFactory, WantedServer, environment::Environment, sign_in::SignInOptions},
     keeper::{KeeperHandle, ShutdownTimeouts},
     policy::{CallLimits, Stance},
+    roots::{ClientRootBound, Root},
 };
 
 /// Options of a host. Each has a default suitable for an embedding program.
@@ -55,8 +54,10 @@ pub struct HostOptions {
     pub calls: CallLimits,
     /// Default decision of the policy.
     pub stance: Stance,
-    /// Roots offered to servers.
+    /// Roots that all servers are told of, in addition to those of the configuration.
     pub roots: Vec<Root>,
+    /// Which roots of gateway clients are passed on if `gateway.rootsWithin` is not set.
+    pub client_roots: ClientRootBound,
     /// Client capabilities declared to servers, if surfaces answer server requests themselves; `None`: what the ports
     /// offer.
     pub declared: Option<ClientCapabilities>,
@@ -90,6 +91,7 @@ impl Default for HostOptions {
             calls: CallLimits::default(),
             stance: Stance::default(),
             roots: Vec::new(),
+            client_roots: ClientRootBound::default(),
             declared: None,
             starting: STARTING,
             seed: None,

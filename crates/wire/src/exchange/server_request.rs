@@ -14,6 +14,7 @@ pub struct ServerRequest {
     pub details: ServerRequestDetails,
     responder: Option<AnswerSender>,
     observer: Option<Observer>,
+    adapter: Option<Adapter>,
     /// Charge for its params, as long as it is unanswered.
     _charge: Charge,
 }
@@ -60,6 +61,9 @@ pub enum Answer {
 /// Sees the answer before it is sent.
 struct Observer(Box<dyn FnOnce(&Answer) + Send + Sync>);
 
+/// Changes the answer before it is observed and sent.
+struct Adapter(Box<dyn FnOnce(Answer) -> Answer + Send + Sync>);
+
 struct AnswerSender {
     core: Option<Arc<Core>>,
     sender: oneshot::Sender<Answer>,
@@ -75,13 +79,20 @@ impl ServerRequest {
         charge: Charge,
     ) -> Self {
         let responder = Some(AnswerSender { core: Some(core), sender });
-        Self { details, responder, observer: None, _charge: charge }
+        Self { details, responder, observer: None, adapter: None, _charge: charge }
     }
 
     /// Shows the answer to `observer` before it is sent; also [`Answer::Unavailable`] of a request that is dropped.
     #[must_use]
     pub fn observed(mut self, observer: Box<dyn FnOnce(&Answer) + Send + Sync>) -> Self {
         self.observer = Some(Observer(observer));
+        self
+    }
+
+    /// Passes the answer through `adapter` before it is sent.
+    #[must_use]
+    pub fn adapted(mut self, adapter: Box<dyn FnOnce(Answer) -> Answer + Send + Sync>) -> Self {
+        self.adapter = Some(Adapter(adapter));
         self
     }
 
@@ -93,6 +104,7 @@ impl ServerRequest {
                 details,
                 responder: Some(AnswerSender { core: None, sender }),
                 observer: None,
+                adapter: None,
                 _charge: Charge::default(),
             },
             receiver,
@@ -106,6 +118,10 @@ impl ServerRequest {
 
     fn close(&mut self, answer: Answer) {
         if let Some(AnswerSender { core, sender }) = self.responder.take() {
+            let answer = match self.adapter.take() {
+                Some(Adapter(adapt)) => adapt(answer),
+                None => answer,
+            };
             if let Some(Observer(observe)) = self.observer.take() {
                 observe(&answer);
             }
@@ -177,6 +193,12 @@ impl Answer {
 impl fmt::Debug for Observer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Observer")
+    }
+}
+
+impl fmt::Debug for Adapter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Adapter")
     }
 }
 

@@ -59,6 +59,7 @@ impl ConnectionPool {
             sessions: Arc::clone(&self.context.client_sessions),
             caller: key.caller.clone(),
             session: key.session.clone(),
+            offer: key.profile.roots,
         });
         let declared = Some(key.profile.capabilities());
         let features = ClientFeatures { declared, client, ..self.shared_features() };

@@ -62,6 +62,10 @@ pub enum RootsOffer {
     Listed,
     /// It answers `roots/list` and announces changes.
     Announced,
+    /// It answers none; the server gets the roots of the configuration, which are the same for all such callers.
+    Configured,
+    /// The same, with roots that are configured for this client.
+    ConfiguredForClient,
 }
 
 /// Where a request comes from.
@@ -74,6 +78,8 @@ pub(crate) struct RequestOrigin<'a> {
     pub(crate) task: Option<&'a str>,
     /// Raw name of the tool it calls.
     pub(crate) tool: Option<&'a str>,
+    /// What the server is told of roots if the caller declares none.
+    pub(crate) configured_roots: RootsOffer,
 }
 
 /// The extension of UI pages, and the only content type that it defines.
@@ -91,12 +97,17 @@ impl<'a> RequestOrigin<'a> {
             session: caller_context.session.as_ref(),
             task: None,
             tool: None,
+            configured_roots: RootsOffer::Nothing,
         }
     }
 
     /// The capabilities of the caller in normal form.
     pub(crate) fn profile(&self) -> CapabilityProfile {
-        self.capabilities.map_or(CapabilityProfile::NOTHING, CapabilityProfile::of)
+        let profile = self.capabilities.map_or(CapabilityProfile::NOTHING, CapabilityProfile::of);
+        match profile.roots {
+            RootsOffer::Nothing => CapabilityProfile { roots: self.configured_roots, ..profile },
+            _ => profile,
+        }
     }
 }
 
@@ -120,8 +131,7 @@ impl CallerConnectionKey {
         }
         let profile = origin.profile();
         // The server must not expect capabilities that a caller on the shared connection lacks.
-        let nothing = profile == CapabilityProfile::NOTHING && base == CapabilityProfile::NOTHING;
-        if sharing == Sharing::Shared && nothing && common {
+        if sharing == Sharing::Shared && profile == base && profile.is_common() && common {
             return None;
         }
         let session = origin.session.filter(|_| sharing == Sharing::Session).cloned();
@@ -141,7 +151,7 @@ impl CallerConnectionKey {
         let by_result = || origin.tool.is_some_and(|tool| shared.asks_by_result(tool));
         // A local caller without capabilities of its own has those of the shared connection.
         let unsaid = if origin.caller.client().is_some() { CapabilityProfile::NOTHING } else { base };
-        let profile = origin.capabilities.map_or(unsaid, CapabilityProfile::of);
+        let profile = origin.capabilities.map_or(unsaid, |_| origin.profile());
         let caller = match origin.caller {
             // All conversations share one connection.
             Caller::Agent(_) => Caller::Console,
@@ -166,8 +176,8 @@ impl CallerConnectionKey {
     /// other local callers. All conversations share one connection.
     fn of_console(origin: RequestOrigin<'_>, declares: CapabilityScope, base: CapabilityProfile) -> Option<Self> {
         let is_console = matches!(origin.caller, Caller::Agent(_) | Caller::Console);
-        let given = origin.capabilities.filter(|_| is_console && declares == CapabilityScope::PerConnection)?;
-        let profile = CapabilityProfile::of(given);
+        origin.capabilities.filter(|_| is_console && declares == CapabilityScope::PerConnection)?;
+        let profile = origin.profile();
         (profile != base).then(|| Self::local(&Caller::Console, profile))
     }
 
@@ -214,6 +224,16 @@ impl CapabilityProfile {
         }
     }
 
+    /// Whether all callers that answer no server request have the same: nothing, or the roots of the configuration.
+    pub(crate) fn is_common(self) -> bool {
+        !self.asks_a_person() && !self.pages && matches!(self.roots, RootsOffer::Nothing | RootsOffer::Configured)
+    }
+
+    /// Whether a server may send requests other than `roots/list`.
+    pub(crate) fn asks_a_person(self) -> bool {
+        Self { roots: RootsOffer::Nothing, pages: false, ..self } != Self::NOTHING
+    }
+
     /// Whether a server may send requests to such a client.
     pub(crate) fn answers_requests(self) -> bool {
         Self { pages: false, ..self } != Self::NOTHING
@@ -225,7 +245,9 @@ impl CapabilityProfile {
         match self.roots {
             RootsOffer::Nothing => {}
             RootsOffer::Listed => drop(declared.insert("roots".to_owned(), json!({}))),
-            RootsOffer::Announced => drop(declared.insert("roots".to_owned(), json!({ "listChanged": true }))),
+            RootsOffer::Announced | RootsOffer::Configured | RootsOffer::ConfiguredForClient => {
+                drop(declared.insert("roots".to_owned(), json!({ "listChanged": true })))
+            }
         }
         match self.sampling {
             SamplingOffer::Nothing => {}
@@ -258,7 +280,7 @@ mod tests {
     use toolway_config::server::Sharing;
     use toolway_wire::{json::Raw, message::ClientCapabilities, up::CapabilityScope};
 
-    use super::{CallerConnectionKey, CapabilityProfile, RequestOrigin};
+    use super::{CallerConnectionKey, CapabilityProfile, RequestOrigin, RootsOffer};
     use crate::{call::Caller, connection::sign_in::Account};
 
     fn capabilities(value: &Value) -> ClientCapabilities {
@@ -295,7 +317,14 @@ mod tests {
         let (ada, session) = (Caller::Client("ada".into()), Arc::from("s1"));
         let forms = capabilities(&json!({ "elicitation": {} }));
         let key = |caller, capabilities, declares, sharing| {
-            let origin = RequestOrigin { caller, capabilities, session: Some(&session), task: None, tool: None };
+            let origin = RequestOrigin {
+                caller,
+                capabilities,
+                session: Some(&session),
+                task: None,
+                tool: None,
+                configured_roots: RootsOffer::Nothing,
+            };
             CallerConnectionKey::of(origin, declares, sharing, (CapabilityProfile::NOTHING, &Account::Common))
         };
         let once = |capabilities, sharing| key(&ada, capabilities, CapabilityScope::PerConnection, sharing);
@@ -307,7 +336,14 @@ mod tests {
         assert_eq!(once(None, Sharing::Session).unwrap().session, Some(session.clone()));
         assert_ne!(once(None, Sharing::Caller), once(Some(&forms), Sharing::Caller));
         let more = CapabilityProfile::of(&forms);
-        let origin = RequestOrigin { caller: &ada, capabilities: None, session: None, task: None, tool: None };
+        let origin = RequestOrigin {
+            caller: &ada,
+            capabilities: None,
+            session: None,
+            task: None,
+            tool: None,
+            configured_roots: RootsOffer::Nothing,
+        };
         assert!(
             CallerConnectionKey::of(origin, CapabilityScope::PerConnection, Sharing::Shared, (more, &Account::Common))
                 .is_some()

@@ -77,14 +77,14 @@ impl ConnectionPool {
     pub(crate) fn listing_of(&self, key: &CallerConnectionKey, base: &Arc<Listing>) -> Option<Arc<Listing>> {
         let own = self.own_listing(key);
         let own = own.or_else(|| {
-            self.profile_listings.lock().get(key.profile, base).filter(|_| key.profile != self.shared_profile)
+            self.profile_listings.lock().get(key.profile, base).filter(|_| key.profile != self.shared_profile())
         });
         own.filter(|own| !Arc::ptr_eq(own, base))
     }
 
     /// Whether the listing for this key is unknown and may be discovered now.
     pub(crate) fn may_discover(&self, key: &CallerConnectionKey) -> bool {
-        key.profile != self.shared_profile
+        key.profile != self.shared_profile()
             && self.own_listing(key).is_none()
             && self.profile_listings.lock().may_discover(key.profile, Instant::now())
     }
@@ -128,7 +128,7 @@ impl ConnectionPool {
         shared: Option<Arc<Listing>>,
     ) -> Option<ListingInProgress> {
         let shared =
-            shared.filter(|_| profile != self.shared_profile && !self.profile_listings.lock().knows(profile))?;
+            shared.filter(|_| profile != self.shared_profile() && !self.profile_listings.lock().knows(profile))?;
         let lister = self.lister(peer);
         let mut listing: ListingInProgress = Box::pin(async move { lister.take().await });
         match tokio::time::timeout(LIST_TIMEOUT, &mut listing).await {

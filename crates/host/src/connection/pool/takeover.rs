@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::{
-    CapabilityProfile, ConnectionPool, DialContext,
+    ConnectionPool, DialContext,
     caller_connection::{CallerConnection, Established},
     key::{CallerConnectionKey, ServerReach},
 };
@@ -78,7 +78,7 @@ impl ConnectionPool {
     ) -> Option<Established> {
         let process = context.process.as_ref()?;
         let key = &connection.key;
-        let alike = key.profile == self.shared_profile && key.profile == CapabilityProfile::NOTHING;
+        let alike = key.profile == self.shared_profile() && key.profile.is_common();
         let alike = alike && key.reach == ServerReach::AsShared && context.account.serves(&key.caller);
         // The catalog needs its first listing before.
         if !alike || (context.listing)().is_none() || key.caller.client().is_none() {
@@ -97,8 +97,8 @@ impl ConnectionPool {
 
 #[cfg(test)]
 mod tests {
-    use super::{CallerConnectionKey, CapabilityProfile, Takeover};
-    use crate::call::Caller;
+    use super::{CallerConnectionKey, Takeover};
+    use crate::{call::Caller, connection::CapabilityProfile};
 
     fn key(client: &str) -> CallerConnectionKey {
         CallerConnectionKey::local(&Caller::Client(client.into()), CapabilityProfile::NOTHING)

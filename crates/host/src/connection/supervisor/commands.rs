@@ -56,6 +56,10 @@ impl Supervisor {
                 let next = self.close_then(Goal::Dial, Grace::None);
                 acknowledge(done, next)
             }
+            SupervisorCommand::CapabilitiesChanged => match self.activity {
+                Activity::Serving(_) | Activity::Dialling(_) => self.close_then(Goal::Dial, Grace::Moment),
+                Activity::Resting | Activity::Waiting(_) | Activity::Closing(..) => Next::Wait,
+            },
             SupervisorCommand::Disconnect(done) => {
                 let next = self.close_then(Goal::Rest(Phase::Stopped(StopReason::Disconnected)), Grace::None);
                 acknowledge(done, next)

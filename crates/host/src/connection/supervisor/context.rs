@@ -10,7 +10,7 @@ use toolway_wire::{json::Raw, message::ClientCapabilities};
 use crate::{
     catalog::{Filter, Listing, listing_cache::CallerView, listing_table::ListingTable},
     connection::{
-        client_features::{ClientFeatures, Root},
+        client_features::ClientFeatures,
         client_sessions::ClientSessions,
         dial::Dialer,
         pool::{CallerListChange, CallerLog, CapabilityProfile},
@@ -19,6 +19,7 @@ use crate::{
     event::EventSender,
     inbox::{ElicitationModes, Inbox},
     ports::HostPorts,
+    roots::book::RootsBook,
 };
 
 /// Shared state of all supervisors of a host.
@@ -26,7 +27,7 @@ pub(crate) struct HostContext {
     pub(crate) dialer: Dialer,
     pub(crate) ports: HostPorts,
     pub(crate) inbox: Inbox,
-    pub(crate) roots: Arc<[Root]>,
+    pub(crate) roots: Arc<RootsBook>,
     pub(crate) declared: Option<ClientCapabilities>,
     pub(crate) events: EventSender,
     /// Lists that changed on the connection of one caller.

@@ -40,7 +40,7 @@ impl Supervisor {
         self.listed = false;
         let (context, wanted) = (Arc::clone(&self.context), Arc::clone(&self.wanted));
         let shared = self.connection.shared();
-        let features = Arc::new(shared.pool.shared_features());
+        let features = Arc::new(shared.pool.begin_shared());
         let observers = (shared.stderr_tail.clone(), shared.monitor.clone());
         self.activity = Activity::Dialling(Box::pin(async move {
             let started = observers.1.next_start();

@@ -1,0 +1,22 @@
+//! Roots: the folders that servers are told to work in.
+//!
+//! | part | file |
+//! |---|---|
+//! | what each server is told, for each caller | `roots/book.rs` |
+//! | which roots of a gateway client are passed on | `roots/bound.rs` |
+//!
+//! Roots are advice: a server that ignores them can read what its process can read.
+
+pub(crate) mod book;
+pub mod bound;
+
+pub use bound::ClientRootBound;
+
+/// A folder or URL that a server is told to work in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// URI of the root.
+    pub uri: String,
+    /// Display name.
+    pub name: Option<String>,
+}

@@ -1,0 +1,244 @@
+//! What each server is told, for each caller: the roots of the command, of the configuration and of the gateway's clients.
+//!
+//! A server gets, for a gateway client that declares roots, the client's own and those configured for it; for others, those
+//! of the command, the top level, the server and the client, equal ones once.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
+
+use parking_lot::Mutex;
+use serde_json::json;
+use toolway_config::{RootSetting, ServerName, Settings, roots::expand_home};
+use toolway_wire::{
+    exchange::Answer,
+    json::Raw,
+    message::{ClientCapabilities, splice},
+};
+
+use super::{ClientRootBound, Root};
+use crate::{
+    call::Caller,
+    connection::{RootsOffer, WantedSet},
+    record::{AuditNote, CallRecorder, kind},
+};
+
+/// The roots of a host, at all levels.
+pub(crate) struct RootsBook {
+    /// Those of the command or of the embedding program.
+    given: Vec<Root>,
+    /// What bounds the roots of clients if the configuration does not.
+    default_bound: ClientRootBound,
+    home: Option<PathBuf>,
+    recorder: Option<Arc<dyn CallRecorder>>,
+    // Nothing awaits under these locks.
+    levels: Mutex<Levels>,
+    /// How many roots of each client were dropped last, so that each change is reported once.
+    dropped: Mutex<BTreeMap<String, usize>>,
+}
+
+/// What can change while the host runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Levels {
+    top: Vec<Root>,
+    servers: BTreeMap<ServerName, Vec<Root>>,
+    clients: BTreeMap<String, Vec<Root>>,
+    bound: ClientRootBound,
+}
+
+/// Servers and clients whose roots changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct RootsChange {
+    /// Servers that were told of roots before and are told of others now.
+    pub(crate) announced: Vec<ServerName>,
+    /// Servers that learn for the first time that there are roots, or that there are none any more.
+    pub(crate) reconnected: Vec<ServerName>,
+    /// Clients by name.
+    pub(crate) clients: Vec<String>,
+}
+
+impl RootsBook {
+    pub(crate) fn new(
+        given: Vec<Root>,
+        default_bound: ClientRootBound,
+        home: Option<PathBuf>,
+        recorder: Option<Arc<dyn CallRecorder>>,
+    ) -> Self {
+        let levels = Levels { bound: default_bound.clone(), ..Levels::default() };
+        Self { given, default_bound, home, recorder, levels: Mutex::new(levels), dropped: Mutex::default() }
+    }
+
+    /// Replaces what the configuration says; returns what changed.
+    pub(crate) fn configure(&self, settings: &Settings, servers: &WantedSet) -> RootsChange {
+        let of_setting = |settings: &[RootSetting]| self.resolve(settings);
+        let clients = settings.gateway.clients.value.iter();
+        let after = Levels {
+            top: of_setting(&settings.roots.value),
+            servers: servers.iter().map(|(name, wanted)| (name.clone(), of_setting(&wanted.roots))).collect(),
+            clients: clients.map(|(name, client)| (name.clone(), of_setting(&client.roots.value))).collect(),
+            bound: match &settings.gateway.roots_within.value {
+                Some(folders) => ClientRootBound::Within(self.folders(folders)),
+                None => self.default_bound.clone(),
+            },
+        };
+        let before = std::mem::replace(&mut *self.levels.lock(), after.clone());
+        let mut change = RootsChange::default();
+        for server in after.servers.keys().filter(|server| before.servers.contains_key(*server)) {
+            let old = before.of(&self.given, Some(server), None);
+            let new = after.of(&self.given, Some(server), None);
+            if old.is_empty() != new.is_empty() {
+                change.reconnected.push(server.clone());
+            } else if old != new {
+                change.announced.push(server.clone());
+            }
+        }
+        let names = before.clients.keys().chain(after.clients.keys());
+        let changed = names.filter(|name| before.clients.get(*name) != after.clients.get(*name));
+        change.clients = changed.cloned().collect();
+        change.clients.dedup();
+        change
+    }
+
+    fn resolve(&self, settings: &[RootSetting]) -> Vec<Root> {
+        let root = |setting: &RootSetting| match setting.uri(self.home.as_deref()) {
+            Ok(uri) => Some(Root { uri, name: setting.name.clone() }),
+            Err(error) => {
+                tracing::warn!(root = ?setting.location, %error, "a root of the configuration is left out");
+                None
+            }
+        };
+        settings.iter().filter(|setting| setting.enabled).filter_map(root).collect()
+    }
+
+    fn folders(&self, written: &[String]) -> Vec<PathBuf> {
+        written.iter().filter_map(|folder| expand_home(folder, self.home.as_deref()).ok()).collect()
+    }
+
+    /// The roots that a server gets for a caller that declares none itself; `None`: outside the calls of one client.
+    pub(crate) fn roots(&self, server: &ServerName, client: Option<&str>) -> Vec<Root> {
+        self.levels.lock().of(&self.given, Some(server), client)
+    }
+
+    /// What a server is told for a caller that declares no roots itself.
+    pub(crate) fn offer(&self, server: &ServerName, caller: &Caller) -> RootsOffer {
+        let levels = self.levels.lock();
+        if caller.client().is_some_and(|client| !levels.of_client(client).is_empty()) {
+            return RootsOffer::ConfiguredForClient;
+        }
+        let of_server = levels.servers.get(server).is_some_and(|roots| !roots.is_empty());
+        match self.given.is_empty() && levels.top.is_empty() && !of_server {
+            true => RootsOffer::Nothing,
+            false => RootsOffer::Configured,
+        }
+    }
+
+    /// The result of `roots/list` for a caller that declares none itself.
+    pub(crate) fn list(&self, server: &ServerName, client: Option<&str>) -> Raw {
+        listed(&self.roots(server, client))
+    }
+
+    /// The capabilities of a request, with roots if the caller declares none and there are some for it.
+    pub(crate) fn declared(
+        &self,
+        capabilities: ClientCapabilities,
+        server: &ServerName,
+        caller: &Caller,
+    ) -> ClientCapabilities {
+        if self.offer(server, caller) == RootsOffer::Nothing || declares_roots(&capabilities) {
+            return capabilities;
+        }
+        ClientCapabilities(splice::edited(&capabilities.0, &[splice::Edit::Set("roots", Raw::empty_object())]))
+    }
+
+    /// The answer of a gateway client to `roots/list`, without the roots that are not passed on, and with those that are
+    /// configured for it.
+    pub(crate) fn complete(&self, client: &str, answer: Answer) -> Answer {
+        let Answer::Given(given) = answer else { return answer };
+        let (bound, configured) = {
+            let levels = self.levels.lock();
+            (levels.bound.clone(), levels.of_client(client).to_vec())
+        };
+        let listed = given.get("roots").map(|roots| roots.elements()).unwrap_or_default();
+        let uri = |root: &Raw| root.get("uri").as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
+        let is_admitted = |root: &Raw| uri(root).is_some_and(|uri| bound.admits(&uri));
+        let total = listed.len();
+        let mut kept: Vec<Raw> = match bound {
+            ClientRootBound::Anywhere => listed,
+            _ => listed.into_iter().filter(is_admitted).collect(),
+        };
+        self.report_dropped(client, total - kept.len(), &bound);
+        let is_new = |root: &&Root| kept.iter().all(|known| uri(known).as_deref() != Some(&root.uri));
+        let added: Vec<Raw> = configured.iter().filter(is_new).map(|root| Raw::of(&shown(root))).collect();
+        if kept.len() == total && added.is_empty() {
+            return Answer::Given(given);
+        }
+        kept.extend(added);
+        Answer::Given(splice::edited(&given, &[splice::Edit::Set("roots", splice::array(&kept))]))
+    }
+
+    /// Tells the operator, in the log and in the audit log, how many roots of a client are dropped.
+    fn report_dropped(&self, client: &str, dropped: usize, bound: &ClientRootBound) {
+        let before = match dropped {
+            0 => self.dropped.lock().remove(client),
+            dropped => self.dropped.lock().insert(client.to_owned(), dropped),
+        };
+        if dropped == 0 || before == Some(dropped) {
+            return;
+        }
+        let why = match bound {
+            ClientRootBound::Within(_) => "they are not within `gateway.rootsWithin`",
+            _ => "others can reach the gateway, and `gateway.rootsWithin` is not set",
+        };
+        tracing::warn!(client, dropped, why, "roots of a client are not passed on to servers");
+        if let Some(recorder) = &self.recorder {
+            let caller = Some(Caller::Client(client.into()).label());
+            let details = json!({ "method": "roots/list", "dropped": dropped, "reason": why });
+            let kind = kind::SERVER_REQUEST;
+            recorder.note(AuditNote { kind, caller, server: None, subject: None, call: None, details });
+        }
+    }
+}
+
+impl fmt::Debug for RootsBook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RootsBook").field("levels", &*self.levels.lock()).finish_non_exhaustive()
+    }
+}
+
+impl Levels {
+    /// The roots of all levels, equal ones once.
+    fn of(&self, given: &[Root], server: Option<&ServerName>, client: Option<&str>) -> Vec<Root> {
+        let of_server = server.and_then(|server| self.servers.get(server)).into_iter().flatten();
+        let of_client = client.map(|client| self.of_client(client)).into_iter().flatten();
+        let mut roots: Vec<Root> = Vec::new();
+        for root in given.iter().chain(&self.top).chain(of_server).chain(of_client) {
+            if roots.iter().all(|known| !is_same(&known.uri, &root.uri)) {
+                roots.push(root.clone());
+            }
+        }
+        roots
+    }
+
+    fn of_client(&self, client: &str) -> &[Root] {
+        self.clients.get(client).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// Whether a caller answers `roots/list` itself.
+pub(crate) fn declares_roots(capabilities: &ClientCapabilities) -> bool {
+    capabilities.lacks("roots/list", None).is_none()
+}
+
+/// Whether two URIs name the same root: a final `/` makes no difference.
+fn is_same(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
+}
+
+fn listed(roots: &[Root]) -> Raw {
+    Raw::of(&json!({ "roots": roots.iter().map(shown).collect::<Vec<_>>() }))
+}
+
+fn shown(root: &Root) -> serde_json::Value {
+    match &root.name {
+        Some(name) => json!({ "uri": root.uri, "name": name }),
+        None => json!({ "uri": root.uri }),
+    }
+}
