@@ -23,6 +23,7 @@ pub(crate) mod ping;
 pub(crate) mod policy;
 pub(crate) mod prompts;
 pub(crate) mod resources;
+pub(crate) mod roots;
 pub(crate) mod rpc;
 pub(crate) mod run;
 pub(crate) mod sample;
@@ -97,6 +98,7 @@ async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Res
         Command::Audit(args) => audit::run(args, app, output).await,
         Command::Policy(args) => policy::run(args, app, output).await,
         Command::Secret(args) => secret::run(args, app, output).await,
+        Command::Roots(args) => roots::run(args, app, output).await,
         Command::Trust(args) => trust::run(args, app, output).await,
         Command::Store(args) => store::run(args, app, output).await,
         Command::Demo(_)

@@ -28,6 +28,7 @@ impl Command {
             Self::Inbox(args) => args.effect(),
             Self::Policy(args) => args.effect(),
             Self::Trust(args) => args.effect(),
+            Self::Roots(args) => args.effect(),
             Self::Models(args) => args.effect(),
             Self::Store(args) => args.effect(),
             // A console session answers in place of the user, and a sign-in gives servers a token.
@@ -124,6 +125,8 @@ mod tests {
             "toolway secret move files",
             "toolway secret remove token",
             "toolway models set anthropic claude-example",
+            "toolway roots add /srv",
+            "toolway roots remove /srv",
         ] {
             assert_eq!(effect(line), Effect::Widens, "{line}");
         }
@@ -142,6 +145,8 @@ mod tests {
             "toolway serve",
             "toolway call files.read",
             "toolway models list",
+            "toolway roots",
+            "toolway roots list --client editor",
             "toolway store backup backup.db",
         ] {
             assert_eq!(effect(line), Effect::Ordinary, "{line}");

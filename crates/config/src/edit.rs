@@ -7,6 +7,7 @@ mod agent;
 mod imports;
 mod jsonc;
 mod model;
+mod roots;
 mod rule;
 mod value;
 mod write;
@@ -19,6 +20,7 @@ use std::{
 pub use agent::turn_off_in_agent;
 pub use imports::plan_imports;
 pub use model::plan_model;
+pub use roots::{RootsEdit, RootsLevel, plan_roots};
 pub use rule::{plan_rule, rules_of};
 pub use value::NewValue;
 pub use write::{replace, replace_config};

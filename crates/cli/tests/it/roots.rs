@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::home::{Home, root};
+use crate::{
+    gateway::{Answer, Serving},
+    home::{Home, root},
+};
 
 /// A peer that is installed by `./test`.
 fn peer(path: &str) -> String {
@@ -52,4 +55,62 @@ fn wrong_roots_are_refused_before_a_server_starts() {
     for wrong in [json!([{ "path": "notes" }]), json!([{ "uri": "notes" }]), json!([{ "name": "notes" }])] {
         self::home(&wrong).run(&["call", "asking", "roots"]).failed(2, "config");
     }
+}
+
+/// The URIs that the server gets in a call of this client, which has no roots of its own.
+fn told(serving: &Serving, key: &str) -> String {
+    let params = json!({ "name": "asking__roots", "arguments": {} });
+    let called = Answer::of(serving.call_as(key, "tools/call", params));
+    let Some((_, data)) = called.body.split_once("data: {\"jsonrpc\"") else { return called.json().to_string() };
+    data.to_owned()
+}
+
+#[test]
+fn changed_roots_are_used_by_the_running_gateway() {
+    let home = home(&json!([]));
+    let add = |name| home.run(&["clients", "add", name, "-o", "raw"]).ok().trim().to_owned();
+    let (editor, helper) = (add("editor"), add("helper"));
+    let folder = |name: &str| home.folder(name).to_str().unwrap().to_owned();
+    let serving = Serving::start(&home, &[]);
+    serving.settled(&editor, "asking", "ready");
+    let refused = told(&serving, &editor);
+    assert!(refused.contains("\"isError\":true"), "no roots are declared: {refused}");
+
+    let of_editor = folder("of editor");
+    home.run(&["roots", "add", &of_editor, "--client", "editor", "--name", "mine"]).ok();
+    home.run(&["roots", "add", &folder("of all")]).ok();
+    home.run(&["roots", "add", &folder("of server"), "--server", "asking"]).ok();
+    let told_editor = told(&serving, &editor);
+    for name in ["of%20all", "of%20server", "of%20editor"] {
+        assert!(told_editor.contains(name), "{name}: {told_editor}");
+    }
+    let told_helper = told(&serving, &helper);
+    assert!(told_helper.contains("of%20all") && !told_helper.contains("of%20editor"), "{told_helper}");
+
+    let listed = home.run(&["roots", "list", "--client", "editor", "-o", "json"]).json();
+    assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
+    assert_eq!(listed[1]["for"], "client editor");
+    home.run(&["roots", "remove", &of_editor, "--client", "editor"]).ok();
+    let told_editor = told(&serving, &editor);
+    assert!(told_editor.contains("of%20all") && !told_editor.contains("of%20editor"), "{told_editor}");
+    home.run(&["roots", "remove", &of_editor, "--client", "editor"]).failed(2, "root");
+    home.run(&["roots", "add", "/srv", "--client", "editor", "--server", "asking"]).failed(2, "usage");
+}
+
+#[test]
+fn server_filesystem_behind_the_gateway_moves_to_changed_roots() {
+    let home = Home::new();
+    let [own, first, second] = ["own", "first", "second"].map(|name| home.folder(name).to_str().unwrap().to_owned());
+    let server = json!({ "command": peer(".interop/node_modules/.bin/mcp-server-filesystem"), "args": [own] });
+    home.configure(&json!({ "roots": [{ "path": first }], "mcpServers": { "files": server } }).to_string());
+    let serving = Serving::start(&home, &[]);
+    home.settled(&serving, "files", "ready");
+    let allows = |folder: &str| {
+        // The server reads its roots in the background.
+        let params = || json!({ "name": "files__list_allowed_directories", "arguments": {} });
+        (0..200).any(|_| Answer::of(serving.call("tools/call", params())).body.contains(folder))
+    };
+    assert!(allows(&first), "the configured root replaces the folder of the command line");
+    home.run(&["roots", "add", &second]).ok();
+    assert!(allows(&second), "the server was told that its roots changed");
 }

@@ -23,6 +23,7 @@ use crate::{
     host::Inner,
     policy::{Grant, Permit, Refusal, Subject, limit::ClientSlot},
     record::Recording,
+    roots::book as roots,
     validation::ToolCheck,
 };
 
@@ -72,9 +73,11 @@ async fn run_stages(
         let task = grant.request().filter(|request| request.method().starts_with("tasks/"));
         let task = task.and_then(|request| request.param("taskId"));
         let task = task.as_ref().and_then(Raw::as_str);
+        let declared = grant.request().and_then(|request| request.capabilities.as_ref());
+        let own = declared.map(|declared| roots::of_caller(declared, request.capabilities.as_ref()));
         let origin = RequestOrigin {
             caller: &request.caller,
-            capabilities: grant.request().and_then(|request| request.capabilities.as_ref()),
+            capabilities: own.as_ref(),
             session: request.session.as_ref(),
             task: task.as_deref(),
             tool: (found.subject.kind == CallKind::Tool).then_some(found.subject.raw_name.as_str()),

@@ -227,6 +227,14 @@ pub(crate) fn declares_roots(capabilities: &ClientCapabilities) -> bool {
     capabilities.lacks("roots/list", None).is_none()
 }
 
+/// The capabilities of a request without roots that the caller did not declare itself.
+pub(crate) fn of_caller(declared: &ClientCapabilities, own: Option<&ClientCapabilities>) -> ClientCapabilities {
+    if declared.0.get("roots").is_none() || own.is_some_and(declares_roots) {
+        return declared.clone();
+    }
+    ClientCapabilities(splice::edited(&declared.0, &[splice::Edit::Remove("roots")]))
+}
+
 /// Whether two URIs name the same root: a final `/` makes no difference.
 fn is_same(one: &str, other: &str) -> bool {
     one.trim_end_matches('/') == other.trim_end_matches('/')

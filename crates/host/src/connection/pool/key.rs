@@ -160,7 +160,9 @@ impl CallerConnectionKey {
         let key = |reach, session| Self { caller, profile, session, reach };
         match (declares, shared.session_support()) {
             (CapabilityScope::PerRequest, SessionSupport::Unknown | SessionSupport::Offered) => {
-                let has_session = origin.session.is_some() || origin.caller.client().is_none();
+                // Configured roots are not asked of the caller.
+                let is_answered = matches!(profile.roots, RootsOffer::Configured | RootsOffer::ConfiguredForClient);
+                let has_session = origin.session.is_some() || origin.caller.client().is_none() || is_answered;
                 let wanted = has_session && profile.answers_requests() && !by_result();
                 let session = origin.session.filter(|_| sharing == Sharing::Session).cloned();
                 wanted.then(|| key(ServerReach::WithSession, session))
