@@ -12,6 +12,7 @@ use crate::{
     server::{self, DefinedBy, Draft, EffectiveTimeouts, Format, ServerConfig, ServerName, SessionEnd, Source, Start},
     settings::{SETTINGS, Settings},
     shape::Field,
+    tasks::TaskTerms,
     warning::{self, Strictness, Warning, Warnings},
 };
 
@@ -99,6 +100,11 @@ impl Config {
     /// What becomes of the sessions of a server at shutdown, with the default applied.
     pub fn sessions(&self, server: &ServerConfig) -> SessionEnd {
         server.sessions.unwrap_or(self.settings.sessions.value)
+    }
+
+    /// How the tasks of a server are treated, with the defaults applied.
+    pub fn tasks(&self, server: &ServerConfig) -> TaskTerms {
+        self.settings.tasks.value.overridden_by(server.tasks).terms()
     }
 
     /// Timeouts of a server, with the defaults applied.

@@ -19,6 +19,7 @@
 //! | [`sign_in`] | settings for signing in to servers |
 //! | [`policy`] | mode and rules, as written |
 //! | [`store`] | settings of the store |
+//! | [`tasks`] | settings of tasks |
 //! | [`validation`] | settings of validation against schemas |
 //! | [`models`] | models of vendors, settings of the agent |
 //! | [`interpolate`] | references in strings, in the syntax of each host |
@@ -78,6 +79,7 @@ mod shape;
 pub mod show;
 pub mod sign_in;
 pub mod store;
+pub mod tasks;
 pub mod validation;
 pub mod visible;
 pub mod warning;
@@ -107,5 +109,6 @@ pub use settings::{Origin, Prefix, Setting, Settings};
 pub use shape::parse_duration;
 pub use sign_in::{SignInSettings, VaultKind};
 pub use store::{Bodies, StoreLimit, StoreSettings, SyncMode};
+pub use tasks::{TaskSettings, TaskTerms};
 pub use validation::{ArgumentValidation, ResultValidation, ValidationModes, ValidationSettings};
 pub use warning::Warning;

@@ -30,7 +30,9 @@ pub(crate) use foreign_keys::{ALIASES, FOREIGN_KEYS};
 pub(crate) use keys::{KEYS, kind};
 pub(crate) use read::{read, server_name};
 
-use crate::{error::Place, interpolate::Template, policy::Trust, roots::RootSetting, sampling::SamplingSettings};
+use crate::{
+    error::Place, interpolate::Template, policy::Trust, roots::RootSetting, sampling::SamplingSettings, tasks::TaskSettings,
+};
 
 /// One server. [`endpoint`](Self::endpoint) resolves the references when it is started or connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +71,8 @@ pub struct ServerConfig {
     pub sharing: Sharing,
     /// Whether its sessions outlive a clean shutdown; `None`: as set for all servers.
     pub sessions: Option<SessionEnd>,
+    /// How its tasks are treated; what is not set is as set for all servers.
+    pub tasks: TaskSettings,
     /// Patterns of methods outside the protocol that clients of the gateway may call at `/servers/<id>/mcp`.
     pub extra_methods: Vec<String>,
     /// Trust that the user set; [`ServerConfig::trust`] applies the default.
@@ -207,6 +211,7 @@ impl ServerConfig {
             idle_stop: None,
             sharing: Sharing::default(),
             sessions: None,
+            tasks: TaskSettings::default(),
             extra_methods: Vec::new(),
             trust: None,
             description: None,

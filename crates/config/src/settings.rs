@@ -17,6 +17,7 @@ use crate::{
     shape::{Field, Key, Shape, put},
     sign_in::{SIGN_IN, SignInSettings},
     store::{STORE, StoreSettings},
+    tasks::{TASKS, TaskSettings},
     validation::{VALIDATION, ValidationSettings},
 };
 
@@ -88,6 +89,8 @@ pub struct Settings {
     pub agent: AgentSettings,
     /// Whether servers may ask a model, for all servers.
     pub sampling: Setting<SamplingSettings>,
+    /// How calls are treated that their server continues as tasks.
+    pub tasks: Setting<TaskSettings>,
     /// Folders that servers are told to work in.
     pub roots: Setting<Vec<RootSetting>>,
 }
@@ -169,6 +172,7 @@ pub(crate) const SETTINGS: &[Key<Settings>] = &[
     DEFAULT_MODEL,
     AGENT,
     SAMPLING,
+    TASKS,
     ROOTS,
 ];
 
@@ -233,6 +237,7 @@ impl Settings {
             default_model: self.default_model.overridden_by(nearer.default_model),
             agent: self.agent.overridden_by(nearer.agent),
             sampling: self.sampling.overridden_by(nearer.sampling),
+            tasks: self.tasks.overridden_by(nearer.tasks),
             roots: self.roots.overridden_by(nearer.roots),
         }
     }

@@ -22,6 +22,7 @@ use crate::{
         auth::{Auth, TextKind},
     },
     settings::{Origin, Setting},
+    tasks::TaskSettings,
     warning::Warning,
 };
 
@@ -122,6 +123,9 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         ),
         shown("validation.results", &settings.validation.results, json!(settings.validation.results.value.as_str())),
         shown("defaultModel", &settings.default_model, json!(settings.default_model.value)),
+        shown("tasks.background", &settings.tasks, json!(settings.tasks.value.terms().background)),
+        shown("tasks.ttl", &settings.tasks, json!(settings.tasks.value.ttl.map(seconds))),
+        shown("tasks.pollInterval", &settings.tasks, json!(seconds(settings.tasks.value.terms().poll_interval))),
         shown("sampling.allow", &settings.sampling, json!(settings.sampling.value.permission().as_str())),
         shown("sampling.model", &settings.sampling, json!(settings.sampling.value.model)),
         shown("sampling.maxTokens", &settings.sampling, json!(settings.sampling.value.max_tokens)),
@@ -248,6 +252,9 @@ impl ServerValues<'_> {
         self.add("sharing", "sharing", json!(sharing));
         if let Some(sessions) = server.sessions {
             self.add("sessions", "sessions", json!(sessions.as_str()));
+        }
+        if server.tasks != TaskSettings::default() {
+            self.add("tasks", "tasks", tasks(server.tasks));
         }
         if !server.extra_methods.is_empty() {
             self.add("extraMethods", "extraMethods", json!(server.extra_methods));
@@ -393,6 +400,20 @@ fn root(root: &RootSetting) -> Value {
         RootLocation::Uri(uri) => ("uri", uri),
     };
     json!({ key: text, "name": root.name, "enabled": root.enabled })
+}
+
+/// What an entry says of tasks.
+fn tasks(set: TaskSettings) -> Value {
+    let members = [
+        ("background", set.background.map(Value::from)),
+        ("ttl", set.ttl.map(|time| json!(seconds(time)))),
+        ("pollInterval", set.poll_interval.map(|time| json!(seconds(time)))),
+    ];
+    members
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 /// What an entry says of sampling: an object, or `true` if it says nothing.

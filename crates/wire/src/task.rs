@@ -157,12 +157,11 @@ impl Task {
         self.poll_interval.unwrap_or(USUAL).clamp(LEAST, MOST)
     }
 
-    /// Time between two polls of a server: as it suggests, between 1 and 60 s; 5 s if it suggests none.
-    pub fn poll_delay(&self) -> Duration {
-        const USUAL: Duration = Duration::from_secs(5);
+    /// Time between two polls of a server: as it suggests, between 1 and 60 s; `usual` if it suggests none.
+    pub fn poll_delay(&self, usual: Duration) -> Duration {
         const LEAST: Duration = Duration::from_secs(1);
         const MOST: Duration = Duration::from_secs(60);
-        self.poll_interval.unwrap_or(USUAL).clamp(LEAST, MOST)
+        self.poll_interval.unwrap_or(usual).clamp(LEAST, MOST)
     }
 
     /// Sets the status and the time of the last change.

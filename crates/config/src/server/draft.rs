@@ -16,6 +16,7 @@ use crate::{
     policy::Trust,
     roots::RootSetting,
     sampling::SamplingSettings,
+    tasks::TaskSettings,
 };
 
 /// The keys that an entry sets.
@@ -45,6 +46,7 @@ pub(crate) struct Draft {
     pub(crate) idle_stop: Option<Duration>,
     pub(crate) sharing: Option<Sharing>,
     pub(crate) sessions: Option<SessionEnd>,
+    pub(crate) tasks: Option<TaskSettings>,
     pub(crate) extra_methods: Option<Vec<String>>,
     pub(crate) trust: Option<Trust>,
     pub(crate) description: Option<String>,
@@ -121,6 +123,7 @@ impl Draft {
             idle_stop: self.idle_stop,
             sharing: self.sharing.unwrap_or_default(),
             sessions: self.sessions,
+            tasks: self.tasks.unwrap_or_default(),
             extra_methods: self.extra_methods.unwrap_or_default(),
             // A project cannot vouch for its own servers.
             trust: self.trust.filter(|_| source.defined_by != DefinedBy::Project),
@@ -174,6 +177,7 @@ impl Draft {
             idle_stop: self.idle_stop.or(server.idle_stop),
             sharing: self.sharing.unwrap_or(server.sharing),
             sessions: self.sessions.or(server.sessions),
+            tasks: server.tasks.overridden_by(self.tasks.unwrap_or_default()),
             extra_methods: self.extra_methods.unwrap_or(server.extra_methods),
             trust: self.trust.or(server.trust),
             description: self.description.or(server.description),

@@ -12,6 +12,7 @@ use crate::{
     policy, roots, sampling,
     server::PlainHttp,
     shape::{Field, Key, Shape, put},
+    tasks,
 };
 
 /// Values of `type`, with the aliases of other hosts.
@@ -370,6 +371,13 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
               declared capabilities have changed. Default: `sessions` of all servers.",
         example: r#""keep""#,
         set: |draft, field| put(&mut draft.sessions, Some(field.choice(SESSIONS, SESSION_VALUES)?)),
+    },
+    Key {
+        name: "tasks",
+        shape: Shape::Members(tasks::MEMBERS),
+        doc: "How calls are treated that this server continues as tasks, as the top-level key `tasks`.",
+        example: r#"{"pollInterval": "30s"}"#,
+        set: |draft, field| put(&mut draft.tasks, Some(tasks::read(field)?)),
     },
     Key {
         name: "trust",

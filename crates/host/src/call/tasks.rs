@@ -5,7 +5,7 @@ pub(super) mod followed;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use toolway_config::ServerName;
+use toolway_config::{ServerName, TaskTerms};
 use toolway_wire::{
     exchange::{Exchange, ExchangeTimeouts, Outcome},
     json::Raw,
@@ -76,7 +76,7 @@ impl PolledTasks {
         let withheld = connection.wanted().withheld;
         let declared = caller_context.capabilities.as_ref();
         let declared = declared.map(|declared| withheld::remaining(declared, withheld));
-        let tasks = lease.peer(&ready).tasks(declared);
+        let tasks = lease.peer(&ready).tasks(declared).polled_every(connection.wanted().tasks.poll_interval);
         Ok(Self { tasks, process: lease.process(&connection), _lease: lease, _ready: ready })
     }
 }
@@ -169,6 +169,11 @@ impl Host {
             return Ok(CallerTasks { tasks, connection, _lease: Box::new(lease) });
         }
         Err(Refusal::KeepsChanging(method.to_owned()).into())
+    }
+
+    /// How the tasks of a server are treated; the defaults for an unknown one.
+    pub fn task_terms(&self, server: &ServerName) -> TaskTerms {
+        self.inner().connection(server).map(|connection| connection.wanted().tasks).unwrap_or_default()
     }
 
     /// Whether a server runs tasks of a caller, on a connection of that caller or on the shared one.

@@ -150,7 +150,7 @@ impl InFlightCall {
 
     /// The task operations of the connection it uses.
     pub(crate) fn tasks(&self, capabilities: Option<ClientCapabilities>) -> PeerTasks {
-        self.peer.tasks(capabilities)
+        self.peer.tasks(capabilities).polled_every(self.connection.wanted().tasks.poll_interval)
     }
 
     /// Records that the call continues as a task.

@@ -4,7 +4,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use toolway_config::{
-    Config, Pattern, RootSetting, SamplingSettings, ServerConfig, ServerName, Trust, is_secret_name,
+    Config, Pattern, RootSetting, SamplingSettings, ServerConfig, ServerName, TaskTerms, Trust, is_secret_name,
     server::{
         Era, Http, HttpKind, Need, Offered, Reconnect, SessionEnd, Sharing, Standing, Start, Transport, Withheld,
         auth::Auth,
@@ -47,6 +47,8 @@ pub struct WantedServer {
     pub sharing: Sharing,
     /// Whether its sessions outlive a clean shutdown.
     pub sessions: SessionEnd,
+    /// How its tasks are treated.
+    pub tasks: TaskTerms,
     /// How far policy trusts it.
     pub trust: Trust,
     /// How it is connected again after a failure.
@@ -126,6 +128,7 @@ impl WantedServer {
             idle_stop: None,
             sharing: Sharing::default(),
             sessions: SessionEnd::default(),
+            tasks: TaskTerms::default(),
             trust: Trust::default(),
             reconnect: Reconnect::default(),
             withheld: Withheld::default(),
@@ -180,6 +183,7 @@ impl WantedServer {
             idle_stop: server.idle_stop,
             sharing: server.sharing,
             sessions: config.sessions(server),
+            tasks: config.tasks(server),
             trust: server.trust(),
             reconnect: server.reconnect,
             withheld: Withheld {
@@ -272,6 +276,7 @@ impl WantedServer {
             ("required", self.need == other.need),
             ("idleStop", self.idle_stop == other.idle_stop),
             ("sessions", self.sessions == other.sessions),
+            ("tasks", self.tasks == other.tasks),
             ("trust", self.trust == other.trust),
             ("sampling", self.sampling == other.sampling || self.sampling.allow != other.sampling.allow),
             ("roots", self.roots == other.roots),

@@ -21,7 +21,7 @@ use toolway_wire::{
     error::WireError,
     exchange::{Exchange, ExchangeEvent, ExchangeTimeouts, Outcome, ServerRequestHandler},
     message::RpcError,
-    task::{Task, TaskDetail, TaskError, TaskStatus as Reported},
+    task::{TaskDetail, TaskError, TaskStatus as Reported},
 };
 use uuid::Uuid;
 
@@ -38,7 +38,8 @@ use crate::{
 const FIRST_READ: Duration = Duration::from_millis(250);
 /// How long a server that cannot be reached is asked again.
 const UNREACHABLE_FOR: Duration = Duration::from_secs(60 * 60);
-/// Longest time between two attempts to reach it.
+/// Shortest and longest time between two attempts to reach it.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Bytes that a followed task is charged for: its row, its record and what follows it.
 const TASK_BYTES: usize = 8 * 1024;
@@ -199,7 +200,7 @@ impl Following {
 
     /// Looks at the task until it has ended.
     async fn follow(&mut self) -> CallOutcome {
-        let mut delay = FIRST_READ.min(self.interval(None));
+        let mut delay = FIRST_READ;
         let mut unreachable_since: Option<Instant> = None;
         loop {
             let switch = Arc::clone(&self.switch);
@@ -221,7 +222,7 @@ impl Following {
                         return self.lost(why);
                     }
                     tracing::debug!(task = %self.tracked.row.id, server = %self.server, error = why, "cannot read a task");
-                    (since.elapsed().max(self.interval(None))).min(LONGEST_PAUSE)
+                    since.elapsed().clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
                 }
             };
         }
@@ -258,7 +259,7 @@ impl Following {
                 }
             }
             (Reported::Working, _) | (Reported::InputRequired, AnsweredBy::Client) => {
-                Look::Open(self.interval(Some(&task)))
+                Look::Open(access.tasks.delay(&task))
             }
         }
     }
@@ -387,11 +388,6 @@ impl Following {
             KeptBy::Process if matches!(error, WireError::Ended(_)) => Look::Unknown(error.to_string()),
             KeptBy::Process | KeptBy::Server => Look::Unreachable(error.to_string()),
         }
-    }
-
-    /// Time until the next look: as the server suggests, within the bounds of [`Task::poll_delay`].
-    fn interval(&self, task: Option<&Task>) -> Duration {
-        task.map_or(Duration::from_secs(5), Task::poll_delay)
     }
 }
 

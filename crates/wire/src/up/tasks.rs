@@ -29,6 +29,8 @@ use crate::{
 pub struct PeerTasks {
     peer: Peer,
     capabilities: Option<ClientCapabilities>,
+    /// Time between two polls of a task whose server suggests none.
+    usual_delay: Duration,
 }
 
 /// Pending `tasks/result` requests, by task id.
@@ -44,6 +46,8 @@ struct PendingResult {
     _expiry: AbortOnDropHandle<()>,
 }
 
+/// Time between two polls of a task whose server suggests none, by default.
+const USUAL_DELAY: Duration = Duration::from_secs(5);
 /// How long to wait for the result or server request that a task's status announces.
 const CONTENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// A pending `tasks/result` is dropped after this time.
@@ -52,13 +56,24 @@ const PENDING_RESULT_LIFETIME: Duration = Duration::from_secs(3_600);
 impl Peer {
     /// Tasks of the server, for a caller with these capabilities; `None` uses those of the connection.
     pub fn tasks(&self, capabilities: Option<ClientCapabilities>) -> PeerTasks {
-        PeerTasks { peer: self.clone(), capabilities }
+        PeerTasks { peer: self.clone(), capabilities, usual_delay: USUAL_DELAY }
     }
 }
 
 // === impl PeerTasks ===
 
 impl PeerTasks {
+    /// The same tasks, polled at this interval where the server suggests none.
+    #[must_use]
+    pub fn polled_every(self, usual_delay: Duration) -> Self {
+        Self { usual_delay, ..self }
+    }
+
+    /// Time until the next poll of a task.
+    pub fn delay(&self, task: &Task) -> Duration {
+        task.poll_delay(self.usual_delay)
+    }
+
     /// Reads a task.
     pub async fn get(&self, id: &str, depth: TaskDetail) -> Result<Task, TaskError> {
         let task = self.task("tasks/get", id).await?;
@@ -77,7 +92,7 @@ impl PeerTasks {
             Ok(TaskModel::Polled) => {
                 let router = self.peer.router();
                 let (exchange, feed) = exchange::pair(timeouts, router.limits.unread_events);
-                let followed = PolledTask { tasks: self.peer.tasks(self.capabilities.clone()), id: id.to_owned() };
+                let followed = PolledTask { tasks: self.clone(), id: id.to_owned() };
                 router.spawn(async move {
                     follow(&followed, &feed).await;
                 });
@@ -290,6 +305,6 @@ impl TaskHandle for PolledTask {
     }
 
     fn wait_for_change(&self, task: &Task) -> BoxFuture<'_, ()> {
-        Box::pin(tokio::time::sleep(task.poll_delay()))
+        Box::pin(tokio::time::sleep(self.tasks.delay(task)))
     }
 }

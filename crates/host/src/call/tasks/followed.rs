@@ -65,7 +65,7 @@ pub(in crate::call) fn handover(request: &CallRequest, found: &Found) -> Option<
     Some(if capabilities.extension(capability::TASKS) {
         Handover::Allowed
     } else if capabilities.makes_tasks_of_calls() && is_wanted(support()) {
-        Handover::Wanted(request.task_ttl)
+        Handover::Wanted(request.task_ttl.or(found.connection.wanted().tasks.ttl))
     } else {
         Handover::Never
     })
@@ -76,7 +76,7 @@ pub(in crate::call) fn follow(tasks: PeerTasks, task: &Task) -> Exchange {
     let id = task.id.clone();
     let stage = match tasks.is_polled() {
         true => FollowStage::Running { exchange: tasks.follow(&id, ExchangeTimeouts::unbounded()), status: None },
-        false => FollowStage::Waiting(read_status(tasks.clone(), id.clone(), FIRST_READ.min(task.poll_delay()))),
+        false => FollowStage::Waiting(read_status(tasks.clone(), id.clone(), FIRST_READ.min(tasks.delay(task)))),
     };
     Exchange::through(FollowedTask { tasks, id, stage, reported: (None, 0) })
 }
@@ -100,7 +100,7 @@ impl FollowedTask {
                 *status = None;
                 return Poll::Pending;
             };
-            let delay = task.poll_delay();
+            let delay = self.tasks.delay(&task);
             *status = (!task.status.is_finished()).then(|| read_status(self.tasks.clone(), self.id.clone(), delay));
             if let Some(event) = self.report(task.message) {
                 return Poll::Ready(event);
@@ -116,7 +116,7 @@ impl FollowedTask {
             let mut message = None;
             self.stage = match read {
                 Ok(task) if task.status == TaskStatus::Working => {
-                    let delay = task.poll_delay();
+                    let delay = self.tasks.delay(&task);
                     message = task.message;
                     FollowStage::Waiting(read_status(self.tasks.clone(), self.id.clone(), delay))
                 }
@@ -126,7 +126,7 @@ impl FollowedTask {
                     let status = read
                         .ok()
                         .filter(|task| !task.status.is_finished())
-                        .map(|task| read_status(self.tasks.clone(), self.id.clone(), task.poll_delay()));
+                        .map(|task| read_status(self.tasks.clone(), self.id.clone(), self.tasks.delay(&task)));
                     FollowStage::Running { exchange, status }
                 }
             };
