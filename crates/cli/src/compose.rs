@@ -180,7 +180,9 @@ impl App {
         let ports = HostPorts { calls: log, answerer, vault: self.vault(&config.settings), ..HostPorts::default() };
         let records = recorder.as_deref().map(console_records);
         let ports = with_recorder(ports, recorder, &config.settings);
-        Ok((start(config, ports, options).await?, records))
+        let host = start(config, ports, options).await?;
+        host.adopt_tasks();
+        Ok((host, records))
     }
 
     /// Builds a host with the servers of a configuration that is not in effect, to test them. Nothing is recorded.
@@ -211,7 +213,9 @@ impl App {
         let ports = HostPorts { calls, answerer, sampler, vault: self.vault(&config.settings), ..HostPorts::default() };
         let log = recorder.clone().map(|recorder| recorder as Arc<dyn ConversationLog>);
         let ports = with_recorder(ports, recorder, &config.settings);
-        Ok((start(config, ports, options).await?, log))
+        let host = start(config, ports, options).await?;
+        host.adopt_tasks();
+        Ok((host, log))
     }
 
     /// Builds the HTTP surface of a host. The key is new and valid for this run; `None` if there are stored keys or access

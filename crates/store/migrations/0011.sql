@@ -17,6 +17,7 @@ CREATE TABLE tasks (
     poll_interval INTEGER,
     kept_by TEXT NOT NULL,
     answered_by TEXT NOT NULL,
+    capabilities TEXT,
     run BLOB
 ) WITHOUT ROWID;
 CREATE INDEX tasks_open ON tasks (run) WHERE status IN ('working', 'input-required');

@@ -12,7 +12,7 @@ use crate::{
 };
 
 const COLUMNS: &str = "id, remote_id, server, tool, caller, conversation, status, message, done, total, created_at, updated_at, \
-                       ttl, poll_interval, kept_by, answered_by, run";
+                       ttl, poll_interval, kept_by, answered_by, capabilities, run";
 
 /// Tasks that have not ended.
 const OPEN: &str = "status IN ('working', 'input-required')";
@@ -32,9 +32,9 @@ pub(crate) struct TaskEnd {
 /// Writes a task that a process follows. One that has ended stays as it is.
 pub(crate) fn write(task: &TaskRow, connection: &Connection, run: Uuid) -> Result<(), StoreError> {
     let insert = format!(
-        "INSERT INTO tasks ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) \
+        "INSERT INTO tasks ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) \
          ON CONFLICT (id) DO UPDATE SET remote_id = ?2, status = ?7, message = ?8, done = ?9, total = ?10, updated_at = ?12, \
-         ttl = ?13, poll_interval = ?14, kept_by = ?15, run = ?17 WHERE {OPEN}"
+         ttl = ?13, poll_interval = ?14, kept_by = ?15, run = ?18 WHERE {OPEN}"
     );
     let progress = task.progress;
     connection.prepare_cached(&insert)?.execute(params![
@@ -54,6 +54,7 @@ pub(crate) fn write(task: &TaskRow, connection: &Connection, run: Uuid) -> Resul
         task.poll_interval,
         task.kept_by.as_str(),
         task.answered_by.as_str(),
+        task.capabilities,
         task.status.is_open().then_some(run),
     ])?;
     Ok(())
@@ -173,6 +174,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
         poll_interval: row.get(13)?,
         kept_by: if kept_by == KeptBy::Server.as_str() { KeptBy::Server } else { KeptBy::Process },
         answered_by: if answered_by == AnsweredBy::Client.as_str() { AnsweredBy::Client } else { AnsweredBy::Host },
-        process: row.get(16)?,
+        capabilities: row.get(16)?,
+        process: row.get(17)?,
     })
 }

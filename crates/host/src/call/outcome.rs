@@ -196,9 +196,7 @@ impl CallError {
                 "a request of `{server}` was not answered for {waited:?}, and another call needed its connection; call \
                  again"
             )),
-            Self::TaskLost { server, why } => ClientText::complete(format!(
-                "the task at `{server}` is lost: {why}; whether the call had an effect is not known"
-            )),
+            Self::TaskLost { server, why } => ClientText::complete(format!("the task at `{server}` is lost: {why}")),
             // The server addressed it to the client.
             Self::Server(error) => ClientText::complete(error.to_string()),
             Self::Wire(error) => error.into(),

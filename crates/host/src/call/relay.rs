@@ -364,7 +364,8 @@ impl Relay {
             TaskHandling::Await | TaskHandling::Background => AnsweredBy::Host,
             TaskHandling::HandOver => AnsweredBy::Client,
         };
-        let origin = TaskOrigin { kept_by: sent.keeps_tasks(), answered_by };
+        let capabilities = self.request.capabilities.clone();
+        let origin = TaskOrigin { kept_by: sent.keeps_tasks(), answered_by, capabilities };
         let ports = self.host.context.task_ports();
         Some(TrackedTask::begin(task, recording.record()?, origin, ports, sent.redactor.clone()))
     }

@@ -5,6 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use toolway_config::ServerName;
+use toolway_wire::{json::Raw, message::ClientCapabilities};
 use uuid::Uuid;
 
 use super::{AnsweredBy, BackgroundTask, KeptBy, TaskRow, TrackedTask};
@@ -70,6 +71,8 @@ async fn adopt(host: &Arc<Inner>, row: TaskRow) -> Result<bool, RecordsError> {
     }
     tracing::info!(task = %row.id, server = row.server, tool = row.tool, "following a task that an earlier process left");
     let caller = caller(&row.caller);
+    let declared = row.capabilities.clone().and_then(|declared| Raw::parse(declared).ok());
+    let capabilities = declared.map(ClientCapabilities);
     let following = BackgroundTask {
         process: connection.shared().monitor.current(),
         origin: ItemOrigin {
@@ -79,7 +82,7 @@ async fn adopt(host: &Arc<Inner>, row: TaskRow) -> Result<bool, RecordsError> {
             has_session: row.answered_by == AnsweredBy::Client,
             caller: caller.clone(),
         },
-        caller_context: CallerContext { caller, capabilities: None, session: None, visible: VisibleServers::All },
+        caller_context: CallerContext { caller, capabilities, session: None, visible: VisibleServers::All },
         redactor: connection.live().redactor.clone(),
     };
     let tracked = TrackedTask::adopted(row, ports, following.redactor.clone());

@@ -38,6 +38,8 @@ pub struct TaskRow {
     pub kept_by: KeptBy,
     /// Who answers requests of its server.
     pub answered_by: AnsweredBy,
+    /// Client capabilities of its caller as JSON, which select the connection; `None`: those of the host's ports.
+    pub capabilities: Option<String>,
     /// Process that polls it; `None` if none does, or it has ended. Set by the store.
     pub process: Option<Uuid>,
 }

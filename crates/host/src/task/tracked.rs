@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc};
 use futures_util::future::BoxFuture;
 use toolway_wire::{
     json::Raw,
+    message::ClientCapabilities,
     task::{CANCELLED_TASK, Task},
     time,
 };
@@ -21,11 +22,15 @@ const MAX_MESSAGE: usize = 4_096;
 /// Bytes of a task id that are kept. A task with a longer one is not stored.
 const MAX_REMOTE_ID: usize = 4_096;
 
+/// Bytes of the capabilities of a caller that are kept.
+const MAX_CAPABILITIES: usize = 16 * 1024;
+
 /// What is known of a task besides what its server says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TaskOrigin {
     pub(crate) kept_by: KeptBy,
     pub(crate) answered_by: AnsweredBy,
+    pub(crate) capabilities: Option<ClientCapabilities>,
 }
 
 /// A task that this process follows. Dropping it before its end leaves the row open.
@@ -63,6 +68,10 @@ impl TrackedTask {
             poll_interval: task.poll_interval.map(micros),
             kept_by: origin.kept_by,
             answered_by: origin.answered_by,
+            capabilities: origin
+                .capabilities
+                .map(|declared| declared.0.to_string())
+                .filter(|it| it.len() <= MAX_CAPABILITIES),
             process: None,
         };
         let TaskPorts { log, events } = ports;

@@ -36,6 +36,7 @@ async fn started(store: &Store, kept_by: KeptBy) -> TaskRow {
         poll_interval: None,
         kept_by,
         answered_by: AnsweredBy::Host,
+        capabilities: None,
         process: None,
     };
     store.write_task(task.clone()).await.unwrap();
