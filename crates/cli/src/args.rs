@@ -311,7 +311,7 @@ fn profile(text: &str) -> Result<String, String> {
     Err("must be 1 to 64 letters, digits, `.`, `_` or `-`".to_owned())
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "must be a number of seconds".to_owned())?;
     let limit = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
     if limit.is_zero() { Err("must be greater than zero".to_owned()) } else { Ok(limit) }

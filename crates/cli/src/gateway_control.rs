@@ -38,6 +38,15 @@ impl App {
         if !self.reach.names_no_server() {
             return Ok(None);
         }
+        self.ask_gateway_of_configuration(order).await
+    }
+
+    /// Sends an order about a configured server to the running gateway, however the server is named. `None` if no gateway
+    /// runs.
+    pub(crate) async fn ask_gateway_of_configuration(
+        &self,
+        order: &ControlRequest,
+    ) -> Result<Option<GatewayReply>, Report> {
         let Some(place) = self.control_place() else { return Ok(None) };
         match self.stop.or(ask(&place, order)).await? {
             Ok(answer) => answer.map(Some),
@@ -127,6 +136,7 @@ async fn ask(place: &ControlSocket, order: &ControlRequest) -> Result<Result<Gat
                 "invalid_answer" => Report::usage("invalid_answer", message),
                 "hidden_characters" => Report::usage("hidden_characters", message)
                     .hint("see them with `toolway inbox show ID`, then answer with `--allow-hidden` to approve them"),
+                "call" => Report::new(ExitCode::Protocol, "call", message),
                 "own_server" => Report::new(ExitCode::Denied, "denied", message),
                 _ => Report::new(ExitCode::Internal, "control", message),
             })

@@ -60,6 +60,12 @@ impl SingleServerHost {
         &self.target.server.name
     }
 
+    /// Whether the server has issued a session.
+    pub(crate) fn has_session(&self) -> bool {
+        let status = self.host.status(self.name()).ok();
+        status.and_then(|status| status.profile).is_some_and(|profile| profile.session.is_some())
+    }
+
     /// Digest of the server's entry, by which saved approvals recognise it.
     pub(crate) fn entry_digest(&self, app: &App) -> String {
         self.target.server.entry_digest(&app.environment)

@@ -1,5 +1,7 @@
 //! `toolway call`: calls one tool.
 
+mod detached;
+
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use toolway_config::ArgumentValidation;
@@ -68,6 +70,17 @@ pub(crate) struct CallArgs {
     #[command(flatten)]
     answer: AnswerArgs,
 
+    /// Do not wait for the result: print the id of the task, which a running gateway or `toolway tasks wait` follows
+    ///
+    /// The tool must run as a task. A stdio server needs a running gateway (`toolway serve`), because it ends with the
+    /// process that started it; so does an HTTP server with sessions, unless its `sessions` are kept.
+    #[arg(long, conflicts_with_all = ["dry_run", "save"])]
+    detach: bool,
+
+    /// Ask the server to keep a task and its result for this long
+    #[arg(long, value_name = "SECONDS", value_parser = crate::args::seconds)]
+    task_ttl: Option<Duration>,
+
     /// Write images, audio and other binary content to this directory or file
     #[arg(long, value_name = "PATH")]
     save: Option<PathBuf>,
@@ -84,6 +97,7 @@ Examples:
   toolway call --stdio 'toolway sample' add 2 3
   toolway call --stdio 'toolway sample' 'add(a: 2, b: 3)'
   toolway call --stdio 'toolway sample' picture --save pictures/
+  toolway call reports.build year=2026 --detach
   echo '{\"a\":2,\"b\":3}' | toolway call --stdio 'toolway sample' add -";
 
 pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
@@ -102,6 +116,9 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
     let selected = app.select(form.map_or(tool.as_str(), |form| form.tool), ItemKind::Tool, output)?;
     let meant = Target::ToolOf(selected.target.origin(&selected.name));
     app.refuse_excluded(&selected.target, ItemKind::Tool, meant.clone()).await?;
+    if args.detach {
+        detached::check(&selected.target, app).await?;
+    }
     let stdin = app.stdin(arguments::uses_stdin(&words)).await?;
     let answerer = Arc::new(CommandAnswerer::new(&args.answer, &app.environment)?);
     let lists = Lists::Only(ItemKind::Tool);
@@ -118,6 +135,7 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
         let arguments = arguments_of(&entry.item, read, mode, app, output).await?;
         let request = CallRequest {
             chosen: Some(entry.fingerprint),
+            task_ttl: args.task_ttl,
             ..single.request(app, Target::ToolOf(entry.origin.clone()), Some(arguments))
         };
         if args.dry_run {
@@ -126,6 +144,9 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
             return Ok(ExitCode::Ok);
         }
         say_destructive(entry, output);
+        if args.detach {
+            return detached::run(single, app, entry, request, output).await;
+        }
         call(single, app, request, args, output).await
     });
     match called.await {

@@ -10,7 +10,7 @@ mod http;
 mod load;
 mod process_list;
 mod restart;
-mod rng;
+pub(crate) mod rng;
 mod setup;
 
 use std::{

@@ -125,6 +125,11 @@ fn servers_guide_works() {
 }
 
 #[test]
+fn tasks_guide_works() {
+    follow("tasks.md", Shell::Pipe);
+}
+
+#[test]
 fn migration_guide_works() {
     follow("migrating.md", Shell::Pipe);
 }

@@ -77,6 +77,7 @@ mod snippets;
 mod stdio_client;
 mod stored_secrets;
 mod stored_sessions;
+mod task_crashes;
 mod team_address;
 mod team_backup;
 mod team_keys;

@@ -26,6 +26,8 @@ impl DetachedCall {
     /// Makes the call. Returns the id of its task, or its result if the server answers at once.
     pub(super) async fn start(self, host: &Host) -> Result<Value, Failure> {
         let arguments = Raw::parse(self.arguments).map_err(|error| failure("order", &error.to_string()))?;
+        // Whether a tool runs as a task is part of the listing.
+        host.list(&self.server).await.map_err(|error| failure("unknown_server", &error.to_string()))?;
         let target = Target::ToolOf(Origin { server: self.server, raw_name: self.tool });
         let request = CallRequest {
             arguments: Some(arguments),

@@ -33,7 +33,8 @@ pub(super) async fn run(app: &App, id: &str, output: &mut Output) -> Result<Exit
         return Err(Report::usage("ended", message).hint(format!("`toolway tasks result {id}` prints its result")));
     }
     let order = ControlRequest::CancelTask { id: task.id.to_string() };
-    let by_gateway = app.ask_gateway(&order).await?.is_some_and(|reply| reply.value["cancelled"] == true);
+    let by_gateway =
+        app.ask_gateway_of_configuration(&order).await?.is_some_and(|reply| reply.value["cancelled"] == true);
     match (by_gateway, task.kept_by) {
         (true, _) => {}
         (false, KeptBy::Server) => at_server(app, &task, output).await?,

@@ -1,0 +1,214 @@
+//! `kill -9` while tasks run: at a server that we start, at one with sessions over HTTP, and at one without.
+//!
+//! Three rounds of each kind; fifty with `TOOLWAY_TEST_LONG=1`. `TOOLWAY_CHAOS_SEED` repeats the moments of an earlier run.
+
+use std::{
+    net::{TcpListener, TcpStream},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    chaos::rng::{self, SeededRng},
+    gateway::Serving,
+    home::{Home, Running, root},
+};
+
+/// Seconds that a job of our own server takes.
+const JOB: f64 = 1.5;
+/// Longest time until a server listens.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server over HTTP; stopped on drop.
+struct HttpServer {
+    _process: Running,
+    port: u16,
+}
+
+impl HttpServer {
+    /// A server of the testkit in one era.
+    fn conformance(era: &str) -> Self {
+        let here = std::env::current_exe().unwrap();
+        let program = here.ancestors().nth(2).unwrap().join("conformance-server");
+        assert!(program.exists(), "{} is missing: run ./test, which builds it", program.display());
+        let port = free_port();
+        let listen = format!("127.0.0.1:{port}");
+        Self::start(Command::new(program).args(["--era", era, "--listen", &listen]), port)
+    }
+
+    /// The reference server, which has sessions.
+    fn everything() -> Self {
+        let node = root().join(".interop/node_modules/.bin/node");
+        let script = root().join(".interop/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+        assert!(script.exists(), "{} is missing: run ./test, which installs it", script.display());
+        let port = free_port();
+        Self::start(Command::new(node).arg(script).arg("streamableHttp").env("PORT", port.to_string()), port)
+    }
+
+    fn start(command: &mut Command, port: u16) -> Self {
+        let process = Running::start(command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()));
+        until(|| TcpStream::connect(("127.0.0.1", port)).ok());
+        Self { _process: process, port }
+    }
+
+    fn entry(&self) -> Value {
+        json!({ "url": format!("http://127.0.0.1:{}/mcp", self.port) })
+    }
+}
+
+/// Moments from a seed, which is printed.
+struct Moments(SeededRng);
+
+impl Moments {
+    fn new() -> Self {
+        Self(SeededRng::of(rng::seed(), 31))
+    }
+
+    /// The next time below a bound.
+    fn next(&mut self, most: Duration) -> Duration {
+        Duration::from_millis(self.0.below(most.as_millis() as u64))
+    }
+}
+
+fn rounds() -> usize {
+    if std::env::var_os("TOOLWAY_TEST_LONG").is_some() { 50 } else { 3 }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Waits until there is a value.
+fn until<T>(mut find: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = find() {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn home(entry: Value) -> Home {
+    let home = Home::new();
+    home.configure(&json!({ "mcpServers": { "jobs": entry } }).to_string());
+    home
+}
+
+/// The call of a task, as it is recorded.
+fn call(home: &Home, id: &str) -> Value {
+    home.run(&["calls", "show", id, "-o", "json"]).json()
+}
+
+/// Starts a task in a gateway, kills the gateway at some moment, starts it again, and returns the result of the task.
+fn survived(home: &Home, words: &[&str], moment: Duration) -> String {
+    let serving = Serving::start(home, &[]);
+    let detached: Vec<&str> = ["call"].iter().chain(words).copied().chain(["--detach", "-o", "json"]).collect();
+    let id = home.run(&detached).json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(call(home, &id)["state"], json!("running"));
+    thread::sleep(moment);
+    drop(serving);
+    let again = Serving::start(home, &[]);
+    let task = until(|| {
+        let task = home.run(&["tasks", "show", &id, "-o", "json"]).json();
+        (task["status"] != json!("working") && task["status"] != json!("input-required")).then_some(task)
+    });
+    assert_eq!(task["status"], json!("completed"), "{task}");
+    let call = call(home, &id);
+    assert_eq!((&call["state"], &call["taskStatus"]), (&json!("succeeded"), &json!("completed")), "{call}");
+    drop(again);
+    home.run(&["tasks", "result", &id, "-o", "human"]).ok().to_owned()
+}
+
+#[test]
+fn tasks_of_a_server_without_sessions_survive_the_gateway() {
+    let server = HttpServer::conformance("2026-07-28");
+    let home = home(server.entry());
+    let seconds = format!("seconds={JOB}");
+    let mut moments = Moments::new();
+    for _ in 0..rounds() {
+        let moment = moments.next(Duration::from_secs_f64(JOB * 1.5));
+        let result = survived(&home, &["jobs.long_job", &seconds], moment);
+        assert!(result.starts_with("Computed for"), "{result}");
+    }
+}
+
+#[test]
+fn tasks_in_a_session_of_the_reference_server_survive_the_gateway() {
+    let server = HttpServer::everything();
+    let home = home(server.entry());
+    let mut moments = Moments::new();
+    for _ in 0..rounds() {
+        let moment = moments.next(Duration::from_secs(3));
+        let result = survived(&home, &["jobs.simulate-research-query", "topic=paint"], moment);
+        assert!(result.contains("paint"), "{result}");
+    }
+}
+
+#[test]
+fn tasks_of_a_server_that_was_started_are_lost_with_the_gateway() {
+    let script = root().join(".interop/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+    let node = root().join(".interop/node_modules/.bin/node");
+    let home = home(json!({ "command": node, "args": [script, "stdio"] }));
+    let mut moments = Moments::new();
+    for _ in 0..rounds() {
+        let serving = Serving::start(&home, &[]);
+        let detached =
+            home.run(&["call", "jobs.simulate-research-query", "topic=paint", "--detach", "-o", "json"]).json();
+        let id = detached["id"].as_str().unwrap();
+        thread::sleep(moments.next(Duration::from_millis(1_500)));
+        drop(serving);
+        let ran = home.run(&["tasks", "result", id, "-o", "human"]);
+        assert_eq!(ran.code, 4, "{ran:?}");
+        assert!(ran.talk.contains("is lost: its server ended with the process"), "{ran:?}");
+        let call = call(&home, id);
+        assert_eq!((&call["state"], &call["taskStatus"]), (&json!("interrupted"), &json!("lost")), "{call}");
+    }
+}
+
+#[test]
+fn a_task_whose_command_was_killed_is_waited_for_by_the_next() {
+    let server = HttpServer::conformance("2026-07-28");
+    let home = home(server.entry());
+    let seconds = format!("seconds={JOB}");
+    let mut moments = Moments::new();
+    for round in 0..rounds() {
+        let command =
+            Running::start(home.command(&["call", "jobs.long_job", &seconds]).stderr(std::process::Stdio::null()));
+        let started = || {
+            let tasks = home.run(&["tasks", "-o", "json"]).json();
+            (tasks.as_array().unwrap().len() == round + 1).then_some(tasks)
+        };
+        until(started);
+        thread::sleep(moments.next(Duration::from_secs_f64(JOB / 2.0)));
+        drop(command);
+        let ran = home.run(&["tasks", "wait", "last", "-o", "human"]);
+        assert!(ran.ok().starts_with("Computed for"), "{ran:?}");
+        let calls = home.run(&["calls", "list", "-o", "json"]).json();
+        assert_eq!(calls[0]["state"], json!("succeeded"), "{calls}");
+        assert_eq!(calls.as_array().unwrap().len(), round + 1, "a call is recorded once: {calls}");
+    }
+}
+
+#[test]
+fn a_call_that_is_detached_without_a_gateway_needs_a_server_that_keeps_its_task() {
+    let script = root().join(".interop/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+    let node = root().join(".interop/node_modules/.bin/node");
+    let stdio = home(json!({ "command": node, "args": [script, "stdio"] }));
+    let words = ["call", "jobs.simulate-research-query", "topic=paint", "--detach", "-o", "human"];
+    let ran = stdio.run(&words);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.talk.contains("needs a running gateway"), "{ran:?}");
+    let server = HttpServer::conformance("2026-07-28");
+    let http = home(server.entry());
+    let id = http.run(&["call", "jobs.long_job", "seconds=1", "--detach", "-o", "human"]).ok().trim().to_owned();
+    assert_eq!(http.run(&["tasks", "show", &id, "-o", "json"]).json()["status"], json!("working"));
+    assert!(http.run(&["tasks", "wait", &id, "-o", "human"]).ok().starts_with("Computed for"));
+    let id = http.run(&["call", "jobs.long_job", "seconds=600", "--detach", "-o", "human"]).ok().trim().to_owned();
+    assert!(http.run(&["tasks", "cancel", &id, "-o", "human"]).ok().ends_with(": cancelled\n"));
+    assert_eq!(call(&http, &id)["state"], json!("cancelled"));
+}
