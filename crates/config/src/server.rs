@@ -31,7 +31,8 @@ pub(crate) use keys::{KEYS, kind};
 pub(crate) use read::{read, server_name};
 
 use crate::{
-    error::Place, interpolate::Template, policy::Trust, roots::RootSetting, sampling::SamplingSettings, tasks::TaskSettings,
+    error::Place, interpolate::Template, policy::Trust, roots::RootSetting, sampling::SamplingSettings,
+    tasks::TaskSettings,
 };
 
 /// One server. [`endpoint`](Self::endpoint) resolves the references when it is started or connected.
