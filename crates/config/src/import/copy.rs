@@ -104,6 +104,17 @@ impl Copier<'_> {
         Ok(())
     }
 
+    /// Adds what the entry says of sampling, if it does not forbid it.
+    fn sampling(&mut self) {
+        let set = &self.server.sampling;
+        let Some(allow) = set.allow.filter(|_| !set.is_forbidden()) else { return };
+        let counts = [("maxTokens", set.max_tokens), ("requestsPerHour", set.requests_per_hour)];
+        let counts = counts.into_iter().filter_map(|(key, count)| Some((key, NewValue::Number(f64::from(count?)))));
+        let allow = ("allow", NewValue::Text(allow.as_str().to_owned()));
+        let members = [allow].into_iter().chain(counts).map(|(key, value)| (key.to_owned(), value));
+        self.put("sampling", NewValue::Object(members.collect()));
+    }
+
     fn rest(&mut self) {
         let server = self.server;
         if !server.is_enabled() {
@@ -140,6 +151,7 @@ impl Copier<'_> {
                 self.put(key, NewValue::Flag(false));
             }
         }
+        self.sampling();
         self.reconnect();
         if let Some(start) = server.start {
             self.put("lazy", NewValue::Flag(start == Start::WhenNeeded));

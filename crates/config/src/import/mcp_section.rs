@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     Host,
     entry::{Entries, FileReader, usable},
-    rules::{Clock, KeyRule, SECONDS, Switch},
+    rules::{Clock, KeyRule, SECONDS, SamplingKey, Switch},
 };
 use crate::{
     document::{Section, Value},
@@ -45,7 +45,11 @@ const ENTRIES: Entries = Entries {
         ("tools_enabled", KeyRule::Switch(Switch::Tools)),
         ("resources_enabled", KeyRule::Switch(Switch::Resources)),
         ("prompts_enabled", KeyRule::Switch(Switch::Prompts)),
-        ("sampling_enabled", KeyRule::Switch(Switch::Sampling)),
+        ("sampling_enabled", KeyRule::Sampling(SamplingKey::Enabled)),
+        ("mcp_sampling_enabled", KeyRule::Sampling(SamplingKey::Enabled)),
+        ("mcp_sampling_requires_approval", KeyRule::Sampling(SamplingKey::Approval)),
+        ("mcp_sampling_max_tokens", KeyRule::Sampling(SamplingKey::MaxTokens)),
+        ("mcp_sampling_rate_limit", KeyRule::Sampling(SamplingKey::RateLimit)),
         ("elicitation_enabled", KeyRule::Switch(Switch::Elicitation)),
         ("timeout_seconds", KeyRule::Time(Clock::Total, SECONDS)),
         ("transport", KeyRule::Inside(TRANSPORT)),
@@ -56,11 +60,21 @@ const ENTRIES: Entries = Entries {
 const KEYS: [&str; 5] =
     ["auto_connect", "request_timeout_seconds", "expose_resources_tool", "expose_prompts_tool", "servers"];
 
+/// Keys of sampling for all servers, in the order in which they are applied.
+const SAMPLING: [(&str, SamplingKey); 4] = [
+    ("mcp_sampling_enabled", SamplingKey::Enabled),
+    ("mcp_sampling_requires_approval", SamplingKey::Approval),
+    ("mcp_sampling_max_tokens", SamplingKey::MaxTokens),
+    ("mcp_sampling_rate_limit", SamplingKey::RateLimit),
+];
+
 fn read(reader: &mut FileReader<'_>) -> Result<(), ConfigError> {
     let document = reader.document;
     let mut root = document.root()?;
     let Some(mut mcp) = root.take_section("mcp")? else { return Ok(()) };
     read_settings(reader, &mut mcp)?;
+    read_sampling(reader, &mut root)?;
+    read_sampling(reader, &mut mcp)?;
     let mut ids: Vec<String> = Vec::new();
     let servers = mcp.take("servers").map(|node| Field::new(document, "mcp.servers".to_owned(), node));
     let servers = servers.map(|field| field.fields().map_err(|_| field.expected("a list of servers"))).transpose()?;
@@ -102,6 +116,19 @@ fn read_settings(reader: &mut FileReader<'_>, mcp: &mut Section<'_>) -> Result<(
     }
     if let Some(field) = take("expose_prompts_tool") {
         settings.agent.expose_prompts = field.setting(Some(field.flag()?));
+    }
+    Ok(())
+}
+
+/// What the file says of sampling for all servers, at its top or in its section.
+fn read_sampling(reader: &mut FileReader<'_>, section: &mut Section<'_>) -> Result<(), ConfigError> {
+    let document = reader.document;
+    for (name, key) in SAMPLING {
+        let Some(node) = section.take(name) else { continue };
+        let field = Field::new(document, name.to_owned(), node);
+        let mut sampling = reader.settings_mut().sampling.value.clone();
+        key.set(&mut sampling, &field)?;
+        reader.settings_mut().sampling = field.setting(sampling);
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::{
     error::ConfigError,
     interpolate::{Dialect, Template},
     policy, roots,
-    sampling::SamplingSettings,
+    sampling::{SamplingPermission, SamplingSettings},
     server::{self, Draft, Era, HttpKind, Kind, Need, Offered, all_but, only},
     shape::Field,
 };
@@ -85,8 +85,21 @@ pub(super) enum KeyRule {
     Roots,
     /// Ignored without a warning.
     Nothing,
+    Sampling(SamplingKey),
     /// Ignored with a warning, which has this reason.
     Ignored(&'static str),
+}
+
+/// What a key says of sampling.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SamplingKey {
+    /// Whether the server may ask: `ask` or `never`.
+    Enabled,
+    /// Whether a person approves each request; `false` after an enabling key means `always`.
+    Approval,
+    MaxTokens,
+    /// Requests that may be made; taken as those of an hour, the longest time that other programs mean.
+    RateLimit,
 }
 
 /// What a boolean key turns on or off.
@@ -95,7 +108,6 @@ pub(super) enum Switch {
     Tools,
     Resources,
     Prompts,
-    Sampling,
     Elicitation,
 }
 
@@ -108,6 +120,7 @@ pub(super) const USUAL: &[(&str, KeyRule)] = &[
     ("cwd", KeyRule::Directory),
     ("url", KeyRule::Url),
     ("headers", KeyRule::Headers),
+    ("allowSampling", KeyRule::Sampling(SamplingKey::Enabled)),
 ];
 
 /// Providers with the same meaning here.
@@ -150,7 +163,7 @@ impl KeyRule {
             Self::Switch(Switch::Tools) => Some("tools"),
             Self::Switch(Switch::Resources) => Some("resources"),
             Self::Switch(Switch::Prompts) => Some("prompts"),
-            Self::Switch(Switch::Sampling) => Some("sampling"),
+            Self::Sampling(_) => Some("sampling"),
             Self::Switch(Switch::Elicitation) => Some("elicitation"),
             Self::Time(..) | Self::LongTime(..) | Self::Times(..) => Some("timeouts"),
             Self::Era | Self::Revision => Some("era"),
@@ -230,6 +243,7 @@ impl KeyRule {
             Self::Trust if field.flag().is_err() => draft.trust = Some(policy::trust(field)?),
             Self::Attempts => draft.reconnect.attempts = Some(field.count()?),
             Self::Switch(switch) => switch.set(draft, field.flag()?),
+            Self::Sampling(key) => key.set(draft.sampling.get_or_insert_default(), field)?,
             Self::Time(clock, unit) => clock.set(draft, field.time_in(unit)?),
             Self::LongTime(clock, unit) => {
                 let time = field.time_in(unit)?;
@@ -263,14 +277,33 @@ impl Clock {
     }
 }
 
+impl SamplingKey {
+    /// Applies the key to what was said before it.
+    pub(super) fn set(self, sampling: &mut SamplingSettings, field: &Field<'_>) -> Result<(), ConfigError> {
+        let positive = || match field.count()? {
+            0 => Err(field.expected("a whole number greater than zero")),
+            count => Ok(Some(count)),
+        };
+        match self {
+            Self::Enabled if field.flag()? => sampling.allow = Some(SamplingPermission::Ask),
+            Self::Enabled => sampling.allow = Some(SamplingPermission::Never),
+            Self::Approval if !field.flag()? && sampling.allow == Some(SamplingPermission::Ask) => {
+                sampling.allow = Some(SamplingPermission::Always);
+            }
+            Self::Approval => {}
+            Self::MaxTokens => sampling.max_tokens = positive()?,
+            Self::RateLimit => sampling.requests_per_hour = positive()?,
+        }
+        Ok(())
+    }
+}
+
 impl Switch {
     fn set(self, draft: &mut Draft, on: bool) {
         match self {
             Self::Tools => draft.filters.tools = Offered::when(on),
             Self::Resources => draft.filters.resources = Offered::when(on),
             Self::Prompts => draft.filters.prompts = Offered::when(on),
-            Self::Sampling if on => draft.sampling = Some(SamplingSettings::default()),
-            Self::Sampling => draft.sampling = Some(SamplingSettings::never()),
             Self::Elicitation => draft.elicitation = Some(on),
         }
     }

@@ -3,7 +3,7 @@
 use super::{
     Host,
     entry::{Entries, FileReader, usable},
-    rules::{Clock, KeyRule, MILLISECONDS},
+    rules::{Clock, KeyRule, MILLISECONDS, SamplingKey},
 };
 use crate::{
     document::{Section, Value},
@@ -35,6 +35,7 @@ const ENTRIES: Entries = Entries {
         ("retryAttempts", KeyRule::Attempts),
         ("enabled", KeyRule::Enabled),
         ("description", KeyRule::Description),
+        ("allowSampling", KeyRule::Sampling(SamplingKey::Enabled)),
     ]],
     unusable: usable,
 };

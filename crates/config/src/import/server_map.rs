@@ -3,7 +3,7 @@
 use super::{
     Host,
     entry::{Entries, FileReader, usable},
-    rules::{Clock, KeyRule, MILLISECONDS},
+    rules::{Clock, KeyRule, MILLISECONDS, SamplingKey},
 };
 use crate::{document::Section, error::ConfigError, interpolate::Dialect, server::Format, shape::Field};
 
@@ -32,6 +32,7 @@ const ENTRIES: Entries = Entries {
         ("excludePrompts", KeyRule::WithoutPrompts),
         ("timeout", KeyRule::Time(Clock::Total, MILLISECONDS)),
         ("description", KeyRule::Description),
+        ("allowSampling", KeyRule::Sampling(SamplingKey::Enabled)),
     ]],
     unusable: usable,
 };

@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use toolway_config::{
-    ConfigError, Loaded, Paths, Sources,
+    ConfigError, Loaded, Paths, SamplingPermission, Sources,
     consent::Accepted,
     import::{SearchRoots, copy, read_named},
     layers::Flags,
@@ -72,6 +72,49 @@ const SERVER_LIST: &str = r#"[
   { "name": "oauth", "transport": "sse", "url": "https://example.org/5", "enabled": false,
     "authentication": { "type": "oauth2", "clientId": "me", "clientSecret": "${TOKEN}" } }
 ]"#;
+
+const SAMPLING: &str = r#"
+mcp_sampling_enabled: true
+mcp_sampling_requires_approval: false
+mcp:
+  mcp_sampling_max_tokens: 500
+  mcp_sampling_rate_limit: 30
+  servers:
+    - id: quiet
+      transport: {type: stdio, executable: quiet}
+    - id: asks
+      sampling_enabled: true
+      mcp_sampling_max_tokens: 100
+      transport: {type: stdio, executable: asks}
+    - id: free
+      mcp_sampling_enabled: true
+      mcp_sampling_requires_approval: false
+      transport: {type: stdio, executable: free}
+"#;
+
+#[test]
+fn names_of_others_for_sampling_mean_the_same() {
+    let world = World::empty();
+    let file = world.write("config.yaml", SAMPLING);
+    let config = load_named(&world, &file).unwrap().config;
+    let top = &config.settings.sampling.value;
+    assert_eq!(
+        (top.allow, top.max_tokens, top.requests_per_hour),
+        (Some(SamplingPermission::Always), Some(500), Some(30))
+    );
+    let of = |name: &str| &config.servers[&name.parse().unwrap()].sampling;
+    assert_eq!(of("quiet").allow, Some(SamplingPermission::Never));
+    assert_eq!((of("asks").allow, of("asks").max_tokens), (Some(SamplingPermission::Ask), Some(100)));
+    assert_eq!(of("free").allow, Some(SamplingPermission::Always));
+    let pasted = r#"{
+      "servers": { "a": { "command": "a", "allowSampling": true }, "b": { "command": "b", "allowSampling": false } },
+      "globalSettings": { "defaultTimeout": 60000 }
+    }"#;
+    let file = world.write("servers.json", pasted);
+    let config = load_named(&world, &file).unwrap().config;
+    let allow = |name: &str| config.servers[&name.parse().unwrap()].sampling.allow;
+    assert_eq!((allow("a"), allow("b")), (Some(SamplingPermission::Ask), Some(SamplingPermission::Never)));
+}
 
 fn load_named(world: &World, file: &Path) -> Result<Loaded, ConfigError> {
     load(&Sources {
@@ -347,7 +390,7 @@ fn imported_file_applies_its_settings_to_its_servers_and_can_be_copied() {
          metadataUrl: \"https://example.org/as\"\n\
          enabled: false\n\
          timeouts:\n  total: 45\n\
-         tools: false\nelicitation: false\nlazy: true\n"
+         tools: false\nelicitation: false\nsampling:\n  allow: \"ask\"\nlazy: true\n"
     );
     let file = world.write("home/other.json", r#"{"mcpServer": {}}"#);
     let problem = read_named(&file, &search).unwrap_err().to_string();
