@@ -41,6 +41,8 @@ pub(crate) struct Answering<'a> {
     cut: u32,
     /// The last answer, before a correction of it.
     answered: String,
+    /// Tokens that servers had used in the conversation before this answer.
+    sampled_before: u64,
 }
 
 /// What the model is told besides the conversation.
@@ -78,6 +80,7 @@ impl<'a> Answering<'a> {
     ) -> Self {
         let spent = Spent::new(agent.options.budget);
         let interrupt = Interrupt { cancel: cancel.clone(), deadline: spent.deadline() };
+        let sampled_before = agent.host.sampling_in(conversation.id()).tokens;
         Self {
             agent,
             conversation,
@@ -89,6 +92,7 @@ impl<'a> Answering<'a> {
             corrections: 0,
             cut: 0,
             answered: String::new(),
+            sampled_before,
         }
     }
 
@@ -104,6 +108,8 @@ impl<'a> Answering<'a> {
 
     /// One request and the calls of its message. Returns why the answer ends, or `None` if the model goes on.
     async fn take_step(&mut self) -> Result<Option<Stop>, AgentError> {
+        let sampled = self.agent.host.sampling_in(self.conversation.id()).tokens;
+        self.spent.sampled = sampled.saturating_sub(self.sampled_before);
         if let Some(stop) = self.spent.exhausted() {
             return Ok(Some(stop));
         }

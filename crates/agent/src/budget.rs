@@ -10,7 +10,7 @@ use toolway_model::{ToolCall, Usage};
 pub struct Budget {
     /// Requests to the model.
     pub turns: u32,
-    /// Input and output tokens of all requests; `None`: no limit. Those of a vendor that reports none are estimated.
+    /// Input and output tokens of all requests, and of what servers asked a model in the calls; `None`: no limit. Those of a vendor that reports none are estimated.
     pub tokens: Option<u64>,
     /// Tool calls.
     pub tool_calls: u32,
@@ -87,6 +87,8 @@ pub(crate) struct Spent {
     pub(crate) usage: Usage,
     /// Tokens of requests whose vendor reported none.
     estimated: u64,
+    /// Tokens of answers to servers that asked a model in the calls.
+    pub(crate) sampled: u64,
     calls: u32,
     seen: HashMap<String, u32>,
     repeated: u32,
@@ -95,12 +97,12 @@ pub(crate) struct Spent {
 impl Spent {
     pub(crate) fn new(budget: Budget) -> Self {
         let (usage, seen) = (Usage::default(), HashMap::new());
-        Self { budget, began: Instant::now(), turns: 0, usage, estimated: 0, calls: 0, seen, repeated: 0 }
+        Self { budget, began: Instant::now(), turns: 0, usage, estimated: 0, sampled: 0, calls: 0, seen, repeated: 0 }
     }
 
     /// The limit that forbids another request to the model.
     pub(crate) fn exhausted(&self) -> Option<Stop> {
-        let tokens = self.usage.input_tokens + self.usage.output_tokens + self.estimated;
+        let tokens = self.usage.input_tokens + self.usage.output_tokens + self.estimated + self.sampled;
         if self.repeated >= MAX_REPEATED {
             Some(Stop::Loop)
         } else if self.turns >= self.budget.turns {

@@ -122,6 +122,8 @@ async fn ask(server: ServerName, model: Arc<dyn Model>, wanted: ModelRequest) ->
             None => break Err(failed()),
         }
     };
+    // A vendor that reports nothing has figures of 0: then the reservation stays.
+    let used = used.filter(|usage| 0 < usage.input_tokens + usage.output_tokens);
     let used = used.map(|usage| SampledTokens { input: usage.input_tokens, output: usage.output_tokens });
     // A request that failed at once used nothing; what a cut answer used is not known.
     let tokens = if answer.is_err() && !has_begun { used.or(Some(SampledTokens::default())) } else { used };

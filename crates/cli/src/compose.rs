@@ -177,7 +177,9 @@ impl App {
             limits: limits.clone(),
             ..self.host_options(&config.settings, clients)
         };
-        let ports = HostPorts { calls: log, answerer, vault: self.vault(&config.settings), ..HostPorts::default() };
+        let sampler = self.gateway_sampler(&config.settings);
+        let vault = self.vault(&config.settings);
+        let ports = HostPorts { calls: log, answerer, sampler, vault, ..HostPorts::default() };
         let records = recorder.as_deref().map(console_records);
         let ports = with_recorder(ports, recorder, &config.settings);
         let host = start(config, ports, options).await?;

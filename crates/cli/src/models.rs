@@ -225,7 +225,17 @@ fn complete<T: Send>(future: impl Future<Output = T> + Send) -> Option<T> {
 fn unconfigured(vendor: Vendor, model: Option<String>, base_url: Option<Template>) -> ModelConfig {
     let headers = Vec::new();
     let plain = PlainHttp::default();
-    ModelConfig { vendor, model, base_url, plain, api_key: None, headers, max_tokens: None, context_window: None }
+    ModelConfig {
+        vendor,
+        model,
+        base_url,
+        plain,
+        api_key: None,
+        headers,
+        max_tokens: None,
+        context_window: None,
+        priority: None,
+    }
 }
 
 fn scripted(name: &str, path: &Path, window: Option<u64>) -> Result<Arc<dyn Model>, Report> {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use toolway_agent::{ModelCandidate, ModelSampler, OpenedModel, SamplingModels};
+use toolway_agent::{ModelCandidate, ModelPriority, ModelSampler, OpenedModel, SamplingModels};
 use toolway_config::{Config, PolicyMode, SamplingLevels, SamplingPermission, SamplingSettings, ServerName, Settings};
 use toolway_host::sampling::{
     NoSampler, Permission, PermissionInput, Presence, Sampler, SamplingOffer, SavedAnswer, permission,
@@ -49,6 +49,26 @@ impl App {
         self.sampler(&config.settings, asking, from)
     }
 
+    /// The sampler of `serve`, for calls of its clients and of its console: the host knows at each request which servers may
+    /// ask. Without a configured model none may.
+    pub(crate) fn gateway_sampler(&self, settings: &Settings) -> Arc<dyn Sampler> {
+        if !self.knows_model(settings) {
+            return Arc::new(NoSampler);
+        }
+        Arc::new(ModelSampler::new(Arc::new(self.configured_models(settings, None, None))))
+    }
+
+    fn configured_models(
+        &self,
+        settings: &Settings,
+        conversation: Option<&Arc<dyn Model>>,
+        told: Option<BTreeSet<ServerName>>,
+    ) -> ConfiguredModels {
+        let conversation = conversation.cloned();
+        let settings = settings.clone();
+        ConfiguredModels { app: self.detached(), settings, conversation, told, opened: Mutex::default() }
+    }
+
     /// The sampler of these servers. A model that is not needed is not looked for; where no model is available, no server is
     /// told that it can ask.
     pub(crate) fn sampler<'a>(
@@ -74,18 +94,21 @@ impl App {
         if told.is_empty() {
             return Arc::new(NoSampler);
         }
-        let models = ConfiguredModels {
-            app: self.detached(),
-            settings: settings.clone(),
-            conversation: from.conversation.cloned(),
-            told: Some(told),
-            opened: Mutex::default(),
-        };
+        let models = self.configured_models(settings, from.conversation, Some(told));
         if let Err(error) = models.open(settings.sampling.value.model.as_deref()) {
             tracing::warn!(%error, "no model for sampling");
             return Arc::new(NoSampler);
         }
         Arc::new(ModelSampler::new(Arc::new(models)))
+    }
+}
+
+fn priority(configured: toolway_config::ModelPriority) -> ModelPriority {
+    let part = |thousandths: u16| f64::from(thousandths) / 1000.0;
+    ModelPriority {
+        cost: part(configured.cost),
+        speed: part(configured.speed),
+        intelligence: part(configured.intelligence),
     }
 }
 
@@ -96,8 +119,11 @@ impl SamplingModels for ConfiguredModels {
     }
 
     fn candidates(&self) -> Vec<ModelCandidate> {
-        let candidate =
-            |ListedModel { name, config, .. }| ModelCandidate { name, vendor_name: config.model, priority: None };
+        let candidate = |ListedModel { name, config, .. }| ModelCandidate {
+            name,
+            vendor_name: config.model,
+            priority: config.priority.map(priority),
+        };
         self.app.known_models(&self.settings).into_iter().map(candidate).collect()
     }
 

@@ -46,6 +46,19 @@ pub struct ModelConfig {
     pub max_tokens: Option<u32>,
     /// Tokens that a conversation may have.
     pub context_window: Option<u32>,
+    /// How well it serves what servers ask for, when they ask a model.
+    pub priority: Option<ModelPriority>,
+}
+
+/// How well a model serves each priority of a sampling request, in thousandths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModelPriority {
+    /// 1000: the cheapest.
+    pub cost: u16,
+    /// 1000: the fastest.
+    pub speed: u16,
+    /// 1000: the most capable.
+    pub intelligence: u16,
 }
 
 /// Settings of the agent.
@@ -75,7 +88,9 @@ const MODEL: &[(&str, Shape)] = &[
     ("headers", Shape::Pairs),
     ("maxTokens", Shape::Count),
     ("contextWindow", Shape::Count),
+    ("priority", Shape::Members(PRIORITY)),
 ];
+const PRIORITY: &[(&str, Shape)] = &[("cost", Shape::Share), ("speed", Shape::Share), ("intelligence", Shape::Share)];
 const AGENT_MEMBERS: &[(&str, Shape)] = &[("exposeResources", Shape::Flag), ("exposePrompts", Shape::Flag)];
 
 /// The top-level key `models`.
@@ -86,7 +101,8 @@ pub(crate) const MODELS: Key<Settings> = Key {
           Completions: Ollama, vLLM, llama.cpp, LM Studio, OpenRouter …), `gemini` or `scripted`. `model`: the vendor's \
           name of the model, or the path of a script; without it, the newest one of the vendor's list. `baseUrl`: as in the vendor's own SDK; an http URL of another machine \
           needs `allowInsecureHttp`. `apiKey`: a reference such \
-          as `env:OPENAI_API_KEY`; default: the vendor's usual variable. `headers`, `maxTokens`, `contextWindow` (tokens).",
+          as `env:OPENAI_API_KEY`; default: the vendor's usual variable. `headers`, `maxTokens`, `contextWindow` (tokens). `priority`: \
+          `cost`, `speed` and `intelligence` from 0 to 1 (best), by which a model is chosen for servers that ask one.",
     example: r#"{"local": {"vendor": "openai-chat", "model": "qwen3", "baseUrl": "http://127.0.0.1:11434/v1"}}"#,
     set: read_models,
 };
@@ -122,6 +138,7 @@ fn read_model(field: &Field<'_>) -> Result<ModelConfig, ConfigError> {
     let (mut vendor, mut model) = (None, None);
     let (mut base_url, mut api_key, mut headers) = (None, None, Vec::new());
     let (mut max_tokens, mut context_window) = (None, None);
+    let mut priority = None;
     let mut plain = PlainHttp::default();
     let positive = |field: &Field<'_>| match field.count()? {
         0 => Err(field.expected("a whole number greater than zero")),
@@ -137,6 +154,7 @@ fn read_model(field: &Field<'_>) -> Result<ModelConfig, ConfigError> {
             "headers" => headers = field.pairs(Dialect::ToolwayValue)?,
             "maxTokens" => max_tokens = positive(&field)?,
             "contextWindow" => context_window = positive(&field)?,
+            "priority" => priority = Some(read_priority(&field)?),
             _ => return Err(field.unknown(MODEL.iter().map(|(key, _)| *key))),
         }
     }
@@ -144,7 +162,24 @@ fn read_model(field: &Field<'_>) -> Result<ModelConfig, ConfigError> {
     if vendor == Vendor::Scripted && model.is_none() {
         return Err(field.below("model").wrong(Shape::Text));
     }
-    Ok(ModelConfig { vendor, model, base_url, plain, api_key, headers, max_tokens, context_window })
+    Ok(ModelConfig { vendor, model, base_url, plain, api_key, headers, max_tokens, context_window, priority })
+}
+
+fn read_priority(field: &Field<'_>) -> Result<ModelPriority, ConfigError> {
+    let mut priority = ModelPriority::default();
+    let thousandths = |field: &Field<'_>| match field.number().map_err(|_| field.wrong(Shape::Share))? {
+        number if (0.0..=1.0).contains(&number) => Ok((number * 1000.0).round() as u16),
+        _ => Err(field.wrong(Shape::Share)),
+    };
+    for (key, field) in field.members()? {
+        match key {
+            "cost" => priority.cost = thousandths(&field)?,
+            "speed" => priority.speed = thousandths(&field)?,
+            "intelligence" => priority.intelligence = thousandths(&field)?,
+            _ => return Err(field.unknown(PRIORITY.iter().map(|(key, _)| *key))),
+        }
+    }
+    Ok(priority)
 }
 
 /// `env:NAME` is another spelling of `${NAME}`.

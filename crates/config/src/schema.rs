@@ -66,6 +66,7 @@ fn of_shape(shape: Shape) -> Value {
         Shape::FlagOrMembers(keys) => json!({ "anyOf": [{ "type": "boolean" }, of_shape(Shape::Members(keys))] }),
         Shape::FlagOrTexts => json!({ "anyOf": [{ "type": "boolean" }, texts] }),
         Shape::Count => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
+        Shape::Share => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
         Shape::Time => json!({ "$ref": "#/$defs/time" }),
         Shape::TimeOrUnlimited => json!({ "anyOf": [{ "$ref": "#/$defs/time" }, { "const": "unlimited" }] }),
         Shape::SizeOrUnlimited => {

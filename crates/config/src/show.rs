@@ -197,11 +197,18 @@ fn of_model(name: &str, model: &ModelConfig, origin: &Origin) -> Vec<ShownValue>
         ("apiKey", text(TextKind::Secret, "apiKey", &model.api_key)),
         ("maxTokens", model.max_tokens.map(|count| json!(count))),
         ("contextWindow", model.context_window.map(|count| json!(count))),
+        ("priority.cost", model.priority.map(|priority| share(priority.cost))),
+        ("priority.speed", model.priority.map(|priority| share(priority.speed))),
+        ("priority.intelligence", model.priority.map(|priority| share(priority.intelligence))),
     ];
     let members = members.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
     let headers = model.headers.iter().map(|(key, value)| (format!("headers.{key}"), json!(mask::header(key, value))));
     let shown = |(key, value)| ShownValue { key: format!("models.{name}.{key}"), value, origin: origin.clone() };
     members.chain(headers).map(shown).collect()
+}
+
+fn share(thousandths: u16) -> Value {
+    json!(f64::from(thousandths) / 1000.0)
 }
 
 fn shown<T>(key: &str, setting: &Setting<T>, value: Value) -> ShownValue {

@@ -49,6 +49,7 @@ pub const PAGES: &[Page] = &[
     page("/parts.js", SCRIPT, include_bytes!("../web/parts.js")),
     page("/questions.js", SCRIPT, include_bytes!("../web/questions.js")),
     page("/reply.js", SCRIPT, include_bytes!("../web/reply.js")),
+    page("/sampling.js", SCRIPT, include_bytes!("../web/sampling.js")),
     page("/screens.css", STYLE, include_bytes!("../web/screens.css")),
     page("/servers.js", SCRIPT, include_bytes!("../web/servers.js")),
     page("/sign-in.js", SCRIPT, include_bytes!("../web/sign-in.js")),

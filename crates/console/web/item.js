@@ -7,12 +7,13 @@ import { callerSubject, clock, ordinal, remaining } from "./format.js";
 import { FormView } from "./form.js";
 import { longText } from "./json.js";
 import { problem } from "./parts.js";
+import { Sampling } from "./sampling.js";
 
 // A card that appears under a click or a key that was meant for something else must not take it.
 export const SETTLE_MS = 400;
 
-const ICONS = { approval: "key", form: "list", url: "open" };
-const KINDS = { approval: "Approval", form: "Form", url: "Address to open" };
+const ICONS = { approval: "key", form: "list", url: "open", sampling: "chat" };
+const KINDS = { approval: "Approval", form: "Form", url: "Address to open", sampling: "Request to a model" };
 
 export class ItemView {
   // options: { onanswered(words, body), onlock(), heading: "h2" | "h3", extra: a node beside the answers }
@@ -69,6 +70,7 @@ export class ItemView {
     if (item.approval) return (this.approval = new Approval(this)).node;
     if (item.form) return this.form(item.form);
     if (item.url) return this.url(item.url);
+    if (item.sampling) return new Sampling(this).node;
     return h("p", { class: "sub" }, "This kind of item cannot be answered here.");
   }
 
@@ -155,6 +157,7 @@ export function titleOf(item) {
     const time = proposal.number > 1 ? [" ", h("span", { class: "tag" }, `${ordinal(proposal.number)} time`)] : null;
     return ["Run ", h("code", {}, visible(shown)), " of ", h("code", {}, visible(item.server)), "?", title && title !== tool ? [" ", h("span", { class: "sub" }, "“", name(title), "”")] : null, time];
   }
+  if (item.sampling) return item.sampling.answer === null ? [name(item.server), " asks a model"] : ["A model answers ", name(item.server)];
   return [name(item.server), item.kind === "url" ? " wants you to open an address" : " asks for information"];
 }
 

@@ -60,6 +60,7 @@ use crate::{
     ports::HostPorts,
     record::RecordPorts,
     roots::book::{RootsBook, RootsChange},
+    sampling::totals::SamplingTotals,
     task::BackgroundTasks,
     validation::Validation,
 };
@@ -75,8 +76,6 @@ pub(crate) struct Inner {
     pub(crate) catalog_publisher: Arc<CatalogPublisher>,
     pub(crate) slots: CallSlots,
     pub(crate) validation: Arc<Validation>,
-    // No await under these locks.
-    policy: Mutex<Policy>,
     stance: Stance,
     /// Increases with each configuration that is applied.
     policy_revision: AtomicU64,
@@ -143,13 +142,12 @@ impl Host {
         let conversation_answers = ConversationAnswers::new(options.limits.memory.keeping(Kept::Conversation));
         let policy = Policy::new(stance, &config.settings);
         let seed = options.seed.or(chance).unwrap_or_default();
-        let context = host_context(ports, options, events, &catalog_publisher, seed);
+        let context = host_context(policy, ports, options, events, &catalog_publisher, seed);
         let inner = Inner {
             context: Arc::new(context),
             catalog_publisher,
             slots,
             validation: Arc::new(Validation::new(config.settings.validation.modes())),
-            policy: Mutex::new(policy),
             stance,
             policy_revision: AtomicU64::new(0),
             conversation_answers,
@@ -199,7 +197,7 @@ impl Host {
         let plan = self.plan(config)?;
         self.inner.catalog_publisher.set_naming(naming(config));
         // Rules hold before a changed server can be called.
-        *self.inner.policy.lock() = Policy::new(self.inner.stance, &config.settings);
+        *self.inner.context.policy.lock() = Policy::new(self.inner.stance, &config.settings);
         self.inner.policy_revision.fetch_add(1, Ordering::AcqRel);
         self.inner.validation.set_modes(config.settings.validation.modes());
         let roots = self.inner.context.roots.configure(&config.settings, &plan.wanted);
@@ -361,7 +359,7 @@ impl Host {
 impl Inner {
     /// The policy in effect.
     pub(crate) fn policy(&self) -> Policy {
-        self.policy.lock().clone()
+        self.context.policy.lock().clone()
     }
 
     /// The number of the configuration in effect.
@@ -446,6 +444,7 @@ impl fmt::Debug for Host {
 }
 
 fn host_context(
+    policy: Policy,
     ports: HostPorts,
     options: HostOptions,
     events: EventSender,
@@ -455,6 +454,8 @@ fn host_context(
     let around = sign_in::surroundings(&options.environment, &options.sign_in);
     let home = options.environment.get(OsStr::new("HOME")).map(PathBuf::from);
     HostContext {
+        policy: Mutex::new(policy),
+        sampled: SamplingTotals::default(),
         inbox: Inbox::new(ports.recorder.clone(), options.limits.memory.clone()),
         dialer: Dialer {
             environment: Arc::new(options.environment),

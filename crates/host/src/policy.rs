@@ -56,7 +56,7 @@ pub use seen_urls::SeenUrls;
 pub use surface::Surface;
 use toolway_config::{
     Approver, ClientSettings, HostPattern, PolicyMode, PolicySettings, ProjectRules, RuleEffect, SamplingLevels,
-    SamplingSettings, Settings, Trust, policy::Rule,
+    SamplingPermission, SamplingSettings, Settings, Trust, policy::Rule,
 };
 use toolway_wire::exchange::Request;
 
@@ -185,6 +185,12 @@ impl Policy {
             server: server.clone(),
             client: client.unwrap_or_default(),
         }
+    }
+
+    /// The strictest permission of these levels; `None` if none is set.
+    pub(crate) fn sampling_permission(&self, server: &SamplingSettings, caller: &Caller) -> Option<SamplingPermission> {
+        let client = self.client(caller).and_then(|client| client.sampling.value.allow);
+        [self.sampling.allow, server.allow, client].into_iter().flatten().min()
     }
 
     fn client(&self, caller: &Caller) -> Option<&ClientSettings> {

@@ -5,6 +5,7 @@
 //! | the port that chooses a model and lets it answer | here |
 //! | whether a request is answered, as one pure function | `sampling/permission.rs` |
 //! | quotas, and the port that counts | `sampling/quota.rs` |
+//! | what it cost in each conversation | `sampling/totals.rs` |
 //! | the path of a request: permission, quota, person, model, review | `sampling/answering.rs` |
 //!
 //! What a person sees of a request and what the model gets are made from one value ([`PreparedSample`]): between the two
@@ -13,16 +14,19 @@
 pub(crate) mod answering;
 pub mod permission;
 pub mod quota;
+pub(crate) mod totals;
 
 use std::fmt;
 
 use futures_util::future::BoxFuture;
-use toolway_config::{SamplingLevels, ServerName};
+use serde_json::{Value, json};
+use toolway_config::{SamplingLevels, ServerName, visible};
 use toolway_wire::{exchange::ServerRequestDetails, json::Raw, message::RpcError};
 
 pub use self::{
     permission::{Permission, PermissionInput, Presence, SavedAnswer},
     quota::{NoSamplingLedger, QuotaLeft, SampledTokens, SamplingEnd, SamplingLedger, SamplingQuotas, SamplingUse},
+    totals::ConversationSampling,
 };
 use crate::inbox::ItemOrigin;
 
@@ -169,11 +173,40 @@ impl SamplingDetails {
         messages + tools + stops + [&self.system, &self.answer].into_iter().flatten().map(String::len).sum::<usize>()
     }
 
+    /// Whether what is sent contains hidden characters. Allowing it takes two steps.
+    pub fn has_hidden(&self) -> bool {
+        self.texts().any(visible::has_hidden)
+    }
+
+    /// As scripts and pages see it.
+    pub fn to_json(&self) -> Value {
+        let message = |message: &SampledMessage| json!({ "role": message.role, "text": message.text });
+        let tool =
+            |tool: &SampledTool| json!({ "name": tool.name, "description": tool.description, "schema": tool.schema });
+        let quota = |left: &QuotaLeft| json!({ "level": left.level.as_str(), "requests": left.requests, "tokens": left.tokens, "text": left.to_string() });
+        json!({
+            "called": self.called,
+            "messages": self.messages.iter().map(message).collect::<Vec<_>>(),
+            "system": self.system,
+            "temperature": self.temperature,
+            "stopSequences": self.stop_sequences,
+            "maxTokens": self.max_tokens,
+            "tools": self.tools.iter().map(tool).collect::<Vec<_>>(),
+            "toolChoice": self.tool_choice,
+            "model": self.model,
+            "reason": self.reason,
+            "quota": self.quota.iter().map(quota).collect::<Vec<_>>(),
+            "answer": self.answer,
+            "hidden": self.has_hidden(),
+        })
+    }
+
     /// All texts of others in it, in the order in which they are shown.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let tools = self.tools.iter().flat_map(|tool| [&tool.name, &tool.description, &tool.schema]);
         let messages = self.messages.iter().map(|message| &message.text);
-        let texts = self.system.iter().chain(messages).chain(tools).chain(&self.stop_sequences).chain(&self.answer);
+        let others = self.stop_sequences.iter().chain(&self.tool_choice).chain(&self.temperature).chain(&self.answer);
+        let texts = self.system.iter().chain(messages).chain(tools).chain(others);
         texts.map(String::as_str)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use serde_json::{Value, json};
 use toolway_host::{
-    record::{CallBody, CallFilter, CallRow, CallState, Delivery, StatsFilter, StoredCall, ToolStats},
+    record::{CallBody, CallFilter, CallRow, CallState, Delivery, SamplingRow, StatsFilter, StoredCall, ToolStats},
     task::TaskStatus,
     time::{self, Micros},
     visible,
@@ -131,13 +131,41 @@ async fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
         }
     };
     let StoredCall { row: call, body } = records.call(id).await?.ok_or_else(unknown)?;
-    let view = full_view(&call, &body);
+    let sampling = records.sampling_of(id).await?;
+    let mut view = full_view(&call, &body);
+    view["sampling"] = sampling.iter().map(sampled).collect();
     if output.format != Format::Human {
         output.json(&with_exact_bodies(&view, &body));
         return Ok(());
     }
     show_rows(&call, &body, output);
+    for sampled in &sampling {
+        let tokens = match (sampled.input_tokens, sampled.output_tokens) {
+            (Some(input), Some(output)) => format!("{input} tokens in, {output} out"),
+            _ => format!("at most {} tokens", sampled.tokens),
+        };
+        let SamplingRow { model, reason, outcome, .. } = sampled;
+        let outcome = outcome.as_deref().unwrap_or("open");
+        output.line(&format!("{:<LABEL$}{outcome} by `{}` ({}), {tokens}", "sampled", exact(model), exact(reason)));
+    }
     Ok(())
+}
+
+/// What a model answered the server of a call.
+fn sampled(row: &SamplingRow) -> Value {
+    json!({
+        "at": time::rfc3339(row.at),
+        "model": row.model,
+        "reason": row.reason,
+        "outcome": row.outcome,
+        "tokens": row.tokens,
+        "inputTokens": row.input_tokens,
+        "outputTokens": row.output_tokens,
+    })
+}
+
+fn exact(text: &str) -> String {
+    visible::one_line(text)
 }
 
 /// Prints a call as labelled rows, with indented JSON.

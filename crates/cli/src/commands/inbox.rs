@@ -49,7 +49,7 @@ enum InboxCommand {
         /// Id of the item, or the beginning of it
         id: String,
     },
-    /// Approve a call, send a form, or agree to open a URL
+    /// Approve a call or a request to a model, send a form, or agree to open a URL
     Answer {
         /// Id of the item, or the beginning of it
         id: String,
@@ -75,7 +75,7 @@ enum InboxCommand {
         #[arg(long)]
         allow_hidden: bool,
     },
-    /// Decline a call, a form or a URL
+    /// Decline a call, a request to a model, a form or a URL
     Decline {
         /// Id of the item, or the beginning of it
         id: String,
@@ -150,7 +150,8 @@ pub(crate) async fn run(args: &InboxArgs, app: &App, output: &mut Output) -> Res
         }
         Some(InboxCommand::Decline { id, reason, never, cancel }) => {
             let item = find(app, id).await?;
-            let answer = match (item["kind"] == "approval", never, cancel) {
+            let is_decided = item["kind"] == "approval" || item["kind"] == "sampling";
+            let answer = match (is_decided, never, cancel) {
                 (true, false, _) => ControlAnswer::No { reason: reason.clone() },
                 (true, true, _) => ControlAnswer::Never {},
                 (false, _, true) => ControlAnswer::Cancel {},
@@ -189,9 +190,14 @@ async fn find(app: &App, id: &str) -> Result<Value, Report> {
 }
 
 fn answer(item: &Value, values: &[String], term: Term, cover: Option<Cover>) -> Result<ControlAnswer, Report> {
-    let is_approval = item["kind"] == "approval";
+    let is_sampling = item["kind"] == "sampling";
+    let is_approval = item["kind"] == "approval" || is_sampling;
     if is_approval && !values.is_empty() {
         return Err(Report::usage("arguments", "an approval takes no values"));
+    }
+    if is_sampling && (term == Term::Conversation || cover.is_some()) {
+        let message = "a request to a model is approved once or always for the server";
+        return Err(Report::usage("arguments", message).hint("use `--for once` or `--for always`, without `--cover`"));
     }
     if cover.is_some() && term == Term::Once {
         let message = "an approval of one call covers nothing else";
@@ -286,12 +292,48 @@ fn show(item: &Value, output: &mut Output) {
         }
     }
     show_approval(&item["approval"], output);
+    show_sampling(&item["sampling"], output);
     for field in item["form"]["fields"].as_array().into_iter().flatten() {
         let required = if field["required"] == true { ", required" } else { "" };
         output.line(&format!("  {} ({}{required})", exact(&field["name"]), text(&field["type"])));
     }
     if let Some(url) = item["url"].as_str() {
         output.line(&format!("address: {}", visible::address(url)));
+    }
+}
+
+fn show_sampling(sampling: &Value, output: &mut Output) {
+    if sampling.is_null() {
+        return;
+    }
+    let lines = |value: &Value| visible::plain(&text(value)).replace('\n', "\n    ");
+    output.line(&format!("called: {}", exact(&sampling["called"])));
+    let texts = [("system prompt", "system"), ("answer of the model", "answer")];
+    for (label, key) in texts.into_iter().filter(|(_, key)| sampling[key].is_string()) {
+        output.line(&format!("  {label}: {}", lines(&sampling[key])));
+    }
+    for message in sampling["messages"].as_array().into_iter().flatten() {
+        output.line(&format!("  {}: {}", exact(&message["role"]), lines(&message["text"])));
+    }
+    for tool in sampling["tools"].as_array().into_iter().flatten() {
+        output.line(&format!("  tool {}: {}", exact(&tool["name"]), lines(&tool["description"])));
+        output.line(&format!("    {}", lines(&tool["schema"])));
+    }
+    for stop in sampling["stopSequences"].as_array().into_iter().flatten() {
+        output.line(&format!("  stops at: {}", lines(stop)));
+    }
+    for (label, key) in [("tool choice", "toolChoice"), ("temperature", "temperature")] {
+        if sampling[key].is_string() {
+            output.line(&format!("  {label}: {}", exact(&sampling[key])));
+        }
+    }
+    if sampling["hidden"] == true {
+        output.line("! the text contains hidden characters");
+    }
+    output.line(&format!("model: {}, {}", exact(&sampling["model"]), exact(&sampling["reason"])));
+    output.line(&format!("at most {} tokens", sampling["maxTokens"]));
+    for left in sampling["quota"].as_array().into_iter().flatten() {
+        output.line(&format!("left after this: {}", exact(&left["text"])));
     }
 }
 

@@ -85,7 +85,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 50)]
     max_turns: u32,
 
-    /// At most this many tokens in all requests
+    /// At most this many tokens in all requests, with those that servers ask a model for
     #[arg(long, value_name = "N")]
     max_tokens: Option<u64>,
 
@@ -117,7 +117,8 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
     let model = app.proposed_model(args.model.as_deref(), &config.settings, output).await?;
     // Without a user, the mode decides on what would be asked.
     let mode = config.settings.policy.mode.value;
-    let from = AskedFrom { conversation: Some(&model), presence: Presence::Unattended, mode };
+    // A server may ask where `ask` is set: a refusal ends the run with exit code 7 and says what would allow it.
+    let from = AskedFrom { conversation: Some(&model), presence: Presence::Person, mode };
     let sampler = app.conversation_sampler(&config, from);
     let others = Vec::from_iter(additional);
     let (host, conversations) = app.agent_host(&config, others, Arc::new(NoAnswerer), sampler, "run").await?;
@@ -150,13 +151,25 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
     let messages = vec![Message::user(prompt)];
     let answer = agent.answer(&mut conversation, messages, &cancel, &mut observe);
     let answered = stopped_by(app, answer, &cancel).await;
+    let sampling = host.sampling_in(conversation.id());
     host.shutdown().await;
     let (answer, stopped) = answered;
     let answer = answer.map_err(|AgentError::Model(error)| model_report(&error))?;
     if let Some(report) = stopped {
         return Err(report);
     }
-    finish(&answer, &conversation, schema.as_deref(), output)
+    let finished = finish(&answer, &conversation, schema.as_deref(), output)?;
+    match sampling.unapproved.first() {
+        Some(server) => Err(unapproved_sampling(server)),
+        None => Ok(finished),
+    }
+}
+
+/// The report of a server whose request to a model no user could approve.
+fn unapproved_sampling(server: &ServerName) -> Report {
+    let message = format!("`{server}` asked for the answer of a model, and no user can approve that in `run`");
+    let report = Report::new(ExitCode::Denied, "no_approver", message);
+    report.hint("allow it with `--mode allow`, or with `sampling.allow`: `always`")
 }
 
 /// Lets the agent finish. When the command has to stop, what was said so far is kept, and the reason is returned.

@@ -43,7 +43,7 @@ pub(super) fn ask(
     if let Some(temperature) = &details.temperature {
         session.say(Style::Plain, &format!("temperature {}", visible::one_line(temperature)))?;
     }
-    let has_hidden = details.texts().any(visible::has_hidden);
+    let has_hidden = details.has_hidden();
     if has_hidden {
         session.say(Style::Warning, "! the text contains hidden characters")?;
     }

@@ -1,11 +1,18 @@
 //! Sampling: a server asks a model, as far as the configuration allows; told with the public `server-everything`.
 
-use std::time::Duration;
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
 use crate::{
+    gateway::Serving,
     home::{Home, Ran, root},
+    interop_clients::built,
     terminal::Terminal,
 };
 
@@ -17,7 +24,8 @@ fn home(top: &Value, server: &Value) -> Home {
     let program = root().join(".interop/node_modules/.bin/mcp-server-everything");
     assert!(program.exists(), "{} is missing: run ./test, which installs it", program.display());
     let home = Home::new();
-    let script = home.write("script.json", &json!({ "turns": [{ "text": "Blue, as always." }] }).to_string());
+    let script =
+        home.write("script.json", &json!({ "turns": vec![json!({ "text": "Blue, as always." }); 20] }).to_string());
     home.configure(
         &json!({
             "models": { "small": { "vendor": "scripted", "model": script } },
@@ -87,7 +95,8 @@ fn run_answers_with_the_model_that_sampling_names() {
     };
     assert!(run("allow").ok().contains("Blue, as always."));
     let refused = run("writes");
-    assert!(refused.code != 0 || !refused.ok().contains("Blue"), "{refused:?}");
+    assert_eq!(refused.code, 7, "{refused:?}");
+    assert!(!refused.out.contains("Blue"), "{refused:?}");
 }
 
 #[test]
@@ -134,4 +143,179 @@ fn answer_is_shown_before_the_server_gets_it() {
         assert!(shown.contains("The model `small` answers `every`:") && shown.contains("Blue"), "{shown}");
         assert_eq!(status.success(), answer == "y", "{shown}");
     }
+}
+
+/// A gateway with the server, and clients with keys.
+struct Gateway {
+    home: Home,
+    serving: Serving,
+    editor: String,
+    quiet: String,
+}
+
+impl Gateway {
+    fn start(top: &Value, server: &Value) -> Self {
+        let home = home(top, server);
+        let add = |name| home.run(&["clients", "add", name, "-o", "raw"]).ok().trim().to_owned();
+        let editor = add("editor");
+        let quiet = add("quiet");
+        let file = home.path(".config/toolway/toolway.json");
+        let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        config["gateway"] = json!({ "clients": { "quiet": { "sampling": { "allow": "never" } } } });
+        home.configure(&config.to_string());
+        let serving = Serving::start(&home, &[]);
+        serving.settled(&editor, "every", "ready");
+        Self { home, serving, editor, quiet }
+    }
+
+    fn plan(&self, key: &str, declares: bool, mode: &str) -> Value {
+        let url = format!("http://{}/mcp", self.serving.authority);
+        let call = json!(["every__trigger-sampling-request", { "prompt": "hello", "maxTokens": 50 }]);
+        json!({ "url": url, "key": key, "declares": declares, "mode": mode, "call": call })
+    }
+
+    fn client(&self, client: &[PathBuf; 2], plan: &Value) -> Value {
+        let around = self.home.command(&[]);
+        let mut command = Command::new(&client[0]);
+        command.arg(&client[1]).arg(plan.to_string()).env_clear().current_dir(self.home.path("")).stdin(Stdio::null());
+        command.envs(around.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Ran::of(&command.output().unwrap()).json()
+    }
+}
+
+/// The SDK clients of others, with their modes.
+fn sdk_clients() -> Vec<([PathBuf; 2], &'static str)> {
+    let script = |name: &str| root().join("tests/interop/clients").join(name);
+    let typescript = [root().join(".interop/node_modules/.bin/node"), script("sampling_typescript.mjs")];
+    let python = [root().join(".interop/venv/bin/python"), script("sampling_python.py")];
+    vec![(typescript, "legacy"), (python.clone(), "legacy"), (python, "auto")]
+}
+
+fn said(did: &Value) -> &str {
+    did["said"].as_str().unwrap()
+}
+
+#[test]
+fn gateway_relays_to_clients_that_declare_sampling_and_answers_for_others() {
+    let gateway = Gateway::start(&json!({ "allow": "always" }), &json!(true));
+    for (client, mode) in sdk_clients() {
+        let relayed = gateway.client(&client, &gateway.plan(&gateway.editor, true, mode));
+        assert!(said(&relayed).contains("heard"), "{mode}: {relayed}");
+        let ours = gateway.client(&client, &gateway.plan(&gateway.editor, false, mode));
+        assert!(said(&ours).contains("Blue, as always."), "{mode}: {ours}");
+        // An explicit `never` stops the relay, too.
+        for declares in [true, false] {
+            let refused = gateway.client(&client, &gateway.plan(&gateway.quiet, declares, mode));
+            let is_listed = refused["tools"].as_array().unwrap().contains(&json!("every__trigger-sampling-request"));
+            assert!(!is_listed && !said(&refused).contains("heard") && !said(&refused).contains("Blue"), "{refused}");
+        }
+    }
+    let calls = gateway.home.run(&["calls", "list", "-o", "json"]).json();
+    let call = calls.as_array().unwrap().iter().find(|call| call["caller"] == "client:editor").unwrap();
+    let shown = gateway.home.run(&["calls", "show", call["id"].as_str().unwrap(), "-o", "json"]).json();
+    assert_eq!(
+        (&shown["sampling"][0]["model"], &shown["sampling"][0]["outcome"]),
+        (&json!("small"), &json!("answered"))
+    );
+    let audit = gateway.home.run(&["audit", "query", "--kind", "sampling", "-o", "json"]).json();
+    assert_eq!(audit.as_array().unwrap().len(), 3, "only ours: {audit}");
+    assert_eq!(audit[0]["details"]["model"], json!("small"), "{audit}");
+    gateway.serving.stop();
+}
+
+#[test]
+fn gateway_without_permission_tells_the_server_nothing_of_our_model() {
+    let gateway = Gateway::start(&json!({}), &json!(true));
+    let (client, mode) = &sdk_clients()[1];
+    let none = gateway.client(client, &gateway.plan(&gateway.editor, false, mode));
+    assert!(!none["tools"].as_array().unwrap().contains(&json!("every__trigger-sampling-request")), "{none}");
+    let relayed = gateway.client(client, &gateway.plan(&gateway.editor, true, mode));
+    assert!(said(&relayed).contains("heard"), "none set does not stop a relay: {relayed}");
+    gateway.serving.stop();
+}
+
+#[test]
+fn request_of_a_gateway_client_waits_in_the_inbox_with_everything_that_the_model_gets() {
+    let top = json!({ "allow": "ask", "requestsPerHour": 5, "tokensPerDay": 1000 });
+    let gateway = Gateway::start(&top, &json!(true));
+    let (client, mode) = &sdk_clients()[1];
+    for (answer, expected) in [("answer", "Blue"), ("decline", "declined")] {
+        let did = thread::scope(|scope| {
+            let calling = scope.spawn(|| gateway.client(client, &gateway.plan(&gateway.editor, false, mode)));
+            let began = Instant::now();
+            let item = loop {
+                let items = gateway.home.run(&["inbox", "list", "-o", "json"]).json();
+                match items.as_array().unwrap().first() {
+                    Some(item) => break item.clone(),
+                    None => assert!(began.elapsed() < PATIENCE, "nothing waits"),
+                }
+            };
+            let sampling = &item["sampling"];
+            assert_eq!((&item["kind"], &sampling["model"]), (&json!("sampling"), &json!("small")), "{item}");
+            assert_eq!(sampling["maxTokens"], json!(50), "{item}");
+            assert!(sampling["messages"][0]["text"].as_str().unwrap().contains("hello"), "{item}");
+            assert!(sampling["quota"][0]["text"].as_str().unwrap().contains("tokens today in all"), "{item}");
+            let id = item["id"].as_str().unwrap();
+            let shown = gateway.home.run(&["inbox", "show", id, "-o", "human"]);
+            assert!(
+                shown.ok().contains("hello") && shown.ok().contains("model: small, the default model"),
+                "{shown:?}"
+            );
+            gateway.home.run(&["inbox", "answer", id, "--for", "conversation"]).failed(2, "arguments");
+            gateway.home.run(&["inbox", answer, id]).ok();
+            calling.join().unwrap()
+        });
+        assert!(said(&did).contains(expected), "{answer}: {did}");
+    }
+    gateway.serving.stop();
+}
+
+#[test]
+fn run_ends_with_7_where_a_server_asks_a_model_that_no_user_can_approve() {
+    let home = Home::new();
+    let call = json!({ "tool": "asks__test_sampling", "arguments": { "prompt": "hello" } });
+    let turns = json!([{ "calls": [call] }, { "text": "It said: {{result}}" }]);
+    let script = home.write("run.json", &json!({ "turns": turns }).to_string());
+    let small = home.write("small.json", &json!({ "turns": [{ "text": "Blue, as always." }] }).to_string());
+    let server = json!({ "command": built("conformance-server"), "args": ["--era", "2025-11-25", "--stdio"] });
+    let configure = |allow: &str| {
+        home.configure(
+            &json!({
+                "models": { "small": { "vendor": "scripted", "model": small } },
+                "sampling": { "allow": allow, "model": "small", "maxTokens": 1_000_000 },
+                "mcpServers": { "asks": server },
+                "policy": { "rules": [{ "match": { "tool": "test_sampling" }, "then": "allow" }] },
+            })
+            .to_string(),
+        );
+    };
+    let run = |words: &[&str]| {
+        let model = format!("scripted:{}", script.display());
+        home.run(&[&["run", "Ask", "--model", &model, "-o", "json"], words].concat())
+    };
+    configure("ask");
+    let refused = run(&["--mode", "writes"]);
+    assert_eq!(refused.code, 7, "{refused:?}");
+    assert!(run(&["--mode", "allow"]).ok().contains("Blue"));
+    configure("always");
+    assert!(run(&["--mode", "writes"]).ok().contains("Blue"));
+}
+
+#[test]
+fn tokens_of_sampling_count_in_the_budget_of_a_run() {
+    let top = json!({ "allow": "always", "model": "small", "maxTokens": 1_000_000 });
+    let home = home(&top, &json!(true));
+    let call = |most: u32| {
+        let arguments = json!({ "prompt": "Name a colour", "maxTokens": most });
+        let call = json!({ "tool": "every__trigger-sampling-request", "arguments": arguments });
+        let turns = json!([{ "calls": [call] }, { "text": "It said: {{result}}" }]);
+        let script = home.write("run.json", &json!({ "turns": turns }).to_string());
+        let model = format!("scripted:{}", script.display());
+        let words = ["run", "Ask", "--model", &model, "--mode", "allow", "--max-tokens", "200000", "-o", "json"];
+        home.run(&words)
+    };
+    assert!(call(100).ok().contains("Blue"));
+    let stopped = call(900_000);
+    assert_eq!(stopped.code, 5, "{stopped:?}");
+    assert!(format!("{stopped:?}").contains("max_tokens"), "{stopped:?}");
 }

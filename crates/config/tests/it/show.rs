@@ -193,7 +193,7 @@ fn every_setting_of_the_schema_is_shown() {
     let world = World::empty();
     let model = json!({
         "vendor": "openai", "model": "m", "baseUrl": "https://example.org/", "allowInsecureHttp": true,
-        "apiKey": "env:TOKEN", "headers": { "a": "secret" }, "maxTokens": 1, "contextWindow": 2,
+        "apiKey": "env:TOKEN", "headers": { "a": "secret" }, "maxTokens": 1, "contextWindow": 2, "priority": { "cost": 0.5 },
     });
     let rule = json!({ "match": { "tool": "x" }, "then": "deny" });
     let file = json!({

@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use toolway_host::{
-    inbox::{AnswerError, ElicitationAnswer, InboxAnswer, InboxContent, InboxItem},
+    inbox::{AnswerError, ElicitationAnswer, InboxAnswer, InboxContent, InboxItem, SamplingAnswer},
     policy::{ApprovalAnswer, ApprovalTerm, Scope},
 };
 use toolway_wire::json::Raw;
@@ -87,6 +87,11 @@ pub(super) fn answer(console: &Console, id: &str, session: &str, given: Given) -
     let by = format!("console {session}");
     let item = find(console, id)?;
     let answer = match given {
+        Given { answer: Some(word), action: None, content: None, scope: None, options: None, .. }
+            if matches!(item.content, InboxContent::Sampling(_)) =>
+        {
+            InboxAnswer::Sampling(sampling(word)?)
+        }
         Given { answer: Some(word), reason, action: None, content: None, scope, options, .. } => {
             let scope = chosen_scope(&item, scope, options)?;
             InboxAnswer::Approval(approval(word, reason, scope, by))
@@ -96,12 +101,17 @@ pub(super) fn answer(console: &Console, id: &str, session: &str, given: Given) -
         }
         _ => return Err(ApiError::bad_request("give either `answer` or `action`")),
     };
-    if let (InboxAnswer::Approval(ApprovalAnswer::Approved { .. }), InboxContent::Approval(details)) =
-        (&answer, &item.content)
-        && details.has_hidden()
-        && !is_confirmed
-    {
-        let message = "the call contains hidden characters; approve it a second time to send them";
+    let sends_hidden = match (&answer, &item.content) {
+        (InboxAnswer::Approval(ApprovalAnswer::Approved { .. }), InboxContent::Approval(details)) => {
+            details.has_hidden()
+        }
+        (InboxAnswer::Sampling(given), InboxContent::Sampling(details)) => {
+            *given != SamplingAnswer::No && details.has_hidden()
+        }
+        _ => false,
+    };
+    if sends_hidden && !is_confirmed {
+        let message = "the text contains hidden characters; approve it a second time to send them";
         return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "hidden_characters", message));
     }
     console.host.inbox().answer(id, answer).map_err(|error| refused(&error))?;
@@ -125,6 +135,17 @@ fn chosen_scope(
             proposal::chosen(&details.proposal, &positions).ok_or_else(unknown).map(Some)
         }
         _ => Err(ApiError::bad_request("give either `scope` or `options`")),
+    }
+}
+
+fn sampling(word: ApprovalWord) -> Result<SamplingAnswer, ApiError> {
+    match word {
+        ApprovalWord::Once => Ok(SamplingAnswer::Once),
+        ApprovalWord::Always => Ok(SamplingAnswer::Always),
+        ApprovalWord::No => Ok(SamplingAnswer::No),
+        ApprovalWord::Conversation | ApprovalWord::Never => {
+            Err(ApiError::bad_request("a request to a model is answered with `once`, `always` or `no`"))
+        }
     }
 }
 

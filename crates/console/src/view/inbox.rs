@@ -36,7 +36,10 @@ pub(crate) fn view(item: &InboxItem) -> Value {
             view["message"] = json!(message);
             view["url"] = self::url(url);
         }
-        InboxContent::Sampling(_) => view["message"] = json!(item.summary()),
+        InboxContent::Sampling(details) => {
+            view["message"] = json!(item.summary());
+            view["sampling"] = details.to_json();
+        }
     }
     view
 }

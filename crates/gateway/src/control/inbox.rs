@@ -8,7 +8,7 @@ use toolway_host::{
     call::Caller,
     inbox::{
         AnswerError, ApprovalDetails, ElicitationAnswer, Form, FormField, Inbox, InboxAnswer, InboxContent, InboxItem,
-        approval_rows::ArgumentRow,
+        SamplingAnswer, approval_rows::ArgumentRow,
     },
     policy::{ApprovalAnswer, ApprovalTerm, Scope},
 };
@@ -68,6 +68,16 @@ impl ControlAnswer {
     fn approves(&self) -> bool {
         matches!(self, Self::Once {} | Self::Conversation { .. } | Self::Always { .. })
     }
+
+    /// The same as the answer to a sampling request; `None` if it cannot be one.
+    fn for_sampling(&self) -> Option<SamplingAnswer> {
+        match self {
+            Self::Once {} => Some(SamplingAnswer::Once),
+            Self::Always { cover: None } => Some(SamplingAnswer::Always),
+            Self::No { .. } | Self::Decline {} => Some(SamplingAnswer::No),
+            _ => None,
+        }
+    }
 }
 
 /// Whether a call with hidden characters may be approved.
@@ -89,12 +99,19 @@ pub(super) fn answer(
 ) -> Result<Value, Failure> {
     let unknown = || failed(&AnswerError::NotWaiting(id.to_owned()));
     let item = inbox.find(id).ok_or_else(unknown)?;
-    if let (true, InboxContent::Approval(details)) = (answer.approves(), &item.content)
-        && details.has_hidden()
-        && hidden == HiddenCharacters::Refused
-    {
-        let message = "the call contains hidden characters; it is approved only with `--allow-hidden`";
-        return Err(super::failure("hidden_characters", message));
+    let has_hidden = match &item.content {
+        InboxContent::Approval(details) => details.has_hidden(),
+        InboxContent::Sampling(details) => details.has_hidden(),
+        InboxContent::Form { .. } | InboxContent::Url { .. } => false,
+    };
+    if answer.approves() && has_hidden && hidden == HiddenCharacters::Refused {
+        let what = if matches!(item.content, InboxContent::Sampling(_)) { "request" } else { "call" };
+        let message = format!("the {what} contains hidden characters; it is approved only with `--allow-hidden`");
+        return Err(super::failure("hidden_characters", &message));
+    }
+    if let (InboxContent::Sampling(_), Some(answer)) = (&item.content, answer.for_sampling()) {
+        inbox.answer(id, InboxAnswer::Sampling(answer)).map_err(|error| failed(&error))?;
+        return Ok(json!({ "id": id }));
     }
     let by = || SURFACE.to_owned();
     let approved = |term, cover: Option<Cover>| {
@@ -178,7 +195,7 @@ pub(super) fn view(item: &InboxItem) -> Value {
             view["message"] = json!(message);
             view["url"] = json!(url);
         }
-        InboxContent::Sampling(_) => {}
+        InboxContent::Sampling(details) => view["sampling"] = details.to_json(),
     }
     view
 }

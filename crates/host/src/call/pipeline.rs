@@ -82,6 +82,7 @@ async fn run_stages(
             task: task.as_deref(),
             tool: (found.subject.kind == CallKind::Tool).then_some(found.subject.raw_name.as_str()),
             configured_roots: RootsOffer::Nothing,
+            sampling: None,
         };
         let is_interactive = grant.request().is_some_and(Request::is_interactive);
         let interactivity = if is_interactive { Interactivity::Interactive } else { Interactivity::NonInteractive };
@@ -145,7 +146,8 @@ async fn decide(
     let withheld = found.connection.wanted().withheld;
     wire_request.capabilities = wire_request.capabilities.map(|declared| {
         let remaining = withheld::remaining(&declared, withheld);
-        host.context.roots.declared(remaining, found.connection.name(), &request.caller)
+        let declared = host.context.roots.declared(remaining, found.connection.name(), &request.caller);
+        host.context.with_sampling(declared, &found.connection.wanted(), &request.caller)
     });
     let composed = ComposedRequest::new(wire_request);
     if matches!(request.target.kind(), CallKind::Tool | CallKind::Prompt) {

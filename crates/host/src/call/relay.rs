@@ -21,7 +21,7 @@ use toolway_config::ServerName;
 use toolway_wire::{
     error::WireError,
     exchange::{Answer, ExchangeEvent, Outcome, ServerRequest, ServerRequestHandler, ServerRequestId},
-    message::RpcError,
+    message::{ClientCapabilities, RpcError},
     task::Task,
 };
 
@@ -38,11 +38,13 @@ use crate::{
     policy::Surface,
     record::{Delivery, PersonWait, Recording, redact::Redactor},
     roots::book::declares_roots,
-    sampling::answering::SamplingDesk,
+    sampling::{SamplingOffer, answering::SamplingDesk},
     task::{AnsweredBy, BackgroundTask, TaskOrigin, TaskStatus, TrackedTask},
     validation::{Noted, ToolCheck},
 };
 
+/// The request that our model may answer.
+const SAMPLING: &str = "sampling/createMessage";
 /// Time to tell a server that its call is cancelled.
 const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -72,6 +74,14 @@ pub struct Relay {
     cancel_switch: Arc<CancelSwitch>,
     /// The task that the call waits for.
     task: Option<TrackedTask>,
+    /// Answers of ours to requests that the client of the call does not get.
+    own_answers: Vec<OwnAnswer>,
+}
+
+/// An answer of ours that is being made.
+struct OwnAnswer {
+    request: ServerRequestId,
+    making: BoxFuture<'static, ()>,
 }
 
 /// Event of a call: the events of its exchange, with the outcome of the call.
@@ -107,6 +117,7 @@ impl Relay {
             delivery: None,
             cancel_switch,
             task: None,
+            own_answers: Vec::new(),
         }
     }
 
@@ -140,6 +151,7 @@ impl Relay {
         if let Some(reason) = self.cancel_switch.take(context) {
             self.cancel(&reason);
         }
+        self.own_answers.retain_mut(|answer| answer.making.as_mut().poll(context).is_pending());
         loop {
             match &mut self.stage {
                 RelayStage::Preparing(work) => match work.as_mut().poll(context) {
@@ -173,13 +185,19 @@ impl Relay {
                                     recording.count_server_request(&request.details.method);
                                     let request = recording.observe_answer(request);
                                     self.task.iter_mut().for_each(|task| task.set_status(TaskStatus::InputRequired));
-                                    return Poll::Ready(Some(ExchangeEvent::ServerRequest(request)));
+                                    if !self.is_answered_here(&request) {
+                                        return Poll::Ready(Some(ExchangeEvent::ServerRequest(request)));
+                                    }
+                                    self.answer_here(request, context);
                                 }
                                 Err(full) => {
                                     let error = RpcError::new(RpcError::INTERNAL, &full.to_string());
                                     request.answer(Answer::Refused(error));
                                 }
                             }
+                        }
+                        ExchangeEvent::Withdrawn(id) if self.own_answers.iter().any(|own| own.request == id) => {
+                            self.own_answers.retain(|own| own.request != id);
                         }
                         event => {
                             if let ExchangeEvent::Progress(params) = &event {
@@ -280,6 +298,28 @@ impl Relay {
                 Some(other) => see(&other),
                 None => return CallOutcome::Cancelled,
             }
+        }
+    }
+
+    /// Whether our model answers a request: the client of the call did not declare sampling, and so the server was told of
+    /// ours.
+    fn is_answered_here(&self, request: &ServerRequest) -> bool {
+        let caller = &self.request.caller;
+        let RelayStage::InFlight(sent, _) = &self.stage else { return false };
+        if request.details.method != SAMPLING || caller.client().is_none() {
+            return false;
+        }
+        let is_undeclared = |declared: &ClientCapabilities| declared.lacks(SAMPLING, None).is_some();
+        let told = || self.host.context.sampling_for(&sent.connection.wanted(), caller, SamplingOffer::Nothing);
+        self.request.capabilities.as_ref().is_none_or(is_undeclared) && told() != SamplingOffer::Nothing
+    }
+
+    /// Answers a request that the client does not get.
+    fn answer_here(&mut self, request: ServerRequest, context: &mut Context<'_>) {
+        let id = request.details.id;
+        let mut making: BoxFuture<'static, ()> = Box::pin(answer(self.client_features(), request));
+        if making.as_mut().poll(context).is_pending() {
+            self.own_answers.push(OwnAnswer { request: id, making });
         }
     }
 

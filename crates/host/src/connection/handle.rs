@@ -210,8 +210,8 @@ impl Connection {
         (shared, account): (&Peer, &Account),
     ) -> Option<CallerConnectionKey> {
         let wanted = self.wanted();
+        let origin = self.told(origin);
         let base = self.shared.pool.shared_profile();
-        let origin = self.with_roots(origin);
         if wanted.era == EraChoice::Auto
             && let Some(key) = CallerConnectionKey::in_other_era(origin, declares, wanted.sharing, shared, base)
         {
@@ -249,7 +249,7 @@ impl Connection {
 
     /// Begins an attempt for callers of this profile before the server is connected; `None` if none is permitted now.
     pub(crate) fn begin_discovery(&self, origin: RequestOrigin<'_>) -> Option<ListingAttempt> {
-        self.shared.pool.try_discovery_of(self.with_roots(origin).profile())
+        self.shared.pool.try_discovery_of(self.told(origin).profile())
     }
 
     /// Waits until the server was listed, then does as [`Self::discover_listing`] if this caller needs its own connection.
@@ -274,8 +274,8 @@ impl Connection {
     /// Whether the server may list something else to this caller than to all: only to a client whose capabilities differ
     /// from those of the shared connection.
     pub(crate) fn may_list_differently(&self, origin: RequestOrigin<'_>) -> bool {
-        let profile = self.with_roots(origin).profile();
-        let differs = origin.caller.client().is_some() && profile != self.shared.pool.shared_profile();
+        let told = self.told(origin).profile();
+        let differs = origin.caller.client().is_some() && told != self.shared.pool.shared_profile();
         differs && (self.live().peer.is_none() || self.caller_key(origin).is_some())
     }
 
@@ -284,9 +284,12 @@ impl Connection {
         self.live().listing.is_some() && self.caller_key(origin).is_some_and(|key| self.shared.pool.may_discover(&key))
     }
 
-    /// The origin with the roots that are configured for its caller.
-    pub(crate) fn with_roots<'a>(&self, origin: RequestOrigin<'a>) -> RequestOrigin<'a> {
-        RequestOrigin { configured_roots: self.shared.pool.roots_offer(origin.caller), ..origin }
+    /// The origin with the roots that are configured for its caller, and with what the server is told of sampling.
+    pub(crate) fn told<'a>(&self, origin: RequestOrigin<'a>) -> RequestOrigin<'a> {
+        let origin = RequestOrigin { configured_roots: self.shared.pool.roots_offer(origin.caller), ..origin };
+        let declared = origin.profile().sampling;
+        let sampling = self.shared.pool.context().sampling_for(&self.wanted(), origin.caller, declared);
+        RequestOrigin { sampling: Some(sampling).filter(|told| *told != declared).or(origin.sampling), ..origin }
     }
 
     /// The key of this caller's connection; `None` if it uses the shared one.

@@ -195,6 +195,11 @@ impl ConnectionPool {
         self.context.roots.offer(&self.server, caller)
     }
 
+    /// What all connections of the host share.
+    pub(crate) fn context(&self) -> &HostContext {
+        &self.context
+    }
+
     /// The sign-ins of all connections.
     pub(crate) fn sign_ins(&self) -> &SignIns {
         &self.context.dialer.sign_ins

@@ -124,8 +124,7 @@ impl Inner {
     fn awaits_own_view(&self, connection: &Connection, caller_context: &CallerContext, catalog: &Catalog) -> bool {
         let origin = RequestOrigin::of(caller_context);
         let is_stored = connection.is_beginning() && catalog.listing_of(connection.name()).is_some();
-        if !is_stored || self.catalog_publisher.had_own_view(connection.name(), connection.with_roots(origin).profile())
-        {
+        if !is_stored || self.catalog_publisher.had_own_view(connection.name(), connection.told(origin).profile()) {
             return true;
         }
         if let Some(attempt) = connection.begin_discovery(origin) {

@@ -19,7 +19,7 @@ use crate::{
     call::Caller,
     connection::Connection,
     host::Inner,
-    inbox::{ElicitationModes, InboxAnswer, InboxItem, SamplingAnswer},
+    inbox::{InboxAnswer, InboxItem, SamplingAnswer},
     policy::{ApprovalKey, AskedCall, Attendance, Reached, SavedApproval, SavedEffect, SavedFinding, Scope, saved},
     record::{AuditNote, PersonWait, kind},
 };
@@ -114,6 +114,8 @@ impl SamplingDesk {
         reserved.end = SamplingEnd::Sent { tokens: None, outcome: "cancelled" };
         let answered = send().await;
         account.tokens = answered.tokens;
+        let used = answered.tokens.map_or(details.max_tokens, |tokens| tokens.input.saturating_add(tokens.output));
+        self.host.context.sampled.add_tokens(request.origin.conversation.as_ref(), used);
         let outcome = if answered.answer.is_ok() { "answered" } else { "failed" };
         reserved.end = SamplingEnd::Sent { tokens: answered.tokens, outcome };
         let sampled = answered.answer?;
@@ -131,12 +133,7 @@ impl SamplingDesk {
         let policy = self.host.policy().with_mode(self.mode);
         let caller = &request.origin.caller;
         let levels = policy.sampling_levels(&self.connection.wanted().sampling, caller);
-        let presence = match self.host.context.ports.answerer.modes() {
-            ElicitationModes::Nothing => Presence::Unattended,
-            ElicitationModes::Forms | ElicitationModes::FormsAndUrls => {
-                Presence::of(request.origin.surface, self.attendance)
-            }
-        };
+        let presence = self.host.context.presence(request.origin.surface, self.attendance);
         Terms { levels, mode: policy.mode_of(caller), presence }
     }
 
@@ -150,6 +147,10 @@ impl SamplingDesk {
         match &permission {
             Permission::Refused(by) => {
                 by.as_str().clone_into(&mut account.decided_by);
+                if matches!(by, RefusedBy::Unattended | RefusedBy::Review) {
+                    let conversation = request.origin.conversation.as_ref();
+                    self.host.context.sampled.add_unapproved(conversation, &request.server);
+                }
                 return Err(self.refusal(request, by));
             }
             Permission::Allowed(by) => by.as_str().clone_into(&mut account.decided_by),

@@ -207,6 +207,15 @@ impl QuotaLevel {
         }
     }
 
+    /// The word for scripts.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Top => "top",
+            Self::Server => "server",
+            Self::Client => "client",
+        }
+    }
+
     /// What it counts, in words.
     fn counted(self) -> &'static str {
         match self {

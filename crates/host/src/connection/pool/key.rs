@@ -80,6 +80,8 @@ pub(crate) struct RequestOrigin<'a> {
     pub(crate) tool: Option<&'a str>,
     /// What the server is told of roots if the caller declares none.
     pub(crate) configured_roots: RootsOffer,
+    /// What the server is told of sampling, if that is not what the caller declared.
+    pub(crate) sampling: Option<SamplingOffer>,
 }
 
 /// The extension of UI pages, and the only content type that it defines.
@@ -98,15 +100,25 @@ impl<'a> RequestOrigin<'a> {
             task: None,
             tool: None,
             configured_roots: RootsOffer::Nothing,
+            sampling: None,
         }
     }
 
-    /// The capabilities of the caller in normal form.
+    /// What the server is told of the caller's capabilities, in normal form.
     pub(crate) fn profile(&self) -> CapabilityProfile {
-        let profile = self.capabilities.map_or(CapabilityProfile::NOTHING, CapabilityProfile::of);
-        match profile.roots {
-            RootsOffer::Nothing => CapabilityProfile { roots: self.configured_roots, ..profile },
-            _ => profile,
+        let declared = self.capabilities.map_or(CapabilityProfile::NOTHING, CapabilityProfile::of);
+        let roots = match declared.roots {
+            RootsOffer::Nothing => self.configured_roots,
+            offered => offered,
+        };
+        CapabilityProfile { roots, sampling: self.sampling.unwrap_or(declared.sampling), ..declared }
+    }
+
+    /// The same, with a profile for a caller that declared nothing of its own.
+    fn profile_or(&self, unsaid: CapabilityProfile) -> CapabilityProfile {
+        match self.capabilities {
+            Some(_) => self.profile(),
+            None => CapabilityProfile { sampling: self.sampling.unwrap_or(unsaid.sampling), ..unsaid },
         }
     }
 }
@@ -151,7 +163,7 @@ impl CallerConnectionKey {
         let by_result = || origin.tool.is_some_and(|tool| shared.asks_by_result(tool));
         // A local caller without capabilities of its own has those of the shared connection.
         let unsaid = if origin.caller.client().is_some() { CapabilityProfile::NOTHING } else { base };
-        let profile = origin.capabilities.map_or(unsaid, |_| origin.profile());
+        let profile = origin.profile_or(unsaid);
         let caller = match origin.caller {
             // All conversations share one connection.
             Caller::Agent(_) => Caller::Console,
@@ -326,6 +338,7 @@ mod tests {
                 task: None,
                 tool: None,
                 configured_roots: RootsOffer::Nothing,
+                sampling: None,
             };
             CallerConnectionKey::of(origin, declares, sharing, (CapabilityProfile::NOTHING, &Account::Common))
         };
@@ -345,6 +358,7 @@ mod tests {
             task: None,
             tool: None,
             configured_roots: RootsOffer::Nothing,
+            sampling: None,
         };
         assert!(
             CallerConnectionKey::of(origin, CapabilityScope::PerConnection, Sharing::Shared, (more, &Account::Common))

@@ -2,12 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::{Semaphore, broadcast};
-use toolway_config::ServerName;
+use toolway_config::{SamplingPermission, ServerName};
 use toolway_wire::{json::Raw, message::ClientCapabilities};
 
 use crate::{
+    call::Caller,
     catalog::{Filter, Listing, listing_cache::CallerView, listing_table::ListingTable},
     connection::{
         client_features::ClientFeatures,
@@ -18,8 +20,10 @@ use crate::{
     },
     event::EventSender,
     inbox::{ElicitationModes, Inbox},
+    policy::{Attendance, Policy, Surface},
     ports::HostPorts,
     roots::book::RootsBook,
+    sampling::{Permission, PermissionInput, Presence, SamplingOffer, SavedAnswer, permission, totals::SamplingTotals},
 };
 
 /// Shared state of all supervisors of a host.
@@ -29,6 +33,10 @@ pub(crate) struct HostContext {
     pub(crate) inbox: Inbox,
     pub(crate) roots: Arc<RootsBook>,
     pub(crate) declared: Option<ClientCapabilities>,
+    /// The policy in effect. Nothing awaits under this lock.
+    pub(crate) policy: Mutex<Policy>,
+    /// What models answered servers, by conversation.
+    pub(crate) sampled: SamplingTotals,
     pub(crate) events: EventSender,
     /// Lists that changed on the connection of one caller.
     pub(crate) caller_list_changes: broadcast::Sender<CallerListChange>,
@@ -115,6 +123,72 @@ impl HostContext {
             roots: Arc::clone(&self.roots),
             declared: self.declared.clone(),
             ambiguous: None,
+        }
+    }
+
+    /// What a server is told of sampling in the calls of a caller that declares this much of it itself. A client of the
+    /// gateway keeps what it declares unless a level says `never`; where it declares nothing, our model may answer, and
+    /// also in calls of the console.
+    pub(crate) fn sampling_for(
+        &self,
+        wanted: &WantedServer,
+        caller: &Caller,
+        declared: SamplingOffer,
+    ) -> SamplingOffer {
+        match caller {
+            Caller::Client(_) => {}
+            Caller::Agent(_) | Caller::Console if self.declared.is_some() => {}
+            _ => return declared,
+        }
+        let policy = self.policy.lock();
+        match policy.sampling_permission(&wanted.sampling, caller) {
+            None => return declared,
+            Some(SamplingPermission::Never) => return SamplingOffer::Nothing,
+            Some(SamplingPermission::Ask | SamplingPermission::Always) if declared != SamplingOffer::Nothing => {
+                return declared;
+            }
+            Some(SamplingPermission::Ask | SamplingPermission::Always) => {}
+        }
+        let decided = permission::decide(PermissionInput {
+            levels: &policy.sampling_levels(&wanted.sampling, caller),
+            mode: policy.mode_of(caller),
+            presence: self.presence(Surface::of(caller), Attendance::Attended),
+            exceeded: None,
+            // A server is told before it asks: what was saved may allow more, and is looked up then.
+            saved: SavedAnswer::Nothing,
+        });
+        match decided {
+            Permission::Refused(_) => declared,
+            Permission::Allowed(_) | Permission::Ask => self.ports.sampler.offer(&wanted.name),
+        }
+    }
+
+    /// The capabilities of a caller with what the server is told of sampling.
+    pub(crate) fn with_sampling(
+        &self,
+        capabilities: ClientCapabilities,
+        wanted: &WantedServer,
+        caller: &Caller,
+    ) -> ClientCapabilities {
+        let declared = CapabilityProfile::of(&capabilities).sampling;
+        let told = self.sampling_for(wanted, caller, declared);
+        if told == declared {
+            return capabilities;
+        }
+        let mut members: serde_json::Map<String, serde_json::Value> = capabilities.0.read().unwrap_or_default();
+        match told {
+            SamplingOffer::Nothing => drop(members.remove("sampling")),
+            SamplingOffer::Messages => drop(members.insert("sampling".to_owned(), json!({}))),
+            SamplingOffer::WithTools => drop(members.insert("sampling".to_owned(), json!({ "tools": {} }))),
+        }
+        ClientCapabilities(Raw::of(&members))
+    }
+
+    /// Whether a person can be asked in a call of this surface.
+    pub(crate) fn presence(&self, surface: Surface, attendance: Attendance) -> Presence {
+        match self.ports.answerer.modes() {
+            ElicitationModes::Nothing => Presence::Unattended,
+            ElicitationModes::Forms | ElicitationModes::FormsAndUrls => Presence::of(surface, attendance),
         }
     }
 
