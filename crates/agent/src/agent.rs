@@ -15,6 +15,7 @@ use crate::{
     event::{AgentEvent, MadeCall},
     kept::KeptResults,
     system::SystemPrompt,
+    task_board::{GivenTask, TaskBoard, TurnBy},
     tools::{AdaptedTools, Offer, ToolSet, Visible},
 };
 
@@ -26,6 +27,8 @@ pub struct Agent {
     pub(crate) options: AgentOptions,
     pub(crate) kept: Arc<KeptResults>,
     adapted: Arc<AdaptedTools>,
+    /// Where calls go on that servers continue as tasks; `None`: calls wait for their tasks.
+    pub(crate) tasks: Option<TaskBoard>,
 }
 
 /// Options of an agent.
@@ -75,6 +78,17 @@ pub struct Answer {
     pub usage: Usage,
 }
 
+impl Answer {
+    /// This answer, continued by the next one of the same conversation.
+    #[must_use]
+    pub fn followed_by(mut self, next: Self) -> Self {
+        self.calls.extend(next.calls);
+        self.usage += next.usage;
+        let text = if next.text.is_empty() { self.text } else { next.text };
+        Self { text, stop: next.stop, turns: self.turns + next.turns, calls: self.calls, usage: self.usage }
+    }
+}
+
 /// Why there is no answer.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AgentError {
@@ -89,7 +103,7 @@ pub type Observer<'a> = &'a mut (dyn FnMut(AgentEvent) + Send);
 impl Agent {
     /// An agent on a host.
     pub fn new(host: Host, model: Arc<dyn Model>, options: AgentOptions) -> Self {
-        Self { host, model, options, kept: Arc::default(), adapted: Arc::default() }
+        Self { host, model, options, kept: Arc::default(), adapted: Arc::default(), tasks: None }
     }
 
     /// The same agent with another model.
@@ -102,6 +116,25 @@ impl Agent {
     #[must_use]
     pub fn with_kept_results(&self, kept: Arc<KeptResults>) -> Self {
         Self { kept, ..self.clone() }
+    }
+
+    /// The same agent, whose tasks go on in the background.
+    #[must_use]
+    pub fn with_tasks(&self, tasks: TaskBoard) -> Self {
+        Self { tasks: Some(tasks), ..self.clone() }
+    }
+
+    /// Limits of one answer.
+    pub fn budget(&self) -> Budget {
+        self.options.budget
+    }
+
+    /// The same agent with another budget.
+    #[must_use]
+    pub fn with_budget(&self, budget: Budget) -> Self {
+        let mut agent = self.clone();
+        agent.options.budget = budget;
+        agent
     }
 
     /// The same agent with another mode of policy for its calls.
@@ -136,11 +169,13 @@ impl Agent {
             visible: &visible,
             resources: self.options.resources,
             prompts: self.options.prompts,
+            tasks: self.tasks.is_some(),
         };
         ToolSet::of(&self.host, &self.adapted, offer)
     }
 
-    /// Answers a message of the user, or the messages of a prompt. Everything that happened stays in the conversation:
+    /// Answers a message of the user, or the messages of a prompt; without messages, the ends of background tasks. Those
+    /// that have ended are told to the model before, each in a message of its own. Everything that happened stays in the conversation:
     /// also if this fails, is cancelled, or its future is dropped, when only the model's unfinished message is lost.
     pub async fn answer(
         &self,
@@ -150,6 +185,10 @@ impl Agent {
         observe: Observer<'_>,
     ) -> Result<Answer, AgentError> {
         self.begin(conversation, &messages).await;
+        for GivenTask { task, message } in self.ended_tasks(conversation, &messages) {
+            conversation.push(message).await;
+            observe(AgentEvent::TaskEnded(task));
+        }
         for message in messages {
             conversation.push(message).await;
         }
@@ -157,6 +196,13 @@ impl Agent {
         tools.left_out.iter().for_each(|reason| observe(AgentEvent::LeftOut(reason.clone())));
         let system = self.system(conversation, observe);
         Answering::new(self, conversation, Told { tools, system }, cancel, observe).run().await
+    }
+
+    /// The ends of background tasks that the model was not told of.
+    fn ended_tasks(&self, conversation: &Conversation, messages: &[Message]) -> Vec<GivenTask> {
+        let by = if messages.is_empty() { TurnBy::Itself } else { TurnBy::User };
+        let given = self.tasks.as_ref().map(|tasks| tasks.begin_turn(conversation.id(), by, &self.kept));
+        given.unwrap_or_default()
     }
 
     /// Prepares a conversation for messages of the user.

@@ -5,6 +5,8 @@ use std::{collections::HashMap, time::Duration};
 use tokio::time::Instant;
 use toolway_model::{ToolCall, Usage};
 
+use crate::agent::Answer;
+
 /// Limits of one answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
@@ -49,6 +51,21 @@ const MAX_REPEATED: u32 = 6;
 impl Default for Budget {
     fn default() -> Self {
         Self { turns: 50, tokens: None, tool_calls: 200, time: None }
+    }
+}
+
+impl Budget {
+    /// What is left after an answer that began this long ago.
+    #[must_use]
+    pub fn less(self, answer: &Answer, elapsed: Duration) -> Self {
+        let calls = u32::try_from(answer.calls.len()).unwrap_or(u32::MAX);
+        let used = answer.usage.input_tokens + answer.usage.output_tokens;
+        Self {
+            turns: self.turns.saturating_sub(answer.turns),
+            tokens: self.tokens.map(|most| most.saturating_sub(used)),
+            tool_calls: self.tool_calls.saturating_sub(calls),
+            time: self.time.map(|most| most.saturating_sub(elapsed)),
+        }
     }
 }
 

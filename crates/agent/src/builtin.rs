@@ -14,6 +14,8 @@ pub(crate) enum Builtin {
     SearchTools,
     DescribeTool,
     CallTool(Effect),
+    TaskStatus,
+    TaskCancel,
 }
 
 /// What a tool does, by its annotations. Decides which of the three calling tools may call it, so that a model, and a
@@ -37,9 +39,9 @@ impl Effect {
 
 impl Builtin {
     /// Tools of the agent at most in a request that has the tools of all servers.
-    pub(crate) const MAX_WITH_SERVER_TOOLS: usize = 3;
+    pub(crate) const MAX_WITH_SERVER_TOOLS: usize = 5;
 
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::ReadResource,
         Self::GetPrompt,
         Self::ReadResult,
@@ -48,6 +50,8 @@ impl Builtin {
         Self::CallTool(Effect::Read),
         Self::CallTool(Effect::Write),
         Self::CallTool(Effect::Destructive),
+        Self::TaskStatus,
+        Self::TaskCancel,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -60,6 +64,8 @@ impl Builtin {
             Self::CallTool(Effect::Read) => "call_tool_read",
             Self::CallTool(Effect::Write) => "call_tool_write",
             Self::CallTool(Effect::Destructive) => "call_tool_destructive",
+            Self::TaskStatus => "task_status",
+            Self::TaskCancel => "task_cancel",
         }
     }
 
@@ -90,6 +96,7 @@ impl Builtin {
                 }),
                 &["query"],
             ),
+            Self::TaskStatus | Self::TaskCancel => (json!({ "id": { "type": "string" } }), &["id"]),
             Self::DescribeTool => (json!({ "name": { "type": "string" } }), &["name"]),
             Self::CallTool(_) => (
                 json!({
@@ -112,6 +119,10 @@ impl Builtin {
                 "Search the tools of all servers. There are too many to list; search before you say that no tool fits."
             }
             Self::DescribeTool => "Show the description and the JSON Schema of the arguments of one tool.",
+            Self::TaskStatus => {
+                "Show how far a background task is. Its result is given to you when it has ended; do not wait for it."
+            }
+            Self::TaskCancel => "Cancel a background task.",
             Self::CallTool(Effect::Read) => "Call a tool that only reads (`call_with` of the tool says so).",
             Self::CallTool(Effect::Write) => {
                 "Call a tool that writes without destroying anything (`call_with` of the tool says so)."

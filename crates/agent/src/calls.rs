@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::{sync::mpsc, time::Instant};
 use toolway_host::{
-    call::{CallEvent, CallRequest, Caller, Relay, Target, Unsent, VisibleServers},
+    call::{CallEvent, CallOutcome, CallRequest, Caller, Relay, Target, TaskHandling, Unsent, VisibleServers},
     catalog::Origin,
     record::Delivery,
 };
@@ -20,7 +20,8 @@ use crate::{
     builtin::Builtin,
     conversation::Conversation,
     event::{self, AgentEvent, CallProgress, CallState, EndedCall, MadeCall, StartedCall},
-    result, search,
+    result::{self, Shown},
+    search,
     tools::{ToolSet, Visible, Wanted},
 };
 
@@ -84,7 +85,9 @@ impl Agent {
             };
             started.push((planned.tool.clone(), call_id.clone()));
             observe(AgentEvent::CallStarted(StartedCall { call: call.clone(), tool: planned.tool.clone(), call_id }));
-            running.push(self.finish(call, planned, sender.clone()).map(move |ended| (index, ended)).boxed());
+            running.push(
+                self.finish(call, planned, sender.clone(), conversation.id()).map(move |ended| (index, ended)).boxed(),
+            );
         }
         let reason = loop {
             tokio::select! {
@@ -153,6 +156,9 @@ impl Agent {
                     Err(why) => Err(why),
                 }
             }
+            Wanted::Builtin(builtin @ (Builtin::TaskStatus | Builtin::TaskCancel)) => {
+                self.use_task(builtin, &call.arguments, conversation.id())
+            }
             Wanted::Builtin(Builtin::ReadResult) => self.read_result(&call.arguments),
             Wanted::Builtin(Builtin::SearchTools) => search::search(&catalog, &visible, &call.arguments),
             Wanted::Builtin(Builtin::DescribeTool) => {
@@ -184,7 +190,9 @@ impl Agent {
 
     fn request(&self, target: Target, arguments: Option<Raw>, conversation: &Conversation) -> CallRequest {
         let visible = self.options.servers.clone().map_or(VisibleServers::All, |servers| servers.into_iter().collect());
+        let task = if self.tasks.is_some() { TaskHandling::Background } else { TaskHandling::Await };
         CallRequest {
+            task,
             surface: self.options.surface,
             conversation: Some(Arc::clone(conversation.id())),
             seen: Some(Arc::clone(conversation.seen())),
@@ -196,7 +204,7 @@ impl Agent {
     }
 
     /// Makes a planned call.
-    async fn finish(&self, call: &ToolCall, planned: Planned, progress: Progress) -> EndedCall {
+    async fn finish(&self, call: &ToolCall, planned: Planned, progress: Progress, conversation: &str) -> EndedCall {
         let began = Instant::now();
         let mut relay = match planned.step {
             Step::Answered(state, result) => {
@@ -212,7 +220,15 @@ impl Agent {
         let outcome = relay.end_with(|event| send_progress(&progress, &call.id, event)).await;
         let report = self.host.take_validation_report(call_id);
         let delivery = relay.delivery().unwrap_or(Delivery::Unknown);
-        let shown = result::show(&call.id, &call.name, &outcome, delivery, &id, &self.host.redactor());
+        let mut shown = result::show(&call.id, &call.name, &outcome, delivery, &id, &self.host.redactor());
+        if let Some(tasks) = &self.tasks {
+            if let CallOutcome::HandedOff(_) = outcome {
+                tasks.start(conversation, call_id.uuid());
+                shown = Shown { result: result::started_task(&call.id, &call.name, &id), rest: None };
+            } else {
+                tasks.forget_call(conversation, call_id.uuid());
+            }
+        }
         if let Some(rest) = shown.rest {
             self.kept.keep(&id, rest);
         }
@@ -221,7 +237,8 @@ impl Agent {
         let mismatches = report.map(|report| report.lines()).unwrap_or_default();
         let waited = person_wait.total();
         let duration = began.elapsed().saturating_sub(waited);
-        EndedCall { made, result: shown.result, problem: outcome.message(), mismatches, duration, waited }
+        let problem = outcome.message().filter(|_| state != CallState::Running);
+        EndedCall { made, result: shown.result, problem, mismatches, duration, waited }
     }
 
     /// The beginning of a text that may be too long for the model; the whole is kept under `id`.
@@ -231,6 +248,20 @@ impl Agent {
             self.kept.keep(id, text);
         }
         page
+    }
+
+    /// Shows or cancels a background task of the conversation.
+    fn use_task(&self, builtin: Builtin, arguments: &Raw, conversation: &str) -> Result<String, String> {
+        let text = text_member(arguments, "id").unwrap_or_default();
+        let unknown = || format!("unknown task `{text}`, or it has ended and its result was given to you");
+        let (Some(tasks), Ok(id)) = (&self.tasks, text.parse()) else { return Err(unknown()) };
+        if builtin == Builtin::TaskStatus {
+            return tasks.describe(conversation, id).ok_or_else(unknown);
+        }
+        match tasks.cancel_for_model(conversation, id) {
+            true => Ok(format!("task {id} is being cancelled")),
+            false => Err(unknown()),
+        }
     }
 
     fn read_result(&self, arguments: &Raw) -> Result<String, String> {

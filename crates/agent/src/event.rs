@@ -9,6 +9,8 @@ use toolway_host::{
 };
 use toolway_model::{ModelEvent, ToolCall, ToolResult, Usage};
 
+use crate::task_board::EndedTask;
+
 /// Something that happens while an agent answers.
 #[derive(Clone, Debug)]
 pub enum AgentEvent {
@@ -24,6 +26,8 @@ pub enum AgentEvent {
     CallProgress(CallProgress),
     /// A call has ended.
     CallEnded(EndedCall),
+    /// The model is told that a background task has ended.
+    TaskEnded(EndedTask),
 }
 
 /// A call that begins.
@@ -83,6 +87,8 @@ pub struct MadeCall {
 /// How a call ended, as far as an agent's caller acts on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallState {
+    /// Not yet: it goes on as a task in the background.
+    Running,
     /// With a result.
     Succeeded,
     /// With a result that reports an error.
@@ -105,6 +111,7 @@ impl CallState {
     /// The word for scripts, as in call records.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Running => "running",
             Self::Succeeded => "succeeded",
             Self::ToolError => "tool-error",
             Self::Refused | Self::ApproverUnavailable | Self::RefusedForGood => "refused",
@@ -117,7 +124,8 @@ impl CallState {
     pub(crate) fn of(outcome: &CallOutcome) -> Self {
         match outcome {
             CallOutcome::Answered(_) if outcome.is_tool_error() => Self::ToolError,
-            CallOutcome::Answered(_) | CallOutcome::HandedOff(_) => Self::Succeeded,
+            CallOutcome::Answered(_) => Self::Succeeded,
+            CallOutcome::HandedOff(_) => Self::Running,
             CallOutcome::Refused(Refusal::ApproverUnavailable { .. }) => Self::ApproverUnavailable,
             CallOutcome::Refused(Refusal::Denied { rule: RuleId::Saved(_), .. }) => Self::RefusedForGood,
             CallOutcome::Refused(_) => Self::Refused,

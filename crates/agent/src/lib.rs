@@ -11,6 +11,7 @@
 //! | results as the model sees them | `result.rs`, `kept.rs` |
 //! | messages, and where they are stored | `conversation.rs`, `kept_message.rs` |
 //! | URLs that the user and results named | `seen.rs` |
+//! | background tasks and their ends | `task_board.rs`, `task_block.rs` |
 //! | the system prompt | `system.rs` |
 //! | answers to servers that ask a model | `sampling.rs` |
 //! | the JSON Schema of an answer | `answer_schema.rs` |
@@ -32,6 +33,8 @@ mod sampling;
 mod search;
 mod seen;
 mod system;
+mod task_block;
+mod task_board;
 mod tools;
 
 pub use agent::{Agent, AgentError, AgentOptions, Answer, Observer, OfferedTools};
@@ -43,4 +46,7 @@ pub use toolway_model as model;
 
 pub use event::{AgentEvent, CallProgress, CallState, EndedCall, MadeCall, StartedCall};
 pub use kept::KeptResults;
+pub use result::text_of_stored;
 pub use sampling::{ModelCandidate, ModelPriority, ModelSampler, OpenedModel, SamplingModels};
+pub use task_block::{is_task_block, task_of};
+pub use task_board::{EndedTask, SELF_STARTED_TURNS, TaskBoard, TaskEnd, describe};

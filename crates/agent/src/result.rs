@@ -29,20 +29,52 @@ pub(crate) fn show(
     result_id: &str,
     redactor: &Redactor,
 ) -> Shown {
-    let (content, is_error) = match outcome {
-        CallOutcome::Answered(raw) => {
-            let mut value = value_of(raw);
-            redactor.value(&mut value);
-            (contents(&value, raw, redactor), value["isError"] == true)
-        }
-        other => {
-            let text = delivery.said_after(&other.to_string());
-            (vec![ResultPart::Text { text: redactor.plain(&text).into_owned() }], true)
-        }
-    };
+    let WholeResult { content, is_error } = whole(outcome, |problem| delivery.said_after(problem), redactor);
     let (content, rest) = cut(content, result_id);
     let (call_id, name) = (call_id.to_owned(), name.to_owned());
     Shown { result: ToolResult { call_id, name, content, is_error }, rest }
+}
+
+/// A result that was not cut.
+pub(crate) struct WholeResult {
+    pub(crate) content: Vec<ResultPart>,
+    pub(crate) is_error: bool,
+}
+
+/// The whole outcome of a call; `say` words a problem. Secrets are replaced, as in its record.
+pub(crate) fn whole(outcome: &CallOutcome, say: impl Fn(&str) -> String, redactor: &Redactor) -> WholeResult {
+    match outcome {
+        CallOutcome::Answered(raw) => {
+            let mut value = value_of(raw);
+            redactor.value(&mut value);
+            WholeResult { content: contents(&value, raw, redactor), is_error: value["isError"] == true }
+        }
+        other => {
+            let text = redactor.plain(&say(&other.to_string())).into_owned();
+            WholeResult { content: vec![ResultPart::Text { text }], is_error: true }
+        }
+    }
+}
+
+/// The text of a stored result, as the model gets it.
+pub fn text_of_stored(result: &str) -> String {
+    let Ok(raw) = Raw::parse(result.to_owned()) else { return result.to_owned() };
+    let WholeResult { content, .. } = whole(&CallOutcome::Answered(raw), str::to_owned, &Redactor::default());
+    let text = content.into_iter().map(|part| match part {
+        ResultPart::Text { text } => text,
+        ResultPart::Image(image) => format!("[image of type {}]", image.mime_type),
+    });
+    text.collect::<Vec<_>>().join("\n")
+}
+
+/// The first result of a call that its server continues as a task.
+pub(crate) fn started_task(call_id: &str, name: &str, task: &str) -> ToolResult {
+    let text = format!(
+        "started, id {task}; the task goes on in the background. Its result will be given to you in a message of its own. Do \
+         not wait for it and do not call the tool again; `task_status` shows how far it is, `task_cancel` cancels it."
+    );
+    let content = vec![ResultPart::Text { text }];
+    ToolResult { call_id: call_id.to_owned(), name: name.to_owned(), content, is_error: false }
 }
 
 /// An error that the agent itself gives to the model.
@@ -90,7 +122,7 @@ fn content(block: &Value) -> ResultPart {
     }
 }
 
-fn cut(content: Vec<ResultPart>, result_id: &str) -> (Vec<ResultPart>, Option<String>) {
+pub(crate) fn cut(content: Vec<ResultPart>, result_id: &str) -> (Vec<ResultPart>, Option<String>) {
     let length = |part: &ResultPart| if let ResultPart::Text { text } = part { text.chars().count() } else { 0 };
     if content.iter().map(length).sum::<usize>() <= SHOWN {
         return (content, None);

@@ -3,13 +3,14 @@
 use toolway_host::policy::SeenUrls;
 use toolway_model::{Message, Part, ResultPart, Role, ToolResult};
 
-use crate::answering::CORRECTION;
+use crate::{answering::CORRECTION, task_block};
 
 /// Notes a message that follows `earlier` ones.
 pub(crate) fn note(seen: &SeenUrls, earlier: &[Message], message: &Message) {
     match message.role {
         // It quotes the model.
         Role::User if message.text().starts_with(CORRECTION) => seen.note_model(&message.text()),
+        Role::User if task_block::is_task_block(message) => seen.note_result(&task_block::server_text(message), ""),
         Role::User => seen.note_user(&message.text()),
         Role::Assistant => message.parts.iter().for_each(|part| match part {
             Part::ToolCall(call) => seen.note_arguments(&call.arguments.to_string()),

@@ -8,6 +8,7 @@ use toolway_config::ServerName;
 use toolway_host::{
     Host,
     catalog::{Catalog, PublicName, ToolEntry},
+    connection::ServerStatus,
 };
 use toolway_model::{ToolDefinition, Vendor, schema, vendor};
 
@@ -19,6 +20,9 @@ const USUAL_WINDOW: u64 = 128_000;
 const SHARE: u64 = 4;
 /// Bytes of text or JSON per token, roughly, for every vendor.
 const BYTES_PER_TOKEN: u64 = 4;
+
+/// The extension of tasks in the revision without sessions.
+const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// Which servers the agent sees.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +57,8 @@ pub(crate) struct Offer<'a> {
     pub(crate) visible: &'a Visible,
     pub(crate) resources: bool,
     pub(crate) prompts: bool,
+    /// Whether calls may go on as tasks in the background.
+    pub(crate) tasks: bool,
 }
 
 /// The adapted tools of the last catalog. Adapting parses every schema.
@@ -104,7 +110,7 @@ impl ToolSet {
     pub(crate) fn of(host: &Host, adapted: &AdaptedTools, offer: Offer<'_>) -> Self {
         let (catalog, statuses) = (host.catalog(), host.servers());
         let adapted = adapted.of(&catalog, offer);
-        let is_seen = |status: &&toolway_host::connection::ServerStatus| offer.visible.covers(&status.server);
+        let is_seen = |status: &&ServerStatus| offer.visible.covers(&status.server);
         let servers = || statuses.iter().filter(is_seen);
         let mut set = Self { left_out: adapted.left_out.clone(), ..Self::default() };
         let most = vendor::entry(offer.vendor).tools.as_ref().and_then(|rules| rules.count).unwrap_or(usize::MAX);
@@ -132,6 +138,9 @@ impl ToolSet {
             }
         }
         set.definitions.push(Builtin::ReadResult.definition(&[]));
+        if offer.tasks && servers().any(has_tasks) {
+            set.definitions.extend([Builtin::TaskStatus, Builtin::TaskCancel].map(|tool| tool.definition(&[])));
+        }
         set
     }
 
@@ -148,6 +157,13 @@ impl ToolSet {
             None => name.parse().ok().map(Wanted::Tool),
         }
     }
+}
+
+/// Whether a server may continue a call as a task.
+fn has_tasks(status: &ServerStatus) -> bool {
+    let Some(profile) = &status.profile else { return false };
+    let extensions = profile.capabilities.0.get("extensions");
+    profile.capabilities.has("tasks") || extensions.is_some_and(|all| all.get(TASKS).is_some())
 }
 
 fn adapt(vendor: Vendor, entry: &ToolEntry) -> Result<ToolDefinition, String> {

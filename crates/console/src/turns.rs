@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolway_agent::{
-    Agent, AgentError, AgentEvent, AgentOptions, Answer, CallProgress, Conversation, EndedCall, StartedCall,
-    model::{Message, Model, ModelError, ModelErrorKind, ModelEvent, Usage},
+    Agent, AgentError, AgentEvent, AgentOptions, Answer, CallProgress, Conversation, EndedCall, EndedTask, StartedCall,
+    model::{Message, Model, ModelError, ModelErrorKind, ModelEvent, ResultPart, Usage},
 };
 use toolway_host::{Host, conversation::ConversationLog, visible::StreamedText};
 use toolway_wire::budget::{Kept, MemoryBudget, OverBudget};
@@ -232,6 +232,7 @@ impl Publisher {
                 self.publish("progress", json!({ "id": id, "progress": progress, "total": total, "text": message }));
             }
             AgentEvent::CallEnded(ended) => self.publish("result", result_view(&ended)),
+            AgentEvent::TaskEnded(task) => self.publish("task", task_view(&task)),
             AgentEvent::LeftOut(reason) => self.publish("notice", json!({ "text": reason })),
         }
     }
@@ -260,6 +261,7 @@ fn event_bytes(event: &AgentEvent) -> usize {
         AgentEvent::Model(ModelEvent::Text(text) | ModelEvent::Reasoning(text)) => text.len(),
         AgentEvent::CallStarted(started) => started.call.arguments.to_string().len(),
         AgentEvent::CallEnded(ended) => serde_json::to_vec(&ended.result).map_or(0, |text| text.len()),
+        AgentEvent::TaskEnded(task) => serde_json::to_vec(&task.content).map_or(0, |text| text.len()),
         AgentEvent::Model(_) | AgentEvent::Usage(_) | AgentEvent::CallProgress(_) | AgentEvent::LeftOut(_) => 0,
     }
 }
@@ -284,6 +286,17 @@ fn result_view(ended: &EndedCall) -> Value {
         "durationMs": ended.duration.as_secs_f64() * 1_000.0,
         "waitedMs": ended.waited.as_secs_f64() * 1_000.0,
     })
+}
+
+/// A background task of which the model is told that it has ended.
+fn task_view(task: &EndedTask) -> Value {
+    let texts = task.content.iter().filter_map(|part| match part {
+        ResultPart::Text { text } => Some(text.as_str()),
+        ResultPart::Image(_) => None,
+    });
+    let text = texts.collect::<Vec<_>>().join("\n");
+    let text = &text[..text.floor_char_boundary(MAX_RESULT)];
+    json!({ "id": task.row.id, "name": task.row.tool, "state": task.end.as_str(), "text": text })
 }
 
 fn cut(text: &str) -> &str {

@@ -5,6 +5,7 @@
 //! | key | meaning | default |
 //! |---|---|---|
 //! | `expect` | checks on the results of the previous turn's calls, in order: `contains`, `error` | none |
+//! | `heard` | texts of which each must be in a message after the model's last one and its results | none |
 //! | `reasoning` | reasoning to show | none |
 //! | `text` | text of the answer, streamed word by word | none |
 //! | `calls` | tool calls: `tool` (public name), `arguments` (an object) | none |
@@ -51,6 +52,7 @@ struct Script {
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 struct Turn {
     expect: Vec<Expectation>,
+    heard: Vec<String>,
     reasoning: Option<String>,
     text: Option<String>,
     calls: Vec<ScriptedCall>,
@@ -140,6 +142,10 @@ impl ScriptedModel {
                 return Err(format!("turn {}: result {} is missing", *next + 1, index + 1));
             };
             expected.check(result).map_err(|why| format!("turn {}: result {} {why}", *next + 1, index + 1))?;
+        }
+        let heard = |text: &&String| last_messages(request).any(|message| message.text().contains(text.as_str()));
+        if let Some(missing) = turn.heard.iter().find(|text| !heard(text)) {
+            return Err(format!("turn {}: no message contains `{missing}`", *next + 1));
         }
         *next += 1;
         Ok((*next, turn.clone()))
@@ -237,6 +243,11 @@ fn last_results(request: &ModelRequest) -> Vec<&ToolResult> {
         _ => None,
     });
     results.collect()
+}
+
+/// The messages after the model's last one and its results.
+fn last_messages(request: &ModelRequest) -> impl Iterator<Item = &Message> {
+    request.messages.iter().rev().take_while(|message| message.role == Role::User)
 }
 
 fn result_text(result: &ToolResult) -> String {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use toolway_agent::{CallState, EndedCall, StartedCall};
+use toolway_agent::{CallState, EndedCall, EndedTask, StartedCall, TaskEnd};
 use toolway_host::inbox::approval_rows;
 use toolway_model::ResultPart;
 use toolway_wire::json::Member;
@@ -11,6 +11,8 @@ use crate::output::clean;
 
 /// Characters of one argument.
 const ARGUMENT: usize = 40;
+/// After a call that goes on as a task.
+const RUNNING: &str = " → runs in the background";
 /// Characters of an error below its line.
 const PROBLEM: usize = 2_000;
 
@@ -39,6 +41,7 @@ fn is_important(member: &Member) -> bool {
 pub(super) fn ended(call: &EndedCall, label: &str, number: Option<usize>, width: usize) -> (String, Option<String>) {
     let mark = match call.made.state {
         CallState::Succeeded => '✓',
+        CallState::Running => '…',
         CallState::Refused | CallState::ApproverUnavailable | CallState::RefusedForGood => '⊘',
         _ => '✗',
     };
@@ -49,6 +52,10 @@ pub(super) fn ended(call: &EndedCall, label: &str, number: Option<usize>, width:
     };
     let room = width.saturating_sub(3 + time.len());
     let time = format!("{time}{number}");
+    if call.made.state == CallState::Running {
+        let called = clean::line(label, room.saturating_sub(RUNNING.len() + number.len()).max(20));
+        return (format!("{mark} {called}{RUNNING}{number}"), None);
+    }
     if call.made.state == CallState::Succeeded {
         let called = clean::line(label, (room * 3 / 5).max(20).min(room));
         let left = room.saturating_sub(clean::columns(&called) + 3 + number.len());
@@ -66,14 +73,35 @@ pub(super) fn ended(call: &EndedCall, label: &str, number: Option<usize>, width:
     (format!("{mark} {called}: {state}{time}"), Some(problem).filter(|problem| !problem.is_empty()))
 }
 
+/// The line of a background task that has ended, with the number that opens its result.
+pub(super) fn ended_task(task: &EndedTask, label: &str, number: Option<usize>, width: usize) -> String {
+    let mark = match task.end {
+        TaskEnd::Completed => '✓',
+        TaskEnd::Cancelled | TaskEnd::CancelledByUser => '⊘',
+        TaskEnd::ToolError | TaskEnd::Failed | TaskEnd::Lost => '✗',
+    };
+    let number = number.map(|number| format!(" [{number}]")).unwrap_or_default();
+    let room = width.saturating_sub(3 + number.len());
+    let called = clean::line(label, (room * 3 / 5).max(20).min(room));
+    let left = room.saturating_sub(clean::columns(&called) + 3);
+    let said = match task.end {
+        TaskEnd::Completed | TaskEnd::ToolError | TaskEnd::Failed => preview_of(&text_of(&task.content), left.max(8)),
+        end => clean::line(end.words(), left.max(8)),
+    };
+    format!("{mark} {called} → {said}{number}")
+}
+
 /// The first line of a result.
 fn preview(call: &EndedCall, room: usize) -> String {
-    let text = text(call);
+    preview_of(&text(call), room)
+}
+
+fn preview_of(text: &str, room: usize) -> String {
     let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("(nothing)");
     if ["{", "["].contains(&first.trim()) {
         // JSON over several lines.
-        return clean::line(&text, room);
+        return clean::line(text, room);
     }
     let more = match lines {
         0 | 1 => String::new(),
@@ -86,7 +114,12 @@ fn preview(call: &EndedCall, room: usize) -> String {
 
 /// The whole text of a result.
 pub(super) fn text(call: &EndedCall) -> String {
-    let parts = call.result.content.iter().map(|part| match part {
+    text_of(&call.result.content)
+}
+
+/// The text of parts of a result.
+pub(super) fn text_of(content: &[ResultPart]) -> String {
+    let parts = content.iter().map(|part| match part {
         ResultPart::Text { text } => text.clone(),
         ResultPart::Image(image) => format!("[image: {}]", image.mime_type),
     });

@@ -8,7 +8,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use toolway_agent::{AgentEvent, EndedCall, StartedCall};
+use toolway_agent::{AgentEvent, EndedCall, EndedTask, StartedCall};
 use toolway_host::{Host, visible::StreamedText};
 use toolway_model::ModelEvent;
 
@@ -19,6 +19,7 @@ use super::{
 use crate::{
     markdown::MarkdownWriter,
     output::{self, Colour, clean},
+    record_id,
     terminal::text,
 };
 
@@ -191,6 +192,7 @@ impl Screen {
                 }
             }
             AgentEvent::CallEnded(call) => self.end_call(&mut state, &call),
+            AgentEvent::TaskEnded(task) => self.end_task(&mut state, &task),
         }
         self.draw_status(&mut state);
     }
@@ -232,10 +234,21 @@ impl Screen {
         state.say("thinking");
     }
 
+    /// Shows the end of a background task as that of a call.
+    fn end_task(&self, state: &mut State, task: &EndedTask) {
+        let label = format!("{} (task {})", self.name_of(&task.row.tool), record_id::short(&task.row.id));
+        let text = call_line::text_of(&task.content);
+        state.results.push(ShownResult { label: label.clone(), call_id: Some(task.row.id.to_string()), text });
+        let number = Some(state.results.len()).filter(|_| self.kind == ScreenKind::Terminal);
+        let line = call_line::ended_task(task, &label, number, self.width());
+        state.print(&format!("{}\n", self.painted(&line)));
+    }
+
     /// The mark of a call in colour.
     fn painted(&self, line: &str) -> String {
         let code = match line.chars().next() {
             Some('✓') => "32",
+            Some('…') => "36",
             Some('⊘') => "33",
             _ => "31",
         };

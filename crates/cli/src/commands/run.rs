@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures_util::future::join_all;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use toolway_agent::{
     Agent, AgentError, AgentEvent, AgentOptions, Answer, AnswerSchema, Budget, CallState, Conversation, EndedCall,
-    MadeCall, OfferedTools, StartedCall, Stop,
+    EndedTask, MadeCall, Observer, OfferedTools, StartedCall, Stop, TaskBoard, describe,
 };
 use toolway_config::{Config, HostPattern, PolicyMode, ServerName, parse_duration};
 use toolway_host::{
@@ -139,7 +139,8 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
         answer_schema: schema.clone(),
         mode: None,
     };
-    let agent = Agent::new(host.clone(), Arc::clone(&model), options);
+    let tasks = TaskBoard::new(&host);
+    let agent = Agent::new(host.clone(), Arc::clone(&model), options).with_tasks(tasks.clone());
     if args.dry_run {
         let shown = dry_run(&agent, &host, servers.as_ref(), output);
         host.shutdown().await;
@@ -149,10 +150,14 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
     let mut observe = |event: AgentEvent| show(&event, output);
     let cancel = CancellationToken::new();
     let messages = vec![Message::user(prompt)];
-    let answer = agent.answer(&mut conversation, messages, &cancel, &mut observe);
+    let work = TaskedRun { agent: &agent, tasks: &tasks, cancel: &cancel };
+    let answer = work.answer(&mut conversation, messages, &mut observe);
     let answered = stopped_by(app, answer, &cancel).await;
     let sampling = host.sampling_in(conversation.id());
     host.shutdown().await;
+    for task in tasks.open(conversation.id()) {
+        output.notice(&format!("toolway: {}; `toolway tasks` shows what becomes of it", describe(&task)));
+    }
     let (answer, stopped) = answered;
     let answer = answer.map_err(|AgentError::Model(error)| model_report(&error))?;
     if let Some(report) = stopped {
@@ -170,6 +175,77 @@ fn unapproved_sampling(server: &ServerName) -> Report {
     let message = format!("`{server}` asked for the answer of a model, and no user can approve that in `run`");
     let report = Report::new(ExitCode::Denied, "no_approver", message);
     report.hint("allow it with `--mode allow`, or with `sampling.allow`: `always`")
+}
+
+/// A run that ends when its background tasks have ended.
+struct TaskedRun<'a> {
+    agent: &'a Agent,
+    tasks: &'a TaskBoard,
+    cancel: &'a CancellationToken,
+}
+
+impl TaskedRun<'_> {
+    /// Answers the messages. While tasks go on, the model is told of their ends, within the budget of the run.
+    async fn answer(
+        &self,
+        conversation: &mut Conversation,
+        messages: Vec<Message>,
+        observe: Observer<'_>,
+    ) -> Result<Answer, AgentError> {
+        let began = Instant::now();
+        let budget = self.agent.budget();
+        let mut answer = self.agent.answer(conversation, messages, self.cancel, observe).await?;
+        while matches!(answer.stop, Stop::Done | Stop::MaxOutput) {
+            match self.next_end(conversation.id(), budget, began).await {
+                NextEnd::Turn => {}
+                NextEnd::None => break,
+                NextEnd::OutOfTime => {
+                    answer.stop = Stop::MaxTime;
+                    break;
+                }
+                NextEnd::Cancelled => {
+                    answer.stop = Stop::Cancelled;
+                    break;
+                }
+            }
+            let agent = self.agent.with_budget(budget.less(&answer, began.elapsed()));
+            let next = agent.answer(conversation, Vec::new(), self.cancel, observe).await?;
+            answer = answer.followed_by(next);
+        }
+        Ok(answer)
+    }
+
+    /// Waits until the model is to be told of an end. Its last turn waits until all tasks have ended.
+    async fn next_end(&self, conversation: &str, budget: Budget, began: Instant) -> NextEnd {
+        let mut changes = self.tasks.changes();
+        let left = budget.time.map(|most| most.saturating_sub(began.elapsed()));
+        let mut out_of_time = std::pin::pin!(tokio::time::sleep(left.unwrap_or(Duration::MAX)));
+        loop {
+            changes.borrow_and_update();
+            let is_open = !self.tasks.open(conversation).is_empty();
+            let is_last = self.tasks.turns_left(conversation) <= 1;
+            match self.tasks.wants_turn(conversation) {
+                true if !is_open || !is_last => return NextEnd::Turn,
+                false if !is_open => return NextEnd::None,
+                true | false => {}
+            }
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { return NextEnd::None },
+                () = &mut out_of_time => return NextEnd::OutOfTime,
+                () = self.cancel.cancelled() => return NextEnd::Cancelled,
+            }
+        }
+    }
+}
+
+/// What a run does after an answer.
+enum NextEnd {
+    /// A task has ended: the model is told.
+    Turn,
+    /// No task is open, and the model knows of all ends that it may be told of.
+    None,
+    OutOfTime,
+    Cancelled,
 }
 
 /// Lets the agent finish. When the command has to stop, what was said so far is kept, and the reason is returned.
@@ -293,6 +369,9 @@ fn show(event: &AgentEvent, output: &mut Output) {
             output.notice(&format!("toolway: {} {}{why}", made.name, made.state.as_str()));
             mismatches.iter().for_each(|mismatch| output.notice(&format!("toolway: {}: {mismatch}", made.name)));
         }
+        AgentEvent::TaskEnded(EndedTask { row, end, .. }) => {
+            output.notice(&format!("toolway: task {} of {} {}", row.id, row.tool, end.words()));
+        }
         AgentEvent::Model(_) | AgentEvent::Usage(_) | AgentEvent::CallStarted(_) | AgentEvent::CallProgress(_) => {}
     }
 }
@@ -304,6 +383,9 @@ fn event_view(event: &AgentEvent) -> Option<Raw> {
         AgentEvent::Model(_) | AgentEvent::CallProgress(_) => None,
         AgentEvent::Usage(usage) => Some(json!({ "type": "usage", "usage": usage })),
         AgentEvent::LeftOut(reason) => Some(json!({ "type": "leftOut", "reason": reason })),
+        AgentEvent::TaskEnded(EndedTask { row, end, content, .. }) => Some(json!({
+            "type": "taskResult", "taskId": row.id, "name": row.tool, "state": end.as_str(), "content": content,
+        })),
         AgentEvent::CallStarted(StartedCall { call, tool, call_id }) => {
             let view = Raw::of(&json!({ "type": "toolCall", "id": call.id, "name": tool, "callId": call_id }));
             return Some(splice::edited(&view, &[Edit::Set("arguments", call.arguments.clone())]));

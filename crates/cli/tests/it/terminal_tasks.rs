@@ -106,10 +106,18 @@ fn a_model_gets_the_result_of_a_task() {
         let call = json!({ "tool": "jobs__long_job", "arguments": { "seconds": 1 } });
         let script = json!({ "turns": [
             { "calls": [call] },
-            { "expect": [{ "contains": "Computed for 1 seconds." }], "text": "Done." },
+            { "expect": [{ "contains": "started, id " }], "text": "It works on it." },
+            { "heard": ["has completed. This message is not from the user.", "\n| Computed for 1 seconds.\n"], "text": "Done." },
         ] });
         let model = format!("scripted:{}", home.write("script.json", &script.to_string()).display());
-        let answer = home.run(&["run", "paint", "--model", &model, "--mode", "allow", "-o", "json"]).json();
+        let ran = home.run(&["run", "paint", "--model", &model, "--mode", "allow", "-o", "json"]);
+        let answer = ran.json();
         assert_eq!(answer["result"], json!("Done."), "{era}: {answer}");
+        assert_eq!(answer["toolCalls"][0]["state"], json!("running"), "{era}: {answer}");
+        assert!(ran.talk.contains("of jobs__long_job has completed"), "{era}: {ran:?}");
+        let tasks = home.run(&["tasks", "-o", "json"]).json();
+        assert_eq!(tasks[0]["status"], json!("completed"), "{era}: {tasks}");
+        let calls = home.run(&["calls", "list", "-o", "json"]).json();
+        assert_eq!(calls[0]["state"], json!("succeeded"), "{era}: {calls}");
     }
 }
