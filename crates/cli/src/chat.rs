@@ -7,6 +7,8 @@
 //! | output: text, calls, status | `chat/screen.rs`, `chat/call_line.rs`, `chat/status_line.rs` |
 //! | approvals and forms in place | `chat/answerer.rs` |
 //! | slash commands | `chat/command.rs`, `chat/commands.rs`, `chat/choosing.rs`, `chat/prompt.rs` |
+//! | background tasks | `chat/tasks.rs` |
+//! | who has the terminal | `chat/terminal_gate.rs` |
 //! | stored conversations | `chat/stored.rs` |
 //! | without a model | `chat/no_model.rs` |
 
@@ -24,6 +26,8 @@ mod screen;
 mod seen_text;
 mod status_line;
 pub(crate) mod stored;
+mod tasks;
+mod terminal_gate;
 mod turn;
 mod words;
 
@@ -31,7 +35,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use tokio_util::task::AbortOnDropHandle;
-use toolway_agent::{Agent, AgentOptions, Conversation};
+use toolway_agent::{Agent, AgentOptions, Conversation, TaskBoard};
 use toolway_config::Config;
 use toolway_host::{
     Host,
@@ -46,6 +50,7 @@ use command::ChatCommand;
 use editor::{EditedLine, Editor, EditorOptions};
 use input::ChatInput;
 pub(crate) use screen::{Screen, ScreenKind};
+pub(crate) use terminal_gate::TerminalGate;
 use words::Words;
 
 use crate::{app::App, exit_code::ExitCode, output, output::Colour, report::Report, terminal::TerminalAnswerer};
@@ -63,6 +68,8 @@ pub(crate) struct Chat<'a> {
     log: Option<Arc<dyn ConversationLog>>,
     screen: Arc<Screen>,
     input: ChatInput,
+    gate: TerminalGate,
+    tasks: TaskBoard,
     used: Usage,
     /// The servers that connect at the start; `None` when they were reported.
     connecting: Option<AbortOnDropHandle<Vec<ServerStatus>>>,
@@ -79,6 +86,7 @@ pub(crate) struct ChatParts {
     pub(crate) options: AgentOptions,
     pub(crate) screen: Arc<Screen>,
     pub(crate) colour: Colour,
+    pub(crate) gate: TerminalGate,
 }
 
 /// Whether the chat goes on.
@@ -100,24 +108,39 @@ pub(crate) fn answerer(app: &App) -> (Arc<dyn Answerer>, Option<Arc<ChatAnswerer
 impl<'a> Chat<'a> {
     /// A chat with a new conversation.
     pub(crate) fn new(app: &'a App, parts: ChatParts) -> Result<Self, Report> {
-        let ChatParts { config, host, log, model, options, screen, colour } = parts;
+        let ChatParts { config, host, log, model, options, screen, colour, gate } = parts;
         let input = if output::is_interactive() {
             let models = app.listed_models(&config.settings).into_iter().map(|model| model.name).collect();
             let words = Words { host: host.clone(), models };
             let history = app.paths.state.as_ref().filter(|_| !app.reach.no_store).map(|folder| folder.join(HISTORY));
-            let editor = Editor::start(EditorOptions { history, words, colour });
+            let editor = Editor::start(EditorOptions { history, words, colour, gate: gate.clone() });
             let failed = |error: std::io::Error| Report::new(ExitCode::Internal, "internal", error.to_string());
             ChatInput::Editor(editor.map_err(failed)?)
         } else {
             ChatInput::lines()
         };
-        let agent = Agent::new(host.clone(), model, options);
+        let tasks = TaskBoard::new(&host);
+        let agent = Agent::new(host.clone(), model, options).with_tasks(tasks.clone());
         let connecting =
             Some(AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(connect_all(host.clone()))));
         let conversation = Conversation::new(log.clone());
         let used = Usage::default();
         let was_interrupted = false;
-        Ok(Self { app, config, host, agent, conversation, log, screen, input, used, connecting, was_interrupted })
+        Ok(Self {
+            app,
+            config,
+            host,
+            agent,
+            conversation,
+            log,
+            screen,
+            input,
+            gate,
+            tasks,
+            used,
+            connecting,
+            was_interrupted,
+        })
     }
 
     /// Talks until the user leaves. `resumed` is the id of the conversation that goes on.
@@ -127,7 +150,7 @@ impl<'a> Chat<'a> {
             self.resume(id).await;
         }
         loop {
-            let next = match self.input.message().await {
+            let next = match self.next_line().await {
                 EditedLine::Text(text) => {
                     self.was_interrupted = false;
                     self.handle_input(&text).await
@@ -142,6 +165,8 @@ impl<'a> Chat<'a> {
                     self.screen.note("Press Ctrl-C again to leave.");
                     Next::Continue
                 }
+                // A prompt of a background task had the terminal.
+                EditedLine::Suspended => Next::Continue,
                 EditedLine::End => Next::Leave,
             };
             if next == Next::Leave {
@@ -151,6 +176,7 @@ impl<'a> Chat<'a> {
         if !self.conversation.messages().is_empty() && self.log.is_some() && !self.app.reach.no_store {
             self.screen.note(&format!("Continue with: toolway chat --resume {}", self.conversation.id()));
         }
+        self.note_open_tasks();
         self.host.shutdown().await;
         ExitCode::Ok
     }

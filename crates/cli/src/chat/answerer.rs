@@ -5,12 +5,13 @@ use std::sync::{Arc, OnceLock};
 use futures_util::future::BoxFuture;
 use toolway_host::inbox::{Answerer, ElicitationModes, InboxAnswer, InboxItem};
 
-use super::screen::Screen;
+use super::{screen::Screen, terminal_gate::TerminalGate};
 use crate::terminal::TerminalAnswerer;
 
 /// Answers at the terminal of a chat.
 pub(crate) struct ChatAnswerer {
     terminal: TerminalAnswerer,
+    gate: TerminalGate,
     /// Set when the host is built, which needs this first.
     screen: OnceLock<Arc<Screen>>,
 }
@@ -20,7 +21,12 @@ struct Held<'a>(Option<&'a Screen>);
 
 impl ChatAnswerer {
     pub(crate) fn new(terminal: TerminalAnswerer) -> Self {
-        Self { terminal, screen: OnceLock::new() }
+        Self { terminal, gate: TerminalGate::default(), screen: OnceLock::new() }
+    }
+
+    /// Decides who has the terminal.
+    pub(crate) fn gate(&self) -> TerminalGate {
+        self.gate.clone()
     }
 
     /// The screen that is held back during prompts.
@@ -37,6 +43,8 @@ impl Answerer for ChatAnswerer {
 
     fn answer<'a>(&'a self, item: &'a InboxItem) -> BoxFuture<'a, InboxAnswer> {
         Box::pin(async move {
+            // A background task may ask while the editor reads.
+            let _terminal = self.gate.take_over().await;
             let screen = self.screen.get().map(|screen| &**screen);
             screen.inspect(|screen| screen.hold());
             let _held = Held(screen);

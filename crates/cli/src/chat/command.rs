@@ -16,6 +16,8 @@ pub(crate) enum ChatCommand {
     /// The result with this number, or the last one.
     Show(Option<usize>),
     Usage,
+    /// Lists the background tasks, or cancels the one with this id.
+    Tasks(Option<String>),
     Resume(Option<String>),
     Clear,
     Exit,
@@ -31,6 +33,7 @@ pub(crate) const COMMANDS: &[(&str, &str, &str)] = &[
     ("show", "[N]", "Show a result as a whole: the last one, or the one with this number"),
     ("model", "[NAME]", "Choose a model, or use this one"),
     ("mode", "[MODE]", "Choose when calls are asked about, or change it: ask, writes, allow"),
+    ("tasks", "[cancel ID]", "Show what goes on in the background, or cancel it"),
     ("usage", "", "Show the tokens used so far"),
     ("resume", "[ID]", "Choose an earlier conversation to continue, or give its id; `last` is the latest"),
     ("clear", "", "Begin a new conversation"),
@@ -55,6 +58,7 @@ impl ChatCommand {
             "model" => Ok(Self::Model(rest)),
             "mode" => rest.map(|mode| parse_mode(&mode)).transpose().map(Self::Mode),
             "show" => rest.map(|number| parse_number(&number)).transpose().map(Self::Show),
+            "tasks" => parse_tasks(rest.as_deref()),
             "usage" => Ok(Self::Usage),
             "resume" => Ok(Self::Resume(rest)),
             "clear" => Ok(Self::Clear),
@@ -69,6 +73,14 @@ impl ChatCommand {
 
 fn parse_mode(word: &str) -> Result<PolicyMode, String> {
     PolicyMode::parse(word).ok_or_else(|| format!("unknown mode `{word}`; must be `ask`, `writes` or `allow`"))
+}
+
+fn parse_tasks(rest: Option<&str>) -> Result<ChatCommand, String> {
+    match rest.map(|rest| rest.split_once(' ').unwrap_or((rest, ""))) {
+        None => Ok(ChatCommand::Tasks(None)),
+        Some(("cancel", id)) if !id.trim().is_empty() => Ok(ChatCommand::Tasks(Some(id.trim().to_owned()))),
+        Some(_) => Err("usage: /tasks, or /tasks cancel ID".to_owned()),
+    }
 }
 
 fn parse_number(word: &str) -> Result<usize, String> {

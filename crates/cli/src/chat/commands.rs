@@ -1,5 +1,6 @@
 //! What the slash commands do.
 
+use toolway_agent::is_task_block;
 use toolway_config::PolicyMode;
 use toolway_host::connection::ServerStatus;
 use toolway_model::{Message, Role};
@@ -34,6 +35,8 @@ impl Chat<'_> {
             ChatCommand::Model(name) => self.change_model(name.as_deref()),
             ChatCommand::Mode(None) if self.screen.is_terminal() => self.pick_mode().await,
             ChatCommand::Mode(mode) => self.change_mode(mode),
+            ChatCommand::Tasks(None) => self.list_tasks(),
+            ChatCommand::Tasks(Some(id)) => self.cancel_task(&id),
             ChatCommand::Usage => {
                 let count = self.conversation.messages().len();
                 self.screen.line(&format!("{}; {count} messages in this conversation", turn::tokens(&self.used)));
@@ -156,8 +159,12 @@ impl Chat<'_> {
             Ok(stored) => {
                 let stored::Stored { head, messages } = stored;
                 self.screen.note(&format!("Conversation `{}`, {} messages.", head.title, messages.len()));
-                let last = messages.iter().rposition(|message| message.role == Role::User).unwrap_or_default();
+                let last = messages
+                    .iter()
+                    .rposition(|message| message.role == Role::User && !is_task_block(message))
+                    .unwrap_or_default();
                 messages.iter().skip(last).for_each(|message| self.show(message));
+                self.resume_tasks(head.id, &messages).await;
                 let resumed = toolway_agent::Conversation::resume(&head.id.to_string(), messages, self.log.clone());
                 self.replace_conversation(resumed);
                 if self.conversation.lacks_results() {
@@ -173,6 +180,7 @@ impl Chat<'_> {
     fn show(&self, message: &Message) {
         let text = message.text();
         match message.role {
+            Role::User if is_task_block(message) => self.screen.note(text.lines().next().unwrap_or_default()),
             Role::User => self.screen.line(&format!("> {text}")),
             Role::Assistant if !text.is_empty() => self.screen.markdown(&text),
             _ => {}

@@ -6,16 +6,25 @@ use reedline::{
     ColumnarMenu, EditCommand, Emacs, FileBackedHistory, KeyCode, KeyModifiers, MenuBuilder, Prompt, PromptEditMode,
     PromptHistorySearch, Reedline, ReedlineEvent, ReedlineMenu, Signal, default_emacs_keybindings,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedRwLockWriteGuard, oneshot};
 use toolway_host::private_file;
 
-use super::{seen_text::SeenText, words::Words};
+use super::{seen_text::SeenText, terminal_gate::TerminalGate, words::Words};
 use crate::output::Colour;
 
 /// Reads lines at the terminal.
 #[derive(Debug)]
 pub(crate) struct Editor {
     requests: mpsc::Sender<Request>,
+    gate: TerminalGate,
+    /// The line that is being read.
+    reading: Option<Reading>,
+}
+
+#[derive(Debug)]
+struct Reading {
+    line: oneshot::Receiver<EditedLine>,
+    _terminal: OwnedRwLockWriteGuard<()>,
 }
 
 /// What the user entered.
@@ -27,6 +36,8 @@ pub(crate) enum EditedLine {
     Interrupted,
     /// Ctrl-C on a line with text, which is dropped.
     Dropped,
+    /// Reading was interrupted for something else at the terminal. What was typed is there again when it goes on.
+    Suspended,
     /// Ctrl-D, or the end of the input.
     End,
 }
@@ -37,6 +48,7 @@ pub(crate) struct EditorOptions {
     pub(crate) history: Option<PathBuf>,
     pub(crate) words: Words,
     pub(crate) colour: Colour,
+    pub(crate) gate: TerminalGate,
 }
 
 struct Request {
@@ -47,8 +59,8 @@ struct Request {
 /// The text before the cursor.
 #[derive(Clone, Debug)]
 enum Label {
-    /// For a message.
-    Message,
+    /// For a message, with a line about background tasks above it.
+    Message(TerminalGate),
     /// For a value with this name.
     Value(String),
 }
@@ -61,13 +73,14 @@ impl Editor {
     /// Starts the thread. It ends with the process, or when this is dropped and no line is being read.
     pub(crate) fn start(options: EditorOptions) -> std::io::Result<Self> {
         let (requests, received) = mpsc::channel::<Request>();
+        let gate = options.gate.clone();
         thread::Builder::new().name("editor".to_owned()).spawn(move || {
             let (mut messages, seen) = (None, SeenText::default());
             let colour = options.colour;
             let mut options = Some(options);
             while let Ok(Request { label, reply }) = received.recv() {
                 let line = match &label {
-                    Label::Message => {
+                    Label::Message(_) => {
                         let editor = messages.get_or_insert_with(|| message_editor(options.take(), &seen, colour));
                         read(editor, &label, &seen)
                     }
@@ -77,12 +90,37 @@ impl Editor {
                 let _gone = reply.send(line);
             }
         })?;
-        Ok(Self { requests })
+        Ok(Self { requests, gate, reading: None })
     }
 
-    /// Reads a message.
-    pub(crate) async fn message(&self) -> EditedLine {
-        self.request(Label::Message).await
+    /// Reads a message. Reading goes on if the future is dropped; the next call returns the same line.
+    pub(crate) async fn message(&mut self) -> EditedLine {
+        let reading = match &mut self.reading {
+            Some(reading) => reading,
+            none => {
+                let terminal = self.gate.take().await;
+                let (reply, line) = oneshot::channel();
+                let label = Label::Message(self.gate.clone());
+                if self.requests.send(Request { label, reply }).is_err() {
+                    return EditedLine::End;
+                }
+                none.insert(Reading { line, _terminal: terminal })
+            }
+        };
+        let line = (&mut reading.line).await.unwrap_or(EditedLine::End);
+        self.reading = None;
+        line
+    }
+
+    /// Interrupts the reading of a message. Returns the line that was entered at the same moment, if any.
+    pub(crate) async fn suspend(&mut self) -> EditedLine {
+        if self.reading.is_none() {
+            return EditedLine::Suspended;
+        }
+        self.gate.interrupt();
+        let line = self.message().await;
+        self.gate.calm();
+        line
     }
 
     /// Reads one value.
@@ -106,6 +144,12 @@ fn read(editor: &mut Reedline, label: &Label, seen: &SeenText) -> EditedLine {
         Ok(Signal::Success(text)) => EditedLine::Text(text),
         Ok(Signal::CtrlC) if had_text => EditedLine::Dropped,
         Ok(Signal::CtrlC) => EditedLine::Interrupted,
+        Ok(Signal::ExternalBreak(text)) => {
+            if let Label::Message(gate) = label {
+                gate.erase_prompt(&text);
+            }
+            EditedLine::Suspended
+        }
         _ => EditedLine::End,
     }
 }
@@ -126,6 +170,9 @@ fn message_editor(options: Option<EditorOptions>, seen: &SeenText, colour: Colou
         .with_partial_completions(true)
         .use_kitty_keyboard_enhancement(true);
     let Some(options) = options else { return editor };
+    editor = editor.with_break_signal(options.gate.break_signal());
+    let signal = editor.repaint_signal();
+    options.gate.repaint_with(move || signal.request_repaint());
     editor = editor.with_completer(Box::new(options.words));
     match options.history.and_then(history) {
         Some(history) => editor.with_history(Box::new(history)).with_history_exclusion_prefix(Some(" ".to_owned())),
@@ -155,7 +202,7 @@ fn history(file: PathBuf) -> Option<FileBackedHistory> {
 impl Prompt for Label {
     fn render_prompt_left(&self) -> Cow<'_, str> {
         match self {
-            Self::Message => Cow::Borrowed(""),
+            Self::Message(gate) => Cow::Owned(gate.above_prompt()),
             Self::Value(name) => Cow::Borrowed(name),
         }
     }
@@ -166,7 +213,7 @@ impl Prompt for Label {
 
     fn render_prompt_indicator(&self, _mode: PromptEditMode) -> Cow<'_, str> {
         match self {
-            Self::Message => Cow::Borrowed("> "),
+            Self::Message(_) => Cow::Borrowed("> "),
             Self::Value(_) => Cow::Borrowed(": "),
         }
     }

@@ -25,12 +25,20 @@ impl ChatInput {
         }
     }
 
+    /// Interrupts the reading of a message; returns one that was entered at the same moment.
+    pub(crate) async fn suspend(&mut self) -> EditedLine {
+        match self {
+            Self::Editor(editor) => editor.suspend().await,
+            Self::Lines(_) => EditedLine::Suspended,
+        }
+    }
+
     /// A value that a command needs; `None` if the user does not give it.
     pub(crate) async fn value(&mut self, name: &str) -> Option<String> {
         match self {
             Self::Editor(editor) => match editor.value(name).await {
                 EditedLine::Text(text) => Some(text),
-                EditedLine::Interrupted | EditedLine::Dropped | EditedLine::End => None,
+                EditedLine::Interrupted | EditedLine::Dropped | EditedLine::Suspended | EditedLine::End => None,
             },
             Self::Lines(lines) => lines.next_line().await.ok().flatten(),
         }

@@ -77,12 +77,13 @@ pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Resu
     let (host, log) = app.agent_host(&config, others, answerer, sampler, "chat").await?;
     let kind = if std::io::stdout().is_terminal() { ScreenKind::Terminal } else { ScreenKind::Plain };
     let screen = Arc::new(Screen::new(host.clone(), kind, output.colour()));
+    let gate = terminal.as_ref().map(|terminal| terminal.gate()).unwrap_or_default();
     if let Some(terminal) = terminal {
         terminal.attach(&screen);
     }
     let options = AgentOptions { mode: args.mode, ..options(&config, system, servers) };
     let colour = output.colour();
-    let chat = Chat::new(app, ChatParts { config, host, log, model, options, screen, colour })?;
+    let chat = Chat::new(app, ChatParts { config, host, log, model, options, screen, colour, gate })?;
     Ok(chat.run(args.resume.as_deref()).await)
 }
 

@@ -79,17 +79,22 @@ fn a_form_and_a_task_and_its_cancellation() {
         { "calls": [{ "tool": "everything__trigger-elicitation-request" }] },
         { "expect": [{ "contains": "Ada", "error": false }], "text": "Nice to meet you." },
         { "calls": [{ "tool": "everything__simulate-research-query", "arguments": research("rust") }] },
-        { "expect": [{ "contains": "rust", "error": false }], "text": "Researched." },
+        { "expect": [{ "contains": "started, id ", "error": false }], "text": "It looks." },
+        { "heard": ["has completed", "rust"], "text": "Researched." },
         { "calls": [{ "tool": "everything__simulate-research-query", "arguments": research("more") }] },
-        { "text": "Not reached." },
+        { "expect": [{ "contains": "started, id ", "error": false }], "text": "It looks again." },
+        { "heard": ["was cancelled by the user"], "text": "You ended it." },
     ]));
     let mut chat = ChatScreen::start(&home, &[&CHAT[..], &["--mode", "full"]].concat(), 80);
     chat.prompts(1).types("who am I?\r").sees("1/").types("Ada\r");
     fill_defaults(&mut chat);
     chat.sees("✓ everything.trigger-elicitation-request").sees("Nice to meet you.").sees("1 call,");
-    chat.types("research\r").sees("✓ everything.simulate-research-query").sees("Researched.").sees_times("1 call,", 2);
-    chat.types("again\r").sees("topic=more");
-    chat.types("\u{3}").sees("cancelled").sees("Stopped.").types("/exit\r");
+    chat.types("research\r").sees("runs in the background").sees("It looks.");
+    chat.sees("✓ everything.simulate-research-query (task").sees("Researched.").sees_times("tokens in", 3);
+    chat.types("again\r").sees("It looks again.").sees_times("tokens in", 4);
+    let tasks = home.run(&["tasks", "-o", "json"]).json();
+    assert_eq!(tasks[0]["status"], "working", "{tasks}");
+    chat.types(&format!("/tasks cancel {}\r", tasks[0]["id"].as_str().unwrap())).sees("You ended it.").types("/exit\r");
     assert!(chat.end().0.success());
     let states = home.run(&["calls", "list", "-o", "json"]).json();
     let states: Vec<&Value> = states.as_array().unwrap().iter().map(|call| &call["state"]).collect();

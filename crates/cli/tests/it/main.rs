@@ -15,6 +15,7 @@ mod chaos;
 mod chat;
 mod chat_keys;
 mod chat_screen;
+mod chat_tasks;
 mod client_settings;
 mod completion;
 mod configuring;

@@ -12,10 +12,10 @@ use crate::{
 /// Longest time of a command after its last key.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Both eras: tasks with a session are awaited, tasks without one are polled.
-const ERAS: [&str; 2] = ["2025-11-25", "2026-07-28"];
+pub(crate) const ERAS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 
 /// A home with a server `jobs` whose tools run as tasks.
-fn home(era: &str) -> Home {
+pub(crate) fn home(era: &str) -> Home {
     let home = Home::new();
     let here = std::env::current_exe().unwrap();
     let program = here.ancestors().nth(2).unwrap().join("conformance-server");

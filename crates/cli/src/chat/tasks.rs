@@ -1,0 +1,144 @@
+//! Background tasks in a chat: how far they are above the prompt, turns that the end of a task starts, `/tasks`, and what
+//! became of the tasks of a resumed conversation.
+
+use toolway_agent::{EndedTask, describe, task_of, text_of_stored};
+use toolway_host::task::{TaskFilter, TaskRow};
+use toolway_model::Message;
+use uuid::Uuid;
+
+use super::{Chat, EditedLine, screen};
+use crate::{output::clean, record_id, report::Report};
+
+/// Tasks of a conversation that are looked at when it is resumed.
+const RESUMED: usize = 100;
+
+impl Chat<'_> {
+    /// The next line of the user. Until then, the ends of tasks are told to the model, which is idle.
+    pub(super) async fn next_line(&mut self) -> EditedLine {
+        let mut changes = self.tasks.changes();
+        loop {
+            changes.borrow_and_update();
+            self.show_open_tasks();
+            if self.tasks.wants_turn(self.conversation.id()) {
+                match self.input.suspend().await {
+                    EditedLine::Suspended => self.turn(Vec::new()).await,
+                    line => return line,
+                }
+                continue;
+            }
+            tokio::select! {
+                line = self.input.message() => return line,
+                // The board lives as long as the chat.
+                _ = changes.changed() => {}
+            }
+        }
+    }
+
+    /// Shows how far the open tasks are, on the line above the prompt.
+    pub(super) fn show_open_tasks(&self) {
+        let open = self.tasks.open(self.conversation.id());
+        let text = match &open[..] {
+            [] => String::new(),
+            [task] => self.progress(task),
+            [task, others @ ..] => format!("{} (and {} more, /tasks)", self.progress(task), others.len()),
+        };
+        self.gate.show(clean::line(&text, screen::width().saturating_sub(1)));
+    }
+
+    fn progress(&self, task: &TaskRow) -> String {
+        let done = task.progress.map(|progress| match progress.total {
+            Some(total) if 0.0 < total => format!(" {:.0} %", 100.0 * progress.done / total),
+            _ => format!(" {}", progress.done),
+        });
+        let message = task.message.as_ref().map(|message| format!(": {message}"));
+        let id = record_id::short(&task.id);
+        format!(
+            "… {} (task {id}) {}{}{}",
+            task.tool,
+            task.status,
+            done.unwrap_or_default(),
+            message.unwrap_or_default()
+        )
+    }
+
+    /// `/tasks`: the open tasks, or cancels one.
+    pub(super) fn list_tasks(&self) {
+        let open = self.tasks.open(self.conversation.id());
+        if open.is_empty() {
+            return self.screen.line("No tasks run in this conversation. `toolway tasks` lists all.");
+        }
+        open.iter().for_each(|task| self.screen.line(&self.progress(task)));
+        self.screen.line("Cancel one with /tasks cancel ID.");
+    }
+
+    pub(super) fn cancel_task(&self, typed: &str) {
+        let open = self.tasks.open(self.conversation.id());
+        let found = record_id::select(open, typed, |task| task.id.to_string());
+        match &found[..] {
+            [task] if self.tasks.cancel(self.conversation.id(), task.id) => {
+                self.screen
+                    .line(&format!("Task {} is being cancelled; the model will be told.", record_id::short(&task.id)));
+            }
+            [] => self.screen.line(&format!("No task of this conversation has the id `{typed}`.")),
+            [_] => self.screen.line("The task has ended, or another process follows it: use `toolway tasks cancel`."),
+            _ => self.screen.line(&format!("More than one task has the id `{typed}`; give more of it.")),
+        }
+    }
+
+    /// At the end of the chat: says what becomes of open tasks.
+    pub(super) fn note_open_tasks(&self) {
+        for task in self.tasks.open(self.conversation.id()) {
+            let after = "a server over HTTP goes on with it, another one ends now; see `toolway tasks`";
+            self.screen.note(&format!("{}; {after}", describe(&task)));
+        }
+    }
+
+    /// Shows what became of the tasks of a resumed conversation. Ends that the model does not know are told to it with the
+    /// next turn.
+    pub(super) async fn resume_tasks(&self, conversation: Uuid, messages: &[Message]) {
+        if let Err(report) = self.find_tasks(conversation, messages).await {
+            self.screen.line(&report.to_human());
+        }
+    }
+
+    async fn find_tasks(&self, conversation: Uuid, messages: &[Message]) -> Result<(), Report> {
+        let filter =
+            || TaskFilter { conversation: Some(conversation.to_string()), limit: RESUMED, ..TaskFilter::default() };
+        for task in self.app.settled_records()?.tasks(filter()).await? {
+            self.host.adopt_task(task.id).await?;
+        }
+        let records = self.app.settled_records()?;
+        for task in records.tasks(filter()).await? {
+            let is_known = messages.iter().any(|message| task_of(message) == Some(task.id));
+            if task.status.is_open() {
+                self.screen.note(&describe(&task));
+                self.tasks.resume_open(task);
+            } else if !is_known && self.was_started(task.id, messages) {
+                self.screen.note(&describe(&task));
+                let stored = records.call(task.id).await?;
+                let result = stored.and_then(|call| call.body.result);
+                let text = match (result, &task.message) {
+                    (Some(result), _) => text_of_stored(&result),
+                    (None, Some(message)) => message.clone(),
+                    (None, None) => "the result is not kept".to_owned(),
+                };
+                self.tasks.resume_ended(EndedTask::of_record(task, text, &self.host));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the first result of a call was that its task has started.
+    fn was_started(&self, task: Uuid, messages: &[Message]) -> bool {
+        let started = format!("started, id {task};");
+        messages.iter().any(|message| {
+            message.parts.iter().any(|part| match part {
+                toolway_model::Part::ToolResult(result) => result
+                    .content
+                    .iter()
+                    .any(|part| matches!(part, toolway_model::ResultPart::Text { text } if text.starts_with(&started))),
+                _ => false,
+            })
+        })
+    }
+}
