@@ -190,7 +190,7 @@ impl Agent {
 
     fn request(&self, target: Target, arguments: Option<Raw>, conversation: &Conversation) -> CallRequest {
         let visible = self.options.servers.clone().map_or(VisibleServers::All, |servers| servers.into_iter().collect());
-        let task = if self.tasks.is_some() { TaskHandling::Background } else { TaskHandling::Await };
+        let task = self.task_handling(&target);
         CallRequest {
             task,
             surface: self.options.surface,
@@ -200,6 +200,19 @@ impl Agent {
             visible,
             mode: self.options.mode,
             ..CallRequest::new(Caller::Agent(Arc::clone(conversation.id())), target)
+        }
+    }
+
+    /// Whether a call ends with its task, or waits for it.
+    fn task_handling(&self, target: &Target) -> TaskHandling {
+        let catalog = self.host.catalog();
+        let tool = match target {
+            Target::Tool(name) if self.tasks.is_some() => catalog.find_tool(name),
+            _ => None,
+        };
+        match tool.is_some_and(|tool| self.host.task_terms(&tool.origin.server).background) {
+            true => TaskHandling::Background,
+            false => TaskHandling::Await,
         }
     }
 

@@ -412,6 +412,7 @@ pub(crate) mod tests {
             poll_interval: None,
             kept_by: KeptBy::Process,
             answered_by: AnsweredBy::Host,
+            capabilities: None,
             process: None,
         })
     }

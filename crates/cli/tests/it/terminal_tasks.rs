@@ -100,6 +100,25 @@ fn ctrl_c_cancels_the_task_at_its_server() {
 }
 
 #[test]
+fn a_model_waits_for_a_task_where_the_background_is_off() {
+    for era in ERAS {
+        let home = home(era);
+        let file = home.path(".config/toolway/toolway.json");
+        let mut config: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+        config["mcpServers"]["jobs"]["tasks"] = json!({ "background": false });
+        home.configure(&config.to_string());
+        let call = json!({ "tool": "jobs__long_job", "arguments": { "seconds": 1 } });
+        let script = json!({ "turns": [
+            { "calls": [call] },
+            { "expect": [{ "contains": "Computed for 1 seconds." }], "text": "Done." },
+        ] });
+        let model = format!("scripted:{}", home.write("script.json", &script.to_string()).display());
+        let answer = home.run(&["run", "paint", "--model", &model, "--mode", "allow", "-o", "json"]).json();
+        assert_eq!(answer["result"], json!("Done."), "{era}: {answer}");
+    }
+}
+
+#[test]
 fn a_model_gets_the_result_of_a_task() {
     for era in ERAS {
         let home = home(era);
