@@ -148,6 +148,8 @@ class ChatScreen {
       this.log.append(userMessage(text));
       return;
     }
+    // The end of a background task: not the user's words, and not the model's.
+    if (role === "task") return void this.current().notice({ text });
     const reply = this.current();
     if (role !== "user" && text) reply.text({ text });
     reply.settle();

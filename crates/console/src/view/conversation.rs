@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use toolway_agent::{
-    RecordIds,
+    RecordIds, is_task_block,
     model::{Message, Part, ResultPart, ToolResult},
 };
 use toolway_host::{
@@ -54,6 +54,8 @@ fn message(stored: &StoredMessage, made: &MadeCalls, left: &mut usize) -> Value 
     let Ok(message) = serde_json::from_str::<Message>(&stored.body) else {
         return json!({ "seq": seq, "role": role, "text": stored.text, "calls": [], "results": [] });
     };
+    // Toolway wrote it, in the place of a message of the user.
+    let role = if is_task_block(&message) { "task" } else { role.as_str() };
     let records: RecordIds = serde_json::from_str(&stored.body).unwrap_or_default();
     let calls = message.tool_calls();
     let calls: Vec<Value> =
@@ -104,6 +106,17 @@ mod tests {
     use toolway_host::conversation::StoredMessage;
 
     use super::{MAX_IMAGES, MadeCalls, messages};
+
+    #[test]
+    fn end_of_a_task_is_not_shown_as_words_of_the_user() {
+        let role = |text: &str| {
+            let body = serde_json::to_string(&Message::user(text)).unwrap();
+            let stored = StoredMessage { seq: 0, at: 0, role: "user".to_owned(), text: text.to_owned(), body };
+            messages(&[stored], &MadeCalls::default())[0]["role"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(role("[Toolway: background task 1 of tool `jobs__long` has completed.]\n| yes"), "task");
+        assert_eq!(role("yes"), "user");
+    }
 
     #[test]
     fn images_of_the_newest_messages_are_shown_within_a_bound() {
