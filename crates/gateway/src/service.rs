@@ -11,6 +11,7 @@ mod profile;
 mod relayed_call;
 mod scope;
 mod skills;
+mod stored_task;
 mod subscriptions;
 mod task_follower;
 mod task_list;
@@ -45,7 +46,7 @@ pub use scope::Scope;
 use self::{
     lists::FirstLists,
     pages::Pages,
-    relayed_call::{RelayedCall, TaskRenamer},
+    relayed_call::{OpenedCall, RelayedCall, TaskRenamer},
     skills::SkillMethod,
     tasks::{GatewayTasks, ServerTasks, TaskMode},
     uris::PublicUris,
@@ -155,10 +156,10 @@ impl HostService {
                 let exchange = self.relay(target, request, caller_context);
                 Ok(Exchange::through(TaskRenamer::new(exchange, &self.tasks, server, caller)))
             }
-            TaskMode::Awaited => Ok(self.relay_for(TaskHandling::Await, target, request, caller_context)),
+            TaskMode::Awaited => Ok(self.relay_for(TaskHandling::Await, target, request, caller_context).exchange),
             TaskMode::Hosted => {
-                let exchange = self.relay_for(TaskHandling::Await, target, request, caller_context);
-                let task = self.tasks.keep(exchange, wanted, caller)?;
+                let call = self.relay_for(TaskHandling::Hosted, target, request, caller_context);
+                let task = self.tasks.keep(call, wanted, caller)?;
                 Ok(Exchange::ended(Outcome::HandedOff(Box::new(task))))
             }
         }
@@ -166,7 +167,7 @@ impl HostService {
 
     /// Opens a call at the host, which checks that the caller may see the target.
     fn relay(&self, target: Target, request: Request, caller_context: CallerContext) -> Exchange {
-        self.relay_for(TaskHandling::HandOver, target, request, caller_context)
+        self.relay_for(TaskHandling::HandOver, target, request, caller_context).exchange
     }
 
     /// The same with what becomes of a task that its server makes of it.
@@ -176,12 +177,12 @@ impl HostService {
         target: Target,
         request: Request,
         caller_context: CallerContext,
-    ) -> Exchange {
+    ) -> OpenedCall {
         let (kind, session, visible) = (target.kind(), caller_context.session.clone(), caller_context.visible.clone());
         let relayed = CallRequest::relayed(caller_context.caller.clone(), target, request);
         let relay = self.host.open(CallRequest { session, visible, task, ..relayed });
         let uris = (self.scope == Scope::All).then(|| PublicUris { host: self.host.clone(), caller_context });
-        Exchange::through(RelayedCall::new(relay, kind, uris))
+        OpenedCall { id: relay.id(), exchange: Exchange::through(RelayedCall::new(relay, kind, uris)) }
     }
 
     /// Replaces the public name by the name of the server, and relays the completion request.

@@ -23,6 +23,6 @@ mod tracked;
 
 pub(crate) use background::{BackgroundTask, BackgroundTasks};
 pub use log::{NoTaskLog, SettledCall, TaskLog};
-pub use row::{AnsweredBy, KeptBy, TaskFilter, TaskProgress, TaskRow};
+pub use row::{AnsweredBy, KeptBy, StoredTask, TaskFilter, TaskProgress, TaskRow};
 pub use status::{TaskStatus, UnknownTaskStatus};
 pub(crate) use tracked::{TaskOrigin, TaskPorts, TrackedTask};

@@ -17,7 +17,7 @@ use toolway_host::{
         RecordsError, Requirement,
     },
     sampling::{SamplingEnd, SamplingLedger, SamplingQuotas, SamplingUse, quota::Reservation},
-    task::{SettledCall, TaskFilter, TaskLog, TaskRow},
+    task::{SettledCall, StoredTask, TaskFilter, TaskLog, TaskRow},
 };
 use uuid::Uuid;
 
@@ -141,6 +141,17 @@ impl TaskLog for StoreRecorder {
     fn claim(&self, id: Uuid) -> BoxFuture<'static, Result<bool, RecordsError>> {
         let claimed = self.store.claim_task(id);
         Box::pin(async move { Ok(claimed.await?) })
+    }
+
+    fn find(&self, id: Uuid) -> BoxFuture<'static, Result<Option<StoredTask>, RecordsError>> {
+        let store = self.store.clone();
+        let read = move |reader: &Reader| {
+            let Some(row) = reader.task(id)? else { return Ok(None) };
+            let call = reader.call(id)?;
+            let error = call.as_ref().and_then(|call| call.row.error.clone());
+            Ok(Some(StoredTask { row, result: call.and_then(|call| call.body.result), error }))
+        };
+        Box::pin(async move { Ok(store.query(Freshness::Submitted, read).await?) })
     }
 
     fn unclaimed(&self) -> BoxFuture<'static, Result<Vec<TaskRow>, RecordsError>> {

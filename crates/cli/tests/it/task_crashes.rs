@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     chaos::rng::{self, SeededRng},
-    gateway::Serving,
+    gateway::{Answer, Serving},
     home::{Home, Running, root},
 };
 
@@ -211,4 +211,90 @@ fn a_call_that_is_detached_without_a_gateway_needs_a_server_that_keeps_its_task(
     let id = http.run(&["call", "jobs.long_job", "seconds=600", "--detach", "-o", "human"]).ok().trim().to_owned();
     assert!(http.run(&["tasks", "cancel", &id, "-o", "human"]).ok().ends_with(": cancelled\n"));
     assert_eq!(call(&http, &id)["state"], json!("cancelled"));
+}
+
+/// A client of revision 2025-11-25 with a session at the gateway.
+struct SessionClient<'a> {
+    serving: &'a Serving,
+    key: &'a str,
+    session: String,
+}
+
+impl<'a> SessionClient<'a> {
+    fn connect(serving: &'a Serving, key: &'a str) -> Self {
+        let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "story", "version": "1" } });
+        let mut client = Self { serving, key, session: String::new() };
+        let answer = client.post(&json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello }));
+        let session = answer.head.lines().find_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            name.eq_ignore_ascii_case("mcp-session-id").then(|| value.to_owned())
+        });
+        client.session = session.unwrap();
+        client.post(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        client
+    }
+
+    /// The response to a request.
+    fn request(&self, method: &str, params: &Value) -> Value {
+        let answer = self.post(&json!({ "jsonrpc": "2.0", "id": 2, "method": method, "params": params })).body;
+        let line = answer.lines().find_map(|line| line.strip_prefix("data: ").filter(|data| data.contains("\"id\":2")));
+        serde_json::from_str(line.unwrap_or(&answer)).unwrap_or_else(|error| panic!("{error}: {answer}"))
+    }
+
+    fn post(&self, message: &Value) -> Answer {
+        let bearer = format!("Bearer {}", self.key);
+        let mut headers = vec![
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+        ];
+        if !self.session.is_empty() {
+            headers.extend([("mcp-session-id", self.session.as_str()), ("mcp-protocol-version", "2025-11-25")]);
+        }
+        Answer::of(self.serving.send("POST", "/mcp", &headers, &message.to_string()))
+    }
+}
+
+#[test]
+fn tasks_that_the_gateway_hosts_for_its_clients_survive_it() {
+    let server = HttpServer::conformance("2026-07-28");
+    let home = Home::new();
+    let sample = json!({ "command": crate::home::TOOLWAY, "args": ["sample"] });
+    home.configure(&json!({ "mcpServers": { "jobs": server.entry(), "workshop": sample } }).to_string());
+    let key = home.run(&["clients", "add", "ada", "-o", "json"]).json()["key"].as_str().unwrap().to_owned();
+    let mut moments = Moments::new();
+    for _ in 0..rounds() {
+        let serving = Serving::start(&home, &[]);
+        serving.settled(&key, "jobs", "ready");
+        serving.settled(&key, "workshop", "ready");
+        let client = SessionClient::connect(&serving, &key);
+        let begin = |name: &str, arguments: Value| {
+            let params = json!({ "name": name, "arguments": arguments, "task": { "ttl": 600_000 } });
+            let begun = client.request("tools/call", &params);
+            begun["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{begun}")).to_owned()
+        };
+        let sum = begin("workshop__add", json!({ "a": 2, "b": 3 }));
+        until(|| {
+            (client.request("tasks/get", &json!({ "taskId": sum }))["result"]["status"] == json!("completed"))
+                .then_some(())
+        });
+        let job = begin("jobs__long_job", json!({ "seconds": JOB }));
+        until(|| {
+            let tasks = home.run(&["tasks", "jobs", "-o", "json"]).json();
+            (tasks[0]["status"] == json!("working")).then_some(())
+        });
+        thread::sleep(moments.next(Duration::from_secs_f64(JOB)));
+        drop(serving);
+        let again = Serving::start(&home, &[]);
+        let client = SessionClient::connect(&again, &key);
+        let result = client.request("tasks/result", &json!({ "taskId": sum }));
+        assert_eq!(result["result"]["structuredContent"]["sum"], json!(5.0), "{result}");
+        let result = client.request("tasks/result", &json!({ "taskId": job }));
+        let text = result["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}"));
+        assert!(text.starts_with("Computed for"), "{result}");
+        let other = home.run(&["clients", "add", "ben", "-o", "json"]).json()["key"].as_str().unwrap().to_owned();
+        let outsider = SessionClient::connect(&again, &other);
+        assert!(outsider.request("tasks/get", &json!({ "taskId": sum }))["error"].is_object());
+        home.run(&["clients", "revoke", "ben", "-o", "json"]);
+    }
 }

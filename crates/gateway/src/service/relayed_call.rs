@@ -10,7 +10,7 @@ use serde_json::json;
 use toolway_config::ServerName;
 use toolway_host::{
     audience::ClientText,
-    call::{CallError, CallKind, CallOutcome, Relay},
+    call::{CallError, CallId, CallKind, CallOutcome, Relay},
     policy::Refusal,
     record::{Delivery, OUTCOME_META},
 };
@@ -23,6 +23,12 @@ use toolway_wire::{
 };
 
 use super::{tasks::GatewayTasks, uris::PublicUris};
+
+/// A call that was opened at the host.
+pub(super) struct OpenedCall {
+    pub(super) id: CallId,
+    pub(super) exchange: Exchange,
+}
 
 /// A call in flight for a caller of the gateway.
 pub(super) struct RelayedCall {

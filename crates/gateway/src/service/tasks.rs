@@ -2,7 +2,8 @@
 //!
 //! A caller knows a task of a server by a sealed id that contains caller and server, so that it survives a restart and is
 //! valid for this caller only. A caller that wants a task from a server that creates none on request gets a hosted task,
-//! which ends with the gateway. For a caller that wants no task, the gateway waits for it
+//! whose call has a row in the store: after a restart its state and result are read there ([`stored_task`](super::stored_task)).
+//! For a caller that wants no task, the gateway waits for it
 //! ([`TaskFollower`](super::task_follower::TaskFollower)).
 
 use std::{fmt, sync::Arc};
@@ -13,7 +14,7 @@ use toolway_config::ServerName;
 use toolway_host::{
     Host,
     audience::ClientText,
-    call::{CallOutcome, Caller as HostCaller, CallerContext, CallerTasks, TaskOperation},
+    call::{CallId, CallOutcome, Caller as HostCaller, CallerContext, CallerTasks, TaskOperation},
     catalog::{Catalog, ToolEntry},
 };
 use toolway_wire::{
@@ -25,7 +26,7 @@ use toolway_wire::{
     task::{Task, TaskDetail, TaskError, TaskPage, TaskSupport},
 };
 
-use super::{Requester, Scope, task_follower};
+use super::{Requester, Scope, relayed_call::OpenedCall, stored_task::StoredTask, task_follower, uris::PublicUris};
 use crate::access::Access;
 
 /// The tasks of the callers of one service.
@@ -40,10 +41,19 @@ pub(super) struct GatewayTasks {
 /// Content of an opened task id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TaskRef {
-    /// Server that keeps the task; `None`: it is hosted by the gateway.
-    server: Option<ServerName>,
+    keeper: TaskKeeper,
     /// Task id at the server, or of the hosted task.
     id: String,
+}
+
+/// What keeps a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum TaskKeeper {
+    Server(ServerName),
+    /// This process.
+    Hosted,
+    /// The store: an earlier process hosted the task of this call.
+    Store(CallId),
 }
 
 /// Content of a task id as it is sealed.
@@ -53,6 +63,9 @@ struct SealedTaskRef {
     caller: String,
     server: Option<String>,
     task: String,
+    /// The call of a hosted task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    call: Option<String>,
 }
 
 /// How a tool call and tasks are combined.
@@ -151,13 +164,13 @@ impl GatewayTasks {
     }
 
     /// Turns a call into a hosted task.
-    pub(super) fn keep(&self, exchange: Exchange, wanted: Handover, caller: &Caller) -> Result<Task, RpcError> {
+    pub(super) fn keep(&self, call: OpenedCall, wanted: Handover, caller: &Caller) -> Result<Task, RpcError> {
         let time = match wanted {
             Handover::Wanted(time) => time,
             Handover::Never | Handover::Allowed => None,
         };
-        let task = self.hosted.start(exchange, time, caller)?;
-        let name = self.seal(&caller.principal, None, &task.id)?;
+        let task = self.hosted.start(call.exchange, time, caller)?;
+        let name = self.seal_hosted(&caller.principal, &task.id, Some(call.id))?;
         Ok(task.with_id(&name))
     }
 
@@ -176,9 +189,19 @@ impl GatewayTasks {
     pub(super) fn seal(&self, principal: &str, server: Option<&ServerName>, id: &str) -> Result<String, RpcError> {
         let server = server.map(ToString::to_string);
         let caller = self.identity(principal).ok_or_else(super::key_revoked)?.to_string();
-        let name = SealedTaskRef { caller, server, task: id.to_owned() };
+        self.seal_ref(&SealedTaskRef { caller, server, task: id.to_owned(), call: None })
+    }
+
+    /// The id of a hosted task, with that of its call, by which it is found after a restart.
+    fn seal_hosted(&self, principal: &str, id: &str, call: Option<CallId>) -> Result<String, RpcError> {
+        let caller = self.identity(principal).ok_or_else(super::key_revoked)?.to_string();
+        let call = call.map(|call| call.to_string());
+        self.seal_ref(&SealedTaskRef { caller, server: None, task: id.to_owned(), call })
+    }
+
+    fn seal_ref(&self, name: &SealedTaskRef) -> Result<String, RpcError> {
         let internal = |problem: &dyn fmt::Display| RpcError::new(RpcError::INTERNAL, &problem.to_string());
-        let text = serde_json::to_vec(&name).map_err(|error| internal(&error))?;
+        let text = serde_json::to_vec(name).map_err(|error| internal(&error))?;
         self.sealer.seal(Purpose::Task, &text).map_err(|error| internal(&error))
     }
 
@@ -192,11 +215,25 @@ impl GatewayTasks {
             (Scope::One(_), None) | (Scope::All, _) => true,
         };
         let is_callers = self.identity(&caller.principal).is_some_and(|identity| *sealed.caller == *identity);
-        match (is_callers && in_scope, &server) {
-            (false, _) => Err(TaskError::unknown(id)),
-            (true, None) if !self.hosted.contains(&sealed.task, caller) => Err(hosted_task_gone()),
-            (true, _) => Ok(TaskRef { server, id: sealed.task }),
+        if !(is_callers && in_scope) {
+            return Err(TaskError::unknown(id));
         }
+        let keeper = match server {
+            Some(server) => TaskKeeper::Server(server),
+            None if self.hosted.contains(&sealed.task, caller) => TaskKeeper::Hosted,
+            None => {
+                let call = sealed.call.and_then(|call| call.parse().ok());
+                TaskKeeper::Store(call.ok_or_else(hosted_task_gone)?)
+            }
+        };
+        Ok(TaskRef { keeper, id: sealed.task })
+    }
+
+    /// A task that an earlier process hosted.
+    fn stored(&self, call: CallId, caller: &Caller) -> Result<StoredTask, TaskError> {
+        let uris = PublicUris { host: self.host.clone(), caller_context: self.caller_context(caller)? };
+        let uris = Some(uris).filter(|_| self.scope == Scope::All);
+        Ok(StoredTask { host: self.host.clone(), call, uris })
     }
 
     pub(super) async fn of_server(
@@ -215,9 +252,10 @@ impl Tasks for GatewayTasks {
     fn get<'a>(&'a self, id: &'a str, depth: TaskDetail, caller: &'a Caller) -> BoxFuture<'a, Result<Task, TaskError>> {
         Box::pin(async move {
             let name = self.open(id, caller)?;
-            let task = match &name.server {
-                None => self.hosted.get(&name.id, depth, caller).await?,
-                Some(server) => {
+            let task = match &name.keeper {
+                TaskKeeper::Hosted => self.hosted.get(&name.id, depth, caller).await?,
+                TaskKeeper::Store(call) => self.stored(*call, caller)?.task().await?,
+                TaskKeeper::Server(server) => {
                     let of_server = self.of_server(TaskOperation::Get, server, Some(&name.id), caller).await?;
                     of_server.tasks().get(&name.id, depth).await.map_err(hide_details)?
                 }
@@ -229,8 +267,12 @@ impl Tasks for GatewayTasks {
     fn follow(&self, id: &str, caller: &Caller) -> Exchange {
         match (self.open(id, caller), self.caller_context(caller)) {
             (Err(problem), _) | (_, Err(problem)) => Exchange::ended(problem.into()),
-            (Ok(TaskRef { server: None, id, .. }), _) => self.hosted.follow(&id, caller),
-            (Ok(TaskRef { server: Some(server), id, .. }), Ok(caller_context)) => {
+            (Ok(TaskRef { keeper: TaskKeeper::Hosted, id }), _) => self.hosted.follow(&id, caller),
+            (Ok(TaskRef { keeper: TaskKeeper::Store(call), .. }), _) => match self.stored(call, caller) {
+                Ok(stored) => stored.follow(),
+                Err(problem) => Exchange::ended(problem.into()),
+            },
+            (Ok(TaskRef { keeper: TaskKeeper::Server(server), id }), Ok(caller_context)) => {
                 task_follower::follow_task(&self.host, caller_context, server, id)
             }
         }
@@ -239,9 +281,11 @@ impl Tasks for GatewayTasks {
     fn answer<'a>(&'a self, id: &'a str, answers: Raw, caller: &'a Caller) -> BoxFuture<'a, Result<(), TaskError>> {
         Box::pin(async move {
             let name = self.open(id, caller)?;
-            match &name.server {
-                None => self.hosted.answer(&name.id, answers, caller).await,
-                Some(server) => {
+            match &name.keeper {
+                TaskKeeper::Hosted => self.hosted.answer(&name.id, answers, caller).await,
+                // Its requests ended with the process that hosted it.
+                TaskKeeper::Store(_) => Ok(()),
+                TaskKeeper::Server(server) => {
                     let of_server = self.of_server(TaskOperation::Update, server, Some(&name.id), caller).await?;
                     of_server.tasks().answer(&name.id, answers).await.map_err(hide_details)
                 }
@@ -252,9 +296,10 @@ impl Tasks for GatewayTasks {
     fn cancel<'a>(&'a self, id: &'a str, caller: &'a Caller) -> BoxFuture<'a, Result<Task, TaskError>> {
         Box::pin(async move {
             let name = self.open(id, caller)?;
-            let task = match &name.server {
-                None => self.hosted.cancel(&name.id, caller).await?,
-                Some(server) => {
+            let task = match &name.keeper {
+                TaskKeeper::Hosted => self.hosted.cancel(&name.id, caller).await?,
+                TaskKeeper::Store(call) => self.stored(*call, caller)?.cancel().await?,
+                TaskKeeper::Server(server) => {
                     let of_server = self.of_server(TaskOperation::Cancel, server, Some(&name.id), caller).await?;
                     of_server.tasks().cancel(&name.id).await.map_err(hide_details)?
                 }
@@ -323,9 +368,9 @@ pub(super) fn without_details(outcome: Outcome) -> Outcome {
 }
 
 /// Error for a hosted task that no longer exists.
-fn hosted_task_gone() -> TaskError {
-    let why =
-        "this task was hosted by the gateway and no longer exists: it expired, or the gateway restarted; call again";
+pub(super) fn hosted_task_gone() -> TaskError {
+    let why = "this task was hosted by the gateway and no longer exists: it expired, or the gateway restarted without a \
+               record of it; call again";
     TaskError::Refused(RpcError::new(RpcError::INVALID_PARAMS, why))
 }
 

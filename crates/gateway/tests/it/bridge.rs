@@ -71,8 +71,8 @@ rows! {
          that caller only; lists come from the process that the catalog was read from."
         changes::lists;
     "task": "A call becomes a task, is polled and followed to its result; another fails, another is cancelled."
-        "A 2025 caller that wants a task of a 2026 server gets a task hosted by the gateway, which ends with the \
-         gateway."
+        "A 2025 caller that wants a task of a 2026 server gets a task hosted by the gateway, whose state and \
+         result survive a crash of the gateway."
         tasks::task;
     "task with input": "A task sends one server request, another two at once; both continue with the answers." ""
         tasks::input;

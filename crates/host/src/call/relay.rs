@@ -39,7 +39,7 @@ use crate::{
     record::{Delivery, PersonWait, Recording, redact::Redactor},
     roots::book::declares_roots,
     sampling::{SamplingOffer, answering::SamplingDesk},
-    task::{AnsweredBy, BackgroundTask, TaskOrigin, TaskStatus, TrackedTask},
+    task::{AnsweredBy, BackgroundTask, KeptBy, TaskOrigin, TaskStatus, TrackedTask},
     validation::{Noted, ToolCheck},
 };
 
@@ -161,6 +161,9 @@ impl Relay {
                     },
                     Poll::Ready((recording, Ok(sent))) => {
                         self.server = Some(sent.connection.name().clone());
+                        if self.request.task == TaskHandling::Hosted && self.task.is_none() {
+                            self.task = self.host_task(&sent, &recording);
+                        }
                         self.stage = RelayStage::InFlight(sent, recording);
                         if let Some(question) = self.request.withdraw_question() {
                             return Poll::Ready(Some(ExchangeEvent::Withdrawn(question)));
@@ -370,11 +373,14 @@ impl Relay {
         sent.check_session();
         if let Outcome::HandedOff(task) = &outcome {
             sent.keep_task(task, &self.request.caller);
-            if self.request.task != TaskHandling::Await {
+            if matches!(self.request.task, TaskHandling::Background | TaskHandling::HandOver) {
                 return self.hand_over(&sent, recording, task);
             }
             if self.request.target.kind() == CallKind::Tool {
-                self.task = self.track(&sent, &recording, task).map(|(tracked, _written)| tracked);
+                match &mut self.task {
+                    Some(hosted) => hosted.continue_as(task, sent.keeps_tasks()),
+                    None => self.task = self.track(&sent, &recording, task).map(|(tracked, _written)| tracked),
+                }
                 sent.exchange = followed::follow(sent.tasks(self.request.capabilities.clone()), task);
                 // What fails from here on failed in the task; the call itself was received.
                 self.retried = true;
@@ -402,12 +408,22 @@ impl Relay {
     ) -> Option<(TrackedTask, BoxFuture<'static, ()>)> {
         let answered_by = match self.request.task {
             TaskHandling::Await | TaskHandling::Background => AnsweredBy::Host,
-            TaskHandling::HandOver => AnsweredBy::Client,
+            TaskHandling::Hosted | TaskHandling::HandOver => AnsweredBy::Client,
         };
         let capabilities = self.request.capabilities.clone();
         let origin = TaskOrigin { kept_by: sent.keeps_tasks(), answered_by, capabilities };
         let ports = self.host.context.task_ports();
         Some(TrackedTask::begin(task, recording.record()?, origin, ports, sent.redactor.clone()))
+    }
+
+    /// The row of a call that is a task for its caller. It ends with this process, unless its server continues it.
+    fn host_task(&self, sent: &InFlightCall, recording: &Recording) -> Option<TrackedTask> {
+        let task = Task::new("", self.request.task_ttl, None);
+        let capabilities = self.request.capabilities.clone();
+        let origin = TaskOrigin { kept_by: KeptBy::Process, answered_by: AnsweredBy::Client, capabilities };
+        let ports = self.host.context.task_ports();
+        let (tracked, _written) = TrackedTask::begin(&task, recording.record()?, origin, ports, sent.redactor.clone());
+        Some(tracked)
     }
 
     /// Ends the call with its task, once that is written. The host follows it, and ends the record with it.

@@ -73,6 +73,8 @@ pub enum TaskHandling {
     /// The call ends with the task ([`CallOutcome::HandedOff`](super::CallOutcome::HandedOff)). The host follows it, and its ports answer the
     /// requests of the server. A tool that can run as a task does.
     Background,
+    /// The call waits for the task, and is itself one for its caller: it has a row from the moment it is sent.
+    Hosted,
     /// The call ends with the task, which the caller uses itself. The host only reads its status.
     HandOver,
 }

@@ -25,13 +25,13 @@ use toolway_wire::{
 };
 use uuid::Uuid;
 
-use super::{AnsweredBy, KeptBy, SettledCall, TaskPorts, TaskStatus, TrackedTask};
+use super::{AnsweredBy, KeptBy, SettledCall, StoredTask, TaskPorts, TaskStatus, TrackedTask};
 use crate::{
     call::{CallError, CallOutcome, CallerContext, tasks::PolledTasks},
     connection::{HostContext, ListenerGuard, client_features::ClientFeatures, stdio::ProcessInstance},
     host::{Host, Inner},
     inbox::ItemOrigin,
-    record::{CallBody, Recording, redact::Redactor},
+    record::{CallBody, Recording, RecordsError, redact::Redactor},
 };
 
 /// When the status is read for the first time: a task may be done soon, and servers suggest long intervals.
@@ -162,6 +162,11 @@ impl Host {
     pub fn cancel_task(&self, id: Uuid) -> bool {
         let switch = self.inner().background.tasks.lock().get(&id).cloned();
         switch.inspect(|switch| switch.cancelled.cancel()).is_some()
+    }
+
+    /// A task as it is stored, with the end of its call.
+    pub async fn stored_task(&self, id: Uuid) -> Result<Option<StoredTask>, RecordsError> {
+        self.inner().context.ports.tasks.find(id).await
     }
 
     /// Whether this host follows a task in the background.

@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 use uuid::Uuid;
 
-use super::TaskRow;
+use super::{StoredTask, TaskRow};
 use crate::record::{CallBody, CallState, RecordsError};
 
 /// Writes tasks durably. All methods submit their write before they return; a future only waits for its commit.
@@ -16,6 +16,9 @@ pub trait TaskLog: Send + Sync {
 
     /// Tasks that have not ended and that no living process follows. Those that ended with their process are closed first.
     fn unclaimed(&self) -> BoxFuture<'static, Result<Vec<TaskRow>, RecordsError>>;
+
+    /// One task with the end of its call.
+    fn find(&self, id: Uuid) -> BoxFuture<'static, Result<Option<StoredTask>, RecordsError>>;
 
     /// Lets another process claim a task that this one followed.
     fn release(&self, id: Uuid);
@@ -52,6 +55,10 @@ impl TaskLog for NoTaskLog {
 
     fn unclaimed(&self) -> BoxFuture<'static, Result<Vec<TaskRow>, RecordsError>> {
         Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn find(&self, _: Uuid) -> BoxFuture<'static, Result<Option<StoredTask>, RecordsError>> {
+        Box::pin(async { Ok(None) })
     }
 
     fn release(&self, _: Uuid) {}

@@ -44,6 +44,17 @@ pub struct TaskRow {
     pub process: Option<Uuid>,
 }
 
+/// A task with the end of its call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredTask {
+    /// The task.
+    pub row: TaskRow,
+    /// Result of its call as JSON, as far as it is kept.
+    pub result: Option<String>,
+    /// Error message of its call.
+    pub error: Option<String>,
+}
+
 /// How far a task is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskProgress {

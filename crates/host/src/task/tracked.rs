@@ -50,7 +50,6 @@ impl TrackedTask {
         ports: TaskPorts,
         redactor: Redactor,
     ) -> (Self, BoxFuture<'static, ()>) {
-        let micros = |duration| i64::try_from(std::time::Duration::as_micros(&duration)).unwrap_or(i64::MAX);
         let now = time::now();
         let row = TaskRow {
             id: call.id.uuid(),
@@ -64,8 +63,8 @@ impl TrackedTask {
             progress: None,
             created_at: now,
             updated_at: now,
-            ttl: task.ttl.map(micros),
-            poll_interval: task.poll_interval.map(micros),
+            ttl: task.ttl.map(time::duration),
+            poll_interval: task.poll_interval.map(time::duration),
             kept_by: origin.kept_by,
             answered_by: origin.answered_by,
             capabilities: origin
@@ -85,6 +84,14 @@ impl TrackedTask {
     pub(crate) fn adopted(row: TaskRow, ports: TaskPorts, redactor: Redactor) -> Self {
         let TaskPorts { log, events } = ports;
         Self { row, log, events, redactor }
+    }
+
+    /// The server continues the call, which was a task for its caller already.
+    pub(crate) fn continue_as(&mut self, task: &Task, kept_by: KeptBy) {
+        self.row.remote_id.clone_from(&task.id);
+        self.row.kept_by = kept_by;
+        self.row.poll_interval = task.poll_interval.map(time::duration);
+        drop(self.write());
     }
 
     /// Takes over what the server says now.

@@ -44,7 +44,7 @@ async fn server_task_keeps_its_id_after_a_gateway_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pending_interaction_and_gateway_task_end_with_the_gateway() {
+async fn pending_interaction_ends_with_the_gateway_and_the_result_of_its_own_task_stays() {
     let mut setup = ChaosSetup::new("parked", SEED).await;
     let (mut stateful, mut stateless) = clients(&setup);
     let call = json!({ "name": "old__test_elicitation", "arguments": { "message": "Who?" } });
@@ -54,6 +54,15 @@ async fn pending_interaction_and_gateway_task_end_with_the_gateway() {
     let made = stateful.ask_in_session("/mcp", "tools/call", kept).await.unwrap();
     let task = made["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();
 
+    let looked_at = json!({ "taskId": task });
+    loop {
+        let looked = stateful.ask_in_session("/mcp", "tasks/get", looked_at.clone()).await.unwrap();
+        if looked["result"]["status"] == "completed" {
+            break;
+        }
+        assert_eq!(looked["result"]["status"], "working", "{looked}");
+    }
+
     kill_and_start(&mut setup).await;
 
     let mut retry = call;
@@ -62,9 +71,10 @@ async fn pending_interaction_and_gateway_task_end_with_the_gateway() {
     retry["inputResponses"] = json!({ key: { "action": "accept", "content": { "username": "ada", "email": "a@b" } } });
     let refused = stateless.ask_alone("/mcp", "tools/call", "old__test_elicitation", retry).await.unwrap();
     assert!(said(&refused).contains("the interaction has expired; call again"), "{refused}");
-    let refused = stateful.ask_in_session("/mcp", "tasks/get", json!({ "taskId": task })).await.unwrap();
-    assert!(refused["error"].is_object(), "{refused}");
-    assert!(said(&refused).contains("it expired, or the gateway restarted; call again"), "{refused}");
+    let stays = stateful.ask_in_session("/mcp", "tasks/get", looked_at.clone()).await.unwrap();
+    assert_eq!(stays["result"]["status"], "completed", "{stays}");
+    let result = stateful.ask_in_session("/mcp", "tasks/result", looked_at).await.unwrap();
+    assert!(result["result"]["content"][0]["text"].is_string(), "{result}");
     assert_eq!(stateful.started, 2, "its session was lost too and started again");
 }
 

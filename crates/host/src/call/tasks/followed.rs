@@ -59,7 +59,7 @@ pub(in crate::call) fn handover(request: &CallRequest, found: &Found) -> Option<
     let support = || found.tool.as_ref().map_or(TaskSupport::Forbidden, |tool| TaskSupport::of(&tool.item.raw));
     let is_wanted = |support| match request.task {
         // A tool that can answer at once does, unless its caller does not wait.
-        TaskHandling::Await => support == TaskSupport::Required,
+        TaskHandling::Await | TaskHandling::Hosted => support == TaskSupport::Required,
         TaskHandling::Background | TaskHandling::HandOver => support != TaskSupport::Forbidden,
     };
     Some(if capabilities.extension(capability::TASKS) {
