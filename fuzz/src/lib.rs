@@ -1,7 +1,13 @@
-//! Shared code of the fuzz targets: the modules of `toolway-wire` that parse remote input, and the format of an input.
+//! Shared code of the fuzz targets: the modules of `toolway-wire` and
+//! `toolway-host` that parse remote input, and the format of an input.
 //!
 //! The modules are compiled from their sources instead of linking the crate: they need no network, and an instrumented
 //! build of the network stack takes minutes. The targets can therefore also use private items.
+
+#[path = "../../crates/host/src/roots"]
+pub mod roots {
+    pub mod fence;
+}
 
 #[path = "../../crates/wire/src"]
 mod wire {

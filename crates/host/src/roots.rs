@@ -4,13 +4,19 @@
 //! |---|---|
 //! | what each server is told, for each caller | `roots/book.rs` |
 //! | which roots of a gateway client are passed on | `roots/bound.rs` |
+//! | files within roots, for embedding programs | `roots/fence.rs` |
 //!
-//! Roots are advice: a server that ignores them can read what its process can read.
+//! Roots are advice: a server that ignores them can read what its process can read. Only [`Roots`] is a fence, for the
+//! program that uses it.
 
 pub(crate) mod book;
 pub mod bound;
+pub mod fence;
+#[cfg(all(test, unix))]
+mod fence_tests;
 
 pub use bound::ClientRootBound;
+pub use fence::{Operation, RootEntry, Roots, RootsError};
 
 /// A folder or URL that a server is told to work in.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,9 +3,11 @@
 //! A client names paths of its own machine, or of ours. If others can reach the gateway, a client must not make our servers
 //! work in any folder of this machine.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use url::Url;
+
+use super::fence::path_of;
 
 /// Which roots of clients are passed on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,23 +28,12 @@ impl ClientRootBound {
         match self {
             Self::Anywhere => true,
             Self::NoFiles => url.scheme() != "file",
-            Self::Within(folders) => folder_of(&url).is_some_and(|folder| {
+            Self::Within(folders) => path_of(uri).is_ok_and(|folder| {
                 let real = real_path(&folder);
                 folders.iter().any(|bound| folder.starts_with(bound) && real.starts_with(real_path(bound)))
             }),
         }
     }
-}
-
-/// The path of a `file:` URL of this machine, if it is absolute and plain: no `..` after percent-decoding, no NUL.
-pub(super) fn folder_of(url: &Url) -> Option<PathBuf> {
-    if url.scheme() != "file" || url.host_str().is_some_and(|host| !host.is_empty() && host != "localhost") {
-        return None;
-    }
-    let path = url.to_file_path().ok()?;
-    let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
-    let has_nul = path.as_os_str().as_encoded_bytes().contains(&0);
-    (is_plain && !has_nul).then_some(path)
 }
 
 /// The path with symbolic links of its existing part resolved.
@@ -55,7 +46,7 @@ fn real_path(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::ClientRootBound;
 
