@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     error::{ConfigError, Place},
+    inbox,
     policy::{MODE_VALUES, PolicyMode, mode},
     roots::{self, RootSetting},
     sampling::{self, SamplingSettings},
@@ -35,6 +36,8 @@ pub struct ClientSettings {
     pub sampling: Setting<SamplingSettings>,
     /// Folders that servers are told of in its calls.
     pub roots: Setting<Vec<RootSetting>>,
+    /// Whether forms and URLs in its calls wait in the inbox; `None`: as for all.
+    pub inbox_wait: Setting<Option<bool>>,
 }
 
 const APPROVERS: &[(&str, Approver)] = &[("any", Approver::Any), ("operator", Approver::Operator)];
@@ -46,6 +49,7 @@ pub(crate) const MEMBERS: &[(&str, Shape)] = &[
     ("approver", Shape::OneOf(APPROVER_VALUES)),
     ("sampling", Shape::FlagOrMembers(sampling::MEMBERS)),
     ("roots", roots::SHAPE),
+    ("inbox", Shape::Members(inbox::MEMBERS)),
 ];
 
 /// Parses `gateway.clients`.
@@ -62,6 +66,7 @@ fn read_client(field: &Field<'_>) -> Result<ClientSettings, ConfigError> {
         approver: Setting::default(),
         sampling: Setting::default(),
         roots: Setting::default(),
+        inbox_wait: Setting::default(),
     };
     for (key, field) in field.members()? {
         match key {
@@ -71,6 +76,7 @@ fn read_client(field: &Field<'_>) -> Result<ClientSettings, ConfigError> {
                 put(&mut client.approver, field.setting(approver))?;
             }
             "sampling" => put(&mut client.sampling, field.setting(sampling::read_flag_or_level(&field)?))?,
+            "inbox" => put(&mut client.inbox_wait, field.setting(inbox::read(&field)?))?,
             "roots" => put(&mut client.roots, field.setting(roots::read(&field)?))?,
             _ => return Err(field.unknown(MEMBERS.iter().map(|(key, _)| *key))),
         }

@@ -126,7 +126,7 @@ pub(crate) const GATEWAY: Key<Settings> = Key {
           and rules can be stricter still. `approver`: `any` (default: a client that supports forms approves its own calls \
           that are asked about, or the operator does) or `operator` (only the operator does). `sampling`: as the top-level \
           key, for the calls of this client; `never` also keeps a client from getting requests that it could answer itself. \
-          `roots`: folders for the calls of this client, as the top-level key.",
+          `roots` and `inbox`: as the top-level keys, for the calls of this client.",
     example: r#"{"access": "keys", "listen": "127.0.0.1:7717"}"#,
     set: read,
 };

@@ -55,6 +55,7 @@ pub mod gateway;
 mod header;
 mod host_pattern;
 pub mod import;
+pub mod inbox;
 pub mod interpolate;
 pub mod keychain;
 pub mod layers;

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use crate::{
     error::{ConfigError, Place},
     gateway::{GATEWAY, GatewaySettings},
+    inbox::INBOX,
     limits::{LIMITS, LimitSettings},
     models::{AGENT, AgentSettings, DEFAULT_MODEL, MODELS, ModelConfig},
     policy::{POLICY, PolicySettings},
@@ -93,6 +94,8 @@ pub struct Settings {
     pub tasks: Setting<TaskSettings>,
     /// Folders that servers are told to work in.
     pub roots: Setting<Vec<RootSetting>>,
+    /// Whether forms and URLs in calls of clients that answer none wait in the inbox.
+    pub inbox_wait: Setting<bool>,
 }
 
 /// Values of `naming.prefix`.
@@ -174,6 +177,7 @@ pub(crate) const SETTINGS: &[Key<Settings>] = &[
     SAMPLING,
     TASKS,
     ROOTS,
+    INBOX,
 ];
 
 fn naming(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
@@ -239,6 +243,7 @@ impl Settings {
             sampling: self.sampling.overridden_by(nearer.sampling),
             tasks: self.tasks.overridden_by(nearer.tasks),
             roots: self.roots.overridden_by(nearer.roots),
+            inbox_wait: self.inbox_wait.overridden_by(nearer.inbox_wait),
         }
     }
 }

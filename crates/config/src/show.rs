@@ -133,6 +133,7 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         shown("sampling.tokensPerDay", &settings.sampling, json!(settings.sampling.value.tokens_per_day)),
         shown("sampling.review", &settings.sampling, json!(settings.sampling.value.review.unwrap_or(false))),
         shown("roots", &settings.roots, roots(&settings.roots.value)),
+        shown("inbox.wait", &settings.inbox_wait, json!(settings.inbox_wait.value)),
         shown(
             "agent.exposeResources",
             &settings.agent.expose_resources,
@@ -152,6 +153,8 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         let set = sampling(&client.sampling.value);
         values.push(shown(&format!("gateway.clients.{name}.sampling"), &client.sampling, set));
         values.push(shown(&format!("gateway.clients.{name}.roots"), &client.roots, roots(&client.roots.value)));
+        let wait = json!(client.inbox_wait.value);
+        values.push(shown(&format!("gateway.clients.{name}.inbox.wait"), &client.inbox_wait, wait));
     }
     values.extend(settings.policy.rules().enumerate().map(|(index, rule)| ShownValue {
         key: format!("policy.rules.{index}"),

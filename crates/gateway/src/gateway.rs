@@ -35,6 +35,7 @@ use toolway_wire::{
 use crate::{
     access::{Access, Client, KeyEnd, KeyError},
     records::{KnownStates, Records, metrics::GatewayGauges},
+    requests::RequestPolls,
     service::{HostService, PAGE_ITEMS, Scope},
 };
 
@@ -94,6 +95,7 @@ pub struct Gateway {
     draining: CancellationToken,
     sse: SseTransport,
     page_size: usize,
+    polls: RequestPolls,
 }
 
 /// Why a gateway cannot start.
@@ -183,6 +185,7 @@ impl Gateway {
             draining: CancellationToken::new(),
             sse: options.sse,
             page_size: options.page_size,
+            polls: RequestPolls::default(),
         }))
     }
 

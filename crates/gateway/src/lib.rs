@@ -19,6 +19,7 @@ pub mod control;
 pub mod gateway;
 pub mod records;
 mod reply;
+mod requests;
 pub mod route;
 pub mod sealing;
 pub mod service;

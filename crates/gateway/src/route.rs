@@ -23,6 +23,10 @@ pub enum Route {
     Sse,
     /// `/messages`: messages of HTTP+SSE clients.
     Messages,
+    /// `/requests`: forms and URLs of servers in the client's own calls.
+    Requests,
+    /// `/requests/<id>`: one of them.
+    Request(String),
 }
 
 /// Authentication that a route requires. A foreign `Host` or `Origin` is refused before, on every route.
@@ -38,8 +42,18 @@ pub enum Guard {
 
 impl Route {
     /// Path patterns of all routes, in order of [`Route::index`].
-    pub const PATHS: [&str; 8] =
-        ["/health", "/ready", "/servers", "/metrics", "/mcp", "/servers/<id>/mcp", "/sse", Self::MESSAGES];
+    pub const PATHS: [&str; 10] = [
+        "/health",
+        "/ready",
+        "/servers",
+        "/metrics",
+        "/mcp",
+        "/servers/<id>/mcp",
+        "/sse",
+        Self::MESSAGES,
+        "/requests",
+        "/requests/<id>",
+    ];
     /// Path to which HTTP+SSE clients post messages.
     pub(crate) const MESSAGES: &str = "/messages";
 
@@ -53,6 +67,11 @@ impl Route {
             "/mcp" => Some(Self::Mcp),
             "/sse" => Some(Self::Sse),
             Self::MESSAGES => Some(Self::Messages),
+            "/requests" => Some(Self::Requests),
+            _ if path.starts_with("/requests/") => {
+                let id = path.strip_prefix("/requests/").filter(|id| is_item_id(id))?;
+                Some(Self::Request(id.to_owned()))
+            }
             _ => {
                 let server = path.strip_prefix("/servers/")?.strip_suffix("/mcp")?;
                 server.parse().ok().map(Self::Server)
@@ -64,9 +83,15 @@ impl Route {
     pub fn guard(&self) -> Guard {
         match self {
             Self::Health => Guard::Open,
-            Self::Ready | Self::Servers | Self::Metrics | Self::Mcp | Self::Server(_) | Self::Sse | Self::Messages => {
-                Guard::Key
-            }
+            Self::Ready
+            | Self::Servers
+            | Self::Metrics
+            | Self::Mcp
+            | Self::Server(_)
+            | Self::Sse
+            | Self::Messages
+            | Self::Requests
+            | Self::Request(_) => Guard::Key,
         }
     }
 
@@ -84,7 +109,8 @@ impl Route {
             Self::Health | Self::Ready | Self::Servers | Self::Metrics => "GET, HEAD",
             Self::Mcp | Self::Server(_) => "POST, GET, DELETE",
             Self::Sse => "GET",
-            Self::Messages => "POST",
+            Self::Messages | Self::Request(_) => "POST",
+            Self::Requests => "GET",
         }
     }
 
@@ -97,6 +123,7 @@ impl Route {
     pub fn path(&self) -> String {
         match self {
             Self::Server(server) => format!("/servers/{server}/mcp"),
+            Self::Request(id) => format!("/requests/{id}"),
             fixed => Self::PATHS[fixed.index()].to_owned(),
         }
     }
@@ -112,6 +139,8 @@ impl Route {
             Self::Server(_) => 5,
             Self::Sse => 6,
             Self::Messages => 7,
+            Self::Requests => 8,
+            Self::Request(_) => 9,
         }
     }
 
@@ -125,9 +154,16 @@ impl Route {
             Self::Mcp => Some(Self::Server(server.clone())),
             Self::Server(_) => Some(Self::Sse),
             Self::Sse => Some(Self::Messages),
-            Self::Messages => None,
+            Self::Messages => Some(Self::Requests),
+            Self::Requests => Some(Self::Request("0".to_owned())),
+            Self::Request(_) => None,
         }
     }
+}
+
+/// Whether a path segment can be the id of an inbox item.
+fn is_item_id(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 /// Whether clients request this path to sign in with OAuth. The gateway has no such routes.

@@ -55,7 +55,7 @@ use crate::{
         supervise,
     },
     event::{CallStageEvent, EventListener, EventSender, StateEvent, TaskEvent},
-    inbox::Inbox,
+    inbox::{Inbox, waiting::WaitingClients},
     policy::{ConversationAnswers, OutdatedNotices, Policy, Stance, limit::CallSlots},
     ports::HostPorts,
     record::RecordPorts,
@@ -172,6 +172,7 @@ impl Host {
         host.inner.catalog_publisher.publish().await;
         host.inner.tasks.spawn(Arc::clone(&host.inner.catalog_publisher).run(host.inner.stop.clone()));
         host.inner.context.roots.configure(&config.settings, &plan.wanted);
+        host.inner.context.waiting.configure(&config.settings);
         host.apply(plan);
         Ok(host)
     }
@@ -201,6 +202,7 @@ impl Host {
         self.inner.policy_revision.fetch_add(1, Ordering::AcqRel);
         self.inner.validation.set_modes(config.settings.validation.modes());
         let roots = self.inner.context.roots.configure(&config.settings, &plan.wanted);
+        self.inner.context.waiting.configure(&config.settings);
         let applied = self.apply(plan);
         self.apply_roots(&roots);
         self.note(applied.note());
@@ -456,6 +458,7 @@ fn host_context(
     HostContext {
         policy: Mutex::new(policy),
         sampled: SamplingTotals::default(),
+        waiting: WaitingClients::default(),
         inbox: Inbox::new(ports.recorder.clone(), options.limits.memory.clone()),
         dialer: Dialer {
             environment: Arc::new(options.environment),

@@ -3,6 +3,7 @@
 //! | part | file |
 //! |---|---|
 //! | items and answers | `inbox/item.rs` |
+//! | clients of a gateway that wait | `inbox/waiting.rs` |
 //! | forms of servers, as fields | `inbox/form.rs` |
 //! | the port that answers | `inbox/answerer.rs` |
 //! | arguments and warnings of an approval | `inbox/approval_rows.rs` |
@@ -15,6 +16,7 @@ pub mod answerer;
 pub mod approval_rows;
 pub mod form;
 pub mod item;
+pub(crate) mod waiting;
 
 use std::{collections::BTreeMap, fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 

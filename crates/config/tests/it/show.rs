@@ -73,6 +73,7 @@ fn every_value_has_its_origin_and_secrets_are_masked() {
             "sampling.tokensPerDay = null (default)".to_owned(),
             "sampling.review = false (default)".to_owned(),
             "roots = [] (default)".to_owned(),
+            "inbox.wait = false (default)".to_owned(),
             "agent.exposeResources = true (default)".to_owned(),
             "agent.exposePrompts = true (default)".to_owned(),
             format!("mcpServers.Files.command = \"files\" ({theirs}:3)"),

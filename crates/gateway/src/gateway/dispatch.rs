@@ -11,7 +11,7 @@ use super::{Gateway, SseTransport};
 use crate::{
     access::{Access, Client, Unauthenticated},
     records::CompletedRequest,
-    reply,
+    reply, requests,
     route::{self, Guard, Route},
     view,
 };
@@ -107,6 +107,14 @@ impl Gateway {
             Route::Sse if *request.method() == Method::GET => self.serve_sse(client, request).await,
             Route::Messages if *request.method() == Method::POST => self.serve_sse(client, request).await,
             Route::Sse | Route::Messages => reply::not_allowed(route.methods()),
+            Route::Requests if *request.method() == Method::GET => tokio::select! {
+                response = self.polls.list(&self.host, client, request.uri().query()) => response,
+                () = self.draining.cancelled() => reply::text(StatusCode::SERVICE_UNAVAILABLE, "shutting down"),
+            },
+            Route::Request(id) if *request.method() == Method::POST => {
+                requests::answer(&self.host, client, &id, request).await
+            }
+            Route::Requests | Route::Request(_) => reply::not_allowed(route.methods()),
             // The remaining routes are read-only.
             other if !reads => reply::not_allowed(other.methods()),
             Route::Health => health(&route, &request),

@@ -8,6 +8,7 @@ mod caller_views;
 mod callers;
 mod cleanup;
 mod client_approvals;
+mod client_requests;
 mod client_roots;
 mod closed_methods;
 mod configured_roots;

@@ -21,6 +21,7 @@ use crate::{
         withheld,
     },
     host::Inner,
+    inbox::waiting,
     policy::{Grant, Permit, Refusal, Subject, limit::ClientSlot},
     record::Recording,
     roots::book as roots,
@@ -83,6 +84,7 @@ async fn run_stages(
             tool: (found.subject.kind == CallKind::Tool).then_some(found.subject.raw_name.as_str()),
             configured_roots: RootsOffer::Nothing,
             sampling: None,
+            waits_in_inbox: false,
         };
         let is_interactive = grant.request().is_some_and(Request::is_interactive);
         let interactivity = if is_interactive { Interactivity::Interactive } else { Interactivity::NonInteractive };
@@ -145,6 +147,8 @@ async fn decide(
     }
     let withheld = found.connection.wanted().withheld;
     wire_request.capabilities = wire_request.capabilities.map(|declared| {
+        let waits = host.context.waits_in_inbox(&request.caller) && !waiting::answers_forms(&declared);
+        let declared = if waits { waiting::with_forms(&declared) } else { declared };
         let remaining = withheld::remaining(&declared, withheld);
         let declared = host.context.roots.declared(remaining, found.connection.name(), &request.caller);
         host.context.with_sampling(declared, &found.connection.wanted(), &request.caller)

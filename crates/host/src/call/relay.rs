@@ -35,6 +35,7 @@ use super::{
 use crate::{
     connection::{InFlightCall, client_features::ClientFeatures},
     host::Inner,
+    inbox::waiting,
     policy::Surface,
     record::{Delivery, PersonWait, Recording, redact::Redactor},
     roots::book::declares_roots,
@@ -309,6 +310,9 @@ impl Relay {
     fn is_answered_here(&self, request: &ServerRequest) -> bool {
         let caller = &self.request.caller;
         let RelayStage::InFlight(sent, _) = &self.stage else { return false };
+        if self.host.answers_in_inbox(&self.request, request) {
+            return true;
+        }
         if request.details.method != SAMPLING || caller.client().is_none() {
             return false;
         }
@@ -518,6 +522,12 @@ fn is_suspicious(error: &WireError) -> bool {
 }
 
 impl Inner {
+    /// Whether a form or URL waits in the inbox, because the client of the call answers none.
+    fn answers_in_inbox(&self, call: &CallRequest, request: &ServerRequest) -> bool {
+        let is_declared = call.capabilities.as_ref().is_some_and(waiting::answers_forms);
+        request.details.method == "elicitation/create" && !is_declared && self.context.waits_in_inbox(&call.caller)
+    }
+
     /// Answers `roots/list` from the configuration, unless the caller declared roots; then its answer is bounded and
     /// completed. Returns the request if it is still to be answered.
     fn roots_answered(&self, call: &CallRequest, server: &ServerName, request: ServerRequest) -> Option<ServerRequest> {

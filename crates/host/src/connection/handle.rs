@@ -284,9 +284,11 @@ impl Connection {
         self.live().listing.is_some() && self.caller_key(origin).is_some_and(|key| self.shared.pool.may_discover(&key))
     }
 
-    /// The origin with the roots that are configured for its caller, and with what the server is told of sampling.
+    /// The origin with what is answered for its caller: configured roots, forms in the inbox, and sampling.
     pub(crate) fn told<'a>(&self, origin: RequestOrigin<'a>) -> RequestOrigin<'a> {
-        let origin = RequestOrigin { configured_roots: self.shared.pool.roots_offer(origin.caller), ..origin };
+        let pool = &self.shared.pool;
+        let waits_in_inbox = pool.waits_in_inbox(origin.caller) && !self.wanted().withheld.elicitation;
+        let origin = RequestOrigin { configured_roots: pool.roots_offer(origin.caller), waits_in_inbox, ..origin };
         let declared = origin.profile().sampling;
         let sampling = self.shared.pool.context().sampling_for(&self.wanted(), origin.caller, declared);
         RequestOrigin { sampling: Some(sampling).filter(|told| *told != declared).or(origin.sampling), ..origin }

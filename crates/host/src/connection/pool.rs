@@ -190,6 +190,11 @@ impl ConnectionPool {
         *self.shared_profile.lock()
     }
 
+    /// Whether forms and URLs in calls of this caller wait in the inbox.
+    pub(crate) fn waits_in_inbox(&self, caller: &Caller) -> bool {
+        self.context.waits_in_inbox(caller)
+    }
+
     /// What the server is told of roots for a caller that declares none itself.
     pub(crate) fn roots_offer(&self, caller: &Caller) -> RootsOffer {
         self.context.roots.offer(&self.server, caller)

@@ -82,6 +82,8 @@ pub(crate) struct RequestOrigin<'a> {
     pub(crate) configured_roots: RootsOffer,
     /// What the server is told of sampling, if that is not what the caller declared.
     pub(crate) sampling: Option<SamplingOffer>,
+    /// Whether the inbox answers forms and URLs if the caller answers none.
+    pub(crate) waits_in_inbox: bool,
 }
 
 /// The extension of UI pages, and the only content type that it defines.
@@ -101,6 +103,7 @@ impl<'a> RequestOrigin<'a> {
             tool: None,
             configured_roots: RootsOffer::Nothing,
             sampling: None,
+            waits_in_inbox: false,
         }
     }
 
@@ -111,7 +114,11 @@ impl<'a> RequestOrigin<'a> {
             RootsOffer::Nothing => self.configured_roots,
             offered => offered,
         };
-        CapabilityProfile { roots, sampling: self.sampling.unwrap_or(declared.sampling), ..declared }
+        let waits = self.waits_in_inbox && !declared.forms && !declared.addresses;
+        let forms = declared.forms || waits;
+        let addresses = declared.addresses || waits;
+        let sampling = self.sampling.unwrap_or(declared.sampling);
+        CapabilityProfile { roots, sampling, forms, addresses, ..declared }
     }
 
     /// The same, with a profile for a caller that declared nothing of its own.
@@ -172,8 +179,9 @@ impl CallerConnectionKey {
         let key = |reach, session| Self { caller, profile, session, reach };
         match (declares, shared.session_support()) {
             (CapabilityScope::PerRequest, SessionSupport::Unknown | SessionSupport::Offered) => {
-                // Configured roots are not asked of the caller.
-                let is_answered = matches!(profile.roots, RootsOffer::Configured | RootsOffer::ConfiguredForClient);
+                // What the host answers is not asked of the caller.
+                let has_roots = matches!(profile.roots, RootsOffer::Configured | RootsOffer::ConfiguredForClient);
+                let is_answered = has_roots || origin.waits_in_inbox;
                 let has_session = origin.session.is_some() || origin.caller.client().is_none() || is_answered;
                 let wanted = has_session && profile.answers_requests() && !by_result();
                 let session = origin.session.filter(|_| sharing == Sharing::Session).cloned();
@@ -339,6 +347,7 @@ mod tests {
                 tool: None,
                 configured_roots: RootsOffer::Nothing,
                 sampling: None,
+                waits_in_inbox: false,
             };
             CallerConnectionKey::of(origin, declares, sharing, (CapabilityProfile::NOTHING, &Account::Common))
         };
@@ -359,6 +368,7 @@ mod tests {
             tool: None,
             configured_roots: RootsOffer::Nothing,
             sampling: None,
+            waits_in_inbox: false,
         };
         assert!(
             CallerConnectionKey::of(origin, CapabilityScope::PerConnection, Sharing::Shared, (more, &Account::Common))

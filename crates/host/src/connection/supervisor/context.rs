@@ -19,7 +19,7 @@ use crate::{
         wanted::WantedServer,
     },
     event::EventSender,
-    inbox::{ElicitationModes, Inbox},
+    inbox::{ElicitationModes, Inbox, waiting::WaitingClients},
     policy::{Attendance, Policy, Surface},
     ports::HostPorts,
     roots::book::RootsBook,
@@ -31,6 +31,7 @@ pub(crate) struct HostContext {
     pub(crate) dialer: Dialer,
     pub(crate) ports: HostPorts,
     pub(crate) inbox: Inbox,
+    pub(crate) waiting: WaitingClients,
     pub(crate) roots: Arc<RootsBook>,
     pub(crate) declared: Option<ClientCapabilities>,
     /// The policy in effect. Nothing awaits under this lock.
@@ -190,6 +191,11 @@ impl HostContext {
             ElicitationModes::Nothing => Presence::Unattended,
             ElicitationModes::Forms | ElicitationModes::FormsAndUrls => Presence::of(surface, attendance),
         }
+    }
+
+    /// Whether forms and URLs in calls of this caller wait in the inbox, if it answers none itself.
+    pub(crate) fn waits_in_inbox(&self, caller: &Caller) -> bool {
+        self.waiting.waits(caller) && self.ports.answerer.modes() == ElicitationModes::FormsAndUrls
     }
 
     /// The elicitation that the inbox answers and that servers are not told of, because clients of a gateway share their
