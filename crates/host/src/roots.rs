@@ -12,7 +12,7 @@
 pub(crate) mod book;
 pub mod bound;
 pub mod fence;
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod fence_tests;
 
 pub use bound::ClientRootBound;

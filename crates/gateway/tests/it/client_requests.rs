@@ -3,6 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
 use toolway_config::{Config, document::Document};
 use toolway_gateway::access::{Access, KeyFile};
 use toolway_host::inbox::{ElicitationAnswer, ElicitationModes, InboxAnswer, InboxAnswerer};
@@ -65,6 +66,13 @@ impl Stage {
     }
 }
 
+/// A call that goes on in the background.
+fn calling(
+    call: impl Future<Output = Result<String, String>> + Send + 'static,
+) -> AbortOnDropHandle<Result<String, String>> {
+    AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(call))
+}
+
 async fn call(client: Peer, tool: &str) -> Result<String, String> {
     let arguments = if tool == "test_elicitation" { json!({ "message": "Who?" }) } else { json!({}) };
     let params = json!({ "name": format!("files__{tool}"), "arguments": arguments });
@@ -84,7 +92,7 @@ async fn client_without_forms_answers_those_of_its_own_calls_over_http() {
         let stage = Stage::new(server, &json!({ "inbox": { "wait": true } })).await;
         for era in ERAS {
             let client = stage.gateway.connect_without_user("/mcp", era, &stage.ada).await;
-            let calling = tokio::spawn(call(client, "test_elicitation"));
+            let waiting = calling(call(client, "test_elicitation"));
             let seen = stage.requests(&stage.ada, "?wait=20").await;
             assert_eq!((&seen[0]["kind"], &seen[0]["message"]), (&json!("form"), &json!("Who?")), "{seen:?}");
             let id = seen[0]["id"].as_str().unwrap();
@@ -92,7 +100,7 @@ async fn client_without_forms_answers_those_of_its_own_calls_over_http() {
             assert_eq!(status, 400, "{said}");
             assert!(said.contains("username"), "{said}");
             assert_eq!(stage.answer(&stage.ada, id, ADA).await.0, 200);
-            let result = calling.await.unwrap().unwrap();
+            let result = waiting.await.unwrap().unwrap();
             assert!(result.contains("Ada") && result.contains("accept"), "{era} {server}: {result}");
             assert_eq!(stage.answer(&stage.ada, id, ADA).await.0, 404, "it was answered");
         }
@@ -105,13 +113,13 @@ async fn operator_answers_what_waits_and_an_url_is_continued() {
         let settings = json!({ "gateway": { "clients": { "ada": { "inbox": { "wait": true } } } } });
         let stage = Stage::new(server, &settings).await;
         let client = stage.gateway.connect_without_user("/mcp", Era::Legacy, &stage.ada).await;
-        let calling = tokio::spawn(call(client, "ask_address"));
+        let waiting = calling(call(client, "ask_address"));
         let seen = stage.requests(&stage.ada, "?wait=20").await;
         assert_eq!(seen[0]["kind"], "url", "{seen:?}");
         let inbox = stage.gateway.host.host.inbox().clone();
         let accepted = InboxAnswer::Elicitation(ElicitationAnswer::Accept(serde_json::Map::new()));
         inbox.answer(seen[0]["id"].as_str().unwrap(), accepted).unwrap();
-        calling.await.unwrap().unwrap();
+        waiting.await.unwrap().unwrap();
         // The setting is of one client only.
         let other = stage.gateway.connect_without_user("/mcp", Era::Legacy, &stage.ben).await;
         assert!(call(other, "ask_address").await.is_err(), "{server}");
@@ -127,9 +135,9 @@ async fn nothing_of_others_and_no_approval_is_seen_or_answered() {
     });
     let stage = Stage::new(Era::Legacy, &settings).await;
     let adas = stage.gateway.connect_without_user("/mcp", Era::Legacy, &stage.ada).await;
-    let form = tokio::spawn(call(adas.clone(), "test_elicitation"));
+    let form = calling(call(adas.clone(), "test_elicitation"));
     let id = stage.requests(&stage.ada, "?wait=20").await[0]["id"].as_str().unwrap().to_owned();
-    let approved = tokio::spawn(call(adas, "test_simple_text"));
+    let approved = calling(call(adas, "test_simple_text"));
     let inbox = stage.gateway.host.host.inbox().clone();
     let mut changes = inbox.changes();
     let approval = within("the approval", async {
@@ -164,7 +172,7 @@ async fn nothing_of_others_and_no_approval_is_seen_or_answered() {
     assert_eq!(stage.answer(&stage.ada, &id, &large).await.0, 413);
     assert_eq!(stage.answer(&stage.ada, &id, r#"{"action": "decline"}"#).await.0, 200);
     assert!(form.await.unwrap().unwrap().contains("decline"));
-    approved.abort();
+    drop(approved);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

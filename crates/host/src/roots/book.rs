@@ -152,10 +152,8 @@ impl RootsBook {
     /// configured for it.
     pub(crate) fn complete(&self, client: &str, answer: Answer) -> Answer {
         let Answer::Given(given) = answer else { return answer };
-        let (bound, configured) = {
-            let levels = self.levels.lock();
-            (levels.bound.clone(), levels.of_client(client).to_vec())
-        };
+        let bound = self.levels.lock().bound.clone();
+        let configured = self.levels.lock().of_client(client).to_vec();
         let listed = given.get("roots").map(|roots| roots.elements()).unwrap_or_default();
         let uri = |root: &Raw| root.get("uri").as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
         let is_admitted = |root: &Raw| uri(root).is_some_and(|uri| bound.admits(&uri));

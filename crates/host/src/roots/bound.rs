@@ -46,7 +46,7 @@ fn real_path(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::ClientRootBound;
 

@@ -41,7 +41,7 @@ pub enum Operation {
 pub struct RootEntry {
     /// URI of the entry.
     pub uri: String,
-    /// Whether it is a folder. A symbolic link is none.
+    /// Whether it is a folder; `false` for a symbolic link.
     pub is_folder: bool,
 }
 

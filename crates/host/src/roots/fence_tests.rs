@@ -22,7 +22,8 @@ impl Stage {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
-        let (root, outside) = (base.join("root"), base.join("root-evil"));
+        let root = base.join("root");
+        let outside = base.join("root-evil");
         std::fs::create_dir_all(root.join("sub")).unwrap();
         std::fs::create_dir(&outside).unwrap();
         std::fs::write(root.join("sub/a.txt"), "inside").unwrap();
