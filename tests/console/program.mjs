@@ -15,8 +15,8 @@ export const CRASHES = { command: "toolway", args: ["sample", "--play", "crashes
 export const hostile = (...args) => ({ command: process.execPath, args: [fileURLToPath(new URL("servers/hostile.mjs", import.meta.url)), ...args] });
 
 export class Program {
-  // options: { servers, scripts: { NAME: { turns } }, policy, flags }
-  static async start({ servers = { sample: SAMPLE }, scripts = {}, policy, flags = [] } = {}) {
+  // options: { servers, scripts: { NAME: { turns } }, policy, settings, flags }
+  static async start({ servers = { sample: SAMPLE }, scripts = {}, policy, settings = {}, flags = [] } = {}) {
     const program = new Program();
     program.home = await mkdtemp(join(tmpdir(), "toolway-console-"));
     const models = {};
@@ -25,7 +25,7 @@ export class Program {
       await writeFile(models[name].model, JSON.stringify(script));
     }
     await mkdir(join(program.home, ".config/toolway"), { recursive: true });
-    await writeFile(join(program.home, ".config/toolway/toolway.json"), JSON.stringify({ mcpServers: servers, models, ...(policy ? { policy } : {}) }));
+    await writeFile(join(program.home, ".config/toolway/toolway.json"), JSON.stringify({ mcpServers: servers, models, ...(policy ? { policy } : {}), ...settings }));
     program.flags = flags;
     await program.serve();
     return program;
