@@ -191,6 +191,7 @@ impl<'a> Answering<'a> {
             tools: self.told.tools.definitions.clone(),
             max_tokens: options.max_output,
             answer_schema: options.answer_schema.as_ref().map(|schema| schema.schema().clone()),
+            ..ModelRequest::default()
         }
     }
 

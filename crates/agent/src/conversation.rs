@@ -204,6 +204,7 @@ fn plain_text(message: &Message) -> String {
             .collect::<Vec<_>>()
             .join("\n"),
         Part::Image(_) => "[image]".to_owned(),
+        Part::Audio(_) => "[audio]".to_owned(),
         Part::Reasoning { .. } => String::new(),
     });
     texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")

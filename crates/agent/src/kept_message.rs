@@ -60,6 +60,7 @@ impl Keeping {
                 Ok(image) => Part::Image(image),
                 Err(text) => Part::Text { text },
             },
+            Part::Audio(audio) => Part::Audio(audio),
             Part::ToolCall(call) => {
                 let arguments = self.arguments(call.arguments);
                 Part::ToolCall(ToolCall { arguments, ..call })

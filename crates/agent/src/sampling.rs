@@ -24,7 +24,7 @@ use toolway_model::{Model, ModelEvent, ModelRequest, Usage};
 use toolway_wire::message::RpcError;
 
 pub use self::choice::{ModelCandidate, ModelPriority};
-use self::translation::Translated;
+use self::translation::{Abilities, Translated};
 
 /// Requests of one call that are answered at most: a server could ask without end.
 const MAX_REQUESTS_OF_A_CALL: u32 = 20;
@@ -93,7 +93,7 @@ impl Sampler for ModelSampler {
         })?;
         let reason = choice.reason.unwrap_or_else(|| opened.reason.to_owned());
         let model = opened.model;
-        let translated = Translated::of(&params, levels.max_tokens())?;
+        let translated = Translated::of(&params, levels.max_tokens(), Abilities { vendor: model.vendor() })?;
         let details = translated.details(&request.called, model.name(), reason);
         let server = server.clone();
         let wanted = translated.request;
@@ -104,13 +104,14 @@ impl Sampler for ModelSampler {
 /// Lets the model answer.
 async fn ask(server: ServerName, model: Arc<dyn Model>, wanted: ModelRequest) -> ModelAnswer {
     let mut used: Option<Usage> = None;
+    let stops = wanted.stop_sequences.clone();
     let mut events = model.stream(wanted);
     let mut has_begun = false;
     let failed = || RpcError::new(RpcError::INTERNAL, "the model did not answer");
     let answer = loop {
         match events.next().await {
             Some(Ok(ModelEvent::End { reason, message })) => {
-                break Ok(translation::result(&message, &reason, model.name()));
+                break Ok(translation::result(&message, &reason, model.name(), &stops));
             }
             Some(Ok(ModelEvent::Usage(usage))) => used = Some(usage),
             Some(Ok(_)) => has_begun = true,

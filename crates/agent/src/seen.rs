@@ -15,7 +15,7 @@ pub(crate) fn note(seen: &SeenUrls, earlier: &[Message], message: &Message) {
         Role::Assistant => message.parts.iter().for_each(|part| match part {
             Part::ToolCall(call) => seen.note_arguments(&call.arguments.to_string()),
             Part::Text { text } | Part::Reasoning { text, .. } => seen.note_model(text),
-            Part::Image(_) | Part::ToolResult(_) => {}
+            Part::Image(_) | Part::Audio(_) | Part::ToolResult(_) => {}
         }),
         Role::Tool => {
             for part in &message.parts {

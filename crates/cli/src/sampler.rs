@@ -115,7 +115,7 @@ fn priority(configured: toolway_config::ModelPriority) -> ModelPriority {
 impl SamplingModels for ConfiguredModels {
     fn offer(&self, server: &ServerName) -> SamplingOffer {
         let is_told = self.told.as_ref().is_none_or(|told| told.contains(server));
-        if is_told { SamplingOffer::Messages } else { SamplingOffer::Nothing }
+        if is_told { SamplingOffer::WithTools } else { SamplingOffer::Nothing }
     }
 
     fn candidates(&self) -> Vec<ModelCandidate> {

@@ -10,8 +10,8 @@ use toolway_wire::{
 };
 
 use crate::{
-    Image, Message, ModelErrorKind, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, ToolResult,
-    Usage, Vendor,
+    Image, Message, ModelErrorKind, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, ToolChoice,
+    ToolResult, Usage, Vendor,
     answer::{AnswerBuilder, arguments_object},
     raw_json, schema,
     wire::{self, CallIds, Decoder, ModelErrorKindWithMessage, WireSettings, text},
@@ -45,6 +45,20 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Raw {
             last["cache_control"] = json!({ "type": "ephemeral" });
         }
         body["tools"] = tools.into();
+    }
+    if let Some(choice) = request.tool_choice.filter(|_| !request.tools.is_empty()) {
+        let word = match choice {
+            ToolChoice::Auto => "auto",
+            ToolChoice::Required => "any",
+            ToolChoice::Never => "none",
+        };
+        body["tool_choice"] = json!({ "type": word });
+    }
+    if let Some(temperature) = request.temperature {
+        body["temperature"] = temperature.clamp(0.0, 1.0).into();
+    }
+    if !request.stop_sequences.is_empty() {
+        body["stop_sequences"] = request.stop_sequences.clone().into();
     }
     if let Some(schema) = request.answer_schema.as_ref().and_then(schema::answer::for_anthropic) {
         body["output_config"] = json!({ "format": { "type": "json_schema", "schema": schema } });
@@ -108,7 +122,7 @@ fn user_block(ids: &CallIds<'_>, part: &Part) -> Option<Raw> {
         Part::Text { text } => (!text.trim().is_empty()).then(|| json!({ "type": "text", "text": text })),
         Part::Image(image) => Some(image_block(image)),
         Part::ToolResult(result) => Some(result_block(ids, result)),
-        Part::Reasoning { .. } | Part::ToolCall(_) => None,
+        Part::Audio(_) | Part::Reasoning { .. } | Part::ToolCall(_) => None,
     };
     block.as_ref().map(Raw::of)
 }

@@ -10,8 +10,8 @@ use toolway_wire::{
 };
 
 use crate::{
-    Image, Message, ModelErrorKind, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, ToolResult,
-    Usage, Vendor,
+    Audio, Image, Message, ModelErrorKind, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason,
+    ToolChoice, ToolResult, Usage, Vendor,
     answer::{AnswerBuilder, arguments_object},
     openai::joined_text,
     schema,
@@ -29,6 +29,20 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Raw {
     }
     if let Some(limit) = request.max_tokens.or(settings.max_tokens) {
         body["generationConfig"]["maxOutputTokens"] = limit.into();
+    }
+    if let Some(temperature) = request.temperature {
+        body["generationConfig"]["temperature"] = temperature.clamp(0.0, 2.0).into();
+    }
+    if !request.stop_sequences.is_empty() {
+        body["generationConfig"]["stopSequences"] = request.stop_sequences.clone().into();
+    }
+    if let Some(choice) = request.tool_choice.filter(|_| !request.tools.is_empty()) {
+        let word = match choice {
+            ToolChoice::Auto => "AUTO",
+            ToolChoice::Required => "ANY",
+            ToolChoice::Never => "NONE",
+        };
+        body["toolConfig"] = json!({ "functionCallingConfig": { "mode": word } });
     }
     if let Some(schema) = answer_schema(settings, request) {
         body["generationConfig"]["responseMimeType"] = "application/json".into();
@@ -107,6 +121,9 @@ fn user_parts(ids: &HashSet<String>, part: &Part) -> Vec<Value> {
     match part {
         Part::Text { text } if !text.is_empty() => vec![json!({ "text": text })],
         Part::Image(image) => vec![inline(image)],
+        Part::Audio(Audio { mime_type, data }) => {
+            vec![json!({ "inlineData": { "mimeType": mime_type, "data": data } })]
+        }
         Part::ToolResult(result) => result_parts(ids, result),
         _ => Vec::new(),
     }

@@ -46,6 +46,8 @@ pub enum Part {
     },
     /// An image.
     Image(Image),
+    /// A sound. Vendors that take none refuse it before anything is sent.
+    Audio(Audio),
     /// Reasoning as far as the vendor shows it. It is never sent to another vendor.
     Reasoning {
         /// The text, possibly a summary.
@@ -62,6 +64,16 @@ pub enum Part {
 #[serde(rename_all = "camelCase")]
 pub struct Image {
     /// MIME type, such as `image/png`.
+    pub mime_type: String,
+    /// Standard base64 without line breaks.
+    pub data: String,
+}
+
+/// A sound in base64.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Audio {
+    /// MIME type, such as `audio/wav`.
     pub mime_type: String,
     /// Standard base64 without line breaks.
     pub data: String,

@@ -36,6 +36,23 @@ pub struct ModelRequest {
     /// JSON Schema that the final answer must match. It is sent where the vendor can enforce it; the answer has to be
     /// checked in any case.
     pub answer_schema: Option<Value>,
+    /// Randomness of the answer; sent only to models that take it, within the vendor's range.
+    pub temperature: Option<f64>,
+    /// Texts at which the model stops. A vendor without them sends the whole answer.
+    pub stop_sequences: Vec<String>,
+    /// Whether the model may or must call a tool; `None`: the vendor's default. Ignored without tools.
+    pub tool_choice: Option<ToolChoice>,
+}
+
+/// Whether a model calls tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// As it likes.
+    Auto,
+    /// It must call one.
+    Required,
+    /// It must not.
+    Never,
 }
 
 /// A tool on offer.

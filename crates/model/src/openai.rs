@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use toolway_wire::{json::Raw, sse::SseEvent};
 
 use crate::{
-    Image, Message, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, ToolResult, Usage, Vendor,
+    Image, Message, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, ToolChoice, ToolResult,
+    Usage, Vendor,
     answer::{AnswerBuilder, arguments_text},
     wire::{self, CallIds, Decoder, ModelErrorKindWithMessage, WireSettings, text},
 };
@@ -41,12 +42,35 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Raw {
         body["tools"] = tools.collect();
         body["parallel_tool_calls"] = true.into();
     }
+    if let Some(choice) = request.tool_choice.filter(|_| !request.tools.is_empty()) {
+        body["tool_choice"] = tool_choice(choice).into();
+    }
+    // The API has no stop sequences.
+    if let Some(temperature) = request.temperature.filter(|_| takes_temperature(&settings.model)) {
+        body["temperature"] = temperature.clamp(0.0, 2.0).into();
+    }
     if let Some(schema) = &request.answer_schema {
         body["text"] =
             json!({ "format": { "type": "json_schema", "name": "answer", "schema": schema, "strict": false } });
     }
     let input: Vec<Raw> = request.messages.iter().flat_map(|message| items(settings, &ids, message)).collect();
     wire::with_list(&body, "input", &input)
+}
+
+/// The word of both OpenAI wires.
+pub(crate) fn tool_choice(choice: ToolChoice) -> &'static str {
+    match choice {
+        ToolChoice::Auto => "auto",
+        ToolChoice::Required => "required",
+        ToolChoice::Never => "none",
+    }
+}
+
+/// Reasoning models of OpenAI refuse a temperature.
+pub(crate) fn takes_temperature(model: &str) -> bool {
+    let mut letters = model.chars();
+    let is_numbered_o = letters.next() == Some('o') && letters.next().is_some_and(|letter| letter.is_ascii_digit());
+    !is_numbered_o && !model.starts_with("gpt-5")
 }
 
 fn items(settings: &WireSettings, ids: &CallIds<'_>, message: &Message) -> Vec<Raw> {

@@ -19,7 +19,7 @@ use toolway_wire::{
 use crate::{
     Message, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, Usage, Vendor,
     answer::{AnswerBuilder, arguments_text},
-    openai::{ERROR_PREFIX, data_url, joined_text},
+    openai::{ERROR_PREFIX, data_url, joined_text, takes_temperature, tool_choice},
     raw_json,
     wire::{self, CallIds, Decoder, ModelErrorKindWithMessage, WireSettings, text},
 };
@@ -49,6 +49,15 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Raw {
             json!({ "type": "function", "function": function })
         });
         body["tools"] = tools.collect();
+    }
+    if let Some(choice) = request.tool_choice.filter(|_| !request.tools.is_empty()) {
+        body["tool_choice"] = tool_choice(choice).into();
+    }
+    if let Some(temperature) = request.temperature.filter(|_| takes_temperature(&settings.model)) {
+        body["temperature"] = temperature.clamp(0.0, 2.0).into();
+    }
+    if !request.stop_sequences.is_empty() {
+        body["stop"] = request.stop_sequences.clone().into();
     }
     // Compatible servers hold every answer to the schema, also those that should be tool calls.
     let may_send = settings.at_openai || request.tools.is_empty();
@@ -125,6 +134,11 @@ fn user_content(parts: &[Part]) -> Option<Value> {
     let contents = parts.iter().filter_map(|part| match part {
         Part::Text { text } => Some(json!({ "type": "text", "text": text })),
         Part::Image(image) => Some(json!({ "type": "image_url", "image_url": { "url": data_url(image) } })),
+        Part::Audio(audio) => {
+            let format =
+                if audio.mime_type.contains("mp3") || audio.mime_type.contains("mpeg") { "mp3" } else { "wav" };
+            Some(json!({ "type": "input_audio", "input_audio": { "data": audio.data, "format": format } }))
+        }
         _ => None,
     });
     let contents: Vec<Value> = contents.collect();

@@ -319,3 +319,45 @@ fn tokens_of_sampling_count_in_the_budget_of_a_run() {
     assert_eq!(stopped.code, 5, "{stopped:?}");
     assert!(format!("{stopped:?}").contains("max_tokens"), "{stopped:?}");
 }
+
+#[test]
+fn hidden_characters_are_shown_and_take_two_steps() {
+    let home = home(&json!({ "allow": "ask" }), &json!(true));
+    for (second, is_answered) in [("n", false), ("y", true)] {
+        let mut command = home.command(&["call", "every", "trigger-sampling-request", "prompt=Name\u{202e} a colour"]);
+        command.env("NO_COLOR", "1");
+        let mut terminal = Terminal::start_with(command, 100);
+        terminal.answers("[y] let the model answer once", "y");
+        terminal.answers("[y] yes, also with hidden characters", second);
+        let (status, shown) = terminal.end(PATIENCE);
+        assert!(shown.contains("202e"), "{shown}");
+        assert_eq!((status.success(), shown.contains("Blue")), (is_answered, is_answered), "{shown}");
+    }
+}
+
+#[test]
+fn approval_does_not_outlive_a_configuration_that_says_never() {
+    let gateway = Gateway::start(&json!({ "allow": "ask" }), &json!(true));
+    let (client, mode) = &sdk_clients()[1];
+    let did = thread::scope(|scope| {
+        let calling = scope.spawn(|| gateway.client(client, &gateway.plan(&gateway.editor, false, mode)));
+        let began = Instant::now();
+        let id = loop {
+            let items = gateway.home.run(&["inbox", "list", "-o", "json"]).json();
+            match items.as_array().unwrap().first() {
+                Some(item) => break item["id"].as_str().unwrap().to_owned(),
+                None => assert!(began.elapsed() < PATIENCE, "nothing waits"),
+            }
+        };
+        let file = gateway.home.path(".config/toolway/toolway.json");
+        let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        config["gateway"]["clients"]["editor"] = json!({ "sampling": { "allow": "never" } });
+        gateway.home.configure(&config.to_string());
+        gateway.home.run(&["config", "reload"]).ok();
+        // The item may have ended with the connection of the server.
+        drop(gateway.home.run(&["inbox", "answer", &id]));
+        calling.join().unwrap()
+    });
+    assert!(!said(&did).contains("Blue"), "{did}");
+    gateway.serving.stop();
+}

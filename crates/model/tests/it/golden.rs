@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use toolway_model::{
-    Image, Message, ModelRequest, Part, ResultPart, Role, ToolDefinition, ToolResult, Vendor, schema::adapt,
+    Audio, Image, Message, ModelRequest, Part, ResultPart, Role, ToolChoice, ToolDefinition, ToolResult, Vendor,
+    schema::adapt,
 };
 use toolway_testkit::{
     odd::http::RecordedRequest,
@@ -76,7 +77,7 @@ async fn request(kind: VendorKind, author: VendorKind) -> RecordedRequest {
         messages: conversation(author).await,
         tools: tools(vendor(kind)),
         max_tokens: Some(1_000),
-        answer_schema: None,
+        ..ModelRequest::default()
     };
     let (vendor, asked) = model(kind, vec![Reply::text("Same.")]).await;
     assert_eq!(answer(&asked, request).await.0.text, "Same.");
@@ -98,6 +99,34 @@ fn compare(name: &str, request: &RecordedRequest) {
     }
     let golden = std::fs::read_to_string(&file).unwrap();
     assert_eq!(found, golden, "{name}: run the test with UPDATE_GOLDEN=1 if the change is intended");
+}
+
+/// A request with everything that a server that asks a model can say.
+async fn sampling(kind: VendorKind) -> RecordedRequest {
+    let mut parts = vec![Part::Text { text: "What is this?".to_owned() }, Part::Image(pixel())];
+    if matches!(kind, VendorKind::OpenaiChat | VendorKind::Gemini) {
+        parts.push(Part::Audio(Audio { mime_type: "audio/wav".to_owned(), data: "UklGRg==".to_owned() }));
+    }
+    let request = ModelRequest {
+        messages: vec![Message { role: Role::User, parts, raw: None }],
+        tools: tools(vendor(kind)),
+        max_tokens: Some(100),
+        temperature: Some(1.5),
+        stop_sequences: vec!["END".to_owned(), "\n\n".to_owned()],
+        tool_choice: Some(ToolChoice::Required),
+        ..ModelRequest::default()
+    };
+    let (vendor, asked) = model(kind, vec![Reply::text("A pixel.")]).await;
+    assert_eq!(answer(&asked, request).await.0.text, "A pixel.");
+    vendor.requests().remove(0)
+}
+
+#[tokio::test]
+async fn each_vendor_gets_what_a_server_asks_for() {
+    compare("anthropic-sampling", &sampling(VendorKind::Anthropic).await);
+    compare("openai-sampling", &sampling(VendorKind::Openai).await);
+    compare("openai-chat-sampling", &sampling(VendorKind::OpenaiChat).await);
+    compare("gemini-sampling", &sampling(VendorKind::Gemini).await);
 }
 
 #[tokio::test]
