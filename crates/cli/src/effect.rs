@@ -31,6 +31,7 @@ impl Command {
             Self::Roots(args) => args.effect(),
             Self::Models(args) => args.effect(),
             Self::Store(args) => args.effect(),
+            Self::Calls(args) => args.effect(),
             // A console session answers in place of the user, and a sign-in gives servers a token.
             Self::Console(_) | Self::Login(_) => Effect::Widens,
             // At a terminal it offers to copy what it finds, and a server can open one.
@@ -53,7 +54,6 @@ impl Command {
             | Self::Chat(_)
             | Self::Run(_)
             | Self::History(_)
-            | Self::Calls(_)
             | Self::Tasks(_)
             | Self::Audit(_)
             | Self::Sample(_)
@@ -115,6 +115,7 @@ mod tests {
             "toolway config init",
             "toolway config reload",
             "toolway inbox answer 01",
+            "toolway calls settle 01 --did-not-happen",
             "toolway trust remove 01",
             "toolway console",
             "toolway login files",
@@ -139,6 +140,7 @@ mod tests {
             "toolway config show",
             "toolway inbox list",
             "toolway inbox decline 01",
+            "toolway calls list",
             "toolway policy show",
             "toolway trust list",
             "toolway logout files",

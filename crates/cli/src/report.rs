@@ -151,6 +151,7 @@ impl Report {
             | Refusal::Declined { .. }
             | Refusal::KeepsChanging(_)
             | Refusal::ApproverUnavailable { .. }
+            | Refusal::Repeated(_)
             | Refusal::NotRecorded(_) => ExitCode::Denied,
             Refusal::Busy { .. } | Refusal::TooMany { .. } | Refusal::Changed(_) => ExitCode::Unreachable,
             Refusal::ShuttingDown => ExitCode::Internal,

@@ -29,6 +29,7 @@ use toolway_host::{
     Host,
     call::{CallRequest, Caller as HostCaller, CallerContext, CompletionRef, Located, Target, TaskHandling},
     catalog::{Origin, uri::split_owned},
+    record::{IdempotencyKey, InvalidKey},
 };
 use toolway_wire::{
     down::{self, Caller, HostedTaskOptions, HostedTasks, ListPage, Profile, Service, ServiceSubscription, Tasks},
@@ -62,6 +63,9 @@ pub struct HostService {
     tasks: Arc<GatewayTasks>,
     first_lists: FirstLists,
 }
+
+/// Member of `_meta` with the idempotency key of a call.
+const KEY_META: &str = "toolway/idempotencyKey";
 
 /// An authenticated client, and its connection as the wire describes it.
 type Requester<'a> = (&'a Client, &'a Caller);
@@ -156,9 +160,9 @@ impl HostService {
                 let exchange = self.relay(target, request, caller_context);
                 Ok(Exchange::through(TaskRenamer::new(exchange, &self.tasks, server, caller)))
             }
-            TaskMode::Awaited => Ok(self.relay_for(TaskHandling::Await, target, request, caller_context).exchange),
+            TaskMode::Awaited => Ok(self.relay_for(TaskHandling::Await, target, request, caller_context)?.exchange),
             TaskMode::Hosted => {
-                let call = self.relay_for(TaskHandling::Hosted, target, request, caller_context);
+                let call = self.relay_for(TaskHandling::Hosted, target, request, caller_context)?;
                 let task = self.tasks.keep(call, wanted, caller)?;
                 Ok(Exchange::ended(Outcome::HandedOff(Box::new(task))))
             }
@@ -167,7 +171,10 @@ impl HostService {
 
     /// Opens a call at the host, which checks that the caller may see the target.
     fn relay(&self, target: Target, request: Request, caller_context: CallerContext) -> Exchange {
-        self.relay_for(TaskHandling::HandOver, target, request, caller_context).exchange
+        match self.relay_for(TaskHandling::HandOver, target, request, caller_context) {
+            Ok(opened) => opened.exchange,
+            Err(error) => Exchange::ended(Outcome::Refused(error)),
+        }
     }
 
     /// The same with what becomes of a task that its server makes of it.
@@ -177,12 +184,30 @@ impl HostService {
         target: Target,
         request: Request,
         caller_context: CallerContext,
-    ) -> OpenedCall {
+    ) -> Result<OpenedCall, RpcError> {
         let (kind, session, visible) = (target.kind(), caller_context.session.clone(), caller_context.visible.clone());
+        let idempotency_key = self.idempotency_key(&request, &caller_context.caller)?;
         let relayed = CallRequest::relayed(caller_context.caller.clone(), target, request);
-        let relay = self.host.open(CallRequest { session, visible, task, ..relayed });
+        let relay = self.host.open(CallRequest { session, visible, task, idempotency_key, ..relayed });
         let uris = (self.scope == Scope::All).then(|| PublicUris { host: self.host.clone(), caller_context });
-        OpenedCall { id: relay.id(), exchange: Exchange::through(RelayedCall::new(relay, kind, uris)) }
+        Ok(OpenedCall { id: relay.id(), exchange: Exchange::through(RelayedCall::new(relay, kind, uris)) })
+    }
+
+    /// The idempotency key of a request, in its header or its `_meta`. It belongs to the key of the client.
+    fn idempotency_key(&self, request: &Request, caller: &HostCaller) -> Result<Option<IdempotencyKey>, RpcError> {
+        let meta = request.meta().and_then(|meta| meta.get(KEY_META));
+        if meta.is_none() && request.idempotency_key.is_none() {
+            return Ok(None);
+        }
+        let unusable = |error: InvalidKey| invalid(&error.to_string());
+        let meta = meta.map(|meta| meta.as_str().map(|key| key.into_owned()).ok_or_else(|| unusable(InvalidKey)));
+        let (meta, header) = (meta.transpose()?, request.idempotency_key.as_deref());
+        if meta.as_deref().zip(header).is_some_and(|(meta, header)| meta != header) {
+            return Err(invalid("the header and `_meta` have different idempotency keys"));
+        }
+        let client = caller.client().and_then(|name| self.access.client(name)).ok_or_else(key_revoked)?;
+        let key = meta.as_deref().or(header).unwrap_or_default();
+        IdempotencyKey::new(Arc::clone(&client.identity), key).map(Some).map_err(unusable)
     }
 
     /// Replaces the public name by the name of the server, and relays the completion request.

@@ -12,6 +12,7 @@ mod client_approval;
 pub mod completion;
 mod completion_ref;
 mod find;
+mod keyed;
 mod method;
 pub(crate) mod open_calls;
 pub mod outcome;

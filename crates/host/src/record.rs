@@ -7,12 +7,14 @@
 mod audit;
 mod delivery;
 mod error;
+mod keys;
 mod memory;
 mod person_wait;
 pub mod recorder;
 mod recording;
 mod records;
 pub mod redact;
+mod settlement;
 mod state;
 mod stored_call;
 
@@ -27,11 +29,13 @@ use toolway_config::ServerName;
 pub use audit::{AuditEntry, AuditFilter, LogOrigin, Verified, kind};
 pub use delivery::{Delivery, OUTCOME_META, UnknownDelivery};
 pub use error::{RecordsCause, RecordsError};
+pub use keys::{HeldKey, IdempotencyKey, InvalidKey, KEPT, KeyClaim, KeyHolder, MAX_KEY, Repeated};
 pub use memory::{KEPT_BYTES, KEPT_RECORDS, MemoryCallLog};
 pub use person_wait::PersonWait;
 pub use recorder::{AuditNote, CallBody, CallRecorder, OpenState, RecorderUsage, Requirement};
 pub(crate) use recording::{Draft, RecordPorts, RecordedArguments, Recording};
 pub use records::{Fetch, InboxRow, NoRecords, RecordChanges, Records, RetentionPlan, StoreUsage};
+pub use settlement::{Settlement, Verdict};
 pub use state::{CallState, UnknownState};
 pub use stored_call::{CallFilter, CallRow, SamplingRow, StatsFilter, StoredCall, ToolStats};
 

@@ -268,6 +268,12 @@ impl Reader {
     }
 }
 
+/// Calls that meet a condition without parameters, newest first.
+pub(crate) fn rows_where(reader: &Reader, condition: &str, limit: usize) -> Result<Vec<CallRow>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM calls WHERE {condition} ORDER BY id DESC LIMIT ?");
+    reader.rows(&sql, [i64::try_from(limit).unwrap_or(i64::MAX)], row)
+}
+
 /// The smallest id of a call begun at this time.
 pub(crate) fn first_id_at(at: Micros) -> Vec<u8> {
     let millis = u64::try_from(at / 1_000).unwrap_or_default();

@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0009.sql"),
     include_str!("../migrations/0010.sql"),
     include_str!("../migrations/0011.sql"),
+    include_str!("../migrations/0012.sql"),
 ];
 
 /// Brings the schema up to date. A file of a later version is refused and stays as it is.

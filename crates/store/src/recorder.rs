@@ -9,12 +9,13 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use toolway_config::ServerName;
 use toolway_host::{
+    call::CallId,
     conversation::{ConversationHead, ConversationLog, ConversationMessage, StoredConversation, StoredMessage},
     inbox::InboxRecord,
     policy::{RuleId, SavedApproval, SavedApprovalError, SavedApprovals, StoredApproval},
     record::{
-        AuditNote, CallBody, CallRecord, CallRecorder, CallRow, CallState, InboxRow, OpenState, RecorderUsage,
-        RecordsError, Requirement,
+        AuditNote, CallBody, CallRecord, CallRecorder, CallRow, CallState, IdempotencyKey, InboxRow, KeyClaim,
+        KeyHolder, OpenState, RecorderUsage, RecordsError, Requirement, StoredCall,
     },
     sampling::{SamplingEnd, SamplingLedger, SamplingQuotas, SamplingUse, quota::Reservation},
     task::{SettledCall, StoredTask, TaskFilter, TaskLog, TaskRow},
@@ -89,6 +90,24 @@ impl CallRecorder for StoreRecorder {
     fn end(&self, call: &CallRecord, body: CallBody) -> BoxFuture<'static, Result<(), RecordsError>> {
         let row = row(call, call.state, Some(call.duration()));
         written(self.store.end_call(row, body))
+    }
+
+    fn claim_key(&self, claim: KeyClaim) -> BoxFuture<'static, Result<KeyHolder, RecordsError>> {
+        let store = self.store.clone();
+        let claimed = store.claim_key(claim.clone());
+        Box::pin(async move {
+            claimed.await?;
+            Ok(store.query(Freshness::Committed, move |reader| reader.key_holder(&claim)).await?)
+        })
+    }
+
+    fn find_key(&self, key: IdempotencyKey) -> BoxFuture<'static, Result<Option<StoredCall>, RecordsError>> {
+        let store = self.store.clone();
+        Box::pin(async move { Ok(store.query(Freshness::Submitted, move |reader| reader.call_under(&key)).await?) })
+    }
+
+    fn release_key(&self, call: CallId) {
+        drop(self.store.release_key(call.uuid()));
     }
 
     fn note(&self, note: AuditNote) {

@@ -9,7 +9,7 @@ use toolway_host::{
     policy::{Attendance, StoredApproval},
     record::{
         AuditEntry, AuditFilter, CallFilter, CallRow, Fetch, InboxRow, LogOrigin, RecordChanges, Records, RecordsError,
-        RetentionPlan, SamplingRow, StatsFilter, StoreUsage, StoredCall, ToolStats, Verified,
+        RetentionPlan, SamplingRow, Settlement, StatsFilter, StoreUsage, StoredCall, ToolStats, Verified,
     },
     task::{TaskFilter, TaskRow},
 };
@@ -109,6 +109,14 @@ impl Records for StoreRecords {
         self.fetch(move |reader| reader.call(id))
     }
 
+    fn settlement(&self, call: Uuid) -> Fetch<'_, Option<Settlement>> {
+        self.fetch(move |reader| reader.settlement(call))
+    }
+
+    fn unsettled(&self, limit: usize) -> Fetch<'_, Vec<CallRow>> {
+        self.fetch(move |reader| reader.unsettled(limit))
+    }
+
     fn find_calls(&self, digits: &str) -> Fetch<'_, Vec<Uuid>> {
         let digits = digits.to_owned();
         self.fetch(move |reader| reader.find_calls(&digits))
@@ -192,6 +200,10 @@ impl RecordChanges for StoreRecords {
     fn set_approval_holds(&self, id: &str, holds: Attendance) -> Fetch<'_, ()> {
         let id = approval_id(id);
         Box::pin(async move { Ok(self.store()?.set_approval_holds(id?, holds).await?) })
+    }
+
+    fn settle(&self, settlement: Settlement) -> Fetch<'_, ()> {
+        Box::pin(async move { Ok(self.store()?.settle(settlement).await?) })
     }
 
     fn remove_approval(&self, id: &str) -> Fetch<'_, ()> {

@@ -7,7 +7,12 @@ use std::{
 };
 
 use rusqlite::Connection;
-use toolway_host::{policy::Attendance, sampling::SamplingEnd, task::SettledCall};
+use toolway_host::{
+    policy::Attendance,
+    record::{KeyClaim, Settlement},
+    sampling::SamplingEnd,
+    task::SettledCall,
+};
 use uuid::Uuid;
 
 use crate::{
@@ -317,6 +322,21 @@ impl Store {
     /// Deletes a conversation and its messages.
     pub fn delete_conversation(&self, id: Uuid) -> impl Future<Output = Result<(), StoreError>> + use<> {
         self.submit(Write::DeleteConversation(id), Urgency::Refusable)
+    }
+
+    /// Claims an idempotency key, if no other call holds it.
+    pub(crate) fn claim_key(&self, claim: KeyClaim) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::ClaimKey(Box::new(claim)), Urgency::Refusable)
+    }
+
+    /// Frees the key of a call.
+    pub(crate) fn release_key(&self, call: Uuid) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::ReleaseKey(call), Urgency::Required)
+    }
+
+    /// Keeps what a person found out about a call.
+    pub fn settle(&self, settlement: Settlement) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::Settle(Box::new(settlement)), Urgency::Refusable)
     }
 
     /// Reserves tokens of a model, if every quota has room.

@@ -3,7 +3,11 @@
 use std::{collections::HashMap, path::Path};
 
 use rusqlite::{Connection, TransactionBehavior};
-use toolway_host::{policy::Attendance, sampling::SamplingEnd};
+use toolway_host::{
+    policy::Attendance,
+    record::{KeyClaim, Settlement},
+    sampling::SamplingEnd,
+};
 use uuid::Uuid;
 
 use crate::{
@@ -15,13 +19,14 @@ use crate::{
     conversations::{self, StoredConversation, StoredMessage},
     database,
     inbox::{self, InboxRow},
-    journal,
+    journal, keys,
     recent::Dropped,
     retention::{Step, store_event},
     rollup,
     runs::{self, DeadRun},
     sampling::{self, Reserve},
     sessions::SessionChange,
+    settlements,
     tasks::{self, TaskEnd, TaskRow},
     time,
     usage::{AddedUsage, CallerUsage},
@@ -65,6 +70,9 @@ pub(crate) enum Write {
     Message(Uuid, Box<StoredMessage>),
     DeleteConversation(Uuid),
     /// Reserves tokens of a model, if every quota has room.
+    ClaimKey(Box<KeyClaim>),
+    ReleaseKey(Uuid),
+    Settle(Box<Settlement>),
     ReserveSampling(Box<Reserve>),
     SettleSampling(Uuid, SamplingEnd),
     Prune(Box<Step>),
@@ -241,6 +249,9 @@ impl<'a> Applying<'_, 'a> {
             Write::Conversation(conversation) => conversations::write(conversation, connection)?,
             Write::Message(conversation, message) => conversations::write_message(message, connection, *conversation)?,
             Write::DeleteConversation(id) => conversations::delete(connection, *id)?,
+            Write::ClaimKey(claim) => keys::claim(connection, claim)?,
+            Write::ReleaseKey(call) => keys::release(connection, *call)?,
+            Write::Settle(settlement) => settlements::write(connection, settlement)?,
             Write::ReserveSampling(reserve) => sampling::reserve(connection, reserve)?,
             Write::SettleSampling(id, end) => sampling::settle(connection, *id, end)?,
             Write::Prune(step) => {

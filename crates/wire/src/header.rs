@@ -1,7 +1,7 @@
 //! MCP headers (`MCP-*`, `Mcp-*`, `Mcp-Param-*`): made from the body of upstream requests, checked against the body of
 //! downstream requests.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -23,8 +23,18 @@ pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// Id of the last event received before a stream broke.
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
+/// Names a request, so that its repetition is recognised.
+pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
 /// Largest integer in a header: what every JSON parser represents exactly.
 const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
+
+/// The idempotency key of a request as it was sent, which may be invalid; several headers are one key of several lines.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Option<Arc<str>> {
+    headers.get(IDEMPOTENCY_KEY)?;
+    let values = headers.get_all(IDEMPOTENCY_KEY).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    Some(values.collect::<Vec<_>>().join("\n").into())
+}
 
 /// A tool argument that its schema (`x-mcp-header`) repeats in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,10 +6,11 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use toolway_config::ArgumentValidation;
 use toolway_host::{
-    call::{CallRequest, Target},
+    call::{CallRequest, Caller, Target},
     catalog::{Catalog, ItemKind, ToolEntry},
     connection::Lists,
     policy::Annotations,
+    record::IdempotencyKey,
     validation::check::CheckResult,
 };
 use toolway_wire::{
@@ -81,6 +82,13 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "SECONDS", value_parser = crate::args::seconds)]
     task_ttl: Option<Duration>,
 
+    /// Name the call, so that a repetition under the same key does not act twice
+    ///
+    /// With the same tool and arguments, it prints the recorded result or waits for the running call. It is refused if the
+    /// outcome of the first call is unknown. A key is kept for 24 hours.
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+
     /// Write images, audio and other binary content to this directory or file
     #[arg(long, value_name = "PATH")]
     save: Option<PathBuf>,
@@ -108,6 +116,8 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
         return Err(Report::usage("arguments", "give arguments with --args or after the tool, not both"));
     }
     words.extend(args.args.clone());
+    let key = args.idempotency_key.as_deref().map(|key| IdempotencyKey::new(Caller::Terminal.label(), key)).transpose();
+    let key = key.map_err(|error| Report::usage("arguments", error.to_string()))?;
     let form = CallForm::of(&tool);
     if form.is_some() && !words.is_empty() {
         let message = "give arguments in parentheses or after the tool, not both";
@@ -136,6 +146,7 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
         let request = CallRequest {
             chosen: Some(entry.fingerprint),
             task_ttl: args.task_ttl,
+            idempotency_key: key.clone(),
             ..single.request(app, Target::ToolOf(entry.origin.clone()), Some(arguments))
         };
         if args.dry_run {

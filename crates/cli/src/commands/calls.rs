@@ -1,11 +1,15 @@
 //! `toolway calls`: recorded calls.
 
+mod settle;
+
 use std::time::Duration;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
 use toolway_host::{
-    record::{CallBody, CallFilter, CallRow, CallState, Delivery, SamplingRow, StatsFilter, StoredCall, ToolStats},
+    record::{
+        CallBody, CallFilter, CallRow, CallState, Delivery, SamplingRow, Settlement, StatsFilter, StoredCall, ToolStats,
+    },
     task::TaskStatus,
     time::{self, Micros},
     visible,
@@ -18,6 +22,7 @@ use toolway_wire::{
 use crate::{
     app::App,
     clock::Clock,
+    effect::Effect,
     exit_code::ExitCode,
     output::{Format, Listing, Output, content},
     record_args::{RecordArgs, parse_since},
@@ -41,7 +46,8 @@ Examples:
   toolway calls list --state refused,failed --since 1h
   toolway calls show last
   toolway calls follow --server files
-  toolway calls stats --since 24h";
+  toolway calls stats --since 24h
+  toolway calls settle 1a2b3c4d --did-not-happen --note 'no such order'";
 
 #[derive(Debug, Subcommand)]
 enum CallsCommand {
@@ -52,6 +58,11 @@ enum CallsCommand {
         /// Id of the call, the beginning or end of it, or `last`
         id: String,
     },
+    /// Say what happened in a call whose outcome is unknown
+    ///
+    /// The outcome of the record stays `unknown`; what you found out stands beside it and in the audit log. A call that did not
+    /// happen frees its idempotency key.
+    Settle(settle::SettleArgs),
     /// Print calls as they end, until interrupted
     Follow(FilterArgs),
     /// Count calls, errors and durations by tool
@@ -72,6 +83,22 @@ pub(crate) struct FilterArgs {
     records: RecordArgs,
 }
 
+impl CallsArgs {
+    pub(crate) fn effect(&self) -> Effect {
+        match &self.command {
+            // A call that did not happen may be made again under its key.
+            Some(CallsCommand::Settle(_)) => Effect::Widens,
+            None
+            | Some(
+                CallsCommand::List(_)
+                | CallsCommand::Show { .. }
+                | CallsCommand::Follow(_)
+                | CallsCommand::Stats { .. },
+            ) => Effect::Ordinary,
+        }
+    }
+}
+
 /// Time between two looks for new calls.
 const POLL: Duration = Duration::from_millis(250);
 
@@ -80,6 +107,7 @@ pub(crate) async fn run(args: &CallsArgs, app: &App, output: &mut Output) -> Res
         None => list(app, &FilterArgs::default(), output).await?,
         Some(CallsCommand::List(filter)) => list(app, filter, output).await?,
         Some(CallsCommand::Show { id }) => show(app, id, output).await?,
+        Some(CallsCommand::Settle(args)) => settle::run(args, app, output).await?,
         Some(CallsCommand::Follow(filter)) => follow(app, filter, output).await?,
         Some(CallsCommand::Stats { since }) => {
             let filter = StatsFilter { since: *since, server: app.reach.by_name.clone(), ..StatsFilter::default() };
@@ -108,7 +136,8 @@ const LISTING: Listing<'_, CallRow, 6> = Listing {
     view,
 };
 
-async fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
+/// The call with this id, with the beginning or end of it, or the last one.
+async fn find(app: &App, id: &str) -> Result<StoredCall, Report> {
     let unknown = || {
         let message = format!("no recorded call has the id `{id}`");
         Report::usage("unknown_call", message).hint("list them with `toolway calls list`")
@@ -130,15 +159,22 @@ async fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
             return Err(record_id::ambiguous("unknown_call", "calls", id, &ids));
         }
     };
-    let StoredCall { row: call, body } = records.call(id).await?.ok_or_else(unknown)?;
-    let sampling = records.sampling_of(id).await?;
+    records.call(id).await?.ok_or_else(unknown)
+}
+
+async fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
+    let StoredCall { row: call, body } = find(app, id).await?;
+    let records = app.records()?;
+    let settlement = records.settlement(call.id).await?;
+    let sampling = records.sampling_of(call.id).await?;
     let mut view = full_view(&call, &body);
+    view["settlement"] = settlement.as_ref().map(settle::view).into();
     view["sampling"] = sampling.iter().map(sampled).collect();
     if output.format != Format::Human {
         output.json(&with_exact_bodies(&view, &body));
         return Ok(());
     }
-    show_rows(&call, &body, output);
+    show_rows(&call, &body, settlement.as_ref(), output);
     for sampled in &sampling {
         let tokens = match (sampled.input_tokens, sampled.output_tokens) {
             (Some(input), Some(output)) => format!("{input} tokens in, {output} out"),
@@ -169,13 +205,14 @@ fn exact(text: &str) -> String {
 }
 
 /// Prints a call as labelled rows, with indented JSON.
-fn show_rows(call: &CallRow, body: &CallBody, output: &mut Output) {
+fn show_rows(call: &CallRow, body: &CallBody, settlement: Option<&Settlement>, output: &mut Output) {
     let count = |bytes: i64| format!("{bytes} bytes");
     let waited = (call.waited > 0).then(|| format!("{} for a person", duration(call.waited)));
     let rows = [
         ("id", Some(call.id.to_string())),
         ("state", Some(call.state.to_string())),
         ("outcome", call.outcome.map(|outcome| outcome.to_string())),
+        ("settled", settlement.map(|settlement| settle::words(settlement, output.clock()))),
         ("call", Some(format!("{} ({})", call.tool.as_ref().unwrap_or(&call.name), call.kind))),
         ("server", call.server.clone()),
         ("caller", Some(format!("{} ({})", call.caller, call.surface))),

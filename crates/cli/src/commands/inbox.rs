@@ -5,9 +5,9 @@ mod coverage;
 use std::collections::BTreeSet;
 
 use clap::Subcommand;
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolway_gateway::control::{ControlAnswer, ControlRequest, Cover};
-use toolway_host::visible;
+use toolway_host::{record::CallRow, visible};
 use toolway_wire::json::Raw;
 
 use crate::{
@@ -23,7 +23,8 @@ use crate::{
 /// List and answer what waits for a user at the running gateway
 ///
 /// Calls that policy asks about wait here if their client cannot ask its own user. The first answer wins, wherever it is
-/// given. A waiting item holds up only its own call, and expires after ten minutes.
+/// given. A waiting item holds up only its own call, and expires after ten minutes. Calls whose outcome is unknown are
+/// listed until `toolway calls settle`, unless their tool is annotated idempotent or read-only.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InboxArgs {
@@ -132,7 +133,7 @@ impl InboxArgs {
 pub(crate) async fn run(args: &InboxArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.command {
         None | Some(InboxCommand::List) => {
-            list(&items(app, None).await?.0, output);
+            list(&all_items(app).await?, output);
         }
         Some(InboxCommand::Show { id }) => {
             let id = text(&find(app, id).await?["id"]);
@@ -162,6 +163,30 @@ pub(crate) async fn run(args: &InboxArgs, app: &App, output: &mut Output) -> Res
         Some(InboxCommand::Follow) => return follow(app, output).await,
     }
     Ok(ExitCode::Ok)
+}
+
+/// What waits at the gateway, and the calls whose outcome is to be found out, which the store has also without one.
+async fn all_items(app: &App) -> Result<Vec<Value>, Report> {
+    let unsettled: Vec<Value> = app.records()?.unsettled(UNSETTLED).await?.iter().map(unsettled).collect();
+    match items(app, None).await {
+        Ok((waiting, _)) => Ok([waiting, unsettled].concat()),
+        Err(report) if unsettled.is_empty() => Err(report),
+        Err(_) => Ok(unsettled),
+    }
+}
+
+/// Calls of unknown outcome that are listed.
+const UNSETTLED: usize = 100;
+
+fn unsettled(call: &CallRow) -> Value {
+    let id = call.id.to_string();
+    let tool = call.tool.as_deref().unwrap_or(&call.name);
+    let short = record_id::short(&call.id);
+    let text = format!(
+        "`{tool}` was sent, and its outcome is unknown; find out, then `toolway calls settle {short} --happened` or \
+         `--did-not-happen`"
+    );
+    json!({ "id": id, "kind": "unknown-outcome", "text": text, "callId": id, "caller": call.caller, "server": call.server })
 }
 
 /// The waiting items, and the number that changes with them; after a change if a number is given.

@@ -12,7 +12,7 @@ use toolway_host::{
     audience::ClientText,
     call::{CallError, CallId, CallKind, CallOutcome, Relay},
     policy::Refusal,
-    record::{Delivery, OUTCOME_META},
+    record::{Delivery, OUTCOME_META, Repeated},
 };
 use toolway_wire::{
     down::Caller,
@@ -135,7 +135,17 @@ impl RelayedCall {
             // The server's own words.
             (CallOutcome::Failed(CallError::Server(error)), _) => Outcome::Refused(error),
             (_, None) => Outcome::Cancelled,
-            (CallOutcome::Refused(refusal), Some(text)) => self.unanswered(&text).refused(&refusal),
+            (CallOutcome::Refused(refusal), Some(text)) => {
+                let unanswered = match &refusal {
+                    // The outcome of the call that was sent; the text says that this one was not.
+                    Refusal::Repeated(repeated) => {
+                        let (message, delivery) = (text.to_string(), repeated.delivery());
+                        Unanswered { message, delivery, kind: self.kind }
+                    }
+                    _ => self.unanswered(&text),
+                };
+                unanswered.refused(&refusal)
+            }
             (CallOutcome::Cancelled, Some(_)) => {
                 let text = self.unanswered_with("the request was cancelled");
                 text.error(RpcError::INTERNAL)
@@ -165,6 +175,7 @@ impl Unanswered {
             Refusal::Unknown { .. }
             | Refusal::UnknownServer(_)
             | Refusal::Malformed(_)
+            | Refusal::Repeated(Repeated::OtherArguments)
             | Refusal::FilteredOut { .. } => self.error(RpcError::INVALID_PARAMS),
             Refusal::Disabled(_)
             | Refusal::Denied { .. }
@@ -173,6 +184,7 @@ impl Unanswered {
             | Refusal::KeepsChanging(_)
             | Refusal::ApproverUnavailable { .. }
             | Refusal::NotRecorded(_)
+            | Refusal::Repeated(_)
             | Refusal::Busy { .. }
             | Refusal::TooMany { .. }
             | Refusal::Changed(_)

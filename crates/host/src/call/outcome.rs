@@ -111,6 +111,12 @@ impl CallOutcome {
         flag.and_then(|flag| flag.as_bool()).unwrap_or_default()
     }
 
+    /// Whether the server refused the credential, and so did not look at the call.
+    pub(crate) fn is_refused_credential(&self) -> bool {
+        let Self::Failed(error) = self else { return false };
+        matches!(error, CallError::SignInRequired { .. } | CallError::Wire(WireError::Unauthorized { .. }))
+    }
+
     /// Returns the error message for the operator; `None` if the call succeeded.
     pub fn message(&self) -> Option<OperatorText> {
         match self {

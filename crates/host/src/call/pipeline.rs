@@ -11,6 +11,7 @@ use super::{
     approving::{self, Asked, Asker, ComposedRequest, Moment, Obtained},
     client_approval::OpenCall,
     find::{self, Found},
+    keyed,
     tasks::followed,
 };
 use crate::{
@@ -67,6 +68,9 @@ async fn run_stages(
                 continue;
             }
         };
+        if let Some(key) = request.idempotency_key.as_ref().filter(|_| !recording.is_key_claimed()) {
+            Box::pin(keyed::claim(host, key, &found, grant.request(), recording)).await?;
+        }
         let connection = &found.connection;
         let not_connected = |why| not_connected(connection, why);
         // No slot is held while the server is being connected.

@@ -12,6 +12,7 @@ use super::{Annotations, ApprovalKey, AskedCall, Lift, PolicyInput, Reached, Sur
 use crate::{
     call::{CallKind, Caller},
     catalog::Fingerprint,
+    record::Repeated,
 };
 
 /// Decision of the policy about one request.
@@ -198,6 +199,9 @@ pub enum Refusal {
     /// The definition is not the one the caller chose.
     #[error("`{0}` has changed since it was listed; list it again and review the new definition")]
     Changed(String),
+    /// Another call holds its idempotency key.
+    #[error("{0}")]
+    Repeated(Repeated),
     /// The request is invalid.
     #[error("{0}")]
     Malformed(String),
@@ -503,6 +507,7 @@ impl Refusal {
             Self::Busy { .. } => "busy",
             Self::TooMany { .. } => "too_many_calls",
             Self::Changed(_) | Self::KeepsChanging(_) => "changed",
+            Self::Repeated(_) => "repeated",
             Self::Malformed(_) => "malformed",
             Self::ShuttingDown => "shutting_down",
         }

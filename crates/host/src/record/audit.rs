@@ -27,13 +27,15 @@ pub mod kind {
     pub const SECRET: &str = "secret";
     /// A call ended; `details` has its state.
     pub const CALL: &str = "call";
+    /// A person settled a call whose outcome was unknown.
+    pub const SETTLEMENT: &str = "settlement";
     /// A process ended without ending its calls.
     pub const RECOVERY: &str = "recovery";
     /// The store itself: it replaces a corrupt one, began to remove records, or removed audit entries.
     pub const STORE: &str = "store";
 
     /// All of them.
-    pub const ALL: [&str; 13] = [
+    pub const ALL: [&str; 14] = [
         DECISION,
         APPROVAL,
         SERVER_REQUEST,
@@ -45,6 +47,7 @@ pub mod kind {
         KEY,
         SECRET,
         CALL,
+        SETTLEMENT,
         RECOVERY,
         STORE,
     ];

@@ -6,9 +6,13 @@
 use futures_util::future::BoxFuture;
 use toolway_config::{Bodies, ServerName};
 
-use super::{CallRecord, RecordsError, redact::Redactor};
+use super::{CallRecord, IdempotencyKey, KeyClaim, KeyHolder, RecordsError, StoredCall, redact::Redactor};
 use crate::inbox::InboxRecord;
-use crate::{call::Caller, connection::HostContext, host::Host};
+use crate::{
+    call::{CallId, Caller},
+    connection::HostContext,
+    host::Host,
+};
 
 /// State of a call that has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +44,7 @@ pub struct AuditNote {
     /// Tool, prompt, key, file …
     pub subject: Option<String>,
     /// The call it belongs to.
-    pub call: Option<crate::call::CallId>,
+    pub call: Option<CallId>,
     /// Further properties, without secrets.
     pub details: serde_json::Value,
 }
@@ -83,6 +87,24 @@ pub trait CallRecorder: Send + Sync {
 
     /// Writes the end of a call.
     fn end(&self, call: &CallRecord, body: CallBody) -> BoxFuture<'static, Result<(), RecordsError>>;
+
+    /// Claims an idempotency key for a call, if no other holds it, and waits until that is durable. Default: there is no
+    /// place for keys.
+    fn claim_key(&self, claim: KeyClaim) -> BoxFuture<'static, Result<KeyHolder, RecordsError>> {
+        drop(claim);
+        Box::pin(async { Err(RecordsError::Invalid("this recorder keeps no idempotency keys")) })
+    }
+
+    /// The call that holds a key; `None` if no call does. Default: not known.
+    fn find_key(&self, key: IdempotencyKey) -> BoxFuture<'static, Result<Option<StoredCall>, RecordsError>> {
+        drop(key);
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Frees the key of a call that its server refused before it looked at it.
+    fn release_key(&self, call: CallId) {
+        let _nothing = call;
+    }
 
     /// Appends to the audit log.
     fn note(&self, note: AuditNote);
@@ -154,6 +176,17 @@ impl Host {
     /// How full the store of its recorder is; `None` without one.
     pub fn recorder_usage(&self) -> Option<RecorderUsage> {
         self.inner().context.ports.recorder.as_ref()?.usage()
+    }
+
+    /// The call that holds an idempotency key; `None` if no call does, or that is not known.
+    pub async fn call_under(&self, key: IdempotencyKey) -> Option<StoredCall> {
+        let recorder = self.inner().context.ports.recorder.clone()?;
+        recorder.find_key(key).await.ok().flatten()
+    }
+
+    /// Whether idempotency keys can be kept.
+    pub fn keeps_keys(&self) -> bool {
+        self.inner().context.ports.recorder.is_some()
     }
 
     /// What is kept of arguments and results.

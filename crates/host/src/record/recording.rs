@@ -84,6 +84,8 @@ pub(crate) struct Recording {
     counted: bool,
     /// What was handed to a transport.
     written: Written,
+    /// Whether it holds its idempotency key.
+    is_key_claimed: bool,
     /// Set at the end.
     delivery: Option<Delivery>,
 }
@@ -144,6 +146,7 @@ impl Recording {
             is_pending_written: AtomicBool::new(false),
             counted: false,
             written: Written::Nothing,
+            is_key_claimed: false,
             delivery: None,
         };
         recording.send_stage(|record| CallStage::Started { caller: record.caller.clone(), name: record.name.clone() });
@@ -210,12 +213,27 @@ impl Recording {
         match poll!(stage.as_mut()) {
             Poll::Ready(done) => done,
             Poll::Pending => {
-                if !self.is_pending_written.load(Ordering::Relaxed) {
-                    self.write_pending();
-                }
+                self.ensure_pending_written();
                 stage.await
             }
         }
+    }
+
+    /// Writes that the call has begun, unless that is written.
+    pub(crate) fn ensure_pending_written(&self) {
+        if !self.is_pending_written.load(Ordering::Relaxed) {
+            self.write_pending();
+        }
+    }
+
+    /// The call holds its idempotency key.
+    pub(crate) fn mark_key_claimed(&mut self) {
+        self.is_key_claimed = true;
+    }
+
+    /// Whether the call holds its idempotency key.
+    pub(crate) fn is_key_claimed(&self) -> bool {
+        self.is_key_claimed
     }
 
     /// Not awaited: the write before sending, or the one at the end, waits for both.
@@ -365,6 +383,12 @@ impl Recording {
         // A panic of the log must not lose the result of the call.
         if catch_unwind(AssertUnwindSafe(|| self.ports.log.append(Arc::clone(&record)))).is_err() {
             tracing::error!(call_id = %record.id, caller = %record.caller, "the call log panicked; this call is not recorded");
+        }
+        if self.is_key_claimed
+            && outcome.is_refused_credential()
+            && let Some(recorder) = &self.ports.recorder
+        {
+            recorder.release_key(record.id);
         }
         let written = self.ports.recorder.as_ref().map(|recorder| {
             let kept = |raw: &Raw| body(self.ports.bodies, &self.redactor, raw);

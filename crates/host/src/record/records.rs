@@ -9,8 +9,8 @@ use toolway_wire::time::Micros;
 use uuid::Uuid;
 
 use super::{
-    AuditEntry, AuditFilter, CallFilter, CallRow, LogOrigin, RecordsError, SamplingRow, StatsFilter, StoredCall,
-    ToolStats, Verified,
+    AuditEntry, AuditFilter, CallFilter, CallRow, LogOrigin, RecordsError, SamplingRow, Settlement, StatsFilter,
+    StoredCall, ToolStats, Verified,
 };
 use crate::{
     conversation::{FoundMessage, StoredConversation, StoredMessage},
@@ -40,6 +40,12 @@ pub trait Records: Send + Sync {
 
     /// Statistics by tool, busiest first.
     fn stats(&self, filter: StatsFilter) -> Fetch<'_, Vec<ToolStats>>;
+
+    /// What a person found out about a call whose outcome is unknown.
+    fn settlement(&self, call: Uuid) -> Fetch<'_, Option<Settlement>>;
+
+    /// Tool calls with an unknown outcome that are neither idempotent nor settled, newest first.
+    fn unsettled(&self, limit: usize) -> Fetch<'_, Vec<CallRow>>;
 
     /// Audit entries that match; with `after`, oldest first.
     fn audit(&self, filter: AuditFilter) -> Fetch<'_, Vec<AuditEntry>>;
@@ -85,6 +91,9 @@ pub trait Records: Send + Sync {
 pub trait RecordChanges: Send + Sync {
     /// Sets where a saved approval holds.
     fn set_approval_holds(&self, id: &str, holds: Attendance) -> Fetch<'_, ()>;
+
+    /// Keeps what a person found out about a call whose outcome is unknown.
+    fn settle(&self, settlement: Settlement) -> Fetch<'_, ()>;
 
     /// Removes a saved approval.
     fn remove_approval(&self, id: &str) -> Fetch<'_, ()>;
@@ -182,6 +191,14 @@ impl Records for NoRecords {
     }
 
     fn stats(&self, _: StatsFilter) -> Fetch<'_, Vec<ToolStats>> {
+        nothing()
+    }
+
+    fn settlement(&self, _: Uuid) -> Fetch<'_, Option<Settlement>> {
+        nothing()
+    }
+
+    fn unsettled(&self, _: usize) -> Fetch<'_, Vec<CallRow>> {
         nothing()
     }
 

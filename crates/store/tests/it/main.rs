@@ -7,6 +7,7 @@ mod budget;
 mod calls;
 mod conversations;
 mod journal;
+mod keys;
 mod left_behind;
 mod load;
 mod memory;

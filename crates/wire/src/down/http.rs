@@ -301,7 +301,7 @@ impl HttpDownstream {
             }
             (_, MessageKind::Notification) if era == Some(Era::Modern) => responses::empty(StatusCode::ACCEPTED),
             (_, kind) => match self.sessions.find(&self.downstream, headers, principal) {
-                Ok(session) if kind == MessageKind::Request => self.answer_legacy(&session, envelope).await,
+                Ok(session) if kind == MessageKind::Request => self.answer_legacy(&session, envelope, headers).await,
                 Ok(session) => {
                     session.take(envelope);
                     responses::empty(StatusCode::ACCEPTED)

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
 use futures_util::{StreamExt, TryFutureExt, future::BoxFuture, stream::FuturesUnordered};
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use serde_json::json;
 
 use super::{
@@ -54,12 +54,21 @@ enum LegacySource {
 
 impl LegacyReply {
     /// Starts to answer a request of a session; returns the response if it is known at once.
-    pub(super) fn begin(session: &Arc<DownstreamSession>, envelope: &Envelope) -> Result<Self, OutgoingMessage> {
-        accent::catch_panic(|| Self::start(session, envelope))
+    /// `headers`: those of its POST; `None` over stdio.
+    pub(super) fn begin(
+        session: &Arc<DownstreamSession>,
+        envelope: &Envelope,
+        headers: Option<&HeaderMap>,
+    ) -> Result<Self, OutgoingMessage> {
+        accent::catch_panic(|| Self::start(session, envelope, headers))
             .unwrap_or_else(|error| Err(OutgoingMessage::error(envelope.id(), &error, StatusCode::OK)))
     }
 
-    fn start(session: &Arc<DownstreamSession>, envelope: &Envelope) -> Result<Self, OutgoingMessage> {
+    fn start(
+        session: &Arc<DownstreamSession>,
+        envelope: &Envelope,
+        headers: Option<&HeaderMap>,
+    ) -> Result<Self, OutgoingMessage> {
         let id = envelope.id().cloned().ok_or_else(|| {
             OutgoingMessage::error(
                 None,
@@ -78,7 +87,8 @@ impl LegacyReply {
             let subscribed = Arc::clone(session).subscribe(envelope.params());
             LegacySource::Here(Box::pin(subscribed.map_ok_or_else(Outcome::Refused, Outcome::Answered)))
         } else {
-            let request = session::neutral(session, envelope).map_err(refuse)?;
+            let mut request = session::neutral(session, envelope).map_err(refuse)?;
+            request.idempotency_key = headers.and_then(crate::header::idempotency_key);
             if let Some(page) = session.prepared_page(&request) {
                 return Err(OutgoingMessage::response(page.stateful_response(&id)));
             }

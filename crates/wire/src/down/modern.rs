@@ -127,6 +127,7 @@ impl ModernReply {
         }
         request.capabilities = Some(caller.capabilities.clone());
         request.log_level = level;
+        request.idempotency_key = headers.and_then(crate::header::idempotency_key);
         request.memory = downstream.options.limits.memory.of_principal(principal);
         tasks::allow(downstream, &caller, &mut request);
         let mut reply = Self {

@@ -187,7 +187,7 @@ impl StdioDownstream {
             Ok(in_flight) => in_flight,
             Err(error) => return self.answer(compose::error(Some(id), &error)),
         };
-        let mut reply = match legacy::LegacyReply::begin(session, envelope) {
+        let mut reply = match legacy::LegacyReply::begin(session, envelope, None) {
             Ok(reply) => reply,
             Err(message) => {
                 self.deliver(id, message);

@@ -1,6 +1,6 @@
 //! A request to a server, independent of revision and transport.
 
-use std::{borrow::Cow, fmt, str::FromStr, time::Duration};
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc, time::Duration};
 
 use crate::{
     budget::MemoryBudget,
@@ -29,6 +29,8 @@ pub struct Request {
     pub answers: Option<Raw>,
     /// Whether the server may answer with a task.
     pub handover: Handover,
+    /// The caller's name for this request, as it was sent outside its params; recognised by a service above the wire.
+    pub idempotency_key: Option<Arc<str>>,
     /// Budget of the caller, charged for unread events and the result in addition to that of the connection.
     pub memory: MemoryBudget,
 }
@@ -104,6 +106,7 @@ impl Request {
             capabilities: None,
             answers: None,
             handover,
+            idempotency_key: None,
             memory: MemoryBudget::default(),
         }
     }
@@ -166,7 +169,7 @@ impl Request {
     }
 
     /// The `_meta` member of the params, if any.
-    pub(crate) fn meta(&self) -> Option<Raw> {
+    pub fn meta(&self) -> Option<Raw> {
         if self.seen.meta { self.param("_meta") } else { None }
     }
 

@@ -6,7 +6,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Body;
 use parking_lot::Mutex;
 
@@ -111,25 +111,32 @@ impl HttpDownstream {
         let Some(sse_session) = sse_session.filter(|sse_session| sse_session.principal == *principal) else {
             return responses::plain(StatusCode::NOT_FOUND, "session not found; open a new stream");
         };
-        let (_, text) = match self.body(request, principal).await {
+        let (parts, text) = match self.body(request, principal).await {
             Ok(read) => read,
             Err(refusal) => return refusal,
         };
         match Envelope::read(text, &self.downstream.options.limits) {
-            Ok(envelope) => self.take_sse_message(&sse_session, &envelope),
+            Ok(envelope) => self.take_sse_message(&sse_session, &envelope, &parts.headers),
             Err(problem) => responses::refusal(&problem, StatusCode::BAD_REQUEST),
         }
     }
 
     /// Handles a posted message; responses go to the stream, the POST is only acknowledged.
-    fn take_sse_message(&self, sse_session: &SseSession, envelope: &Envelope) -> Response<ResponseBody> {
+    fn take_sse_message(
+        &self,
+        sse_session: &SseSession,
+        envelope: &Envelope,
+        headers: &HeaderMap,
+    ) -> Response<ResponseBody> {
         let Some(writer) = sse_session.writer.lock().clone() else {
             return responses::plain(StatusCode::NOT_FOUND, "the stream has ended; open a new one");
         };
         let session = sse_session.session.lock().clone();
         match (accent::request_kind(&self.downstream, envelope), session, envelope.kind()) {
             (RequestKind::Handshake, None, MessageKind::Request) => self.initialize_sse(sse_session, envelope, writer),
-            (RequestKind::Undeclared, Some(session), MessageKind::Request) => self.pump(&session, envelope, writer),
+            (RequestKind::Undeclared, Some(session), MessageKind::Request) => {
+                self.pump(&session, envelope, headers, writer);
+            }
             (_, _, MessageKind::Request) => {
                 let refusal = OutgoingMessage::error(envelope.id(), &session::no_session(), StatusCode::OK);
                 self.send_later(writer, refusal);

@@ -50,8 +50,9 @@ impl HttpDownstream {
         &self,
         session: &Arc<DownstreamSession>,
         envelope: &Envelope,
+        headers: &HeaderMap,
     ) -> Response<ResponseBody> {
-        let pending = match UnansweredRequest::begin(session, envelope) {
+        let pending = match UnansweredRequest::begin(session, envelope, headers) {
             Ok(pending) => pending,
             Err(message) => return responses::message(message),
         };
@@ -81,12 +82,17 @@ impl HttpDownstream {
     }
 
     /// Answers the requests of a batch on one stream, each when it is ready.
-    fn answer_batch(&self, session: &Arc<DownstreamSession>, envelopes: &[&Envelope]) -> Response<ResponseBody> {
+    fn answer_batch(
+        &self,
+        session: &Arc<DownstreamSession>,
+        envelopes: &[&Envelope],
+        headers: &HeaderMap,
+    ) -> Response<ResponseBody> {
         let (stream, writer) = session.streams.lock().begin();
         let reader = stream.read_from(0);
         session.streams.lock().announce(&stream);
         for envelope in envelopes {
-            self.pump(session, envelope, writer.clone());
+            self.pump(session, envelope, headers, writer.clone());
         }
         drop(writer);
         self.events(session, reader)
@@ -97,8 +103,14 @@ impl HttpDownstream {
     }
 
     /// Answers a request on this stream.
-    pub(super) fn pump(&self, session: &Arc<DownstreamSession>, envelope: &Envelope, writer: StreamWriter) {
-        match UnansweredRequest::begin(session, envelope) {
+    pub(super) fn pump(
+        &self,
+        session: &Arc<DownstreamSession>,
+        envelope: &Envelope,
+        headers: &HeaderMap,
+        writer: StreamWriter,
+    ) {
+        match UnansweredRequest::begin(session, envelope, headers) {
             Ok(pending) => self.run(pending, None, Some(writer)),
             // A batch can have more of these responses than the stream has space for.
             Err(message) => self.send_later(writer, message),
@@ -166,7 +178,7 @@ impl HttpDownstream {
         if requests.is_empty() {
             return Some(responses::empty(StatusCode::ACCEPTED));
         }
-        Some(self.answer_batch(&session, &requests))
+        Some(self.answer_batch(&session, &requests, headers))
     }
 
     /// Opens the standing stream of a session, or resumes a stream after `Last-Event-ID`.
@@ -217,13 +229,17 @@ enum FirstMessage {
 }
 
 impl UnansweredRequest {
-    fn begin(session: &Arc<DownstreamSession>, envelope: &Envelope) -> Result<Self, OutgoingMessage> {
+    fn begin(
+        session: &Arc<DownstreamSession>,
+        envelope: &Envelope,
+        headers: &HeaderMap,
+    ) -> Result<Self, OutgoingMessage> {
         let missing_id = || RpcError::new(RpcError::INVALID_REQUEST, "a request must have an `id`");
         let id = envelope.id().ok_or_else(|| OutgoingMessage::error(None, &missing_id(), StatusCode::BAD_REQUEST))?;
         let in_flight =
             session.begin_request(id).map_err(|error| OutgoingMessage::error(Some(id), &error, StatusCode::OK))?;
         let charged = |message: OutgoingMessage| session.charged(message.clone(), Some(id)).unwrap_or(message);
-        let answer = legacy::LegacyReply::begin(session, envelope).map_err(charged)?;
+        let answer = legacy::LegacyReply::begin(session, envelope, Some(headers)).map_err(charged)?;
         Ok(Self { answer, in_flight })
     }
 }
