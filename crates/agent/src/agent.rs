@@ -208,7 +208,7 @@ impl Agent {
     /// Prepares a conversation for messages of the user.
     async fn begin(&self, conversation: &mut Conversation, messages: &[Message]) {
         conversation.keep_as(&self.host);
-        conversation.close_open_calls().await;
+        self.close_open_calls(conversation).await;
         let title = messages.iter().map(Message::text).find(|text| !text.is_empty()).unwrap_or_default();
         conversation.begin(&title, self.model.name(), self.options.surface.as_str()).await;
     }

@@ -140,19 +140,20 @@ impl Agent {
         let (catalog, visible) = (self.host.catalog(), Visible(self.options.servers.clone()));
         let text = match wanted {
             Wanted::Tool(name) => {
-                return self.open(name.to_string(), Target::Tool(name), Some(call.arguments.clone()), conversation);
+                let arguments = Some(call.arguments.clone());
+                return self.open(name.to_string(), call, Target::Tool(name), arguments, conversation);
             }
             Wanted::Builtin(Builtin::CallTool(effect)) => {
                 match search::choose(&catalog, &visible, effect, &call.arguments) {
                     Ok((name, arguments)) => {
-                        return self.open(name.to_string(), Target::Tool(name), Some(arguments), conversation);
+                        return self.open(name.to_string(), call, Target::Tool(name), Some(arguments), conversation);
                     }
                     Err(why) => Err(why),
                 }
             }
             Wanted::Builtin(builtin @ (Builtin::ReadResource | Builtin::GetPrompt)) => {
                 match target_of(builtin, &call.arguments) {
-                    Ok((target, given)) => return self.open(call.name.clone(), target, given, conversation),
+                    Ok((target, given)) => return self.open(call.name.clone(), call, target, given, conversation),
                     Err(why) => Err(why),
                 }
             }
@@ -183,8 +184,18 @@ impl Agent {
         self.host.record_unsent(&request, Unsent::Invalid(why)).await;
     }
 
-    fn open(&self, tool: String, target: Target, arguments: Option<Raw>, conversation: &Conversation) -> Planned {
+    fn open(
+        &self,
+        tool: String,
+        call: &ToolCall,
+        target: Target,
+        arguments: Option<Raw>,
+        conversation: &Conversation,
+    ) -> Planned {
         let request = self.request(target, arguments, conversation);
+        // What is found again if this process is killed before the result is stored.
+        let idempotency_key = self.host.keeps_keys().then(|| conversation.key_of(call));
+        let request = CallRequest { idempotency_key, ..request };
         Planned { tool, step: Step::Open(Box::new(self.host.open(request))) }
     }
 

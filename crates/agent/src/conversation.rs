@@ -9,14 +9,14 @@ use toolway_host::{
     policy::SeenUrls,
     record::RecordsError,
 };
-use toolway_model::{Message, Part, ResultPart, Role, StopReason, ToolCall, ToolResult};
+use toolway_model::{Message, Part, ResultPart, Role, StopReason, ToolResult};
 use uuid::Uuid;
 
 use crate::{
     budget::Stop,
     event::MadeCall,
     kept_message::{self, Keeping},
-    result, seen, tools,
+    seen, tools,
 };
 
 /// Characters of the title.
@@ -58,8 +58,8 @@ impl Conversation {
         Self { id, messages: Vec::new(), log, seen: Arc::default(), keeping: Keeping::default() }
     }
 
-    /// A stored conversation. Calls without results, left by a process that ended, get an error as result before the
-    /// next answer.
+    /// A stored conversation. Calls without results, left by a process that ended, get the recorded answer or an error as
+    /// result before the next answer.
     pub fn resume(id: &str, messages: Vec<Message>, log: Option<Arc<dyn ConversationLog>>) -> Self {
         let seen = SeenUrls::default();
         (0..messages.len()).for_each(|index| seen::note(&seen, &messages[..index], &messages[index]));
@@ -159,18 +159,6 @@ impl Conversation {
         let parts = without_calls(message.parts);
         if !parts.is_empty() {
             self.push(Message { parts, raw: None, ..message }).await;
-        }
-    }
-
-    /// Answers calls of the last message that have no result, because vendors refuse a call without one.
-    pub(crate) async fn close_open_calls(&mut self) {
-        let Some(last) = self.messages.last().filter(|message| message.role == Role::Assistant) else { return };
-        let interrupted = |call: &ToolCall| {
-            result::error(&call.id, &call.name, "the call was interrupted; its result is unknown".to_owned())
-        };
-        let results: Vec<_> = last.tool_calls().map(interrupted).collect();
-        if !results.is_empty() {
-            self.push(Message::tool_results(results)).await;
         }
     }
 }

@@ -29,6 +29,7 @@ mod event;
 mod kept;
 mod kept_message;
 mod result;
+mod resumed;
 mod sampling;
 mod search;
 mod seen;
