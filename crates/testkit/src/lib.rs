@@ -19,3 +19,4 @@ pub mod seeded_random;
 pub mod test_host;
 pub mod transcript;
 pub mod vendor;
+pub mod witness;

@@ -191,6 +191,11 @@ fn run_guide_works() {
 }
 
 #[test]
+fn outcomes_guide_works() {
+    follow("outcomes.md", Shell::Pipe);
+}
+
+#[test]
 fn audit_guide_works() {
     follow("audit.md", Shell::Pipe);
 }

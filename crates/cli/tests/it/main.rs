@@ -47,6 +47,7 @@ mod logging;
 mod many_servers;
 mod models;
 mod offered_tools;
+mod outcome_crash;
 mod own_commands;
 mod plain_words;
 mod policy_rules;
