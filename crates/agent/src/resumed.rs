@@ -43,8 +43,8 @@ impl Agent {
         let answer = found.and_then(|found| found.body.result).and_then(|text| Raw::parse(text).ok());
         match answer.filter(|_| delivery == Delivery::Answered) {
             Some(answer) => {
-                let (outcome, redactor) = (CallOutcome::Answered(answer), self.host.redactor());
-                let shown = result::show(&call.id, &call.name, &outcome, delivery, &id, &redactor);
+                let outcome = CallOutcome::Answered(answer);
+                let shown = result::show(&call.id, &call.name, &outcome, delivery, &id, &self.host.redactor());
                 if let Some(rest) = shown.rest {
                     self.kept.keep(&id, rest);
                 }

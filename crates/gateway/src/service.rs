@@ -201,7 +201,8 @@ impl HostService {
         }
         let unusable = |error: InvalidKey| invalid(&error.to_string());
         let meta = meta.map(|meta| meta.as_str().map(|key| key.into_owned()).ok_or_else(|| unusable(InvalidKey)));
-        let (meta, header) = (meta.transpose()?, request.idempotency_key.as_deref());
+        let meta = meta.transpose()?;
+        let header = request.idempotency_key.as_deref();
         if meta.as_deref().zip(header).is_some_and(|(meta, header)| meta != header) {
             return Err(invalid("the header and `_meta` have different idempotency keys"));
         }

@@ -35,7 +35,7 @@ pub use person_wait::PersonWait;
 pub use recorder::{AuditNote, CallBody, CallRecorder, OpenState, RecorderUsage, Requirement};
 pub(crate) use recording::{Draft, RecordPorts, RecordedArguments, Recording};
 pub use records::{Fetch, InboxRow, NoRecords, RecordChanges, Records, RetentionPlan, StoreUsage};
-pub use settlement::{Settlement, Verdict};
+pub use settlement::{Finding, Settlement};
 pub use state::{CallState, UnknownState};
 pub use stored_call::{CallFilter, CallRow, SamplingRow, StatsFilter, StoredCall, ToolStats};
 

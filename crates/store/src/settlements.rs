@@ -1,7 +1,7 @@
 //! What persons found out about calls whose outcome is unknown, and the calls of which that is still to be found out.
 
 use rusqlite::{Connection, OptionalExtension, params};
-use toolway_host::record::{CallRow, Settlement, Verdict};
+use toolway_host::record::{CallRow, Finding, Settlement};
 use uuid::Uuid;
 
 use crate::{Reader, StoreError, calls};
@@ -11,7 +11,7 @@ pub(crate) fn write(connection: &Connection, settlement: &Settlement) -> Result<
     let sql = "INSERT INTO settlements (call, at, happened, note) VALUES (?, ?, ?, ?) ON CONFLICT (call) \
                DO UPDATE SET at = excluded.at, happened = excluded.happened, note = excluded.note";
     let Settlement { call, at, verdict, note } = settlement;
-    connection.execute(sql, params![call, at, *verdict == Verdict::Happened, note])?;
+    connection.execute(sql, params![call, at, *verdict == Finding::Happened, note])?;
     Ok(())
 }
 
@@ -20,7 +20,7 @@ impl Reader {
     pub(crate) fn settlement(&self, call: Uuid) -> Result<Option<Settlement>, StoreError> {
         let sql = "SELECT at, happened, note FROM settlements WHERE call = ?";
         let found = self.connection.prepare_cached(sql)?.query_row([call], |row| {
-            let verdict = if row.get(1)? { Verdict::Happened } else { Verdict::DidNotHappen };
+            let verdict = if row.get(1)? { Finding::Happened } else { Finding::DidNotHappen };
             Ok(Settlement { call, at: row.get(0)?, verdict, note: row.get(2)? })
         });
         Ok(found.optional()?)

@@ -139,8 +139,7 @@ impl RelayedCall {
                 let unanswered = match &refusal {
                     // The outcome of the call that was sent; the text says that this one was not.
                     Refusal::Repeated(repeated) => {
-                        let (message, delivery) = (text.to_string(), repeated.delivery());
-                        Unanswered { message, delivery, kind: self.kind }
+                        Unanswered { message: text.to_string(), delivery: repeated.delivery(), kind: self.kind }
                     }
                     _ => self.unanswered(&text),
                 };

@@ -83,7 +83,7 @@ pub(super) async fn claim(
     claimed
 }
 
-/// The recorded answer of the call that holds the key, or why there is none.
+/// The recorded answer of the call that holds the key, or why it has no answer.
 fn recorded_answer(held: &HeldKey) -> CallOutcome {
     let answered = held.record.as_ref().filter(|call| call.row.outcome == Some(Delivery::Answered));
     let result = answered.and_then(|call| call.body.result.clone()).and_then(|text| Raw::parse(text).ok());

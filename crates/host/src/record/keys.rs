@@ -111,8 +111,11 @@ impl IdempotencyKey {
         // The id is text of a vendor.
         let call = digest(&SHA256, call.as_bytes());
         let call: String = call.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        let (owner, key) = (format!("conversation:{conversation}"), format!("{message}/{call}"));
-        Self { owner: owner.into(), key: key.into(), strictness: Strictness::AsRecords }
+        Self {
+            owner: format!("conversation:{conversation}").into(),
+            key: format!("{message}/{call}").into(),
+            strictness: Strictness::AsRecords,
+        }
     }
 
     /// Whether a call is refused if its key cannot be kept.

@@ -11,21 +11,21 @@ pub struct Settlement {
     /// When it was settled.
     pub at: Micros,
     /// What happened.
-    pub verdict: Verdict,
+    pub verdict: Finding,
     /// Words of the person.
     pub note: Option<String>,
 }
 
 /// Whether the server acted on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Finding {
     /// It did.
     Happened,
     /// It did not: its idempotency key is free again.
     DidNotHappen,
 }
 
-impl Verdict {
+impl Finding {
     /// The stable word.
     pub fn as_str(self) -> &'static str {
         match self {

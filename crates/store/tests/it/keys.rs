@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use toolway_host::{
     call::{CallOutcome, CallRequest},
     policy::Refusal,
-    record::{CallState, Delivery, IdempotencyKey, Repeated, Requirement, Settlement, Verdict},
+    record::{CallState, Delivery, Finding, IdempotencyKey, Repeated, Requirement, Settlement},
 };
 use toolway_store::{Store, StoreRecorder};
 use toolway_testkit::{
@@ -99,9 +99,9 @@ async fn an_unknown_outcome_is_not_sent_again_unless_the_tool_is_idempotent_or_a
     assert_eq!(stage.reader().call(call).unwrap().unwrap().row.outcome, Some(Delivery::Unknown));
     assert_eq!(server.seen("tools/call").len(), 1);
     let verdict = |verdict| Settlement { call, at: 1, verdict, note: None };
-    store.settle(verdict(Verdict::Happened)).await.unwrap();
+    store.settle(verdict(Finding::Happened)).await.unwrap();
     assert_eq!(repeated(&host.call_of(hang()).await), Repeated::Unknown { call });
-    store.settle(verdict(Verdict::DidNotHappen)).await.unwrap();
+    store.settle(verdict(Finding::DidNotHappen)).await.unwrap();
     cut(&host, &server, hang(), 2).await;
     for count in 3..5 {
         cut(&host, &server, keyed(&host, "files__sync", json!({}), "s"), count).await;

@@ -24,7 +24,8 @@ async fn main() -> io::Result<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         [file, "--stdio"] => {
-            let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
+            let input = tokio::io::stdin();
+            let output = tokio::io::stdout();
             let witness = Arc::new(Witness::open(Path::new(file))?);
             let serving =
                 down::stdio::serve(input, output, witness, DownstreamOptions::default(), CancellationToken::new());

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use toolway_host::{
-    record::{Delivery, Settlement, Verdict, kind},
+    record::{Delivery, Finding, Settlement, kind},
     time, visible,
 };
 use toolway_wire::json::Raw;
@@ -20,7 +20,7 @@ pub(super) struct SettleArgs {
     id: String,
 
     #[command(flatten)]
-    verdict: VerdictArgs,
+    verdict: FindingArgs,
 
     /// How you know
     #[arg(long, value_name = "TEXT")]
@@ -29,7 +29,7 @@ pub(super) struct SettleArgs {
 
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct VerdictArgs {
+struct FindingArgs {
     /// The server acted on it
     #[arg(long)]
     happened: bool,
@@ -46,7 +46,7 @@ pub(super) async fn run(args: &SettleArgs, app: &App, output: &mut Output) -> Re
         let message = format!("the outcome of call {} is {outcome}; only `unknown` can be settled", call.id);
         return Err(Report::usage("not_unknown", message));
     }
-    let verdict = if args.verdict.happened { Verdict::Happened } else { Verdict::DidNotHappen };
+    let verdict = if args.verdict.happened { Finding::Happened } else { Finding::DidNotHappen };
     let settlement = Settlement { call: call.id, at: time::now(), verdict, note: args.note.clone() };
     app.record_changes()?.settle(settlement.clone()).await?;
     let details = json!({ "call": call.id.to_string(), "verdict": verdict.as_str(), "note": args.note });
