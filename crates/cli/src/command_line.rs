@@ -31,10 +31,10 @@ const SERVER_OPTIONS: [&str; 11] = [
 
 /// Commands by what a user wants to do, in the order of the help.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Use servers", &["tools", "call", "resources", "prompts", "complete", "ping", "rpc"]),
+    ("Use servers", &["tools", "call", "resources", "prompts", "complete", "ping", "rpc", "tasks"]),
     ("Let a model work", &["chat", "run", "history", "models"]),
     ("Serve clients", &["serve", "console", "clients", "inbox"]),
-    ("Set up", &["demo", "servers", "import", "login", "logout", "auth", "secret", "config"]),
+    ("Set up", &["demo", "servers", "import", "login", "logout", "auth", "secret", "roots", "config"]),
     ("Decide and look back", &["policy", "trust", "calls", "audit", "store"]),
     ("Find out", &["doctor", "status", "sample", "completions", "man", "help"]),
 ];

@@ -125,7 +125,7 @@ fn settings_of_clients_are_shown_and_explained() {
     let shown = home.run(&["config", "show", "gateway.clients", "-o", "raw"]);
     assert_eq!(
         shown.ok(),
-        "gateway.clients.editor.mode=\"ask\"\ngateway.clients.editor.approver=\"any\"\ngateway.clients.editor.sampling=true\ngateway.clients.editor.roots=[]\n"
+        "gateway.clients.editor.mode=\"ask\"\ngateway.clients.editor.approver=\"any\"\ngateway.clients.editor.sampling=true\ngateway.clients.editor.roots=[]\ngateway.clients.editor.inbox.wait=null\n"
     );
     let explain = |caller: &str| home.run(&["policy", "explain", "--caller", caller, "shop.add", "-o", "json"]).json();
     let editor = explain("client:editor");

@@ -45,7 +45,7 @@ impl Gateway {
 fn client_uses_only_its_own_account() {
     let gateway = Gateway::start();
     let Gateway { fixture, ada, ben, .. } = &gateway;
-    let wanting = |how: &str| (format!("`api` is not connected: sign-in required: {how}"), true);
+    let wanting = |how: &str| (format!("`api` is not connected: sign-in required: {how}; not sent"), true);
     let for_client = |name: &str| wanting(&format!("ask the operator to run `toolway login api --client {name}`"));
     gateway.settled("sign-in-required");
     // Without a listing, a call by name reports the reason.

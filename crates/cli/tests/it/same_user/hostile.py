@@ -17,13 +17,27 @@ def read(path):
         return None
 
 
-def scan():
-    """Every file of the home, and what /proc shows of every process."""
+def parent(process):
+    stat = read(f"/proc/{process}/stat")
+    return int(stat.rsplit(b")", 1)[1].split()[1]) if stat else 0
+
+
+def started_by(ancestor):
+    """The processes below another one. Those of other stories, which run at the same time, have keys of their own."""
+    parents = {int(process): parent(process) for process in os.listdir("/proc") if process.isdigit()}
+    below = {ancestor}
+    while found := {process for process, of in parents.items() if of in below} - below:
+        below |= found
+    return below
+
+
+def scan(ancestor):
+    """Every file of the home, and what /proc shows of every process of this story."""
     places = [os.path.join(folder, name) for folder, _, names in os.walk(HOME) for name in names]
-    for process in filter(str.isdigit, os.listdir("/proc")):
+    for process in started_by(ancestor):
         places += [f"/proc/{process}/cmdline", f"/proc/{process}/environ"]
         try:
-            places += [f"/proc/{process}/fd/{name}" for name in os.listdir(f"/proc/{process}/fd") if int(process) != os.getpid()]
+            places += [f"/proc/{process}/fd/{name}" for name in os.listdir(f"/proc/{process}/fd") if process != os.getpid()]
         except OSError:
             pass
     found = []
@@ -120,10 +134,10 @@ def attack():
         report["raised limit"] = False
     neighbour = int(read(NEIGHBOUR))
     keeper = os.getppid()
-    gateway = int(read(f"/proc/{keeper}/stat").rsplit(b")", 1)[1].split()[1])
+    gateway = parent(keeper)
     report["hidden"] = [read(f"/proc/{process}/{name}") is None for process in (keeper, gateway) for name in ("environ", "maps", "mem")]
     report["environ of another server"] = b"NEIGHBOURS_SECRET" in (read(f"/proc/{neighbour}/environ") or b"")
-    report["found"] = scan()
+    report["found"] = scan(parent(gateway))
     with open(os.path.join(HOME, "report.part"), "w") as file:
         json.dump(report, file)
     os.rename(os.path.join(HOME, "report.part"), os.path.join(HOME, "report.json"))
