@@ -2,7 +2,8 @@
 //! ends the record of its call.
 //!
 //! A task whose server cannot be reached is asked for again for a while. A task that its server does not know, or whose
-//! process has ended, is lost. When the host stops, the row and the record stay open for the next process.
+//! process has ended, is lost. When the host stops, the row and the record of a task that its server keeps stay open for the
+//! next process; one that ends with a process of this host is lost.
 
 use std::{
     collections::HashMap,
@@ -199,7 +200,11 @@ impl Following {
         };
         match ended {
             Some(outcome) => self.end(&outcome).await,
-            None => self.leave(),
+            None if self.tracked.row.kept_by == KeptBy::Server => self.leave(),
+            None => {
+                let outcome = self.lost("its server ended with the process that had started it".to_owned());
+                self.end(&outcome).await;
+            }
         }
     }
 
@@ -358,15 +363,13 @@ impl Following {
         }
     }
 
-    /// Leaves the task to another process, or, if it ends with this one, to the store.
+    /// Leaves the task to another process.
     fn leave(&mut self) {
         self.forget();
         if let Some(recording) = &mut self.recording {
             recording.leave_open();
         }
-        if self.tracked.row.kept_by == KeptBy::Server {
-            self.tracked.release();
-        }
+        self.tracked.release();
     }
 
     fn forget(&self) {
