@@ -122,7 +122,9 @@ fn every_request_that_reaches_a_server_is_recorded_or_says_why_not() {
         let database = database.unwrap();
         let records = records(&database);
         for (method, count) in &requests {
-            if !UNRECORDED.iter().any(|(known, _)| known == method) {
+            // The gateway follows the tasks of a server of this era itself, under the record of their call.
+            let is_followed = revision == "2026-07-28" && ["tasks/get", "tasks/cancel"].contains(&method.as_str());
+            if !is_followed && !UNRECORDED.iter().any(|(known, _)| known == method) {
                 let recorded = records.get(method).copied().unwrap_or_default();
                 // A task that is followed is read often, under one record.
                 let needed = if method == "tasks/get" { 1 } else { *count };
@@ -132,11 +134,13 @@ fn every_request_that_reaches_a_server_is_recorded_or_says_why_not() {
         for method in ["tools/call", "prompts/get", "resources/read"] {
             assert!(requests[method] >= 2, "{revision} {method}: {requests:?}");
         }
-        for method in ["completion/complete", "resources/subscribe", "tasks/get", "ping"] {
+        for method in ["completion/complete", "resources/subscribe", "ping"] {
             assert!(records.contains_key(method), "{revision} {method}: {records:?}");
         }
         if revision == "2025-11-25" {
-            assert!(records.contains_key("tasks/cancel") && records.contains_key("tasks/list"), "{records:?}");
+            for method in ["tasks/get", "tasks/cancel", "tasks/list"] {
+                assert!(records.contains_key(method), "{method}: {records:?}");
+            }
         }
         let count = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
         let open = count("SELECT count(*) FROM calls WHERE state IN ('pending', 'running')");
