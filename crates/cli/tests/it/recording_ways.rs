@@ -146,6 +146,10 @@ fn every_request_that_reaches_a_server_is_recorded_or_says_why_not() {
         let open = count("SELECT count(*) FROM calls WHERE state IN ('pending', 'running')");
         let without = "SELECT count(*) FROM calls WHERE id NOT IN (SELECT call FROM audit WHERE kind = 'call')";
         assert_eq!((open, count(without)), (0, 0), "{revision}: every call has ended and has an audit event");
+        let ended =
+            "SELECT group_concat(state) FROM (SELECT state FROM calls WHERE name = 'all__slow_compute' ORDER BY id)";
+        let ended: String = database.query_row(ended, [], |row| row.get(0)).unwrap();
+        assert_eq!(ended, "cancelled,succeeded", "{revision}: the call of a task ends as its task");
         let connected = "SELECT count(*) FROM audit WHERE kind = 'connection' AND details LIKE '%\"ready\"%'";
         assert!(count(connected) >= 2, "{revision}: connecting is an event");
     }

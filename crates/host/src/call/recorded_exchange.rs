@@ -1,4 +1,4 @@
-//! An exchange that is recorded: it begins when its record is written, and ends before its outcome is returned.
+//! The exchange of a task that is recorded: it begins when its record is written, and ends before its outcome is returned.
 
 use std::{
     fmt,
@@ -17,7 +17,11 @@ use crate::{audience::ClientText, policy::Refusal, record::Recording};
 /// An exchange with its recording.
 pub(super) struct RecordedExchange {
     stage: RecordedStage,
+    on_result: OnResult,
 }
+
+/// Called with the result of the task, if it has one.
+type OnResult = Box<dyn Fn(CallOutcome) + Send + Sync>;
 
 /// An exchange that begins once its record is written.
 type Opening = BoxFuture<'static, (Recording, Result<Exchange, Refusal>)>;
@@ -31,8 +35,8 @@ enum RecordedStage {
 }
 
 impl RecordedExchange {
-    pub(super) fn new(opening: Opening) -> Self {
-        Self { stage: RecordedStage::Opening(opening) }
+    pub(super) fn new(opening: Opening, on_result: OnResult) -> Self {
+        Self { stage: RecordedStage::Opening(opening), on_result }
     }
 
     fn end(mut recording: Recording, recorded: &CallOutcome, outcome: Outcome) -> RecordedStage {
@@ -67,7 +71,11 @@ impl ExchangeInterceptor for RecordedExchange {
                         else {
                             return Poll::Ready(None);
                         };
-                        self.stage = Self::end(*recording, &CallOutcome::from(outcome.clone()), outcome);
+                        let recorded = CallOutcome::from(outcome.clone());
+                        self.stage = Self::end(*recording, &recorded, outcome);
+                        if matches!(recorded, CallOutcome::Answered(_)) {
+                            (self.on_result)(recorded);
+                        }
                     }
                     event => return Poll::Ready(event),
                 },

@@ -215,19 +215,26 @@ impl CallerTasks {
 impl RecordedTasks {
     /// Reads a task.
     pub async fn get(&self, id: &str, depth: TaskDetail) -> Result<Task, TaskError> {
-        self.record_operation(GET, id.len(), self.tasks.get(id, depth)).await
+        let read = self.record_operation(GET, id.len(), self.tasks.get(id, depth)).await;
+        read.inspect(|task| self.saw(task))
     }
 
     /// Follows a task to its end: its server requests and its result become those of the exchange. Dropping the exchange
     /// does not cancel the task.
     pub fn follow(&self, id: &str, timeouts: ExchangeTimeouts) -> Exchange {
         let mut recording = self.begin(GET, id.len());
+        let on_result = Box::new({
+            let host = Arc::clone(&self.host);
+            let server = self.server().clone();
+            let id = id.to_owned();
+            move |result| host.background.saw_end(&server, &id, result)
+        });
         let (tasks, held, id) = (self.tasks.clone(), Arc::clone(&self.held), id.to_owned());
         let opening: BoxFuture<'static, (Recording, Result<Exchange, Refusal>)> = Box::pin(async move {
             let running = recording.mark_running(&held.0, held.1.redactor.clone()).await;
             (recording, running.map(|()| tasks.follow(&id, timeouts)))
         });
-        Exchange::through(RecordedExchange::new(opening))
+        Exchange::through(RecordedExchange::new(opening, on_result))
     }
 
     /// Answers server requests of a task, by key; unknown keys are ignored.
@@ -238,12 +245,22 @@ impl RecordedTasks {
 
     /// Cancels a task and returns its state. A task that has ended is unchanged.
     pub async fn cancel(&self, id: &str) -> Result<Task, TaskError> {
-        self.record_operation("tasks/cancel", id.len(), self.tasks.cancel(id)).await
+        let cancelled = self.record_operation("tasks/cancel", id.len(), self.tasks.cancel(id)).await;
+        cancelled.inspect(|task| self.saw(task))
     }
 
     /// Lists the tasks of the server, one page from the given cursor. Only stateful servers support it.
     pub async fn list(&self, from: Option<Raw>) -> Result<TaskPage, TaskError> {
         self.record_operation("tasks/list", 0, self.tasks.list(from)).await
+    }
+
+    /// The host may follow the task too, for the record of its call.
+    fn saw(&self, task: &Task) {
+        self.host.background.saw(self.server(), &task.id, task.status);
+    }
+
+    fn server(&self) -> &ServerName {
+        &self.held.0.subject().server
     }
 
     fn begin(&self, method: &'static str, argument_bytes: usize) -> Recording {

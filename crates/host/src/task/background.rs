@@ -64,9 +64,14 @@ pub(crate) struct BackgroundTasks {
 }
 
 /// Acts on a task that is followed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct TaskSwitch {
+    server: ServerName,
+    remote_id: String,
     cancelled: CancellationToken,
+    /// How its caller saw it end.
+    seen_end: Mutex<Option<CallOutcome>>,
+    was_seen: CancellationToken,
     /// Something about the task may have changed.
     hint: Notify,
 }
@@ -125,7 +130,14 @@ impl BackgroundTask {
             (_, Err(error)) => return Err(lost(error.to_string())),
         };
         let in_use = host.connection(&server).map(|connection| connection.keep_in_use());
-        let switch = Arc::<TaskSwitch>::default();
+        let switch = Arc::new(TaskSwitch {
+            server: server.clone(),
+            remote_id: tracked.row.remote_id.clone(),
+            cancelled: CancellationToken::new(),
+            seen_end: Mutex::new(None),
+            was_seen: CancellationToken::new(),
+            hint: Notify::new(),
+        });
         host.background.tasks.lock().insert(tracked.row.id, Arc::clone(&switch));
         let following = Following {
             host: Arc::downgrade(host),
@@ -174,11 +186,30 @@ impl Host {
     pub fn follows_task(&self, id: Uuid) -> bool {
         self.inner().background.tasks.lock().contains_key(&id)
     }
+}
 
-    /// Looks at a task soon: a notification, or a client that has read it, says that it may have changed.
-    pub fn hint_task(&self, id: Uuid) {
-        let switch = self.inner().background.tasks.lock().get(&id).cloned();
-        switch.iter().for_each(|switch| switch.hint.notify_one());
+impl BackgroundTasks {
+    /// Its caller has read or cancelled a task at its server, which said this.
+    pub(crate) fn saw(&self, server: &ServerName, remote_id: &str, status: Reported) {
+        match status {
+            Reported::Cancelled => self.saw_end(server, remote_id, CallOutcome::Cancelled),
+            Reported::Completed | Reported::Failed | Reported::InputRequired => {
+                self.find(server, remote_id).iter().for_each(|switch| switch.hint.notify_one());
+            }
+            Reported::Working => {}
+        }
+    }
+
+    /// Its caller has got the end of a task from its server.
+    pub(crate) fn saw_end(&self, server: &ServerName, remote_id: &str, outcome: CallOutcome) {
+        let Some(switch) = self.find(server, remote_id) else { return };
+        switch.seen_end.lock().get_or_insert(outcome);
+        switch.was_seen.cancel();
+    }
+
+    fn find(&self, server: &ServerName, remote_id: &str) -> Option<Arc<TaskSwitch>> {
+        let tasks = self.tasks.lock();
+        tasks.values().find(|switch| switch.server == *server && switch.remote_id == remote_id).cloned()
     }
 }
 
@@ -198,7 +229,7 @@ impl Following {
             ended = self.follow() => Some(ended),
             () = stop.cancelled() => None,
         };
-        match ended {
+        match ended.or_else(|| self.seen_end()) {
             Some(outcome) => self.end(&outcome).await,
             None if self.tracked.row.kept_by == KeptBy::Server => self.leave(),
             None => {
@@ -218,6 +249,10 @@ impl Following {
                 () = tokio::time::sleep(delay) => {}
                 () = switch.hint.notified() => {}
                 () = switch.cancelled.cancelled() => return self.cancel().await,
+                () = switch.was_seen.cancelled() => {}
+            }
+            if let Some(seen) = self.seen_end() {
+                return seen;
             }
             delay = match self.look().await {
                 Look::Ended(outcome) => return outcome,
@@ -236,6 +271,10 @@ impl Following {
                 }
             };
         }
+    }
+
+    fn seen_end(&self) -> Option<CallOutcome> {
+        self.switch.seen_end.lock().take()
     }
 
     /// Reads the task once. If it has ended, its result is fetched; if its server asks for something that the host answers,
