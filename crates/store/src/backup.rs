@@ -114,6 +114,11 @@ fn write_partial(database: &Path, partial: &Path, secrets: Option<&[u8]>) -> Res
     // One file: a database in WAL mode would need two more.
     let _mode: String = backup.pragma_update_and_check(None, "journal_mode", "delete", |row| row.get(0))?;
     backup.execute_batch(&format!("CREATE TABLE {TABLE} (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT"))?;
+    // The id of a session lets its holder use it, and a session belongs to the process that has it.
+    backup.execute_batch("PRAGMA secure_delete = ON")?;
+    if backup.table_exists(None, "sessions")? {
+        backup.execute("DELETE FROM sessions", [])?;
+    }
     let insert = format!("INSERT INTO {TABLE} VALUES (?, ?)");
     backup.execute(&insert, params!["madeAt", time::now().to_string().into_bytes()])?;
     if let Some(secrets) = secrets {

@@ -1,7 +1,10 @@
 //! Sessions of servers: who may resume which.
 
 use toolway_host::connection::{SessionOwner, SessionStore, StoredSession};
-use toolway_store::Uuid;
+use toolway_store::{
+    Uuid,
+    backup::{self, Existing},
+};
 
 use crate::stage::Stage;
 
@@ -49,4 +52,16 @@ async fn changed_entry_begins_anew_and_a_revoked_client_leaves_nothing() {
     assert_eq!(store.claim(owner("ada", "old")).await.unwrap(), None, "it was removed with the change");
     store.remove_sessions_of("ben".to_owned()).await.unwrap();
     assert_eq!(store.claim(owner("ben", "old")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn backup_has_no_session() {
+    let stage = Stage::new();
+    let store = stage.open();
+    store.put(Uuid::now_v7(), owner("ada", "e"), session("a-secret-session-id")).await.unwrap();
+    drop(store);
+    let file = stage.path().with_file_name("made.db");
+    backup::write(&stage.path(), &file, None, Existing::Keep).unwrap();
+    let has_id = |path| std::fs::read(path).unwrap().windows(19).any(|bytes| bytes == b"a-secret-session-id");
+    assert!(has_id(stage.path()) && !has_id(file));
 }
