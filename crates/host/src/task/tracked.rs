@@ -1,6 +1,10 @@
 //! The row of a task that this process follows: written when something changes, and once at its end.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures_util::future::BoxFuture;
 use toolway_wire::{
@@ -22,6 +26,11 @@ const MAX_MESSAGE: usize = 4_096;
 /// Bytes of a task id that are kept. A task with a longer one is not stored.
 const MAX_REMOTE_ID: usize = 4_096;
 
+/// Changes of a task that are written within [`WRITE_WINDOW`]; a server may report more than a store should write. Its end is
+/// always written.
+const WRITES: u32 = 20;
+const WRITE_WINDOW: Duration = Duration::from_secs(10);
+
 /// Bytes of the capabilities of a caller that are kept.
 const MAX_CAPABILITIES: usize = 16 * 1024;
 
@@ -39,6 +48,9 @@ pub(crate) struct TrackedTask {
     log: Arc<dyn TaskLog>,
     events: EventSender,
     redactor: Redactor,
+    /// Changes written since the window began.
+    writes: u32,
+    window: Instant,
 }
 
 impl TrackedTask {
@@ -74,7 +86,7 @@ impl TrackedTask {
             process: None,
         };
         let TaskPorts { log, events } = ports;
-        let mut tracked = Self { row, log, events, redactor };
+        let mut tracked = Self { row, log, events, redactor, writes: 0, window: Instant::now() };
         tracked.set_message(task.message.as_deref());
         let written = tracked.write();
         (tracked, written)
@@ -83,7 +95,7 @@ impl TrackedTask {
     /// A task that another process began and this one has claimed.
     pub(crate) fn adopted(row: TaskRow, ports: TaskPorts, redactor: Redactor) -> Self {
         let TaskPorts { log, events } = ports;
-        Self { row, log, events, redactor }
+        Self { row, log, events, redactor, writes: 0, window: Instant::now() }
     }
 
     /// The server continues the call, which was a task for its caller already.
@@ -173,6 +185,14 @@ impl TrackedTask {
         self.row.updated_at = time::now();
         if self.row.status.is_open() {
             self.events.send_task(|| TaskEvent::Changed(Arc::new(self.row.clone())));
+            if WRITE_WINDOW < self.window.elapsed() {
+                self.writes = 0;
+                self.window = Instant::now();
+            }
+            self.writes += 1;
+            if WRITES < self.writes {
+                return Box::pin(std::future::ready(()));
+            }
         }
         if MAX_REMOTE_ID < self.row.remote_id.len() {
             tracing::warn!(task = %self.row.id, "a task id of the server is too long; the task is not stored");
