@@ -32,6 +32,7 @@ use crate::{
     host::{Host, Inner},
     policy::{Annotations, Permit, Refusal, Subject},
     record::Recording,
+    task::SeenTask,
 };
 
 /// The tasks of one caller at one server, over the connection on which they run. Holds a call slot.
@@ -43,9 +44,11 @@ pub struct CallerTasks {
 }
 
 /// The task operations of a server. Each is recorded when it begins and when it ends.
+#[derive(Clone)]
 pub struct RecordedTasks {
     tasks: PeerTasks,
     caller: Caller,
+    session: Option<Arc<str>>,
     host: Arc<Inner>,
     held: Arc<(Permit, ReadyPeer)>,
 }
@@ -163,6 +166,7 @@ impl Host {
             let tasks = RecordedTasks {
                 tasks: lease.peer(&ready).tasks(declared),
                 caller: caller_context.caller.clone(),
+                session: caller_context.session.clone(),
                 host: Arc::clone(inner),
                 held: Arc::new((permit, ready)),
             };
@@ -224,10 +228,9 @@ impl RecordedTasks {
     pub fn follow(&self, id: &str, timeouts: ExchangeTimeouts) -> Exchange {
         let mut recording = self.begin(GET, id.len());
         let on_result = Box::new({
-            let host = Arc::clone(&self.host);
-            let server = self.server().clone();
+            let tasks = self.clone();
             let id = id.to_owned();
-            move |result| host.background.saw_end(&server, &id, result)
+            move |result| tasks.host.background.saw_end(&tasks.seen(&id), result)
         });
         let (tasks, held, id) = (self.tasks.clone(), Arc::clone(&self.held), id.to_owned());
         let opening: BoxFuture<'static, (Recording, Result<Exchange, Refusal>)> = Box::pin(async move {
@@ -256,11 +259,12 @@ impl RecordedTasks {
 
     /// The host may follow the task too, for the record of its call.
     fn saw(&self, task: &Task) {
-        self.host.background.saw(self.server(), &task.id, task.status);
+        self.host.background.saw(&self.seen(&task.id), task.status);
     }
 
-    fn server(&self) -> &ServerName {
-        &self.held.0.subject().server
+    fn seen<'a>(&'a self, remote_id: &'a str) -> SeenTask<'a> {
+        let server = &self.held.0.subject().server;
+        SeenTask { server, caller: &self.caller, session: self.session.as_ref(), remote_id }
     }
 
     fn begin(&self, method: &'static str, argument_bytes: usize) -> Recording {

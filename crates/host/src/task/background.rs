@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 use super::{AnsweredBy, KeptBy, SettledCall, StoredTask, TaskPorts, TaskStatus, TrackedTask};
 use crate::{
-    call::{CallError, CallOutcome, CallerContext, tasks::PolledTasks},
+    call::{CallError, CallOutcome, Caller, CallerContext, tasks::PolledTasks},
     connection::{HostContext, ListenerGuard, client_features::ClientFeatures, stdio::ProcessInstance},
     host::{Host, Inner},
     inbox::ItemOrigin,
@@ -63,10 +63,21 @@ pub(crate) struct BackgroundTasks {
     tasks: Mutex<HashMap<Uuid, Arc<TaskSwitch>>>,
 }
 
+/// A task that its caller uses at its server.
+pub(crate) struct SeenTask<'a> {
+    pub(crate) server: &'a ServerName,
+    pub(crate) caller: &'a Caller,
+    pub(crate) session: Option<&'a Arc<str>>,
+    pub(crate) remote_id: &'a str,
+}
+
 /// Acts on a task that is followed.
 #[derive(Debug)]
 struct TaskSwitch {
     server: ServerName,
+    /// Two processes of a server, for two callers or sessions, may give their tasks the same ids.
+    caller: Caller,
+    session: Option<Arc<str>>,
     remote_id: String,
     cancelled: CancellationToken,
     /// How its caller saw it end.
@@ -132,6 +143,8 @@ impl BackgroundTask {
         let in_use = host.connection(&server).map(|connection| connection.keep_in_use());
         let switch = Arc::new(TaskSwitch {
             server: server.clone(),
+            caller: self.caller_context.caller.clone(),
+            session: self.caller_context.session.clone(),
             remote_id: tracked.row.remote_id.clone(),
             cancelled: CancellationToken::new(),
             seen_end: Mutex::new(None),
@@ -190,26 +203,31 @@ impl Host {
 
 impl BackgroundTasks {
     /// Its caller has read or cancelled a task at its server, which said this.
-    pub(crate) fn saw(&self, server: &ServerName, remote_id: &str, status: Reported) {
+    pub(crate) fn saw(&self, task: &SeenTask<'_>, status: Reported) {
         match status {
-            Reported::Cancelled => self.saw_end(server, remote_id, CallOutcome::Cancelled),
+            Reported::Cancelled => self.saw_end(task, CallOutcome::Cancelled),
             Reported::Completed | Reported::Failed | Reported::InputRequired => {
-                self.find(server, remote_id).iter().for_each(|switch| switch.hint.notify_one());
+                self.find(task).iter().for_each(|switch| switch.hint.notify_one());
             }
             Reported::Working => {}
         }
     }
 
     /// Its caller has got the end of a task from its server.
-    pub(crate) fn saw_end(&self, server: &ServerName, remote_id: &str, outcome: CallOutcome) {
-        let Some(switch) = self.find(server, remote_id) else { return };
+    pub(crate) fn saw_end(&self, task: &SeenTask<'_>, outcome: CallOutcome) {
+        let Some(switch) = self.find(task) else { return };
         switch.seen_end.lock().get_or_insert(outcome);
         switch.was_seen.cancel();
     }
 
-    fn find(&self, server: &ServerName, remote_id: &str) -> Option<Arc<TaskSwitch>> {
-        let tasks = self.tasks.lock();
-        tasks.values().find(|switch| switch.server == *server && switch.remote_id == remote_id).cloned()
+    fn find(&self, task: &SeenTask<'_>) -> Option<Arc<TaskSwitch>> {
+        let is_same = |switch: &&Arc<TaskSwitch>| {
+            switch.server == *task.server
+                && switch.caller == *task.caller
+                && switch.session.as_ref() == task.session
+                && switch.remote_id == task.remote_id
+        };
+        self.tasks.lock().values().find(is_same).cloned()
     }
 }
 
@@ -449,5 +467,37 @@ fn refused(error: &RpcError) -> Look {
 impl fmt::Debug for BackgroundTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BackgroundTask").field("origin", &self.origin).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        Arc, BackgroundTasks, CallOutcome, Caller, CancellationToken, Mutex, Notify, SeenTask, TaskSwitch, Uuid,
+    };
+
+    #[test]
+    fn equal_ids_of_two_callers_or_sessions_are_two_tasks() {
+        let server = "files".parse().unwrap();
+        let sessions: [Arc<str>; 2] = ["one".into(), "two".into()];
+        let callers = ["ada", "ben"].map(|name| Caller::Client(name.into()));
+        let switch = |caller: &Caller, session: &Arc<str>| {
+            Arc::new(TaskSwitch {
+                server: "files".parse().unwrap(),
+                caller: caller.clone(),
+                session: Some(Arc::clone(session)),
+                remote_id: "task-1".to_owned(),
+                cancelled: CancellationToken::new(),
+                seen_end: Mutex::new(None),
+                was_seen: CancellationToken::new(),
+                hint: Notify::new(),
+            })
+        };
+        let switches = [(0, 0), (0, 1), (1, 0)].map(|(caller, session)| switch(&callers[caller], &sessions[session]));
+        let tasks = BackgroundTasks::default();
+        switches.iter().for_each(|switch| drop(tasks.tasks.lock().insert(Uuid::now_v7(), Arc::clone(switch))));
+        let seen = SeenTask { server: &server, caller: &callers[0], session: Some(&sessions[1]), remote_id: "task-1" };
+        tasks.saw_end(&seen, CallOutcome::Cancelled);
+        assert_eq!(switches.map(|switch| switch.was_seen.is_cancelled()), [false, true, false]);
     }
 }
