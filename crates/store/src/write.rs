@@ -69,10 +69,10 @@ pub(crate) enum Write {
     Conversation(Box<StoredConversation>),
     Message(Uuid, Box<StoredMessage>),
     DeleteConversation(Uuid),
-    /// Reserves tokens of a model, if every quota has room.
     ClaimKey(Box<KeyClaim>),
     ReleaseKey(Uuid),
     Settle(Box<Settlement>),
+    /// Reserves tokens of a model, if every quota has room.
     ReserveSampling(Box<Reserve>),
     SettleSampling(Uuid, SamplingEnd),
     Prune(Box<Step>),

@@ -85,7 +85,7 @@ impl SamplingDesk {
     }
 
     async fn decide_and_sample(&self, request: &SamplingRequest, account: &mut Account) -> Result<Sampled, RpcError> {
-        let terms = self.terms(request);
+        let mut terms = self.terms(request);
         let saved = self.saved_answer(request).await;
         // What is refused in any case is neither translated nor counted.
         self.check(request, terms.decide(saved, None), account)?;
@@ -105,8 +105,8 @@ impl SamplingDesk {
         if self.check(request, decision, account)? == Permission::Ask {
             self.ask(request, details.clone(), account).await?;
             // The person took time: what the configuration says now counts.
-            let now = self.terms(request);
-            if now.levels.permission() == SamplingPermission::Never {
+            terms = self.terms(request);
+            if terms.levels.permission() == SamplingPermission::Never {
                 return Err(self.refusal(request, &RefusedBy::Never));
             }
         }
