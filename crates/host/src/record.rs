@@ -5,6 +5,7 @@
 //! there is exactly one record for each call. Arguments and results go to a [`recorder`] only.
 
 mod audit;
+mod audit_group;
 mod delivery;
 mod error;
 mod keys;
@@ -27,6 +28,7 @@ use futures_util::future::BoxFuture;
 use toolway_config::ServerName;
 
 pub use audit::{AuditEntry, AuditFilter, LogOrigin, Verified, kind};
+pub use audit_group::{AuditGroup, Detail, GroupPart};
 pub use delivery::{Delivery, OUTCOME_META, UnknownDelivery};
 pub use error::{RecordsCause, RecordsError};
 pub use keys::{HeldKey, IdempotencyKey, InvalidKey, KEPT, KeyClaim, KeyHolder, MAX_KEY, Repeated};

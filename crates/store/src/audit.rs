@@ -1,7 +1,8 @@
 //! The audit log: append-only, hash-chained, one per database.
 
 use rusqlite::{OptionalExtension, Row, Statement, params, params_from_iter, types::Value};
-pub use toolway_host::record::{AuditEntry, AuditFilter, LogOrigin, Verified, kind};
+pub use toolway_host::record::{AuditEntry, AuditFilter, AuditGroup, LogOrigin, Verified, kind};
+use toolway_host::record::{Detail, GroupPart};
 use uuid::Uuid;
 
 use crate::{
@@ -71,7 +72,8 @@ impl Contents<'_> {
 impl Reader {
     /// Entries that match, newest first; with `after`, oldest first.
     pub fn audit(&self, filter: &AuditFilter) -> Result<Vec<AuditEntry>, StoreError> {
-        let mut conditions = vec!["1"];
+        let of_group = filter.group.map(group_condition);
+        let mut conditions = vec![of_group.as_deref().unwrap_or("1")];
         let mut values: Vec<Value> = Vec::new();
         for (column, value) in
             [("kind = ?", &filter.kind), ("caller = ?", &filter.caller), ("server = ?", &filter.server)]
@@ -85,7 +87,7 @@ impl Reader {
             conditions.push("call = ?");
             values.push(call.as_bytes().to_vec().into());
         }
-        for (condition, value) in [("at >= ?", filter.since), ("seq > ?", filter.after)] {
+        for (condition, value) in [("at >= ?", filter.since), ("at <= ?", filter.until), ("seq > ?", filter.after)] {
             if let Some(value) = value {
                 conditions.push(condition);
                 values.push(value.into());
@@ -132,6 +134,21 @@ impl Reader {
         let entries = u64::try_from(head.seq - checkpoint.seq).unwrap_or_default();
         Ok(Verified::Intact { entries, checkpoint: checkpoint.seq })
     }
+}
+
+/// The condition that an entry of a group meets.
+fn group_condition(group: AuditGroup) -> String {
+    let conditions = group.parts().iter().map(|GroupPart { kinds, detail }| {
+        let kinds = format!("kind IN ('{}')", kinds.join("', '"));
+        match detail {
+            Some(Detail { member, text }) => format!("({kinds} AND json_extract(details, '$.{member}') = '{text}')"),
+            None => kinds,
+        }
+    });
+    let any = conditions.collect::<Vec<_>>().join(" OR ");
+    let has_calls = group.parts().iter().any(|of| of.kinds.contains(&kind::CALL));
+    // The index by kind leaves the ends of calls out, and is used only where the query says that it wants none.
+    if has_calls { format!("({any})") } else { format!("kind <> 'call' AND ({any})") }
 }
 
 /// When the entries up to the checkpoint were removed, as an entry of the chain says.

@@ -13,7 +13,7 @@ const PLACES: &[(&str, usize)] = &[
     ("agent", 7),
     ("auth", 28),
     ("bench", 36),
-    ("cli", 78),
+    ("cli", 77),
     ("config", 27),
     ("console", 12),
     ("gateway", 21),

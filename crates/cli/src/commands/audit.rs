@@ -1,10 +1,13 @@
 //! `toolway audit`: the hash-chained audit log.
 
-use clap::Subcommand;
+use clap::{
+    Subcommand,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use serde_json::{Value, json};
 use toolway_host::{
-    record::{AuditEntry, AuditFilter, Verified, kind},
-    time,
+    record::{AuditEntry, AuditFilter, AuditGroup, Verified, kind},
+    time::{self, Micros},
 };
 use toolway_wire::json::Raw;
 
@@ -13,7 +16,7 @@ use crate::{
     clock::Clock,
     exit_code::ExitCode,
     output::{Format, Listing, Output},
-    record_args::RecordArgs,
+    record_args::{RecordArgs, parse_since},
     report::Report,
 };
 
@@ -31,6 +34,7 @@ pub(crate) struct AuditArgs {
 const EXAMPLES: &str = "\
 Examples:
   toolway audit query --kind approval --since 24h
+  toolway audit query --group tool_call --since 2026-11-16T00:00:00Z --until 2026-11-17T00:00:00Z
   toolway audit verify
   toolway audit export > audit.ndjson";
 
@@ -41,6 +45,14 @@ enum AuditCommand {
         /// Only entries of this kind
         #[arg(long, value_parser = kind::ALL)]
         kind: Option<String>,
+
+        /// Only entries of this group: kinds that belong together, under the names that dashboards use
+        #[arg(long, value_parser = parse_group(), conflicts_with = "kind")]
+        group: Option<AuditGroup>,
+
+        /// Only those until then: a time (RFC 3339) or a duration before now such as `2h`
+        #[arg(long, value_name = "TIME", value_parser = parse_since)]
+        until: Option<Micros>,
 
         #[command(flatten)]
         records: RecordArgs,
@@ -56,11 +68,24 @@ const PAGE: usize = 1_000;
 
 pub(crate) async fn run(args: &AuditArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     match &args.command {
-        AuditCommand::Query { kind, records } => {
-            let (kind, caller, server) = (kind.clone(), records.caller.clone(), app.reach.by_name.clone());
-            let is_filter = kind.is_some() || server.is_some() || records.is_filter();
-            let RecordArgs { limit, since, .. } = *records;
-            let filter = AuditFilter { kind, caller, server, since, limit, ..AuditFilter::default() };
+        AuditCommand::Query { kind, group, until, records } => {
+            let filter = AuditFilter {
+                kind: kind.clone(),
+                group: *group,
+                caller: records.caller.clone(),
+                server: app.reach.by_name.clone(),
+                since: records.since,
+                until: *until,
+                limit: records.limit,
+                ..AuditFilter::default()
+            };
+            if let (Some(since), Some(until)) = (filter.since, filter.until)
+                && until < since
+            {
+                return Err(Report::usage("arguments", "`--until` is before `--since`"));
+            }
+            let by_what = kind.is_some() || group.is_some() || filter.server.is_some();
+            let is_filter = by_what || until.is_some() || records.is_filter();
             let empty = if is_filter { "no audit entry matches" } else { LISTING.empty };
             output.listing(&app.records()?.audit(filter).await?, &Listing { empty, ..LISTING });
             Ok(ExitCode::Ok)
@@ -68,6 +93,11 @@ pub(crate) async fn run(args: &AuditArgs, app: &App, output: &mut Output) -> Res
         AuditCommand::Verify => verify(app, output).await,
         AuditCommand::Export => export(app, output).await,
     }
+}
+
+fn parse_group() -> impl TypedValueParser<Value = AuditGroup> {
+    PossibleValuesParser::new(AuditGroup::ALL.map(AuditGroup::as_str))
+        .try_map(|name| AuditGroup::named(&name).ok_or("no such group"))
 }
 
 const LISTING: Listing<'_, AuditEntry, 6> = Listing {
@@ -146,6 +176,7 @@ fn view(entry: &AuditEntry) -> Value {
         "entry": entry.seq,
         "at": time::rfc3339(entry.at),
         "kind": entry.kind,
+        "group": AuditGroup::of(entry).map(AuditGroup::as_str),
         "caller": entry.caller,
         "server": entry.server,
         "subject": entry.subject,

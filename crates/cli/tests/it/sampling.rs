@@ -220,6 +220,9 @@ fn gateway_relays_to_clients_that_declare_sampling_and_answers_for_others() {
     let audit = gateway.home.run(&["audit", "query", "--kind", "sampling", "-o", "json"]).json();
     assert_eq!(audit.as_array().unwrap().len(), 3, "only ours: {audit}");
     assert_eq!(audit[0]["details"]["model"], json!("small"), "{audit}");
+    let group = gateway.home.run(&["audit", "query", "--group", "sampling_request", "-o", "json"]).json();
+    // Six requests, and three times how our model came to answer.
+    assert_eq!(group.as_array().unwrap().len(), 9, "{group}");
     gateway.serving.stop();
 }
 

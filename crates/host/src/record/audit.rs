@@ -3,6 +3,8 @@
 use toolway_wire::time::Micros;
 use uuid::Uuid;
 
+use super::AuditGroup;
+
 /// Kinds of audit entries.
 pub mod kind {
     /// Policy asked or refused.
@@ -81,6 +83,8 @@ pub struct AuditEntry {
 pub struct AuditFilter {
     /// One of [`kind`].
     pub kind: Option<String>,
+    /// Entries of this group.
+    pub group: Option<AuditGroup>,
     /// `kind[:name]` of the caller.
     pub caller: Option<String>,
     /// Server name.
@@ -89,6 +93,8 @@ pub struct AuditFilter {
     pub call: Option<Uuid>,
     /// Not before.
     pub since: Option<Micros>,
+    /// Not after.
+    pub until: Option<Micros>,
     /// Entries after this position only, oldest first.
     pub after: Option<i64>,
     /// At most this many.

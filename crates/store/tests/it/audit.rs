@@ -2,7 +2,7 @@
 
 use toolway_store::{
     Store,
-    audit::{AuditEvent, AuditFilter, Verified, kind},
+    audit::{AuditEvent, AuditFilter, AuditGroup, Verified, kind},
     calls::CallState,
     time,
 };
@@ -65,4 +65,49 @@ async fn entries_are_found_by_call_and_followed_from_a_position() {
     assert!(of_call[0].details.contains(r#""state":"refused""#), "{}", of_call[0].details);
     let later = reader.audit(&AuditFilter { after: Some(1), limit: 9, ..AuditFilter::default() }).unwrap();
     assert_eq!(later.iter().map(|entry| entry.kind.as_str()).collect::<Vec<_>>(), ["sign-in"]);
+}
+
+#[tokio::test]
+async fn a_group_has_exactly_the_entries_that_belong_to_it() {
+    let stage = Stage::new();
+    let store = stage.open();
+    record(&store, "read", CallState::Succeeded).await;
+    let relayed = r#"{"method":"sampling/createMessage"}"#;
+    let form = r#"{"method":"elicitation/create"}"#;
+    for (kind, details) in [
+        (kind::CONNECTION, "{}"),
+        (kind::CALL, r#"{"kind":"prompt"}"#),
+        (kind::RECOVERY, r#"{"kind":"resource"}"#),
+        (kind::CALL, r#"{"kind":"method"}"#),
+        (kind::SAMPLING, "{}"),
+        (kind::SERVER_REQUEST, relayed),
+        (kind::SERVER_REQUEST, form),
+        (kind::SIGN_IN, "{}"),
+        (kind::KEY, "{}"),
+        (kind::CONFIGURATION, "{}"),
+    ] {
+        let event = AuditEvent { at: time::now(), kind, details: details.to_owned(), ..AuditEvent::default() };
+        store.append_audit(event).await.unwrap();
+    }
+    let reader = stage.reader();
+    let all = reader.audit(&AuditFilter { limit: 99, ..AuditFilter::default() }).unwrap();
+    for (group, count) in AuditGroup::ALL.into_iter().zip([1, 1, 1, 1, 2, 2]) {
+        let found = reader.audit(&AuditFilter { group: Some(group), limit: 99, ..AuditFilter::default() }).unwrap();
+        assert_eq!(found.len(), count, "{group:?}");
+        let said: Vec<_> = all.iter().filter(|entry| AuditGroup::of(entry) == Some(group)).cloned().collect();
+        assert_eq!(found, said, "{group:?}");
+    }
+}
+
+#[tokio::test]
+async fn entries_are_found_between_two_times() {
+    let stage = Stage::new();
+    let store = stage.open();
+    for at in [10, 20, 30, 40] {
+        let event = AuditEvent { at, kind: kind::KEY, details: "{}".to_owned(), ..AuditEvent::default() };
+        store.append_audit(event).await.unwrap();
+    }
+    let between = AuditFilter { since: Some(20), until: Some(30), limit: 9, ..AuditFilter::default() };
+    let found = stage.reader().audit(&between).unwrap();
+    assert_eq!(found.iter().map(|entry| entry.at).collect::<Vec<_>>(), [30, 20]);
 }
