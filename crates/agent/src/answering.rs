@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use toolway_host::tallies::ModelTokens;
 use toolway_model::{
     Message, ModelError, ModelErrorKind, ModelEvent, ModelRequest, Part, Role, StopReason, ToolCall, Usage,
 };
@@ -142,6 +143,8 @@ impl<'a> Answering<'a> {
         let ended = self.conversation.push_reply(reply.message, reply.end).await;
         let Told { tools, system } = &self.told;
         let conversation = &*self.conversation;
+        let used = ModelTokens { input: reply.usage.input_tokens, output: reply.usage.output_tokens };
+        self.agent.host.count_model_tokens(self.agent.model().name(), used);
         self.spent.add(reply.usage, || conversation.tokens() + tools.tokens() + tools::tokens_of(system.len()));
         (self.observe)(AgentEvent::Usage(self.spent.usage));
         ended

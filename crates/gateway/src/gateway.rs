@@ -333,6 +333,8 @@ impl Gateway {
             memory_refusals: self.downstream.limits.memory.refused(),
             unrecorded: self.host.unrecorded_calls(),
             validation: self.host.validation_counts(),
+            approvals: self.host.approval_counts(),
+            model_tokens: self.host.model_tokens(),
             store: self.host.recorder_usage(),
         }
     }

@@ -80,7 +80,7 @@ impl Records {
     }
 
     /// Metrics for a client.
-    pub(crate) fn metrics_text(&self, host: &Host, client: &Client, gauges: GatewayGauges) -> String {
+    pub(crate) fn metrics_text(&self, host: &Host, client: &Client, gauges: &GatewayGauges) -> String {
         let mut scrape = Scrape::default();
         self.metrics.add_to(&mut scrape, host, client, gauges);
         if client.servers == VisibleServers::All {

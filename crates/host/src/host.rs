@@ -61,6 +61,7 @@ use crate::{
     record::RecordPorts,
     roots::book::{RootsBook, RootsChange},
     sampling::totals::SamplingTotals,
+    tallies::Tallies,
     task::BackgroundTasks,
     validation::Validation,
 };
@@ -458,6 +459,7 @@ fn host_context(
     HostContext {
         policy: Mutex::new(policy),
         sampled: SamplingTotals::default(),
+        tallies: Tallies::default(),
         waiting: WaitingClients::default(),
         inbox: Inbox::new(ports.recorder.clone(), options.limits.memory.clone()),
         dialer: Dialer {

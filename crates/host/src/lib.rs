@@ -39,6 +39,7 @@ pub mod record;
 pub mod roots;
 pub mod sampling;
 pub mod state_file;
+pub mod tallies;
 pub mod task;
 pub mod validation;
 pub mod whose_move;

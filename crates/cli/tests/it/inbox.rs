@@ -77,6 +77,8 @@ fn a_call_of_a_client_waits_for_an_approval_over_the_socket() {
     assert!(called.join().unwrap().body.contains("\"sum\":5"));
     let record = home.run(&["calls", "show", item["callId"].as_str().unwrap(), "-o", "json"]).json();
     assert_eq!((&record["approvedBy"], &record["state"]), (&json!("inbox"), &json!("succeeded")), "{record}");
+    let metrics = serving.get("/metrics", serving.key()).body;
+    assert!(metrics.contains("toolway_approvals_total{answer=\"approved\"} 1\n"), "{metrics}");
     let error = home.run(&["inbox", "answer", id(item)]).failed(2, "not_waiting");
     assert!(error["message"].as_str().unwrap().contains("answered elsewhere"), "{error}");
 }

@@ -6,6 +6,8 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use toolway_testkit::vendor::{MockVendor, Reply, VendorKind};
 
 use crate::{
     gateway::{Answer, Serving},
@@ -63,4 +65,29 @@ fn scrape_is_valid_and_counts_tools_prompts_and_resources() {
     assert_eq!(read.filter_map(|sample| sample["value"].as_f64()).sum::<f64>(), 1.0);
     // Neither a name that a caller invented nor an argument is part of it.
     assert!(!scrape.body.contains("missing") && !scrape.body.contains("hunter2"), "{}", scrape.body);
+}
+
+#[test]
+fn scrape_counts_the_tokens_of_each_model() {
+    let runtime = Runtime::new().unwrap();
+    let vendor = runtime.block_on(MockVendor::start(VendorKind::Anthropic, vec![Reply::text("Blue.")])).unwrap();
+    let home = Home::new();
+    let model = json!({ "vendor": "anthropic", "model": "m", "baseUrl": vendor.base_url(), "apiKey": "x" });
+    let every = root().join(".interop/node_modules/.bin/mcp-server-everything");
+    let config = json!({
+        "models": { "small": model },
+        "sampling": { "allow": "always" },
+        "mcpServers": { "every": { "command": every, "args": ["stdio"] } },
+    });
+    home.configure(&config.to_string());
+    let serving = Serving::start(&home, &[]);
+    home.settled(&serving, "every", "ready");
+    let tool = json!({ "name": "every__trigger-sampling-request", "arguments": { "prompt": "Name a colour" } });
+    let answer = Answer::of(serving.call("tools/call", tool));
+    assert!(answer.body.contains("Blue."), "{answer:?}");
+    let samples = parsed(&serving.get("/metrics", serving.key()).body);
+    for direction in ["input", "output"] {
+        let labels = json!({ "model": "small", "direction": direction });
+        assert!(0.0 < value(&samples, "toolway_model_tokens_total", &labels), "{samples:#?}");
+    }
 }

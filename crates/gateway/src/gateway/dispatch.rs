@@ -120,7 +120,7 @@ impl Gateway {
             Route::Health => health(&route, &request),
             Route::Ready => view::ready(&self.host, client),
             Route::Servers => view::servers(&self.host, client, request.headers()),
-            Route::Metrics => reply::metrics(self.records.metrics_text(&self.host, client, self.gauges())),
+            Route::Metrics => reply::metrics(self.records.metrics_text(&self.host, client, &self.gauges())),
         }
     }
 

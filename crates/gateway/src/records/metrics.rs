@@ -18,10 +18,10 @@ use toolway_host::{
     call::{CallKind, VisibleServers},
     connection::{ConnectionCounts, Phase, ServerStatus, state::Counts},
     record::{CallRecord, CallState, RecorderUsage},
+    tallies::{ApprovalCounts, ModelTokens},
+    validation::ValidationCounts,
 };
 use toolway_wire::budget::Kept;
-
-use toolway_host::validation::ValidationCounts;
 
 use super::{
     durations::DurationCounts,
@@ -52,7 +52,7 @@ struct ServerMetrics {
 }
 
 /// Current values of the gateway gauges.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct GatewayGauges {
     pub(crate) sessions: usize,
     pub(crate) parked: usize,
@@ -66,6 +66,10 @@ pub(crate) struct GatewayGauges {
     /// Calls without a complete durable record.
     pub(crate) unrecorded: u64,
     pub(crate) validation: ValidationCounts,
+    /// Answers to approval requests.
+    pub(crate) approvals: ApprovalCounts,
+    /// Tokens by model.
+    pub(crate) model_tokens: BTreeMap<String, ModelTokens>,
     /// How full the store is; `None` without one.
     pub(crate) store: Option<RecorderUsage>,
 }
@@ -133,7 +137,7 @@ impl Metrics {
 
     /// Adds the metrics that this client may see: those of its visible servers, and gateway metrics if it sees all
     /// servers.
-    pub(super) fn add_to(&self, scrape: &mut Scrape, host: &Host, client: &Client, gauges: GatewayGauges) {
+    pub(super) fn add_to(&self, scrape: &mut Scrape, host: &Host, client: &Client, gauges: &GatewayGauges) {
         let catalog = host.catalog();
         let servers = host.servers().into_iter().filter(|status| client.sees(&status.server));
         let servers: Vec<_> = servers.map(|status| view::with_visible_counts(status, &catalog)).collect();
@@ -284,7 +288,7 @@ fn add_servers(scrape: &mut Scrape, servers: &[ServerStatus]) {
     }
 }
 
-fn add_gauges(scrape: &mut Scrape, gauges: GatewayGauges) {
+fn add_gauges(scrape: &mut Scrape, gauges: &GatewayGauges) {
     for (name, what, value) in [
         ("toolway_calls_under_way", "Calls in flight at servers", gauges.under_way),
         ("toolway_sessions", "Open client sessions", gauges.sessions),
@@ -315,6 +319,15 @@ fn add_gauges(scrape: &mut Scrape, gauges: GatewayGauges) {
         ("skipped", skipped),
     ] {
         metric.series([("found", found)], count);
+    }
+    let ApprovalCounts { approved, refused } = gauges.approvals;
+    let metric = scrape.counter("toolway_approvals", "Approval requests, by their answer");
+    metric.series([("answer", "approved")], approved).series([("answer", "refused")], refused);
+    let help = "Tokens of models as their vendors report them, in conversations and for servers, by direction";
+    let metric = scrape.counter("toolway_model_tokens", help);
+    for (model, ModelTokens { input, output }) in &gauges.model_tokens {
+        metric.series([("model", model), ("direction", "input")], *input);
+        metric.series([("model", model), ("direction", "output")], *output);
     }
     if let Some(store) = gauges.store {
         add_store(scrape, store);

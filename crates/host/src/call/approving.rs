@@ -400,6 +400,7 @@ impl Approval<'_> {
         let scope = applied.scope.unwrap_or_else(|| proposal.scope(applied.term).clone());
         let refusal = applied.result.as_ref().err().map(ToString::to_string);
         let is_approved = applied.result.is_ok();
+        self.host.context.tallies.count_approval(is_approved);
         let effect = if is_approved { SavedEffect::Allow } else { SavedEffect::Deny };
         let saved = self.remember(applied.term, effect, scope, arguments.as_ref()).await;
         // Without what it covers: arguments are not part of the audit log.

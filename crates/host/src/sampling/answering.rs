@@ -22,6 +22,7 @@ use crate::{
     inbox::{InboxAnswer, InboxItem, SamplingAnswer},
     policy::{ApprovalKey, AskedCall, Attendance, Reached, SavedApproval, SavedEffect, SavedFinding, Scope, saved},
     record::{AuditNote, PersonWait, kind},
+    tallies::ModelTokens,
 };
 
 /// Code of the error for a request that the user declined, as the protocol suggests for sampling.
@@ -115,6 +116,9 @@ impl SamplingDesk {
         let answered = send().await;
         account.tokens = answered.tokens;
         let used = answered.tokens.map_or(details.max_tokens, |tokens| tokens.input.saturating_add(tokens.output));
+        if let Some(SampledTokens { input, output }) = answered.tokens {
+            self.host.context.tallies.count_tokens(&details.model, ModelTokens { input, output });
+        }
         self.host.context.sampled.add_tokens(request.origin.conversation.as_ref(), used);
         let outcome = if answered.answer.is_ok() { "answered" } else { "failed" };
         reserved.end = SamplingEnd::Sent { tokens: answered.tokens, outcome };

@@ -24,6 +24,7 @@ use crate::{
     ports::HostPorts,
     roots::book::RootsBook,
     sampling::{Permission, PermissionInput, Presence, SamplingOffer, SavedAnswer, permission, totals::SamplingTotals},
+    tallies::Tallies,
 };
 
 /// Shared state of all supervisors of a host.
@@ -38,6 +39,8 @@ pub(crate) struct HostContext {
     pub(crate) policy: Mutex<Policy>,
     /// What models answered servers, by conversation.
     pub(crate) sampled: SamplingTotals,
+    /// Answers of people and tokens of models.
+    pub(crate) tallies: Tallies,
     pub(crate) events: EventSender,
     /// Lists that changed on the connection of one caller.
     pub(crate) caller_list_changes: broadcast::Sender<CallerListChange>,
