@@ -1,5 +1,7 @@
 //! `toolway run`: lets a model work without a user.
 
+mod ending;
+
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -11,8 +13,8 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use toolway_agent::{
-    Agent, AgentError, AgentEvent, AgentOptions, Answer, AnswerSchema, Budget, CallState, Conversation, EndedCall,
-    EndedTask, MadeCall, Observer, OfferedTools, StartedCall, Stop, TaskBoard, describe,
+    Agent, AgentError, AgentEvent, AgentOptions, Answer, AnswerSchema, Budget, Conversation, EndedCall, EndedTask,
+    Observer, OfferedTools, StartedCall, Stop, TaskBoard, describe,
 };
 use toolway_config::{Config, HostPattern, PolicyMode, ServerName, parse_duration};
 use toolway_host::{
@@ -163,18 +165,11 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
     if let Some(report) = stopped {
         return Err(report);
     }
-    let finished = finish(&answer, &conversation, schema.as_deref(), output)?;
+    let finished = ending::finish(&answer, &conversation, schema.as_deref(), output)?;
     match sampling.unapproved.first() {
-        Some(server) => Err(unapproved_sampling(server)),
+        Some(server) => Err(ending::unapproved_sampling(server)),
         None => Ok(finished),
     }
-}
-
-/// The report of a server whose request to a model no user could approve.
-fn unapproved_sampling(server: &ServerName) -> Report {
-    let message = format!("`{server}` asked for the answer of a model, and no user can approve that in `run`");
-    let report = Report::new(ExitCode::Denied, "no_approver", message);
-    report.hint("allow it with `--mode allow`, or with `sampling.allow`: `always`")
 }
 
 /// A run that ends when its background tasks have ended.
@@ -401,77 +396,6 @@ fn event_view(event: &AgentEvent) -> Option<Raw> {
     view.as_ref().map(Raw::of)
 }
 
-fn finish(
-    answer: &Answer,
-    conversation: &Conversation,
-    schema: Option<&AnswerSchema>,
-    output: &mut Output,
-) -> Result<ExitCode, Report> {
-    let structured = schema.map(|schema| schema.check(&answer.text));
-    let valid = structured.as_ref().and_then(|structured| structured.as_ref().ok());
-    match output.format {
-        Format::Human | Format::Raw if answer.text.is_empty() => {}
-        Format::Human | Format::Raw => output.line(&answer.text),
-        Format::Json | Format::Ndjson => {
-            let calls: Vec<Value> = answer
-                .calls
-                .iter()
-                .map(|call| json!({ "name": call.name, "state": call.state.as_str(), "callId": call.call_id }))
-                .collect();
-            let mut view = json!({
-                "result": answer.text,
-                "structured": valid,
-                "stopReason": answer.stop.as_str(),
-                "turns": answer.turns,
-                "toolCalls": calls,
-                "usage": answer.usage,
-                "conversationId": &**conversation.id(),
-            });
-            if output.format == Format::Ndjson {
-                view["type"] = json!("result");
-            }
-            output.json(&Raw::of(&view));
-        }
-    }
-    let is_unapproved =
-        |call: &&MadeCall| matches!(call.state, CallState::ApproverUnavailable | CallState::RefusedForGood);
-    if let Some(call) = answer.calls.iter().find(is_unapproved) {
-        return Err(refused(call));
-    }
-    if answer.stop.is_out_of_budget() {
-        let message = format!("stopped before the model was done: {}", answer.stop.as_str());
-        let report = Report::new(ExitCode::ToolError, "budget", message);
-        return Err(match option_of(answer.stop) {
-            Some(option) => report.hint(format!("set a higher limit with `{option}`")),
-            None => report,
-        });
-    }
-    if answer.stop == Stop::MaxOutput {
-        let message = "the answer is incomplete: the model reached its limit of output tokens";
-        let hint = "raise `maxTokens` of the model in the configuration";
-        return Err(Report::new(ExitCode::ToolError, "incomplete", message).hint(hint));
-    }
-    if answer.stop == Stop::Refused {
-        return Err(Report::new(ExitCode::ToolError, "refused", "the model refused to answer"));
-    }
-    if let Some(Err(problem)) = structured {
-        let message = format!("the answer does not match the schema: {problem}");
-        return Err(Report::new(ExitCode::Protocol, "schema", message));
-    }
-    Ok(ExitCode::Ok)
-}
-
-/// The option that sets a limit.
-fn option_of(stop: Stop) -> Option<&'static str> {
-    match stop {
-        Stop::MaxTurns => Some("--max-turns"),
-        Stop::MaxTokens => Some("--max-tokens"),
-        Stop::MaxToolCalls => Some("--max-tool-calls"),
-        Stop::MaxTime => Some("--max-time"),
-        Stop::Done | Stop::MaxOutput | Stop::Refused | Stop::Loop | Stop::Cancelled => None,
-    }
-}
-
 /// The report of a model that failed.
 pub(crate) fn model_report(error: &toolway_model::ModelError) -> Report {
     let exit = match error.kind {
@@ -494,20 +418,4 @@ pub(crate) fn parse_mode(text: &str) -> Result<PolicyMode, String> {
 
 fn parse_time(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| "must be a duration such as `10m`".to_owned())
-}
-
-/// The report of a call that was not made because no user approved it.
-fn refused(call: &MadeCall) -> Report {
-    let (code, message) = match call.state {
-        CallState::RefusedForGood => ("denied", format!("`{}` was refused by a saved answer", call.name)),
-        _ => ("no_approver", format!("`{}` was refused because no user can approve it in `run`", call.name)),
-    };
-    let mut report = Report::new(ExitCode::Denied, code, message);
-    for (number, remedy) in call.remedies.iter().enumerate() {
-        report = report.hint(format!("{} with: {remedy}", if number == 0 { "allow it" } else { "or" }));
-    }
-    if call.remedies.is_empty() {
-        report = report.hint("see `toolway policy explain` for what would allow it");
-    }
-    report
 }
