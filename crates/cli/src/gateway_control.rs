@@ -114,8 +114,12 @@ impl App {
     }
 }
 
+/// Sends one order on a connection of its own.
 #[cfg(unix)]
-async fn ask(place: &ControlSocket, order: &ControlRequest) -> Result<Result<GatewayReply, Report>, ControlError> {
+pub(crate) async fn ask(
+    place: &ControlSocket,
+    order: &ControlRequest,
+) -> Result<Result<GatewayReply, Report>, ControlError> {
     let mut connection = ControlConnection::open(place).await?;
     let process = connection.greeting.process;
     Ok(match connection.request(order).await? {
@@ -137,6 +141,7 @@ async fn ask(place: &ControlSocket, order: &ControlRequest) -> Result<Result<Gat
                 "hidden_characters" => Report::usage("hidden_characters", message)
                     .hint("see them with `toolway inbox show ID`, then answer with `--allow-hidden` to approve them"),
                 "call" => Report::new(ExitCode::Protocol, "call", message),
+                "park" => Report::new(ExitCode::InputRequired, "input_required", message),
                 "own_server" => Report::new(ExitCode::Denied, "denied", message),
                 _ => Report::new(ExitCode::Internal, "control", message),
             })
@@ -145,7 +150,10 @@ async fn ask(place: &ControlSocket, order: &ControlRequest) -> Result<Result<Gat
 }
 
 #[cfg(not(unix))]
-async fn ask(_place: &ControlSocket, _order: &ControlRequest) -> Result<Result<GatewayReply, Report>, ControlError> {
+pub(crate) async fn ask(
+    _place: &ControlSocket,
+    _order: &ControlRequest,
+) -> Result<Result<GatewayReply, Report>, ControlError> {
     Err(ControlError::Unsupported)
 }
 

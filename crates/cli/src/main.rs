@@ -21,6 +21,7 @@ mod exclusion;
 mod exit_code;
 mod exposure;
 mod gateway_control;
+mod gateway_inbox;
 mod installed_package;
 mod lifecycle;
 mod listing_cache;

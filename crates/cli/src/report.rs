@@ -83,7 +83,7 @@ impl Report {
         };
         let remedy = match (request, method) {
             ("tools/call", "elicitation/create") => {
-                "; answer it with `--answer field=value` or `--decline`, or run this at a terminal"
+                "; answer it with `--answer field=value`, `--decline` or `--wait`, or run this at a terminal"
             }
             (_, "elicitation/create") => "; run this at a terminal to answer it",
             _ => ", which this command cannot provide",

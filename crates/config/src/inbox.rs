@@ -15,7 +15,8 @@ pub(crate) const INBOX: Key<Settings> = Key {
     shape: Shape::Members(MEMBERS),
     doc: "`wait`: in calls of clients of the gateway that answer no forms themselves, a form or URL of a server waits in the \
           inbox, for `toolway inbox`, the console, or the client itself at `/requests`. Default: `false`, and servers are not \
-          told that they can ask. `gateway.clients.<name>.inbox` says it for one client.",
+          told that they can ask. `gateway.clients.<name>.inbox` says it for one client. In `call` and `run` without a terminal \
+          it is the same as `--wait`, if a gateway runs.",
     example: r#"{"wait": true}"#,
     set: |settings, field| {
         if let Some(wait) = read(field)? {

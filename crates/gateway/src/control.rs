@@ -25,6 +25,7 @@ use std::{
 use ring::digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use toolway_host::inbox::ParkedRequest;
 
 #[cfg(unix)]
 pub use client::ControlConnection;
@@ -123,6 +124,11 @@ pub enum ControlRequest {
         #[serde(default)]
         allow_hidden: bool,
     },
+    /// Let a form or URL of a command wait in the inbox. The response is its answer; closing the connection withdraws it.
+    Park {
+        /// The form or URL.
+        request: ParkedRequest,
+    },
     /// A new link that signs one browser in to the console.
     Console {},
     /// Call a tool for the user at the terminal, and answer as soon as its server continues it as a task.
@@ -158,7 +164,7 @@ pub enum ControlResponse {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Stable code: `unknown_server`, `config`, `keys`, `order`, `not_waiting`, `invalid_answer`, `hidden_characters`,
-    /// `console`, `call` or `own_server`.
+    /// `console`, `call`, `park` or `own_server`.
     pub code: String,
     /// Message for the user, lower-case, without a full stop.
     pub message: String,

@@ -16,6 +16,7 @@ pub mod answerer;
 pub mod approval_rows;
 pub mod form;
 pub mod item;
+pub mod parked;
 pub(crate) mod waiting;
 
 use std::{collections::BTreeMap, fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
@@ -30,6 +31,7 @@ pub use form::{FieldKind, FieldProblem, Form, FormField, FormOption, TextFormat}
 pub use item::{
     ApprovalDetails, ElicitationAnswer, InboxAnswer, InboxContent, InboxItem, InboxRecord, ItemOrigin, SamplingAnswer,
 };
+pub use parked::{ParkError, ParkedAnswer, ParkedRequest};
 
 use crate::{call::Caller, record::CallRecorder};
 
@@ -147,12 +149,23 @@ impl Inbox {
         answers: impl FnOnce(Arc<InboxItem>) -> futures_util::future::BoxFuture<'a, InboxAnswer>,
     ) -> InboxAnswer {
         let item = Arc::new(item);
-        let Some((receiver, mut place)) = self.add(&item) else {
+        let Some((receiver, place)) = self.add(&item) else {
             tracing::warn!(server = %item.server, "too many or too large inbox items are waiting; this one is not answered");
             return InboxAnswer::Unavailable;
         };
+        self.answered(&item, receiver, place, answers).await
+    }
+
+    /// Waits for the first answer to an item that has its place.
+    async fn answered<'a>(
+        &'a self,
+        item: &Arc<InboxItem>,
+        receiver: oneshot::Receiver<InboxAnswer>,
+        mut place: Place<'a>,
+        answers: impl FnOnce(Arc<InboxItem>) -> futures_util::future::BoxFuture<'a, InboxAnswer>,
+    ) -> InboxAnswer {
         // The port is called inside the future, so that a panic before its first await is caught, too.
-        let asked = Arc::clone(&item);
+        let asked = Arc::clone(item);
         let answered = AssertUnwindSafe(async move { answers(asked).await }).catch_unwind();
         let answer = tokio::select! {
             biased;
@@ -187,7 +200,10 @@ impl Inbox {
         let is_theirs = |waiting: &&WaitingItem| item.caller.is_some() && waiting.item.caller == item.caller;
         let of_caller = items.values().filter(is_theirs).count();
         let bytes_of_caller: usize = items.values().filter(is_theirs).map(|waiting| waiting.charge.bytes()).sum();
-        if items.len() >= MAX_ITEMS
+        // A parked item brings its id along.
+        let is_taken = items.contains_key(&item.id);
+        if is_taken
+            || items.len() >= MAX_ITEMS
             || of_server >= MAX_ITEMS_OF_A_SERVER
             || of_caller >= MAX_ITEMS_OF_A_CALLER
             || bytes_of_caller + charge.bytes() > MAX_BYTES_OF_A_CALLER

@@ -16,7 +16,7 @@ const PLACES: &[(&str, usize)] = &[
     ("cli", 77),
     ("config", 27),
     ("console", 12),
-    ("gateway", 21),
+    ("gateway", 20),
     ("host", 92),
     ("model", 16),
     ("sample", 3),

@@ -23,6 +23,7 @@ use crate::{
     app::App,
     arguments::{self, ArgumentError, call_form::CallForm, check},
     exit_code::ExitCode,
+    gateway_inbox::WaitSetting,
     lifecycle::CalledItem,
     output::{
         Format, Output,
@@ -130,7 +131,8 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
         detached::check(&selected.target, app).await?;
     }
     let stdin = app.stdin(arguments::uses_stdin(&words)).await?;
-    let answerer = Arc::new(CommandAnswerer::new(&args.answer, &app.environment)?);
+    let setting = WaitSetting::of(selected.target.settings.inbox_wait.value);
+    let answerer = Arc::new(app.command_answerer(&args.answer, setting).await?);
     let lists = Lists::Only(ItemKind::Tool);
     let can_answer = answerer.is_available();
     let item = CalledItem { target: selected.target.clone(), item: meant };
@@ -178,7 +180,7 @@ async fn offered_to_others(selected: &SelectedItem, app: &App, output: &mut Outp
     let name = found.await.ok()?;
     let message = format!("tool `{name}` needs a user who answers; the server offers it to no other client");
     let report = Report::new(ExitCode::InputRequired, "input_required", message);
-    Some(report.hint("run this at a terminal, or answer with `--answer field=value` or `--decline`"))
+    Some(report.hint("run this at a terminal, or answer with `--answer field=value`, `--decline` or `--wait`"))
 }
 
 /// Finds the selected tool by the server's own name or by its public name.

@@ -20,7 +20,6 @@ use toolway_config::{Config, HostPattern, PolicyMode, ServerName, parse_duration
 use toolway_host::{
     Host,
     connection::{Phase, ServerStatus, WantedServer},
-    inbox::NoAnswerer,
     policy::Surface,
     sampling::Presence,
 };
@@ -33,10 +32,12 @@ use toolway_wire::{
 use crate::{
     app::App,
     exit_code::ExitCode,
+    gateway_inbox::WaitSetting,
     output::{Format, Output},
     report::Report,
     sampler::AskedFrom,
     target,
+    terminal::given::{AnswerArgs, CommandAnswerer},
 };
 
 /// Let a model work with your tools, without a user
@@ -98,13 +99,17 @@ pub(crate) struct RunArgs {
     /// At most this much time, e.g. `10m`
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     max_time: Option<Duration>,
+
+    #[command(flatten)]
+    answer: AnswerArgs,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   toolway run 'Summarise notes.txt' --model local --servers files
   toolway run --file task.md --mode allow --max-tool-calls 20 -o json
-  toolway run 'List open tickets' --schema tickets.schema.json -o json";
+  toolway run 'List open tickets' --schema tickets.schema.json -o json
+  toolway run 'Book a table' --answer guests=2 --wait";
 
 pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let prompt = prompt(args, app).await?;
@@ -123,7 +128,10 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
     let from = AskedFrom { conversation: Some(&model), presence: Presence::Person, mode };
     let sampler = app.conversation_sampler(&config, from);
     let others = Vec::from_iter(additional);
-    let (host, conversations) = app.agent_host(&config, others, Arc::new(NoAnswerer), sampler, "run").await?;
+    let setting = WaitSetting::of(config.settings.inbox_wait.value);
+    let answerer = Arc::new(app.unattended_answerer(&args.answer, setting).await?);
+    let port = Arc::<CommandAnswerer>::clone(&answerer);
+    let (host, conversations) = app.agent_host(&config, others, port, sampler, "run").await?;
     app.stop.or(connect_all(&host, output)).await?;
     let options = AgentOptions {
         surface: Surface::Run,
@@ -168,7 +176,7 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
     let finished = ending::finish(&answer, &conversation, schema.as_deref(), output)?;
     match sampling.unapproved.first() {
         Some(server) => Err(ending::unapproved_sampling(server)),
-        None => Ok(finished),
+        None => ending::unanswered(answerer.unanswered()).map_or(Ok(finished), Err),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The answerer of a command: answers given on the command line, else the terminal, else none.
+//! The answerer of a command: answers given on the command line, else the terminal or the inbox of a gateway, else none.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -9,7 +9,7 @@ use toolway_config::Environment;
 use toolway_host::inbox::{Answerer, ElicitationAnswer, ElicitationModes, Form, InboxAnswer, InboxContent, InboxItem};
 
 use super::TerminalAnswerer;
-use crate::{output, report::Report};
+use crate::{gateway_inbox::GatewayInbox, output, report::Report};
 
 /// Options of a command that answer forms of servers.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -24,12 +24,20 @@ pub(crate) struct AnswerArgs {
     /// Decline every form and URL of the server
     #[arg(long)]
     decline: bool,
+
+    /// Let forms and URLs of the server wait in the inbox of the running gateway, for `toolway inbox` and the console
+    ///
+    /// Approval requests are not left to it.
+    #[arg(long, conflicts_with = "decline")]
+    pub(crate) wait: bool,
 }
 
 /// Answers the items of a command.
 pub(crate) struct CommandAnswerer {
     given: Given,
     terminal: Option<TerminalAnswerer>,
+    /// Answers forms and URLs in place of the terminal.
+    inbox: Option<GatewayInbox>,
     // Nothing awaits under this lock.
     unanswered: Mutex<Vec<String>>,
 }
@@ -56,18 +64,33 @@ enum GivenValue {
 impl CommandAnswerer {
     /// The answerer of a command with these options.
     pub(crate) fn new(args: &AnswerArgs, environment: &Environment) -> Result<Self, Report> {
+        let terminal = output::is_interactive().then(|| TerminalAnswerer::new(environment));
+        Ok(Self { terminal, ..Self::unattended(args)? })
+    }
+
+    /// The answerer of a command that asks no user at its terminal.
+    pub(crate) fn unattended(args: &AnswerArgs) -> Result<Self, Report> {
         let given = match args {
             AnswerArgs { decline: true, .. } => Given::Decline,
             AnswerArgs { answers, .. } if answers.is_empty() => Given::Nothing,
             AnswerArgs { answers, .. } => Given::Values(read(answers)?),
         };
-        let terminal = output::is_interactive().then(|| TerminalAnswerer::new(environment));
-        Ok(Self { given, terminal, unanswered: Mutex::default() })
+        Ok(Self { given, terminal: None, inbox: None, unanswered: Mutex::default() })
+    }
+
+    /// Leaves the forms and URLs that the command line does not answer to this inbox.
+    pub(crate) fn with_inbox(self, inbox: Option<GatewayInbox>) -> Self {
+        Self { inbox, ..self }
+    }
+
+    /// Whether a terminal is there to ask.
+    pub(crate) fn has_terminal(&self) -> bool {
+        self.terminal.is_some()
     }
 
     /// The answerer of a command that only lists: the lists are the same with and without a terminal.
     pub(crate) fn for_lists() -> Self {
-        Self { given: Given::DeclaredOnly, terminal: None, unanswered: Mutex::default() }
+        Self { given: Given::DeclaredOnly, terminal: None, inbox: None, unanswered: Mutex::default() }
     }
 
     /// Whether a prompt is on the screen.
@@ -94,9 +117,17 @@ impl CommandAnswerer {
             },
             Given::Nothing | Given::DeclaredOnly => fields(form),
         };
-        match &self.terminal {
-            Some(terminal) => terminal.answer(item).await,
-            None => self.cancel(format!("`{}` asks: {message}; {problem}", item.server)),
+        match (&self.inbox, &self.terminal) {
+            (Some(inbox), _) => self.answer_in(inbox, item).await,
+            (None, Some(terminal)) => terminal.answer(item).await,
+            (None, None) => self.cancel(format!("`{}` asks: {message}; {problem}", item.server)),
+        }
+    }
+
+    async fn answer_in(&self, inbox: &GatewayInbox, item: &InboxItem) -> InboxAnswer {
+        match inbox.answer(item).await {
+            Ok(answer) => answer,
+            Err(problem) => self.cancel(format!("`{}` asks, and {problem}", item.server)),
         }
     }
 
@@ -114,25 +145,27 @@ impl fmt::Debug for CommandAnswerer {
 
 impl Answerer for CommandAnswerer {
     fn modes(&self) -> ElicitationModes {
-        match (&self.given, &self.terminal) {
+        match (&self.given, &self.terminal, &self.inbox) {
             // A server that knows that no user is there can do without one.
-            (Given::Nothing, None) => ElicitationModes::Nothing,
+            (Given::Nothing, None, None) => ElicitationModes::Nothing,
             _ => ElicitationModes::FormsAndUrls,
         }
     }
 
     fn answer<'a>(&'a self, item: &'a InboxItem) -> BoxFuture<'a, InboxAnswer> {
         Box::pin(async move {
-            match (&item.content, &self.terminal) {
-                (InboxContent::Form { message, form }, _) => self.answer_form(item, message, form).await,
-                (InboxContent::Url { .. }, _) if matches!(self.given, Given::Decline) => {
+            match (&item.content, &self.inbox, &self.terminal) {
+                (InboxContent::Form { message, form }, ..) => self.answer_form(item, message, form).await,
+                (InboxContent::Url { .. }, ..) if matches!(self.given, Given::Decline) => {
                     InboxAnswer::Elicitation(ElicitationAnswer::Decline)
                 }
-                (_, Some(terminal)) => terminal.answer(item).await,
-                (InboxContent::Url { url, .. }, None) => {
-                    self.cancel(format!("`{}` asks to open {url}, which needs a terminal", item.server))
+                (InboxContent::Url { .. }, Some(inbox), _) => self.answer_in(inbox, item).await,
+                (_, _, Some(terminal)) => terminal.answer(item).await,
+                (InboxContent::Url { url, .. }, None, None) => {
+                    self.cancel(format!("`{}` asks to open {url}, which needs a user", item.server))
                 }
-                (InboxContent::Approval(_) | InboxContent::Sampling(_), None) => InboxAnswer::Unavailable,
+                // An approval counts only at the process that holds the call.
+                (InboxContent::Approval(_) | InboxContent::Sampling(_), _, None) => InboxAnswer::Unavailable,
             }
         })
     }

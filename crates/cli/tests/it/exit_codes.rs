@@ -130,7 +130,7 @@ fn code_6_is_an_unanswered_server_request() {
     let error = home.run(&["call", "sample.greet"]).failed(6, "input_required");
     assert_eq!(
         error["message"],
-        "this tool needs user input (elicitation); answer it with `--answer field=value` or `--decline`, or run this at a terminal"
+        "this tool needs user input (elicitation); answer it with `--answer field=value`, `--decline` or `--wait`, or run this at a terminal"
     );
     let error = home.run(&["call", "--stdio", &odd("wants-undeclared"), "odd"]).failed(6, "input_required");
     let message = error["message"].as_str().unwrap();

@@ -42,6 +42,7 @@ mod interop_clients;
 mod interop_hosts;
 mod interop_keychain;
 mod invalid_entries;
+mod left_to_inbox;
 mod listing;
 mod logging;
 mod many_servers;

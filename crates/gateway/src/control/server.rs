@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::AsyncWriteExt,
     net::{UnixListener, UnixStream},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolway_config::{Config, ServerName};
@@ -14,6 +14,7 @@ use toolway_host::{
     Host,
     connection::{ServerStatus, sign_in::SignInChange},
     host::HostError,
+    inbox::{ParkError, ParkedRequest},
     private_file,
 };
 
@@ -47,10 +48,13 @@ struct CommandHandler {
     host: Host,
     reload: Arc<Reload>,
     console: Arc<ConsoleLink>,
+    parked: Semaphore,
 }
 
-/// Maximum number of concurrent control connections.
+/// Maximum number of concurrent control connections, without those of parked requests.
 const MAX_CONNECTIONS: usize = 16;
+/// Maximum number of forms and URLs of commands that wait in the inbox, each on its connection.
+const MAX_PARKED: usize = 64;
 /// Maximum time to wait for the next request on a connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -85,7 +89,9 @@ impl Control {
         stop: CancellationToken,
     ) {
         let host = gateway.host().clone();
-        let (handler, tasks) = (Arc::new(CommandHandler { gateway, host, reload, console }), TaskTracker::new());
+        let parked = Semaphore::new(MAX_PARKED);
+        let handler = Arc::new(CommandHandler { gateway, host, reload, console, parked });
+        let tasks = TaskTracker::new();
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
             let accepted = tokio::select! {
@@ -101,11 +107,10 @@ impl Control {
             tasks.spawn(async move {
                 tokio::select! {
                     () = stop.cancelled() => {}
-                    served = handler.serve_connection(stream) => if let Err(error) = served {
+                    served = handler.serve_connection(stream, permit) => if let Err(error) = served {
                         tracing::debug!(%error, "control connection failed");
                     }
                 }
-                drop(permit);
             });
         }
         tasks.close();
@@ -123,7 +128,7 @@ impl Drop for Control {
 // === impl CommandHandler ===
 
 impl CommandHandler {
-    async fn serve_connection(&self, stream: UnixStream) -> io::Result<()> {
+    async fn serve_connection(&self, stream: UnixStream, permit: OwnedSemaphorePermit) -> io::Result<()> {
         if stream.peer_cred()?.uid() != private_file::user() {
             return Err(io::Error::other("the client belongs to another user"));
         }
@@ -135,6 +140,11 @@ impl CommandHandler {
         let mut reader = PeerReader::new(read, process);
         while let Some(text) = next_line(&mut reader).await? {
             let reply = match serde_json::from_slice(&text) {
+                Ok(ControlRequest::Park { request }) if reader.origin() == PeerOrigin::User => {
+                    drop(permit);
+                    let Some(reply) = self.park(request, &mut reader).await else { return Ok(()) };
+                    return write.write_all(&json_line(&reply)?).await;
+                }
                 Ok(request) => self.handle_from(reader.origin(), request).await,
                 Err(error) => Err(failure("order", &error.to_string())),
             };
@@ -203,10 +213,27 @@ impl CommandHandler {
             }
             ControlRequest::CancelTask { id } => tasks::cancel(host, &id),
             ControlRequest::InboxItem { id } => inbox::item(host.inbox(), &id),
+            // It needs its connection, which `serve_connection` has.
+            ControlRequest::Park { .. } => Err(failure("order", "a request is parked on a connection of its own")),
             ControlRequest::Answer { id, answer, allow_hidden } => {
                 let hidden = if allow_hidden { HiddenCharacters::Allowed } else { HiddenCharacters::Refused };
                 inbox::answer(host.inbox(), &id, answer, hidden)
             }
+        }
+    }
+
+    /// Lets a form or URL of a command wait until it is answered; `None` if the command has ended or says something else.
+    async fn park(&self, request: ParkedRequest, reader: &mut PeerReader) -> Option<ControlResponse> {
+        let answered = async {
+            let Ok(_place) = self.parked.try_acquire() else {
+                return Err(failure("park", &ParkError::Full.to_string()));
+            };
+            let answer = self.host.inbox().park(request).await.map_err(|error| failure("park", &error.to_string()))?;
+            serde_json::to_value(answer).map_err(|error| failure("park", &error.to_string()))
+        };
+        tokio::select! {
+            answered = answered => Some(answered.map_or_else(ControlResponse::Failed, ControlResponse::Done)),
+            _ended = reader.next_line() => None,
         }
     }
 

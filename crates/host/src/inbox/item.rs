@@ -180,7 +180,7 @@ pub struct InboxRecord {
 // === impl InboxItem ===
 
 impl InboxItem {
-    fn new(server: ServerName, origin: Option<ItemOrigin>, content: InboxContent) -> Self {
+    pub(super) fn new(server: ServerName, origin: Option<ItemOrigin>, content: InboxContent) -> Self {
         let created_at = SystemTime::now();
         let (call, caller, surface, conversation, has_session) = match origin {
             Some(ItemOrigin { call, caller, surface, conversation, has_session }) => {
@@ -235,16 +235,7 @@ impl InboxItem {
     ) -> Result<Self, RpcError> {
         let invalid = |why: &str| RpcError::new(RpcError::INVALID_PARAMS, &format!("invalid elicitation: {why}"));
         let params = request.params.as_ref().ok_or_else(|| invalid("no params"))?;
-        let text = |key: &str| params.get(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
-        let message = text("message").unwrap_or_default();
-        let content = match text("mode").as_deref() {
-            None | Some("form") => {
-                let schema = params.get("requestedSchema").ok_or_else(|| invalid("no `requestedSchema`"))?;
-                InboxContent::Form { message, form: Form::of(&schema).map_err(|why| invalid(&why))? }
-            }
-            Some("url") => InboxContent::Url { message, url: text("url").ok_or_else(|| invalid("no `url`"))? },
-            Some(other) => return Err(invalid(&format!("unknown mode `{other}`"))),
-        };
+        let content = InboxContent::of_elicitation(params).map_err(|why| invalid(&why))?;
         Ok(Self::new(server.clone(), origin, content))
     }
 
@@ -360,6 +351,20 @@ impl ApprovalDetails {
 }
 
 impl InboxContent {
+    /// The form or URL of an elicitation, or why it is invalid.
+    pub(super) fn of_elicitation(params: &Raw) -> Result<Self, String> {
+        let text = |key: &str| params.get(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
+        let message = text("message").unwrap_or_default();
+        match text("mode").as_deref() {
+            None | Some("form") => {
+                let schema = params.get("requestedSchema").ok_or("no `requestedSchema`")?;
+                Ok(Self::Form { message, form: Form::of(&schema)? })
+            }
+            Some("url") => Ok(Self::Url { message, url: text("url").ok_or("no `url`")? }),
+            Some(other) => Err(format!("unknown mode `{other}`")),
+        }
+    }
+
     /// The word for scripts and records.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -400,7 +405,7 @@ impl InboxAnswer {
         }
     }
 
-    /// The answer for the server that asked.
+    /// The answer for the server that asked. Without a user in time, the form or URL is closed.
     pub(crate) fn into_wire(self, is_url: bool) -> Answer {
         match self {
             Self::Elicitation(ElicitationAnswer::Accept(_)) if is_url => {
@@ -410,8 +415,8 @@ impl InboxAnswer {
                 Answer::Given(Raw::of(&json!({ "action": "accept", "content": content })))
             }
             Self::Elicitation(ElicitationAnswer::Decline) => Answer::declined(),
-            Self::Elicitation(ElicitationAnswer::Cancel) => Answer::dismissed(),
-            Self::Approval(_) | Self::Sampling(_) | Self::Unavailable => Answer::Unavailable,
+            Self::Elicitation(ElicitationAnswer::Cancel) | Self::Unavailable => Answer::dismissed(),
+            Self::Approval(_) | Self::Sampling(_) => Answer::Unavailable,
         }
     }
 }

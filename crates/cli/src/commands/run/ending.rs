@@ -105,3 +105,12 @@ pub(super) fn unapproved_sampling(server: &ServerName) -> Report {
     let report = Report::new(ExitCode::Denied, "no_approver", message);
     report.hint("allow it with `--mode allow`, or with `sampling.allow`: `always`")
 }
+
+/// The report of forms and URLs that were cancelled because nothing answered them; `None` if there were none.
+pub(super) fn unanswered(cancelled: Vec<String>) -> Option<Report> {
+    let message = "a tool needs user input (elicitation), which was cancelled because no user is asked in `run`";
+    let report = Report::new(ExitCode::InputRequired, "input_required", message);
+    let report =
+        report.hint("answer with `--answer field=value` or `--decline`, or let it wait in the inbox with `--wait`");
+    (!cancelled.is_empty()).then(|| cancelled.into_iter().fold(report, Report::detail))
+}

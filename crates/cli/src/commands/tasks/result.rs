@@ -12,12 +12,8 @@ use uuid::Uuid;
 
 use super::{find, share};
 use crate::{
-    app::App,
-    commands::call,
-    exit_code::ExitCode,
-    output::Output,
-    report::Report,
-    terminal::given::{AnswerArgs, CommandAnswerer},
+    app::App, commands::call, exit_code::ExitCode, gateway_inbox::WaitSetting, output::Output, report::Report,
+    terminal::given::AnswerArgs,
 };
 
 /// Time between two looks at the row of a task.
@@ -78,7 +74,8 @@ async fn follow(
     output: &mut Output,
 ) -> Result<Box<TaskRow>, Report> {
     let target = app.target(&mut vec![task.server.clone()], output)?;
-    let answerer = Arc::new(CommandAnswerer::new(answer, &app.environment)?);
+    let setting = WaitSetting::of(target.settings.inbox_wait.value);
+    let answerer = Arc::new(app.command_answerer(answer, setting).await?);
     let id = task.id;
     app.with_answered_server(target, Lists::Ignored, answerer, output, async |single, output| {
         loop {

@@ -1,8 +1,20 @@
-//! A field of a form as JSON, as the console and scripts see it.
+//! A form as JSON: a field as the console and scripts see it, and the schema of a form as servers write it.
 
 use serde_json::{Map, Value, json};
+use toolway_wire::{json::Raw, message::splice};
 
-use super::{FieldKind, FormField, FormOption};
+use super::{FieldKind, Form, FormField, FormOption};
+
+impl Form {
+    /// The `requestedSchema` of this form, with its fields in their order: [`Form::of`] reads the same form from it.
+    pub fn to_schema(&self) -> Raw {
+        let fields: Vec<Raw> = self.fields.iter().map(|field| Raw::of(&field.to_schema())).collect();
+        let properties = splice::object(self.fields.iter().map(|field| field.name.as_str()).zip(&fields));
+        let required = self.fields.iter().filter(|field| field.required).map(|field| field.name.as_str());
+        let required = Raw::of(&required.collect::<Vec<_>>());
+        splice::object([("type", &Raw::of("object")), ("properties", &properties), ("required", &required)])
+    }
+}
 
 impl FormField {
     /// The field as JSON: a `type`, what it is called, and its limits where it has some.
@@ -21,6 +33,34 @@ impl FormField {
             view.extend(limits.into_iter().filter(|(_, limit)| !limit.is_null()));
         }
         view
+    }
+
+    /// The definition of the field in a schema.
+    fn to_schema(&self) -> Value {
+        let titled = |options: &[FormOption]| -> Value {
+            let option = |option: &FormOption| match &option.title {
+                Some(title) => json!({ "const": option.value, "title": title }),
+                None => json!({ "const": option.value }),
+            };
+            options.iter().map(option).collect()
+        };
+        let (_, mut definition) = of_kind(&self.kind);
+        definition.remove("options");
+        let (word, options) = match &self.kind {
+            FieldKind::Text { .. } => ("string", None),
+            FieldKind::Number { integer: true, .. } => ("integer", None),
+            FieldKind::Number { integer: false, .. } => ("number", None),
+            FieldKind::Boolean => ("boolean", None),
+            FieldKind::Choice { options } => ("string", Some(("oneOf", titled(options)))),
+            FieldKind::MultiChoice { options, .. } => ("array", Some(("items", json!({ "anyOf": titled(options) })))),
+        };
+        definition.insert("type".to_owned(), json!(word));
+        definition.extend(options.map(|(key, options)| (key.to_owned(), options)));
+        let texts = [("title", &self.title), ("description", &self.description)];
+        definition.extend(texts.into_iter().map(|(key, text)| (key.to_owned(), json!(text))));
+        definition.insert("default".to_owned(), json!(self.default));
+        definition.retain(|_, value| !value.is_null());
+        Value::Object(definition)
     }
 }
 
@@ -74,5 +114,24 @@ mod tests {
         assert_eq!((&fields[1]["type"], &fields[1]["minimum"]), (&json!("integer"), &json!(1.0)));
         assert!(fields[1].get("maximum").is_none());
         assert_eq!(fields[2]["format"], "email");
+    }
+
+    #[test]
+    fn a_form_is_the_same_after_a_way_through_its_schema() {
+        let schema = Raw::parse(
+            r#"{"properties": {
+                "z": { "type": "string", "title": "Token", "minLength": 2, "maxLength": 9, "pattern": "a+" },
+                "y": { "type": "string", "format": "date", "description": "when", "default": "2026-07-28" },
+                "x": { "type": "number", "minimum": -1.5, "maximum": 3, "default": 0.25 },
+                "w": { "type": "integer", "default": 3 },
+                "v": { "type": "boolean", "default": false },
+                "u": { "type": "string", "enum": ["a", "b"], "enumNames": ["A"] },
+                "t": { "type": "array", "items": { "anyOf": [{ "const": "p", "title": "P" }] }, "minItems": 1,
+                       "default": ["p"] }
+            }, "required": ["z", "t"]}"#,
+        );
+        let form = Form::of(&schema.unwrap()).unwrap();
+        assert_eq!(form.fields.len(), 7);
+        assert_eq!(Form::of(&form.to_schema()).unwrap(), form);
     }
 }
