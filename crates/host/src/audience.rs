@@ -6,7 +6,7 @@ use std::fmt;
 
 use toolway_wire::error::WireError;
 
-use crate::{connection::DialError, policy::Refusal};
+use crate::{connection::DialError, policy::Refusal, record::Repeated};
 
 /// Text for the operator: the local commands and the operator log. It cannot be printed by accident: it has no `Display`,
 /// and [`as_str`](Self::as_str) is the only way to its text.
@@ -52,6 +52,11 @@ impl ClientText {
     /// Text without withheld details.
     pub(crate) fn complete(text: impl Into<String>) -> Self {
         Self { text: text.into(), class: None }
+    }
+
+    /// Text that was one for clients when it was stored. For implementations of ports only.
+    pub fn stored(text: impl Into<String>) -> Self {
+        Self::complete(text)
     }
 
     /// What a stable error code means, without the details.
@@ -128,6 +133,11 @@ impl From<&Refusal> for ClientText {
                 text: "the call was not sent because it cannot be recorded".to_owned(),
                 class: Some(refusal.code()),
             },
+            // The record has the error as the operator reads it.
+            Refusal::Repeated(Repeated::Failed { call, .. }) => Self {
+                text: format!("not sent again: call {call} under the same idempotency key was answered with an error"),
+                class: Some(refusal.code()),
+            },
             // What the operator excludes does not exist for others.
             Refusal::FilteredOut { subject, .. } => {
                 Self::complete(format!("unknown {} `{}`", subject.kind, subject.raw_name))
@@ -163,7 +173,7 @@ mod tests {
     use toolway_wire::error::WireError;
 
     use super::ClientText;
-    use crate::connection::DialError;
+    use crate::{connection::DialError, policy::Refusal, record::Repeated};
 
     #[test]
     fn details_of_an_error_are_withheld_and_its_class_is_shown() {
@@ -182,5 +192,13 @@ mod tests {
         }
         let error = DialError::Configuration("/home/ada/toolway.json:3 needs the variable `TOKEN`".to_owned());
         assert_eq!(ClientText::from(&error).to_string(), "its configuration is invalid (`config`)");
+    }
+
+    #[test]
+    fn a_repetition_is_not_given_the_recorded_error() {
+        let message = "HTTP 404: no route from /home/ada".to_owned();
+        let refusal = Refusal::Repeated(Repeated::Failed { call: uuid::Uuid::nil(), message });
+        let text = ClientText::from(&refusal).to_string();
+        assert!(text.contains("was answered with an error") && !text.contains("ada"), "{text}");
     }
 }

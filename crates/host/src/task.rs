@@ -14,6 +14,8 @@
 //!
 //! What a server says about a task is read by [`toolway_wire::task`]; access for a caller is in [`crate::call::tasks`].
 
+use std::time::Duration;
+
 mod adoption;
 mod background;
 mod log;
@@ -26,3 +28,9 @@ pub use log::{NoTaskLog, SettledCall, TaskLog};
 pub use row::{AnsweredBy, KeptBy, StoredTask, TaskFilter, TaskProgress, TaskRow};
 pub use status::{TaskStatus, UnknownTaskStatus};
 pub(crate) use tracked::{TaskOrigin, TaskPorts, TrackedTask};
+
+/// When the status is read for the first time: a task may be done soon, and servers suggest long intervals.
+pub(crate) const FIRST_READ: Duration = Duration::from_millis(250);
+
+/// What is said of a task that ended with the process that ran it.
+pub const ENDED_WITH_PROCESS: &str = "its server ended with the process that had started it";

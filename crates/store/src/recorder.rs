@@ -167,8 +167,7 @@ impl TaskLog for StoreRecorder {
         let read = move |reader: &Reader| {
             let Some(row) = reader.task(id)? else { return Ok(None) };
             let call = reader.call(id)?;
-            let error = call.as_ref().and_then(|call| call.row.error.clone());
-            Ok(Some(StoredTask { row, result: call.and_then(|call| call.body.result), error }))
+            Ok(Some(StoredTask { row, result: call.and_then(|call| call.body.result) }))
         };
         Box::pin(async move { Ok(store.query(Freshness::Submitted, read).await?) })
     }

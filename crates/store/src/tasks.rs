@@ -1,8 +1,11 @@
 //! Tasks: one row each, with the id of its call. A task belongs to the process that follows it (`run`), or to none.
 
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter, types::Value};
-use toolway_host::task::{AnsweredBy, KeptBy, SettledCall, TaskProgress};
 pub use toolway_host::task::{TaskFilter, TaskRow, TaskStatus};
+use toolway_host::{
+    audience::ClientText,
+    task::{AnsweredBy, ENDED_WITH_PROCESS, KeptBy, SettledCall, TaskProgress},
+};
 use uuid::Uuid;
 
 use crate::{
@@ -17,8 +20,8 @@ const COLUMNS: &str = "id, remote_id, server, tool, caller, conversation, status
 /// Tasks that have not ended.
 const OPEN: &str = "status IN ('working', 'input-required')";
 
-/// What is said of a task that ended with the process that ran it.
-const ENDED_WITH_PROCESS: &str = "its server ended with the process that had started it";
+/// What is said of a task whose call has failed, if its process could not say more.
+const CALL_FAILED: &str = "its call has failed";
 /// What is said of a task that no process has followed for as long as calls are kept.
 const FORGOTTEN: &str = "no process has followed it for as long as calls are kept";
 
@@ -45,7 +48,7 @@ pub(crate) fn write(task: &TaskRow, connection: &Connection, run: Uuid) -> Resul
         task.caller,
         task.conversation,
         task.status.as_str(),
-        task.message,
+        task.message.as_ref().map(ToString::to_string),
         progress.map(|progress| progress.done),
         progress.and_then(|progress| progress.total),
         task.created_at,
@@ -76,12 +79,14 @@ pub(crate) fn release(connection: &Connection, id: Uuid, run: Uuid) -> Result<()
 /// Frees the tasks of a process that has ended. Those whose call has ended, end as it did; those that ran in a process which
 /// it had started are lost.
 pub(crate) fn abandon(connection: &Connection, run: Uuid) -> Result<(), StoreError> {
+    // The error of a call is for the operator; clients read the message of its task.
     let ended = format!(
         "UPDATE tasks SET run = NULL, status = CASE c.state WHEN 'succeeded' THEN 'completed' WHEN 'tool-error' THEN 'completed' \
-         WHEN 'cancelled' THEN 'cancelled' ELSE 'failed' END \
+         WHEN 'cancelled' THEN 'cancelled' ELSE 'failed' END, \
+         message = CASE WHEN c.state IN ('succeeded', 'tool-error', 'cancelled') THEN tasks.message ELSE ?2 END \
          FROM calls c WHERE c.id = tasks.id AND tasks.run = ?1 AND {OPEN} AND c.state NOT IN ('pending', 'running', 'interrupted')"
     );
-    connection.prepare_cached(&ended)?.execute([run])?;
+    connection.prepare_cached(&ended)?.execute(params![run, CALL_FAILED])?;
     let lost = format!(
         "UPDATE tasks SET run = NULL, status = 'lost', message = ?2, updated_at = ?3 \
          WHERE run = ?1 AND {OPEN} AND kept_by = 'process' RETURNING id, server, tool"
@@ -166,7 +171,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
         conversation: row.get(5)?,
         // A status of a later version is shown as a failure rather than hiding the task.
         status: status.parse().unwrap_or(TaskStatus::Failed),
-        message: row.get(7)?,
+        message: row.get::<_, Option<String>>(7)?.map(ClientText::stored),
         progress: done.map(|done| TaskProgress { done, total }),
         created_at: row.get(10)?,
         updated_at: row.get(11)?,

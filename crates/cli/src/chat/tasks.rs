@@ -119,7 +119,7 @@ impl Chat<'_> {
                 let result = stored.and_then(|call| call.body.result);
                 let text = match (result, &task.message) {
                     (Some(result), _) => text_of_stored(&result),
-                    (None, Some(message)) => message.clone(),
+                    (None, Some(message)) => message.to_string(),
                     (None, None) => "the result is not kept".to_owned(),
                 };
                 self.tasks.resume_ended(EndedTask::of_record(task, text, &self.host));

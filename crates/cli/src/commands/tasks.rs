@@ -124,7 +124,7 @@ async fn show(app: &App, id: &str, output: &mut Output) -> Result<ExitCode, Repo
     let rows = [
         ("id", Some(task.id.to_string())),
         ("status", Some(task.status.to_string())),
-        ("message", task.message.clone()),
+        ("message", task.message.as_ref().map(ToString::to_string)),
         ("progress", task.progress.map(share)),
         ("tool", Some(task.tool.clone())),
         ("server", Some(task.server.clone())),
@@ -179,7 +179,7 @@ const LISTING: Listing<'_, TaskRow, 6> = Listing {
 };
 
 fn line(task: &TaskRow, clock: Clock) -> [String; 6] {
-    let message = task.message.clone().unwrap_or_default();
+    let message = task.message.as_ref().map(ToString::to_string).unwrap_or_default();
     let progress = match task.progress {
         Some(progress) => format!("{} {message}", share(progress)),
         None => message,
@@ -209,7 +209,7 @@ fn view(task: &TaskRow) -> Value {
         "caller": task.caller,
         "conversation": task.conversation,
         "status": task.status.as_str(),
-        "message": task.message,
+        "message": task.message.as_ref().map(ToString::to_string),
         "progress": progress,
         "createdAt": time::rfc3339(task.created_at),
         "updatedAt": time::rfc3339(task.updated_at),

@@ -81,6 +81,7 @@ mod stdio_client;
 mod stored_secrets;
 mod stored_sessions;
 mod task_crashes;
+mod task_texts;
 mod team_address;
 mod team_backup;
 mod team_keys;

@@ -82,7 +82,7 @@ fn free_port() -> u16 {
 }
 
 /// Waits until there is a value.
-fn until<T>(mut find: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(mut find: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = find() {
@@ -214,14 +214,14 @@ fn a_call_that_is_detached_without_a_gateway_needs_a_server_that_keeps_its_task(
 }
 
 /// A client of revision 2025-11-25 with a session at the gateway.
-struct SessionClient<'a> {
+pub(crate) struct SessionClient<'a> {
     serving: &'a Serving,
     key: &'a str,
     session: String,
 }
 
 impl<'a> SessionClient<'a> {
-    fn connect(serving: &'a Serving, key: &'a str) -> Self {
+    pub(crate) fn connect(serving: &'a Serving, key: &'a str) -> Self {
         let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "story", "version": "1" } });
         let mut client = Self { serving, key, session: String::new() };
         let answer = client.post(&json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello }));
@@ -235,7 +235,7 @@ impl<'a> SessionClient<'a> {
     }
 
     /// The response to a request.
-    fn request(&self, method: &str, params: &Value) -> Value {
+    pub(crate) fn request(&self, method: &str, params: &Value) -> Value {
         let answer = self.post(&json!({ "jsonrpc": "2.0", "id": 2, "method": method, "params": params })).body;
         let line = answer.lines().find_map(|line| line.strip_prefix("data: ").filter(|data| data.contains("\"id\":2")));
         serde_json::from_str(line.unwrap_or(&answer)).unwrap_or_else(|error| panic!("{error}: {answer}"))

@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use toolway_host::{
     Host,
     call::CallId,
+    record::RecordsError,
     task::{self, TaskStatus},
 };
 use toolway_wire::{
@@ -41,14 +42,13 @@ struct Following(Option<BoxFuture<'static, Outcome>>);
 impl StoredTask {
     /// Its present state, with its result.
     pub(super) async fn task(&self) -> Result<Task, TaskError> {
-        let internal = |error: &dyn fmt::Display| RpcError::new(RpcError::INTERNAL, &error.to_string());
         let found = self.host.stored_task(self.call.uuid()).await;
-        let found = found.map_err(|error| TaskError::Refused(internal(&error)))?.ok_or_else(hosted_task_gone)?;
+        let found = found.map_err(|error| self.unreadable(&error))?.ok_or_else(hosted_task_gone)?;
         let micros = |micros: i64| Duration::from_micros(u64::try_from(micros).unwrap_or_default());
         let task = Task::new("", found.row.ttl.map(micros), Some(POLL_INTERVAL));
         let created = time::rfc3339(found.row.created_at);
         let updated = time::rfc3339(found.row.updated_at);
-        let message = found.row.message.clone();
+        let message = found.row.message.as_ref().map(ToString::to_string);
         let (status, content) = self.end_of(found);
         Ok(Task { status, message, created, updated, content, ..task })
     }
@@ -81,9 +81,15 @@ impl StoredTask {
         Exchange::through(Following(Some(Box::pin(waiting))))
     }
 
+    /// The error for clients. That of the store names files of the operator.
+    fn unreadable(&self, error: &RecordsError) -> TaskError {
+        tracing::error!(task = %self.call, %error, "a stored task cannot be read");
+        TaskError::Refused(RpcError::new(RpcError::INTERNAL, "the stored task cannot be read now; ask again later"))
+    }
+
     fn end_of(&self, found: task::StoredTask) -> (WireStatus, TaskContent) {
         let error = |message: &str| TaskContent::Error(RpcError::new(RpcError::INTERNAL, message));
-        let why = found.error.or(found.row.message).unwrap_or_default();
+        let why = found.row.message.map_or_else(|| "its call has failed".to_owned(), |message| message.to_string());
         match found.row.status {
             TaskStatus::Working | TaskStatus::InputRequired => (WireStatus::Working, TaskContent::Nothing),
             TaskStatus::Cancelled => (WireStatus::Cancelled, TaskContent::Nothing),

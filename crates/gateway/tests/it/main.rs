@@ -30,6 +30,7 @@ mod scripted;
 mod scripted_user;
 mod session_callers;
 mod skills;
+mod stored_tasks;
 mod tap;
 mod task_list;
 mod test_gateway;

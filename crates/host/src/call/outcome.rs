@@ -75,7 +75,7 @@ pub enum CallError {
         /// Server name.
         server: ServerName,
         /// Why, in the words of the server where it gave any.
-        why: String,
+        why: ClientText,
     },
     /// The server answered with an error.
     Server(RpcError),
@@ -202,7 +202,7 @@ impl CallError {
                 "a request of `{server}` was not answered for {waited:?}, and another call needed its connection; call \
                  again"
             )),
-            Self::TaskLost { server, why } => ClientText::complete(format!("the task at `{server}` is lost: {why}")),
+            Self::TaskLost { server, why } => why.clone().map(|why| format!("the task at `{server}` is lost: {why}")),
             // The server addressed it to the client.
             Self::Server(error) => ClientText::complete(error.to_string()),
             Self::Wire(error) => error.into(),

@@ -26,8 +26,11 @@ use toolway_wire::{
 };
 use uuid::Uuid;
 
-use super::{AnsweredBy, KeptBy, SettledCall, StoredTask, TaskPorts, TaskStatus, TrackedTask};
+use super::{
+    AnsweredBy, ENDED_WITH_PROCESS, FIRST_READ, KeptBy, SettledCall, StoredTask, TaskPorts, TaskStatus, TrackedTask,
+};
 use crate::{
+    audience::ClientText,
     call::{CallError, CallOutcome, Caller, CallerContext, tasks::PolledTasks},
     connection::{HostContext, ListenerGuard, client_features::ClientFeatures, stdio::ProcessInstance},
     host::{Host, Inner},
@@ -35,8 +38,6 @@ use crate::{
     record::{CallBody, Recording, RecordsError, redact::Redactor},
 };
 
-/// When the status is read for the first time: a task may be done soon, and servers suggest long intervals.
-const FIRST_READ: Duration = Duration::from_millis(250);
 /// How long a server that cannot be reached is asked again.
 const UNREACHABLE_FOR: Duration = Duration::from_secs(60 * 60);
 /// Shortest and longest time between two attempts to reach it.
@@ -118,15 +119,15 @@ enum Look {
     Open(Duration),
     Ended(CallOutcome),
     /// The server cannot be reached now.
-    Unreachable(String),
+    Unreachable(ClientText),
     /// The server does not know it.
-    Unknown(String),
+    Unknown(ClientText),
 }
 
 impl BackgroundTask {
     /// Begins to follow a task; fails if there is no memory left for one more.
     pub(crate) fn start(self, host: &Arc<Inner>, mut tracked: TrackedTask) -> Result<StartingTask, CallOutcome> {
-        let lost = |why: String| match tracked.row.server.parse() {
+        let lost = |why: ClientText| match tracked.row.server.parse() {
             Ok(server) => CallOutcome::Failed(CallError::TaskLost { server, why }),
             Err(_) => CallOutcome::Cancelled,
         };
@@ -134,11 +135,11 @@ impl BackgroundTask {
         let server = match (charge.set(TASK_BYTES), tracked.row.server.parse::<ServerName>()) {
             (Ok(()), Ok(server)) => server,
             (Err(error), _) => {
-                let outcome = lost(format!("it is not followed: {error}"));
+                let outcome = lost(ClientText::complete(format!("it is not followed: {error}")));
                 drop(tracked.end(&outcome));
                 return Err(outcome);
             }
-            (_, Err(error)) => return Err(lost(error.to_string())),
+            (_, Err(error)) => return Err(lost(ClientText::complete(error.to_string()))),
         };
         let in_use = host.connection(&server).map(|connection| connection.keep_in_use());
         let switch = Arc::new(TaskSwitch {
@@ -251,7 +252,7 @@ impl Following {
             Some(outcome) => self.end(&outcome).await,
             None if self.tracked.row.kept_by == KeptBy::Server => self.leave(),
             None => {
-                let outcome = self.lost("its server ended with the process that had started it".to_owned());
+                let outcome = self.lost(ClientText::complete(ENDED_WITH_PROCESS));
                 self.end(&outcome).await;
             }
         }
@@ -284,7 +285,7 @@ impl Following {
                     if UNREACHABLE_FOR < since.elapsed() {
                         return self.lost(why);
                     }
-                    tracing::debug!(task = %self.tracked.row.id, server = %self.server, error = why, "cannot read a task");
+                    tracing::debug!(task = %self.tracked.row.id, server = %self.server, error = %why, "cannot read a task");
                     since.elapsed().clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
                 }
             };
@@ -298,14 +299,16 @@ impl Following {
     /// Reads the task once. If it has ended, its result is fetched; if its server asks for something that the host answers,
     /// it is followed to its end.
     async fn look(&mut self) -> Look {
-        let Some(host) = self.host.upgrade() else { return Look::Unreachable("the host is gone".to_owned()) };
+        let Some(host) = self.host.upgrade() else {
+            return Look::Unreachable(ClientText::complete("the host is gone"));
+        };
         let id = self.tracked.row.remote_id.clone();
         let access = match PolledTasks::open(&host, &self.server, &self.caller_context, &id).await {
             Ok(access) => access,
             Err(outcome) => return self.no_access(&outcome),
         };
         if self.process.as_ref().is_some_and(|process| !Arc::ptr_eq(process, &access.process)) {
-            return Look::Unknown("the process that ran it has ended".to_owned());
+            return Look::Unknown(ClientText::complete("the process that ran it has ended"));
         }
         let task = match access.tasks.get(&id, TaskDetail::Status).await {
             Ok(task) => task,
@@ -388,7 +391,7 @@ impl Following {
     async fn end(&mut self, outcome: &CallOutcome) {
         self.forget();
         if let CallOutcome::Failed(CallError::TaskLost { server, why }) = outcome {
-            tracing::warn!(%server, task = %self.tracked.row.id, tool = self.tracked.row.tool, why, "a task is lost");
+            tracing::warn!(%server, task = %self.tracked.row.id, tool = self.tracked.row.tool, %why, "a task is lost");
         }
         match self.recording.take() {
             Some(mut recording) => {
@@ -435,13 +438,13 @@ impl Following {
         }
     }
 
-    fn lost(&self, why: String) -> CallOutcome {
+    fn lost(&self, why: ClientText) -> CallOutcome {
         CallOutcome::Failed(CallError::TaskLost { server: self.server.clone(), why })
     }
 
     /// A server that cannot be used now. One that ends with its process and is not connected has lost the task.
     fn no_access(&self, outcome: &CallOutcome) -> Look {
-        let why = outcome.for_client().map(|text| text.to_string()).unwrap_or_default();
+        let why = outcome.for_client().unwrap_or_else(|| ClientText::of_code("ended"));
         match self.tracked.row.kept_by {
             KeptBy::Process => Look::Unknown(why),
             KeptBy::Server => Look::Unreachable(why),
@@ -449,18 +452,19 @@ impl Following {
     }
 
     fn failed(&self, error: &WireError) -> Look {
+        tracing::debug!(task = %self.tracked.row.id, server = %self.server, %error, "reading a task failed");
         match self.tracked.row.kept_by {
-            KeptBy::Process if matches!(error, WireError::Ended(_)) => Look::Unknown(error.to_string()),
-            KeptBy::Process | KeptBy::Server => Look::Unreachable(error.to_string()),
+            KeptBy::Process if matches!(error, WireError::Ended(_)) => Look::Unknown(error.into()),
+            KeptBy::Process | KeptBy::Server => Look::Unreachable(error.into()),
         }
     }
 }
 
-/// A refused read: the server does not know the task, unless it could not answer at all.
+/// A refused read: the server does not know the task, unless it could not answer at all. Its words are for its client.
 fn refused(error: &RpcError) -> Look {
     match error.code() {
-        RpcError::INTERNAL => Look::Unreachable(error.to_string()),
-        _ => Look::Unknown(format!("the server does not know it: {error}")),
+        RpcError::INTERNAL => Look::Unreachable(ClientText::complete(error.to_string())),
+        _ => Look::Unknown(ClientText::complete(format!("the server does not know it: {error}"))),
     }
 }
 

@@ -4,6 +4,7 @@ use toolway_wire::time::Micros;
 use uuid::Uuid;
 
 use super::TaskStatus;
+use crate::audience::ClientText;
 
 /// A task as it is known at some moment. Its result is that of its call, kept as bodies of calls are.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,8 +23,8 @@ pub struct TaskRow {
     pub conversation: Option<String>,
     /// Present state.
     pub status: TaskStatus,
-    /// Last status message of the server, redacted; of a lost task, why it is lost.
-    pub message: Option<String>,
+    /// Last status message of the server, redacted; of a lost task, why it is lost. Clients and models read it.
+    pub message: Option<ClientText>,
     /// Last progress of the server.
     pub progress: Option<TaskProgress>,
     /// When its call was continued as a task.
@@ -44,15 +45,13 @@ pub struct TaskRow {
     pub process: Option<Uuid>,
 }
 
-/// A task with the end of its call.
+/// A task with the result of its call. The error of the call is for the operator; clients read the message of the row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredTask {
     /// The task.
     pub row: TaskRow,
     /// Result of its call as JSON, as far as it is kept.
     pub result: Option<String>,
-    /// Error message of its call.
-    pub error: Option<String>,
 }
 
 /// How far a task is.

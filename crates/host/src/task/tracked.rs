@@ -1,12 +1,9 @@
 //! The row of a task that this process follows: written when something changes, and once at its end.
 
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
+use tokio::time::Instant;
 use toolway_wire::{
     json::Raw,
     message::ClientCapabilities,
@@ -16,6 +13,7 @@ use toolway_wire::{
 
 use super::{AnsweredBy, KeptBy, TaskLog, TaskProgress, TaskRow, TaskStatus};
 use crate::{
+    audience::ClientText,
     call::{CallError, CallOutcome},
     event::{EventSender, TaskEvent},
     record::{CallRecord, redact::Redactor},
@@ -156,9 +154,8 @@ impl TrackedTask {
     /// Sets the end of the task without writing it.
     pub(crate) fn close(&mut self, outcome: &CallOutcome) {
         self.row.status = status_of(outcome);
-        if let (TaskStatus::Failed | TaskStatus::Lost, Some(why)) = (self.row.status, outcome.message()) {
-            let why = self.redactor.text(why.as_str());
-            self.row.message = Some(cut(&why));
+        if let (TaskStatus::Failed | TaskStatus::Lost, Some(why)) = (self.row.status, outcome.for_client()) {
+            self.row.message = Some(why.map(|why| cut(&self.redactor.text(why))));
         }
     }
 
@@ -177,7 +174,8 @@ impl TrackedTask {
 
     fn set_message(&mut self, message: Option<&str>) {
         if let Some(message) = message {
-            self.row.message = Some(cut(&self.redactor.text(message)));
+            // The server addressed it to its client.
+            self.row.message = Some(ClientText::complete(cut(&self.redactor.text(message))));
         }
     }
 
@@ -235,5 +233,121 @@ fn cut(text: &str) -> String {
 impl fmt::Debug for TrackedTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TrackedTask").field("row", &self.row).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use parking_lot::Mutex;
+    use serde_json::json;
+    use toolway_wire::{error::WireError, json::Raw};
+    use uuid::Uuid;
+
+    use super::{
+        AnsweredBy, BoxFuture, CallError, CallOutcome, ClientText, EventSender, KeptBy, Redactor, TaskLog, TaskPorts,
+        TaskRow, TaskStatus, TrackedTask,
+    };
+    use crate::{
+        audience::OperatorText,
+        connection::NotConnected,
+        policy::Refusal,
+        record::RecordsError,
+        task::{SettledCall, StoredTask},
+        whose_move::WhoseMove,
+    };
+
+    /// Keeps every row that is written.
+    #[derive(Default)]
+    struct Rows(Mutex<Vec<TaskRow>>);
+
+    impl TaskLog for Rows {
+        fn write(&self, task: &TaskRow) -> BoxFuture<'static, Result<(), RecordsError>> {
+            self.0.lock().push(task.clone());
+            Box::pin(std::future::ready(Ok(())))
+        }
+
+        fn claim(&self, _: Uuid) -> BoxFuture<'static, Result<bool, RecordsError>> {
+            Box::pin(std::future::ready(Ok(true)))
+        }
+
+        fn unclaimed(&self) -> BoxFuture<'static, Result<Vec<TaskRow>, RecordsError>> {
+            Box::pin(std::future::ready(Ok(Vec::new())))
+        }
+
+        fn find(&self, _: Uuid) -> BoxFuture<'static, Result<Option<StoredTask>, RecordsError>> {
+            Box::pin(std::future::ready(Ok(None)))
+        }
+
+        fn release(&self, _: Uuid) {}
+
+        fn settle(&self, _: &TaskRow, _: SettledCall) -> BoxFuture<'static, Result<(), RecordsError>> {
+            Box::pin(std::future::ready(Ok(())))
+        }
+    }
+
+    fn tracked(rows: &Arc<Rows>) -> TrackedTask {
+        let row = TaskRow {
+            id: Uuid::now_v7(),
+            remote_id: "1".to_owned(),
+            server: "jobs".to_owned(),
+            tool: "jobs__paint".to_owned(),
+            caller: "terminal".to_owned(),
+            conversation: None,
+            status: TaskStatus::Working,
+            message: None,
+            progress: None,
+            created_at: 0,
+            updated_at: 0,
+            ttl: None,
+            poll_interval: None,
+            kept_by: KeptBy::Server,
+            answered_by: AnsweredBy::Host,
+            capabilities: None,
+            process: None,
+        };
+        let ports = TaskPorts { log: rows.clone(), events: EventSender::new() };
+        TrackedTask::adopted(row, ports, Redactor::default())
+    }
+
+    #[test]
+    fn the_message_of_a_task_has_no_text_for_operators() {
+        let secret = || "password=hunter2 in /home/ada".to_owned();
+        let not_connected = NotConnected {
+            because: OperatorText::new(secret()),
+            for_client: ClientText::of_code("ended"),
+            whose_move: WhoseMove::Caller,
+            error: None,
+        };
+        let failed = [
+            CallError::Wire(WireError::Ended(secret())),
+            CallError::Wire(WireError::Unreachable { target: secret(), reason: secret() }),
+            CallError::Wire(WireError::Protocol(secret())),
+            CallError::NotConnected { server: "jobs".parse().unwrap(), why: not_connected },
+        ];
+        let refused = CallOutcome::Refused(Refusal::NotRecorded(secret()));
+        for outcome in failed.map(CallOutcome::Failed).into_iter().chain([refused]) {
+            let mut task = tracked(&Arc::default());
+            task.close(&outcome);
+            let message = task.row.message.unwrap().to_string();
+            assert!(!message.is_empty() && !message.contains("ada"), "{message}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rows_are_written_at_a_bounded_rate_and_always_at_the_end() {
+        let rows = Arc::<Rows>::default();
+        let mut task = tracked(&rows);
+        let report = |count: u32, task: &mut TrackedTask| {
+            (0..count).for_each(|done| task.progress(&Raw::of(&json!({ "progress": done, "total": 1_000 }))));
+            rows.0.lock().len()
+        };
+        assert_eq!(report(1_000, &mut task), 20, "in ten seconds");
+        tokio::time::advance(Duration::from_secs(11)).await;
+        assert_eq!(report(1_000, &mut task), 40);
+        task.end(&CallOutcome::Cancelled).await;
+        let last = rows.0.lock().last().cloned().unwrap();
+        assert_eq!((last.status, last.progress.map(|it| it.done)), (TaskStatus::Cancelled, Some(999.0)));
     }
 }

@@ -84,7 +84,7 @@ async fn a_task_of_a_process_that_ended_is_lost_with_its_call() {
     drop(stage.open());
     let found = stage.reader().task(task.id).unwrap().unwrap();
     assert_eq!((found.status, found.process), (TaskStatus::Lost, None));
-    assert!(found.message.unwrap().contains("ended with the process"));
+    assert!(found.message.unwrap().to_string().contains("ended with the process"));
     assert_eq!(stage.reader().call(task.id).unwrap().unwrap().row.state, CallState::Interrupted);
 }
 

@@ -56,7 +56,13 @@ async fn until_ended(app: &App, records: &dyn Records, id: Uuid, output: &mut Ou
             (true, None) => return Ok(Waited::Unfollowed(task)),
             (true, Some(_)) => {}
         }
-        let line = task.progress.map(share).into_iter().chain(task.message.clone()).collect::<Vec<_>>().join(" ");
+        let line = task
+            .progress
+            .map(share)
+            .into_iter()
+            .chain(task.message.as_ref().map(ToString::to_string))
+            .collect::<Vec<_>>()
+            .join(" ");
         if shown.as_ref() != Some(&line) && !line.is_empty() {
             output.progress(&line);
             shown = Some(line);
@@ -97,7 +103,7 @@ async fn follow(
 /// Prints the result of a task that has ended.
 async fn show(records: &dyn Records, task: &TaskRow, output: &mut Output) -> Result<ExitCode, Report> {
     let call = records.call(task.id).await?.ok_or_else(|| removed(task.id))?;
-    let why = call.row.error.clone().or_else(|| task.message.clone()).unwrap_or_default();
+    let why = call.row.error.clone().or_else(|| task.message.as_ref().map(ToString::to_string)).unwrap_or_default();
     match task.status {
         TaskStatus::Completed => {}
         TaskStatus::Cancelled => {

@@ -18,10 +18,11 @@ use toolway_wire::{
     up::PeerTasks,
 };
 
-use crate::call::{CallKind, CallRequest, TaskHandling, find::Found};
+use crate::{
+    call::{CallKind, CallRequest, TaskHandling, find::Found},
+    task::FIRST_READ,
+};
 
-/// When the status is read for the first time: a task may be done soon, and servers suggest long intervals.
-const FIRST_READ: Duration = Duration::from_millis(250);
 /// Time to cancel a task at its server.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(30);
 

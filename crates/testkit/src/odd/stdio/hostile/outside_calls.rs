@@ -1,6 +1,6 @@
 //! Oddities outside calls: unsolicited requests, endless list changes, endless tasks.
 
-use std::io;
+use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
@@ -16,6 +16,7 @@ pub(super) fn find(name: &str) -> Option<Oddity> {
         "asks-outside-calls" => asks_outside_a_call,
         "restless" => restless,
         "endless-task" => endless_task,
+        "dying-task" => dying_task,
         "unready-task" => unready_task,
         _ => return None,
     })
@@ -62,6 +63,16 @@ fn endless_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<F
             answer_with(received, output, &capabilities)
         }
     }
+}
+
+/// Like [`endless_task`], but the server ends when the task is read for the second time, with a path on stderr.
+fn dying_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    let reads = output.received.get("tasks/get").copied().unwrap_or_default();
+    if received.method == "tasks/get" && 2 <= reads {
+        writeln!(io::stderr(), "cannot open /home/ada/.netrc")?;
+        return Ok(Flow::Exit);
+    }
+    endless_task(received, output)
 }
 
 /// Turns every call of `odd` in a session into a task, and refuses to wait for its result, as FastMCP 3 does; with the
