@@ -18,11 +18,11 @@ const CLAIM: &str = "INSERT INTO idempotency_keys (owner, key, item, digest, cal
 
 /// Claims a key, after all keys that are too old were removed.
 pub(crate) fn claim(connection: &Connection, claim: &KeyClaim) -> Result<(), StoreError> {
-    let now = time::now();
-    let oldest = now.saturating_sub(time::duration(KEPT));
+    let KeyClaim { key, item, digest, call, at, idempotent } = claim;
+    let at = time::micros(*at);
+    let oldest = at.saturating_sub(time::duration(KEPT));
     connection.prepare_cached("DELETE FROM idempotency_keys WHERE at < ?")?.execute([oldest])?;
-    let KeyClaim { key, item, digest, call, idempotent } = claim;
-    let values = params![key.owner(), key.as_str(), item, digest, call, now, idempotent];
+    let values = params![key.owner(), key.as_str(), item, digest, call, at, idempotent];
     connection.prepare_cached(CLAIM)?.execute(values)?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Calls with an idempotency key: claimed after policy has decided and before anything is sent.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ring::digest::{SHA256, digest};
 use toolway_wire::{exchange::Request, json::Raw};
@@ -43,6 +43,7 @@ pub(super) async fn claim(
         item: format!("{}\n{}\n{}", subject.server, subject.kind, subject.raw_name),
         digest: digest(&SHA256, arguments.as_ref().map(Raw::as_bytes).unwrap_or_default()).as_ref().to_vec(),
         call: call.uuid(),
+        at: SystemTime::now(),
         idempotent: found.annotations.idempotent,
     };
     // A key without its call could never be freed.

@@ -3,7 +3,11 @@
 //! A key belongs to its owner: the key fingerprint of a client, a conversation, the terminal. The first call that claims it
 //! holds it for [`KEPT`]; a call that was not sent frees it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use ring::digest::{SHA256, digest};
 use uuid::Uuid;
@@ -49,6 +53,8 @@ pub struct KeyClaim {
     pub digest: Vec<u8>,
     /// The call.
     pub call: Uuid,
+    /// When it is made: keys that were claimed more than [`KEPT`] before are free.
+    pub at: SystemTime,
     /// Whether the item is annotated idempotent or read-only: then a call with an unknown outcome does not hold the key.
     pub idempotent: bool,
 }

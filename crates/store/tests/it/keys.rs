@@ -1,21 +1,32 @@
 //! Idempotency keys: ways to a second effect under one key, none of which may work.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use toolway_host::{
     call::{CallOutcome, CallRequest},
-    policy::Refusal,
-    record::{CallState, Delivery, Finding, IdempotencyKey, Repeated, Requirement, Settlement},
+    connection::{ServerAddress, WantedServer, Way},
+    policy::{CallLimits, Refusal},
+    record::{
+        CallRecorder as _, CallState, Delivery, Finding, IdempotencyKey, KEPT, KeyClaim, KeyHolder, Repeated,
+        Requirement, Settlement,
+    },
 };
-use toolway_store::{Store, StoreRecorder};
+use toolway_store::{Store, StoreRecorder, Uuid, calls::CallFilter};
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
-    test_host::{TestHost, within},
+    odd::{
+        compliant::SupportedEras,
+        http::{Act, OddHttp, Reply, compliant_http},
+    },
+    test_host::{TestHost, name, within},
 };
 
-use crate::stage::Stage;
+use crate::stage::{Stage, record};
 
 fn server() -> FixtureServer {
     FixtureServer::new("files")
@@ -27,9 +38,14 @@ fn server() -> FixtureServer {
 }
 
 async fn host(server: &FixtureServer, store: &Store) -> TestHost {
+    host_with(server, store, CallLimits::default()).await
+}
+
+async fn host_with(server: &FixtureServer, store: &Store, calls: CallLimits) -> TestHost {
     let recorder = Arc::new(StoreRecorder::new(store.clone(), Requirement::Required, "call"));
     let mut builder = TestHost::with(server, "files");
     builder.ports.recorder = Some(recorder);
+    builder.options.calls = calls;
     let host = builder.start().await;
     host.ready("files").await;
     host
@@ -38,6 +54,10 @@ async fn host(server: &FixtureServer, store: &Store) -> TestHost {
 fn keyed(host: &TestHost, tool: &str, arguments: Value, key: &str) -> CallRequest {
     let idempotency_key = Some(IdempotencyKey::new("client:ada key 1", key).unwrap());
     CallRequest { idempotency_key, ..host.request(tool, Some(arguments)) }
+}
+
+fn address(server: &str, url: &str) -> WantedServer {
+    WantedServer::new(name(server), Way::Address(ServerAddress::http(url.parse().unwrap())))
 }
 
 /// Makes a call that is dropped when the server has received it, as its call number `count`.
@@ -112,18 +132,106 @@ async fn an_unknown_outcome_is_not_sent_again_unless_the_tool_is_idempotent_or_a
 async fn a_call_that_was_not_sent_frees_its_key_and_an_error_of_the_server_does_not() {
     let (stage, server) = (Stage::new(), server());
     let store = stage.open();
-    let host = host(&server, &store).await;
+    let host = host_with(&server, &store, CallLimits { per_server: 1, waiting: 0, ..CallLimits::default() }).await;
     let pay = || keyed(&host, "files__pay", json!({}), "k");
     drop(host.host.open(pay()));
-    let mut dropped = host.host.open(pay());
-    assert!(futures_util::poll!(std::pin::pin!(dropped.next())).is_pending());
-    drop(dropped);
+    // It holds the only slot: the next call claims its key, and is refused.
+    let mut hanging = Box::pin(host.host.call(host.request("files__hang", None)));
+    tokio::select! {
+        outcome = &mut hanging => panic!("{outcome}"),
+        () = server.until_received("tools/call", 1) => {}
+    }
+    let refused = host.call_of(pay()).await;
+    assert!(matches!(refused, CallOutcome::Refused(Refusal::Busy { .. })), "{refused}");
+    drop(hanging);
     assert!(host.call_of(pay()).await.result().is_some());
-    assert_eq!(server.seen("tools/call").len(), 1);
+    assert_eq!(server.seen("tools/call").len(), 2);
     let refuse = || keyed(&host, "files__refuse", json!({}), "r");
     assert_eq!(host.call_of(refuse()).await.state(), CallState::Failed);
     assert!(matches!(repeated(&host.call_of(refuse()).await), Repeated::Failed { .. }));
-    assert_eq!(server.seen("tools/call").len(), 2);
+    assert_eq!(server.seen("tools/call").len(), 3);
+}
+
+/// Replies to a call over HTTP: what the record says, and whether a repetition under the key is sent.
+#[tokio::test]
+async fn a_refused_credential_is_an_answer_that_does_not_use_up_the_key_and_other_answers_do() {
+    for (status, outcome, sent) in [(401, "answered", 2), (400, "answered", 1), (502, "unknown", 1)] {
+        let odd = OddHttp::start(move |seen| match seen.method() {
+            "tools/call" => Reply::empty(status),
+            _ => compliant_http(SupportedEras::Modern, seen),
+        });
+        let odd = odd.await.unwrap();
+        let stage = Stage::new();
+        let store = stage.open();
+        let mut builder = TestHost::new().wanted(address("odd", &odd.url()));
+        builder.ports.recorder = Some(Arc::new(StoreRecorder::new(store, Requirement::Required, "call")));
+        let host = builder.start().await;
+        host.ready("odd").await;
+        for _ in 0..2 {
+            let ended = within("the call", host.call_of(keyed(&host, "odd__hello", json!({}), "k"))).await;
+            assert!(ended.result().is_none(), "{status}: {ended}");
+        }
+        let calls = stage.reader().calls(&CallFilter { limit: 9, ..CallFilter::default() }).unwrap();
+        let first = calls.last().unwrap();
+        assert_eq!(first.outcome.map(Delivery::as_str), Some(outcome), "{status}: {first:?}");
+        assert_eq!(odd.seen().iter().filter(|seen| seen.method() == "tools/call").count(), sent, "{status}");
+    }
+}
+
+/// A stream that ends before its answer, in both eras, and a connection that ends before the first byte of the request.
+#[tokio::test]
+async fn a_cut_stream_holds_its_key_and_a_call_that_was_not_written_frees_it() {
+    for eras in [SupportedEras::Modern, SupportedEras::Legacy] {
+        let odd = OddHttp::start(move |seen| match seen.method() {
+            "tools/call" => Reply::events(String::new()).then(Act::HalfClose),
+            _ => compliant_http(eras, seen),
+        });
+        let odd = odd.await.unwrap();
+        let stage = Stage::new();
+        let store = stage.open();
+        let mut builder = TestHost::new().wanted(address("odd", &odd.url()));
+        builder.ports.recorder = Some(Arc::new(StoreRecorder::new(store, Requirement::Required, "call")));
+        let host = builder.start().await;
+        host.ready("odd").await;
+        let call = async |key: &str| within("the call", host.call_of(keyed(&host, "odd__hello", json!({}), key))).await;
+        drop(call("cut").await);
+        assert!(matches!(repeated(&call("cut").await), Repeated::Unknown { .. }), "{eras:?}");
+        drop(odd);
+        for _ in 0..2 {
+            let ended = call("never").await;
+            assert!(!matches!(ended, CallOutcome::Refused(Refusal::Repeated(_))), "{eras:?}: {ended}");
+        }
+        let calls = stage.reader().calls(&CallFilter { limit: 9, ..CallFilter::default() }).unwrap();
+        let outcomes: Vec<_> = calls.iter().rev().map(|call| call.outcome.map_or("-", Delivery::as_str)).collect();
+        assert_eq!(outcomes, ["unknown", "not-sent", "not-sent", "not-sent"], "{eras:?} {calls:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_free_a_day_after_it_was_claimed_and_not_before() {
+    let stage = Stage::new();
+    let store = stage.open();
+    let recorder = StoreRecorder::new(store.clone(), Requirement::Required, "call");
+    let began = SystemTime::now();
+    let claim = |call: Uuid, after: Duration| KeyClaim {
+        key: IdempotencyKey::new("client:ada key 1", "k").unwrap(),
+        item: "files pay".to_owned(),
+        digest: vec![1],
+        call,
+        at: began + after,
+        idempotent: false,
+    };
+    let first = record(&store, "pay", CallState::Succeeded).await;
+    for (call, after, is_free) in [
+        (first.id, Duration::ZERO, true),
+        (Uuid::now_v7(), Duration::from_secs(60), false),
+        (Uuid::now_v7(), KEPT, false),
+        (Uuid::now_v7(), KEPT + Duration::from_millis(1), true),
+        (Uuid::now_v7(), KEPT + KEPT, false),
+    ] {
+        let holder = recorder.claim_key(claim(call, after)).await.unwrap();
+        assert_eq!(matches!(holder, KeyHolder::Claimed), is_free, "{after:?}: {holder:?}");
+    }
 }
 
 #[test]
