@@ -2,20 +2,20 @@
 //!
 //! A client sees and answers the items of its own calls only. Approval requests are answered by the operator, never here.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Limited};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
 use toolway_host::{
     Host,
     call::Caller,
     inbox::{AnswerError, ElicitationAnswer, FormField, InboxAnswer, InboxContent, InboxItem},
 };
 use toolway_wire::{
-    down::http::{Incoming, ResponseBody},
+    budget::MemoryBudget,
+    down::http::{BodyError, Incoming, ResponseBody, read_body},
     time::rfc3339_of,
 };
 
@@ -25,15 +25,25 @@ use crate::{access::Client, reply};
 const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Requests of all clients that wait at the same time; further ones are answered at once.
 const MAX_WAITING: usize = 256;
+/// Requests of one client that wait at the same time; further ones are answered at once.
+const MAX_WAITING_OF_CLIENT: usize = 16;
 /// Bytes of an answer.
 const MAX_ANSWER: usize = 1024 * 1024;
 /// Longest time that its body takes.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The requests that wait for an item.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RequestPolls {
-    places: Semaphore,
+    // Nothing awaits under this lock.
+    /// How many of each client.
+    waiting: Mutex<BTreeMap<Arc<str>, usize>>,
+}
+
+/// The place of a request that waits; free again on drop.
+struct WaitingPlace<'a> {
+    polls: &'a RequestPolls,
+    client: &'a Arc<str>,
 }
 
 /// An answer of a client.
@@ -53,12 +63,6 @@ enum Action {
     Cancel,
 }
 
-impl Default for RequestPolls {
-    fn default() -> Self {
-        Self { places: Semaphore::new(MAX_WAITING) }
-    }
-}
-
 impl RequestPolls {
     /// The items of a client: at once if there are some, else when the first appears, or after `?wait=SECONDS` with none.
     pub(crate) async fn list(&self, host: &Host, client: &Client, query: Option<&str>) -> Response<ResponseBody> {
@@ -68,11 +72,11 @@ impl RequestPolls {
         };
         let mut changes = host.inbox().changes();
         let deadline = tokio::time::Instant::now() + wait;
-        let place = self.places.try_acquire();
+        let place = self.place(&client.identity);
         loop {
             changes.mark_unchanged();
             let items = own_items(host, client);
-            let is_over = place.is_err() || tokio::time::Instant::now() >= deadline;
+            let is_over = place.is_none() || tokio::time::Instant::now() >= deadline;
             if !items.is_empty() || is_over {
                 let items: Vec<Value> = items.iter().map(|item| view(item)).collect();
                 return reply::json(StatusCode::OK, &json!({ "requests": items }));
@@ -81,22 +85,60 @@ impl RequestPolls {
             let _ended = tokio::time::timeout_at(deadline, changes.changed()).await;
         }
     }
+
+    /// A place to wait in; `None` if too many requests wait, of all clients or of this one.
+    fn place<'a>(&'a self, client: &'a Arc<str>) -> Option<WaitingPlace<'a>> {
+        let mut waiting = self.waiting.lock();
+        if MAX_WAITING <= waiting.values().sum() {
+            return None;
+        }
+        let of_client = waiting.entry(Arc::clone(client)).or_default();
+        if MAX_WAITING_OF_CLIENT <= *of_client {
+            return None;
+        }
+        *of_client += 1;
+        Some(WaitingPlace { polls: self, client })
+    }
+}
+
+impl Drop for WaitingPlace<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.polls.waiting.lock();
+        if let Some(of_client) = waiting.get_mut(self.client) {
+            *of_client -= 1;
+            if *of_client == 0 {
+                waiting.remove(self.client);
+            }
+        }
+    }
 }
 
 /// Answers an item of a client. An item of another client, or an approval request, is as unknown as one that never existed.
+/// The body is charged to `memory`.
 pub(crate) async fn answer(
     host: &Host,
     client: &Client,
     id: &str,
     request: Request<Incoming>,
+    memory: &MemoryBudget,
 ) -> Response<ResponseBody> {
     let unknown = || reply::text(StatusCode::NOT_FOUND, format!("no request `{id}` of this client is waiting"));
-    let body = Limited::new(request.into_body(), MAX_ANSWER).collect();
-    let Ok(Ok(body)) = tokio::time::timeout(BODY_TIMEOUT, body).await else {
-        let problem = format!("an answer has at most {MAX_ANSWER} bytes, within {} s", BODY_TIMEOUT.as_secs());
-        return reply::text(StatusCode::PAYLOAD_TOO_LARGE, problem);
+    let memory = memory.of_principal(&client.name);
+    let reading = read_body(request.into_body(), MAX_ANSWER, &memory);
+    let body = match tokio::time::timeout(BODY_TIMEOUT, reading).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(BodyError::TooLarge)) => {
+            return reply::text(StatusCode::PAYLOAD_TOO_LARGE, format!("an answer has at most {MAX_ANSWER} bytes"));
+        }
+        Ok(Err(error @ BodyError::OverBudget(_))) => {
+            return reply::text(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
+        }
+        Ok(Err(error @ BodyError::Incomplete)) => return reply::text(StatusCode::BAD_REQUEST, error.to_string()),
+        Err(_) => {
+            return reply::text(StatusCode::REQUEST_TIMEOUT, "the request body was not received in time");
+        }
     };
-    let answer: ClientAnswer = match serde_json::from_slice(&body.to_bytes()) {
+    let answer: ClientAnswer = match serde_json::from_slice(&body) {
         Ok(answer) => answer,
         Err(error) => {
             let expected = r#"{"action": "accept", "content": {…}}, "decline" or "cancel" is expected"#;

@@ -112,7 +112,7 @@ impl Gateway {
                 () = self.draining.cancelled() => reply::text(StatusCode::SERVICE_UNAVAILABLE, "shutting down"),
             },
             Route::Request(id) if *request.method() == Method::POST => {
-                requests::answer(&self.host, client, &id, request).await
+                requests::answer(&self.host, client, &id, request, &self.downstream.limits.memory).await
             }
             Route::Requests | Route::Request(_) => reply::not_allowed(route.methods()),
             // The remaining routes are read-only.

@@ -2,6 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
+use futures_util::{FutureExt as _, future::select_all};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 use toolway_config::{Config, document::Document};
@@ -9,8 +10,10 @@ use toolway_gateway::access::{Access, KeyFile};
 use toolway_host::inbox::{ElicitationAnswer, ElicitationModes, InboxAnswer, InboxAnswerer};
 use toolway_testkit::test_host::{TestHost, within};
 use toolway_wire::{
+    budget::MemoryBudget,
     exchange::{ExchangeTimeouts, Outcome, Request},
     json::Raw,
+    limit::Limits,
     message::ClientCapabilities,
     revision::{Era, Revision},
     up::Peer,
@@ -181,4 +184,32 @@ async fn without_waiting_a_server_is_not_told_of_forms() {
     let client = stage.gateway.connect_without_user("/mcp", Era::Modern, &stage.ada).await;
     assert!(call(client, "test_elicitation").await.is_err());
     assert!(stage.requests(&stage.ada, "?wait=0").await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixteen_requests_of_a_client_wait_and_the_next_is_answered_at_once() {
+    let stage = Stage::new(Era::Legacy, &json!({})).await;
+    let polls = (0..17).map(|_| Box::pin(stage.requests(&stage.ada, "?wait=60")));
+    let (answered, _, waiting) = within("one answer", select_all(polls)).await;
+    assert!(answered.is_empty());
+    assert!(select_all(waiting).now_or_never().is_none(), "the others wait");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_are_charged_to_the_byte_budget_of_the_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = KeyFile::at(folder.path().join("clients.json"));
+    let key = file.add("ada", None, None).unwrap().expose().to_owned();
+    let (access, _) = Access::with_keys(Some(file)).unwrap();
+    let memory = MemoryBudget::new(512 * 1024);
+    let limits = Limits { memory: memory.clone(), ..Limits::default() };
+    let gateway = TestGateway::bounded(TestHost::new(), access, limits).await;
+    let client = gateway.raw_client("/requests/0", Some(&key));
+    let body = |bytes: usize| format!(r#"{{"action": "accept", "content": {{"name": "{}"}}}}"#, "x".repeat(bytes));
+    for (bytes, status) in [(100_000, 404), (400_000, 503), (100_000, 404)] {
+        let answered = within("an answer", client.send("POST", &[], body(bytes))).await;
+        assert_eq!(answered.status, status, "{bytes}");
+    }
+    assert_eq!((memory.refused(), memory.used()), (1, 0));
+    assert!(100_000 <= memory.peak());
 }

@@ -39,15 +39,12 @@ pub use guard::{GuardRefusal, HostGuard};
 pub use http_sse::HttpSsePaths;
 /// Body of an incoming request.
 pub use hyper::body::Incoming;
+pub use request_body::{BodyError, read_body};
 pub use serving::{DRAIN_TIMEOUT, Responder, WRITE_TIMEOUT, serve, serve_with_tls};
 pub(crate) use sessions::SessionStore;
 pub use tls::{ServerTls, TlsError};
 
-use self::{
-    http_sse::SseSessions,
-    request_body::{BodyError, RequestBody},
-    sessions::SessionRegistry,
-};
+use self::{http_sse::SseSessions, request_body::RequestBody, sessions::SessionRegistry};
 use super::{
     Downstream, DownstreamOptions, Service,
     accent::{self, RequestKind},

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use hyper::body::{Body, Frame, SizeHint};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use crate::{
     budget::{Charge, MemoryBudget, OverBudget},
@@ -25,14 +25,23 @@ pub(super) struct RequestBody<B> {
 }
 
 /// Error of reading a body.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum BodyError {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
     /// Longer than the limit.
+    #[error("the request body is too large")]
     TooLarge,
     /// The byte budget is exhausted.
+    #[error(transparent)]
     OverBudget(OverBudget),
     /// The connection failed, or the length is not the announced one.
+    #[error("the request body is incomplete")]
     Incomplete,
+}
+
+/// Reads the body of a request that is not an MCP message, within a limit and a byte budget. The bytes hold their charge
+/// until the last part of them is dropped.
+pub async fn read_body(body: Incoming, limit: usize, memory: &MemoryBudget) -> Result<Bytes, BodyError> {
+    RequestBody::new(body).whole(limit, memory).await
 }
 
 impl<B> RequestBody<B> {
