@@ -76,13 +76,13 @@ fn client_connections_are_shown() {
 
     let view = home.run(&["servers", "status"]).json()["servers"][0].clone();
     let connection = &view["connections"][0];
-    assert_eq!((&connection["caller"], &connection["calls"]), (&"client @first".into(), &0.into()), "{view}");
+    assert_eq!((&connection["caller"], &connection["calls"]), (&"client:@first".into(), &0.into()), "{view}");
     // The process that made the first listing is handed to the first client.
     assert!(connection["process"].is_u64() && connection["process"] == view["process"], "{view}");
     let shown = home.run(&["servers", "status", "-o", "human"]).ok().to_owned();
     assert!(shown.contains("1 client connection"), "{shown}");
     let shown = home.run(&["servers", "status", "--verbose", "-o", "human"]).ok().to_owned();
-    assert!(shown.contains("client @first: 0 calls in flight, 0 of them waiting for user input, PID "), "{shown}");
+    assert!(shown.contains("client:@first: 0 calls in flight, 0 of them waiting for user input, PID "), "{shown}");
 }
 
 #[test]

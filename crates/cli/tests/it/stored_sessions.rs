@@ -107,7 +107,7 @@ fn killed_gateway_goes_on_in_the_sessions_of_a_typescript_server() {
     assert_eq!(stage.count(&serving), "3");
     assert_eq!((stage.sessions(), server.counts()), (before.clone(), counts), "no handshake");
     let shown = stage.home.run(&["servers", "show", "counter", "-o", "human"]);
-    assert!(shown.ok().contains(&format!("{}, of client ada", before[1])), "{shown:?}");
+    assert!(shown.ok().contains(&format!("{}, of client:ada", before[1])), "{shown:?}");
     assert!(!stage.home.run(&["status", "-o", "json"]).ok().contains(&before[1]));
     assert!(!serving.stop().contains(&before[1]), "the log has no session id");
     assert_eq!(server.counts()["sessions"], 0, "a clean shutdown deletes them");

@@ -90,7 +90,7 @@ pub fn remove_session_ids(object: &mut Map<String, Value>) {
 /// A connection reserved for one caller.
 fn caller_connection(connection: &CallerConnectionStatus) -> Value {
     let mut shown = json!({
-        "caller": connection.caller.to_string(),
+        "caller": connection.caller.label(),
         "asked": capabilities(connection.profile),
         "calls": connection.calls,
         "waiting": connection.parked,
