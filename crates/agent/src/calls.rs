@@ -194,7 +194,7 @@ impl Agent {
     ) -> Planned {
         let request = self.request(target, arguments, conversation);
         // What is found again if this process is killed before the result is stored.
-        let idempotency_key = self.host.keeps_keys().then(|| conversation.key_of(call));
+        let idempotency_key = self.host.keeps_keys().then(|| Ok(conversation.key_of(call)));
         let request = CallRequest { idempotency_key, ..request };
         Planned { tool, step: Step::Open(Box::new(self.host.open(request))) }
     }

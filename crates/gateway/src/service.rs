@@ -194,21 +194,21 @@ impl HostService {
     }
 
     /// The idempotency key of a request, in its header or its `_meta`. It belongs to the key of the client.
-    fn idempotency_key(&self, request: &Request, caller: &HostCaller) -> Result<Option<IdempotencyKey>, RpcError> {
+    fn idempotency_key(
+        &self,
+        request: &Request,
+        caller: &HostCaller,
+    ) -> Result<Option<Result<IdempotencyKey, InvalidKey>>, RpcError> {
         let meta = request.meta().and_then(|meta| meta.get(KEY_META));
-        if meta.is_none() && request.idempotency_key.is_none() {
-            return Ok(None);
-        }
-        let unusable = |error: InvalidKey| invalid(&error.to_string());
-        let meta = meta.map(|meta| meta.as_str().map(|key| key.into_owned()).ok_or_else(|| unusable(InvalidKey)));
-        let meta = meta.transpose()?;
         let header = request.idempotency_key.as_deref();
-        if meta.as_deref().zip(header).is_some_and(|(meta, header)| meta != header) {
-            return Err(invalid("the header and `_meta` have different idempotency keys"));
+        // What is not a text is as invalid as an empty one.
+        let meta = meta.as_ref().map(|meta| meta.as_str().unwrap_or_default());
+        let Some(key) = meta.as_deref().or(header) else { return Ok(None) };
+        if header.is_some_and(|header| header != key) {
+            return Ok(Some(Err(InvalidKey::Different)));
         }
         let client = caller.client().and_then(|name| self.access.client(name)).ok_or_else(key_revoked)?;
-        let key = meta.as_deref().or(header).unwrap_or_default();
-        IdempotencyKey::new(Arc::clone(&client.identity), key).map(Some).map_err(unusable)
+        Ok(Some(IdempotencyKey::new(Arc::clone(&client.identity), key)))
     }
 
     /// Replaces the public name by the name of the server, and relays the completion request.

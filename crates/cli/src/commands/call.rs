@@ -148,7 +148,7 @@ pub(crate) async fn run(args: &CallArgs, app: &App, output: &mut Output) -> Resu
         let request = CallRequest {
             chosen: Some(entry.fingerprint),
             task_ttl: args.task_ttl,
-            idempotency_key: key.clone(),
+            idempotency_key: key.clone().map(Ok),
             ..single.request(app, Target::ToolOf(entry.origin.clone()), Some(arguments))
         };
         if args.dry_run {

@@ -68,7 +68,7 @@ async fn run_stages(
                 continue;
             }
         };
-        if let Some(key) = request.idempotency_key.as_ref().filter(|_| !recording.is_key_claimed()) {
+        if let Some(Ok(key)) = request.idempotency_key.as_ref().filter(|_| !recording.is_key_claimed()) {
             Box::pin(keyed::claim(host, key, &found, grant.request(), recording)).await?;
         }
         let connection = &found.connection;
@@ -162,6 +162,9 @@ async fn decide(
         recording.set_arguments(composed.arguments());
     }
     let check = validate(host, &found, &composed, request).await?;
+    if let Some(Err(invalid)) = &request.idempotency_key {
+        return Err(Refusal::Malformed(invalid.to_string()).into());
+    }
     let asker = Asker { open_call: Some(request), surface: request.surface, ..Asker::of(&request.caller) };
     let asker = Asker {
         conversation: request.conversation.as_ref(),

@@ -20,7 +20,7 @@ use super::caller::{Caller, CallerContext, VisibleServers};
 use crate::{
     catalog::{Fingerprint, Origin, PublicName},
     policy::{Attendance, SeenUrls, Surface},
-    record::{IdempotencyKey, RecordedArguments},
+    record::{IdempotencyKey, InvalidKey, RecordedArguments},
 };
 
 /// A request on behalf of one caller.
@@ -56,8 +56,8 @@ pub struct CallRequest {
     pub mode: Option<PolicyMode>,
     /// URLs of the user and of earlier results of the conversation.
     pub seen: Option<Arc<SeenUrls>>,
-    /// Names the call, so that its repetition is recognised.
-    pub idempotency_key: Option<IdempotencyKey>,
+    /// Names the call, so that its repetition is recognised. An invalid one refuses it, with a record.
+    pub idempotency_key: Option<Result<IdempotencyKey, InvalidKey>>,
     /// Whether a person is present. `run` is unattended, whatever stands here.
     pub attendance: Attendance,
     /// What becomes of the call if its server continues it as a task.

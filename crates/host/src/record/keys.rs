@@ -37,10 +37,16 @@ enum Strictness {
     AsRecords,
 }
 
-/// A text that is not a key.
+/// Why a request has no usable key, although it has one. Such a call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an idempotency key has 1 to {MAX_KEY} visible ASCII characters, and a request has one")]
-pub struct InvalidKey;
+pub enum InvalidKey {
+    /// The text is not a key, or there are several.
+    #[error("an idempotency key has 1 to {MAX_KEY} visible ASCII characters, and a request has one")]
+    Malformed,
+    /// The request has another key in each place.
+    #[error("the header and `_meta` have different idempotency keys")]
+    Different,
+}
 
 /// A call that wants to hold a key.
 #[derive(Clone, Debug)]
@@ -108,7 +114,11 @@ impl IdempotencyKey {
     pub fn new(owner: impl Into<Arc<str>>, key: &str) -> Result<Self, InvalidKey> {
         let is_valid = (1..=MAX_KEY).contains(&key.len()) && key.bytes().all(|byte| (b'!'..=b'~').contains(&byte));
         let strictness = Strictness::Refused;
-        if is_valid { Ok(Self { owner: owner.into(), key: key.into(), strictness }) } else { Err(InvalidKey) }
+        if is_valid {
+            Ok(Self { owner: owner.into(), key: key.into(), strictness })
+        } else {
+            Err(InvalidKey::Malformed)
+        }
     }
 
     /// The key of a call that a model made in a conversation: the position of its message, and the id of the call there. A

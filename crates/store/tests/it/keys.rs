@@ -52,7 +52,7 @@ async fn host_with(server: &FixtureServer, store: &Store, calls: CallLimits) -> 
 }
 
 fn keyed(host: &TestHost, tool: &str, arguments: Value, key: &str) -> CallRequest {
-    let idempotency_key = Some(IdempotencyKey::new("client:ada key 1", key).unwrap());
+    let idempotency_key = Some(IdempotencyKey::new("client:ada key 1", key));
     CallRequest { idempotency_key, ..host.request(tool, Some(arguments)) }
 }
 
@@ -102,7 +102,7 @@ async fn other_arguments_or_another_tool_under_the_key_are_an_error_and_other_ow
         assert_eq!(repeated(&host.call_of(request).await), Repeated::OtherArguments);
     }
     assert_eq!(server.seen("tools/call").len(), 1);
-    let other = Some(IdempotencyKey::new("client:ada key 2", "k").unwrap());
+    let other = Some(IdempotencyKey::new("client:ada key 2", "k"));
     let request = keyed(&host, "files__pay", json!({ "to": "ada" }), "k");
     assert!(host.call_of(CallRequest { idempotency_key: other, ..request }).await.result().is_some());
     assert_eq!(server.seen("tools/call").len(), 2);
