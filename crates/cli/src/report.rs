@@ -202,9 +202,12 @@ impl Report {
         }
     }
 
-    /// The text for a terminal: message, details, hints.
+    /// The text for a terminal: message, whether the call was not sent, details, hints.
     pub(crate) fn to_human(&self) -> String {
         let mut text = format!("toolway: {}", self.message);
+        if self.outcome == Some(Delivery::NotSent) && !self.message.starts_with("not sent") {
+            text.push_str("\nthe call was not sent");
+        }
         for note in &self.notes {
             // Writing to a string cannot fail.
             let _written = match note {
