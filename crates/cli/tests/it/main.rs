@@ -34,6 +34,7 @@ mod guides;
 mod history;
 mod home;
 mod hostile;
+mod idempotency_keys;
 mod import_offer;
 mod importing;
 mod inbox;
