@@ -9,6 +9,7 @@ mod jsonc;
 mod model;
 mod roots;
 mod rule;
+mod trusted_folder;
 mod value;
 mod write;
 
@@ -22,6 +23,7 @@ pub use imports::plan_imports;
 pub use model::plan_model;
 pub use roots::{RootsEdit, RootsLevel, plan_roots};
 pub use rule::{plan_rule, rules_of};
+pub use trusted_folder::plan_trusted_folder;
 pub use value::NewValue;
 pub use write::{replace, replace_config};
 

@@ -18,6 +18,7 @@
 //! | [`limits`] | limits of the gateway on bytes and connections |
 //! | [`sign_in`] | settings for signing in to servers |
 //! | [`policy`] | mode and rules, as written |
+//! | [`trust`] | trust of servers, of their tools, and by folder |
 //! | [`store`] | settings of the store |
 //! | [`tasks`] | settings of tasks |
 //! | [`validation`] | settings of validation against schemas |
@@ -81,6 +82,7 @@ pub mod show;
 pub mod sign_in;
 pub mod store;
 pub mod tasks;
+pub mod trust;
 pub mod validation;
 pub mod visible;
 pub mod warning;
@@ -100,7 +102,7 @@ pub use mask::{is_secret_name, looks_like_key};
 pub use models::{AgentSettings, ModelConfig, ModelPriority, Vendor};
 pub use paths::{Environment, Paths};
 pub use pattern::Pattern;
-pub use policy::{PolicyMode, PolicySettings, ProjectRules, Rule, RuleEffect, Trust};
+pub use policy::{PolicyMode, PolicySettings, ProjectRules, Rule, RuleEffect};
 pub use public_address::{PublicUrl, TlsFiles};
 pub use roots::{RootError, RootLocation, RootSetting};
 pub use sampling::{SamplingLevels, SamplingPermission, SamplingSettings};
@@ -111,5 +113,6 @@ pub use shape::parse_duration;
 pub use sign_in::{SignInSettings, VaultKind};
 pub use store::{Bodies, StoreLimit, StoreSettings, SyncMode};
 pub use tasks::{TaskSettings, TaskTerms};
+pub use trust::{FileAccess, Trust, TrustLists, TrustedFolder};
 pub use validation::{ArgumentValidation, ResultValidation, ValidationModes, ValidationSettings};
 pub use warning::Warning;

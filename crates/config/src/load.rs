@@ -15,6 +15,7 @@ use crate::{
     paths::{self, Environment, Paths},
     project::{self, Project, file_in},
     server::{DefinedBy, Draft, ServerConfig, ServerName},
+    trust,
     warning::{Warning, WarningKind},
 };
 
@@ -275,9 +276,17 @@ impl Loaded {
         match Proposal::of(&server, sources.accepted) {
             Some(proposal) => self.proposals.push(proposal),
             None => {
+                let server = self.trusted_by_folder(server, sources.paths.home.as_deref());
                 self.config.servers.insert(server.name.clone(), server);
             }
         }
+    }
+
+    /// An accepted server of a project, with the trust of the folder that it is in.
+    fn trusted_by_folder(&self, mut server: ServerConfig, home: Option<&Path>) -> ServerConfig {
+        let folders = &self.config.settings.policy.trusted_folders.value;
+        server.trust_lists.folder = trust::of_project(folders, &server.source, home);
+        server
     }
 }
 

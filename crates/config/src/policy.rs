@@ -6,6 +6,7 @@ use crate::{
     error::{ConfigError, Place},
     settings::{Setting, Settings},
     shape::{Field, Key, Shape, put},
+    trust::{self, LEVELS, RISKS, TRUST_VALUES, Trust, TrustedFolder},
     visible,
 };
 
@@ -36,18 +37,6 @@ pub enum RuleEffect {
     Deny,
 }
 
-/// How far a server's annotations are believed, and whether its writes pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Trust {
-    /// Its annotations are not believed.
-    Untrusted,
-    /// Its annotations are believed: tools annotated read-only pass `writes`.
-    #[default]
-    Read,
-    /// All its tools pass `writes`.
-    Full,
-}
-
 /// The policy of the user's file and of a project's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicySettings {
@@ -59,6 +48,8 @@ pub struct PolicySettings {
     pub project: ProjectRules,
     /// Hosts that are never new. Only the user sets them.
     pub hosts: Setting<Vec<HostPattern>>,
+    /// Folders whose projects are trusted. Only the user sets them.
+    pub trusted_folders: Setting<Vec<TrustedFolder>>,
 }
 
 /// The rules of a project's file. None of them says `allow`.
@@ -99,6 +90,10 @@ pub struct RuleMatch {
     pub open_world: Option<bool>,
     /// Trust of the server.
     pub trust: Option<Trust>,
+    /// Trust levels: `untrusted`, `server-trusted`, `tool-allowlisted`, `trusted-folder`.
+    pub trust_level: Vec<String>,
+    /// Risks: `low`, `medium`, `high`, `critical`.
+    pub risk: Vec<String>,
     /// Conditions on arguments, by JSON Pointer.
     pub arguments: Vec<(String, ArgumentMatch)>,
 }
@@ -160,9 +155,6 @@ const EFFECTS: &[(&str, RuleEffect)] = &[
     ("deny", RuleEffect::Deny),
 ];
 const EFFECT_VALUES: &[&str] = &["allow", "ask", "writes", "deny"];
-const TRUSTS: &[(&str, Trust)] = &[("untrusted", Trust::Untrusted), ("read", Trust::Read), ("full", Trust::Full)];
-/// Values of `trust`.
-pub(crate) const TRUST_VALUES: &[&str] = &["untrusted", "read", "full"];
 const CALLER_KINDS: &[&str] = &["terminal", "agent", "client", "console", "program"];
 const SURFACES: &[&str] = &["call", "chat", "run", "gateway", "console", "library"];
 const KINDS: &[&str] = &["tool", "prompt", "resource", "method"];
@@ -177,12 +169,18 @@ const MATCH: &[(&str, Shape)] = &[
     ("destructive", Shape::Flag),
     ("openWorld", Shape::Flag),
     ("trust", Shape::OneOf(TRUST_VALUES)),
+    ("trustLevel", Shape::TextOrTexts),
+    ("risk", Shape::TextOrTexts),
     ("arguments", Shape::AnyObject),
 ];
 const RULE: &[(&str, Shape)] =
     &[("match", Shape::Members(MATCH)), ("then", Shape::OneOf(EFFECT_VALUES)), ("reason", Shape::Text)];
-const MEMBERS: &[(&str, Shape)] =
-    &[("mode", Shape::OneOf(MODE_VALUES)), (RULES, Shape::ListOfMembers(RULE)), ("hosts", Shape::Texts)];
+const MEMBERS: &[(&str, Shape)] = &[
+    ("mode", Shape::OneOf(MODE_VALUES)),
+    (RULES, Shape::ListOfMembers(RULE)),
+    ("hosts", Shape::Texts),
+    ("trustedFolders", Shape::AnyObject),
+];
 
 /// Member of `policy`: the rules.
 pub(crate) const RULES: &str = "rules";
@@ -200,11 +198,14 @@ pub(crate) const POLICY: Key<Settings> = Key {
           (ask unless the server is trusted and the tool is annotated read-only and not destructive) or `deny`; `reason` \
           is shown. `match` has `caller` \
           (`terminal`, `agent`, `client`, `console`, `program`, or `client:NAME`), `surface` (`call`, `chat`, `run`, \
-          `gateway`, `console`, `library`), `server`, `tool`, `kind`, `readOnly`, `destructive`, `openWorld`, `trust` \
-          and `arguments`: an object of JSON Pointer to a pattern with `*`, a list of values, or `{\"min\": 0, \"max\": \
+          `gateway`, `console`, `library`), `server`, `tool`, `kind`, `readOnly`, `destructive`, `openWorld`, `trust`, \
+          `trustLevel` (`untrusted`, `server-trusted`, `tool-allowlisted`, `trusted-folder`), `risk` (`low`, `medium`, \
+          `high`, `critical`) and `arguments`: an object of JSON Pointer to a pattern with `*`, a list of values, or `{\"min\": 0, \"max\": \
           10}`. A project file may contain rules that say `ask`, `writes` or `deny`: the stricter of its result and that \
           of the user's file counts. `hosts`: hosts that a tool which passes `writes` may reach without a question; \
-          `*.example.org` stands for the subdomains.",
+          `*.example.org` stands for the subdomains. `trustedFolders`: folders (absolute, or from `~/` on) with `read` or \
+          `full`, the trust of accepted servers of projects inside; symbolic links are resolved, and the innermost \
+          folder counts. Servers of a project still have to be accepted.",
     example: r#"{"mode": "writes", "rules": [{"match": {"tool": "delete_*"}, "then": "deny"}]}"#,
     set: read,
 };
@@ -221,6 +222,10 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
                 let host = |field: Field<'_>| field.text()?.parse().map_err(|_| field.expected(HOST));
                 let hosts = field.list(Shape::Texts)?.into_iter().map(host).collect::<Result<_, _>>()?;
                 put(&mut settings.policy.hosts, field.setting(hosts))?;
+            }
+            "trustedFolders" => {
+                let folders = trust::folders(&field)?;
+                put(&mut settings.policy.trusted_folders, field.setting(folders))?;
             }
             _ => return Err(field.unknown(MEMBERS.iter().map(|(key, _)| *key))),
         }
@@ -254,7 +259,9 @@ fn rule_match(field: &Field<'_>) -> Result<RuleMatch, ConfigError> {
             "readOnly" => matches.read_only = Some(field.flag()?),
             "destructive" => matches.destructive = Some(field.flag()?),
             "openWorld" => matches.open_world = Some(field.flag()?),
-            "trust" => matches.trust = Some(trust(&field)?),
+            "trust" => matches.trust = Some(trust::trust(&field)?),
+            "trustLevel" => matches.trust_level = words(&field, LEVELS)?,
+            "risk" => matches.risk = words(&field, RISKS)?,
             "arguments" => matches.arguments = arguments(&field)?,
             _ => return Err(field.unknown(MATCH.iter().map(|(key, _)| *key))),
         }
@@ -265,11 +272,6 @@ fn rule_match(field: &Field<'_>) -> Result<RuleMatch, ConfigError> {
 /// Parses a mode.
 pub(crate) fn mode(field: &Field<'_>) -> Result<PolicyMode, ConfigError> {
     field.choice(MODES, Shape::OneOf(MODE_VALUES))
-}
-
-/// Parses `trust`.
-pub(crate) fn trust(field: &Field<'_>) -> Result<Trust, ConfigError> {
-    field.choice(TRUSTS, Shape::OneOf(TRUST_VALUES))
 }
 
 /// A misspelt kind would match nothing, and a `deny` would be lost in silence.
@@ -338,7 +340,8 @@ impl PolicySettings {
     pub(crate) fn overridden_by(self, nearer: Self) -> Self {
         let mode = self.mode.overridden_by(nearer.mode);
         let hosts = self.hosts.overridden_by(nearer.hosts);
-        Self { mode, user: [self.user, nearer.user].concat(), project: self.project, hosts }
+        let trusted_folders = self.trusted_folders.overridden_by(nearer.trusted_folders);
+        Self { mode, user: [self.user, nearer.user].concat(), project: self.project, hosts, trusted_folders }
     }
 
     /// All rules: those of the user's file, then those of the project's.
@@ -405,13 +408,6 @@ impl RuleEffect {
     /// The value as written in configuration.
     pub fn as_str(self) -> &'static str {
         EFFECTS.iter().find(|(_, effect)| *effect == self).map_or("deny", |(word, _)| word)
-    }
-}
-
-impl Trust {
-    /// The value as written in configuration.
-    pub fn as_str(self) -> &'static str {
-        TRUSTS.iter().find(|(_, trust)| *trust == self).map_or("untrusted", |(word, _)| word)
     }
 }
 

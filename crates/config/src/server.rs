@@ -31,8 +31,12 @@ pub(crate) use keys::{KEYS, kind};
 pub(crate) use read::{read, server_name};
 
 use crate::{
-    error::Place, interpolate::Template, policy::Trust, roots::RootSetting, sampling::SamplingSettings,
+    error::Place,
+    interpolate::Template,
+    roots::RootSetting,
+    sampling::SamplingSettings,
     tasks::TaskSettings,
+    trust::{Trust, TrustLists},
 };
 
 /// One server. [`endpoint`](Self::endpoint) resolves the references when it is started or connected.
@@ -78,6 +82,8 @@ pub struct ServerConfig {
     pub extra_methods: Vec<String>,
     /// Trust that the user set; [`ServerConfig::trust`] applies the default.
     pub trust: Option<Trust>,
+    /// Trust of single tools, and by the folder of its project.
+    pub trust_lists: TrustLists,
     /// Human-readable description.
     pub description: Option<String>,
     /// Place of each key that is set, by Toolway's name of the key.
@@ -215,15 +221,17 @@ impl ServerConfig {
             tasks: TaskSettings::default(),
             extra_methods: Vec::new(),
             trust: None,
+            trust_lists: TrustLists::default(),
             description: None,
             origins: BTreeMap::new(),
         }
     }
 
-    /// How far the server is trusted: as the user set it, else `read`, and `untrusted` for servers of a project.
+    /// How far the server is trusted: as the user set it, else by the folder of its project, else `read`, and `untrusted`
+    /// for servers of a project.
     pub fn trust(&self) -> Trust {
         let default = if self.source.defined_by == DefinedBy::Project { Trust::Untrusted } else { Trust::Read };
-        self.trust.unwrap_or(default)
+        self.trust.or(self.trust_lists.folder).unwrap_or(default)
     }
 
     /// Whether a running connection can be kept: same program or URL, variables, headers, directory and era. All other

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::{
-    ArgumentValidation,
+    ArgumentValidation, FileAccess, Pattern,
     config::Config,
     error::ConfigError,
     interpolate::Template,
@@ -23,6 +23,7 @@ use crate::{
     },
     settings::{Origin, Setting},
     tasks::TaskSettings,
+    trust::TrustedFolder,
     warning::Warning,
 };
 
@@ -99,6 +100,11 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
             json!(settings.sign_in.client_metadata_url.value),
         ),
         shown("policy.mode", &settings.policy.mode, json!(settings.policy.mode.value.map(PolicyMode::as_str))),
+        shown(
+            "policy.trustedFolders",
+            &settings.policy.trusted_folders,
+            folders(&settings.policy.trusted_folders.value),
+        ),
         shown("policy.hosts", &settings.policy.hosts, json!(texts(&settings.policy.hosts.value))),
         shown("store.path", &settings.store.path, json!(settings.store.path.value)),
         shown("store.bodies", &settings.store.bodies, json!(settings.store.bodies.value.as_str())),
@@ -270,6 +276,12 @@ impl ServerValues<'_> {
             self.add("extraMethods", "extraMethods", json!(server.extra_methods));
         }
         self.add("trust", "trust", json!(server.trust().as_str()));
+        let patterns = |patterns: &[Pattern]| json!(patterns.iter().map(Pattern::as_str).collect::<Vec<_>>());
+        self.add_if_any("trustedTools", patterns(&server.trust_lists.trusted_tools));
+        self.add_if_any("requireConfirmation", patterns(&server.trust_lists.require_confirmation));
+        if server.trust_lists.file_access == FileAccess::RootsOnly {
+            self.add("allowFileAccess", "allowFileAccess", json!(false));
+        }
         self.add_if_set("description", json!(server.description));
     }
 
@@ -386,6 +398,13 @@ impl ServerValues<'_> {
         }
     }
 
+    /// Adds a list that is not empty.
+    fn add_if_any(&mut self, key: &'static str, list: Value) {
+        if list.as_array().is_some_and(|list| !list.is_empty()) {
+            self.add(key, key, list);
+        }
+    }
+
     fn add(&mut self, key: &str, set_by: &str, value: Value) {
         let place = self.server.origins.get(set_by).cloned();
         self.push(key, value, place.map_or(Origin::Default, Origin::File));
@@ -398,6 +417,10 @@ impl ServerValues<'_> {
 
 fn texts(values: &[impl ToString]) -> Vec<String> {
     values.iter().map(ToString::to_string).collect()
+}
+
+fn folders(folders: &[TrustedFolder]) -> Value {
+    folders.iter().map(|folder| (folder.path.clone(), json!(folder.trust.as_str()))).collect()
 }
 
 fn roots(roots: &[RootSetting]) -> Value {

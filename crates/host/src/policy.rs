@@ -3,6 +3,7 @@
 //! | part | file |
 //! |---|---|
 //! | what is decided on | `input.rs`, `surface.rs` |
+//! | trust level and risk, paths in arguments | `trust_level.rs`, `file_access.rs` |
 //! | which rule matches | `rules.rs`, `argument_match.rs`, `text_match.rs`, `fit.rs` |
 //! | what is new to reach: hosts, URLs of the conversation, resources | `reach.rs`, `hosts.rs`, `seen_urls.rs` |
 //! | decision, grant, approval request, refusal | `decision.rs` |
@@ -14,13 +15,14 @@
 //! client), else the default of the surface. The first rule of
 //! the project's file that matches only makes it stricter. A rule that cannot be evaluated refuses; one that matches in one
 //! reading of an argument only counts where it makes the result stricter. A saved approval lifts
-//! `ask`, never `deny`, and nothing in mode `ask`. A saved refusal refuses whatever is allowed.
+//! `ask`, never `deny`, and nothing in mode `ask` or of `requireConfirmation`. A saved refusal refuses whatever is allowed.
 
 pub mod approval;
 mod argument_match;
 mod caller_counter;
 pub(crate) mod conversation_answers;
 pub mod decision;
+mod file_access;
 mod fit;
 pub mod hosts;
 pub mod input;
@@ -33,6 +35,7 @@ pub mod scope;
 mod seen_urls;
 pub mod surface;
 mod text_match;
+pub mod trust_level;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -55,10 +58,11 @@ pub use scope::{ArgumentScope, AskedCall, SameValue, Scope};
 pub use seen_urls::SeenUrls;
 pub use surface::Surface;
 use toolway_config::{
-    Approver, ClientSettings, HostPattern, PolicyMode, PolicySettings, ProjectRules, RuleEffect, SamplingLevels,
-    SamplingPermission, SamplingSettings, Settings, Trust, policy::Rule,
+    Approver, ClientSettings, FileAccess, HostPattern, PolicyMode, PolicySettings, ProjectRules, RuleEffect,
+    SamplingLevels, SamplingPermission, SamplingSettings, Settings, policy::Rule,
 };
 use toolway_wire::exchange::Request;
+pub use trust_level::{Risk, TrustLevel};
 
 use crate::{
     call::{CallKind, Caller},
@@ -136,7 +140,7 @@ pub struct Opinion {
 pub enum Lift {
     /// They do.
     BySaved,
-    /// They do not: the mode is `ask`.
+    /// They do not: the mode is `ask`, or the tool is one of `requireConfirmation`.
     Never,
 }
 
@@ -148,7 +152,7 @@ impl Policy {
 
     /// Creates the policy of a configuration; `stance` is the default of the embedding program.
     pub fn new(stance: Stance, settings: &Settings) -> Self {
-        let PolicySettings { mode, user, project, hosts } = settings.policy.clone();
+        let PolicySettings { mode, user, project, hosts, .. } = settings.policy.clone();
         let clients = Arc::new(settings.gateway.clients.value.clone());
         Self {
             stance,
@@ -239,9 +243,7 @@ impl Policy {
         };
         let deciding = user.clone().or_stricter(project.clone());
         let reached = match deciding.effect {
-            RuleEffect::Writes if input.passes_writes() && input.trust != Trust::Full => {
-                Reached::of(input, &self.hosts)
-            }
+            RuleEffect::Writes if input.passes_writes() && !input.passes_unseen() => Reached::of(input, &self.hosts),
             _ => Reached::default(),
         };
         let effect = match deciding.effect {
@@ -250,10 +252,18 @@ impl Policy {
             other => other,
         };
         let asking = self.effective_mode(input.caller).filter(|mode| mode.mode() == PolicyMode::Ask);
-        let lift = if asking.is_some() { Lift::Never } else { Lift::BySaved };
+        let confirms = input.requires_confirmation();
+        let lift = if asking.is_some() || confirms { Lift::Never } else { Lift::BySaved };
         let Opinion { rule, reason, .. } = deciding;
-        if let Some(mode) = asking.filter(|_| effect == RuleEffect::Allow) {
-            let rule = mode.rule();
+        let outside = if input.lists.file_access == FileAccess::RootsOnly { file_access::refusal(input) } else { None };
+        if let Some(outside) = outside.filter(|_| effect != RuleEffect::Deny) {
+            let rule = RuleId::Entry(input.subject.server.clone(), "allowFileAccess");
+            let effect = RuleEffect::Deny;
+            return Verdict { effect, rule, reason: Some(outside), lift, user, project, reached };
+        }
+        let confirming = || confirms.then(|| RuleId::Entry(input.subject.server.clone(), "requireConfirmation"));
+        let asks = asking.map(EffectiveMode::rule).or_else(confirming);
+        if let Some(rule) = asks.filter(|_| effect == RuleEffect::Allow) {
             return Verdict { effect: RuleEffect::Ask, rule, reason: None, lift, user, project, reached };
         }
         let reason = reason.or_else(|| reached.reason());

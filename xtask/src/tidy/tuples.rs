@@ -14,7 +14,7 @@ const PLACES: &[(&str, usize)] = &[
     ("auth", 28),
     ("bench", 36),
     ("cli", 77),
-    ("config", 27),
+    ("config", 26),
     ("console", 12),
     ("gateway", 20),
     ("host", 92),

@@ -3,11 +3,13 @@
 mod add;
 mod overlap;
 
+use std::sync::Arc;
+
 use add::AddArgs;
 use clap::Subcommand;
 use serde_json::{Map, Value, json};
 use toolway_config::{
-    ClientSettings, PolicyMode, RuleEffect, Trust,
+    ClientSettings, PolicyMode, RootSetting, RuleEffect, Settings, Trust,
     policy::{ArgumentMatch, ArgumentValue, RuleMatch},
 };
 use toolway_host::{
@@ -16,7 +18,8 @@ use toolway_host::{
     connection::Lists,
     policy::{
         Annotations, ApprovalKey, AskedCall, Attendance, FoundHost, HostStatus, Lift, Opinion, Policy, PolicyInput,
-        Proposal, Reach, RuleId, SavedApproval, SavedEffect, SavedFinding, Stance, Subject, Surface, Verdict, saved,
+        Proposal, Reach, Risk, RuleId, SavedApproval, SavedEffect, SavedFinding, Stance, Subject, Surface, TrustLevel,
+        Verdict, saved,
     },
 };
 use toolway_wire::json::Raw;
@@ -145,9 +148,17 @@ fn show(app: &App, output: &mut Output) -> Result<ExitCode, Report> {
 
 /// The conditions of a rule as they are written; those that match everything are left out.
 fn conditions(matches: &RuleMatch) -> Value {
-    let RuleMatch { caller, surface, server, tool, kind, read_only, destructive, open_world, trust, arguments } =
-        matches;
-    let lists = [("caller", caller), ("surface", surface), ("server", server), ("tool", tool), ("kind", kind)];
+    let RuleMatch { caller, surface, server, tool, kind, trust_level, risk, .. } = matches;
+    let RuleMatch { read_only, destructive, open_world, trust, arguments, .. } = matches;
+    let lists = [
+        ("caller", caller),
+        ("surface", surface),
+        ("server", server),
+        ("tool", tool),
+        ("kind", kind),
+        ("trustLevel", trust_level),
+        ("risk", risk),
+    ];
     let lists = lists.into_iter().filter(|(_, words)| !words.is_empty()).map(|(key, words)| match words.as_slice() {
         [one] => (key, json!(one)),
         several => (key, json!(several)),
@@ -185,6 +196,8 @@ async fn explain(app: &App, args: &ExplainArgs, output: &mut Output) -> Result<E
     let policy = Policy::new(Stance::BySurface, &selected.target.settings).with_mode(args.mode);
     let mode = policy.mode_of(caller).map(PolicyMode::as_str);
     let trust = selected.target.server.trust;
+    let lists = Arc::clone(&selected.target.server.trust_lists);
+    let roots = roots_of(app, &selected.target.settings, &selected.target.server.roots);
     let raw_name = selected.name.clone();
     app.with_server(selected.target.clone(), Lists::Only(ItemKind::Tool), output, async |single, output| {
         let catalog = single.catalog(ItemKind::Tool, output)?;
@@ -195,10 +208,13 @@ async fn explain(app: &App, args: &ExplainArgs, output: &mut Output) -> Result<E
         let schema = Schema::new(entry.item.input_schema.clone());
         let arguments = arguments::read(words, &schema, &[]);
         let arguments = arguments.map_err(|problem| Report::usage("arguments", problem.message))?;
-        let reach = Reach { schema: Some(&entry.item.input_schema), ..Reach::default() };
+        let reach = Reach { schema: Some(&entry.item.input_schema), roots: &roots, ..Reach::default() };
         let subject = Subject { server: single.name().clone(), kind: CallKind::Tool, raw_name: raw_name.clone() };
+        let arguments = Some(&arguments);
         let input =
-            PolicyInput { caller, surface, subject: &subject, trust, annotations, arguments: Some(&arguments), reach };
+            PolicyInput { caller, surface, subject: &subject, trust, lists: &lists, annotations, arguments, reach };
+        let trust_level = TrustLevel::of(&input).as_str();
+        let risk = Risk::of(&input).as_str();
         let entry_digest = single.entry_digest(app);
         let key = ApprovalKey::new(caller, &subject, entry_digest, Some("tools/call"), Some(entry.fingerprint));
         let explained = with_saved(app, policy.evaluate(&input), &input, &key).await?;
@@ -211,6 +227,7 @@ async fn explain(app: &App, args: &ExplainArgs, output: &mut Output) -> Result<E
             output.line(&format!("project's file: {}", project.as_deref().unwrap_or("no rule matches")));
             output.line(&format!("mode: {}", mode.unwrap_or(NO_MODE)));
             output.line(&format!("trust of `{}`: {}", subject.server, trust_text(trust)));
+            output.line(&format!("trust level: {trust_level}; risk: {risk}"));
             if let Some(saved) = &explained.saved {
                 output.line(&format!("saved answer: {}", saved_text(saved)));
             }
@@ -237,6 +254,8 @@ async fn explain(app: &App, args: &ExplainArgs, output: &mut Output) -> Result<E
                 "user": opinion_json(&verdict.user),
                 "project": verdict.project.as_ref().map(opinion_json),
                 "trust": trust.as_str(),
+                "trustLevel": trust_level,
+                "risk": risk,
                 "hosts": verdict.reached.hosts.iter().map(host_json).collect::<Vec<_>>(),
                 "reason": verdict.reason,
                 "saved": explained.saved.as_ref().map(saved_json),
@@ -246,6 +265,12 @@ async fn explain(app: &App, args: &ExplainArgs, output: &mut Output) -> Result<E
         Ok(ExitCode::Ok)
     })
     .await
+}
+
+/// The roots that a call of the command line has, as `allowFileAccess` compares them.
+fn roots_of(app: &App, settings: &Settings, of_server: &[RootSetting]) -> Vec<String> {
+    let all = settings.roots.value.iter().chain(of_server).filter(|root| root.enabled);
+    all.filter_map(|root| root.uri(app.paths.home.as_deref()).ok()).collect()
 }
 
 /// What one file says, with the rule and its reason.

@@ -1,7 +1,10 @@
-//! `toolway trust`: saved approvals.
+//! `toolway trust`: saved approvals, and the trust of servers and folders.
+
+mod levels;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
+use toolway_config::Trust;
 use toolway_host::{
     policy::{Attendance, SavedApproval, SavedEffect, StoredApproval},
     record::kind,
@@ -18,21 +21,40 @@ use crate::{
     report::Report,
 };
 
-/// List, extend and remove saved approvals
+/// Show and change what is trusted: saved approvals, servers, folders of projects
 ///
 /// An answer of "always" or "never" to an approval request is saved for one caller, for one tool as it is defined, of one
 /// server as it is configured. It lifts `ask`, never `deny`. "always" covers what the approval request said; "never" covers
 /// all arguments. It holds where a person is present; `trust allow ID --unattended` lets it hold for `run` and scripts.
+///
+/// A server is trusted by its level, `untrusted`, `read` or `full`; a server of a project that you have accepted by the folder
+/// that the project is in.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct TrustArgs {
     #[command(subcommand)]
     command: Option<TrustCommand>,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  toolway trust
+  toolway trust show
+  toolway trust show files -o json
+  toolway trust server files full
+  toolway trust folder add ~/work read
+  toolway trust folder remove ~/work";
+
 #[derive(Debug, Subcommand)]
 enum TrustCommand {
     /// List saved approvals, newest first
     List,
+    /// Show how far servers and folders are trusted, or one server, or one saved approval
+    Show {
+        /// Name of a server, or id of a saved approval
+        #[arg(value_name = "SERVER|ID")]
+        what: Option<String>,
+    },
     /// Let a saved approval hold where no person is present: `run` and scripts
     ///
     /// Shows what it covers, and asks first. Works at a terminal only.
@@ -49,25 +71,78 @@ enum TrustCommand {
         /// Id of the saved approval, or the beginning or end of it
         id: String,
     },
+    /// Set the trust of a server of yours
+    Server {
+        /// Name of the server
+        name: String,
+
+        /// `untrusted`, `read` or `full`
+        #[arg(value_parser = parse_trust)]
+        level: Trust,
+    },
+    /// Trust the accepted servers of projects inside a folder
+    #[command(subcommand)]
+    Folder(levels::FolderCommand),
 }
 
 impl TrustArgs {
     /// A saved approval that is removed may be a "never".
     pub(crate) fn effect(&self) -> Effect {
         match &self.command {
-            Some(TrustCommand::Remove { .. } | TrustCommand::Allow { .. }) => Effect::Widens,
-            None | Some(TrustCommand::List) => Effect::Ordinary,
+            Some(
+                TrustCommand::Remove { .. }
+                | TrustCommand::Allow { .. }
+                | TrustCommand::Server { .. }
+                | TrustCommand::Folder(_),
+            ) => Effect::Widens,
+            None | Some(TrustCommand::List | TrustCommand::Show { .. }) => Effect::Ordinary,
         }
     }
 }
 
 pub(crate) async fn run(args: &TrustArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
-    let saved = app.records()?.approvals().await?;
+    let saved = async || app.records()?.approvals().await.map_err(Report::from);
     match &args.command {
-        None | Some(TrustCommand::List) => Ok(list(&saved, output)),
-        Some(TrustCommand::Allow { id, .. }) => allow(find(&saved, id)?, app, output).await,
-        Some(TrustCommand::Remove { id }) => remove(find(&saved, id)?, app, output).await,
+        None | Some(TrustCommand::List) => Ok(list(&saved().await?, output)),
+        Some(TrustCommand::Show { what }) => {
+            let loaded = app.load()?;
+            match what.as_deref() {
+                None => levels::show_all(&loaded, app, output),
+                Some(name) => match loaded.config.find(name) {
+                    Some(server) => levels::show_server(server, output),
+                    None => show(find(&saved().await?, name)?, output),
+                },
+            }
+            Ok(ExitCode::Ok)
+        }
+        Some(TrustCommand::Allow { id, .. }) => allow(find(&saved().await?, id)?, app, output).await,
+        Some(TrustCommand::Remove { id }) => remove(find(&saved().await?, id)?, app, output).await,
+        Some(TrustCommand::Server { name, level }) => levels::set_server(name, *level, app, output).await,
+        Some(TrustCommand::Folder(command)) => levels::change_folder(command, app, output).await,
     }
+}
+
+/// Parses a level of trust.
+fn parse_trust(text: &str) -> Result<Trust, String> {
+    Trust::parse(text).ok_or_else(|| "must be `untrusted`, `read` or `full`".to_owned())
+}
+
+/// One saved approval.
+fn show(stored: &StoredApproval, output: &mut Output) {
+    if output.format != Format::Human {
+        return output.json(&Raw::of(&view(stored)));
+    }
+    let approval = &stored.approval;
+    let caller = clean::flat(&approval.key.caller);
+    let words = approval.effect.as_str();
+    output.line(&format!("{}: {words} {} of `{}` for {caller}", approval.id, tool(approval), approval.key.server));
+    output.line(&format!("covers: {}", covers(approval)));
+    output.line(&format!("holds: {}", holds(approval)));
+    output.line(&format!(
+        "saved: {} by {}",
+        output.clock().brief(time::micros(approval.created_at)),
+        stored.created_by
+    ));
 }
 
 /// Lets an approval hold for unattended use. A program cannot do that by itself: it needs a terminal.

@@ -161,6 +161,11 @@ fn policy_guide_works() {
 }
 
 #[test]
+fn trust_guide_works() {
+    follow("trust.md", Shell::Pipe);
+}
+
+#[test]
 fn models_guide_works() {
     follow("models.md", Shell::Pipe);
 }

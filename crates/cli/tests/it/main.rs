@@ -93,4 +93,5 @@ mod terminal_forms;
 mod terminal_output;
 mod terminal_tasks;
 mod timing;
+mod trust_levels;
 mod unusable_urls;

@@ -44,6 +44,8 @@ fn commands_that_widen_rights_are_refused_to_servers() {
         "trust allow 01 --unattended",
         "inbox answer 01",
         "trust remove 01",
+        "trust server shop full",
+        "trust folder add /tmp full",
         "login shop",
         "secret set token",
         "secret list",

@@ -69,6 +69,7 @@ fn a_project_makes_the_decision_stricter_and_explain_shows_both_files() {
     assert_eq!(
         human.ok(),
         "ask: mode `ask`\nyour file: no rule matches; mode `ask`\nproject's file: no rule matches\nmode: ask\n\
-         trust of `sample`: read (tools annotated read-only pass `writes`)\n"
+         trust of `sample`: read (tools annotated read-only pass `writes`)\n\
+         trust level: server-trusted; risk: medium\n"
     );
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::{
+    FileAccess, Pattern,
     clear::escaped,
     edit::NewValue,
     error::ConfigError,
@@ -170,6 +171,12 @@ impl Copier<'_> {
         self.put_unless_empty("extraMethods", server.extra_methods.iter().cloned().map(NewValue::Text).collect());
         if let Some(trust) = server.trust {
             self.put("trust", NewValue::Text(trust.as_str().to_owned()));
+        }
+        let texts = |patterns: &[Pattern]| patterns.iter().map(|it| NewValue::Text(it.as_str().to_owned())).collect();
+        self.put_unless_empty("trustedTools", texts(&server.trust_lists.trusted_tools));
+        self.put_unless_empty("requireConfirmation", texts(&server.trust_lists.require_confirmation));
+        if server.trust_lists.file_access == FileAccess::RootsOnly {
+            self.put("allowFileAccess", NewValue::Flag(false));
         }
         if let Some(description) = &server.description {
             self.put("description", NewValue::Text(description.clone()));

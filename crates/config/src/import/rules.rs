@@ -7,10 +7,11 @@ use crate::{
     document::Value,
     error::ConfigError,
     interpolate::{Dialect, Template},
-    policy, roots,
+    roots,
     sampling::{SamplingPermission, SamplingSettings},
     server::{self, Draft, Era, HttpKind, Kind, Need, Offered, all_but, only},
     shape::Field,
+    trust,
 };
 
 /// Meaning of a key. A format is a table of keys and rules.
@@ -240,7 +241,7 @@ impl KeyRule {
             Self::Without => filter(draft, all_but(field.texts()?)),
             Self::OnlyPrompts => filter_prompts(draft, only(field.texts()?)),
             Self::WithoutPrompts => filter_prompts(draft, all_but(field.texts()?)),
-            Self::Trust if field.flag().is_err() => draft.trust = Some(policy::trust(field)?),
+            Self::Trust if field.flag().is_err() => draft.trust = Some(trust::trust(field)?),
             Self::Attempts => draft.reconnect.attempts = Some(field.count()?),
             Self::Switch(switch) => switch.set(draft, field.flag()?),
             Self::Sampling(key) => key.set(draft.sampling.get_or_insert_default(), field)?,

@@ -56,9 +56,7 @@ fn read_settings(reader: &mut FileReader<'_>, settings: &mut Section<'_>) -> Res
         let field = Field::new(reader.document, settings.name("defaultTimeout"), node);
         reader.settings_mut().request_timeout = field.setting(Some(field.time_in(MILLISECONDS)?));
     }
-    for (key, why) in
-        [("debugMode", "use `--verbose`"), ("trustedFolders", "servers of a project are accepted one by one")]
-    {
+    for (key, why) in [("debugMode", "use `--verbose`"), ("trustedFolders", "use `policy.trustedFolders`")] {
         let name = settings.name(key);
         if let Some(node) = settings.take(key) {
             reader.warn_ignored(reader.document.place(node.line), &name, why);

@@ -9,14 +9,14 @@ use super::{
     transport::has_header,
 };
 use crate::{
-    address,
+    Pattern, address,
     error::{ConfigError, Place},
     header,
     interpolate::Template,
-    policy::Trust,
     roots::RootSetting,
     sampling::SamplingSettings,
     tasks::TaskSettings,
+    trust::{FileAccess, Trust, TrustLists},
 };
 
 /// The keys that an entry sets.
@@ -49,6 +49,9 @@ pub(crate) struct Draft {
     pub(crate) tasks: Option<TaskSettings>,
     pub(crate) extra_methods: Option<Vec<String>>,
     pub(crate) trust: Option<Trust>,
+    pub(crate) trusted_tools: Option<Vec<Pattern>>,
+    pub(crate) require_confirmation: Option<Vec<Pattern>>,
+    pub(crate) file_access: Option<FileAccess>,
     pub(crate) description: Option<String>,
     /// Place of each key that is set, by Toolway's name of the key.
     pub(crate) origins: BTreeMap<&'static str, Place>,
@@ -125,7 +128,16 @@ impl Draft {
             sessions: self.sessions,
             tasks: self.tasks.unwrap_or_default(),
             extra_methods: self.extra_methods.unwrap_or_default(),
-            // A project cannot vouch for its own servers.
+            // A project cannot vouch for its own servers and tools.
+            trust_lists: TrustLists {
+                trusted_tools: match source.defined_by {
+                    DefinedBy::Project => Vec::new(),
+                    _ => self.trusted_tools.unwrap_or_default(),
+                },
+                require_confirmation: self.require_confirmation.unwrap_or_default(),
+                file_access: self.file_access.unwrap_or_default(),
+                folder: None,
+            },
             trust: self.trust.filter(|_| source.defined_by != DefinedBy::Project),
             description: self.description,
             origins: self.origins,
@@ -180,15 +192,26 @@ impl Draft {
             tasks: server.tasks.overridden_by(self.tasks.unwrap_or_default()),
             extra_methods: self.extra_methods.unwrap_or(server.extra_methods),
             trust: self.trust.or(server.trust),
+            trust_lists: TrustLists {
+                trusted_tools: self.trusted_tools.unwrap_or(server.trust_lists.trusted_tools),
+                require_confirmation: self.require_confirmation.unwrap_or(server.trust_lists.require_confirmation),
+                file_access: self.file_access.unwrap_or(server.trust_lists.file_access),
+                folder: server.trust_lists.folder,
+            },
             description: self.description.or(server.description),
             origins: joined(server.origins, self.origins),
             ..server
         }
     }
 
-    /// The server with only the restrictions of this entry applied: narrower filters, or disabled.
+    /// The server with only the restrictions of this entry applied: narrower filters, questions, or disabled.
     pub(crate) fn restrict(self, server: ServerConfig) -> ServerConfig {
         let off = self.enabled == Some(false);
+        let mut trust_lists = server.trust_lists;
+        trust_lists.require_confirmation.extend(self.require_confirmation.unwrap_or_default());
+        if self.file_access == Some(FileAccess::RootsOnly) {
+            trust_lists.file_access = FileAccess::RootsOnly;
+        }
         ServerConfig {
             standing: if off { Standing::Disabled } else { server.standing },
             filters: server.filters.and(self.filters),
@@ -197,6 +220,7 @@ impl Draft {
                 elicitation: server.withheld.elicitation || self.elicitation == Some(false),
             },
             sampling: server.sampling.restricted_by(self.sampling.as_ref()),
+            trust_lists,
             origins: joined(server.origins, self.origins),
             ..server
         }
@@ -207,8 +231,17 @@ impl Draft {
         let enabled = self.enabled.filter(|enabled| *enabled);
         let sampling = self.sampling.clone().filter(|sampling| *sampling != SamplingSettings::never());
         let elicitation = self.elicitation.filter(|on| *on);
-        let (filters, origins) = (Filters::default(), BTreeMap::new());
-        Self { enabled, sampling, elicitation, filters, origins, ..self.clone() }
+        let file_access = self.file_access.filter(|access| *access == FileAccess::Unchecked);
+        Self {
+            enabled,
+            sampling,
+            elicitation,
+            file_access,
+            require_confirmation: None,
+            filters: Filters::default(),
+            origins: BTreeMap::new(),
+            ..self.clone()
+        }
     }
 
     fn transport(&self, source: &Source, label: &str) -> Result<Transport, ConfigError> {

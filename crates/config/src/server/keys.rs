@@ -6,13 +6,15 @@ use super::{
     reconnect,
 };
 use crate::{
+    Pattern,
     document::Value,
     error::ConfigError,
     interpolate::Dialect,
-    policy, roots, sampling,
+    roots, sampling,
     server::PlainHttp,
     shape::{Field, Key, Shape, put},
     tasks,
+    trust::{self, FileAccess, TRUST_VALUES},
 };
 
 /// Values of `type`, with the aliases of other hosts.
@@ -66,6 +68,10 @@ fn timeouts(field: &Field<'_>) -> Result<Timeouts, ConfigError> {
         }
     }
     Ok(timeouts)
+}
+
+fn patterns(field: &Field<'_>) -> Result<Vec<Pattern>, ConfigError> {
+    Ok(field.texts()?.into_iter().map(Pattern::new).collect())
 }
 
 fn add_tools(
@@ -381,13 +387,38 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
     },
     Key {
         name: "trust",
-        shape: Shape::OneOf(policy::TRUST_VALUES),
+        shape: Shape::OneOf(TRUST_VALUES),
         doc: "How far the server is trusted by policy: `untrusted` (its annotations are not believed), `read` (default: \
               tools annotated read-only pass `writes`) or `full` (all its tools pass `writes`). Servers of a project \
-              file are `untrusted` unless the user's file sets another value. `true` or `false`, as other hosts write it, \
+              file are `untrusted`, or as `policy.trustedFolders` of the user's file says. `true` or `false`, as other hosts write it, \
               is ignored.",
         example: r#""full""#,
-        set: |draft, field| put(&mut draft.trust, Some(policy::trust(field)?)),
+        set: |draft, field| put(&mut draft.trust, Some(trust::trust(field)?)),
+    },
+    Key {
+        name: "trustedTools",
+        shape: Shape::Texts,
+        doc: "Tools that pass `writes` whatever their annotations and the trust of the server, by the names the server \
+              uses; `*` matches any text. Has no effect in a project file.",
+        example: r#"["create_draft"]"#,
+        set: |draft, field| put(&mut draft.trusted_tools, Some(patterns(field)?)),
+    },
+    Key {
+        name: "requireConfirmation",
+        shape: Shape::Texts,
+        doc: "Tools that are asked about in every call, whatever rules, trust and saved answers allow; `*` matches any \
+              text.",
+        example: r#"["delete_*"]"#,
+        set: |draft, field| put(&mut draft.require_confirmation, Some(patterns(field)?)),
+    },
+    Key {
+        name: "allowFileAccess",
+        shape: Shape::Flag,
+        doc: "If `false`, calls with a `file:` URI or an absolute path outside the configured roots in their arguments are \
+              refused, and so are such resources. A tripwire, not a sandbox: relative paths, paths inside other text and \
+              what the server does by itself are not checked, and links are not followed. Default: not checked.",
+        example: "false",
+        set: |draft, field| put(&mut draft.file_access, Some(FileAccess::allowed(field.flag()?))),
     },
     Key {
         name: "description",

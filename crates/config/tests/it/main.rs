@@ -13,5 +13,6 @@ mod schema;
 mod shapes;
 mod show;
 mod sign_in;
+mod trusted_folders;
 mod visible;
 mod world;

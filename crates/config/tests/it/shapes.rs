@@ -219,7 +219,7 @@ fn servers_with_global_settings_are_read_directly() {
             "HOME/servers.json:12: `globalSettings.debugMode` is a key of other MCP hosts and has no effect here: use \
              `--verbose`",
             "HOME/servers.json:12: `globalSettings.trustedFolders` is a key of other MCP hosts and has no effect here: \
-             servers of a project are accepted one by one",
+             use `policy.trustedFolders`",
             "HOME/servers.json:4: `servers.Files.trust` is a key of other MCP hosts and has no effect here: use \
              `untrusted`, `read` or `full`",
         ]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use toolway_config::PolicyMode;
+use toolway_config::{FileAccess, PolicyMode};
 use toolway_wire::{
     exchange::Request,
     json::{JsonKind, Raw},
@@ -185,14 +185,19 @@ pub(super) async fn obtain_grant(
     let (request, arguments) = request.map(|ComposedRequest { request, arguments }| (request, arguments)).unzip();
     let arguments = arguments.flatten();
     let wanted = found.connection.wanted();
+    let roots = match wanted.trust_lists.file_access {
+        FileAccess::Unchecked => Vec::new(),
+        FileAccess::RootsOnly => host.context.roots.uris(&found.subject.server, asker.caller.client()),
+    };
     let input = PolicyInput {
         caller: asker.caller,
         surface: asker.surface,
         subject: &found.subject,
         trust: wanted.trust,
+        lists: &wanted.trust_lists,
         annotations: found.annotations,
         arguments: arguments.as_ref(),
-        reach: found.reach(asker.seen),
+        reach: found.reach(asker.seen, &roots),
     };
     let policy = host.policy().with_mode(asker.mode);
     let decision = policy.decide(&input, request, &wanted.filter);

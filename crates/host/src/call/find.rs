@@ -327,13 +327,13 @@ impl Finder<'_> {
 
 impl Found {
     /// What policy knows about where the request goes.
-    pub(super) fn reach<'a>(&'a self, seen: Option<&'a SeenUrls>) -> Reach<'a> {
+    pub(super) fn reach<'a>(&'a self, seen: Option<&'a SeenUrls>, roots: &'a [String]) -> Reach<'a> {
         let resource = match &self.offer {
             FoundOffer::Listed => ResourceOffer::Listed,
             FoundOffer::Template(template) => ResourceOffer::Template(template),
             FoundOffer::Unlisted => ResourceOffer::Unlisted,
         };
-        Reach { schema: self.tool.as_ref().map(|tool| &tool.item.input_schema), seen, resource }
+        Reach { schema: self.tool.as_ref().map(|tool| &tool.item.input_schema), seen, resource, roots }
     }
 
     /// Public name of a listed tool.

@@ -4,7 +4,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use toolway_config::{
-    Config, Pattern, RootSetting, SamplingSettings, ServerConfig, ServerName, TaskTerms, Trust, is_secret_name,
+    Config, Pattern, RootSetting, SamplingSettings, ServerConfig, ServerName, TaskTerms, Trust, TrustLists,
+    is_secret_name,
     server::{
         Era, Http, HttpKind, Need, Offered, Reconnect, SessionEnd, Sharing, Standing, Start, Transport, Withheld,
         auth::Auth,
@@ -51,6 +52,8 @@ pub struct WantedServer {
     pub tasks: TaskTerms,
     /// How far policy trusts it.
     pub trust: Trust,
+    /// What policy is told about single tools.
+    pub trust_lists: Arc<TrustLists>,
     /// How it is connected again after a failure.
     pub reconnect: Reconnect,
     /// Server requests that it is not offered.
@@ -130,6 +133,7 @@ impl WantedServer {
             sessions: SessionEnd::default(),
             tasks: TaskTerms::default(),
             trust: Trust::default(),
+            trust_lists: Arc::default(),
             reconnect: Reconnect::default(),
             withheld: Withheld::default(),
             sampling: SamplingSettings::default(),
@@ -185,6 +189,7 @@ impl WantedServer {
             sessions: config.sessions(server),
             tasks: config.tasks(server),
             trust: server.trust(),
+            trust_lists: Arc::new(server.trust_lists.clone()),
             reconnect: server.reconnect,
             withheld: Withheld {
                 sampling: server.withheld.sampling || config.settings.sampling.value.is_forbidden(),
@@ -277,7 +282,7 @@ impl WantedServer {
             ("idleStop", self.idle_stop == other.idle_stop),
             ("sessions", self.sessions == other.sessions),
             ("tasks", self.tasks == other.tasks),
-            ("trust", self.trust == other.trust),
+            ("trust", self.trust == other.trust && self.trust_lists == other.trust_lists),
             ("sampling", self.sampling == other.sampling || self.sampling.allow != other.sampling.allow),
             ("roots", self.roots == other.roots),
             ("reconnect", self.reconnect == other.reconnect),

@@ -272,8 +272,11 @@ mod tests {
     fn annotations_become_warnings() {
         let text = |read_only, destructive, says_open_world, trust| {
             let open_world = true;
-            warnings(Annotations { read_only, destructive, idempotent: false, open_world, says_open_world }, trust)
-                .join("; ")
+            let says_destructive = destructive;
+            let idempotent = false;
+            let annotations =
+                Annotations { read_only, destructive, idempotent, says_destructive, open_world, says_open_world };
+            warnings(annotations, trust).join("; ")
         };
         assert_eq!(text(true, false, false, Trust::Read), "");
         assert!(text(true, false, false, Trust::Untrusted).contains("not trusted"));

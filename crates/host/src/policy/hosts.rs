@@ -332,7 +332,7 @@ pub(super) fn hosts_of_token(token: &UrlToken<'_>) -> impl Iterator<Item = Strin
 
 /// A text as programs read it that decode it first: percent-decoded once, with escapes of programming languages replaced,
 /// and without quotes of a shell inside of a URL.
-fn other_readings(text: &str) -> Vec<String> {
+pub(super) fn other_readings(text: &str) -> Vec<String> {
     let decoded = canonical::percent_decoded(text);
     let unescaped = tree::unescaped(text);
     let unquoted = quotes::without_quotes(text);

@@ -1,6 +1,6 @@
 //! Everything that policy looks at when it decides about one request.
 
-use toolway_config::Trust;
+use toolway_config::{Pattern, Trust, TrustLists};
 use toolway_wire::json::Raw;
 
 use super::{Reach, Subject, Surface};
@@ -17,6 +17,8 @@ pub struct PolicyInput<'a> {
     pub subject: &'a Subject,
     /// Trust of the server.
     pub trust: Trust,
+    /// What the server's entry says about single tools.
+    pub lists: &'a TrustLists,
     /// Annotations of the item, with the protocol's defaults.
     pub annotations: Annotations,
     /// Arguments as they will be sent: of a tool or prompt its `arguments`, of a method its params without `_meta`.
@@ -34,6 +36,8 @@ pub struct Annotations {
     pub destructive: bool,
     /// `idempotentHint`, default `false`, and `true` for a tool that only reads.
     pub idempotent: bool,
+    /// `destructiveHint` is given and `true`.
+    pub says_destructive: bool,
     /// `openWorldHint`, default `true`.
     pub open_world: bool,
     /// `openWorldHint` is given and `true`; almost every tool has the default, which is worth no warning.
@@ -63,10 +67,31 @@ const READING_METHODS: &[&str] = &[
 ];
 
 impl PolicyInput<'_> {
-    /// Whether the request passes `writes`: the server is trusted with writes, or trusted to read and the tool only reads.
+    /// Whether the request passes `writes`: the server or the tool is trusted with writes, or the server is trusted to read
+    /// and the tool only reads.
     pub(super) fn passes_writes(&self) -> bool {
         let reads = self.annotations.read_only && !self.annotations.destructive;
-        self.trust == Trust::Full || (self.trust >= Trust::Read && reads)
+        self.passes_unseen() || (self.trust >= Trust::Read && reads)
+    }
+
+    /// Whether the request passes `writes` whatever it reaches.
+    pub(super) fn passes_unseen(&self) -> bool {
+        self.trust == Trust::Full || self.is_trusted_tool()
+    }
+
+    /// Whether it is a call of one of `trustedTools`.
+    pub(super) fn is_trusted_tool(&self) -> bool {
+        self.is_tool_of(&self.lists.trusted_tools)
+    }
+
+    /// Whether it is a call of one of `requireConfirmation`.
+    pub(super) fn requires_confirmation(&self) -> bool {
+        self.is_tool_of(&self.lists.require_confirmation)
+    }
+
+    fn is_tool_of(&self, patterns: &[Pattern]) -> bool {
+        let Subject { kind, raw_name, .. } = self.subject;
+        *kind == CallKind::Tool && patterns.iter().any(|pattern| pattern.matches(raw_name))
     }
 
     /// The annotations as far as the server is trusted: those of a tool of an untrusted server are the protocol's defaults.
@@ -85,6 +110,7 @@ impl Annotations {
             read_only,
             destructive: hint("destructiveHint").unwrap_or(!read_only),
             idempotent: read_only || hint("idempotentHint") == Some(true),
+            says_destructive: hint("destructiveHint") == Some(true),
             open_world: hint("openWorldHint").unwrap_or(true),
             says_open_world: hint("openWorldHint") == Some(true),
         }
@@ -105,7 +131,14 @@ impl Annotations {
             CallKind::Tool => false,
             CallKind::Method => READING_METHODS.contains(&raw_name),
         };
-        Self { read_only, destructive: !read_only, idempotent: read_only, open_world: true, says_open_world: false }
+        Self {
+            read_only,
+            destructive: !read_only,
+            idempotent: read_only,
+            says_destructive: false,
+            open_world: true,
+            says_open_world: false,
+        }
     }
 }
 
@@ -122,6 +155,7 @@ mod tests {
             read_only: false,
             destructive: true,
             idempotent: false,
+            says_destructive: false,
             open_world: true,
             says_open_world: false,
         };

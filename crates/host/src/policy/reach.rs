@@ -15,6 +15,8 @@ pub struct Reach<'a> {
     pub seen: Option<&'a SeenUrls>,
     /// How the server offers the resource.
     pub resource: ResourceOffer<'a>,
+    /// URIs of the folders that the server may be given paths of, if its entry has `allowFileAccess: false`.
+    pub roots: &'a [String],
 }
 
 /// How a server offers a resource.
@@ -42,7 +44,7 @@ impl Reached {
     /// What a request reaches. A tool that is believed to be closed-world reaches no host.
     pub(super) fn of(input: &PolicyInput<'_>, configured: &[HostPattern]) -> Self {
         let annotations = input.believed_annotations();
-        let Reach { schema, seen, resource } = input.reach;
+        let Reach { schema, seen, resource, .. } = input.reach;
         let bare = if annotations.says_open_world { Bare::Everywhere } else { Bare::ByFormat };
         let search = HostSearch { schema, bare, configured, seen };
         let uri = &input.subject.raw_name;

@@ -6,7 +6,7 @@ use toolway_config::{
     visible,
 };
 
-use super::{PolicyInput, Subject, argument_match::matches_argument, fit::Fit, text_match};
+use super::{PolicyInput, Risk, Subject, TrustLevel, argument_match::matches_argument, fit::Fit, text_match};
 use crate::call::{CallKind, Caller};
 
 /// A rule that counts.
@@ -112,6 +112,8 @@ fn matches_call(rule: &RuleMatch, input: &PolicyInput<'_>) -> bool {
         && flag(rule.destructive, annotations.destructive)
         && flag(rule.open_world, annotations.open_world)
         && rule.trust.is_none_or(|wanted| wanted == *trust)
+        && any_word(&rule.trust_level, TrustLevel::of(input).as_str())
+        && any_word(&rule.risk, Risk::of(input).as_str())
 }
 
 /// `kind` matches every caller of the kind, `kind:name` those whose name matches.

@@ -1,6 +1,6 @@
 //! Deciding, as a table: surfaces, modes, trust, annotations, rules, arguments.
 
-use toolway_config::{Config, Trust, document::Document};
+use toolway_config::{Config, Trust, TrustLists, document::Document};
 use toolway_wire::json::Raw;
 
 use super::*;
@@ -16,6 +16,7 @@ struct Row {
     server: &'static str,
     tool: &'static str,
     trust: Trust,
+    lists: TrustLists,
     annotations: &'static str,
     arguments: &'static str,
     /// `policy` of the user's file.
@@ -32,6 +33,7 @@ fn row() -> Row {
         server: "files",
         tool: "write_file",
         trust: Trust::Read,
+        lists: TrustLists::NONE,
         annotations: "{}",
         arguments: "{}",
         user: "{}",
@@ -62,7 +64,10 @@ impl Row {
             kind => Annotations::of_kind(kind, self.tool),
         };
         let (caller, surface, trust) = (&self.caller, self.surface, self.trust);
-        PolicyInput { caller, surface, subject, trust, annotations, arguments, reach: Reach::default() }
+        let lists = &self.lists;
+        let roots: &'static [String] = Box::leak(Box::new(["file:///roots".to_owned()]));
+        let reach = Reach { roots, ..Reach::default() };
+        PolicyInput { caller, surface, subject, trust, lists, annotations, arguments, reach }
     }
 
     fn verdict(&self) -> Verdict {
@@ -454,6 +459,7 @@ fn filters_come_first_and_a_stance_replaces_defaults() {
             surface,
             subject: &subject,
             trust,
+            lists: &TrustLists::NONE,
             annotations,
             arguments: None,
             reach: Reach::default(),

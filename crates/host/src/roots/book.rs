@@ -117,6 +117,11 @@ impl RootsBook {
         self.levels.lock().of(&self.given, Some(server), client)
     }
 
+    /// The URIs of the roots of all levels.
+    pub(crate) fn uris(&self, server: &ServerName, client: Option<&str>) -> Vec<String> {
+        self.roots(server, client).into_iter().map(|root| root.uri).collect()
+    }
+
     /// What a server is told for a caller that declares no roots itself.
     pub(crate) fn offer(&self, server: &ServerName, caller: &Caller) -> RootsOffer {
         let levels = self.levels.lock();

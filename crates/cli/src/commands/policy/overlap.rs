@@ -71,7 +71,9 @@ fn of_arguments(rule: &RuleMatch, new: &NewRule) -> Overlap {
         && rule.read_only.is_none()
         && rule.destructive.is_none()
         && rule.open_world.is_none()
-        && rule.trust.is_none();
+        && rule.trust.is_none()
+        && rule.trust_level.is_empty()
+        && rule.risk.is_empty();
     if is_plain && rule.arguments.iter().all(is_same) { Overlap::All } else { Overlap::Some }
 }
 

@@ -36,15 +36,15 @@ enum EditEffect {
 }
 
 /// An edit that is not applied yet.
-pub(super) struct PendingEdit {
-    pub(super) verb: &'static str,
-    pub(super) name: ServerName,
-    pub(super) edit: Edit,
+pub(crate) struct PendingEdit {
+    pub(crate) verb: &'static str,
+    pub(crate) name: ServerName,
+    pub(crate) edit: Edit,
 }
 
 impl PendingEdit {
     /// Applies the edit to the file that defines the server, or prints the lines that the user has to add.
-    pub(super) fn apply(
+    pub(crate) fn apply(
         &self,
         defined: Option<&ServerConfig>,
         ours: &Path,

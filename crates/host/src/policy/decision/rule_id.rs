@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use toolway_config::{Place, PolicyMode, RuleEffect};
+use toolway_config::{Place, PolicyMode, RuleEffect, ServerName};
 
 use crate::policy::Surface;
 
@@ -19,6 +19,8 @@ pub enum RuleId {
     Stance(RuleEffect),
     /// A rule, by file and line.
     Rule(Place),
+    /// A key of the server's entry.
+    Entry(ServerName, &'static str),
     /// A saved approval, by id.
     Saved(String),
 }
@@ -49,6 +51,7 @@ impl fmt::Display for RuleId {
             Self::ClientMode(client, mode) => write!(f, "mode `{}` of client `{client}`", mode.as_str()),
             Self::Stance(effect) => write!(f, "default of the program: {}", effect.as_str()),
             Self::Rule(place) => write!(f, "rule at {place}"),
+            Self::Entry(server, key) => write!(f, "`{key}` of server `{server}`"),
             Self::Saved(id) => write!(f, "saved approval {id}"),
         }
     }

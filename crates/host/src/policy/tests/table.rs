@@ -1,9 +1,11 @@
 //! The decision table: one line for each request, with what both files say and the expected decision.
 //!
-//! Columns: surface, item, trust, hints, arguments, the user's policy, the project's policy, decision. In a policy entries
+//! Columns: surface, item, trust (with `trusted=TOOL`, `confirm=TOOL`, `folder`, `nofiles`), hints, arguments, the user's policy, the project's policy, decision. In a policy entries
 //! are separated by `;`: `mode MODE`, or an effect with conditions (`deny tool=write /path=/etc/*`); `_` is a space.
 
 use serde_json::{Value, json};
+
+use toolway_config::FileAccess;
 
 use super::*;
 
@@ -170,6 +172,66 @@ chat     | prompt review        | read      | - | {}    | deny tool=review      
 chat     | method resources/list | read     | - | {}    | -                                   | -                       | allow
 chat     | method admin/reset   | read      | - | {}    | -                                   | -                       | ask
 chat     | method admin/reset   | read      | - | {}    | allow                               | deny kind=method        | deny
+# Trusted tools pass `writes`, and nothing else.
+chat     | write | read trusted=write        | -  | {} | -                                   | -                       | allow
+chat     | write | untrusted trusted=write   | d  | {} | -                                   | -                       | allow
+run      | write | untrusted trusted=wri*    | -  | {} | -                                   | -                       | allow
+chat     | write | read trusted=Write        | -  | {} | -                                   | -                       | ask
+chat     | write | read trusted=writ         | -  | {} | -                                   | -                       | ask
+chat     | read  | untrusted trusted=write   | r  | {} | -                                   | -                       | ask
+chat     | write | read trusted=write        | -  | {} | ask                                 | -                       | ask
+chat     | write | read trusted=write        | -  | {} | deny                                | -                       | deny
+chat     | write | read trusted=write        | -  | {} | -                                   | ask                     | ask
+chat     | write | read trusted=write        | -  | {} | -                                   | writes                  | allow
+chat     | write | read trusted=write        | -  | {} | mode ask                            | -                       | ask
+chat     | write | read trusted=write        | -  | {"url":"https://new.example/"} | -       | -                       | allow
+chat     | method admin/reset | read trusted=* | - | {} | -                                  | -                       | ask
+chat     | resource file:///a | untrusted trusted=* | - | {} | -                             | -                       | ask
+# A required confirmation asks whatever allows, and lifts no refusal.
+chat     | write | full confirm=write        | -  | {} | -                                   | -                       | ask
+chat     | read  | read confirm=read         | r  | {} | -                                   | -                       | ask
+call     | write | read confirm=write        | -  | {} | -                                   | -                       | ask
+gateway  | write | read confirm=write        | -  | {} | -                                   | -                       | ask
+run      | write | read confirm=write        | -  | {} | allow                               | -                       | ask
+chat     | write | read confirm=write        | -  | {} | mode allow                          | -                       | ask
+chat     | write | read confirm=write        | -  | {} | deny                                | -                       | deny
+chat     | write | read confirm=write        | -  | {} | mode allow                          | deny                    | deny
+chat     | write | read trusted=write confirm=write | - | {} | -                             | -                       | ask
+gateway  | write | read confirm=delete       | -  | {} | -                                   | -                       | allow
+# Folders: the level that rules see.
+chat     | read  | read folder               | r  | {} | -                                   | -                       | allow
+chat     | write | read folder               | -  | {} | -                                   | -                       | ask
+chat     | write | full folder               | d  | {} | -                                   | -                       | allow
+chat     | write | full folder               | -  | {} | ask trustLevel=trusted-folder       | -                       | ask
+chat     | write | full                      | -  | {} | ask trustLevel=trusted-folder       | -                       | allow
+chat     | write | full                      | -  | {} | ask trustLevel=server-trusted       | -                       | ask
+chat     | write | untrusted                 | -  | {} | deny trustLevel=untrusted           | -                       | deny
+chat     | write | untrusted trusted=write   | -  | {} | deny trustLevel=untrusted           | -                       | allow
+chat     | write | full folder trusted=write | -  | {} | deny trustLevel=tool-allowlisted    | -                       | deny
+# Risk: what is said against a tool counts, what is said for it only from a trusted server.
+chat     | read  | read      | r  | {}                  | ask risk=medium                     | -                       | ask
+chat     | read  | untrusted | r  | {}                  | mode allow; deny risk=medium        | -                       | allow
+chat     | read  | untrusted | r  | {}                  | mode allow; deny risk=high          | -                       | deny
+chat     | write | read      | -  | {}                  | mode allow; deny risk=high          | -                       | deny
+chat     | write | read      | d  | {}                  | mode allow; deny risk=critical      | -                       | deny
+chat     | write | untrusted | d  | {}                  | mode allow; deny risk=critical      | -                       | deny
+chat     | write | read      | w  | {}                  | mode allow; deny risk=critical      | -                       | deny
+chat     | read  | read      | rd | {}                  | mode allow; deny risk=critical      | -                       | deny
+chat     | write | full      | d  | {}                  | -                                   | deny risk=critical      | deny
+chat     | prompt review      | read | - | {}            | deny risk=low                       | -                       | deny
+chat     | resource file:///a | read | - | {}            | ask risk=low                        | -                       | ask
+# Without file access, paths outside the roots are refused whatever allows.
+chat     | write | full nofiles | -  | {"path":"/etc/a"} | allow                              | -                       | deny
+call     | read  | full nofiles | r  | {"path":"/etc/a"} | -                                  | -                       | deny
+call     | read  | full nofiles | r  | {"paths":[{"p":"FILE:///etc/a"}]} | -                  | -                       | deny
+chat     | read  | read nofiles | r  | {"path":"a/b"}    | -                                  | -                       | allow
+call     | read  | full nofiles | r  | {"path":"/roots/../etc/a"} | -                         | -                       | deny
+call     | read  | full nofiles | r  | {"path":"/roots/a"} | -                                | -                       | allow
+call     | read  | full nofiles | r  | {"path":"/roots-evil/a"} | -                           | -                       | deny
+call     | read  | full nofiles | r  | {"/etc/a":1}      | -                                  | -                       | deny
+call     | resource file:///etc/a  | full nofiles | - | {} | -                               | -                       | deny
+call     | resource file:///roots/a | full nofiles | - | {} | -                              | -                       | allow
+call     | resource notes://a       | full nofiles | - | {} | -                              | -                       | allow
 "#;
 
 fn hints(word: &str) -> &'static str {
@@ -233,19 +295,32 @@ fn read(line: &'static str) -> (Row, &'static str) {
         Some(("prompt", name)) => (CallKind::Prompt, name),
         Some((_, method)) => (CallKind::Method, method),
     };
-    let trust = match trust {
-        "untrusted" => Trust::Untrusted,
-        "read" => Trust::Read,
-        _ => Trust::Full,
+    let mut words = trust.split(' ');
+    let trust = match words.next() {
+        Some("untrusted") => Trust::Untrusted,
+        Some("read") => Trust::Read,
+        Some("full") => Trust::Full,
+        other => panic!("unknown trust {other:?}"),
     };
+    let mut lists = TrustLists::NONE;
+    for word in words {
+        match word.split_once('=') {
+            Some(("trusted", tool)) => lists.trusted_tools.push(tool.into()),
+            Some(("confirm", tool)) => lists.require_confirmation.push(tool.into()),
+            None if word == "folder" => lists.folder = Some(trust),
+            None if word == "nofiles" => lists.file_access = FileAccess::RootsOnly,
+            _ => panic!("unknown list {word}"),
+        }
+    }
     let (annotations, user, project) = (hints(annotations), written(user), written(project));
-    (Row { caller, surface, kind, server: "files", tool, trust, annotations, arguments, user, project }, expected)
+    let row = Row { caller, surface, kind, server: "files", tool, trust, lists, annotations, arguments, user, project };
+    (row, expected)
 }
 
 #[test]
 fn every_row_is_decided_as_expected() {
     let lines: Vec<&str> = TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-    assert!(120 <= lines.len(), "{} rows", lines.len());
+    assert!(160 <= lines.len(), "{} rows", lines.len());
     let mut wrong = Vec::new();
     for line in lines {
         let (row, expected) = read(line);
