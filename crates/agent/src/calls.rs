@@ -12,6 +12,7 @@ use toolway_host::{
 };
 use toolway_model::{ResultPart, ToolCall, ToolResult};
 use toolway_wire::json::{JsonKind, Raw};
+use uuid::Uuid;
 
 use crate::{
     agent::{Agent, Observer},
@@ -278,12 +279,12 @@ impl Agent {
     fn use_task(&self, builtin: Builtin, arguments: &Raw, conversation: &str) -> Result<String, String> {
         let text = text_member(arguments, "id").unwrap_or_default();
         let unknown = || format!("unknown task `{text}`, or it has ended and its result was given to you");
-        let (Some(tasks), Ok(id)) = (&self.tasks, text.parse()) else { return Err(unknown()) };
+        let (Some(tasks), Ok(id)) = (&self.tasks, text.parse::<Uuid>()) else { return Err(unknown()) };
         if builtin == Builtin::TaskStatus {
             return tasks.describe(conversation, id).ok_or_else(unknown);
         }
         match tasks.cancel_for_model(conversation, id) {
-            true => Ok(format!("task {id} is being cancelled")),
+            true => Ok(result::cancelling_words(&id.to_string())),
             false => Err(unknown()),
         }
     }

@@ -11,7 +11,7 @@
 //! | results as the model sees them | `result.rs`, `kept.rs` |
 //! | messages, and where they are stored | `conversation.rs`, `kept_message.rs` |
 //! | URLs that the user and results named | `seen.rs` |
-//! | background tasks and their ends | `task_board.rs`, `task_block.rs` |
+//! | background tasks and their ends | `task_board.rs`, `task_block.rs`, `resumed_tasks.rs` |
 //! | the system prompt | `system.rs` |
 //! | answers to servers that ask a model | `sampling.rs` |
 //! | the JSON Schema of an answer | `answer_schema.rs` |
@@ -30,6 +30,7 @@ mod kept;
 mod kept_message;
 mod result;
 mod resumed;
+mod resumed_tasks;
 mod sampling;
 mod search;
 mod seen;
@@ -47,7 +48,6 @@ pub use toolway_model as model;
 
 pub use event::{AgentEvent, CallProgress, CallState, EndedCall, MadeCall, StartedCall};
 pub use kept::KeptResults;
-pub use result::text_of_stored;
 pub use sampling::{ModelCandidate, ModelPriority, ModelSampler, OpenedModel, SamplingModels};
-pub use task_block::{is_task_block, task_of};
+pub use task_block::{TaskBlock, is_task_block};
 pub use task_board::{EndedTask, SELF_STARTED_TURNS, TaskBoard, TaskEnd, describe};

@@ -57,7 +57,7 @@ pub(crate) fn whole(outcome: &CallOutcome, say: impl Fn(&str) -> String, redacto
 }
 
 /// The text of a stored result, as the model gets it.
-pub fn text_of_stored(result: &str) -> String {
+pub(crate) fn text_of_stored(result: &str) -> String {
     let Ok(raw) = Raw::parse(result.to_owned()) else { return result.to_owned() };
     let WholeResult { content, .. } = whole(&CallOutcome::Answered(raw), str::to_owned, &Redactor::default());
     let text = content.into_iter().map(|part| match part {
@@ -70,11 +70,22 @@ pub fn text_of_stored(result: &str) -> String {
 /// The first result of a call that its server continues as a task.
 pub(crate) fn started_task(call_id: &str, name: &str, task: &str) -> ToolResult {
     let text = format!(
-        "started, id {task}; the task goes on in the background. Its result will be given to you in a message of its own. Do \
-         not wait for it and do not call the tool again; `task_status` shows how far it is, `task_cancel` cancels it."
+        "{} the task goes on in the background. Its result will be given to you in a message of its own. Do not wait for it \
+         and do not call the tool again; `task_status` shows how far it is, `task_cancel` cancels it.",
+        started_words(task)
     );
     let content = vec![ResultPart::Text { text }];
     ToolResult { call_id: call_id.to_owned(), name: name.to_owned(), content, is_error: false }
+}
+
+/// The beginning of the first result of a call that its server continues as a task.
+pub(crate) fn started_words(task: &str) -> String {
+    format!("started, id {task};")
+}
+
+/// What the model is told when it cancels a task.
+pub(crate) fn cancelling_words(task: &str) -> String {
+    format!("task {task} is being cancelled")
 }
 
 /// An error that the agent itself gives to the model.

@@ -7,7 +7,7 @@
 use toolway_model::{Message, Part, ResultPart, Role};
 use uuid::Uuid;
 
-use crate::task_board::EndedTask;
+use crate::task_board::{EndedTask, TaskEnd};
 
 /// Begins every message that Toolway writes about a task.
 const OPENING: &str = "[Toolway: background task ";
@@ -46,8 +46,35 @@ pub fn is_task_block(message: &Message) -> bool {
     message.role == Role::User && message.text().starts_with(OPENING)
 }
 
+/// The end of a task as a message says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskBlock {
+    /// Id of the task.
+    pub id: Uuid,
+    /// Public name of its tool, without characters that names do not have.
+    pub tool: String,
+    /// How it ended.
+    pub end: TaskEnd,
+    /// What the server sent.
+    pub text: String,
+}
+
+impl TaskBlock {
+    /// What a message says about a task; `None` if it is about none.
+    pub fn of(message: &Message) -> Option<Self> {
+        let id = task_of(message)?;
+        let text = message.text();
+        let opening = text.lines().next()?;
+        let (_, rest) = opening.split_once(" of tool `")?;
+        let (tool, rest) = rest.split_once('`')?;
+        let (words, _) = rest.split_once(". This message")?;
+        let end = TaskEnd::ALL.into_iter().find(|end| end.words() == words.trim())?;
+        Some(Self { id, tool: tool.to_owned(), end, text: server_text(message) })
+    }
+}
+
 /// The id of the task that a message is about.
-pub fn task_of(message: &Message) -> Option<Uuid> {
+pub(crate) fn task_of(message: &Message) -> Option<Uuid> {
     let text = message.text();
     let rest = text.strip_prefix(OPENING).filter(|_| message.role == Role::User)?;
     rest.split(' ').next()?.parse().ok()
@@ -77,7 +104,7 @@ fn barred(text: &str) -> String {
 mod tests {
     use toolway_model::ResultPart;
 
-    use super::{is_task_block, message, server_text, task_of};
+    use super::{TaskBlock, is_task_block, message, server_text, task_of};
     use crate::task_board::{EndedTask, TaskEnd, tests::row};
 
     /// The lines of a block that the server did not write.
@@ -124,5 +151,8 @@ mod tests {
         let task = EndedTask { row: row("1"), end: TaskEnd::Completed, content: Vec::new(), _charge: None };
         let block = message(&task, vec![ResultPart::Text { text: "one\n| two\n".to_owned() }]);
         assert_eq!(server_text(&block), "one\n| two\n");
+        let read = TaskBlock::of(&block).unwrap();
+        assert_eq!((read.id, read.tool.as_str(), read.end), (task.row.id, "jobs__long", TaskEnd::Completed));
+        assert_eq!(read.text, "one\n| two\n");
     }
 }

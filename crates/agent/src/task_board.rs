@@ -96,6 +96,9 @@ pub enum TaskEnd {
 }
 
 impl TaskEnd {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Completed, Self::ToolError, Self::Failed, Self::CancelledByUser, Self::Cancelled, Self::Lost];
+
     /// The end in words, after the name of the task.
     pub fn words(self) -> &'static str {
         match self {
@@ -133,7 +136,7 @@ impl TaskEnd {
 
 impl EndedTask {
     /// A task that ended while no process had its conversation, with the text of its record.
-    pub fn of_record(row: TaskRow, text: String, host: &Host) -> Self {
+    pub(crate) fn of_record(row: TaskRow, text: String, host: &Host) -> Self {
         let end = match row.status {
             TaskStatus::Completed | TaskStatus::Working | TaskStatus::InputRequired => TaskEnd::Completed,
             TaskStatus::Failed => TaskEnd::Failed,
@@ -220,7 +223,7 @@ impl TaskBoard {
     }
 
     /// Takes up a task that an earlier process of the conversation started.
-    pub fn resume_open(&self, row: TaskRow) {
+    pub(crate) fn resume_open(&self, row: TaskRow) {
         let Some(conversation) = row.conversation.clone() else { return };
         let mut state = self.shared.state.lock();
         let tasks = state.entry(conversation).or_default();
@@ -229,12 +232,31 @@ impl TaskBoard {
     }
 
     /// Takes up a task that has ended while no process had the conversation. The model is told with the next turn.
-    pub fn resume_ended(&self, ended: EndedTask) {
+    pub(crate) fn resume_ended(&self, ended: EndedTask) {
         let Some(conversation) = ended.row.conversation.clone() else { return };
         let mut state = self.shared.state.lock();
         let tasks = state.entry(conversation).or_default();
         tasks.started.entry(ended.row.id).or_insert(Canceller::None);
-        tasks.ended.push(ended);
+        tasks.open.remove(&ended.row.id);
+        // What this process saw itself has more than the record.
+        if tasks.ended.iter().all(|known| known.row.id != ended.row.id) {
+            tasks.ended.push(ended);
+        }
+    }
+
+    /// The conversations that have open tasks, or ended ones that the model was not told of.
+    pub fn conversations(&self) -> Vec<String> {
+        self.shared.state.lock().keys().cloned().collect()
+    }
+
+    /// Whether something is left to tell the model: a task is open, or its end was not given to it.
+    pub fn is_busy(&self, conversation: &str) -> bool {
+        let state = self.shared.state.lock();
+        state.get(conversation).is_some_and(|tasks| !tasks.started.is_empty())
+    }
+
+    pub(crate) fn host(&self) -> &Host {
+        &self.shared.host
     }
 
     /// Forgets a conversation.
@@ -373,6 +395,8 @@ fn keep_end(
 ) -> Option<()> {
     let tasks = state.entry(row.conversation.clone()?).or_default();
     tasks.open.remove(&row.id);
+    // Its record may have been found before its end was heard.
+    tasks.ended.retain(|known| known.row.id != row.id);
     let canceller = tasks.started.get(&row.id).copied().unwrap_or(Canceller::None);
     let end = TaskEnd::of(outcome, canceller);
     if canceller == Canceller::Model && end == TaskEnd::Cancelled {

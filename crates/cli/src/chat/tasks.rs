@@ -1,16 +1,13 @@
 //! Background tasks in a chat: how far they are above the prompt, turns that the end of a task starts, `/tasks`, and what
 //! became of the tasks of a resumed conversation.
 
-use toolway_agent::{EndedTask, describe, task_of, text_of_stored};
-use toolway_host::task::{TaskFilter, TaskRow};
+use toolway_agent::describe;
+use toolway_host::task::TaskRow;
 use toolway_model::Message;
 use uuid::Uuid;
 
 use super::{Chat, EditedLine, screen};
 use crate::{output::clean, record_id, report::Report};
-
-/// Tasks of a conversation that are looked at when it is resumed.
-const RESUMED: usize = 100;
 
 impl Chat<'_> {
     /// The next line of the user. Until then, the ends of tasks are told to the model, which is idle.
@@ -102,43 +99,9 @@ impl Chat<'_> {
     }
 
     async fn find_tasks(&self, conversation: Uuid, messages: &[Message]) -> Result<(), Report> {
-        let filter =
-            || TaskFilter { conversation: Some(conversation.to_string()), limit: RESUMED, ..TaskFilter::default() };
-        for task in self.app.settled_records()?.tasks(filter()).await? {
-            self.host.adopt_task(task.id).await?;
-        }
         let records = self.app.settled_records()?;
-        for task in records.tasks(filter()).await? {
-            let is_known = messages.iter().any(|message| task_of(message) == Some(task.id));
-            if task.status.is_open() {
-                self.screen.note(&describe(&task));
-                self.tasks.resume_open(task);
-            } else if !is_known && self.was_started(task.id, messages) {
-                self.screen.note(&describe(&task));
-                let stored = records.call(task.id).await?;
-                let result = stored.and_then(|call| call.body.result);
-                let text = match (result, &task.message) {
-                    (Some(result), _) => text_of_stored(&result),
-                    (None, Some(message)) => message.to_string(),
-                    (None, None) => "the result is not kept".to_owned(),
-                };
-                self.tasks.resume_ended(EndedTask::of_record(task, text, &self.host));
-            }
-        }
+        let tasks = self.tasks.resume(&*records, conversation, messages).await?;
+        tasks.iter().for_each(|task| self.screen.note(&describe(task)));
         Ok(())
-    }
-
-    /// Whether the first result of a call was that its task has started.
-    fn was_started(&self, task: Uuid, messages: &[Message]) -> bool {
-        let started = format!("started, id {task};");
-        messages.iter().any(|message| {
-            message.parts.iter().any(|part| match part {
-                toolway_model::Part::ToolResult(result) => result
-                    .content
-                    .iter()
-                    .any(|part| matches!(part, toolway_model::ResultPart::Text { text } if text.starts_with(&started))),
-                _ => false,
-            })
-        })
     }
 }
