@@ -1,6 +1,7 @@
 // Starts the program under test with its console, in a home of its own, and clients of its gateway.
 import { spawn, execFile } from "node:child_process";
 import { mkdtemp, mkdir, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,6 +14,46 @@ export const SAMPLE = { command: "toolway", args: ["sample"] };
 export const NOTES = { command: "toolway", args: ["sample", "--play", "notes"] };
 export const CRASHES = { command: "toolway", args: ["sample", "--play", "crashes"] };
 export const hostile = (...args) => ({ command: process.execPath, args: [fileURLToPath(new URL("servers/hostile.mjs", import.meta.url)), ...args] });
+
+// A server of the testkit whose tools run as tasks.
+export const conformance = (era = "2026-07-28") => ({ command: join(dirname(TOOLWAY), "conformance-server"), args: ["--era", era, "--stdio"] });
+
+// The reference server, written by others: over stdio, and over HTTP with sessions.
+const EVERYTHING = fileURLToPath(new URL("../../.interop/node_modules/@modelcontextprotocol/server-everything/dist/index.js", import.meta.url));
+export const everything = () => ({ command: process.execPath, args: [EVERYTHING, "stdio"] });
+
+export async function everythingOverHttp(port) {
+  port ??= await freePort();
+  const child = spawn(process.execPath, [EVERYTHING, "streamableHttp"], { env: { ...process.env, PORT: String(port) }, stdio: ["ignore", "ignore", "pipe"] });
+  await new Promise((resolve, reject) => {
+    let said = "";
+    child.stderr.on("data", (data) => (said += data).includes("listening on port") && resolve());
+    child.once("exit", () => reject(new Error(said)));
+  });
+  return { child, port, url: `http://127.0.0.1:${port}/mcp` };
+}
+
+export function freePort() {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+// Begins a conversation with a scripted model.
+export async function say(window, model, text, mode = "writes") {
+  await window.show("#/chat");
+  await window.see("New conversation");
+  await window.page.getByRole("combobox", { name: "Model" }).selectOption(model);
+  await window.page.getByRole("combobox", { name: "Approvals" }).selectOption(mode);
+  await window.page.getByRole("textbox", { name: "Message" }).fill(text);
+  await window.page.keyboard.press("Enter");
+}
+
+// The cards of calls in a state, in a conversation.
+export const card = (window, state) => window.page.locator(`.card[data-state="${state}"]`);
 
 export class Program {
   // options: { servers, scripts: { NAME: { turns } }, policy, settings, flags }

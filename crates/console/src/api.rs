@@ -7,6 +7,7 @@ mod events;
 mod inbox;
 mod servers;
 mod session;
+mod tasks;
 
 use std::{borrow::Cow, time::Duration};
 
@@ -16,7 +17,7 @@ use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use toolway_wire::{
-    budget::{Charge, OverBudget},
+    budget::Charge,
     down::http::{Incoming, ResponseBody},
 };
 
@@ -67,6 +68,8 @@ pub(crate) async fn answer(console: &Console, signed_in: SignedIn, request: Requ
         ["inbox", id, "answer"] => inbox::answer(console, id, &signed_in.session.label, parse(&body)?),
         ["chat"] => chat::start(console, parse(&body)?).await,
         ["chat", id, "cancel"] => chat::cancel(console, id),
+        ["chat", id, "resume"] => chat::resume(console, id, parse(&body)?).await,
+        ["tasks", id, "cancel"] => tasks::cancel(console, id).await,
         _ => Err(unknown(&path)),
     }
 }
@@ -86,7 +89,7 @@ async fn read(console: &Console, mut body: Incoming) -> Result<(Bytes, Charge), 
         let message = format!("the request is larger than {MAX_BODY_BYTES} bytes");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
     };
-    let mut charge = console.limits.memory.charge(0).map_err(over_budget)?;
+    let mut charge = console.limits.memory.charge(0)?;
     let reading = async {
         let mut whole = BytesMut::new();
         while let Some(frame) = body.frame().await {
@@ -95,7 +98,7 @@ async fn read(console: &Console, mut body: Incoming) -> Result<(Bytes, Charge), 
             if MAX_BODY_BYTES < whole.len() + piece.len() {
                 return Err(too_large());
             }
-            charge.grow(piece.len()).map_err(over_budget)?;
+            charge.grow(piece.len())?;
             whole.extend_from_slice(&piece);
         }
         Ok(whole.freeze())
@@ -103,10 +106,6 @@ async fn read(console: &Console, mut body: Incoming) -> Result<(Bytes, Charge), 
     let late = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "timed_out", "the request body takes too long");
     let whole = tokio::time::timeout(BODY_TIMEOUT, reading).await.map_err(late)??;
     Ok((whole, charge))
-}
-
-fn over_budget(error: OverBudget) -> ApiError {
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "over_budget", error.to_string())
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {

@@ -96,14 +96,13 @@ pub(crate) struct SignedIn {
 }
 
 impl Console {
-    /// A console for a listener at this address.
+    /// A console for a listener at this address. Needs a runtime.
     pub fn new(
         host: Host,
         backend: Arc<dyn ConsoleBackend>,
         options: ConsoleOptions,
         address: SocketAddr,
     ) -> Result<Arc<Self>, NoRandomness> {
-        let log = options.records.as_ref().map(|records| Arc::clone(&records.conversations));
         let limits = Limits {
             connections: MAX_CONNECTIONS,
             request_body_bytes: MAX_BODY_BYTES,
@@ -112,7 +111,7 @@ impl Console {
         };
         let ring = EventRing::new(seal::random_token()?, limits.memory.clone());
         Ok(Arc::new(Self {
-            turns: Turns::new(host.clone(), ring.clone(), log, &limits.memory),
+            turns: Turns::new(host.clone(), ring.clone(), options.records.clone(), &limits.memory),
             host,
             backend,
             records: options.records.map(|records| records.records),
@@ -150,7 +149,10 @@ impl Console {
     /// Serves until `stop` is cancelled. Chat turns in progress are cancelled and awaited.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
         let following = feed::run(self.host.clone(), self.ring.clone(), self.streams.clone());
-        let _feed = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(following));
+        let runtime = tokio::runtime::Handle::current();
+        let _feed = AbortOnDropHandle::new(runtime.spawn(following));
+        let console = Arc::clone(&self);
+        let _turns = AbortOnDropHandle::new(runtime.spawn(async move { console.turns.follow_tasks().await }));
         let tls = self.tls.as_ref().map(|tls| Arc::clone(&tls.tls));
         down::http::serve_with_tls(listener, tls, self, stop).await
     }

@@ -3,6 +3,9 @@
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 use toolway_host::{HostError, record::RecordsError};
+use toolway_wire::budget::OverBudget;
+
+use crate::turns::NotStarted;
 
 /// Why a request failed.
 #[derive(Clone, Debug)]
@@ -41,6 +44,10 @@ impl ApiError {
         error.hint("run `toolway console` and open the link that it prints")
     }
 
+    pub(crate) fn unknown_conversation() -> Self {
+        Self::not_found("unknown conversation")
+    }
+
     pub(crate) fn no_store() -> Self {
         let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "no_store", "nothing is recorded in this run");
         error.hint("the store could not be opened; see the log of `toolway serve`")
@@ -76,6 +83,28 @@ impl From<HostError> for ApiError {
             HostError::UnknownServer(_) => Self::not_found(error.to_string()),
             HostError::Disabled(_) | HostError::NameTaken { .. } => Self::conflict(error.to_string()),
             HostError::ShutDown => Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", error.to_string()),
+        }
+    }
+}
+
+impl From<OverBudget> for ApiError {
+    fn from(error: OverBudget) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "over_budget", error.to_string())
+    }
+}
+
+impl From<NotStarted> for ApiError {
+    fn from(why: NotStarted) -> Self {
+        match why {
+            NotStarted::Busy => Self::conflict("the model is still answering in this conversation")
+                .hint("wait for the answer, or cancel it"),
+            NotStarted::TooMany => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_turns", "too many conversations are running")
+            }
+            NotStarted::Stopping => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the console is shutting down")
+            }
+            NotStarted::OverBudget(error) => error.into(),
         }
     }
 }

@@ -10,14 +10,17 @@ use tokio::{sync::watch, time::Instant};
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
-    event::{CallStageEvent, EventListener, StateEvent},
+    event::{CallStageEvent, EventListener, StateEvent, TaskEvent},
 };
 
-use crate::{ring::EventRing, view::call};
+use crate::{
+    ring::EventRing,
+    view::{call, task},
+};
 
 /// How long calls are followed after the last stream has closed, so that it can be resumed.
 const LINGER: Duration = Duration::from_secs(60);
-/// Events of calls in one second; beyond it pages are told to read the list again.
+/// Events of calls, or of tasks, in one second; beyond it pages are told to read the list again.
 const MAX_CALL_EVENTS: u32 = 300;
 
 /// The number of open streams. Cheap to clone.
@@ -58,6 +61,7 @@ pub(crate) async fn run(host: Host, ring: EventRing, streams: StreamCount) {
         follow_states(host.listen_states(), &ring),
         follow_inbox(&host, &ring),
         follow_calls(&host, &ring, streams.0.subscribe()),
+        follow_tasks(host.listen_tasks(), &ring),
     );
 }
 
@@ -129,6 +133,32 @@ async fn publish_calls(calls: &mut EventListener<CallStageEvent>, ring: &EventRi
             }
             Some(CallStageEvent::Missed(_)) => reset(ring),
             None => return,
+        }
+    }
+}
+
+async fn follow_tasks(mut tasks: EventListener<TaskEvent>, ring: &EventRing) {
+    let mut rate = Rate::new(Instant::now());
+    loop {
+        let event = tokio::select! {
+            event = tasks.next() => event,
+            () = rate.over(), if rate.has_dropped() => {
+                reset(ring);
+                rate = Rate::new(Instant::now());
+                continue;
+            }
+        };
+        let view = match event {
+            Some(TaskEvent::Changed(row)) => task::view(&row),
+            Some(TaskEvent::Ended { task, outcome }) => task::ended(&task, &outcome),
+            Some(TaskEvent::Missed(_)) => {
+                reset(ring);
+                continue;
+            }
+            None => return,
+        };
+        if rate.admit(Instant::now()) {
+            ring.publish("task", &view);
         }
     }
 }

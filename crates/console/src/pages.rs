@@ -56,6 +56,7 @@ pub const PAGES: &[Page] = &[
     page("/state.js", SCRIPT, include_bytes!("../web/state.js")),
     page("/stream.js", SCRIPT, include_bytes!("../web/stream.js")),
     page("/style.css", STYLE, include_bytes!("../web/style.css")),
+    page("/task-line.js", SCRIPT, include_bytes!("../web/task-line.js")),
     page("/theme.js", SCRIPT, include_bytes!("../web/theme.js")),
     page("/window.js", SCRIPT, include_bytes!("../web/window.js")),
 ];

@@ -1,38 +1,41 @@
-//! Chat turns: each is a task that answers one message of the user and publishes what happens. One turn at a time in a
-//! conversation; all are cancelled and awaited at shutdown.
+//! Chat turns: each is a task that answers one message of the user, or the ends of background tasks, and publishes what
+//! happens. One turn at a time in a conversation; all are cancelled and awaited at shutdown. `turns/background.rs` starts
+//! turns when tasks have ended.
+
+mod background;
+mod publisher;
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::json;
+use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolway_agent::{
-    Agent, AgentError, AgentEvent, AgentOptions, Answer, CallProgress, Conversation, EndedCall, EndedTask, StartedCall,
-    model::{Message, Model, ModelError, ModelErrorKind, ModelEvent, ResultPart, Usage},
+    Agent, AgentEvent, AgentOptions, Conversation, TaskBoard,
+    model::{Message, Model, ModelEvent},
 };
-use toolway_host::{Host, conversation::ConversationLog, visible::StreamedText};
+use toolway_host::{Host, record::Records};
 use toolway_wire::budget::{Kept, MemoryBudget, OverBudget};
+use uuid::Uuid;
 
-use crate::{kept::KeptByConversation, ring::EventRing, view::conversation::contents};
+use crate::{error::ApiError, kept::KeptByConversation, records::ConsoleRecords, ring::EventRing};
+pub(crate) use background::Resumed;
+use publisher::Publisher;
 
 /// Turns that run at the same time.
 const MAX_TURNS: usize = 16;
-/// Bytes of an answer in progress that a second page gets.
-const MAX_PARTIAL: usize = 256 * 1024;
-/// Bytes of a result in an event; the stored conversation has the rest.
-const MAX_RESULT: usize = 64 * 1024;
-/// Bytes of the images of a result in an event; the stored conversation has the rest.
-const MAX_IMAGES: usize = 5 * 1024 * 1024 + 512 * 1024;
-/// Bytes of other text of a server in an event.
-const MAX_TEXT: usize = 4 * 1024;
 
 /// All turns of a console.
 pub(crate) struct Turns {
     host: Host,
     ring: EventRing,
-    pub(crate) log: Option<Arc<dyn ConversationLog>>,
+    records: Option<ConsoleRecords>,
     running: Arc<Running>,
     kept: Arc<KeptByConversation>,
+    /// Background tasks of the conversations.
+    pub(crate) board: TaskBoard,
+    waiting: Arc<Waiting>,
     tasks: TaskTracker,
     stop: CancellationToken,
     memory: MemoryBudget,
@@ -45,6 +48,33 @@ struct Turn {
     cancel: CancellationToken,
     /// Text of the message in progress.
     partial: Arc<Mutex<String>>,
+    /// Messages of the conversation before the turn; `None` until it is loaded.
+    messages_before: Option<usize>,
+}
+
+/// How far a turn is.
+#[derive(Clone, Debug)]
+pub(crate) struct TurnProgress {
+    /// Text of the message in progress.
+    pub(crate) partial: String,
+    /// Messages of the conversation before the turn; `None` until it is loaded.
+    pub(crate) messages_before: Option<usize>,
+}
+
+/// The model of a turn, and how it works.
+#[derive(Clone, Debug)]
+pub(crate) struct TurnSettings {
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) options: AgentOptions,
+}
+
+/// Conversations at rest whose background tasks go on.
+#[derive(Default)]
+struct Waiting {
+    /// The settings of their last turns. No await under its lock.
+    settings: Mutex<HashMap<String, TurnSettings>>,
+    /// Notified at the end of each turn.
+    turn_ended: Notify,
 }
 
 /// Why a turn does not start.
@@ -76,16 +106,37 @@ impl Drop for ReservedTurn {
 }
 
 impl Turns {
-    pub(crate) fn new(
-        host: Host,
-        ring: EventRing,
-        log: Option<Arc<dyn ConversationLog>>,
-        memory: &MemoryBudget,
-    ) -> Self {
-        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    /// Needs a runtime.
+    pub(crate) fn new(host: Host, ring: EventRing, records: Option<ConsoleRecords>, memory: &MemoryBudget) -> Self {
         let memory = memory.keeping(Kept::Conversation);
-        let kept = Arc::new(KeptByConversation::new(memory.clone()));
-        Self { host, ring, log, running: Arc::default(), kept, tasks, stop, memory }
+        Self {
+            board: TaskBoard::new(&host),
+            host,
+            ring,
+            records,
+            running: Arc::default(),
+            kept: Arc::new(KeptByConversation::new(memory.clone())),
+            waiting: Arc::default(),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            memory,
+        }
+    }
+
+    /// A new conversation.
+    pub(crate) fn new_conversation(&self) -> Conversation {
+        Conversation::new(self.records.as_ref().map(|records| Arc::clone(&records.conversations)))
+    }
+
+    /// Loads a stored conversation with its background tasks. Its turn must be reserved.
+    pub(crate) async fn load(&self, id: Uuid) -> Result<Option<Conversation>, ApiError> {
+        let Some(ConsoleRecords { records, conversations }) = &self.records else { return Ok(None) };
+        if records.conversation(id).await?.is_none() {
+            return Ok(None);
+        }
+        let messages = stored_messages(&**records, id).await?;
+        self.board.resume(&**records, id, &messages).await?;
+        Ok(Some(Conversation::resume(&id.to_string(), messages, Some(Arc::clone(conversations)))))
     }
 
     /// Reserves the turn of a conversation, before its messages are read.
@@ -101,28 +152,40 @@ impl Turns {
         if MAX_TURNS <= running.len() {
             return Err(NotStarted::TooMany);
         }
-        running.insert(id.to_owned(), Turn { cancel: cancel.clone(), partial: Arc::clone(&partial) });
+        running.insert(
+            id.to_owned(),
+            Turn { cancel: cancel.clone(), partial: Arc::clone(&partial), messages_before: None },
+        );
         Ok(ReservedTurn { running: Arc::clone(&self.running), id: id.to_owned(), cancel, partial })
     }
 
-    /// Starts a turn of a conversation, which is charged to the byte budget until the turn has ended.
+    /// Starts a turn of a conversation, which is charged to the byte budget until the turn has ended. Without messages, the
+    /// model is told of background tasks that have ended.
     pub(crate) fn start(
         &self,
         reserved: ReservedTurn,
         mut conversation: Conversation,
-        text: String,
-        model: Arc<dyn Model>,
-        options: AgentOptions,
+        messages: Vec<Message>,
+        settings: TurnSettings,
     ) -> Result<(), NotStarted> {
         let seen = conversation.seen_urls();
         let mut of_seen = seen.bytes();
-        let loaded = text.len() + conversation_bytes(&conversation) + of_seen;
+        let loaded = message_bytes(&messages) + message_bytes(conversation.messages()) + of_seen;
         let mut charge = self.memory.charge(loaded).map_err(NotStarted::OverBudget)?;
-        let (id, cancel, partial) = (reserved.id.clone(), reserved.cancel.clone(), Arc::clone(&reserved.partial));
-        let (all_kept, kept) = (Arc::clone(&self.kept), self.kept.take(&id));
-        let publisher =
-            Publisher { ring: self.ring.clone(), id, partial, text: Mutex::default(), reasoning: Mutex::default() };
-        let agent = Agent::new(self.host.clone(), model, options).with_kept_results(Arc::clone(&kept));
+        let id = reserved.id.clone();
+        if let Some(turn) = self.running.lock().get_mut(&id) {
+            turn.messages_before = Some(conversation.messages().len());
+        }
+        let cancel = reserved.cancel.clone();
+        let all_kept = Arc::clone(&self.kept);
+        let kept = self.kept.take(&id);
+        let publisher = Publisher::new(self.ring.clone(), id, Arc::clone(&reserved.partial));
+        let TurnSettings { model, options } = settings.clone();
+        let agent = Agent::new(self.host.clone(), model, options)
+            .with_kept_results(Arc::clone(&kept))
+            .with_tasks(self.board.clone());
+        let board = self.board.clone();
+        let waiting = Arc::clone(&self.waiting);
         self.tasks.spawn(async move {
             let mut observe = |event: AgentEvent| {
                 let more = seen.bytes().saturating_sub(of_seen);
@@ -133,12 +196,13 @@ impl Turns {
                 }
                 publisher.event(event);
             };
-            let messages = vec![Message::user(text)];
             let answered = agent.answer(&mut conversation, messages, &cancel, &mut observe).await;
             // Before the last event: a page may send the next message at once.
             all_kept.put(&publisher.id, kept);
+            waiting.keep(&publisher.id, &board, settings);
             drop(reserved);
             publisher.end(answered);
+            waiting.turn_ended.notify_one();
         });
         Ok(())
     }
@@ -149,9 +213,11 @@ impl Turns {
         running.get(id).inspect(|turn| turn.cancel.cancel()).is_some()
     }
 
-    /// The text of the message in progress; `None` if no turn runs.
-    pub(crate) fn partial(&self, id: &str) -> Option<String> {
-        self.running.lock().get(id).map(|turn| turn.partial.lock().clone())
+    /// How far the turn of a conversation is; `None` if no turn runs.
+    pub(crate) fn progress(&self, id: &str) -> Option<TurnProgress> {
+        let running = self.running.lock();
+        let Turn { partial, messages_before, .. } = running.get(id)?;
+        Some(TurnProgress { partial: partial.lock().clone(), messages_before: *messages_before })
     }
 
     /// Cancels all turns and starts no more.
@@ -167,92 +233,16 @@ impl Turns {
     }
 }
 
-/// Publishes the events of one turn.
-struct Publisher {
-    ring: EventRing,
-    id: String,
-    partial: Arc<Mutex<String>>,
-    /// Pieces of the answer that are not complete. No await under these locks.
-    text: Mutex<StreamedText>,
-    reasoning: Mutex<StreamedText>,
+/// The messages of a stored conversation.
+async fn stored_messages(records: &dyn Records, id: Uuid) -> Result<Vec<Message>, ApiError> {
+    let stored = records.messages(id).await?;
+    let messages: Result<Vec<Message>, _> = stored.iter().map(|message| serde_json::from_str(&message.body)).collect();
+    messages.map_err(|error| ApiError::internal(format!("a stored message cannot be read: {error}")))
 }
 
-impl Publisher {
-    fn publish(&self, kind: &str, mut event: Value) {
-        event["conversation"] = json!(self.id);
-        event["type"] = json!(kind);
-        self.ring.publish("chat", &event);
-    }
-
-    /// Publishes a piece of text that is complete.
-    fn publish_text(&self, kind: &str, text: &str) {
-        if !text.is_empty() {
-            self.publish(kind, json!({ "text": text }));
-        }
-    }
-
-    /// Publishes the rest of texts that have ended.
-    fn finish_texts(&self) {
-        let reasoning = self.reasoning.lock().finish();
-        self.publish_text("reasoning", &reasoning);
-        let text = self.text.lock().finish();
-        self.publish_text("text", &text);
-    }
-
-    fn event(&self, event: AgentEvent) {
-        if !matches!(event, AgentEvent::Model(ModelEvent::Text(_) | ModelEvent::Reasoning(_))) {
-            self.finish_texts();
-        }
-        match event {
-            AgentEvent::Model(ModelEvent::Text(text)) => {
-                let mut partial = self.partial.lock();
-                if partial.len() + text.len() <= MAX_PARTIAL {
-                    partial.push_str(&text);
-                }
-                drop(partial);
-                let complete = self.text.lock().push(&text);
-                self.publish_text("text", &complete);
-            }
-            AgentEvent::Model(ModelEvent::Reasoning(text)) => {
-                let complete = self.reasoning.lock().push(&text);
-                self.publish_text("reasoning", &complete);
-            }
-            AgentEvent::Model(_) => {}
-            AgentEvent::Usage(usage) => {
-                self.partial.lock().clear();
-                self.publish("usage", usage_view(&usage));
-            }
-            AgentEvent::CallStarted(StartedCall { call, tool, call_id }) => {
-                let (arguments, id) = (call.arguments_value(), call.id);
-                self.publish("call", json!({ "id": id, "name": tool, "arguments": arguments, "callId": call_id }));
-            }
-            AgentEvent::CallProgress(progress) => {
-                let CallProgress { id, progress, total, message } = progress;
-                let message = message.as_deref().map(cut);
-                self.publish("progress", json!({ "id": id, "progress": progress, "total": total, "text": message }));
-            }
-            AgentEvent::CallEnded(ended) => self.publish("result", result_view(&ended)),
-            AgentEvent::TaskEnded(task) => self.publish("task", task_view(&task)),
-            AgentEvent::LeftOut(reason) => self.publish("notice", json!({ "text": reason })),
-        }
-    }
-
-    /// The last event.
-    fn end(&self, answered: Result<Answer, AgentError>) {
-        self.finish_texts();
-        match answered {
-            Ok(answer) => self.publish("end", json!({ "stopReason": answer.stop.as_str(), "turns": answer.turns })),
-            Err(AgentError::Model(error)) => {
-                self.publish("error", json!({ "message": error.to_string(), "hint": hint(&error) }));
-            }
-        }
-    }
-}
-
-/// Bytes of a conversation that is loaded.
-fn conversation_bytes(conversation: &Conversation) -> usize {
-    let message = |message: &Message| serde_json::to_vec(message).map_or(0, |text| text.len());
-    conversation.messages().iter().map(message).sum()
+/// Bytes of messages that are loaded.
+fn message_bytes(messages: &[Message]) -> usize {
+    messages.iter().map(|message| serde_json::to_vec(message).map_or(0, |text| text.len())).sum()
 }
 
 /// Bytes that a conversation grows by.
@@ -264,54 +254,6 @@ fn event_bytes(event: &AgentEvent) -> usize {
         AgentEvent::TaskEnded(task) => serde_json::to_vec(&task.content).map_or(0, |text| text.len()),
         AgentEvent::Model(_) | AgentEvent::Usage(_) | AgentEvent::CallProgress(_) | AgentEvent::LeftOut(_) => 0,
     }
-}
-
-fn usage_view(usage: &Usage) -> Value {
-    let Usage { input_tokens, output_tokens, cached_tokens, .. } = usage;
-    json!({ "inputTokens": input_tokens, "outputTokens": output_tokens, "cachedTokens": cached_tokens })
-}
-
-fn result_view(ended: &EndedCall) -> Value {
-    let (text, images) = contents(&ended.result, MAX_IMAGES);
-    let text = &text[..text.floor_char_boundary(MAX_RESULT)];
-    let problem = ended.problem.as_ref().map(|problem| cut(problem.as_str()));
-    json!({
-        "id": ended.result.call_id,
-        "name": ended.made.name,
-        "state": ended.made.state.as_str(),
-        "callId": ended.made.call_id,
-        "text": text,
-        "images": images,
-        "problem": problem,
-        "durationMs": ended.duration.as_secs_f64() * 1_000.0,
-        "waitedMs": ended.waited.as_secs_f64() * 1_000.0,
-    })
-}
-
-/// A background task of which the model is told that it has ended.
-fn task_view(task: &EndedTask) -> Value {
-    let texts = task.content.iter().filter_map(|part| match part {
-        ResultPart::Text { text } => Some(text.as_str()),
-        ResultPart::Image(_) => None,
-    });
-    let text = texts.collect::<Vec<_>>().join("\n");
-    let text = &text[..text.floor_char_boundary(MAX_RESULT)];
-    json!({ "id": task.row.id, "name": task.row.tool, "state": task.end.as_str(), "text": text })
-}
-
-fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MAX_TEXT)]
-}
-
-/// What to do about a model that failed.
-fn hint(error: &ModelError) -> Option<&'static str> {
-    Some(match error.kind {
-        ModelErrorKind::Unauthorized { .. } => "check the key of the model; `toolway models` lists them",
-        ModelErrorKind::Unreachable { .. } => "check the address of the model and the network",
-        ModelErrorKind::RateLimited | ModelErrorKind::Unavailable { .. } | ModelErrorKind::Cut => "try again later",
-        ModelErrorKind::ContextExceeded => "start a new conversation",
-        _ => return None,
-    })
 }
 
 impl fmt::Debug for Turns {

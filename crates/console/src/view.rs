@@ -5,6 +5,7 @@ pub(crate) mod conversation;
 pub(crate) mod inbox;
 pub(crate) mod proposal;
 pub(crate) mod server;
+pub(crate) mod task;
 
 use std::time::SystemTime;
 
@@ -13,6 +14,14 @@ use toolway_host::time;
 /// RFC 3339 in UTC.
 pub(crate) fn moment(at: SystemTime) -> String {
     time::rfc3339_of(at)
+}
+
+/// Bytes of a short text of a server.
+const MAX_TEXT: usize = 4 * 1024;
+
+/// A short text of a server within its bound.
+pub(crate) fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_TEXT)]
 }
 
 /// A data URL of an image that a page may show. SVG is not among them: it can contain scripts.

@@ -2,11 +2,11 @@
 
 import { get, on, post } from "./api.js";
 import { fill, h, icon, name } from "./dom.js";
-import { ago, count } from "./format.js";
+import { ago, count, isOpenTask } from "./format.js";
 import { isIdle, started, turnOf } from "./live.js";
 import { command, empty, loading, problem, toast } from "./parts.js";
 import { Questions } from "./questions.js";
-import { Reply, userMessage } from "./reply.js";
+import { Reply, taskMessage, userMessage } from "./reply.js";
 import { state } from "./state.js";
 
 const MOST_MESSAGES = 200;
@@ -21,6 +21,7 @@ class ChatScreen {
   constructor() {
     this.id = null;
     this.reply = null;
+    this.replies = [];
     this.ends = 0;
     this.log = h("div", { class: "log", tabindex: "0", role: "group", "aria-label": "Conversation" });
     this.title = h("h2", {});
@@ -31,6 +32,7 @@ class ChatScreen {
     this.stops = [
       on("turn", (turn) => turn.conversation === this.id && this.take(turn)),
       on("turn", ({ event, isFirst }) => (isFirst || event.type === "end") && this.list.later()),
+      on("task", (task) => task.conversation === this.id && this.replies.forEach((reply) => reply.task(task))),
       on("reset", () => this.id && this.load()),
       on("online", ({ resumed }) => resumed && this.id && this.load()),
       on("changed:inbox", () => this.questions.update(this.id)),
@@ -75,6 +77,7 @@ class ChatScreen {
 
   blank() {
     this.reply = null;
+    this.replies = [];
     this.drawn = null;
     fill(this.title, "New conversation");
     if (state.session.models.length) this.greet();
@@ -121,35 +124,61 @@ class ChatScreen {
     this.draw(conversation);
     this.running(conversation.running);
     this.scroll(true);
+    this.resume(conversation);
   }
 
-  draw({ messages, running, partial }) {
+  // Tasks that an earlier run of Toolway began are taken up; the model is told of those that have ended.
+  resume({ id, running, tasks, messages }) {
+    const told = new Set(messages.map(({ task }) => task?.id));
+    const results = messages.flatMap((message) => message.results ?? []);
+    const isStarted = (task) => results.some(({ recordId, text }) => recordId === task.id && text.startsWith("started, id "));
+    if (running || !this.model.value || !tasks.some((task) => !told.has(task.id) && isStarted(task))) return;
+    this.resuming = post(`/chat/${encodeURIComponent(id)}/resume`, { model: this.model.value, mode: this.mode.value }).catch(() => {});
+  }
+
+  draw({ messages, running, messagesBefore, partial, tasks }) {
     this.drawn = this.id;
     const turn = turnOf(this.id);
-    const whole = running && turn?.whole && !turn.ended;
-    const shown = whole ? messages.slice(0, lastQuestion(messages) + 1) : messages;
+    const whole = running && turn?.whole && !turn.ended && messagesBefore !== null;
+    const shown = whole ? beforeReply(messages, messagesBefore) : messages;
     fill(this.log);
     this.reply = null;
+    this.replies = [];
     const first = Math.max(0, shown.length - MOST_MESSAGES);
     if (first > 0) this.log.append(h("p", { class: "note" }, `${first} earlier messages are not shown.`));
     for (const message of shown.slice(first)) this.drawMessage(message);
     this.reply?.settle();
-    if (!running) this.reply?.close();
-    else if (whole) for (const event of turn.events) this.current().take(event);
-    else if (partial) this.current().text({ text: partial });
+    if (!running || whole) this.reply?.close();
+    if (whole) this.replay(turn, shown);
+    else if (running && partial) this.current().text({ text: partial });
+    for (const task of tasks) this.replies.forEach((reply) => reply.task(task));
     this.questions.update(this.id);
   }
 
-  drawMessage({ role, text, calls, results }) {
-    if (role === "user" && !results?.length) {
+  // The events of a turn that was seen from its beginning.
+  replay(turn, shown) {
+    const told = new Set(shown.map(({ task }) => task?.id));
+    this.reply = null;
+    for (const event of turn.events) if (event.type !== "task" || !told.has(event.id)) this.show(event);
+  }
+
+  // One event of a turn.
+  show(event) {
+    if (event.type !== "task") return this.current().take(event);
+    const node = taskMessage(event);
+    if (this.bubble && !this.reply) this.bubble.before(node);
+    else this.log.append(node);
+    this.reply = null;
+  }
+
+  drawMessage({ role, text, calls, results, task }) {
+    if (task || (role === "user" && !results?.length)) {
       this.reply?.settle();
       this.reply?.close();
       this.reply = null;
-      this.log.append(userMessage(text));
+      this.log.append(task ? taskMessage({ ...task, text }) : userMessage(text));
       return;
     }
-    // The end of a background task: not the user's words, and not the model's.
-    if (role === "task") return void this.current().notice({ text });
     const reply = this.current();
     if (role !== "user" && text) reply.text({ text });
     reply.settle();
@@ -161,6 +190,7 @@ class ChatScreen {
     if (!this.reply) {
       this.reply = new Reply();
       this.reply.ondraw = () => this.scroll(false);
+      this.replies.push(this.reply);
       this.log.append(this.reply.node);
     }
     return this.reply;
@@ -173,7 +203,7 @@ class ChatScreen {
     const text = this.text.value.trim();
     if (!text || this.isRunning) return;
     if (this.id === null) fill(this.log);
-    const bubble = userMessage(text);
+    const bubble = (this.bubble = userMessage(text));
     this.log.append(bubble);
     this.reply = null;
     this.text.value = "";
@@ -182,10 +212,12 @@ class ChatScreen {
     this.scroll(true);
     this.mine = true;
     try {
+      await this.resuming;
       const { conversation } = await post("/chat", { ...(this.id ? { conversation: this.id } : {}), text, model: this.model.value, mode: this.mode.value });
       this.begun(conversation);
     } catch (error) {
       this.mine = false;
+      this.bubble = null;
       bubble.remove();
       this.text.value = text;
       this.running(false);
@@ -209,7 +241,7 @@ class ChatScreen {
   take({ event, isFirst, whole }) {
     if (isFirst && !this.mine) return this.load();
     const near = this.isNearEnd();
-    this.current().take(event);
+    this.show(event);
     if (event.type === "end" || event.type === "error") this.ended(event, whole);
     else this.running(true);
     if (near) this.scroll(true);
@@ -220,6 +252,7 @@ class ChatScreen {
   ended(event, whole) {
     this.ends += 1;
     this.mine = false;
+    this.bubble = null;
     this.reply = null;
     this.running(false);
     fill(this.said, event.type === "end" ? "The reply is complete." : "The turn failed.");
@@ -263,8 +296,10 @@ class ChatScreen {
   }
 }
 
-function lastQuestion(messages) {
-  return messages.findLastIndex(({ role, results }) => role === "user" && !results?.length);
+// The messages up to the reply of the turn that runs: those before the turn, and what began it.
+function beforeReply(messages, before) {
+  const reply = messages.findIndex(({ role }, index) => index >= before && role === "assistant");
+  return reply < 0 ? messages : messages.slice(0, reply);
 }
 
 const SUGGESTIONS = ["What can you do with my tools?", "Which of your tools change something?", "Use one of your tools and show me the result"];

@@ -79,6 +79,20 @@ export const CALL_STATES = {
   interrupted: ["Interrupted", "off"],
 };
 
+export const TASK_STATES = {
+  working: ["Working", "busy"],
+  "input-required": ["Waits for you", "wait"],
+  completed: ["Completed", "good"],
+  "tool-error": ["Tool error", "bad"],
+  failed: ["Failed", "bad"],
+  cancelled: ["Cancelled", "off"],
+  lost: ["Lost", "bad"],
+};
+
+export function isOpenTask(status) {
+  return status === "working" || status === "input-required";
+}
+
 // What is said of a call without an answer; the answer of the others says it.
 export const OUTCOMES = {
   "not-sent": "Not sent: no byte of it reached the server",

@@ -2,12 +2,14 @@
 
 import { add, cut, fill, h, icon, name, visible } from "./dom.js";
 import { picture } from "./content.js";
-import { CALL_STATES, duration, splitTool } from "./format.js";
+import { CALL_STATES, TASK_STATES, duration, isOpenTask, splitTool } from "./format.js";
 import { json, plain } from "./json.js";
 import { Markdown } from "./markdown.js";
 import { pill, problem, stateOf } from "./parts.js";
 import { state as known } from "./state.js";
+import { TaskLine } from "./task-line.js";
 
+const BACKGROUND = ["In background", "busy"];
 const WAITING = ["Waits for you", "wait"];
 const MOST_PICTURES = 8;
 const STOPS = {
@@ -23,6 +25,17 @@ const STOPS = {
 
 export function userMessage(text) {
   return h("div", { class: "turn user" }, h("h2", { class: "hidden" }, "You"), h("div", { class: "bubble", dir: "auto" }, visible(cut(text, 100_000))));
+}
+
+// The end of a background task as the model was told of it: neither the user's words nor the model's.
+export function taskMessage({ id, tool, end, state, text }) {
+  const body = h("div", { class: "card-body" }, h("h3", {}, "Result"), text ? plain(text) : h("p", { class: "sub" }, "No text."));
+  const card = h("details", { class: "card", "data-state": state }, h("summary", { title: tool }, icon("forward"), toolName(tool), h("span", { class: "card-brief sub" }, `Background task ${end}`), pill(stateOf(TASK_STATES, state))), body, record(id));
+  return h("div", { class: "turn model told", "data-task": id }, h("h2", { class: "hidden" }, "Background task"), card);
+}
+
+function record(callId) {
+  return h("a", { class: "card-record", href: `#/calls/${encodeURIComponent(callId)}` }, "Open the record");
 }
 
 export class Reply {
@@ -123,6 +136,11 @@ export class Reply {
     for (const card of this.cards.values()) card.abandon();
   }
 
+  // A background task began, changed or ended.
+  task(task) {
+    for (const card of this.cards.values()) if (card.callId === task.id) card.task(task);
+  }
+
   // Which calls wait for a person, by the ids of their records.
   waiting(callIds) {
     for (const card of this.cards.values()) card.wait(callIds);
@@ -133,6 +151,8 @@ class CallCard {
   constructor(tool, values, callId) {
     this.callId = callId ?? null;
     this.done = false;
+    this.line = null;
+    this.hasEnded = false;
     this.state = h("span", {}, pill(CALL_STATES.running));
     this.record = h("span", {});
     this.body = h("div", { class: "card-body" }, h("h3", {}, "Arguments"), Object.keys(values ?? {}).length ? json(values) : h("p", { class: "sub" }, "None."));
@@ -143,7 +163,7 @@ class CallCard {
   }
 
   link() {
-    if (this.callId) fill(this.record, h("a", { class: "card-record", href: `#/calls/${encodeURIComponent(this.callId)}` }, "Open the record"));
+    if (this.callId) fill(this.record, record(this.callId));
   }
 
   wait(callIds) {
@@ -164,13 +184,46 @@ class CallCard {
     this.done = true;
     this.callId = callId ?? this.callId;
     const word = state ?? (isError ? "tool-error" : "succeeded");
+    add(this.body, h("h3", {}, "Result"), text ? plain(text) : h("p", { class: "sub" }, "No text."), why ? problem({ message: why }) : null);
+    this.link();
+    if (word === "running" && this.callId) return this.goOn();
+    this.line?.node.remove();
     fill(this.state, pill(stateOf(CALL_STATES, word)));
     this.node.dataset.state = word;
     fill(this.brief, visible(this.words), durationMs === undefined || durationMs === null ? "" : ` ${this.words ? "· " : ""}${duration(durationMs)}`);
-    add(this.body, h("h3", {}, "Result"), text ? plain(text) : h("p", { class: "sub" }, "No text."), why ? problem({ message: why }) : null);
     const pictures = (images ?? []).slice(0, MOST_PICTURES).map((address) => picture(address));
     if (pictures.length) this.node.after(h("div", { class: "pictures" }, pictures));
-    this.link();
+  }
+
+  // The server goes on with it as a task, which may have ended already.
+  goOn() {
+    if (this.hasEnded) return;
+    if (!this.line) this.task({ id: this.callId, status: "working" });
+    fill(this.state, pill(BACKGROUND));
+    fill(this.brief, visible(this.words));
+    this.node.dataset.state = "background";
+  }
+
+  // A change of the task of this call.
+  task(task) {
+    if (!isOpenTask(task.status)) return this.endTask(task);
+    if (!this.line) {
+      this.line = new TaskLine(task);
+      this.node.after(this.line.node);
+    }
+    this.line.set(task);
+  }
+
+  // A stored task says no more than the stored call, unless the card was drawn while the task ran.
+  endTask({ status, state, message }) {
+    if (!this.line && !state) return;
+    this.hasEnded = true;
+    this.line?.node.remove();
+    this.line = null;
+    const word = state ?? (status === "completed" ? "succeeded" : status);
+    fill(this.state, pill(status === "lost" ? TASK_STATES.lost : stateOf(CALL_STATES, word)));
+    if (status === "lost" && message) fill(this.brief, visible(cut(message, 400)));
+    this.node.dataset.state = word;
   }
 
   abandon() {

@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { after, before, test } from "node:test";
 
 import { launch, until, Window } from "../browser.mjs";
-import { Program, SAMPLE, TOOLWAY } from "../program.mjs";
+import { card, Program, SAMPLE, say, TOOLWAY } from "../program.mjs";
 
 const call = (tool, values = {}) => ({ tool, arguments: values });
 const scripts = {
@@ -31,17 +31,7 @@ after(async () => {
   await program?.stop();
 });
 
-async function say(window, model, text, mode = "writes") {
-  await window.show("#/chat");
-  await window.see("New conversation");
-  await window.page.getByRole("combobox", { name: "Model" }).selectOption(model);
-  await window.page.getByRole("combobox", { name: "Approvals" }).selectOption(mode);
-  await window.page.getByRole("textbox", { name: "Message" }).fill(text);
-  await window.page.keyboard.press("Enter");
-}
-
 const dialog = (window) => window.page.getByRole("dialog");
-const card = (window, state) => window.page.locator(`.card[data-state="${state}"]`);
 
 // A server over HTTP, written by the program itself.
 async function sampleUrl() {

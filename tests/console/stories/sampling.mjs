@@ -1,18 +1,16 @@
 // The screen Inbox: a server asks a model in the call of a client that declares no sampling.
 import assert from "node:assert/strict";
-import { fileURLToPath } from "node:url";
 import { after, before, test } from "node:test";
 
 import { launch, Window } from "../browser.mjs";
-import { Program } from "../program.mjs";
+import { everything, Program } from "../program.mjs";
 
-const EVERY = { command: process.execPath, args: [fileURLToPath(new URL("../../../.interop/node_modules/@modelcontextprotocol/server-everything/dist/index.js", import.meta.url)), "stdio"] };
 const scripts = { small: { turns: Array(5).fill({ text: "Blue, as always." }) } };
 const settings = { sampling: { allow: "ask", tokensPerDay: 1000 } };
 let browser, program;
 
 before(async () => {
-  [browser, program] = await Promise.all([launch(), Program.start({ servers: { every: EVERY }, scripts, settings })]);
+  [browser, program] = await Promise.all([launch(), Program.start({ servers: { every: everything() }, scripts, settings })]);
 });
 after(async () => {
   await browser?.close();

@@ -15,7 +15,7 @@ const PLACES: &[(&str, usize)] = &[
     ("bench", 36),
     ("cli", 77),
     ("config", 26),
-    ("console", 12),
+    ("console", 8),
     ("gateway", 20),
     ("host", 92),
     ("model", 16),

@@ -2,16 +2,21 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
-use toolway_agent::{AgentOptions, Budget, Conversation, model::Message};
+use toolway_agent::{AgentOptions, Budget, model::Message};
 use toolway_config::PolicyMode;
 use toolway_host::policy::Surface;
 use uuid::Uuid;
 
-use super::{Answered, blocking, calls::records, conversations::unknown, done};
-use crate::{backend::AgentSettings, console::Console, error::ApiError, reply, turns::NotStarted};
+use super::{Answered, blocking, calls::records, done};
+use crate::{
+    backend::AgentSettings,
+    console::Console,
+    error::ApiError,
+    reply,
+    turns::{Resumed, TurnSettings},
+};
 
 /// A message of the user.
 #[derive(Debug, Deserialize)]
@@ -23,34 +28,47 @@ pub(super) struct Said {
     mode: Option<String>,
 }
 
+/// How a turn that the end of a task begins is answered.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HowToGoOn {
+    model: Option<String>,
+    mode: Option<String>,
+}
+
 pub(super) async fn start(console: &Console, said: Said) -> Answered {
     if said.text.trim().is_empty() {
         return Err(ApiError::bad_request("the message is empty"));
     }
-    let mode = said.mode.as_deref().filter(|mode| !mode.is_empty()).map(|mode| {
-        let unknown = || ApiError::bad_request("`mode` must be `ask`, `writes` or `allow`");
-        PolicyMode::parse(mode).ok_or_else(unknown)
-    });
-    let mode = mode.transpose()?;
-    let (backend, name) = (Arc::clone(&console.backend), said.model.clone());
-    let (model, settings) =
-        blocking(move || (backend.model(name.as_deref().filter(|name| !name.is_empty())), backend.settings())).await?;
-    let (reserved, conversation) = match said.conversation.as_deref().filter(|id| !id.is_empty()) {
+    let mode = policy_mode(said.mode.as_deref())?;
+    let id = said.conversation.as_deref().filter(|id| !id.is_empty());
+    let id: Option<Uuid> = id.map(|id| id.parse().map_err(|_| ApiError::unknown_conversation())).transpose()?;
+    let (reserved, conversation) = match id {
         Some(id) => {
-            let id: Uuid = id.parse().map_err(|_| unknown())?;
-            let reserved = console.turns.reserve(&id.to_string()).map_err(refused)?;
-            (reserved, resume(console, id).await?)
+            let reserved = console.turns.reserve(&id.to_string())?;
+            let loaded = console.turns.load(id).await?;
+            (reserved, loaded.ok_or_else(ApiError::unknown_conversation)?)
         }
         None => {
             records(console)?;
-            let conversation = Conversation::new(console.turns.log.clone());
-            (console.turns.reserve(conversation.id()).map_err(refused)?, conversation)
+            let conversation = console.turns.new_conversation();
+            (console.turns.reserve(conversation.id())?, conversation)
         }
     };
+    let settings = settings(console, said.model, mode).await?;
     let id = Arc::clone(conversation.id());
-    let options = options(settings.agent, mode);
-    console.turns.start(reserved, conversation, said.text, model?, options).map_err(refused)?;
+    console.turns.start(reserved, conversation, vec![Message::user(said.text)], settings)?;
     reply::json(&json!({ "conversation": &*id }))
+}
+
+/// Takes up the background tasks of a conversation that a page has opened.
+pub(super) async fn resume(console: &Console, id: &str, how: HowToGoOn) -> Answered {
+    let id: Uuid = id.parse().map_err(|_| ApiError::unknown_conversation())?;
+    let mode = policy_mode(how.mode.as_deref())?;
+    let settings = settings(console, how.model, mode).await?;
+    let reserved = console.turns.reserve(&id.to_string())?;
+    let resumed = console.turns.resume(reserved, settings).await?;
+    reply::json(&json!({ "running": resumed == Resumed::Told }))
 }
 
 pub(super) fn cancel(console: &Console, id: &str) -> Answered {
@@ -60,15 +78,26 @@ pub(super) fn cancel(console: &Console, id: &str) -> Answered {
     Err(ApiError::conflict("no answer of the model is in progress in this conversation"))
 }
 
-/// A stored conversation with its messages.
-async fn resume(console: &Console, id: Uuid) -> Result<Conversation, ApiError> {
-    let records = records(console)?;
-    records.conversation(id).await?.ok_or_else(unknown)?;
-    let messages = records.messages(id).await?;
-    let messages: Result<Vec<Message>, _> =
-        messages.iter().map(|message| serde_json::from_str(&message.body)).collect();
-    let messages = messages.map_err(|error| ApiError::internal(format!("a stored message cannot be read: {error}")))?;
-    Ok(Conversation::resume(&id.to_string(), messages, console.turns.log.clone()))
+fn policy_mode(word: Option<&str>) -> Result<Option<PolicyMode>, ApiError> {
+    let mode = word.filter(|mode| !mode.is_empty()).map(|mode| {
+        let unknown = || ApiError::bad_request("`mode` must be `ask`, `writes` or `allow`");
+        PolicyMode::parse(mode).ok_or_else(unknown)
+    });
+    mode.transpose()
+}
+
+/// The model of this name, or the default one, with the configured options.
+async fn settings(
+    console: &Console,
+    model: Option<String>,
+    mode: Option<PolicyMode>,
+) -> Result<TurnSettings, ApiError> {
+    let backend = Arc::clone(&console.backend);
+    let read = move || {
+        let model = backend.model(model.as_deref().filter(|name| !name.is_empty()));
+        model.map(|model| TurnSettings { model, options: options(backend.settings().agent, mode) })
+    };
+    Ok(blocking(read).await??)
 }
 
 fn options(settings: AgentSettings, mode: Option<PolicyMode>) -> AgentOptions {
@@ -82,19 +111,5 @@ fn options(settings: AgentSettings, mode: Option<PolicyMode>) -> AgentOptions {
         prompts: settings.prompts,
         answer_schema: None,
         mode,
-    }
-}
-
-fn refused(why: NotStarted) -> ApiError {
-    match why {
-        NotStarted::Busy => ApiError::conflict("the model is still answering in this conversation")
-            .hint("wait for the answer, or cancel it"),
-        NotStarted::TooMany => {
-            ApiError::new(StatusCode::TOO_MANY_REQUESTS, "too_many_turns", "too many conversations are running")
-        }
-        NotStarted::Stopping => {
-            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the console is shutting down")
-        }
-        NotStarted::OverBudget(error) => super::over_budget(error),
     }
 }

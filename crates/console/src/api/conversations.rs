@@ -1,11 +1,16 @@
 //! `/api/v1/conversations`: stored conversations.
 
 use serde_json::{Value, json};
-use toolway_host::record::CallFilter;
+use toolway_host::{record::CallFilter, task::TaskFilter};
 use uuid::Uuid;
 
 use super::{Answered, Query, calls::records};
-use crate::{console::Console, error::ApiError, reply, view::conversation};
+use crate::{
+    console::Console,
+    error::ApiError,
+    reply,
+    view::{conversation, task},
+};
 
 /// Conversations in a list.
 const LIMIT: usize = 200;
@@ -27,24 +32,24 @@ pub(super) async fn list(console: &Console, query: &Query) -> Answered {
 }
 
 pub(super) async fn show(console: &Console, id: &str) -> Answered {
-    let uuid: Uuid = id.parse().map_err(|_| unknown())?;
+    let uuid: Uuid = id.parse().map_err(|_| ApiError::unknown_conversation())?;
     // Before the queries: a message that ends in between is then in them.
-    let partial = console.turns.partial(id);
+    let turn = console.turns.progress(id);
     let records = records(console)?;
-    let head = records.conversation(uuid).await?.ok_or_else(unknown)?;
+    let head = records.conversation(uuid).await?.ok_or_else(ApiError::unknown_conversation)?;
     let messages = records.messages(uuid).await?;
     let filter = CallFilter { conversation: Some(uuid.to_string()), limit: CALLS, ..CallFilter::default() };
     let made: conversation::MadeCalls = records.calls(filter).await?.into_iter().collect();
+    let filter = TaskFilter { conversation: Some(uuid.to_string()), limit: CALLS, ..TaskFilter::default() };
+    let tasks: Vec<Value> = records.tasks(filter).await?.iter().map(task::view).collect();
     reply::json(&json!({
         "id": id,
         "title": head.title,
         "model": head.model,
         "messages": conversation::messages(&messages, &made),
-        "running": partial.is_some(),
-        "partial": partial.filter(|text| !text.is_empty()),
+        "tasks": tasks,
+        "running": turn.is_some(),
+        "messagesBefore": turn.as_ref().and_then(|turn| turn.messages_before),
+        "partial": turn.map(|turn| turn.partial).filter(|text| !text.is_empty()),
     }))
-}
-
-pub(super) fn unknown() -> ApiError {
-    ApiError::not_found("unknown conversation")
 }

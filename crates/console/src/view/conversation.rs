@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use toolway_agent::{
-    RecordIds, is_task_block,
+    RecordIds, TaskBlock,
     model::{Message, Part, ResultPart, ToolResult},
 };
 use toolway_host::{
@@ -55,7 +55,10 @@ fn message(stored: &StoredMessage, made: &MadeCalls, left: &mut usize) -> Value 
         return json!({ "seq": seq, "role": role, "text": stored.text, "calls": [], "results": [] });
     };
     // Toolway wrote it, in the place of a message of the user.
-    let role = if is_task_block(&message) { "task" } else { role.as_str() };
+    if let Some(TaskBlock { id, tool, end, text }) = TaskBlock::of(&message) {
+        let task = json!({ "id": id, "tool": tool, "end": end.words(), "state": end.as_str() });
+        return json!({ "seq": seq, "role": "task", "task": task, "text": text, "calls": [], "results": [] });
+    }
     let records: RecordIds = serde_json::from_str(&stored.body).unwrap_or_default();
     let calls = message.tool_calls();
     let calls: Vec<Value> =
@@ -109,13 +112,21 @@ mod tests {
 
     #[test]
     fn end_of_a_task_is_not_shown_as_words_of_the_user() {
-        let role = |text: &str| {
+        let view = |text: &str| {
             let body = serde_json::to_string(&Message::user(text)).unwrap();
             let stored = StoredMessage { seq: 0, at: 0, role: "user".to_owned(), text: text.to_owned(), body };
-            messages(&[stored], &MadeCalls::default())[0]["role"].as_str().unwrap().to_owned()
+            messages(&[stored], &MadeCalls::default())[0].clone()
         };
-        assert_eq!(role("[Toolway: background task 1 of tool `jobs__long` has completed.]\n| yes"), "task");
-        assert_eq!(role("yes"), "user");
+        let id = "019a1b2c-0000-7000-8000-000000000000";
+        let block = view(&format!(
+            "[Toolway: background task {id} of tool `jobs__long` has completed. This message …]\n--- begin\n| yes\n--- end"
+        ));
+        assert_eq!((&block["role"], &block["text"]), (&json!("task"), &json!("yes")));
+        assert_eq!(
+            block["task"],
+            json!({ "id": id, "tool": "jobs__long", "end": "has completed", "state": "completed" })
+        );
+        assert_eq!(view("yes")["role"], "user");
     }
 
     #[test]

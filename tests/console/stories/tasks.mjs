@@ -1,0 +1,118 @@
+// Background tasks of servers written by others: cards in the chat, further messages meanwhile, cancelling, a restart.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { launch, Window } from "../browser.mjs";
+import { card, conformance, everything, everythingOverHttp, Program, say } from "../program.mjs";
+
+const research = (topic, more = {}) => ({ tool: "every__simulate-research-query", arguments: { topic, ...more } });
+const begun = { expect: [{ contains: "started, id " }], text: "It has begun." };
+const told = { heard: ["This message is not from the user.", "# Research Report: "], text: "The research is done." };
+const scripts = {
+  goes_on: { turns: [{ calls: [research("paint")] }, begun, { heard: ["what is the time?"], text: "Noon." }, told] },
+  cancelled: { turns: [{ calls: [research("paint")] }, begun, { heard: ["was cancelled by the user"], text: "You stopped it." }] },
+  asks: { turns: [{ calls: [research("python", { ambiguous: true })] }, begun, { heard: ["Clarification**: snake"], text: "About snakes." }] },
+  survives: { turns: [{ calls: [research("paint")] }, begun, told] },
+};
+let browser, program;
+
+before(async () => {
+  [browser, program] = await Promise.all([launch(), Program.start({ servers: { every: everything() }, scripts })]);
+});
+after(async () => {
+  await browser?.close();
+  await program?.stop();
+});
+
+const line = (window) => window.page.locator(".task-line");
+
+test("the user goes on while a task runs, and its result starts a turn", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "goes_on", "look into paint", "allow");
+  await window.see("It has begun.");
+  await card(window, "background").waitFor();
+  await line(window).getByText("Analyzing content").waitFor();
+  await window.page.getByRole("textbox", { name: "Message" }).fill("what is the time?");
+  await window.page.keyboard.press("Enter");
+  await window.see("Noon.");
+  await window.see("The research is done.");
+  await card(window, "succeeded").first().waitFor();
+  assert.equal(await line(window).count(), 0);
+  const block = window.page.locator(".told");
+  await block.getByText("Background task has completed").waitFor();
+  await block.locator("summary").click();
+  await block.getByText("# Research Report: paint").waitFor();
+  // A page that is opened later shows the same.
+  const order = async () => (await window.page.locator(".turn").allInnerTexts()).map((text) => /paint|begun|time|Noon|Background|done/.exec(text)?.[0]);
+  const seen = await order();
+  await window.page.reload();
+  await window.see("The research is done.");
+  assert.deepEqual(await order(), seen);
+  assert.equal(seen.at(-1), "done");
+  await window.close();
+});
+
+test("a cancelled task says so, and the model is told", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "cancelled", "look into paint", "allow");
+  await line(window).getByRole("button", { name: "Cancel" }).click();
+  await card(window, "cancelled").first().waitFor();
+  await window.see("You stopped it.");
+  await window.see("Background task was cancelled by the user");
+  await window.close();
+});
+
+test("a server that asks in the middle of its task is answered in the conversation", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "asks", "look into python", "allow");
+  const dialog = window.page.getByRole("dialog");
+  await dialog.getByText("could have multiple interpretations").first().waitFor();
+  await line(window).getByText("Waits for you").waitFor();
+  await dialog.getByLabel("Clarification").selectOption({ label: "Python snake species" });
+  await dialog.getByRole("button", { name: "Send" }).click();
+  await window.see("About snakes.");
+  await window.close();
+});
+
+test("after a crash of Toolway the conversation gets the result of its task", async (story) => {
+  const server = await everythingOverHttp();
+  const own = await Program.start({ servers: { every: { url: server.url } }, scripts });
+  story.after(async () => {
+    server.child.kill();
+    await own.stop();
+  });
+  let window = await Window.open(browser, own);
+  await say(window, "survives", "look into paint", "allow");
+  await window.see("It has begun.");
+  const place = new URL(window.page.url()).hash;
+  window.expect(/ERR_|Failed to load|network/);
+  own.child.kill("SIGKILL");
+  await own.gone;
+  await window.close();
+  await own.serve();
+  window = await Window.open(browser, own);
+  await window.show(place);
+  await window.see("It has begun.");
+  await window.see("The research is done.");
+  await card(window, "succeeded").first().waitFor();
+  await window.close();
+});
+
+test("a model that begins a task after each end starts three turns by itself", async (story) => {
+  const job = { calls: [{ tool: "jobs__long_job", arguments: { seconds: 0.1 } }] };
+  const again = { heard: ["Computed for 0.1 seconds."], ...job };
+  const loop = { turns: [job, begun, ...[1, 2, 3].flatMap(() => [again, begun]), { heard: ["and now?", "Computed for 0.1 seconds."], text: "All is told." }] };
+  const own = await Program.start({ servers: { jobs: conformance() }, scripts: { loop } });
+  story.after(() => own.stop());
+  const window = await Window.open(browser, own);
+  await say(window, "loop", "begin", "allow");
+  await card(window, "succeeded").nth(3).waitFor();
+  await window.button("Send").waitFor();
+  assert.equal(await window.page.locator(".told").count(), 3);
+  // The script has no turn for a fourth: the message of the user begins it.
+  await window.page.getByRole("textbox", { name: "Message" }).fill("and now?");
+  await window.page.keyboard.press("Enter");
+  await window.see("All is told.");
+  assert.equal(await window.page.locator(".told").count(), 4);
+  await window.close();
+});
