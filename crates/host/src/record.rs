@@ -71,6 +71,8 @@ pub struct CallRecord {
     pub started_at: SystemTime,
     /// Time until the call was sent: lookup, approval, connecting, queueing. Equals `took` if it was never sent.
     pub sent_after: Duration,
+    /// The same without waiting for a person: what lookup, connecting and queueing took. `None` if it was never sent.
+    pub prepared: Option<Duration>,
     /// Time during which it waited for a person: for approvals, and for forms and URLs of its server.
     pub waited: Duration,
     /// Total duration, with `waited`.

@@ -9,17 +9,17 @@ use crate::{Reader, StoreError, tasks::TaskStatus, time::Micros};
 /// Columns in the order of [`row`].
 const COLUMNS: &str = "id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, approved_by, \
                        error, conversation, argument_bytes, result_bytes, server_requests, waited, outcome, idempotent, \
-                       (SELECT status FROM tasks WHERE tasks.id = calls.id)";
+                       (SELECT status FROM tasks WHERE tasks.id = calls.id), prepared";
 
 /// Inserts a call that has no row.
 const INSERT: &str = "INSERT INTO calls (run, id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, \
-     approved_by, error, conversation, argument_bytes, result_bytes, server_requests, waited, outcome, idempotent) \
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING";
+     approved_by, error, conversation, argument_bytes, result_bytes, server_requests, waited, outcome, idempotent, \
+     prepared) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING";
 
 /// Updates what changes between the beginning of a call and its end. A call that has ended stays as it is, unless it was only
 /// found open.
 const UPDATE: &str = "UPDATE calls SET duration = ?2, server = ?3, tool = ?4, state = ?5, rule = ?6, approved_by = ?7, error = ?8, \
-     result_bytes = ?9, server_requests = ?10, waited = ?11, outcome = ?12, idempotent = ?13 \
+     result_bytes = ?9, server_requests = ?10, waited = ?11, outcome = ?12, idempotent = ?13, prepared = ?14 \
      WHERE id = ?1 AND (state IN ('pending', 'running') \
      OR (state = 'interrupted' AND ?5 NOT IN ('pending', 'running')))";
 
@@ -77,6 +77,7 @@ impl<'c> CallStatements<'c> {
             call.waited,
             call.outcome.map(Delivery::as_str),
             call.idempotent,
+            call.prepared,
         ])?;
         if 0 < added {
             return Ok(RowChange::Added);
@@ -95,6 +96,7 @@ impl<'c> CallStatements<'c> {
             call.waited,
             call.outcome.map(Delivery::as_str),
             call.idempotent,
+            call.prepared,
         ])?;
         Ok(if 0 < updated { RowChange::Updated } else { RowChange::Nothing })
     }
@@ -309,5 +311,6 @@ fn row(row: &Row<'_>) -> rusqlite::Result<CallRow> {
         server_requests: row.get(16)?,
         waited: row.get(17)?,
         task: row.get::<_, Option<String>>(20)?.map(|status| status.parse().unwrap_or(TaskStatus::Failed)),
+        prepared: row.get(21)?,
     })
 }

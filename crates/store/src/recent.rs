@@ -121,6 +121,7 @@ mod tests {
             started_at: 0,
             duration: Some(1),
             waited: 0,
+            prepared: None,
             caller: "client:editor".to_owned(),
             surface: "gateway".to_owned(),
             kind: "tool".to_owned(),

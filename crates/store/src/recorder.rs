@@ -296,6 +296,7 @@ fn row(call: &CallRecord, state: CallState, duration: Option<Duration>) -> CallR
         started_at: time::micros(call.started_at),
         duration: duration.map(time::duration),
         waited: time::duration(call.waited),
+        prepared: call.prepared.map(time::duration),
         caller: call.caller.label(),
         surface: call.surface.as_str().to_owned(),
         kind: call.kind.as_str().to_owned(),

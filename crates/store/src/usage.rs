@@ -58,6 +58,7 @@ mod tests {
             started_at: 0,
             duration: None,
             waited: 0,
+            prepared: None,
             caller: caller.to_owned(),
             surface: "gateway".to_owned(),
             kind: "tool".to_owned(),

@@ -1,6 +1,7 @@
 //! `toolway calls`: recorded calls.
 
 mod settle;
+mod timing;
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use toolway_wire::{
     message::splice::{self, Edit},
 };
 
+use self::timing::Timing;
 use crate::{
     app::App,
     clock::Clock,
@@ -45,6 +47,7 @@ const EXAMPLES: &str = "\
 Examples:
   toolway calls list --state refused,failed --since 1h
   toolway calls show last
+  toolway calls show last --timing
   toolway calls follow --server files
   toolway calls stats --since 24h
   toolway calls settle 1a2b3c4d --did-not-happen --note 'no such order'";
@@ -57,6 +60,10 @@ enum CallsCommand {
     Show {
         /// Id of the call, the beginning or end of it, or `last`
         id: String,
+
+        /// Only where it spent its time
+        #[arg(long)]
+        timing: bool,
     },
     /// Say what happened in a call whose outcome is unknown
     ///
@@ -106,7 +113,8 @@ pub(crate) async fn run(args: &CallsArgs, app: &App, output: &mut Output) -> Res
     match &args.command {
         None => list(app, &FilterArgs::default(), output).await?,
         Some(CallsCommand::List(filter)) => list(app, filter, output).await?,
-        Some(CallsCommand::Show { id }) => show(app, id, output).await?,
+        Some(CallsCommand::Show { id, timing: false }) => show(app, id, output).await?,
+        Some(CallsCommand::Show { id, timing: true }) => show_timing(app, id, output).await?,
         Some(CallsCommand::Settle(args)) => settle::run(args, app, output).await?,
         Some(CallsCommand::Follow(filter)) => follow(app, filter, output).await?,
         Some(CallsCommand::Stats { since }) => {
@@ -170,6 +178,7 @@ async fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
     let mut view = full_view(&call, &body);
     view["settlement"] = settlement.as_ref().map(settle::view).into();
     view["sampling"] = sampling.iter().map(sampled).collect();
+    view["timing"] = Timing::of(&call).view();
     if output.format != Format::Human {
         output.json(&with_exact_bodies(&view, &body));
         return Ok(());
@@ -183,6 +192,23 @@ async fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
         let SamplingRow { model, reason, outcome, .. } = sampled;
         let outcome = outcome.as_deref().unwrap_or("open");
         output.line(&format!("{:<LABEL$}{outcome} by `{}` ({}), {tokens}", "sampled", exact(model), exact(reason)));
+    }
+    Ok(())
+}
+
+/// Prints where a call spent its time.
+async fn show_timing(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
+    let call = find(app, id).await?.row;
+    let timing = Timing::of(&call);
+    if output.format != Format::Human {
+        let mut view = view(&call);
+        view["timing"] = timing.view();
+        output.json(&Raw::of(&view));
+        return Ok(());
+    }
+    output.line(&line(&call, output.clock()).join("  "));
+    for (label, micros, what) in timing.rows() {
+        output.line(&format!("  {label:<LABEL$}{:>10}  {what}", duration(micros)));
     }
     Ok(())
 }

@@ -133,6 +133,7 @@ fn call(number: u64, tool: &str, state: CallState, started_at: time::Micros, wai
         started_at,
         duration: Some(12_300),
         waited,
+        prepared: Some(300),
         caller: "client:editor".to_owned(),
         surface: "gateway".to_owned(),
         kind: "tool".to_owned(),

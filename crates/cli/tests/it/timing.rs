@@ -64,3 +64,23 @@ fn connect_timeout_of_an_entry_is_used() {
     assert_eq!(error["message"], "no answer to the handshake within 500ms (connect timeout)");
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
+
+#[test]
+fn record_says_where_a_call_spent_its_time() {
+    let home = home("");
+    run(&home, &count("200"), &[]).ok();
+    let call = home.run(&["calls", "show", "last", "--timing", "-o", "json"]).json();
+    let part = |name: &str| call["timing"][name].as_f64().unwrap();
+    // Two pauses at the server; it was started before.
+    assert!(400.0 <= part("serverMs") && 0.0 < part("preparedMs"), "{call}");
+    let (sum, took) = (part("serverMs") + part("preparedMs"), call["durationMs"].as_f64().unwrap());
+    assert!((sum - took).abs() < 0.01, "{call}");
+    let shown = home.run(&["calls", "show", "last", "--timing", "-o", "human"]);
+    for label in ["prepared", "waited", "server"] {
+        assert!(shown.ok().lines().any(|line| line.trim_start().starts_with(label)), "{shown:?}");
+    }
+    // One that was never sent has no time at a server.
+    home.run(&["call", "sample.none"]).failed(2, "unknown_tool");
+    let call = home.run(&["calls", "show", "last", "-o", "json"]).json();
+    assert_eq!(call["timing"]["serverMs"], serde_json::Value::Null, "{call}");
+}

@@ -100,6 +100,7 @@ mod tests {
             tool: None,
             started_at: SystemTime::UNIX_EPOCH,
             sent_after: std::time::Duration::ZERO,
+            prepared: None,
             waited: std::time::Duration::ZERO,
             took: std::time::Duration::ZERO,
             state: CallState::Succeeded,

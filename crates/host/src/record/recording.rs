@@ -123,6 +123,7 @@ impl Recording {
             tool: None,
             started_at: SystemTime::now(),
             sent_after: std::time::Duration::ZERO,
+            prepared: None,
             waited: std::time::Duration::ZERO,
             took: std::time::Duration::ZERO,
             state: CallState::Pending,
@@ -315,6 +316,7 @@ impl Recording {
         let sent_after = self.began.elapsed();
         if let Some(record) = &mut self.record {
             record.sent_after = sent_after;
+            record.prepared = Some(sent_after.saturating_sub(self.person_wait.total()));
             (record.rule, record.approved_by) = (Some(permit.rule().clone()), permit.approved_by().cloned());
         }
         self.redactor = redactor;

@@ -17,6 +17,8 @@ pub struct CallRow {
     pub duration: Option<i64>,
     /// Microseconds in which it waited for a person; known at its end.
     pub waited: i64,
+    /// Microseconds until it was sent, without `waited`; `None` if it was not, and in records of before.
+    pub prepared: Option<i64>,
     /// `kind[:name]` of the caller.
     pub caller: String,
     /// `call`, `chat`, `run`, `gateway`, `console`, `library`.

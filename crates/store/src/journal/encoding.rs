@@ -143,6 +143,7 @@ impl Encoder<'_> {
         }
         self.optional(call.outcome.map(Delivery::as_str));
         self.0.push(u8::from(call.idempotent));
+        self.optional_number(call.prepared);
     }
 
     fn audit(&mut self, event: &AuditEvent) {
@@ -209,11 +210,14 @@ impl Decoder<'_> {
         let waited = self.number().unwrap_or_default();
         let outcome = self.optional().flatten().and_then(|word| word.parse().ok());
         let idempotent = self.is_present().unwrap_or_default();
+        let is_sent = self.is_present().unwrap_or_default();
+        let prepared = self.number().filter(|_| is_sent);
         let call = CallRow {
             id,
             started_at,
             duration,
             waited,
+            prepared,
             caller,
             surface,
             kind,
@@ -261,6 +265,7 @@ mod tests {
             started_at: 1,
             duration: Some(2),
             waited: 6,
+            prepared: Some(7),
             caller: "client:editor".to_owned(),
             surface: "gateway".to_owned(),
             kind: "tool".to_owned(),

@@ -50,6 +50,7 @@ pub(crate) fn begun(tool: &str) -> CallRow {
         started_at: time::now(),
         duration: None,
         waited: 0,
+        prepared: None,
         caller: "terminal".to_owned(),
         surface: "call".to_owned(),
         kind: "tool".to_owned(),
