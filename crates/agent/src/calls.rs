@@ -19,6 +19,7 @@ use crate::{
     answering::Interrupt,
     budget::Spent,
     builtin::Builtin,
+    content::Structured,
     conversation::Conversation,
     event::{self, AgentEvent, CallProgress, CallState, EndedCall, MadeCall, StartedCall},
     result::{self, Shown},
@@ -245,7 +246,9 @@ impl Agent {
         let outcome = relay.end_with(|event| send_progress(&progress, &call.id, event)).await;
         let report = self.host.take_validation_report(call_id);
         let delivery = relay.delivery().unwrap_or(Delivery::Unknown);
-        let mut shown = result::show(&call.id, &call.name, &outcome, delivery, &id, &self.host.redactor());
+        let structured = Structured::of(&self.host.catalog(), &planned.tool);
+        let redactor = self.host.redactor();
+        let mut shown = result::show(&call.id, &call.name, &outcome, delivery, &id, structured, &redactor);
         if let Some(tasks) = &self.tasks {
             if let CallOutcome::HandedOff(_) = outcome {
                 tasks.start(conversation, call_id.uuid());

@@ -188,6 +188,7 @@ fn plain_text(message: &Message) -> String {
             .map(|part| match part {
                 ResultPart::Text { text } => text.as_str(),
                 ResultPart::Image(_) => "[image]",
+                ResultPart::Audio(_) => "[audio]",
             })
             .collect::<Vec<_>>()
             .join("\n"),

@@ -72,6 +72,7 @@ impl Keeping {
                         Ok(image) => ResultPart::Image(image),
                         Err(text) => ResultPart::Text { text },
                     },
+                    ResultPart::Audio(audio) => ResultPart::Audio(audio),
                 });
                 Part::ToolResult(ToolResult { content: content.collect(), ..result })
             }
@@ -114,6 +115,7 @@ fn without_bodies(part: &Part) -> Part {
             let length = |part: &ResultPart| match part {
                 ResultPart::Text { text } => text.len(),
                 ResultPart::Image(image) => image.data.len(),
+                ResultPart::Audio(audio) => audio.data.len(),
             };
             let bytes: usize = result.content.iter().map(length).sum();
             let text = format!("{NOT_KEPT}{bytes} bytes; `store.bodies` is `none`]");

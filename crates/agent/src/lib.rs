@@ -6,9 +6,9 @@
 //! | the calls of one message | `calls.rs` |
 //! | what happens, for surfaces | `event.rs` |
 //! | budgets, repeated calls | `budget.rs` |
-//! | tools on offer, adapted to the model | `tools.rs`, `builtin.rs` |
+//! | tools on offer, adapted to the model | `tools.rs`, `hints.rs`, `builtin.rs` |
 //! | a search for tools instead of their definitions | `search.rs` |
-//! | results as the model sees them | `result.rs`, `kept.rs` |
+//! | results as the model sees them | `result.rs`, `content.rs`, `kept.rs` |
 //! | messages, and where they are stored | `conversation.rs`, `kept_message.rs` |
 //! | URLs that the user and results named | `seen.rs` |
 //! | background tasks and their ends | `task_board.rs`, `task_block.rs`, `resumed_tasks.rs` |
@@ -24,8 +24,10 @@ mod answering;
 mod budget;
 mod builtin;
 mod calls;
+mod content;
 mod conversation;
 mod event;
+mod hints;
 mod kept;
 mod kept_message;
 mod result;
@@ -42,6 +44,7 @@ mod tools;
 pub use agent::{Agent, AgentError, AgentOptions, Answer, Observer, OfferedTools};
 pub use answer_schema::{AnswerSchema, Validate};
 pub use budget::{Budget, Stop};
+pub use content::prompt_messages;
 pub use conversation::{Conversation, RecordIds};
 /// Types of messages and models that are part of this crate's interface.
 pub use toolway_model as model;

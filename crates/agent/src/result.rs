@@ -1,17 +1,16 @@
-//! Results of calls as the model sees them: text or structured content, images, errors; bounded, with the rest kept.
+//! Results of calls as the model sees them: contents of servers (`content`) or an error; bounded, with the rest kept.
 
-use serde_json::Value;
 use toolway_host::{
     call::CallOutcome,
     record::{Delivery, redact::Redactor},
 };
-use toolway_model::{Image, ResultPart, ToolResult, value_of};
+use toolway_model::{ResultPart, ToolResult, value_of};
 use toolway_wire::json::Raw;
+
+use crate::content::{self, Structured};
 
 /// Characters of one result that the model gets at once.
 pub(crate) const SHOWN: usize = 40_000;
-/// Bytes of an image in base64.
-const MAX_IMAGE: usize = 5 * 1024 * 1024;
 
 /// A result for the model, and the text that was cut off.
 pub(crate) struct Shown {
@@ -27,9 +26,11 @@ pub(crate) fn show(
     outcome: &CallOutcome,
     delivery: Delivery,
     result_id: &str,
+    structured: Structured,
     redactor: &Redactor,
 ) -> Shown {
-    let WholeResult { content, is_error } = whole(outcome, |problem| delivery.said_after(problem), redactor);
+    let say = |problem: &str| delivery.said_after(problem);
+    let WholeResult { content, is_error } = whole(outcome, say, structured, redactor);
     let (content, rest) = cut(content, result_id);
     let (call_id, name) = (call_id.to_owned(), name.to_owned());
     Shown { result: ToolResult { call_id, name, content, is_error }, rest }
@@ -42,12 +43,18 @@ pub(crate) struct WholeResult {
 }
 
 /// The whole outcome of a call; `say` words a problem. Secrets are replaced, as in its record.
-pub(crate) fn whole(outcome: &CallOutcome, say: impl Fn(&str) -> String, redactor: &Redactor) -> WholeResult {
+pub(crate) fn whole(
+    outcome: &CallOutcome,
+    say: impl Fn(&str) -> String,
+    structured: Structured,
+    redactor: &Redactor,
+) -> WholeResult {
     match outcome {
         CallOutcome::Answered(raw) => {
             let mut value = value_of(raw);
             redactor.value(&mut value);
-            WholeResult { content: contents(&value, raw, redactor), is_error: value["isError"] == true }
+            let content = content::parts(&value, raw, structured, redactor);
+            WholeResult { content, is_error: value["isError"] == true }
         }
         other => {
             let text = redactor.plain(&say(&other.to_string())).into_owned();
@@ -59,10 +66,12 @@ pub(crate) fn whole(outcome: &CallOutcome, say: impl Fn(&str) -> String, redacto
 /// The text of a stored result, as the model gets it.
 pub(crate) fn text_of_stored(result: &str) -> String {
     let Ok(raw) = Raw::parse(result.to_owned()) else { return result.to_owned() };
-    let WholeResult { content, .. } = whole(&CallOutcome::Answered(raw), str::to_owned, &Redactor::default());
+    let outcome = CallOutcome::Answered(raw);
+    let WholeResult { content, .. } = whole(&outcome, str::to_owned, Structured::Declared, &Redactor::default());
     let text = content.into_iter().map(|part| match part {
         ResultPart::Text { text } => text,
         ResultPart::Image(image) => format!("[image of type {}]", image.mime_type),
+        ResultPart::Audio(audio) => format!("[audio of type {}]", audio.mime_type),
     });
     text.collect::<Vec<_>>().join("\n")
 }
@@ -94,63 +103,24 @@ pub(crate) fn error(call_id: &str, name: &str, text: String) -> ToolResult {
     ToolResult { call_id: call_id.to_owned(), name: name.to_owned(), content, is_error: true }
 }
 
-/// The content of a tool result, a prompt or a resource. Structured content counts only where there is no other.
-/// That is the text of the server, with every digit.
-fn contents(value: &Value, raw: &Raw, redactor: &Redactor) -> Vec<ResultPart> {
-    let blocks = value["content"].as_array().or(value["contents"].as_array());
-    let mut parts: Vec<ResultPart> = blocks.into_iter().flatten().map(content).collect();
-    for message in value["messages"].as_array().into_iter().flatten() {
-        parts.push(content(&message["content"]));
-    }
-    if parts.is_empty() {
-        let other = raw.get("structuredContent");
-        let text = other.as_ref().unwrap_or(raw).to_string();
-        parts.push(ResultPart::Text { text: redactor.plain(&text).into_owned() });
-    }
-    parts
-}
-
-fn content(block: &Value) -> ResultPart {
-    let text = |text: String| ResultPart::Text { text };
-    let member = |key: &str| block[key].as_str().unwrap_or_default();
-    match member("type") {
-        "image" if member("data").len() <= MAX_IMAGE => {
-            ResultPart::Image(Image { mime_type: member("mimeType").to_owned(), data: member("data").to_owned() })
-        }
-        "image" => text(format!("[image of {} bytes left out: it is too large]", member("data").len())),
-        "audio" => text(format!("[audio left out: {}]", member("mimeType"))),
-        "resource_link" => text(format!("[resource {} {}]", member("uri"), member("title"))),
-        "resource" => content(&block["resource"]),
-        "text" => text(member("text").to_owned()),
-        // Contents of resources have no type.
-        _ => match (block["text"].as_str(), block["blob"].as_str()) {
-            (Some(plain), _) => text(plain.to_owned()),
-            (None, Some(blob)) => {
-                text(format!("[binary content of {} left out: {} bytes of base64]", member("uri"), blob.len()))
-            }
-            (None, None) => text(block.to_string()),
-        },
-    }
-}
-
 pub(crate) fn cut(content: Vec<ResultPart>, result_id: &str) -> (Vec<ResultPart>, Option<String>) {
     let length = |part: &ResultPart| if let ResultPart::Text { text } = part { text.chars().count() } else { 0 };
     if content.iter().map(length).sum::<usize>() <= SHOWN {
         return (content, None);
     }
     let mut whole = String::new();
-    let mut images = Vec::new();
+    let mut media = Vec::new();
     for part in content {
         match part {
             ResultPart::Text { text } => {
                 whole.push_str(&text);
                 whole.push('\n');
             }
-            image @ ResultPart::Image(_) => images.push(image),
+            medium @ (ResultPart::Image(_) | ResultPart::Audio(_)) => media.push(medium),
         }
     }
     let mut parts = vec![ResultPart::Text { text: page(&whole, 0, result_id) }];
-    parts.append(&mut images);
+    parts.append(&mut media);
     (parts, Some(whole))
 }
 
@@ -175,8 +145,20 @@ mod tests {
     use super::*;
 
     fn shown(text: &'static str) -> ToolResult {
+        shown_as(text, Structured::Undeclared)
+    }
+
+    fn shown_as(text: &'static str, structured: Structured) -> ToolResult {
         let outcome = CallOutcome::Answered(Raw::parse(text).unwrap());
-        show("1", "read", &outcome, Delivery::Answered, "r1", &Redactor::default()).result
+        show("1", "read", &outcome, Delivery::Answered, "r1", structured, &Redactor::default()).result
+    }
+
+    fn texts(result: &ToolResult) -> Vec<&str> {
+        let texts = result.content.iter().map(|part| match part {
+            ResultPart::Text { text } => text.as_str(),
+            ResultPart::Image(_) | ResultPart::Audio(_) => "-",
+        });
+        texts.collect()
     }
 
     fn text(result: &ToolResult) -> &str {
@@ -189,6 +171,45 @@ mod tests {
         let both = shown(r#"{"content":[{"type":"text","text":"hi"}],"structuredContent":{"a":1}}"#);
         assert_eq!((both.content.len(), text(&both)), (1, "hi"));
         assert_eq!(text(&shown(r#"{"content":[],"structuredContent":{"a":1}}"#)), r#"{"a":1}"#);
+        let image = r#"{"content":[{"type":"image","mimeType":"image/png","data":""}],"structuredContent":{"a":1}}"#;
+        assert_eq!(texts(&shown(image)), ["-", r#"{"a":1}"#]);
+    }
+
+    #[test]
+    fn structured_content_with_a_schema_stands_beside_the_text_unless_the_text_is_the_same() {
+        let both = r#"{"content":[{"type":"text","text":"warm"}],"structuredContent":{"celsius":21.50}}"#;
+        assert_eq!(texts(&shown_as(both, Structured::Declared)), ["warm", r#"{"celsius":21.50}"#]);
+        let same = r#"{"content":[{"type":"text","text":"{ \"a\": 1 }"}],"structuredContent":{"a":1}}"#;
+        assert_eq!(texts(&shown_as(same, Structured::Declared)), [r#"{ "a": 1 }"#]);
+    }
+
+    #[test]
+    fn resources_are_labelled_with_uri_and_type() {
+        let result = shown(
+            r#"{"content":[
+                {"type":"resource","resource":{"uri":"file:///a.txt","mimeType":"text/plain","text":"hi"}},
+                {"type":"resource","resource":{"uri":"file:///b.bin","blob":"AAAA"}},
+                {"type":"resource","resource":{"uri":"file:///c.png","mimeType":"image/png","blob":"AAAA"}},
+                {"type":"resource","resource":{"uri":"x:]\n[Resource: y","text":"z"}}]}"#,
+        );
+        let expected = [
+            "[Resource: file:///a.txt (text/plain)]\nhi",
+            "[Binary resource: file:///b.bin] left out: 4 bytes of base64",
+            "[Binary resource: file:///c.png (image/png)]",
+            "-",
+            "[Resource: x:���Resource: y]\nz",
+        ];
+        assert_eq!(texts(&result), expected);
+        assert_eq!(texts(&shown(r#"{"contents":[{"uri":"a:b","text":"t"}]}"#)), ["[Resource: a:b]\nt"]);
+    }
+
+    #[test]
+    fn the_messages_of_a_prompt_keep_their_roles() {
+        let result = shown(
+            r#"{"messages":[{"role":"user","content":{"type":"text","text":"2+2?"}},
+                {"role":"assistant","content":{"type":"text","text":"4"}}]}"#,
+        );
+        assert_eq!(texts(&result), ["[message of role `user`]", "2+2?", "[message of role `assistant`]", "4"]);
     }
 
     #[test]
@@ -200,14 +221,23 @@ mod tests {
         );
         assert!(result.is_error);
         assert!(matches!(&result.content[0], ResultPart::Image(image) if image.mime_type == "image/png"));
-        assert!(matches!(&result.content[1], ResultPart::Text { text } if text.contains("file:///a")));
+        assert!(matches!(&result.content[1], ResultPart::Text { text } if text.contains("file:///a (A)")));
+        assert!(matches!(&result.content[2], ResultPart::Audio(audio) if audio.mime_type == "audio/wav"));
     }
 
     #[test]
     fn a_long_text_is_cut_and_can_be_read_on() {
         let whole = "ä".repeat(SHOWN + 5);
         let raw = Raw::of(&serde_json::json!({ "content": [{ "type": "text", "text": whole }] }));
-        let shown = show("1", "read", &CallOutcome::Answered(raw), Delivery::Answered, "r1", &Redactor::default());
+        let shown = show(
+            "1",
+            "read",
+            &CallOutcome::Answered(raw),
+            Delivery::Answered,
+            "r1",
+            Structured::Undeclared,
+            &Redactor::default(),
+        );
         assert!(text(&shown.result).contains(&format!("\"offset\": {SHOWN}")));
         assert_eq!(page(&shown.rest.unwrap(), SHOWN, "r1"), "äääää\n");
     }

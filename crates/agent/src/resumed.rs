@@ -8,7 +8,7 @@ use toolway_host::{
 use toolway_model::{Message, Role, ToolCall, ToolResult};
 use toolway_wire::json::Raw;
 
-use crate::{agent::Agent, conversation::Conversation, result};
+use crate::{agent::Agent, content::Structured, conversation::Conversation, result};
 
 /// What is said of a call without a recorded answer.
 const INTERRUPTED: &str = "the call was interrupted";
@@ -40,11 +40,14 @@ impl Agent {
         // Without a record that says otherwise, the call may have been sent.
         let delivery = found.as_ref().and_then(|found| found.row.outcome).unwrap_or(Delivery::Unknown);
         let id = found.as_ref().map(|found| found.row.id.to_string()).unwrap_or_default();
+        let tool = found.as_ref().and_then(|found| found.row.tool.as_deref()).unwrap_or_default();
+        let structured = Structured::of(&self.host.catalog(), tool);
         let answer = found.and_then(|found| found.body.result).and_then(|text| Raw::parse(text).ok());
         match answer.filter(|_| delivery == Delivery::Answered) {
             Some(answer) => {
                 let outcome = CallOutcome::Answered(answer);
-                let shown = result::show(&call.id, &call.name, &outcome, delivery, &id, &self.host.redactor());
+                let redactor = self.host.redactor();
+                let shown = result::show(&call.id, &call.name, &outcome, delivery, &id, structured, &redactor);
                 if let Some(rest) = shown.rest {
                     self.kept.keep(&id, rest);
                 }

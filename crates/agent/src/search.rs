@@ -10,6 +10,7 @@ use toolway_wire::json::{JsonKind, Raw};
 use crate::{
     builtin::{Builtin, Effect},
     calls::text_member,
+    hints,
     tools::Visible,
 };
 
@@ -45,6 +46,7 @@ pub(crate) fn describe(catalog: &Catalog, visible: &Visible, arguments: &Raw) ->
     let view = json!({
         "name": entry.public.as_str(),
         "description": entry.item.description,
+        "hints": hints::words(entry.item.annotations.as_ref()),
         "arguments": schema,
         "call_with": call_with(entry).name(),
     });

@@ -36,6 +36,6 @@ fn arguments_of(earlier: &[Message], id: &str) -> String {
 fn result_texts(result: &ToolResult) -> impl Iterator<Item = &str> {
     result.content.iter().filter_map(|part| match part {
         ResultPart::Text { text } => Some(text.as_str()),
-        ResultPart::Image(_) => None,
+        ResultPart::Image(_) | ResultPart::Audio(_) => None,
     })
 }

@@ -20,13 +20,17 @@ pub(crate) fn message(task: &EndedTask, content: Vec<ResultPart>) -> Message {
     // The random half of it.
     let mark = &id[16..];
     let mut text = String::new();
-    let mut images = Vec::new();
+    let mut media = Vec::new();
     for part in content {
         match part {
             ResultPart::Text { text: line } => text += &format!("{}\n", barred(&line)),
             ResultPart::Image(image) => {
                 text += &format!("{BAR}[image of type {}, below]\n", barred(&image.mime_type));
-                images.push(Part::Image(image));
+                media.push(Part::Image(image));
+            }
+            ResultPart::Audio(audio) => {
+                text += &format!("{BAR}[audio of type {}, below]\n", barred(&audio.mime_type));
+                media.push(Part::Audio(audio));
             }
         }
     }
@@ -38,7 +42,7 @@ pub(crate) fn message(task: &EndedTask, content: Vec<ResultPart>) -> Message {
         task.end.words()
     );
     let block = Part::Text { text: format!("{opening}\n--- begin {mark} ---\n{text}--- end {mark} ---") };
-    Message { role: Role::User, parts: std::iter::once(block).chain(images).collect(), raw: None }
+    Message { role: Role::User, parts: std::iter::once(block).chain(media).collect(), raw: None }
 }
 
 /// Whether Toolway wrote this message about a task.

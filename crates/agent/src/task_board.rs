@@ -21,7 +21,7 @@ use toolway_model::{Message, ResultPart};
 use toolway_wire::budget::{Charge, Kept};
 use uuid::Uuid;
 
-use crate::{kept::KeptResults, result, task_block};
+use crate::{content::Structured, kept::KeptResults, result, task_block};
 
 /// Turns that a conversation starts by itself without a message of the user.
 pub const SELF_STARTED_TURNS: u32 = 3;
@@ -151,6 +151,7 @@ impl EndedTask {
         let bytes = content.iter().map(|part| match part {
             ResultPart::Text { text } => text.len(),
             ResultPart::Image(image) => image.data.len(),
+            ResultPart::Audio(audio) => audio.data.len(),
         });
         match host.memory().keeping(Kept::Conversation).charge(bytes.sum()) {
             Ok(charge) => Self { row, end, content, _charge: Some(Arc::new(charge)) },
@@ -176,7 +177,9 @@ impl TaskBoard {
                 let kept = match event {
                     TaskEvent::Changed(row) => keep_open(&mut followed.lock(), row),
                     TaskEvent::Ended { task, outcome } => {
-                        let content = result::whole(&outcome, str::to_owned, &redacting.redactor()).content;
+                        let structured = Structured::of(&redacting.catalog(), &task.tool);
+                        let redactor = redacting.redactor();
+                        let content = result::whole(&outcome, str::to_owned, structured, &redactor).content;
                         keep_end(&redacting, &mut followed.lock(), task, &outcome, content)
                     }
                     TaskEvent::Missed(count) => {

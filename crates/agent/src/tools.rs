@@ -10,9 +10,16 @@ use toolway_host::{
     catalog::{Catalog, PublicName, ToolEntry},
     connection::ServerStatus,
 };
-use toolway_model::{ToolDefinition, Vendor, schema, vendor};
+use toolway_model::{
+    ToolDefinition, Vendor,
+    schema::{self, ToolWords},
+    vendor,
+};
 
-use crate::builtin::{Builtin, Effect};
+use crate::{
+    builtin::{Builtin, Effect},
+    hints,
+};
 
 /// Context window of a model that does not tell its own.
 const USUAL_WINDOW: u64 = 128_000;
@@ -169,8 +176,9 @@ fn has_tasks(status: &ServerStatus) -> bool {
 fn adapt(vendor: Vendor, entry: &ToolEntry) -> Result<ToolDefinition, String> {
     let definition = &entry.item;
     let schema: Value = serde_json::from_str(&definition.input_schema.to_string()).unwrap_or_default();
-    let description = definition.description.as_deref().unwrap_or_default();
-    schema::adapt(vendor, entry.public.as_str(), description, &schema).map_err(|left_out| left_out.to_string())
+    let hints = hints::words(definition.annotations.as_ref()).unwrap_or_default();
+    let words = ToolWords { description: definition.description.as_deref().unwrap_or_default(), hints: &hints };
+    schema::adapt_hinted(vendor, entry.public.as_str(), words, &schema).map_err(|left_out| left_out.to_string())
 }
 
 fn tokens(tool: &ToolDefinition) -> u64 {

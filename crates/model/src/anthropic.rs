@@ -122,7 +122,8 @@ fn user_block(ids: &CallIds<'_>, part: &Part) -> Option<Raw> {
         Part::Text { text } => (!text.trim().is_empty()).then(|| json!({ "type": "text", "text": text })),
         Part::Image(image) => Some(image_block(image)),
         Part::ToolResult(result) => Some(result_block(ids, result)),
-        Part::Audio(_) | Part::Reasoning { .. } | Part::ToolCall(_) => None,
+        Part::Audio(audio) => Some(json!({ "type": "text", "text": audio.left_out() })),
+        Part::Reasoning { .. } | Part::ToolCall(_) => None,
     };
     block.as_ref().map(Raw::of)
 }
@@ -131,6 +132,7 @@ fn result_block(ids: &CallIds<'_>, result: &ToolResult) -> Value {
     let content = result.content.iter().filter_map(|part| match part {
         ResultPart::Text { text } => (!text.trim().is_empty()).then(|| json!({ "type": "text", "text": text })),
         ResultPart::Image(image) => Some(image_block(image)),
+        ResultPart::Audio(audio) => Some(json!({ "type": "text", "text": audio.left_out() })),
     });
     let mut content: Vec<Value> = content.collect();
     // An error must have a content.

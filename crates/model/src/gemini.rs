@@ -13,7 +13,7 @@ use crate::{
     Audio, Image, Message, ModelErrorKind, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason,
     ToolChoice, ToolResult, Usage, Vendor,
     answer::{AnswerBuilder, arguments_object},
-    openai::joined_text,
+    openai::{Sounds, joined_text},
     schema,
     wire::{self, Decoder, ModelErrorKindWithMessage, WireSettings, text},
 };
@@ -121,28 +121,31 @@ fn user_parts(ids: &HashSet<String>, part: &Part) -> Vec<Value> {
     match part {
         Part::Text { text } if !text.is_empty() => vec![json!({ "text": text })],
         Part::Image(image) => vec![inline(image)],
-        Part::Audio(Audio { mime_type, data }) => {
-            vec![json!({ "inlineData": { "mimeType": mime_type, "data": data } })]
-        }
+        Part::Audio(audio) => vec![inline_audio(audio)],
         Part::ToolResult(result) => result_parts(ids, result),
         _ => Vec::new(),
     }
 }
 
-/// The response is an object with `result` or `error`; images follow as parts of their own. An id is sent back only if
+/// The response is an object with `result` or `error`; images and sounds follow as parts of their own. An id is sent back only if
 /// the vendor sent it.
 fn result_parts(ids: &HashSet<String>, result: &ToolResult) -> Vec<Value> {
     let key = if result.is_error { "error" } else { "result" };
-    let mut response = json!({ "name": result.name, "response": { key: joined_text(result) } });
+    let mut response = json!({ "name": result.name, "response": { key: joined_text(result, Sounds::Sent) } });
     if ids.contains(result.call_id.as_str()) {
         response["id"] = result.call_id.clone().into();
     }
     let mut parts = vec![json!({ "functionResponse": response })];
     parts.extend(result.content.iter().filter_map(|part| match part {
         ResultPart::Image(image) => Some(inline(image)),
+        ResultPart::Audio(audio) => Some(inline_audio(audio)),
         ResultPart::Text { .. } => None,
     }));
     parts
+}
+
+fn inline_audio(audio: &Audio) -> Value {
+    json!({ "inlineData": { "mimeType": audio.mime_type, "data": audio.data } })
 }
 
 fn inline(image: &Image) -> Value {

@@ -46,7 +46,7 @@ pub enum Part {
     },
     /// An image.
     Image(Image),
-    /// A sound. Vendors that take none refuse it before anything is sent.
+    /// A sound. For a vendor that takes none, a text stands in for it.
     Audio(Audio),
     /// Reasoning as far as the vendor shows it. It is never sent to another vendor.
     Reasoning {
@@ -117,6 +117,8 @@ pub enum ResultPart {
     },
     /// An image.
     Image(Image),
+    /// A sound. For a vendor that takes none, a text stands in for it.
+    Audio(Audio),
 }
 
 /// A vendor's items, sent back to it unchanged.
@@ -164,6 +166,23 @@ impl Message {
     pub fn raw_for(&self, vendor: Vendor, model: &str) -> Option<&[Raw]> {
         let raw = self.raw.as_ref().filter(|raw| raw.vendor == vendor && raw.model == model)?;
         Some(&raw.items)
+    }
+}
+
+impl From<ResultPart> for Part {
+    fn from(part: ResultPart) -> Self {
+        match part {
+            ResultPart::Text { text } => Self::Text { text },
+            ResultPart::Image(image) => Self::Image(image),
+            ResultPart::Audio(audio) => Self::Audio(audio),
+        }
+    }
+}
+
+impl Audio {
+    /// The text that stands in for a sound that a model does not take.
+    pub(crate) fn left_out(&self) -> String {
+        format!("[audio left out: this model takes no `{}`]", self.mime_type)
     }
 }
 

@@ -1,6 +1,9 @@
 //! The wire format OpenAI Responses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde_json::{Value, json};
 use toolway_wire::{json::Raw, sse::SseEvent};
@@ -118,8 +121,8 @@ fn result_item(ids: &CallIds<'_>, part: &Part) -> Option<Value> {
 /// A text alone as a string, which every compatible server takes; images as a list of parts.
 fn output(result: &ToolResult) -> Value {
     let prefix = if result.is_error { ERROR_PREFIX } else { "" };
-    if result.content.iter().all(|part| matches!(part, ResultPart::Text { .. })) {
-        return format!("{prefix}{}", joined_text(result)).into();
+    if !result.content.iter().any(|part| matches!(part, ResultPart::Image(_))) {
+        return format!("{prefix}{}", joined_text(result, Sounds::LeftOut)).into();
     }
     let mut parts: Vec<Value> = result.content.iter().map(result_content).collect();
     if result.is_error {
@@ -128,11 +131,20 @@ fn output(result: &ToolResult) -> Value {
     parts.into()
 }
 
+/// Whether the sounds of a result are sent beside its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sounds {
+    Sent,
+    /// The model takes none: a text stands in for each.
+    LeftOut,
+}
+
 /// The text parts of a result, a line break between two.
-pub(crate) fn joined_text(result: &ToolResult) -> String {
+pub(crate) fn joined_text(result: &ToolResult, sounds: Sounds) -> String {
     let texts = result.content.iter().filter_map(|part| match part {
-        ResultPart::Text { text } => Some(text.as_str()),
-        ResultPart::Image(_) => None,
+        ResultPart::Text { text } => Some(Cow::Borrowed(text.as_str())),
+        ResultPart::Audio(audio) if sounds == Sounds::LeftOut => Some(Cow::Owned(audio.left_out())),
+        ResultPart::Image(_) | ResultPart::Audio(_) => None,
     });
     texts.collect::<Vec<_>>().join("\n")
 }
@@ -141,6 +153,7 @@ fn result_content(part: &ResultPart) -> Value {
     match part {
         ResultPart::Text { text } => json!({ "type": "input_text", "text": text }),
         ResultPart::Image(image) => json!({ "type": "input_image", "image_url": data_url(image) }),
+        ResultPart::Audio(audio) => json!({ "type": "input_text", "text": audio.left_out() }),
     }
 }
 
@@ -148,6 +161,7 @@ fn user_content(part: &Part) -> Option<Value> {
     match part {
         Part::Text { text } => Some(json!({ "type": "input_text", "text": text })),
         Part::Image(image) => Some(json!({ "type": "input_image", "image_url": data_url(image) })),
+        Part::Audio(audio) => Some(json!({ "type": "input_text", "text": audio.left_out() })),
         _ => None,
     }
 }

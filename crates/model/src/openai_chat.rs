@@ -17,9 +17,9 @@ use toolway_wire::{
 };
 
 use crate::{
-    Message, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, Usage, Vendor,
+    Audio, Message, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason, Usage, Vendor,
     answer::{AnswerBuilder, arguments_text},
-    openai::{ERROR_PREFIX, data_url, joined_text, takes_temperature, tool_choice},
+    openai::{ERROR_PREFIX, Sounds, data_url, joined_text, takes_temperature, tool_choice},
     raw_json,
     wire::{self, CallIds, Decoder, ModelErrorKindWithMessage, WireSettings, text},
 };
@@ -71,18 +71,18 @@ pub(crate) fn encode(settings: &WireSettings, request: &ModelRequest) -> Raw {
 fn encode_message(settings: &WireSettings, ids: &CallIds<'_>, message: &Message) -> Vec<Raw> {
     match (message.role, message.raw_for(Vendor::OpenaiChat, &settings.model)) {
         (Role::Assistant, Some(items)) => items.to_vec(),
-        _ => neutral_messages(ids, message).iter().map(Raw::of).collect(),
+        _ => neutral_messages(settings, ids, message).iter().map(Raw::of).collect(),
     }
 }
 
-fn neutral_messages(ids: &CallIds<'_>, message: &Message) -> Vec<Value> {
+fn neutral_messages(settings: &WireSettings, ids: &CallIds<'_>, message: &Message) -> Vec<Value> {
     match message.role {
         Role::Assistant => vec![assistant(message, |id| ids.on_wire(id))],
         Role::User => {
             let content = user_content(&message.parts);
             content.map(|content| json!({ "role": "user", "content": content })).into_iter().collect()
         }
-        Role::Tool => results(ids, message),
+        Role::Tool => results(ids, message, sounds_of(&settings.model)),
     }
 }
 
@@ -104,27 +104,41 @@ fn assistant<'a>(message: &'a Message, id_on_wire: impl Fn(&'a str) -> Cow<'a, s
     encoded
 }
 
-/// A tool message has text only; images follow in one message of the user, after all results.
-fn results(ids: &CallIds<'_>, message: &Message) -> Vec<Value> {
-    let (mut messages, mut images) = (Vec::new(), Vec::new());
+/// Whether a model hears the sounds of results. Most models of this wire refuse a request with one, so only those are sent
+/// any whose names say that they take them.
+fn sounds_of(model: &str) -> Sounds {
+    let hears = ["audio", "omni", "gemini", "voxtral"].iter().any(|word| model.to_ascii_lowercase().contains(word));
+    if hears { Sounds::Sent } else { Sounds::LeftOut }
+}
+
+/// A tool message has text only; images and sounds follow in one message of the user, after all results.
+fn results(ids: &CallIds<'_>, message: &Message, sounds: Sounds) -> Vec<Value> {
+    let mut messages = Vec::new();
+    let mut media = Vec::new();
     for part in &message.parts {
         let Part::ToolResult(result) = part else { continue };
-        let mut content = joined_text(result);
-        for image in result.content.iter().filter_map(|part| match part {
-            ResultPart::Image(image) => Some(image),
-            ResultPart::Text { .. } => None,
-        }) {
-            images.push(json!({ "type": "text", "text": format!("Image of the result of `{}`:", result.name) }));
-            images.push(json!({ "type": "image_url", "image_url": { "url": data_url(image) } }));
-            content.push_str(if content.is_empty() { "[image below]" } else { "\n[image below]" });
+        let mut content = joined_text(result, sounds);
+        for part in &result.content {
+            let (word, medium) = match part {
+                ResultPart::Image(image) => {
+                    ("image", json!({ "type": "image_url", "image_url": { "url": data_url(image) } }))
+                }
+                ResultPart::Audio(audio) if sounds == Sounds::Sent => ("audio", input_audio(audio)),
+                ResultPart::Audio(_) | ResultPart::Text { .. } => continue,
+            };
+            let title = if word == "image" { "Image" } else { "Audio" };
+            media.push(json!({ "type": "text", "text": format!("{title} of the result of `{}`:", result.name) }));
+            media.push(medium);
+            let line_break = if content.is_empty() { "" } else { "\n" };
+            content.push_str(&format!("{line_break}[{word} below]"));
         }
         let prefix = if result.is_error { ERROR_PREFIX } else { "" };
         let content = format!("{prefix}{content}");
         let id = ids.on_wire(&result.call_id);
         messages.push(json!({ "role": "tool", "tool_call_id": id, "content": content }));
     }
-    if !images.is_empty() {
-        messages.push(json!({ "role": "user", "content": images }));
+    if !media.is_empty() {
+        messages.push(json!({ "role": "user", "content": media }));
     }
     messages
 }
@@ -134,11 +148,7 @@ fn user_content(parts: &[Part]) -> Option<Value> {
     let contents = parts.iter().filter_map(|part| match part {
         Part::Text { text } => Some(json!({ "type": "text", "text": text })),
         Part::Image(image) => Some(json!({ "type": "image_url", "image_url": { "url": data_url(image) } })),
-        Part::Audio(audio) => {
-            let format =
-                if audio.mime_type.contains("mp3") || audio.mime_type.contains("mpeg") { "mp3" } else { "wav" };
-            Some(json!({ "type": "input_audio", "input_audio": { "data": audio.data, "format": format } }))
-        }
+        Part::Audio(audio) => Some(input_audio(audio)),
         _ => None,
     });
     let contents: Vec<Value> = contents.collect();
@@ -147,6 +157,11 @@ fn user_content(parts: &[Part]) -> Option<Value> {
         [only] if only["type"] == "text" => Some(only["text"].clone()),
         _ => Some(contents.into()),
     }
+}
+
+fn input_audio(audio: &Audio) -> Value {
+    let format = if audio.mime_type.contains("mp3") || audio.mime_type.contains("mpeg") { "mp3" } else { "wav" };
+    json!({ "type": "input_audio", "input_audio": { "data": audio.data, "format": format } })
 }
 
 /// Decodes the stream of one answer.

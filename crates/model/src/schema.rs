@@ -42,25 +42,54 @@ pub struct LeftOut {
     pub reason: String,
 }
 
+/// What a model is told about a tool in words.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ToolWords<'a> {
+    /// The server's description; its end is cut if the vendor takes less.
+    pub description: &'a str,
+    /// Stands after the description on a line of its own and is never cut; empty for none.
+    pub hints: &'a str,
+}
+
 /// Adapts one tool.
 pub fn adapt(vendor: Vendor, name: &str, description: &str, schema: &Value) -> Result<ToolDefinition, LeftOut> {
+    adapt_hinted(vendor, name, ToolWords { description, hints: "" }, schema)
+}
+
+/// Adapts one tool, with words after its description.
+pub fn adapt_hinted(
+    vendor: Vendor,
+    name: &str,
+    words: ToolWords<'_>,
+    schema: &Value,
+) -> Result<ToolDefinition, LeftOut> {
     let left_out = |reason: String| LeftOut { name: name.to_owned(), vendor, reason };
     if let Some(problem) = name_problem(name) {
         return Err(left_out(format!("its name {problem}")));
     }
     let input_schema = adapt_schema(vendor, schema).map_err(left_out)?;
-    let description = match vendor::entry(vendor).tools.as_ref().and_then(|rules| rules.description) {
-        Some(most) => shortened(description, most),
-        None => description.to_owned(),
-    };
+    let most = vendor::entry(vendor).tools.as_ref().and_then(|rules| rules.description);
+    let description = words.joined(most.unwrap_or(usize::MAX));
     Ok(ToolDefinition { name: name.to_owned(), description, input_schema })
+}
+
+impl ToolWords<'_> {
+    /// The description with the hints after it, in at most so many characters.
+    fn joined(&self, most: usize) -> String {
+        if self.hints.is_empty() {
+            return shortened(self.description, most);
+        }
+        let after = format!("\n\n{}", self.hints);
+        let room = most.saturating_sub(after.chars().count());
+        format!("{}{after}", shortened(self.description, room)).trim_start().to_owned()
+    }
 }
 
 fn shortened(description: &str, most: usize) -> String {
     if description.chars().count() <= most {
         return description.to_owned();
     }
-    description.chars().take(most - 1).chain(['…']).collect()
+    description.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
 fn adapt_schema(vendor: Vendor, schema: &Value) -> Result<Value, String> {

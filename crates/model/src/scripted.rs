@@ -254,6 +254,7 @@ fn result_text(result: &ToolResult) -> String {
     let texts = result.content.iter().map(|part| match part {
         ResultPart::Text { text } => text.as_str(),
         ResultPart::Image(_) => "[image]",
+        ResultPart::Audio(_) => "[audio]",
     });
     texts.collect::<Vec<_>>().join("\n")
 }

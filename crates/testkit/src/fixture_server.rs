@@ -60,6 +60,7 @@ struct FixtureTool {
     description: String,
     behaviour: Behaviour,
     annotations: Option<Value>,
+    output_schema: Option<Value>,
 }
 
 /// What a tool does when it is called.
@@ -69,6 +70,8 @@ pub enum Behaviour {
     Echo,
     /// Returns this text.
     Say(&'static str),
+    /// Returns this result, which is JSON.
+    Answer(&'static str),
     /// Sends three progress notifications, then answers.
     Count,
     /// Never answers.
@@ -144,6 +147,15 @@ impl FixtureServer {
                 tool.annotations = Some(annotations.clone());
             }
         });
+        self
+    }
+
+    /// Gives a tool an output schema.
+    #[must_use]
+    pub fn structured(self, name: &str, schema: &Value) -> Self {
+        for tool in self.shared.tools.lock().iter_mut().filter(|tool| tool.name == name) {
+            tool.output_schema = Some(schema.clone());
+        }
         self
     }
 
@@ -233,8 +245,13 @@ impl FixtureServer {
     }
 
     fn push(&self, name: &str, description: &str, behaviour: Behaviour) {
-        let tool =
-            FixtureTool { name: name.to_owned(), description: description.to_owned(), behaviour, annotations: None };
+        let tool = FixtureTool {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            behaviour,
+            annotations: None,
+            output_schema: None,
+        };
         self.shared.tools.lock().push(tool);
     }
 
@@ -285,6 +302,9 @@ impl FixtureServer {
             if let Some(annotations) = &tool.annotations {
                 listed["annotations"] = annotations.clone();
             }
+            if let Some(schema) = &tool.output_schema {
+                listed["outputSchema"] = schema.clone();
+            }
             listed
         };
         let mut listed = json!({ "tools": tools.iter().map(tool).collect::<Vec<_>>() });
@@ -301,6 +321,9 @@ impl FixtureServer {
         match tool.behaviour {
             Behaviour::Echo => Ok(text_result(&arguments.to_string(), false)),
             Behaviour::Say(text) => Ok(text_result(text, false)),
+            Behaviour::Answer(result) => {
+                Raw::parse(result).map_err(|error| RpcError::new(RpcError::INTERNAL, &error.to_string()))
+            }
             Behaviour::Fail => Ok(text_result("it failed", true)),
             Behaviour::Refuse => Err(RpcError::new(RpcError::INVALID_PARAMS, &format!("cannot take {arguments}"))),
             Behaviour::Wait => std::future::pending().await,

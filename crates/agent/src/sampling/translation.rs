@@ -231,6 +231,7 @@ fn shown(message: &Message) -> SampledMessage {
             let content = result.content.iter().map(|part| match part {
                 ResultPart::Text { text } => text.clone(),
                 ResultPart::Image(shown) => image(shown),
+                ResultPart::Audio(audio) => format!("[audio: {}]", audio.mime_type),
             });
             let word = if result.is_error { "error" } else { "result" };
             format!("[{word} of `{}`:]\n{}", result.name, content.collect::<Vec<_>>().join("\n"))

@@ -8,6 +8,7 @@ mod everyday;
 mod hosts;
 mod instructions;
 mod searching;
+mod vendor_requests;
 
 use std::sync::Arc;
 

@@ -122,6 +122,7 @@ pub(super) fn text_of(content: &[ResultPart]) -> String {
     let parts = content.iter().map(|part| match part {
         ResultPart::Text { text } => text.clone(),
         ResultPart::Image(image) => format!("[image: {}]", image.mime_type),
+        ResultPart::Audio(audio) => format!("[audio: {}]", audio.mime_type),
     });
     parts.collect::<Vec<_>>().join("\n")
 }

@@ -59,7 +59,8 @@ impl Chat<'_> {
     }
 
     fn help(&self) {
-        let prompts = ("/SERVER.PROMPT".to_owned(), "Use a prompt of a server, with `name=value` for its arguments");
+        let about = "Use a prompt of a server, with `name=value` for its arguments; `/SERVER.PROMPT` is the same";
+        let prompts = ("/SERVER/PROMPT".to_owned(), about);
         let own = COMMANDS.iter().map(|(word, arguments, about)| (format!("/{word} {arguments}"), *about));
         for (command, about) in own.chain([prompts]) {
             self.screen.line(&help_line(&command, about, super::screen::width()));

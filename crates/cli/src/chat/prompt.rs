@@ -1,12 +1,12 @@
 //! Prompts of servers as slash commands: their arguments are given or asked, their messages begin a turn.
 
 use serde_json::{Map, Value};
+use toolway_agent::prompt_messages;
 use toolway_host::{
     call::{CallOutcome, CallRequest, Caller, Target},
     catalog::PromptEntry,
-    record::redact::Redactor,
 };
-use toolway_model::{Image, Message, Part, Role};
+use toolway_model::Message;
 use toolway_wire::json::Raw;
 
 use super::{Chat, commands::prompt_usage, turn::Stoppable};
@@ -32,7 +32,7 @@ impl Chat<'_> {
         let outcome = self.stoppable(self.host.call(request)).await;
         self.screen.idle();
         match outcome {
-            Stoppable::Done(CallOutcome::Answered(result)) => Some(messages(&result, &self.host.redactor())),
+            Stoppable::Done(CallOutcome::Answered(result)) => Some(prompt_messages(&result, &self.host.redactor())),
             Stoppable::Done(outcome) => {
                 self.screen.line(&Report::from_outcome(&outcome, "prompts/get").to_human());
                 None
@@ -77,34 +77,4 @@ fn given(prompt: &PromptEntry, words: &[String]) -> Result<Map<String, Value>, S
         given.insert(name.to_owned(), value.into());
     }
     Ok(given)
-}
-
-/// The messages of a prompt. Neighbours of one role are one message, as vendors expect it.
-fn messages(result: &Raw, redactor: &Redactor) -> Vec<Message> {
-    let mut value: Value = serde_json::from_str(&result.to_string()).unwrap_or_default();
-    redactor.value(&mut value);
-    let mut messages: Vec<Message> = Vec::new();
-    for message in value["messages"].as_array().into_iter().flatten() {
-        let role = if message["role"] == "assistant" { Role::Assistant } else { Role::User };
-        let part = part(&message["content"]);
-        match messages.last_mut().filter(|last| last.role == role) {
-            Some(last) => last.parts.push(part),
-            None => messages.push(Message { role, parts: vec![part], raw: None }),
-        }
-    }
-    messages
-}
-
-fn part(content: &Value) -> Part {
-    let text = |key: &str| content[key].as_str().unwrap_or_default().to_owned();
-    match content["type"].as_str() {
-        Some("image") => Part::Image(Image { mime_type: text("mimeType"), data: text("data") }),
-        Some("text") => Part::Text { text: text("text") },
-        Some("resource") => {
-            let resource = &content["resource"];
-            let (uri, inner) = (resource["uri"].as_str().unwrap_or_default(), resource["text"].as_str());
-            Part::Text { text: format!("{uri}:\n{}", inner.unwrap_or("[binary content left out]")) }
-        }
-        _ => Part::Text { text: content.to_string() },
-    }
 }

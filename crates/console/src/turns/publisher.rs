@@ -135,7 +135,7 @@ fn result_view(ended: &EndedCall) -> Value {
 fn task_view(task: &EndedTask) -> Value {
     let texts = task.content.iter().filter_map(|part| match part {
         ResultPart::Text { text } => Some(text.as_str()),
-        ResultPart::Image(_) => None,
+        ResultPart::Image(_) | ResultPart::Audio(_) => None,
     });
     let text = texts.collect::<Vec<_>>().join("\n");
     let text = &text[..text.floor_char_boundary(MAX_RESULT)];

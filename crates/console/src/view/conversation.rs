@@ -93,11 +93,11 @@ fn result(result: &ToolResult, records: &RecordIds, made: &MadeCalls, left: &mut
 pub(crate) fn contents(result: &ToolResult, most: usize) -> (String, Vec<String>) {
     let texts = result.content.iter().filter_map(|part| match part {
         ResultPart::Text { text } => Some(text.as_str()),
-        ResultPart::Image(_) => None,
+        ResultPart::Image(_) | ResultPart::Audio(_) => None,
     });
     let images = result.content.iter().filter_map(|part| match part {
         ResultPart::Image(found) => image(&found.mime_type, &found.data),
-        ResultPart::Text { .. } => None,
+        ResultPart::Text { .. } | ResultPart::Audio(_) => None,
     });
     (texts.collect::<Vec<_>>().join("\n"), within(most, images))
 }

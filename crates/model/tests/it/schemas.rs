@@ -5,7 +5,10 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use toolway_model::{Vendor, schema::adapt};
+use toolway_model::{
+    Vendor,
+    schema::{ToolWords, adapt, adapt_hinted},
+};
 
 use crate::schema_rules::check;
 
@@ -147,4 +150,16 @@ fn only_names_of_parameters_decide_whether_anthropic_is_offered_a_tool() {
     for vendor in [Vendor::Openai, Vendor::OpenaiChat, Vendor::Gemini] {
         assert!(adapt(vendor, "graph__list", "List.", &top).is_ok(), "{vendor:?}");
     }
+}
+
+#[test]
+fn hints_after_a_description_are_never_cut() {
+    let long = "ä".repeat(2_000);
+    let words = ToolWords { description: &long, hints: "Hints of the server: may delete data." };
+    let adapted = adapt_hinted(Vendor::Openai, "files__delete", words, &json!({})).unwrap();
+    assert_eq!(adapted.description.chars().count(), 1_024);
+    assert!(adapted.description.ends_with("ä…\n\nHints of the server: may delete data."), "{}", adapted.description);
+    let alone = ToolWords { description: "", ..words };
+    let adapted = adapt_hinted(Vendor::Openai, "files__delete", alone, &json!({})).unwrap();
+    assert_eq!(adapted.description, words.hints);
 }

@@ -113,7 +113,7 @@ fn ended(call: &EndedCall) -> String {
     let name = call.made.name.replacen("__", ".", 1);
     let text = call.result.content.iter().find_map(|part| match part {
         ResultPart::Text { text } => text.lines().next(),
-        ResultPart::Image(_) => None,
+        ResultPart::Image(_) | ResultPart::Audio(_) => None,
     });
     let shown = match &call.problem {
         Some(problem) => problem.as_str(),
