@@ -11,9 +11,11 @@ use crate::{
     answer_schema::AnswerSchema,
     answering::{Answering, Told},
     budget::{Budget, Stop},
+    context::{self, ContextOptions, Frame, USUAL_WINDOW},
     conversation::Conversation,
     event::{AgentEvent, MadeCall},
     kept::KeptResults,
+    result,
     system::SystemPrompt,
     task_board::{GivenTask, TaskBoard, TurnBy},
     tools::{AdaptedTools, Offer, ToolSet, Visible},
@@ -52,6 +54,8 @@ pub struct AgentOptions {
     pub answer_schema: Option<Arc<AnswerSchema>>,
     /// Mode of policy for its calls; `None`: the configured one.
     pub mode: Option<PolicyMode>,
+    /// How its context is kept within the window.
+    pub context: ContextOptions,
 }
 
 /// The tools on offer to a model.
@@ -194,14 +198,17 @@ impl Agent {
         }
         let tools = self.tools();
         tools.left_out.iter().for_each(|reason| observe(AgentEvent::LeftOut(reason.clone())));
-        let system = self.system(conversation, observe);
+        let system = self.system(conversation);
+        system.left_out.iter().for_each(|reason| observe(AgentEvent::LeftOut(reason.clone())));
+        let system = self.host.redactor().plain(&system.text).into_owned();
         Answering::new(self, conversation, Told { tools, system }, cancel, observe).run().await
     }
 
     /// The ends of background tasks that the model was not told of.
     fn ended_tasks(&self, conversation: &Conversation, messages: &[Message]) -> Vec<GivenTask> {
         let by = if messages.is_empty() { TurnBy::Itself } else { TurnBy::User };
-        let given = self.tasks.as_ref().map(|tasks| tasks.begin_turn(conversation.id(), by, &self.kept));
+        let given =
+            self.tasks.as_ref().map(|tasks| tasks.begin_turn(conversation.id(), by, &self.kept, self.page_size()));
         given.unwrap_or_default()
     }
 
@@ -214,10 +221,25 @@ impl Agent {
     }
 
     /// The system prompt.
-    fn system(&self, conversation: &Conversation, observe: Observer<'_>) -> String {
+    fn system(&self, conversation: &Conversation) -> SystemPrompt {
         let visible = Visible(self.options.servers.clone());
-        let system = SystemPrompt::new(&self.host, &self.options.system, conversation.id(), &visible);
-        system.left_out.iter().for_each(|reason| observe(AgentEvent::LeftOut(reason.clone())));
-        self.host.redactor().plain(&system.text).into_owned()
+        let window = self.model.context_window().unwrap_or(USUAL_WINDOW);
+        SystemPrompt::new(&self.host, &self.options.system, conversation.id(), &visible, window)
+    }
+
+    /// What a request has besides messages, as it would be now.
+    pub(crate) fn frame(&self, conversation: &Conversation) -> Frame {
+        self.frame_of(&self.system(conversation).text, &self.tools())
+    }
+
+    pub(crate) fn frame_of(&self, system: &str, tools: &ToolSet) -> Frame {
+        let own = self.options.system.trim().len().min(system.len());
+        Frame { system: own, instructions: system.len() - own, tools: tools.tokens() }
+    }
+
+    /// Characters of one result that the model gets at once: a quarter of its context window at most.
+    pub(crate) fn page_size(&self) -> usize {
+        let window = self.model.context_window().unwrap_or(USUAL_WINDOW);
+        context::bytes_of(window / 4).clamp(result::LEAST_SHOWN, result::SHOWN)
     }
 }

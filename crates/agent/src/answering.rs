@@ -15,9 +15,11 @@ use crate::{
     agent::{Agent, AgentError, Answer, Observer},
     budget::{Spent, Stop},
     calls,
+    compacting::{Compacted, Compacting, Need},
+    context::{ContextMeter, Measure},
     conversation::Conversation,
     event::{AgentEvent, MadeCall},
-    tools::{self, ToolSet},
+    tools::ToolSet,
 };
 
 /// Beginning of what the model is told about an answer that does not match its schema.
@@ -44,6 +46,8 @@ pub(crate) struct Answering<'a> {
     answered: String,
     /// Tokens that servers had used in the conversation before this answer.
     sampled_before: u64,
+    /// Whether the vendor refused the last request for its length.
+    was_too_long: bool,
 }
 
 /// What the model is told besides the conversation.
@@ -63,6 +67,8 @@ struct Reply {
     message: Message,
     usage: Usage,
     end: Result<StopReason, Stop>,
+    /// Tokens of the request, estimated.
+    asked: u64,
 }
 
 /// A message of the model that an error ended.
@@ -80,7 +86,7 @@ impl<'a> Answering<'a> {
         observe: Observer<'a>,
     ) -> Self {
         let spent = Spent::new(agent.options.budget);
-        let interrupt = Interrupt { cancel: cancel.clone(), deadline: spent.deadline() };
+        let interrupt = Interrupt::new(cancel, &spent);
         let sampled_before = agent.host.sampling_in(conversation.id()).tokens;
         Self {
             agent,
@@ -94,6 +100,7 @@ impl<'a> Answering<'a> {
             cut: 0,
             answered: String::new(),
             sampled_before,
+            was_too_long: false,
         }
     }
 
@@ -114,9 +121,30 @@ impl<'a> Answering<'a> {
         if let Some(stop) = self.spent.exhausted() {
             return Ok(Some(stop));
         }
+        if let Err(Ok(stop)) = self.compact(Need::Limit).await {
+            return Ok(Some(stop));
+        }
+        if let Some(stop) = self.spent.exhausted() {
+            return Ok(Some(stop));
+        }
         self.spent.turns += 1;
-        let reply = match self.ask().await {
+        let asked = self.ask().await;
+        let was_too_long = std::mem::replace(&mut self.was_too_long, false);
+        let reply = match asked {
             Ok(reply) => reply,
+            Err(CutReply { said, error }) if error.kind == ModelErrorKind::ContextExceeded && !was_too_long => {
+                return match self.compact(Need::Refused).await {
+                    Ok(Some(_)) => {
+                        self.was_too_long = true;
+                        Ok(None)
+                    }
+                    Err(Ok(stop)) => Ok(Some(stop)),
+                    Ok(None) | Err(Err(_)) => {
+                        self.conversation.push_partial(said).await;
+                        Err(error.into())
+                    }
+                };
+            }
             // Keep the answer that was to be corrected instead of failing.
             Err(CutReply { error, .. }) if self.corrections > 0 => {
                 tracing::warn!(%error, "the model did not correct its answer");
@@ -141,11 +169,14 @@ impl<'a> Answering<'a> {
     /// Adds a message of the model to the conversation and to what is spent. Returns why the message ended.
     async fn keep(&mut self, reply: Reply) -> Result<StopReason, Stop> {
         let ended = self.conversation.push_reply(reply.message, reply.end).await;
-        let Told { tools, system } = &self.told;
-        let conversation = &*self.conversation;
         let used = ModelTokens { input: reply.usage.input_tokens, output: reply.usage.output_tokens };
         self.agent.host.count_model_tokens(self.agent.model().name(), used);
-        self.spent.add(reply.usage, || conversation.tokens() + tools.tokens() + tools::tokens_of(system.len()));
+        let estimated = reply.asked;
+        self.spent.add(reply.usage, || estimated);
+        if reply.usage.input_tokens > 0 {
+            let measure = Measure { estimated, reported: reply.usage.input_tokens };
+            self.conversation.measure(self.agent.model().name(), measure);
+        }
         (self.observe)(AgentEvent::Usage(self.spent.usage));
         ended
     }
@@ -186,11 +217,25 @@ impl<'a> Answering<'a> {
         (self.cut >= CUT_MESSAGES).then_some(Stop::MaxOutput)
     }
 
+    /// Leaves out older turns as far as needed. A failed summary is not the end of an answer.
+    async fn compact(&mut self, need: Need) -> Result<Option<Compacted>, Result<Stop, ModelError>> {
+        let frame = self.agent.frame_of(&self.told.system, &self.told.tools);
+        let Self { agent, conversation, interrupt, spent, .. } = self;
+        let compacting = Compacting { agent, conversation, frame, interrupt, spent };
+        let compacted = compacting.run(need).await;
+        match &compacted {
+            Ok(Some(compacted)) => (self.observe)(AgentEvent::Compacted(*compacted)),
+            Err(Err(error)) => tracing::warn!(%error, "older turns were not summarised"),
+            Ok(None) | Err(Ok(_)) => {}
+        }
+        compacted
+    }
+
     fn request(&self) -> ModelRequest {
         let options = &self.agent.options;
         ModelRequest {
             system: self.told.system.clone(),
-            messages: self.conversation.messages().to_vec(),
+            messages: self.conversation.view(),
             tools: self.told.tools.definitions.clone(),
             max_tokens: options.max_output,
             answer_schema: options.answer_schema.as_ref().map(|schema| schema.schema().clone()),
@@ -209,16 +254,23 @@ impl<'a> Answering<'a> {
     /// One request to the model. The message is not in the conversation yet.
     async fn ask(&mut self) -> Result<Reply, CutReply> {
         let model = Arc::clone(self.agent.model());
-        let mut stream = model.stream(self.request());
+        let request = self.request();
+        let frame = self.agent.frame_of(&self.told.system, &self.told.tools);
+        let asked = ContextMeter::of(model.context_window(), frame, &request.messages, false, None).used;
+        let mut stream = model.stream(request);
         let mut usage = Usage::default();
         let mut said = String::new();
         loop {
             let event = tokio::select! {
                 event = stream.next() => event,
-                stop = self.interrupt.triggered() => return Ok(Reply { message: partial(said), usage, end: Err(stop) }),
+                stop = self.interrupt.triggered() => {
+                    return Ok(Reply { message: partial(said), usage, end: Err(stop), asked });
+                }
             };
             match event {
-                Some(Ok(ModelEvent::End { reason, message })) => return Ok(Reply { message, usage, end: Ok(reason) }),
+                Some(Ok(ModelEvent::End { reason, message })) => {
+                    return Ok(Reply { message, usage, end: Ok(reason), asked });
+                }
                 Some(Ok(event)) => {
                     match &event {
                         ModelEvent::Usage(figures) => usage = *figures,
@@ -238,6 +290,10 @@ impl<'a> Answering<'a> {
 }
 
 impl Interrupt {
+    pub(crate) fn new(cancel: &CancellationToken, spent: &Spent) -> Self {
+        Self { cancel: cancel.clone(), deadline: spent.deadline() }
+    }
+
     /// Resolves when the answer must end.
     pub(crate) async fn triggered(&self) -> Stop {
         let time_is_over = async {

@@ -22,7 +22,7 @@ use crate::{
     content::Structured,
     conversation::Conversation,
     event::{self, AgentEvent, CallProgress, CallState, EndedCall, MadeCall, StartedCall},
-    result::{self, Shown},
+    result::{self, Showing, Shown},
     search,
     tools::{ToolSet, Visible, Wanted},
 };
@@ -248,7 +248,8 @@ impl Agent {
         let delivery = relay.delivery().unwrap_or(Delivery::Unknown);
         let structured = Structured::of(&self.host.catalog(), &planned.tool);
         let redactor = self.host.redactor();
-        let mut shown = result::show(&call.id, &call.name, &outcome, delivery, &id, structured, &redactor);
+        let showing = Showing { result_id: &id, structured, page: self.page_size(), redactor: &redactor };
+        let mut shown = result::show(call, &outcome, delivery, &showing);
         if let Some(tasks) = &self.tasks {
             if let CallOutcome::HandedOff(_) = outcome {
                 tasks.start(conversation, call_id.uuid());
@@ -271,7 +272,7 @@ impl Agent {
 
     /// The beginning of a text that may be too long for the model; the whole is kept under `id`.
     fn first_page(&self, id: &str, text: String) -> String {
-        let page = result::page(&text, 0, id);
+        let page = result::page(&text, 0, id, self.page_size());
         if page != text {
             self.kept.keep(id, text);
         }
@@ -299,7 +300,7 @@ impl Agent {
             .and_then(|offset| offset.as_u64())
             .and_then(|offset| usize::try_from(offset).ok())
             .unwrap_or_default();
-        self.kept.page(&id, offset).ok_or_else(|| format!("unknown truncated result `{id}`"))
+        self.kept.page(&id, offset, self.page_size()).ok_or_else(|| format!("unknown truncated result `{id}`"))
     }
 }
 

@@ -68,9 +68,13 @@ pub fn prompt_messages(result: &Raw, redactor: &Redactor) -> Vec<Message> {
     messages
 }
 
-/// Whether a text is the structured content again, as the protocol recommends for older clients.
+/// Whether a text is the structured content again: as JSON, as the protocol recommends for older clients, or as its only
+/// member, as many servers have it.
 fn is_mirrored(parts: &[ResultPart], structure: &Value) -> bool {
+    let members = structure.as_object().filter(|members| members.len() == 1);
+    let only = members.and_then(|members| members.values().next()).and_then(Value::as_str);
     parts.iter().any(|part| match part {
+        ResultPart::Text { text } if only == Some(text.as_str()) => true,
         ResultPart::Text { text } if text.trim_start().starts_with(['{', '[']) => {
             serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structure)
         }

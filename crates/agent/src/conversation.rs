@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::{Deserialize, Serialize};
 use toolway_host::{
     Host,
-    conversation::{ConversationHead, ConversationLog, ConversationMessage},
+    conversation::{ConversationHead, ConversationLog, ConversationMessage, ConversationNote},
     policy::SeenUrls,
     record::RecordsError,
 };
@@ -14,9 +14,11 @@ use uuid::Uuid;
 
 use crate::{
     budget::Stop,
+    compaction::{self, Compaction},
+    context::Measure,
     event::MadeCall,
     kept_message::{self, Keeping},
-    seen, tools,
+    seen,
 };
 
 /// Characters of the title.
@@ -31,6 +33,10 @@ pub struct Conversation {
     /// URLs of the user and of results.
     seen: Arc<SeenUrls>,
     keeping: Keeping,
+    /// What requests have instead of older messages.
+    compaction: Compaction,
+    /// What the vendor counted of the last request, and the model's name.
+    measured: Option<(String, Measure)>,
 }
 
 /// Ids of the records of calls, by the ids that the model gave the calls. Stored beside a message with results, and never
@@ -55,7 +61,7 @@ impl Conversation {
     /// A new conversation. With a log, every message is stored before the next step.
     pub fn new(log: Option<Arc<dyn ConversationLog>>) -> Self {
         let id = Uuid::now_v7().to_string().into();
-        Self { id, messages: Vec::new(), log, seen: Arc::default(), keeping: Keeping::default() }
+        Self::of(id, Vec::new(), SeenUrls::default(), log)
     }
 
     /// A stored conversation. Calls without results, left by a process that ended, get the recorded answer or an error as
@@ -63,7 +69,60 @@ impl Conversation {
     pub fn resume(id: &str, messages: Vec<Message>, log: Option<Arc<dyn ConversationLog>>) -> Self {
         let seen = SeenUrls::default();
         (0..messages.len()).for_each(|index| seen::note(&seen, &messages[..index], &messages[index]));
-        Self { id: id.into(), messages, log, seen: Arc::new(seen), keeping: Keeping::default() }
+        Self::of(id.into(), messages, seen, log)
+    }
+
+    fn of(id: Arc<str>, messages: Vec<Message>, seen: SeenUrls, log: Option<Arc<dyn ConversationLog>>) -> Self {
+        let keeping = Keeping::default();
+        let compaction = Compaction::default();
+        Self { id, messages, log, seen: Arc::new(seen), keeping, compaction, measured: None }
+    }
+
+    /// The same conversation with what is kept about it in the store. A note that cannot be read is ignored.
+    #[must_use]
+    pub fn with_notes(mut self, notes: &[ConversationNote]) -> Self {
+        let note = notes.iter().find(|note| note.name == compaction::NOTE);
+        let kept = note.and_then(|note| serde_json::from_str::<Compaction>(&note.body).ok());
+        // It speaks of messages that may not have been stored.
+        let count = self.messages.len();
+        if let Some(kept) = kept.filter(|kept| kept.summarised() <= count) {
+            self.compaction = kept;
+        }
+        self
+    }
+
+    /// The messages of a request: older ones are shortened or summarised.
+    pub(crate) fn view(&self) -> Vec<Message> {
+        self.compaction.view(&self.messages)
+    }
+
+    pub(crate) fn compaction(&self) -> &Compaction {
+        &self.compaction
+    }
+
+    pub(crate) fn compact_to(&mut self, compaction: Compaction) {
+        self.compaction = compaction;
+    }
+
+    /// Stores what requests have instead of older messages.
+    pub(crate) async fn store_compaction(&self) {
+        let Some(log) = &self.log else { return };
+        let mut kept = self.compaction.clone();
+        if let Some(summary) = &mut kept.summary {
+            summary.text = self.keeping.text(&summary.text);
+        }
+        let body = serde_json::to_string(&kept).unwrap_or_default();
+        report(log.keep(&self.id, ConversationNote { name: compaction::NOTE.to_owned(), body }).await);
+    }
+
+    /// Notes what a vendor counted of a request.
+    pub(crate) fn measure(&mut self, model: &str, measure: Measure) {
+        self.measured = Some((model.to_owned(), measure));
+    }
+
+    /// What the vendor of a model counted of the last request.
+    pub(crate) fn measure_of(&self, model: &str) -> Option<Measure> {
+        self.measured.as_ref().filter(|(name, _)| name == model).map(|(_, measure)| *measure)
     }
 
     /// UUIDv7 of the conversation.
@@ -147,11 +206,6 @@ impl Conversation {
             Err(_) => self.push_partial(message).await,
         }
         end
-    }
-
-    /// Tokens of all messages without images, estimated.
-    pub(crate) fn tokens(&self) -> u64 {
-        self.messages.iter().map(|message| tools::tokens_of(plain_text(message).len())).sum()
     }
 
     /// Adds what the model said before it was interrupted, if anything.

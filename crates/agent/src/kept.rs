@@ -47,9 +47,9 @@ impl KeptResults {
         kept.by_id.insert(id.to_owned(), rest);
     }
 
-    /// A part of a kept result from a character on; `None` if the result is not kept.
-    pub(crate) fn page(&self, id: &str, offset: usize) -> Option<String> {
-        self.0.lock().by_id.get(id).map(|whole| result::page(whole, offset, id))
+    /// A part of a kept result, of at most so many characters, from a character on; `None` if the result is not kept.
+    pub(crate) fn page(&self, id: &str, offset: usize, most: usize) -> Option<String> {
+        self.0.lock().by_id.get(id).map(|whole| result::page(whole, offset, id, most))
     }
 }
 

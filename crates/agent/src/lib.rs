@@ -9,6 +9,7 @@
 //! | tools on offer, adapted to the model | `tools.rs`, `hints.rs`, `builtin.rs` |
 //! | a search for tools instead of their definitions | `search.rs` |
 //! | results as the model sees them | `result.rs`, `content.rs`, `kept.rs` |
+//! | the context window: its meter, older turns summarised | `context.rs`, `compacting.rs`, `compaction.rs` |
 //! | messages, and where they are stored | `conversation.rs`, `kept_message.rs` |
 //! | URLs that the user and results named | `seen.rs` |
 //! | background tasks and their ends | `task_board.rs`, `task_block.rs`, `resumed_tasks.rs` |
@@ -24,7 +25,10 @@ mod answering;
 mod budget;
 mod builtin;
 mod calls;
+mod compacting;
+mod compaction;
 mod content;
+mod context;
 mod conversation;
 mod event;
 mod hints;
@@ -44,7 +48,9 @@ mod tools;
 pub use agent::{Agent, AgentError, AgentOptions, Answer, Observer, OfferedTools};
 pub use answer_schema::{AnswerSchema, Validate};
 pub use budget::{Budget, Stop};
+pub use compacting::Compacted;
 pub use content::prompt_messages;
+pub use context::{ContextMeter, ContextOptions, ContextPart, MeteredPart, cached_share};
 pub use conversation::{Conversation, RecordIds};
 /// Types of messages and models that are part of this crate's interface.
 pub use toolway_model as model;

@@ -4,13 +4,16 @@ use toolway_host::{
     call::CallOutcome,
     record::{Delivery, redact::Redactor},
 };
-use toolway_model::{ResultPart, ToolResult, value_of};
+use toolway_model::{ResultPart, ToolCall, ToolResult, value_of};
 use toolway_wire::json::Raw;
 
 use crate::content::{self, Structured};
 
-/// Characters of one result that the model gets at once.
+/// Characters of one result that a model gets at once at most.
 pub(crate) const SHOWN: usize = 40_000;
+
+/// Characters of one result that a model gets at once, however small its window is.
+pub(crate) const LEAST_SHOWN: usize = 2_000;
 
 /// A result for the model, and the text that was cut off.
 pub(crate) struct Shown {
@@ -19,20 +22,22 @@ pub(crate) struct Shown {
     pub(crate) rest: Option<String>,
 }
 
+/// How a result is shown.
+pub(crate) struct Showing<'a> {
+    /// Id under which the rest is kept.
+    pub(crate) result_id: &'a str,
+    pub(crate) structured: Structured,
+    /// Characters that the model gets at once.
+    pub(crate) page: usize,
+    pub(crate) redactor: &'a Redactor,
+}
+
 /// Converts the outcome of a call; one without an answer says whether it was sent. Secrets are replaced, as in its record.
-pub(crate) fn show(
-    call_id: &str,
-    name: &str,
-    outcome: &CallOutcome,
-    delivery: Delivery,
-    result_id: &str,
-    structured: Structured,
-    redactor: &Redactor,
-) -> Shown {
+pub(crate) fn show(call: &ToolCall, outcome: &CallOutcome, delivery: Delivery, showing: &Showing<'_>) -> Shown {
     let say = |problem: &str| delivery.said_after(problem);
-    let WholeResult { content, is_error } = whole(outcome, say, structured, redactor);
-    let (content, rest) = cut(content, result_id);
-    let (call_id, name) = (call_id.to_owned(), name.to_owned());
+    let WholeResult { content, is_error } = whole(outcome, say, showing.structured, showing.redactor);
+    let (content, rest) = cut(content, showing.result_id, showing.page);
+    let (call_id, name) = (call.id.clone(), call.name.clone());
     Shown { result: ToolResult { call_id, name, content, is_error }, rest }
 }
 
@@ -103,9 +108,10 @@ pub(crate) fn error(call_id: &str, name: &str, text: String) -> ToolResult {
     ToolResult { call_id: call_id.to_owned(), name: name.to_owned(), content, is_error: true }
 }
 
-pub(crate) fn cut(content: Vec<ResultPart>, result_id: &str) -> (Vec<ResultPart>, Option<String>) {
+/// Cuts a result after so many characters; returns the whole text if it was cut.
+pub(crate) fn cut(content: Vec<ResultPart>, result_id: &str, most: usize) -> (Vec<ResultPart>, Option<String>) {
     let length = |part: &ResultPart| if let ResultPart::Text { text } = part { text.chars().count() } else { 0 };
-    if content.iter().map(length).sum::<usize>() <= SHOWN {
+    if content.iter().map(length).sum::<usize>() <= most {
         return (content, None);
     }
     let mut whole = String::new();
@@ -119,15 +125,15 @@ pub(crate) fn cut(content: Vec<ResultPart>, result_id: &str) -> (Vec<ResultPart>
             medium @ (ResultPart::Image(_) | ResultPart::Audio(_)) => media.push(medium),
         }
     }
-    let mut parts = vec![ResultPart::Text { text: page(&whole, 0, result_id) }];
+    let mut parts = vec![ResultPart::Text { text: page(&whole, 0, result_id, most) }];
     parts.append(&mut media);
     (parts, Some(whole))
 }
 
 /// A part of a kept text from a character on, with the way to the next part.
-pub(crate) fn page(whole: &str, offset: usize, result_id: &str) -> String {
+pub(crate) fn page(whole: &str, offset: usize, result_id: &str, most: usize) -> String {
     let total = whole.chars().count();
-    let shown: String = whole.chars().skip(offset).take(SHOWN).collect();
+    let shown: String = whole.chars().skip(offset).take(most).collect();
     let end = offset + shown.chars().count();
     if end >= total {
         return shown;
@@ -150,7 +156,13 @@ mod tests {
 
     fn shown_as(text: &'static str, structured: Structured) -> ToolResult {
         let outcome = CallOutcome::Answered(Raw::parse(text).unwrap());
-        show("1", "read", &outcome, Delivery::Answered, "r1", structured, &Redactor::default()).result
+        show_it(&outcome, structured).result
+    }
+
+    fn show_it(outcome: &CallOutcome, structured: Structured) -> Shown {
+        let call = ToolCall { id: "1".to_owned(), name: "read".to_owned(), arguments: Raw::empty_object() };
+        let showing = Showing { result_id: "r1", structured, page: SHOWN, redactor: &Redactor::default() };
+        show(&call, outcome, Delivery::Answered, &showing)
     }
 
     fn texts(result: &ToolResult) -> Vec<&str> {
@@ -181,6 +193,8 @@ mod tests {
         assert_eq!(texts(&shown_as(both, Structured::Declared)), ["warm", r#"{"celsius":21.50}"#]);
         let same = r#"{"content":[{"type":"text","text":"{ \"a\": 1 }"}],"structuredContent":{"a":1}}"#;
         assert_eq!(texts(&shown_as(same, Structured::Declared)), [r#"{ "a": 1 }"#]);
+        let only = r#"{"content":[{"type":"text","text":"milk"}],"structuredContent":{"content":"milk"}}"#;
+        assert_eq!(texts(&shown_as(only, Structured::Declared)), ["milk"]);
     }
 
     #[test]
@@ -229,16 +243,8 @@ mod tests {
     fn a_long_text_is_cut_and_can_be_read_on() {
         let whole = "ä".repeat(SHOWN + 5);
         let raw = Raw::of(&serde_json::json!({ "content": [{ "type": "text", "text": whole }] }));
-        let shown = show(
-            "1",
-            "read",
-            &CallOutcome::Answered(raw),
-            Delivery::Answered,
-            "r1",
-            Structured::Undeclared,
-            &Redactor::default(),
-        );
+        let shown = show_it(&CallOutcome::Answered(raw), Structured::Undeclared);
         assert!(text(&shown.result).contains(&format!("\"offset\": {SHOWN}")));
-        assert_eq!(page(&shown.rest.unwrap(), SHOWN, "r1"), "äääää\n");
+        assert_eq!(page(&shown.rest.unwrap(), SHOWN, "r1", SHOWN), "äääää\n");
     }
 }

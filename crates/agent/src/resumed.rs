@@ -8,7 +8,12 @@ use toolway_host::{
 use toolway_model::{Message, Role, ToolCall, ToolResult};
 use toolway_wire::json::Raw;
 
-use crate::{agent::Agent, content::Structured, conversation::Conversation, result};
+use crate::{
+    agent::Agent,
+    content::Structured,
+    conversation::Conversation,
+    result::{self, Showing},
+};
 
 /// What is said of a call without a recorded answer.
 const INTERRUPTED: &str = "the call was interrupted";
@@ -47,7 +52,8 @@ impl Agent {
             Some(answer) => {
                 let outcome = CallOutcome::Answered(answer);
                 let redactor = self.host.redactor();
-                let shown = result::show(&call.id, &call.name, &outcome, delivery, &id, structured, &redactor);
+                let showing = Showing { result_id: &id, structured, page: self.page_size(), redactor: &redactor };
+                let shown = result::show(call, &outcome, delivery, &showing);
                 if let Some(rest) = shown.rest {
                     self.kept.keep(&id, rest);
                 }

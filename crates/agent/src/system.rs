@@ -9,7 +9,7 @@ use ring::digest::{SHA256, digest};
 use toolway_config::Trust;
 use toolway_host::Host;
 
-use crate::tools::Visible;
+use crate::{context::bytes_of, tools::Visible};
 
 /// Characters of one server's instructions.
 const INSTRUCTIONS: usize = 4_000;
@@ -27,10 +27,11 @@ pub(crate) struct SystemPrompt {
 
 impl SystemPrompt {
     /// The prompt of one conversation.
-    pub(crate) fn new(host: &Host, own: &str, conversation: &str, visible: &Visible) -> Self {
+    /// Instructions of servers fill at most an eighth of the model's window.
+    pub(crate) fn new(host: &Host, own: &str, conversation: &str, visible: &Visible, window: u64) -> Self {
         let mut prompt = Self { text: own.trim().to_owned(), left_out: Vec::new() };
         let delimiter = delimiter(conversation);
-        let mut left = ALL_INSTRUCTIONS;
+        let mut left = ALL_INSTRUCTIONS.min(bytes_of(window / 8));
         for status in host.servers().iter().filter(|status| visible.covers(&status.server)) {
             let instructions = status.profile.as_ref().and_then(|profile| profile.instructions.as_ref());
             let Some(text) = instructions.filter(|text| !text.trim().is_empty()) else { continue };

@@ -313,7 +313,7 @@ impl TaskBoard {
     }
 
     /// Begins a turn: takes the ends that the model is to be told of, each as a message of its own.
-    pub(crate) fn begin_turn(&self, conversation: &str, by: TurnBy, kept: &KeptResults) -> Vec<GivenTask> {
+    pub(crate) fn begin_turn(&self, conversation: &str, by: TurnBy, kept: &KeptResults, page: usize) -> Vec<GivenTask> {
         let mut state = self.shared.state.lock();
         let Some(tasks) = state.get_mut(conversation) else { return Vec::new() };
         tasks.self_started = match by {
@@ -322,7 +322,7 @@ impl TaskBoard {
         };
         let ended = tasks.take_news();
         drop(state);
-        ended.into_iter().map(|task| GivenTask::new(task, kept)).collect()
+        ended.into_iter().map(|task| GivenTask::new(task, kept, page)).collect()
     }
 }
 
@@ -342,8 +342,8 @@ pub(crate) struct GivenTask {
 }
 
 impl GivenTask {
-    fn new(task: EndedTask, kept: &KeptResults) -> Self {
-        let (content, rest) = result::cut(task.content.clone(), &task.row.id.to_string());
+    fn new(task: EndedTask, kept: &KeptResults, page: usize) -> Self {
+        let (content, rest) = result::cut(task.content.clone(), &task.row.id.to_string(), page);
         if let Some(rest) = rest {
             kept.keep(&task.row.id.to_string(), rest);
         }

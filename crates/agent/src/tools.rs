@@ -18,16 +18,12 @@ use toolway_model::{
 
 use crate::{
     builtin::{Builtin, Effect},
+    context::{USUAL_WINDOW, tokens_of},
     hints,
 };
 
-/// Context window of a model that does not tell its own.
-const USUAL_WINDOW: u64 = 128_000;
 /// Share of the context window that definitions may fill, as a divisor.
 const SHARE: u64 = 4;
-/// Bytes of text or JSON per token, roughly, for every vendor.
-const BYTES_PER_TOKEN: u64 = 4;
-
 /// The extension of tasks in the revision without sessions.
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
@@ -183,9 +179,4 @@ fn adapt(vendor: Vendor, entry: &ToolEntry) -> Result<ToolDefinition, String> {
 
 fn tokens(tool: &ToolDefinition) -> u64 {
     tokens_of(tool.name.len() + tool.description.len() + tool.input_schema.to_string().len())
-}
-
-/// Tokens of a text of so many bytes, estimated.
-pub(crate) fn tokens_of(bytes: usize) -> u64 {
-    bytes as u64 / BYTES_PER_TOKEN
 }

@@ -7,6 +7,7 @@
 //! | output: text, calls, status | `chat/screen.rs`, `chat/call_line.rs`, `chat/status_line.rs` |
 //! | approvals and forms in place | `chat/answerer.rs` |
 //! | slash commands | `chat/command.rs`, `chat/commands.rs`, `chat/choosing.rs`, `chat/prompt.rs` |
+//! | the context window and what was used | `chat/usage.rs` |
 //! | background tasks | `chat/tasks.rs` |
 //! | who has the terminal | `chat/terminal_gate.rs` |
 //! | stored conversations | `chat/stored.rs` |
@@ -29,6 +30,7 @@ pub(crate) mod stored;
 mod tasks;
 mod terminal_gate;
 mod turn;
+mod usage;
 mod words;
 
 use std::sync::Arc;
@@ -53,7 +55,9 @@ pub(crate) use screen::{Screen, ScreenKind};
 pub(crate) use terminal_gate::TerminalGate;
 use words::Words;
 
-use crate::{app::App, exit_code::ExitCode, output, output::Colour, report::Report, terminal::TerminalAnswerer};
+use crate::{
+    app::App, cost::Cost, exit_code::ExitCode, output, output::Colour, report::Report, terminal::TerminalAnswerer,
+};
 
 /// File of earlier messages in the state directory.
 const HISTORY: &str = "chat-history.txt";
@@ -71,6 +75,8 @@ pub(crate) struct Chat<'a> {
     gate: TerminalGate,
     tasks: TaskBoard,
     used: Usage,
+    /// What that cost; `None` if no price is configured.
+    cost: Option<Cost>,
     /// The servers that connect at the start; `None` when they were reported.
     connecting: Option<AbortOnDropHandle<Vec<ServerStatus>>>,
     /// Whether the last thing that happened was a Ctrl-C.
@@ -138,6 +144,7 @@ impl<'a> Chat<'a> {
             gate,
             tasks,
             used,
+            cost: None,
             connecting,
             was_interrupted,
         })

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use tokio::{net::TcpListener, sync::Semaphore};
-use toolway_agent::model::Model;
+use toolway_agent::{ContextOptions, model::Model};
 use toolway_config::{Config, ServerName};
 use toolway_console::{
     Console, ConsoleOptions, ConsoleRecords, ConsoleTls,
@@ -169,6 +169,7 @@ impl ConsoleBackend for Backend {
                 system: String::new(),
                 resources: settings.agent.expose_resources.value.unwrap_or(true),
                 prompts: settings.agent.expose_prompts.value.unwrap_or(true),
+                context: ContextOptions { compact_at: settings.agent.compaction_share() },
             },
             problem: self.config.problem(),
         }

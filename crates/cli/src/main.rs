@@ -14,6 +14,7 @@ mod completion;
 mod compose;
 mod consent;
 mod console_backend;
+mod cost;
 mod effect;
 mod entry_secrets;
 mod example_call;

@@ -235,6 +235,7 @@ fn unconfigured(vendor: Vendor, model: Option<String>, base_url: Option<Template
         max_tokens: None,
         context_window: None,
         priority: None,
+        price: None,
     }
 }
 

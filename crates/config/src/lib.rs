@@ -99,7 +99,7 @@ pub use keychain::{Keychain, NoKeychain};
 pub use limits::LimitSettings;
 pub use load::{Loaded, Sources, load};
 pub use mask::{is_secret_name, looks_like_key};
-pub use models::{AgentSettings, ModelConfig, ModelPriority, Vendor};
+pub use models::{AgentSettings, ModelConfig, ModelPrice, ModelPriority, Vendor};
 pub use paths::{Environment, Paths};
 pub use pattern::Pattern;
 pub use policy::{PolicyMode, PolicySettings, ProjectRules, Rule, RuleEffect};

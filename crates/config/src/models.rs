@@ -48,6 +48,8 @@ pub struct ModelConfig {
     pub context_window: Option<u32>,
     /// How well it serves what servers ask for, when they ask a model.
     pub priority: Option<ModelPriority>,
+    /// What its tokens cost; `None` if that is not known.
+    pub price: Option<ModelPrice>,
 }
 
 /// How well a model serves each priority of a sampling request, in thousandths.
@@ -64,11 +66,29 @@ pub struct ModelPriority {
 /// Settings of the agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentSettings {
+    /// Share of the context window, in thousandths, from which on older turns are summarised; `None` means 800.
+    pub compact_at: Setting<Option<u16>>,
     /// Whether the model gets a tool to read resources; `None` means yes.
     pub expose_resources: Setting<Option<bool>>,
     /// Whether the model gets a tool to get prompts; `None` means yes.
     pub expose_prompts: Setting<Option<bool>>,
 }
+
+/// What a million tokens cost, in millionths of the user's currency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelPrice {
+    /// Tokens of requests that the vendor does not have in its cache.
+    pub input: u64,
+    /// Tokens of answers.
+    pub output: u64,
+    /// Tokens of requests that are read from the vendor's cache.
+    pub cached_input: u64,
+    /// Tokens of requests that are written to the vendor's cache.
+    pub cache_write: u64,
+}
+
+/// Highest price of a million tokens.
+const MAX_PRICE: f64 = 1e9;
 
 const VENDORS: &[(&str, Vendor)] = &[
     ("anthropic", Vendor::Anthropic),
@@ -89,9 +109,17 @@ const MODEL: &[(&str, Shape)] = &[
     ("maxTokens", Shape::Count),
     ("contextWindow", Shape::Count),
     ("priority", Shape::Members(PRIORITY)),
+    ("price", Shape::Members(PRICE)),
+];
+const PRICE: &[(&str, Shape)] = &[
+    ("input", Shape::Number),
+    ("output", Shape::Number),
+    ("cachedInput", Shape::Number),
+    ("cacheWrite", Shape::Number),
 ];
 const PRIORITY: &[(&str, Shape)] = &[("cost", Shape::Share), ("speed", Shape::Share), ("intelligence", Shape::Share)];
-const AGENT_MEMBERS: &[(&str, Shape)] = &[("exposeResources", Shape::Flag), ("exposePrompts", Shape::Flag)];
+const AGENT_MEMBERS: &[(&str, Shape)] =
+    &[("exposeResources", Shape::Flag), ("exposePrompts", Shape::Flag), ("compactAt", Shape::Share)];
 
 /// The top-level key `models`.
 pub(crate) const MODELS: Key<Settings> = Key {
@@ -102,7 +130,8 @@ pub(crate) const MODELS: Key<Settings> = Key {
           name of the model, or the path of a script; without it, the newest one of the vendor's list. `baseUrl`: as in the vendor's own SDK; an http URL of another machine \
           needs `allowInsecureHttp`. `apiKey`: a reference such \
           as `env:OPENAI_API_KEY`; default: the vendor's usual variable. `headers`, `maxTokens`, `contextWindow` (tokens). `priority`: \
-          `cost`, `speed` and `intelligence` from 0 to 1 (best), by which a model is chosen for servers that ask one.",
+          `cost`, `speed` and `intelligence` from 0 to 1 (best), by which a model is chosen for servers that ask one. `price`: what a \
+          million tokens cost, `input`, `output`, `cachedInput` and `cacheWrite` (default of both: `input`), in any currency.",
     example: r#"{"local": {"vendor": "openai-chat", "model": "qwen3", "baseUrl": "http://127.0.0.1:11434/v1"}}"#,
     set: read_models,
 };
@@ -121,7 +150,8 @@ pub(crate) const AGENT: Key<Settings> = Key {
     name: "agent",
     shape: Shape::Members(AGENT_MEMBERS),
     doc: "Settings of `chat` and `run`. `exposeResources`, `exposePrompts`: give the model a tool to read resources and \
-          to get prompts, where a server has them; default `true`.",
+          to get prompts, where a server has them; default `true`. `compactAt`: share of the model's context window from which on older \
+          turns are summarised; default 0.8.",
     example: r#"{"exposeResources": false}"#,
     set: read_agent,
 };
@@ -139,6 +169,7 @@ fn read_model(field: &Field<'_>) -> Result<ModelConfig, ConfigError> {
     let (mut base_url, mut api_key, mut headers) = (None, None, Vec::new());
     let (mut max_tokens, mut context_window) = (None, None);
     let mut priority = None;
+    let mut price = None;
     let mut plain = PlainHttp::default();
     let positive = |field: &Field<'_>| match field.count()? {
         0 => Err(field.expected("a whole number greater than zero")),
@@ -155,6 +186,7 @@ fn read_model(field: &Field<'_>) -> Result<ModelConfig, ConfigError> {
             "maxTokens" => max_tokens = positive(&field)?,
             "contextWindow" => context_window = positive(&field)?,
             "priority" => priority = Some(read_priority(&field)?),
+            "price" => price = Some(read_price(&field)?),
             _ => return Err(field.unknown(MODEL.iter().map(|(key, _)| *key))),
         }
     }
@@ -162,7 +194,39 @@ fn read_model(field: &Field<'_>) -> Result<ModelConfig, ConfigError> {
     if vendor == Vendor::Scripted && model.is_none() {
         return Err(field.below("model").wrong(Shape::Text));
     }
-    Ok(ModelConfig { vendor, model, base_url, plain, api_key, headers, max_tokens, context_window, priority })
+    Ok(ModelConfig { vendor, model, base_url, plain, api_key, headers, max_tokens, context_window, priority, price })
+}
+
+fn read_price(field: &Field<'_>) -> Result<ModelPrice, ConfigError> {
+    let mut input = None;
+    let mut output = None;
+    let mut cached_input = None;
+    let mut cache_write = None;
+    let millionths = |field: &Field<'_>| match field.number().map_err(|_| field.wrong(Shape::Number))? {
+        number if (0.0..=MAX_PRICE).contains(&number) => Ok(Some((number * 1e6).round() as u64)),
+        _ => Err(field.wrong(Shape::Number)),
+    };
+    for (key, field) in field.members()? {
+        match key {
+            "input" => input = millionths(&field)?,
+            "output" => output = millionths(&field)?,
+            "cachedInput" => cached_input = millionths(&field)?,
+            "cacheWrite" => cache_write = millionths(&field)?,
+            _ => return Err(field.unknown(PRICE.iter().map(|(key, _)| *key))),
+        }
+    }
+    let input = input.ok_or_else(|| field.below("input").wrong(Shape::Number))?;
+    let output = output.ok_or_else(|| field.below("output").wrong(Shape::Number))?;
+    let cached_input = cached_input.unwrap_or(input);
+    Ok(ModelPrice { input, output, cached_input, cache_write: cache_write.unwrap_or(input) })
+}
+
+/// A share of more than nothing, in thousandths.
+fn read_share(field: &Field<'_>) -> Result<u16, ConfigError> {
+    match field.number().map_err(|_| field.wrong(Shape::Share))? {
+        number if (0.001..=1.0).contains(&number) => Ok((number * 1000.0).round() as u16),
+        _ => Err(field.expected("a number greater than 0 and at most 1")),
+    }
 }
 
 fn read_priority(field: &Field<'_>) -> Result<ModelPriority, ConfigError> {
@@ -195,6 +259,7 @@ fn read_agent(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigEr
         match key {
             "exposeResources" => put(&mut settings.agent.expose_resources, field.setting(Some(field.flag()?)))?,
             "exposePrompts" => put(&mut settings.agent.expose_prompts, field.setting(Some(field.flag()?)))?,
+            "compactAt" => put(&mut settings.agent.compact_at, field.setting(Some(read_share(&field)?)))?,
             _ => return Err(field.unknown(AGENT_MEMBERS.iter().map(|(key, _)| *key))),
         }
     }
@@ -209,12 +274,18 @@ impl ModelConfig {
 }
 
 impl AgentSettings {
+    /// Share of the context window from which on older turns are summarised.
+    pub fn compaction_share(&self) -> f64 {
+        f64::from(self.compact_at.value.unwrap_or(800)) / 1000.0
+    }
+
     /// These settings, overridden by those that the nearer layer sets.
     #[must_use]
     pub(crate) fn overridden_by(self, nearer: Self) -> Self {
         Self {
             expose_resources: self.expose_resources.overridden_by(nearer.expose_resources),
             expose_prompts: self.expose_prompts.overridden_by(nearer.expose_prompts),
+            compact_at: self.compact_at.overridden_by(nearer.compact_at),
         }
     }
 }

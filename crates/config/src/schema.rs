@@ -67,6 +67,7 @@ fn of_shape(shape: Shape) -> Value {
         Shape::FlagOrTexts => json!({ "anyOf": [{ "type": "boolean" }, texts] }),
         Shape::Count => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
         Shape::Share => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
+        Shape::Number => json!({ "type": "number", "minimum": 0 }),
         Shape::Time => json!({ "$ref": "#/$defs/time" }),
         Shape::TimeOrUnlimited => json!({ "anyOf": [{ "$ref": "#/$defs/time" }, { "const": "unlimited" }] }),
         Shape::SizeOrUnlimited => {

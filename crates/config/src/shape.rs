@@ -35,6 +35,8 @@ pub(crate) enum Shape {
     Count,
     /// A number from 0 to 1.
     Share,
+    /// A number, zero or greater.
+    Number,
     /// A duration: seconds, or a string such as `500ms`, `30s`, `5m`, `2h`, `90d`.
     Time,
     /// A duration, or `unlimited`.
@@ -88,6 +90,7 @@ impl Shape {
             Self::FlagOrMembers(_) => "true, false or an object".to_owned(),
             Self::Count => "a whole number".to_owned(),
             Self::Share => "a number from 0 to 1".to_owned(),
+            Self::Number => "a number, zero or greater".to_owned(),
             Self::Time => "a duration: seconds, or a string such as `500ms`, `30s`, `5m`, `2h` or `90d`".to_owned(),
             Self::TimeOrUnlimited => "a duration such as `2h` or `90d`, or `unlimited`".to_owned(),
             Self::SizeOrUnlimited => "a size such as `500MB` or `2GB`, or `unlimited`".to_owned(),

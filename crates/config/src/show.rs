@@ -150,6 +150,7 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
             &settings.agent.expose_prompts,
             json!(settings.agent.expose_prompts.value.unwrap_or(true)),
         ),
+        shown("agent.compactAt", &settings.agent.compact_at, json!(settings.agent.compaction_share())),
     ];
     for (name, client) in &settings.gateway.clients.value {
         let mode = client.mode.value.map(PolicyMode::as_str);
@@ -209,11 +210,19 @@ fn of_model(name: &str, model: &ModelConfig, origin: &Origin) -> Vec<ShownValue>
         ("priority.cost", model.priority.map(|priority| share(priority.cost))),
         ("priority.speed", model.priority.map(|priority| share(priority.speed))),
         ("priority.intelligence", model.priority.map(|priority| share(priority.intelligence))),
+        ("price.input", model.price.map(|price| money(price.input))),
+        ("price.output", model.price.map(|price| money(price.output))),
+        ("price.cachedInput", model.price.map(|price| money(price.cached_input))),
+        ("price.cacheWrite", model.price.map(|price| money(price.cache_write))),
     ];
     let members = members.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
     let headers = model.headers.iter().map(|(key, value)| (format!("headers.{key}"), json!(mask::header(key, value))));
     let shown = |(key, value)| ShownValue { key: format!("models.{name}.{key}"), value, origin: origin.clone() };
     members.chain(headers).map(shown).collect()
+}
+
+fn money(millionths: u64) -> Value {
+    json!(millionths as f64 / 1e6)
 }
 
 fn share(thousandths: u16) -> Value {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use toolway_agent::model::Model;
+use toolway_agent::{ContextOptions, model::Model};
 use toolway_config::{PolicyMode, ServerName};
 
 /// What the console needs from the embedding program. Methods that return no future may read and write files; the
@@ -74,6 +74,8 @@ pub struct AgentSettings {
     pub resources: bool,
     /// Whether the model gets a tool to get prompts.
     pub prompts: bool,
+    /// How its context is kept within the window.
+    pub context: ContextOptions,
 }
 
 /// A server as read from pasted text.

@@ -136,7 +136,9 @@ impl Turns {
         }
         let messages = stored_messages(&**records, id).await?;
         self.board.resume(&**records, id, &messages).await?;
-        Ok(Some(Conversation::resume(&id.to_string(), messages, Some(Arc::clone(conversations)))))
+        let notes = records.conversation_notes(id).await?;
+        let resumed = Conversation::resume(&id.to_string(), messages, Some(Arc::clone(conversations)));
+        Ok(Some(resumed.with_notes(&notes)))
     }
 
     /// Reserves the turn of a conversation, before its messages are read.
@@ -252,7 +254,11 @@ fn event_bytes(event: &AgentEvent) -> usize {
         AgentEvent::CallStarted(started) => started.call.arguments.to_string().len(),
         AgentEvent::CallEnded(ended) => serde_json::to_vec(&ended.result).map_or(0, |text| text.len()),
         AgentEvent::TaskEnded(task) => serde_json::to_vec(&task.content).map_or(0, |text| text.len()),
-        AgentEvent::Model(_) | AgentEvent::Usage(_) | AgentEvent::CallProgress(_) | AgentEvent::LeftOut(_) => 0,
+        AgentEvent::Model(_)
+        | AgentEvent::Usage(_)
+        | AgentEvent::CallProgress(_)
+        | AgentEvent::LeftOut(_)
+        | AgentEvent::Compacted(_) => 0,
     }
 }
 

@@ -32,6 +32,15 @@ pub struct ConversationMessage {
     pub body: String,
 }
 
+/// Something that is kept about a conversation besides its messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConversationNote {
+    /// Its name; a note of the same name is replaced.
+    pub name: String,
+    /// The agent's JSON.
+    pub body: String,
+}
+
 /// Stores conversations. Writes are submitted when a method is called; the future waits for the commit.
 pub trait ConversationLog: Send + Sync {
     /// Creates a conversation, or updates its title and model.
@@ -39,6 +48,9 @@ pub trait ConversationLog: Send + Sync {
 
     /// Adds a message.
     fn append(&self, conversation: &str, message: ConversationMessage) -> BoxFuture<'static, Result<(), RecordsError>>;
+
+    /// Keeps a note.
+    fn keep(&self, conversation: &str, note: ConversationNote) -> BoxFuture<'static, Result<(), RecordsError>>;
 }
 
 /// One stored conversation.

@@ -38,7 +38,7 @@ mod wire;
 pub use error::{ModelError, ModelErrorKind};
 pub use event::{ModelEvent, StopReason, Usage};
 pub use message::{Audio, Image, Message, Part, RawItems, ResultPart, Role, ToolCall, ToolResult};
-pub use model::{Model, ModelRequest, ToolChoice, ToolDefinition};
+pub use model::{Model, ModelRequest, Purpose, ToolChoice, ToolDefinition};
 pub use ollama::Ollama;
 pub use raw_json::value_of;
 pub use scripted::{ScriptError, ScriptedModel};

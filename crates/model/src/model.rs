@@ -42,6 +42,18 @@ pub struct ModelRequest {
     pub stop_sequences: Vec<String>,
     /// Whether the model may or must call a tool; `None`: the vendor's default. Ignored without tools.
     pub tool_choice: Option<ToolChoice>,
+    /// What the answer is for. No vendor is told.
+    pub purpose: Purpose,
+}
+
+/// What an answer is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// The conversation.
+    #[default]
+    Answer,
+    /// A summary of older turns, by which a conversation is kept within the context window.
+    Summary,
 }
 
 /// Whether a model calls tools.

@@ -12,7 +12,7 @@
 //! | `delayMs` | pause between two words, at most 1000 | 0 |
 //!
 //! `{{result}}` in `text` stands for the text of the first result of the previous turn. A turn without calls ends the
-//! model's answer; the next turn answers the user's next message. A conversation that goes on after the last turn is an
+//! model's answer; the next turn answers the user's next message. A request for a summary of older turns takes no turn. A conversation that goes on after the last turn is an
 //! error, and so is a result that does not fit its expectation.
 
 use std::{path::Path, sync::Arc, time::Duration};
@@ -23,8 +23,8 @@ use serde::Deserialize;
 use toolway_wire::json::Raw;
 
 use crate::{
-    Message, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, Part, RawItems, ResultPart, Role, StopReason,
-    ToolCall, ToolResult, Usage, Vendor, raw_json,
+    Message, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, Part, Purpose, RawItems, ResultPart, Role,
+    StopReason, ToolCall, ToolResult, Usage, Vendor, raw_json,
 };
 
 /// Bytes that a script may have.
@@ -166,6 +166,9 @@ impl Model for ScriptedModel {
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>> {
+        if request.purpose == Purpose::Summary {
+            return stream::iter(summary(&self.name).into_iter().map(Ok)).boxed();
+        }
         let events = match self.take_turn(&request) {
             Ok((number, turn)) => turn.events(number, &self.name, &request),
             Err(why) => vec![Err(ModelError::new(&self.name, ModelErrorKind::Script(why)))],
@@ -179,6 +182,14 @@ impl Model for ScriptedModel {
         });
         paused.boxed()
     }
+}
+
+/// The answer to a request for a summary.
+fn summary(model: &str) -> Vec<ModelEvent> {
+    let text = "A script has no summary.".to_owned();
+    let raw = RawItems { vendor: Vendor::Scripted, model: model.to_owned(), items: Vec::new() };
+    let message = Message { role: Role::Assistant, parts: vec![Part::Text { text }], raw: Some(raw) };
+    vec![ModelEvent::Usage(Usage::default()), ModelEvent::End { reason: StopReason::EndTurn, message }]
 }
 
 // === impl Turn ===

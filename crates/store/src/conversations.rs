@@ -1,7 +1,8 @@
 //! Conversations and their messages. A message is opaque JSON of the agent, with its plain text for search.
 
 use rusqlite::{Connection, Row, params};
-pub use toolway_host::conversation::{FoundMessage, StoredConversation, StoredMessage};
+pub use toolway_host::conversation::{ConversationNote, FoundMessage, StoredConversation, StoredMessage};
+use toolway_host::time;
 use uuid::Uuid;
 
 use crate::{Reader, StoreError};
@@ -29,8 +30,19 @@ pub(crate) fn write_message(
     Ok(())
 }
 
+pub(crate) fn write_note(
+    note: &ConversationNote,
+    connection: &Connection,
+    conversation: Uuid,
+) -> Result<(), StoreError> {
+    let mut statement = connection.prepare_cached("INSERT OR REPLACE INTO conversation_notes VALUES (?, ?, ?, ?)")?;
+    statement.execute(params![conversation, note.name, time::now(), note.body])?;
+    Ok(())
+}
+
 pub(crate) fn delete(connection: &Connection, conversation: Uuid) -> Result<(), StoreError> {
     connection.execute("DELETE FROM messages WHERE conversation = ?", [conversation])?;
+    connection.execute("DELETE FROM conversation_notes WHERE conversation = ?", [conversation])?;
     connection.execute("DELETE FROM conversations WHERE id = ?", [conversation])?;
     Ok(())
 }
@@ -51,6 +63,12 @@ impl Reader {
     pub fn messages(&self, conversation: Uuid) -> Result<Vec<StoredMessage>, StoreError> {
         let sql = "SELECT seq, at, role, text, body FROM messages WHERE conversation = ? ORDER BY seq";
         self.rows(sql, [conversation], message)
+    }
+
+    /// The notes of a conversation, by name.
+    pub fn conversation_notes(&self, conversation: Uuid) -> Result<Vec<ConversationNote>, StoreError> {
+        let sql = "SELECT name, body FROM conversation_notes WHERE conversation = ? ORDER BY name";
+        self.rows(sql, [conversation], |row| Ok(ConversationNote { name: row.get(0)?, body: row.get(1)? }))
     }
 
     /// Conversations in which a message contains the text, newest first, each with the first such message.

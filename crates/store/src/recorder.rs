@@ -10,7 +10,9 @@ use parking_lot::Mutex;
 use toolway_config::ServerName;
 use toolway_host::{
     call::CallId,
-    conversation::{ConversationHead, ConversationLog, ConversationMessage, StoredConversation, StoredMessage},
+    conversation::{
+        ConversationHead, ConversationLog, ConversationMessage, ConversationNote, StoredConversation, StoredMessage,
+    },
     inbox::InboxRecord,
     policy::{RuleId, SavedApproval, SavedApprovalError, SavedApprovals, StoredApproval},
     record::{
@@ -348,6 +350,13 @@ impl ConversationLog for StoreRecorder {
             body: message.body,
         };
         written(self.store.write_message(id, message))
+    }
+
+    fn keep(&self, conversation: &str, note: ConversationNote) -> BoxFuture<'static, Result<(), RecordsError>> {
+        match conversation_id(conversation) {
+            Ok(id) => written(self.store.write_note(id, note)),
+            Err(error) => Box::pin(async { Err(error) }),
+        }
     }
 }
 

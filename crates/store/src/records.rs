@@ -5,7 +5,7 @@ use std::{fmt, path::Path, sync::Arc};
 use parking_lot::Mutex;
 use toolway_config::ServerName;
 use toolway_host::{
-    conversation::{FoundMessage, StoredConversation, StoredMessage},
+    conversation::{ConversationNote, FoundMessage, StoredConversation, StoredMessage},
     policy::{Attendance, StoredApproval},
     record::{
         AuditEntry, AuditFilter, CallFilter, CallRow, Fetch, InboxRow, LogOrigin, RecordChanges, Records, RecordsError,
@@ -176,6 +176,10 @@ impl Records for StoreRecords {
 
     fn messages(&self, conversation: Uuid) -> Fetch<'_, Vec<StoredMessage>> {
         self.fetch(move |reader| reader.messages(conversation))
+    }
+
+    fn conversation_notes(&self, conversation: Uuid) -> Fetch<'_, Vec<ConversationNote>> {
+        self.fetch(move |reader| reader.conversation_notes(conversation))
     }
 
     fn search_conversations(&self, text: &str, limit: usize) -> Fetch<'_, Vec<FoundMessage>> {

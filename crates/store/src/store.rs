@@ -20,7 +20,7 @@ use crate::{
     approvals::StoredApproval,
     audit::AuditEvent,
     calls::{CallBody, CallRow},
-    conversations::{StoredConversation, StoredMessage},
+    conversations::{ConversationNote, StoredConversation, StoredMessage},
     database,
     inbox::InboxRow,
     journal,
@@ -317,6 +317,15 @@ impl Store {
         message: StoredMessage,
     ) -> impl Future<Output = Result<(), StoreError>> + use<> {
         self.submit(Write::Message(conversation, Box::new(message)), Urgency::Refusable)
+    }
+
+    /// Keeps a note about a conversation, or replaces the one of its name.
+    pub fn write_note(
+        &self,
+        conversation: Uuid,
+        note: ConversationNote,
+    ) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::Note(conversation, Box::new(note)), Urgency::Refusable)
     }
 
     /// Deletes a conversation and its messages.

@@ -18,7 +18,7 @@ const PLACES: &[(&str, usize)] = &[
     ("console", 8),
     ("gateway", 20),
     ("host", 92),
-    ("model", 16),
+    ("model", 15),
     ("sample", 3),
     ("store", 25),
     ("testkit", 28),

@@ -3,6 +3,7 @@
 
 mod answer_schema;
 mod cancelling;
+mod compaction;
 mod cut_messages;
 mod everyday;
 mod hosts;
@@ -33,6 +34,7 @@ fn options() -> AgentOptions {
         prompts: true,
         answer_schema: None,
         mode: None,
+        context: toolway_agent::ContextOptions::default(),
     }
 }
 

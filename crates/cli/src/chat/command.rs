@@ -16,6 +16,7 @@ pub(crate) enum ChatCommand {
     /// The result with this number, or the last one.
     Show(Option<usize>),
     Usage,
+    Compact,
     /// Lists the background tasks, or cancels the one with this id.
     Tasks(Option<String>),
     Resume(Option<String>),
@@ -34,7 +35,8 @@ pub(crate) const COMMANDS: &[(&str, &str, &str)] = &[
     ("model", "[NAME]", "Choose a model, or use this one"),
     ("mode", "[MODE]", "Choose when calls are asked about, or change it: ask, writes, allow"),
     ("tasks", "[cancel ID]", "Show what goes on in the background, or cancel it"),
-    ("usage", "", "Show the tokens used so far"),
+    ("usage", "", "Show how full the context window is, and the tokens used so far"),
+    ("compact", "", "Summarise all turns but the last four, to make room"),
     ("resume", "[ID]", "Choose an earlier conversation to continue, or give its id; `last` is the latest"),
     ("clear", "", "Begin a new conversation"),
     ("exit", "", "Leave; so does Ctrl-D"),
@@ -60,6 +62,7 @@ impl ChatCommand {
             "show" => rest.map(|number| parse_number(&number)).transpose().map(Self::Show),
             "tasks" => parse_tasks(rest.as_deref()),
             "usage" => Ok(Self::Usage),
+            "compact" => Ok(Self::Compact),
             "resume" => Ok(Self::Resume(rest)),
             "clear" => Ok(Self::Clear),
             "exit" | "quit" => Ok(Self::Exit),

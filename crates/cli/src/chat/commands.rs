@@ -8,7 +8,7 @@ use toolway_model::{Message, Role};
 use super::{
     Chat, Next,
     command::{COMMANDS, ChatCommand},
-    stored, turn,
+    stored,
 };
 use crate::{clock::Clock, output::clean, record_id, schema, terminal::text};
 
@@ -37,10 +37,8 @@ impl Chat<'_> {
             ChatCommand::Mode(mode) => self.change_mode(mode),
             ChatCommand::Tasks(None) => self.list_tasks(),
             ChatCommand::Tasks(Some(id)) => self.cancel_task(&id),
-            ChatCommand::Usage => {
-                let count = self.conversation.messages().len();
-                self.screen.line(&format!("{}; {count} messages in this conversation", turn::tokens(&self.used)));
-            }
+            ChatCommand::Usage => self.show_usage(),
+            ChatCommand::Compact => self.compact().await,
             ChatCommand::Resume(None) if self.screen.is_terminal() => self.pick_conversation().await,
             ChatCommand::Resume(None) => self.list_conversations().await,
             ChatCommand::Resume(Some(id)) => self.resume(&id).await,
@@ -158,7 +156,7 @@ impl Chat<'_> {
     pub(crate) async fn resume(&mut self, id: &str) {
         match stored::load(self.app, id).await {
             Ok(stored) => {
-                let stored::Stored { head, messages } = stored;
+                let stored::Stored { head, messages, notes } = stored;
                 self.screen.note(&format!("Conversation `{}`, {} messages.", head.title, messages.len()));
                 let last = messages
                     .iter()
@@ -167,7 +165,7 @@ impl Chat<'_> {
                 messages.iter().skip(last).for_each(|message| self.show(message));
                 self.resume_tasks(head.id, &messages).await;
                 let resumed = toolway_agent::Conversation::resume(&head.id.to_string(), messages, self.log.clone());
-                self.replace_conversation(resumed);
+                self.replace_conversation(resumed.with_notes(&notes));
                 if self.conversation.lacks_results() {
                     let note =
                         "Results of its calls were not kept (`store.bodies` is `none`); the model sees placeholders.";

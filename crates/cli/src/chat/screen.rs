@@ -15,6 +15,7 @@ use toolway_model::ModelEvent;
 use super::{
     call_line,
     status_line::{self, Running},
+    usage,
 };
 use crate::{
     markdown::MarkdownWriter,
@@ -180,6 +181,9 @@ impl Screen {
             }
             AgentEvent::Model(_) => {}
             AgentEvent::Usage(_) => state.end_message(),
+            AgentEvent::Compacted(compacted) => {
+                state.print(&format!("{}\n", self.wrapped(&format!("{}.", usage::sentence(&compacted)))));
+            }
             AgentEvent::LeftOut(reason) => {
                 if state.left_out.insert(reason.clone()) {
                     state.print(&format!("{}\n", self.wrapped(&clean::text(&reason))));

@@ -1,6 +1,6 @@
 //! Conversations in the store, by id.
 
-use toolway_host::conversation::{StoredConversation, StoredMessage};
+use toolway_host::conversation::{ConversationNote, StoredConversation, StoredMessage};
 use toolway_model::Message;
 
 use crate::{app::App, record_id, report::Report};
@@ -9,6 +9,7 @@ use crate::{app::App, record_id, report::Report};
 pub(crate) struct Stored {
     pub(crate) head: StoredConversation,
     pub(crate) messages: Vec<Message>,
+    pub(crate) notes: Vec<ConversationNote>,
 }
 
 /// Conversations among which a part of an id is looked for.
@@ -53,5 +54,6 @@ pub(crate) async fn load(app: &App, id: &str) -> Result<Stored, Report> {
         let message = format!("conversation `{}` cannot be read: {error}", head.id);
         Report::usage("conversation", message).hint("it may have been stored by a newer version")
     };
-    Ok(Stored { messages: parsed.map_err(unreadable)?, head })
+    let notes = app.records()?.conversation_notes(head.id).await?;
+    Ok(Stored { messages: parsed.map_err(unreadable)?, notes, head })
 }

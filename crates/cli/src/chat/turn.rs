@@ -6,9 +6,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use toolway_agent::{AgentError, AgentEvent, Answer, Stop};
 use toolway_host::connection::Phase;
-use toolway_model::{Message, Usage};
+use toolway_model::Message;
 
-use super::{Chat, echo::EchoOff};
+use super::{Chat, echo::EchoOff, usage::tokens};
 use crate::commands::run::model_report;
 
 /// Time between two status lines.
@@ -54,7 +54,7 @@ impl Chat<'_> {
     }
 
     fn end_turn(&mut self, answer: &Answer, duration: Duration) {
-        self.used += answer.usage;
+        self.count_usage(&answer.usage);
         let why = match answer.stop {
             Stop::Done => None,
             Stop::Cancelled => Some("Stopped. Press Ctrl-C again to leave.".to_owned()),
@@ -115,13 +115,4 @@ fn ticks() -> tokio::time::Interval {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     ticks
-}
-
-/// Tokens in words.
-pub(super) fn tokens(usage: &Usage) -> String {
-    let cached = match usage.cached_tokens {
-        0 => String::new(),
-        cached => format!(" ({cached} cached)"),
-    };
-    format!("{} tokens in{cached}, {} out", usage.input_tokens, usage.output_tokens)
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, io::IsTerminal, path::PathBuf, sync::Arc};
 
-use toolway_agent::{AgentOptions, Budget};
+use toolway_agent::{AgentOptions, Budget, ContextOptions};
 use toolway_config::{Config, HostPattern, PolicyMode, ServerName};
 use toolway_host::{policy::Surface, sampling::Presence};
 use toolway_model::Model;
@@ -118,6 +118,11 @@ async fn model(
     }
 }
 
+/// How the context of a model is kept within its window.
+pub(crate) fn context_options(config: &Config) -> ContextOptions {
+    ContextOptions { compact_at: config.settings.agent.compaction_share() }
+}
+
 fn options(config: &Config, system: String, servers: Option<BTreeSet<ServerName>>) -> AgentOptions {
     AgentOptions {
         surface: Surface::Chat,
@@ -129,5 +134,6 @@ fn options(config: &Config, system: String, servers: Option<BTreeSet<ServerName>
         prompts: config.settings.agent.expose_prompts.value.unwrap_or(true),
         answer_schema: None,
         mode: None,
+        context: context_options(config),
     }
 }

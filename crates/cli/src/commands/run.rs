@@ -13,8 +13,8 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use toolway_agent::{
-    Agent, AgentError, AgentEvent, AgentOptions, Answer, AnswerSchema, Budget, Conversation, EndedCall, EndedTask,
-    Observer, OfferedTools, StartedCall, Stop, TaskBoard, describe,
+    Agent, AgentError, AgentEvent, AgentOptions, Answer, AnswerSchema, Budget, Compacted, Conversation, EndedCall,
+    EndedTask, Observer, OfferedTools, StartedCall, Stop, TaskBoard, describe,
 };
 use toolway_config::{Config, HostPattern, PolicyMode, ServerName, parse_duration};
 use toolway_host::{
@@ -29,8 +29,10 @@ use toolway_wire::{
     message::splice::{self, Edit},
 };
 
+use super::chat::context_options;
 use crate::{
     app::App,
+    cost::Cost,
     exit_code::ExitCode,
     gateway_inbox::WaitSetting,
     output::{Format, Output},
@@ -148,6 +150,7 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
         prompts: config.settings.agent.expose_prompts.value.unwrap_or(true),
         answer_schema: schema.clone(),
         mode: None,
+        context: context_options(&config),
     };
     let tasks = TaskBoard::new(&host);
     let agent = Agent::new(host.clone(), Arc::clone(&model), options).with_tasks(tasks.clone());
@@ -173,7 +176,11 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
     if let Some(report) = stopped {
         return Err(report);
     }
-    let finished = ending::finish(&answer, &conversation, schema.as_deref(), output)?;
+    let cost = Cost::of(&config.settings, model.name(), &answer.usage);
+    let context = agent.context(&conversation);
+    let ended =
+        ending::EndedRun { answer: &answer, conversation: &conversation, schema: schema.as_deref(), context, cost };
+    let finished = ending::finish(&ended, output)?;
     match sampling.unapproved.first() {
         Some(server) => Err(ending::unapproved_sampling(server)),
         None => ending::unanswered(answerer.unanswered()).map_or(Ok(finished), Err),
@@ -375,6 +382,7 @@ fn show(event: &AgentEvent, output: &mut Output) {
         AgentEvent::TaskEnded(EndedTask { row, end, .. }) => {
             output.notice(&format!("toolway: task {} of {} {}", row.id, row.tool, end.words()));
         }
+        AgentEvent::Compacted(compacted) => output.notice(&format!("toolway: {}", compacted.words())),
         AgentEvent::Model(_) | AgentEvent::Usage(_) | AgentEvent::CallStarted(_) | AgentEvent::CallProgress(_) => {}
     }
 }
@@ -386,6 +394,9 @@ fn event_view(event: &AgentEvent) -> Option<Raw> {
         AgentEvent::Model(_) | AgentEvent::CallProgress(_) => None,
         AgentEvent::Usage(usage) => Some(json!({ "type": "usage", "usage": usage })),
         AgentEvent::LeftOut(reason) => Some(json!({ "type": "leftOut", "reason": reason })),
+        AgentEvent::Compacted(Compacted { summarised, before, after }) => Some(json!({
+            "type": "compacted", "summarisedMessages": summarised, "tokensBefore": before, "tokensAfter": after,
+        })),
         AgentEvent::TaskEnded(EndedTask { row, end, content, .. }) => Some(json!({
             "type": "taskResult", "taskId": row.id, "name": row.tool, "state": end.as_str(), "content": content,
         })),

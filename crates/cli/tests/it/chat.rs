@@ -175,7 +175,7 @@ fn a_conversation_goes_on_after_kill_9() {
 fn commands_prompts_completion_and_lines_work_at_the_editor() {
     let home = sample(&json!([{ "text": "Hello Ada." }, { "text": "Two lines." }]));
     let mut chat = ChatScreen::start(&home, &CHAT, 80);
-    chat.prompts(1).types("/he\t\r").sees("/usage Show the tokens used so far");
+    chat.prompts(1).types("/he\t\r").sees("/clear Begin a new conversation");
     chat.types("/servers\r").sees("sample: ready");
     chat.types("/tools write\r").sees("sample.write_memo Replace the text");
     chat.types("/mode writes\r").sees("asks about calls that may write");

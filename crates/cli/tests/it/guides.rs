@@ -191,6 +191,11 @@ fn chat_guide_works() {
 }
 
 #[test]
+fn context_guide_works() {
+    follow("context.md", Shell::Pipe);
+}
+
+#[test]
 fn run_guide_works() {
     follow("run.md", Shell::Pipe);
 }

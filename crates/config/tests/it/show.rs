@@ -80,6 +80,7 @@ fn every_value_has_its_origin_and_secrets_are_masked() {
             "inbox.wait = false (default)".to_owned(),
             "agent.exposeResources = true (default)".to_owned(),
             "agent.exposePrompts = true (default)".to_owned(),
+            "agent.compactAt = 0.8 (default)".to_owned(),
             format!("mcpServers.Files.command = \"files\" ({theirs}:3)"),
             format!("mcpServers.Files.args = [\"${{TOKEN}}\",\"$TOKEN\"] ({theirs}:3)"),
             format!("mcpServers.Files.env.API_KEY = \"•••\" ({theirs}:3)"),
@@ -198,7 +199,7 @@ fn every_setting_of_the_schema_is_shown() {
     let world = World::empty();
     let model = json!({
         "vendor": "openai", "model": "m", "baseUrl": "https://example.org/", "allowInsecureHttp": true,
-        "apiKey": "env:TOKEN", "headers": { "a": "secret" }, "maxTokens": 1, "contextWindow": 2, "priority": { "cost": 0.5 },
+        "apiKey": "env:TOKEN", "headers": { "a": "secret" }, "maxTokens": 1, "contextWindow": 2, "priority": { "cost": 0.5 }, "price": { "input": 3, "output": 15 },
     });
     let rule = json!({ "match": { "tool": "x" }, "then": "deny" });
     let file = json!({

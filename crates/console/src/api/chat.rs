@@ -111,5 +111,6 @@ fn options(settings: AgentSettings, mode: Option<PolicyMode>) -> AgentOptions {
         prompts: settings.prompts,
         answer_schema: None,
         mode,
+        context: settings.context,
     }
 }

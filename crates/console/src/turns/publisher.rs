@@ -94,6 +94,7 @@ impl Publisher {
             AgentEvent::CallEnded(ended) => self.publish("result", result_view(&ended)),
             AgentEvent::TaskEnded(task) => self.publish("task", task_view(&task)),
             AgentEvent::LeftOut(reason) => self.publish("notice", json!({ "text": reason })),
+            AgentEvent::Compacted(compacted) => self.publish("notice", json!({ "text": compacted.words() })),
         }
     }
 

@@ -13,7 +13,7 @@ use super::{
     StoredCall, ToolStats, Verified,
 };
 use crate::{
-    conversation::{FoundMessage, StoredConversation, StoredMessage},
+    conversation::{ConversationNote, FoundMessage, StoredConversation, StoredMessage},
     policy::{Attendance, StoredApproval},
     task::{TaskFilter, TaskRow},
 };
@@ -76,6 +76,9 @@ pub trait Records: Send + Sync {
 
     /// The messages of a conversation, in order.
     fn messages(&self, conversation: Uuid) -> Fetch<'_, Vec<StoredMessage>>;
+
+    /// The notes of a conversation, by name.
+    fn conversation_notes(&self, conversation: Uuid) -> Fetch<'_, Vec<ConversationNote>>;
 
     /// Conversations in which a message contains the text, each with the first such message.
     fn search_conversations(&self, text: &str, limit: usize) -> Fetch<'_, Vec<FoundMessage>>;
@@ -239,6 +242,10 @@ impl Records for NoRecords {
     }
 
     fn messages(&self, _: Uuid) -> Fetch<'_, Vec<StoredMessage>> {
+        nothing()
+    }
+
+    fn conversation_notes(&self, _: Uuid) -> Fetch<'_, Vec<ConversationNote>> {
         nothing()
     }
 

@@ -6,7 +6,7 @@ use toolway_host::policy::{ApprovalKey, Attendance, SavedApproval, SavedEffect, 
 use toolway_store::{
     Uuid,
     approvals::StoredApproval,
-    conversations::{StoredConversation, StoredMessage},
+    conversations::{ConversationNote, StoredConversation, StoredMessage},
     inbox::InboxRow,
     time,
 };
@@ -44,7 +44,15 @@ async fn conversations_are_listed_searched_and_deleted() {
     assert_eq!((found[0].conversation.id, found[0].message.seq), (new.id, 0));
     assert_eq!(reader.messages(new.id).unwrap().len(), 2);
 
+    for body in ["{}", r#"{"until":2}"#] {
+        let note = ConversationNote { name: "compaction".to_owned(), body: body.to_owned() };
+        store.write_note(new.id, note).await.unwrap();
+    }
+    let notes: Vec<String> = reader.conversation_notes(new.id).unwrap().into_iter().map(|note| note.body).collect();
+    assert_eq!(notes, [r#"{"until":2}"#], "a note is replaced by its name");
+
     store.delete_conversation(new.id).await.unwrap();
+    assert!(reader.conversation_notes(new.id).unwrap().is_empty());
     assert_eq!(reader.conversation(new.id).unwrap(), None);
     assert!(reader.messages(new.id).unwrap().is_empty());
 }

@@ -48,6 +48,7 @@ pub(super) async fn hold(host: &Host, output: &mut Output) -> Result<(), Report>
         prompts: false,
         answer_schema: None,
         mode: None,
+        context: toolway_agent::ContextOptions::default(),
     };
     let agent = Agent::new(host.clone(), Arc::new(model), options);
     output.entry("   you    ", PROMPT);

@@ -1,23 +1,30 @@
 //! The end of a run: its result on standard output, and the report of what kept the model from being done.
 
 use serde_json::{Value, json};
-use toolway_agent::{Answer, AnswerSchema, CallState, Conversation, MadeCall, Stop};
+use toolway_agent::{Answer, AnswerSchema, CallState, ContextMeter, Conversation, MadeCall, Stop};
 use toolway_config::ServerName;
 use toolway_wire::json::Raw;
 
 use crate::{
+    cost::Cost,
     exit_code::ExitCode,
     output::{Format, Output},
     report::Report,
 };
 
+/// A run that has an answer.
+pub(super) struct EndedRun<'a> {
+    pub(super) answer: &'a Answer,
+    pub(super) conversation: &'a Conversation,
+    pub(super) schema: Option<&'a AnswerSchema>,
+    pub(super) context: ContextMeter,
+    /// `None` if the price of the model is not configured.
+    pub(super) cost: Option<Cost>,
+}
+
 /// Prints the result, and reports what is missing in it.
-pub(super) fn finish(
-    answer: &Answer,
-    conversation: &Conversation,
-    schema: Option<&AnswerSchema>,
-    output: &mut Output,
-) -> Result<ExitCode, Report> {
+pub(super) fn finish(ended: &EndedRun<'_>, output: &mut Output) -> Result<ExitCode, Report> {
+    let EndedRun { answer, conversation, schema, context, cost } = ended;
     let structured = schema.map(|schema| schema.check(&answer.text));
     let valid = structured.as_ref().and_then(|structured| structured.as_ref().ok());
     match output.format {
@@ -36,6 +43,8 @@ pub(super) fn finish(
                 "turns": answer.turns,
                 "toolCalls": calls,
                 "usage": answer.usage,
+                "context": context,
+                "cost": cost.map(Cost::amount),
                 "conversationId": &**conversation.id(),
             });
             if output.format == Format::Ndjson {
