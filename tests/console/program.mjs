@@ -7,6 +7,8 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
+import { until } from "./browser.mjs";
+
 export const TOOLWAY = process.env.TOOLWAY ?? fileURLToPath(new URL("../../target/debug/toolway", import.meta.url));
 
 // The sample server of the program, the notes server of its demo, and one that is hostile.
@@ -22,14 +24,28 @@ export const conformance = (era = "2026-07-28") => ({ command: join(dirname(TOOL
 const EVERYTHING = fileURLToPath(new URL("../../.interop/node_modules/@modelcontextprotocol/server-everything/dist/index.js", import.meta.url));
 export const everything = () => ({ command: process.execPath, args: [EVERYTHING, "stdio"] });
 
-export async function everythingOverHttp(port) {
+export const everythingOverHttp = (port) => overHttp(EVERYTHING, ["streamableHttp"], "PORT", port);
+
+// An example server of the TypeScript SDK, written by others.
+const EXAMPLES = fileURLToPath(new URL("../../.interop/node_modules/@modelcontextprotocol/sdk/dist/esm/examples/server/", import.meta.url));
+export const sdkExample = (name, variable = "PORT") => overHttp(join(EXAMPLES, `${name}.js`), [], variable);
+
+export const sdkExampleOverStdio = (name) => ({ command: process.execPath, args: [join(EXAMPLES, `${name}.js`)] });
+
+// A server on FastMCP.
+const INTEROP = fileURLToPath(new URL("../interop/servers/", import.meta.url));
+export const fastmcp = (script) => ({ command: fileURLToPath(new URL("../../.interop/venv/bin/python", import.meta.url)), args: [join(INTEROP, script)] });
+
+async function overHttp(script, args, variable, port) {
   port ??= await freePort();
-  const child = spawn(process.execPath, [EVERYTHING, "streamableHttp"], { env: { ...process.env, PORT: String(port) }, stdio: ["ignore", "ignore", "pipe"] });
-  await new Promise((resolve, reject) => {
-    let said = "";
-    child.stderr.on("data", (data) => (said += data).includes("listening on port") && resolve());
-    child.once("exit", () => reject(new Error(said)));
-  });
+  const child = spawn(process.execPath, [script, ...args], { env: { ...process.env, [variable]: String(port) }, stdio: ["ignore", "pipe", "pipe"] });
+  let said = "";
+  const gone = new Promise((_, reject) => child.once("exit", () => reject(new Error(`${script} ended: ${said}`))));
+  gone.catch(() => {});
+  child.stdout.on("data", (data) => (said += data));
+  child.stderr.on("data", (data) => (said += data));
+  const listens = () => fetch(`http://127.0.0.1:${port}/`).then(() => true, () => false);
+  await Promise.race([gone, until(listens, `${script} listens`)]);
   return { child, port, url: `http://127.0.0.1:${port}/mcp` };
 }
 
@@ -50,6 +66,12 @@ export async function say(window, model, text, mode = "writes") {
   await window.page.getByRole("combobox", { name: "Approvals" }).selectOption(mode);
   await window.page.getByRole("textbox", { name: "Message" }).fill(text);
   await window.page.keyboard.press("Enter");
+}
+
+// Waits until a server lists a tool: some list further ones after the handshake.
+export async function offers(window, server, tool) {
+  const lists = async ([path, name]) => (await (await fetch(path)).text()).includes(`"${name}"`);
+  await until(() => window.page.evaluate(lists, [`/api/v1/servers/${server}`, tool]), `${server} lists ${tool}`);
 }
 
 // The cards of calls in a state, in a conversation.
@@ -148,8 +170,12 @@ class GatewayClient {
   }
 
   // Calls a tool by its public name and waits for the response.
-  async call(tool, values = {}) {
-    const response = await this.send({ id: this.next++, method: "tools/call", params: { name: tool, arguments: values } });
+  call(tool, values = {}) {
+    return this.request("tools/call", { name: tool, arguments: values });
+  }
+
+  async request(method, params) {
+    const response = await this.send({ id: this.next++, method, params });
     const text = await response.text();
     const messages = response.headers.get("content-type")?.includes("event-stream") ? [...text.matchAll(/^data: ?(.+)$/gm)].map(([, data]) => data) : [text];
     return messages.filter((data) => data.trim()).map((data) => JSON.parse(data)).findLast((message) => "result" in message || "error" in message);

@@ -175,7 +175,9 @@ pub(crate) fn fullness(usage: &StoreUsage) -> String {
 pub(crate) fn console_records(recorder: &StoreRecorder) -> ConsoleRecords {
     let store = recorder.store().clone();
     let conversations = StoreRecorder::new(store.clone(), Requirement::BestEffort, "console");
-    ConsoleRecords { records: Arc::new(StoreRecords::of(store)), conversations: Arc::new(conversations) }
+    let records = Arc::new(StoreRecords::of(store));
+    let changes = Arc::<StoreRecords>::clone(&records);
+    ConsoleRecords { records, changes, conversations: Arc::new(conversations) }
 }
 
 /// Where the sessions of servers are stored; `None` without a file: they would end with this process.

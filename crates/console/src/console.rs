@@ -9,7 +9,10 @@ use tokio_util::{
     sync::CancellationToken,
     task::{AbortOnDropHandle, TaskTracker},
 };
-use toolway_host::{Host, record::Records};
+use toolway_host::{
+    Host,
+    record::{RecordChanges, Records},
+};
 use toolway_wire::{
     down::{
         self,
@@ -70,6 +73,7 @@ pub struct Console {
     pub(crate) host: Host,
     pub(crate) backend: Arc<dyn ConsoleBackend>,
     pub(crate) records: Option<Arc<dyn Records>>,
+    pub(crate) changes: Option<Arc<dyn RecordChanges>>,
     pub(crate) ring: EventRing,
     pub(crate) turns: Turns,
     pub(crate) streams: StreamCount,
@@ -114,6 +118,7 @@ impl Console {
             turns: Turns::new(host.clone(), ring.clone(), options.records.clone(), &limits.memory),
             host,
             backend,
+            changes: options.records.as_ref().map(|records| Arc::clone(&records.changes)),
             records: options.records.map(|records| records.records),
             ring,
             streams: StreamCount::default(),

@@ -10,7 +10,8 @@ use tokio::{sync::watch, time::Instant};
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
-    event::{CallStageEvent, EventListener, StateEvent, TaskEvent},
+    event::{CallStage, CallStageEvent, EventListener, StateEvent, TaskEvent},
+    record::Delivery,
 };
 
 use crate::{
@@ -129,6 +130,10 @@ async fn publish_calls(calls: &mut EventListener<CallStageEvent>, ring: &EventRi
             Some(CallStageEvent::Stage { stage, record, .. }) => {
                 if rate.admit(Instant::now()) {
                     ring.publish("call", &call::of_stage(&record, &stage));
+                }
+                if matches!(stage, CallStage::Ended) && record.outcome == Some(Delivery::Unknown) {
+                    // A person is to find out whether it happened.
+                    ring.publish("inbox", &json!({}));
                 }
             }
             Some(CallStageEvent::Missed(_)) => reset(ring),

@@ -46,6 +46,7 @@ pub const PAGES: &[Page] = &[
     page("/json.js", SCRIPT, include_bytes!("../web/json.js")),
     page("/live.js", SCRIPT, include_bytes!("../web/live.js")),
     page("/markdown.js", SCRIPT, include_bytes!("../web/markdown.js")),
+    page("/outcome.js", SCRIPT, include_bytes!("../web/outcome.js")),
     page("/parts.js", SCRIPT, include_bytes!("../web/parts.js")),
     page("/questions.js", SCRIPT, include_bytes!("../web/questions.js")),
     page("/reply.js", SCRIPT, include_bytes!("../web/reply.js")),

@@ -130,7 +130,7 @@ impl Turns {
 
     /// Loads a stored conversation with its background tasks. Its turn must be reserved.
     pub(crate) async fn load(&self, id: Uuid) -> Result<Option<Conversation>, ApiError> {
-        let Some(ConsoleRecords { records, conversations }) = &self.records else { return Ok(None) };
+        let Some(ConsoleRecords { records, conversations, .. }) = &self.records else { return Ok(None) };
         if records.conversation(id).await?.is_none() {
             return Ok(None);
         }

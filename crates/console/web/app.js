@@ -121,7 +121,7 @@ function sayNewItems() {
   seenItems = new Set(items.map((item) => item.id));
   if (added.length === 0 || state.signedOut) return;
   const [item] = added;
-  const words = item.approval ? `${callerSubject(item.caller, item.surface)} wants to use ${item.server}` : `${item.server} asks for information`;
+  const words = item.outcome ? `It is not known whether a call of ${item.server} happened` : item.approval ? `${callerSubject(item.caller, item.surface)} wants to use ${item.server}` : `${item.server} asks for information`;
   toast(added.length === 1 ? words : `${added.length} questions wait for you`, "", null, { href: "#/inbox", label: "Review" });
 }
 

@@ -344,6 +344,7 @@ class CallDetail {
         labelled("Took", this.time),
         labelled("Waited for a person", call.waitedMs ? duration(call.waitedMs) : null),
         labelled("Outcome", OUTCOMES[call.outcome] ?? null),
+        labelled("You found out", settled(call)),
         labelled("Rule", call.rule ? words(ruleWords(call.rule)) : null),
         labelled(call.state === "refused" ? "Declined by" : "Approved by", call.approvedBy ? visible(call.approvedBy) : null),
       ),
@@ -364,6 +365,14 @@ class CallDetail {
     if (call.result === null || call.result === undefined) return null;
     return section("Result", copyButton(call.result), cutNote(call, "result"), result(call.result), typeof call.result === "string" ? (call.images ?? []).map((address) => picture(address)) : null);
   }
+}
+
+const VERDICTS = { happened: "It happened", "did-not-happen": "It did not happen" };
+
+function settled({ settlement, outcome }) {
+  if (settlement) return [VERDICTS[settlement.verdict], ` (${fullTime(settlement.at)})`, settlement.note ? [": ", visible(settlement.note)] : ""];
+  const waits = outcome === "unknown" && (state.inbox ?? []).some((item) => item.outcome);
+  return waits ? h("a", { href: "#/inbox" }, "not yet: see the inbox") : null;
 }
 
 function isBare(values) {

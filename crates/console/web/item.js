@@ -6,14 +6,15 @@ import { fill, h, icon, link, name, visible } from "./dom.js";
 import { callerSubject, clock, ordinal, remaining } from "./format.js";
 import { FormView } from "./form.js";
 import { longText } from "./json.js";
+import { Outcome } from "./outcome.js";
 import { problem } from "./parts.js";
 import { Sampling } from "./sampling.js";
 
 // A card that appears under a click or a key that was meant for something else must not take it.
 export const SETTLE_MS = 400;
 
-const ICONS = { approval: "key", form: "list", url: "open", sampling: "chat" };
-const KINDS = { approval: "Approval", form: "Form", url: "Address to open", sampling: "Request to a model" };
+const ICONS = { approval: "key", form: "list", url: "open", sampling: "chat", "unknown-outcome": "warning" };
+const KINDS = { approval: "Approval", form: "Form", url: "Address to open", sampling: "Request to a model", "unknown-outcome": "Unknown outcome" };
 
 export class ItemView {
   // options: { onanswered(words, body), onlock(), heading: "h2" | "h3", extra: a node beside the answers }
@@ -71,6 +72,7 @@ export class ItemView {
     if (item.form) return this.form(item.form);
     if (item.url) return this.url(item.url);
     if (item.sampling) return new Sampling(this).node;
+    if (item.outcome) return new Outcome(this).node;
     return h("p", { class: "sub" }, "This kind of item cannot be answered here.");
   }
 
@@ -133,7 +135,8 @@ export class ItemView {
     fill(this.outcome);
     this.answering = true;
     try {
-      await post(`/inbox/${encodeURIComponent(this.item.id)}/answer`, body);
+      const { id, outcome } = this.item;
+      await post(outcome ? `/calls/${encodeURIComponent(id)}/settle` : `/inbox/${encodeURIComponent(id)}/answer`, body);
       this.options.onanswered(words, body);
       return true;
     } catch (error) {
@@ -157,13 +160,14 @@ export function titleOf(item) {
     const time = proposal.number > 1 ? [" ", h("span", { class: "tag" }, `${ordinal(proposal.number)} time`)] : null;
     return ["Run ", h("code", {}, visible(shown)), " of ", h("code", {}, visible(item.server)), "?", title && title !== tool ? [" ", h("span", { class: "sub" }, "“", name(title), "”")] : null, time];
   }
+  if (item.outcome) return ["Did ", h("code", {}, visible(item.outcome.tool)), " happen?"];
   if (item.sampling) return item.sampling.answer === null ? [name(item.server), " asks a model"] : ["A model answers ", name(item.server)];
   return [name(item.server), item.kind === "url" ? " wants you to open an address" : " asks for information"];
 }
 
 function asker(item) {
   const caller = item.caller ? name(callerSubject(item.caller, item.surface)) : "A caller";
-  return h("span", {}, item.approval ? [caller, " wants to use ", name(item.server)] : [caller, " is using it"], ` · ${clock(item.createdAt)}`);
+  return h("span", {}, item.approval ? [caller, " wants to use ", name(item.server)] : item.outcome ? [caller, " called it"] : [caller, " is using it"], ` · ${clock(item.createdAt)}`);
 }
 
 function message(item) {

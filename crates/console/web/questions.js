@@ -29,7 +29,8 @@ export class Questions {
   update(conversation) {
     if (conversation !== this.conversation) this.answers = 0;
     this.conversation = conversation;
-    const items = (state.inbox ?? []).filter((item) => conversation !== null && item.conversation === conversation);
+    // What became of an earlier call is found out elsewhere, and holds up nothing.
+    const items = (state.inbox ?? []).filter((item) => conversation !== null && item.conversation === conversation && !item.outcome);
     this.onwaiting(new Set(items.map((item) => item.callId)));
     if (this.view && !items.some((item) => item.id === this.view.item.id)) this.gone();
     const next = items.find((item) => !this.put.has(item.id));

@@ -1,20 +1,23 @@
-//! `/api/v1/calls`: recorded calls, and cancelling one.
+//! `/api/v1/calls`: recorded calls; cancelling one, and settling one whose outcome is unknown.
 
+use serde::Deserialize;
 use serde_json::json;
 use toolway_host::{
-    call::CallId,
-    record::{CallFilter, CallState, Records, StoredCall},
+    call::{CallId, Caller},
+    record::{AuditNote, CallFilter, CallState, Delivery, Finding, Records, Settlement, StoredCall, kind},
     time,
 };
 use uuid::Uuid;
 
-use super::{Answered, Query, done};
+use super::{Answered, Query, done, tasks};
 use crate::{console::Console, error::ApiError, reply, view::call};
 
 /// Calls of one page, unless the request says otherwise.
 const DEFAULT_LIMIT: usize = 100;
 /// Most calls of one page.
 const MAX_LIMIT: usize = 500;
+/// Characters of a note.
+const MAX_NOTE: usize = 1_000;
 
 pub(super) async fn list(console: &Console, query: &Query) -> Answered {
     let filter = filter(query)?;
@@ -43,13 +46,64 @@ pub(super) async fn show(console: &Console, id: &str) -> Answered {
     let id = parse_id(id)?;
     let found = records(console)?.call(id).await?;
     let StoredCall { row, body } = found.ok_or_else(|| ApiError::not_found("unknown call"))?;
-    reply::json(&call::details(row, body))
+    let settlement = match row.outcome {
+        Some(Delivery::Unknown) => records(console)?.settlement(id).await?,
+        _ => None,
+    };
+    reply::json(&call::details(row, body, settlement))
 }
 
-pub(super) fn cancel(console: &Console, id: &str) -> Answered {
+/// What a person found out about a call.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FoundOut {
+    verdict: Verdict,
+    note: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Verdict {
+    Happened,
+    DidNotHappen,
+}
+
+/// Settles a call whose outcome is unknown. `session` is the session of the console.
+pub(super) async fn settle(console: &Console, id: &str, session: &str, found: FoundOut) -> Answered {
+    let id = parse_id(id)?;
+    let stored = records(console)?.call(id).await?;
+    let row = stored.ok_or_else(|| ApiError::not_found("unknown call"))?.row;
+    if row.outcome != Some(Delivery::Unknown) {
+        return Err(ApiError::conflict("only a call whose outcome is unknown can be settled"));
+    }
+    let changes = console.changes.as_deref().ok_or_else(ApiError::no_store)?;
+    let verdict = match found.verdict {
+        Verdict::Happened => Finding::Happened,
+        Verdict::DidNotHappen => Finding::DidNotHappen,
+    };
+    let note = found.note.filter(|note| !note.trim().is_empty());
+    let note = note.map(|note| note.chars().take(MAX_NOTE).collect::<String>());
+    let details = json!({ "call": id.to_string(), "verdict": verdict.as_str(), "note": note, "by": format!("console {session}") });
+    changes.settle(Settlement { call: id, at: time::now(), verdict, note }).await?;
+    console.host.note(AuditNote {
+        kind: kind::SETTLEMENT,
+        caller: Some(Caller::Console.label()),
+        server: row.server.and_then(|server| server.parse().ok()),
+        subject: Some(row.tool.unwrap_or(row.name)),
+        call: None,
+        details,
+    });
+    console.ring.publish("inbox", &json!({}));
+    done()
+}
+
+pub(super) async fn cancel(console: &Console, id: &str) -> Answered {
     let id = parse_id(id)?;
     if console.host.cancel_call(CallId::from_u128(id.as_u128()), "cancelled in the console") {
         return done();
+    }
+    if console.host.follows_task(id) {
+        return tasks::cancel(console, &id.to_string()).await;
     }
     Err(ApiError::conflict("the call has ended, or another process makes it"))
 }

@@ -19,6 +19,8 @@ use crate::{
     view::{inbox, proposal},
 };
 
+/// Calls of unknown outcome that are listed.
+const MAX_UNSETTLED: usize = 100;
 /// Characters of a reason.
 const MAX_REASON: usize = 1_000;
 
@@ -57,10 +59,19 @@ enum Action {
     Cancel,
 }
 
-/// All items. What is shown of them can be long: it is written off the runtime.
+/// All items, and the calls of which a person is to find out whether they happened. What is shown of them can be long: it is
+/// written off the runtime.
 pub(super) async fn list(console: &Console) -> Answered {
+    let unsettled = match &console.records {
+        Some(records) => records.unsettled(MAX_UNSETTLED).await?,
+        None => Vec::new(),
+    };
     let items = console.host.inbox().list();
-    blocking(move || reply::json(&items.iter().map(|item| inbox::view(item)).collect::<Vec<Value>>())).await?
+    blocking(move || {
+        let waiting = items.iter().map(|item| inbox::view(item));
+        reply::json(&waiting.chain(unsettled.iter().map(inbox::unsettled)).collect::<Vec<Value>>())
+    })
+    .await?
 }
 
 /// The text of arguments that are too large to be shown one by one.

@@ -1,10 +1,10 @@
 //! A call as a row, and with its arguments and result.
 
 use serde::Serialize;
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 use toolway_host::{
     event::CallStage,
-    record::{CallBody, CallRecord, CallRow, CallState, Delivery},
+    record::{CallBody, CallRecord, CallRow, CallState, Delivery, Settlement},
     time,
 };
 use toolway_wire::json::Raw;
@@ -47,6 +47,7 @@ pub(crate) struct CallDetails {
     error: Option<String>,
     approved_by: Option<String>,
     server_requests: i64,
+    settlement: Option<Value>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     truncated: Map<String, Value>,
 }
@@ -94,8 +95,8 @@ pub(crate) fn of_stage(record: &CallRecord, stage: &CallStage) -> CallView {
     }
 }
 
-/// A call with its bodies.
-pub(crate) fn details(row: CallRow, body: CallBody) -> CallDetails {
+/// A call with its bodies, and what a person found out about it.
+pub(crate) fn details(row: CallRow, body: CallBody, settlement: Option<Settlement>) -> CallDetails {
     let mut truncated = Map::new();
     let images = body.result.as_deref().map(images).unwrap_or_default();
     let arguments = body.arguments.and_then(|text| shown("arguments", text, &mut truncated));
@@ -105,7 +106,21 @@ pub(crate) fn details(row: CallRow, body: CallBody) -> CallDetails {
         *size = row.result_bytes.into();
     }
     let (error, approved_by, server_requests) = (row.error.clone(), row.approved_by.clone(), row.server_requests);
-    CallDetails { call: of_row(row), arguments, result, images, error, approved_by, server_requests, truncated }
+    let settlement = settlement.map(|settlement| {
+        let Settlement { at, verdict, note, .. } = settlement;
+        json!({ "at": time::rfc3339(at), "verdict": verdict.as_str(), "note": note })
+    });
+    CallDetails {
+        call: of_row(row),
+        arguments,
+        result,
+        images,
+        error,
+        approved_by,
+        server_requests,
+        settlement,
+        truncated,
+    }
 }
 
 /// A body as JSON, or the beginning of its text as a string.

@@ -1,13 +1,14 @@
-//! An item of the inbox: an approval request, a form or a URL.
+//! An item of the inbox: an approval request, a form, a URL, or a call whose outcome is unknown.
 
 use serde_json::{Value, json};
 use toolway_host::{
     inbox::{ApprovalDetails, Form, FormField, InboxContent, InboxItem, approval_rows::ArgumentRow},
-    visible,
+    record::CallRow,
+    time, visible,
 };
 use url::Url;
 
-use super::{moment, proposal};
+use super::{cut, moment, proposal};
 
 /// One item.
 pub(crate) fn view(item: &InboxItem) -> Value {
@@ -42,6 +43,26 @@ pub(crate) fn view(item: &InboxItem) -> Value {
         }
     }
     view
+}
+
+/// A call whose outcome is unknown.
+pub(crate) fn unsettled(call: &CallRow) -> Value {
+    json!({
+        "id": call.id.to_string(),
+        "kind": "unknown-outcome",
+        "server": call.server,
+        "caller": call.caller,
+        "surface": call.surface,
+        "callId": call.id.to_string(),
+        "conversation": call.conversation,
+        "createdAt": time::rfc3339(call.started_at),
+        "expiresAt": null,
+        "outcome": {
+            "tool": call.tool.as_deref().unwrap_or(&call.name),
+            "state": call.state.as_str(),
+            "error": call.error.as_deref().map(cut),
+        },
+    })
 }
 
 fn approval(details: &ApprovalDetails) -> Value {

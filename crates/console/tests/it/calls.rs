@@ -104,3 +104,35 @@ async fn large_bodies_are_cut_and_said_to_be() {
     assert!(600_000 < details["truncated"]["arguments"].as_u64().unwrap());
     assert!(600_000 < details["truncated"]["result"].as_u64().unwrap());
 }
+
+#[tokio::test]
+async fn a_call_of_unknown_outcome_waits_in_the_inbox_until_it_is_settled() {
+    let files = FixtureServer::new("files").tool("write", "").tool_that("wait", "", Behaviour::Wait);
+    let stage = Stage::new(&[("files", &files)]).await;
+    let browser = stage.browser().await;
+    drop(stage.host.call("files__write").await);
+    let answered = ids(&browser, "").await.remove(0);
+    let settle = async |id: &str, found| browser.post(&format!("/api/v1/calls/{id}/settle"), &found).await.status;
+    let happened = || json!({ "verdict": "happened", "note": " " });
+    assert_eq!(settle(&answered, happened()).await, 409);
+    assert_eq!(settle("0194a000-0000-7000-8000-000000000000", happened()).await, 404);
+    // A call that was cancelled after it was sent.
+    let calling = stage.host.call("files__wait");
+    let cancelling = async {
+        files.until_received("tools/call", 2).await;
+        let id = ids(&browser, "state=running").await.remove(0);
+        assert_eq!(browser.post(&format!("/api/v1/calls/{id}/cancel"), &json!({})).await.status, 200);
+        id
+    };
+    let (_, id) = within("the cancellation", async { tokio::join!(calling, cancelling) }).await;
+    let items = browser.until("/api/v1/inbox", |items| items[0]["id"] == id).await;
+    assert_eq!((&items[0]["kind"], &items[0]["outcome"]["tool"]), (&"unknown-outcome".into(), &"files__wait".into()));
+    assert_eq!(settle(&id, json!({ "verdict": "perhaps" })).await, 400);
+    assert_eq!(settle(&id, json!({ "verdict": "did-not-happen", "note": "no such file" })).await, 200);
+    assert_eq!(browser.json("/api/v1/inbox").await, json!([]));
+    let details = browser.json(&format!("/api/v1/calls/{id}")).await;
+    assert_eq!(
+        (&details["settlement"]["verdict"], &details["settlement"]["note"]),
+        (&"did-not-happen".into(), &"no such file".into())
+    );
+}

@@ -100,8 +100,9 @@ impl Stage {
         let address = listener.local_addr().unwrap();
         let backend = Arc::new(TestBackend::default());
         let conversations = StoreRecorder::new(store.clone(), Requirement::BestEffort, "console");
-        let records =
-            ConsoleRecords { records: Arc::new(StoreRecords::of(store)), conversations: Arc::new(conversations) };
+        let records = Arc::new(StoreRecords::of(store));
+        let changes = Arc::<StoreRecords>::clone(&records);
+        let records = ConsoleRecords { records, changes, conversations: Arc::new(conversations) };
         let options = ConsoleOptions { records: Some(records), ..options };
         let console = Console::new(host.host.clone(), backend.clone(), options, address).unwrap();
         let stop = CancellationToken::new();
