@@ -49,6 +49,8 @@ pub(crate) async fn answer(console: &Console, signed_in: SignedIn, request: Requ
             ["calls", id] => calls::show(console, id).await,
             ["inbox"] => inbox::list(console).await,
             ["inbox", id, "arguments"] => inbox::arguments(console, id).await,
+            ["tasks"] => tasks::list(console).await,
+            ["tasks", id] => tasks::show(console, id).await,
             ["conversations"] => conversations::list(console, &query).await,
             ["conversations", id] => conversations::show(console, id).await,
             ["events"] => events::stream(console, &signed_in.session, request.headers()),

@@ -7,7 +7,7 @@ use toolway_wire::down::http::ResponseBody;
 use crate::reply;
 
 /// Largest size of all files together, in bytes.
-pub const MAX_TOTAL_BYTES: usize = 300 * 1024;
+pub const MAX_TOTAL_BYTES: usize = 400 * 1024;
 
 /// One embedded file.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +58,7 @@ pub const PAGES: &[Page] = &[
     page("/stream.js", SCRIPT, include_bytes!("../web/stream.js")),
     page("/style.css", STYLE, include_bytes!("../web/style.css")),
     page("/task-line.js", SCRIPT, include_bytes!("../web/task-line.js")),
+    page("/tasks.js", SCRIPT, include_bytes!("../web/tasks.js")),
     page("/theme.js", SCRIPT, include_bytes!("../web/theme.js")),
     page("/window.js", SCRIPT, include_bytes!("../web/window.js")),
 ];

@@ -10,6 +10,7 @@ import * as live from "./live.js";
 import { callerSubject } from "./format.js";
 import { command, empty, problem, toast } from "./parts.js";
 import * as servers from "./servers.js";
+import * as tasks from "./tasks.js";
 import { refreshInbox, refreshServers, refreshSession, state, watch } from "./state.js";
 import { follow, poke } from "./stream.js";
 
@@ -17,6 +18,7 @@ import { follow, poke } from "./stream.js";
 const SCREENS = [
   { id: "servers", label: "Servers", module: servers, badge: () => (state.servers ?? []).filter((server) => server.state === "failed" || server.state === "sign-in-required").length, tone: "bad", words: "need attention" },
   { id: "calls", label: "Calls", module: calls },
+  { id: "tasks", label: "Tasks", module: tasks },
   { id: "inbox", label: "Inbox", module: inbox, badge: () => (state.inbox ?? []).length, tone: "wait", words: "waiting" },
   { id: "chat", label: "Chat", module: chat },
 ];

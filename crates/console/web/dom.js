@@ -69,6 +69,7 @@ export function isImage(address) {
 const ICONS = {
   servers: "M4 5h16v5H4zM4 14h16v5H4zM7.5 7.5h.01M7.5 16.5h.01",
   calls: "M4 7h9M4 12h13M4 17h6M20 12l-3-3m3 3l-3 3",
+  tasks: "M12 4a8 8 0 1 0 8 8M12 8v4l3 2M16 4.5l1.5 1.5M19 8l.8 2",
   inbox: "M4 13l3-8h10l3 8v6H4zM4 13h5l1 2h4l1-2h5",
   chat: "M5 5h14v10h-8l-4 4v-4H5z",
   sun: "M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM12 3v2M12 19v2M3 12h2M19 12h2M5.6 5.6L7 7M17 17l1.4 1.4M18.4 5.6L17 7M7 17l-1.4 1.4",

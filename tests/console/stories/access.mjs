@@ -4,7 +4,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 
 import { launch, until, Window } from "../browser.mjs";
-import { CRASHES, NOTES, Program, SAMPLE } from "../program.mjs";
+import { conformance, CRASHES, NOTES, Program, SAMPLE } from "../program.mjs";
 import { startSigned } from "../servers/signed.mjs";
 
 const IMAGES = new URL("../../../docs/images/", import.meta.url);
@@ -22,7 +22,7 @@ let browser, program, client, tickets;
 
 before(async () => {
   tickets = await startSigned();
-  const servers = { tickets: { url: tickets.url }, notes: NOTES, sample: SAMPLE, weather: CRASHES, archive: { ...SAMPLE, disabled: true } };
+  const servers = { tickets: { url: tickets.url }, notes: NOTES, sample: SAMPLE, jobs: { ...conformance(), trust: "full" }, weather: CRASHES, archive: { ...SAMPLE, disabled: true } };
   [browser, program] = await Promise.all([launch(), Program.start({ servers, scripts, policy: { mode: "writes" } })]);
   client = await program.client("claude-code");
   for (const text of ["a", "b", "c", "d"]) await client.call("sample__echo", { text });
@@ -30,6 +30,8 @@ before(async () => {
   await client.call("sample__picture");
   await client.call("notes__list_notes");
   await client.call("sample__add", { a: 20, b: 22 });
+  await client.request("tools/call", { name: "jobs__long_job", arguments: { seconds: 0.1 }, task: { ttl: 60_000 } });
+  await client.request("tools/call", { name: "jobs__long_job", arguments: { seconds: 600 }, task: { ttl: 60_000 } });
   await chat();
   const first = client.call("sample__write_memo", { text: "Release on Thursday." });
   await program.run("inbox", "answer", await until(async () => (await program.run("inbox", "list", "-o", "raw")).trim(), "the call waits"));
@@ -102,6 +104,11 @@ const SCREENS = {
   calls: async (window) => {
     await window.show("#/calls");
     await window.page.locator(".call-row").nth(6).waitFor();
+  },
+  tasks: async (window) => {
+    await window.show("#/tasks");
+    await window.page.locator(".task-row").first().click();
+    await window.page.locator(".drawer .facts").waitFor();
   },
   call: async (window) => {
     await window.show("#/calls");

@@ -116,3 +116,27 @@ test("a model that begins a task after each end starts three turns by itself", a
   assert.equal(await window.page.locator(".told").count(), 4);
   await window.close();
 });
+
+test("the screen Tasks shows what runs, its end and its result, and cancels", async () => {
+  const window = await Window.open(browser, program);
+  const { page } = window;
+  const client = await program.client();
+  const begin = async (topic) => (await client.request("tools/call", { name: "every__simulate-research-query", arguments: { topic }, task: { ttl: 60_000 } })).result.task.taskId;
+  await window.show("#/tasks");
+  await page.getByText("Tasks").first().waitFor();
+  await begin("glue");
+  const open = page.locator('.task-row[data-status="working"]');
+  await open.getByText("Gathering sources").or(open.getByText("Analyzing content")).waitFor();
+  await open.click();
+  const drawer = page.getByRole("complementary", { name: "Task" });
+  await drawer.getByText("story").waitFor();
+  await drawer.getByText("# Research Report: glue").waitFor();
+  await drawer.getByRole("button", { name: "Close" }).click();
+  await page.locator('.task-row[data-status="completed"]').first().waitFor();
+  await begin("wood");
+  await open.click();
+  await drawer.getByRole("button", { name: "Cancel" }).click();
+  await drawer.getByText("Cancelled").first().waitFor();
+  await page.locator('.task-row[data-status="cancelled"]').first().waitFor();
+  await window.close();
+});
