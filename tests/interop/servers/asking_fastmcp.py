@@ -1,5 +1,5 @@
-"""A server of both eras on `fastmcp`, with one tool for each of the two ways in which a tool can ask the client, and one
-that asks for the roots.
+"""A server of both eras on `fastmcp`, with one tool for each of the two ways in which a tool can ask the client, one
+that asks the user to open an address, and one that asks for the roots.
 
 `pushed` asks with a request of its own, which FastMCP refuses without a session. `by_result` asks with its result, which
 FastMCP refuses in a session.
@@ -41,6 +41,13 @@ async def by_result(ctx: Context) -> types.InputRequiredResult | str:
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
     form = types.ElicitRequestFormParams(message="Who are you?", requested_schema=schema)
     return types.InputRequiredResult(input_requests={"name": types.ElicitRequest(params=form)}, request_state="asked")
+
+
+@server.tool
+async def opened(ctx: Context) -> str:
+    """Ask the user to open an address, with a request."""
+    answer = await ctx.session.elicit_url("Confirm the payment", "https://pay.example/confirm?cart=7", "cart-7")
+    return f"opened: {answer.action}"
 
 
 @server.tool

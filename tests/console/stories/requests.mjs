@@ -1,0 +1,126 @@
+// What servers written by others ask for during a call in the chat: a form, an address, a model's answer, folders; and the
+// session that they issue.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { after, before, test } from "node:test";
+
+import { launch, Window } from "../browser.mjs";
+import { card, everything, fastmcp, offers, Program, say, sdkExample, sdkExampleOverStdio } from "../program.mjs";
+
+const walk = (tool, values = {}) => ({ turns: [{ calls: [{ tool, arguments: values }] }, { text: "It said: {{result}}" }] });
+const scripts = {
+  // The default model answers what servers ask.
+  small: { turns: Array(5).fill({ text: "Blue, as always." }) },
+  form: walk("users__register_user"),
+  url: walk("asking__opened"),
+  sampling: walk("summing__summarize", { text: "The sky was blue, as always." }),
+  roots: walk("every__get-roots-list"),
+  count: { turns: [...walk("counting__count").turns, ...walk("counting__count").turns] },
+};
+let browser, program, users, counting, folder;
+
+before(async () => {
+  folder = fileURLToPath(new URL(".", import.meta.url));
+  [users, counting] = await Promise.all([sdkExample("elicitationFormExample"), countingServer()]);
+  const servers = { users: { url: users.url }, every: everything(), asking: fastmcp("asking_fastmcp.py"), summing: sdkExampleOverStdio("toolWithSampleServer"), counting: { url: counting.url, era: "legacy" } };
+  const settings = { defaultModel: "small", sampling: { allow: "ask", tokensPerDay: 1000, review: true }, roots: [{ path: folder, name: "stories" }] };
+  [browser, program] = await Promise.all([launch(), Program.start({ servers, scripts, settings })]);
+});
+after(async () => {
+  users?.child.kill();
+  counting?.child.kill();
+  await browser?.close();
+  await program?.stop();
+});
+
+// A server with sessions on the TypeScript SDK, which answers 404 to an unknown session.
+async function countingServer() {
+  const script = fileURLToPath(new URL("../../interop/servers/counting_typescript.mjs", import.meta.url));
+  const child = spawn(process.execPath, [script], { stdio: ["ignore", "pipe", "inherit"] });
+  const line = await new Promise((resolve) => child.stdout.once("data", (data) => resolve(String(data))));
+  return { child, url: line.trim().replace("listening on ", "") };
+}
+
+const dialog = (window) => window.page.getByRole("dialog");
+
+test("a form is filled in, checked and sent in the conversation", async () => {
+  const window = await Window.open(browser, program);
+  await offers(window, "users", "register_user");
+  await say(window, "form", "register me", "allow");
+  await dialog(window).getByText("Please provide your registration information").first().waitFor();
+  await dialog(window).getByLabel("Username").fill("ada");
+  await dialog(window).getByLabel("Email").fill("ada@example.com");
+  await dialog(window).getByLabel("Password").fill("short");
+  await dialog(window).getByRole("button", { name: "Send" }).click();
+  // The server wants eight characters at least.
+  await dialog(window).locator("[aria-invalid=true]").first().waitFor();
+  await dialog(window).getByLabel("Password").fill("long enough");
+  await dialog(window).getByLabel("backend").check();
+  await dialog(window).getByRole("button", { name: "Send" }).click();
+  await card(window, "succeeded").first().locator("summary").click();
+  await window.see("Email: ada@example.com");
+  await window.close();
+});
+
+test("an address is shown with its host, and the call goes on when the user is done", async () => {
+  const window = await Window.open(browser, program);
+  await offers(window, "asking", "opened");
+  await say(window, "url", "pay", "allow");
+  await dialog(window).getByText("Confirm the payment").first().waitFor();
+  await dialog(window).getByRole("link", { name: "Open pay.example" }).waitFor();
+  await dialog(window).getByRole("button", { name: "Done" }).click();
+  await card(window, "succeeded").first().waitFor();
+  await window.close();
+});
+
+test("a request to a model asks with messages, model and quota, and its answer is reviewed", async () => {
+  const window = await Window.open(browser, program);
+  await offers(window, "summing", "summarize");
+  await say(window, "sampling", "ask a model", "writes");
+  await dialog(window).getByRole("button", { name: "Allow once" }).click();
+  for (const text of ["The sky was blue, as always.", "at most 500", "500 tokens today"]) await dialog(window).getByText(text).first().waitFor();
+  await dialog(window).getByRole("button", { name: "Let the model answer once" }).click();
+  await dialog(window).getByText("Blue, as always.").first().waitFor();
+  await dialog(window).getByRole("button", { name: "Send this answer" }).click();
+  await card(window, "succeeded").first().waitFor();
+  await window.see("It said:");
+  await window.close();
+});
+
+test("a server is given the configured folders, and its page lists them", async () => {
+  const window = await Window.open(browser, program);
+  await offers(window, "every", "get-roots-list");
+  await say(window, "roots", "which folders?", "allow");
+  await card(window, "succeeded").first().locator("summary").click();
+  await window.see(pathToFileURL(folder).href.replace(/\/$/, ""));
+  await window.close();
+});
+
+test("the page of a server shows its session, and the new one after the server forgot it", async () => {
+  const window = await Window.open(browser, program);
+  const { page } = window;
+  const session = async () => {
+    await window.show("#/servers/counting");
+    return page.locator(".fact-grid div", { has: page.getByText("Session", { exact: true }) }).locator("code").allInnerTexts();
+  };
+  await say(window, "count", "count", "allow");
+  await window.see("It said: 1");
+  const place = new URL(page.url()).hash;
+  await window.show("#/servers/counting");
+  await page.getByText("Session", { exact: true }).waitFor();
+  const before = await session();
+  assert.ok(before.length > 0);
+  await Promise.all(before.map((id) => fetch(counting.url, { method: "DELETE", headers: { "mcp-session-id": id } })));
+  await window.show(place);
+  await window.see("It said: 1");
+  await page.getByRole("combobox", { name: "Approvals" }).selectOption("allow");
+  await page.getByRole("textbox", { name: "Message" }).fill("again");
+  await page.keyboard.press("Enter");
+  await card(window, "succeeded").nth(1).waitFor();
+  await window.show("#/servers/counting");
+  for (const id of before) await page.getByText(id).first().waitFor({ state: "detached" });
+  const now = await session();
+  assert.equal(now.length, before.length);
+  await window.close();
+});
