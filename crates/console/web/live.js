@@ -1,21 +1,27 @@
-// The turns that are under way, by conversation: their events are kept so that a screen opened later can show them.
+// The turns that are under way, by conversation: their events are kept so that a screen opened later can show them. So are
+// the last changes of tasks.
 
 import { emit, on } from "./api.js";
 
 const MOST_EVENTS = 4000;
 const MOST_TURNS = 40;
+const MOST_TASKS = 200;
 const turns = new Map();
+// The last change of each task: it may come before the card that shows it.
+const tasks = new Map();
 // Conversations known to be at rest: the next event of one is the first of its turn.
 const idle = new Set();
 
 export function watch() {
   on("chat", take);
+  on("task", keepTask);
   on("reset", forget);
   on("online", ({ resumed }) => !resumed && forget());
 }
 
 function forget() {
   turns.clear();
+  tasks.clear();
   idle.clear();
 }
 
@@ -44,6 +50,17 @@ function keep(turn, event) {
   if (last && last.type === event.type && (event.type === "text" || event.type === "reasoning")) last.text += event.text;
   else if (turn.events.length < MOST_EVENTS) turn.events.push({ ...event });
   else turn.whole = false;
+}
+
+function keepTask(task) {
+  tasks.delete(task.id);
+  tasks.set(task.id, task);
+  if (tasks.size > MOST_TASKS) tasks.delete(tasks.keys().next().value);
+}
+
+// A task as it changed last; null if that was not seen.
+export function taskOf(id) {
+  return tasks.get(id) ?? null;
 }
 
 export function turnOf(conversation) {

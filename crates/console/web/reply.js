@@ -4,6 +4,7 @@ import { add, cut, fill, h, icon, name, visible } from "./dom.js";
 import { picture } from "./content.js";
 import { CALL_STATES, TASK_STATES, duration, isOpenTask, splitTool } from "./format.js";
 import { json, plain } from "./json.js";
+import { taskOf } from "./live.js";
 import { Markdown } from "./markdown.js";
 import { pill, problem, stateOf } from "./parts.js";
 import { state as known } from "./state.js";
@@ -197,8 +198,8 @@ class CallCard {
 
   // The server goes on with it as a task, which may have ended already.
   goOn() {
+    if (!this.line && !this.hasEnded) this.task(taskOf(this.callId) ?? { id: this.callId, status: "working" });
     if (this.hasEnded) return;
-    if (!this.line) this.task({ id: this.callId, status: "working" });
     fill(this.state, pill(BACKGROUND));
     fill(this.brief, visible(this.words));
     this.node.dataset.state = "background";

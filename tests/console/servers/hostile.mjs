@@ -1,5 +1,5 @@
 // A stdio server that tries to get into the page: markup, scripts, hidden characters, escape sequences, pictures with
-// code, results of 10 MB, deep JSON. `--tools N` adds plain tools. Written by hand, because an SDK would refuse some of it.
+// code, results of 10 MB, deep JSON, a task with a hostile message. `--tools N` adds plain tools. Written by hand, because an SDK would refuse some of it.
 import { createInterface } from "node:readline";
 
 const ATTACK = `<img src=x onerror="alert(1)"><script>alert(2)</script><svg onload=alert(3)>`;
@@ -20,6 +20,7 @@ const tools = [
   tool("ask", { annotations: { readOnlyHint: true } }),
   tool("open", { annotations: { readOnlyHint: true } }),
   tool("open_script", { annotations: { readOnlyHint: true } }),
+  tool("task", { annotations: { readOnlyHint: true }, execution: { taskSupport: "required" } }),
   tool("fail", { annotations: { readOnlyHint: true } }),
   ...Array.from({ length: count }, (_, index) => ({ name: `plain_${index}`, description: `Plain tool number ${index}`, inputSchema: { type: "object" }, annotations: { readOnlyHint: true } })),
 ];
@@ -34,6 +35,9 @@ const results = {
   pictures: () => ({ content: [{ type: "image", mimeType: "image/svg+xml", data: SVG }, { type: "image", mimeType: "image/png", data: SVG }, { type: "image", mimeType: 'text/html"><script>', data: SVG }] }),
   fail: () => ({ ...text(`${ATTACK} ${HIDDEN}`), isError: true }),
 };
+
+// A task that never ends by itself.
+const task = (status) => ({ taskId: "task-1", status, statusMessage: `${ATTACK} ${HIDDEN} ${"long ".repeat(4000)}`, createdAt: "2026-01-01T00:00:00Z", lastUpdatedAt: "2026-01-01T00:00:00Z", ttl: 60_000, pollInterval: 1000 });
 
 const waiting = new Map();
 let asked = 0;
@@ -55,8 +59,10 @@ function send(message) {
 
 const icons = [{ src: `data:image/svg+xml;base64,${SVG}`, mimeType: "image/svg+xml" }, { src: "javascript:alert(6)" }, { src: "http://127.0.0.1:1/icon.png" }];
 const answers = {
-  initialize: ({ protocolVersion }) => ({ protocolVersion, capabilities: { tools: {} }, serverInfo: { name: HIDDEN, title: `${ATTACK}${HIDDEN}`, version: ATTACK, description: `${ATTACK} ${HIDDEN}`, icons } }),
+  initialize: ({ protocolVersion }) => ({ protocolVersion, capabilities: { tools: {}, tasks: { list: {}, cancel: {}, requests: { tools: { call: {} } } } }, serverInfo: { name: HIDDEN, title: `${ATTACK}${HIDDEN}`, version: ATTACK, description: `${ATTACK} ${HIDDEN}`, icons } }),
   "tools/list": () => ({ tools }),
+  "tasks/get": () => task("working"),
+  "tasks/cancel": () => task("cancelled"),
   ping: () => ({}),
 };
 
@@ -69,6 +75,8 @@ createInterface({ input: process.stdin }).on("line", (line) => {
     if (call !== undefined) send({ id: call, result: text(JSON.stringify(result ?? null)) });
   } else if (method === "tools/call" && (params.name === "ask" || params.name in addresses)) {
     ask(id, params.name);
+  } else if (method === "tools/call" && params.task) {
+    send({ id, result: { task: task("working") } });
   } else if (method === "tools/call") {
     send({ id, result: (results[params.name] ?? (() => text("ok")))() });
   } else if (id !== undefined) {

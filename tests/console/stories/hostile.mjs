@@ -11,6 +11,7 @@ const markdown = `${ATTACK}"alert(1)"> [x](javascript:alert(2)) <script>alert(3)
 const scripts = {
   talk: { turns: [{ text: markdown, reasoning: markdown, calls: [{ tool: "evil__text", arguments: { [ATTACK]: ATTACK } }] }, { text: `${"#".repeat(7)} ${"> ".repeat(200)}${"*".repeat(3000)} {{result}}` }] },
   links: { turns: [{ text: "[your bank](https://evil.example/?d=SECRET) and https://other.example/x end" }] },
+  task: { turns: [{ calls: [{ tool: "evil__task" }] }, { text: "begun" }, { text: "ended" }] },
   ask: { turns: [{ calls: [{ tool: "evil__ask" }] }, { text: "{{result}}" }] },
   open: { turns: [{ calls: [{ tool: "evil__open" }] }, { text: "{{result}}" }] },
   script: { turns: [{ calls: [{ tool: "evil__open_script" }] }, { text: "ended: {{result}}" }] },
@@ -143,5 +144,23 @@ test("a chat with a hostile model and tool stays a page of text", async () => {
   await window.page.getByRole("dialog").getByRole("button", { name: "Never" }).click();
   await window.page.getByRole("dialog").getByRole("button", { name: "Yes, never" }).click();
   await window.page.locator('.card[data-state="refused"]').waitFor();
+  await window.close();
+});
+
+test("the message of a task is text, in the chat and on the screen Tasks", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "task");
+  const line = window.page.locator(".task-line");
+  await line.getByText(ATTACK).waitFor();
+  await line.locator(".mark", { hasText: "RLO" }).waitFor();
+  await isClean(window);
+  await window.show("#/tasks");
+  await window.page.locator(".task-row", { hasText: ATTACK }).first().click();
+  const drawer = window.page.getByRole("complementary", { name: "Task" });
+  await drawer.locator(".mark", { hasText: "ZWSP" }).first().waitFor();
+  await isClean(window);
+  await drawer.getByRole("button", { name: "Cancel" }).click();
+  await drawer.getByText("Cancelled").first().waitFor();
+  await isClean(window);
   await window.close();
 });
