@@ -77,6 +77,9 @@ impl Answerer for TerminalAnswerer {
                     Err(_) => false,
                 };
                 self.queue.report_opened(opened);
+                if opened {
+                    return InboxAnswer::Elicitation(ElicitationAnswer::Opened);
+                }
             }
             answer
         })

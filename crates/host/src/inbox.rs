@@ -16,6 +16,7 @@ pub mod answerer;
 pub mod approval_rows;
 pub mod form;
 pub mod item;
+pub(crate) mod opened_urls;
 pub mod parked;
 pub(crate) mod waiting;
 

@@ -86,6 +86,8 @@ pub enum Behaviour {
     Refuse,
     /// Adds a tool with the name in its argument `name`.
     Grow,
+    /// Requires that a URL is opened before the first call; later calls succeed.
+    Connect,
     /// Ends the process.
     Crash,
 }
@@ -345,6 +347,14 @@ impl FixtureServer {
                 // Gives the notification time to arrive during the call.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 Ok(text_result("grown", false))
+            }
+            Behaviour::Connect => {
+                let url = json!({ "mode": "url", "elicitationId": "1", "url": "https://a.example/", "message": "Go" });
+                let data = json!({ "elicitations": [url] });
+                match self.seen("tools/call").len() {
+                    0 | 1 => Err(RpcError::with_data(RpcError::URL_ELICITATION_REQUIRED, "connect first", data)),
+                    _ => Ok(text_result("connected", false)),
+                }
             }
             Behaviour::Crash => std::process::exit(70),
         }

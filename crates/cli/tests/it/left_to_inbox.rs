@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     gateway::Serving,
-    home::{Home, Ran, Running, TOOLWAY, odd},
+    home::{Home, Ran, Running, TOOLWAY, odd, root},
 };
 
 /// Longest wait for an item.
@@ -171,4 +171,55 @@ fn approvals_of_a_run_are_not_left_to_the_inbox() {
     assert_eq!(ran.code, 7, "{ran:?}");
     assert!(ran.talk.contains("no user can approve it"), "{ran:?}");
     waiting(&home, 0);
+}
+
+/// A server on the TypeScript SDK that refuses its call until the file `done` of the home exists.
+fn url_server(home: &Home) -> String {
+    let node = root().join(".interop/node_modules/.bin/node");
+    assert!(node.exists(), "{} is missing: run ./test, which installs it", node.display());
+    let script = root().join("tests/interop/servers/url_typescript.mjs");
+    format!("{} {} {}", node.display(), script.display(), home.path("done").display())
+}
+
+#[test]
+fn a_refused_call_is_sent_again_when_its_server_announces_that_the_url_is_completed() {
+    let home = Home::new();
+    let server = url_server(&home);
+    let call = ["call", "--stdio", &server, "connect", "-o", "human"];
+    let _serving = Serving::start(&home, &[]);
+    let mut calling = start(&home, &[&call[..], &["--wait"]].concat());
+    let item = &waiting(&home, 1)[0];
+    assert_eq!((&item["kind"], &item["url"]), (&json!("url"), &json!("https://account.example/connect")), "{item}");
+    home.run(&["inbox", "answer", item["id"].as_str().unwrap()]).ok();
+    waiting(&home, 0);
+    assert!(calling.try_wait().unwrap().is_none(), "it waits for the announcement");
+    home.write("done", "");
+    let began = Instant::now();
+    assert_eq!(calling.output().ok(), "connected in call 2\n");
+    assert!(began.elapsed() < Duration::from_secs(20), "not because the wait was over");
+    // One record, of the call that the user made.
+    assert_eq!(home.run(&["calls", "list", "-o", "json"]).json().as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_refused_call_ends_with_its_refusal_if_the_url_is_declined() {
+    let home = Home::new();
+    let server = url_server(&home);
+    let ran = home.run(&["call", "--stdio", &server, "connect", "--decline"]);
+    assert!(ran.code != 0 && ran.talk.contains("-32042"), "{ran:?}");
+}
+
+#[test]
+fn a_url_that_a_stateless_server_repeats_while_it_waits_is_asked_about_once() {
+    let params = json!({ "mode": "url", "message": "Look", "url": "https://a.example/x" });
+    let home = home(&params);
+    let server = odd("awaits-url");
+    let _serving = Serving::start(&home, &[]);
+    let words = ["call", "--stdio", &server, "odd", "--args", &params.to_string(), "--wait", "-o", "human"];
+    let calling = start(&home, &words);
+    let item = &waiting(&home, 1)[0];
+    home.run(&["inbox", "answer", item["id"].as_str().unwrap()]).ok();
+    let ran = calling.output();
+    assert_eq!(ran.ok(), "asked twice, then {\"action\":\"accept\"}\n");
+    assert_eq!(ran.talk.matches("waiting for an answer").count(), 1, "{ran:?}");
 }

@@ -4,6 +4,8 @@
 //! requests. [`Relay::next`] yields all events, for surfaces that show progress or answer server requests themselves.
 //! Dropping the relay before the end cancels the call, which is recorded.
 
+mod required_urls;
+
 use std::{
     fmt,
     future::poll_fn,
@@ -33,9 +35,9 @@ use super::{
     tasks::followed,
 };
 use crate::{
-    connection::{InFlightCall, client_features::ClientFeatures},
+    connection::{Connection, InFlightCall, client_features::ClientFeatures},
     host::Inner,
-    inbox::waiting,
+    inbox::{opened_urls::OpenedUrls, waiting},
     policy::Surface,
     record::{Delivery, PersonWait, Recording, redact::Redactor},
     roots::book::declares_roots,
@@ -43,6 +45,8 @@ use crate::{
     task::{AnsweredBy, BackgroundTask, KeptBy, TaskOrigin, TaskStatus, TrackedTask},
     validation::{Noted, ToolCheck},
 };
+
+use required_urls::{OpeningUrls, RequiredUrls};
 
 /// The request that our model may answer.
 const SAMPLING: &str = "sampling/createMessage";
@@ -77,6 +81,10 @@ pub struct Relay {
     task: Option<TrackedTask>,
     /// Answers of ours to requests that the client of the call does not get.
     own_answers: Vec<OwnAnswer>,
+    /// URLs that were accepted in this call.
+    urls: Arc<OpenedUrls>,
+    /// How often it was sent again after its URLs were opened.
+    url_rounds: usize,
 }
 
 /// An answer of ours that is being made.
@@ -93,6 +101,8 @@ enum RelayStage {
     Preparing(Preparing),
     /// Sent to the server.
     InFlight(Box<InFlightCall>, Box<Recording>),
+    /// Refused until the user has opened URLs.
+    OpeningUrls(Box<OpeningUrls>),
     /// Ended; the outcome is returned when its record is durable.
     Recording(BoxFuture<'static, ()>, Option<CallOutcome>),
     /// Cancelled before it was sent; the outcome was not returned yet.
@@ -119,6 +129,8 @@ impl Relay {
             cancel_switch,
             task: None,
             own_answers: Vec::new(),
+            urls: Arc::default(),
+            url_rounds: 0,
         }
     }
 
@@ -213,6 +225,10 @@ impl Relay {
                         }
                     }
                 }
+                RelayStage::OpeningUrls(opening) => {
+                    let Poll::Ready(end) = opening.work.as_mut().poll(context) else { return Poll::Pending };
+                    self.continue_after_urls(end);
+                }
                 RelayStage::Recording(written, outcome) => {
                     if written.as_mut().poll(context).is_pending() {
                         return Poll::Pending;
@@ -234,7 +250,11 @@ impl Relay {
     pub fn missed(&self) -> u64 {
         match &self.stage {
             RelayStage::InFlight(sent, _) => sent.exchange.missed(),
-            RelayStage::Preparing(_) | RelayStage::Recording(..) | RelayStage::Cancelled | RelayStage::Ended => 0,
+            RelayStage::Preparing(_)
+            | RelayStage::OpeningUrls(_)
+            | RelayStage::Recording(..)
+            | RelayStage::Cancelled
+            | RelayStage::Ended => 0,
         }
     }
 
@@ -248,6 +268,11 @@ impl Relay {
                 self.delivery = Some(if self.was_written { Delivery::Unknown } else { Delivery::NotSent });
             }
             RelayStage::InFlight(sent, _) => sent.exchange.cancel(reason),
+            RelayStage::OpeningUrls(_) => {
+                if let RelayStage::OpeningUrls(opening) = std::mem::replace(&mut self.stage, RelayStage::Ended) {
+                    self.end(opening.recording, CallOutcome::Cancelled);
+                }
+            }
             RelayStage::Recording(..) | RelayStage::Cancelled | RelayStage::Ended => {}
         }
     }
@@ -333,21 +358,28 @@ impl Relay {
     /// The client features that the ports of the host offer to the server of this call.
     fn client_features(&self) -> Option<ClientFeatures> {
         match &self.stage {
-            RelayStage::InFlight(sent, _) => {
-                let origin = self.request.origin(self.id);
-                let desk = SamplingDesk {
-                    host: Arc::clone(&self.host),
-                    connection: sent.connection.clone(),
-                    mode: self.request.mode,
-                    attendance: self.request.attendance,
-                    called: self.request.target.name().to_owned(),
-                    person_wait: self.person_wait.clone(),
-                };
-                let features = self.host.context.features(sent.connection.name());
-                Some(ClientFeatures { origin: Some(origin), sampling: Some(Box::new(desk)), ..features })
-            }
-            RelayStage::Preparing(_) | RelayStage::Recording(..) | RelayStage::Cancelled | RelayStage::Ended => None,
+            RelayStage::InFlight(sent, _) => Some(self.features_of(&sent.connection)),
+            RelayStage::Preparing(_)
+            | RelayStage::OpeningUrls(_)
+            | RelayStage::Recording(..)
+            | RelayStage::Cancelled
+            | RelayStage::Ended => None,
         }
+    }
+
+    fn features_of(&self, connection: &Connection) -> ClientFeatures {
+        let origin = self.request.origin(self.id);
+        let desk = SamplingDesk {
+            host: Arc::clone(&self.host),
+            connection: connection.clone(),
+            mode: self.request.mode,
+            attendance: self.request.attendance,
+            called: self.request.target.name().to_owned(),
+            person_wait: self.person_wait.clone(),
+        };
+        let features = self.host.context.features(connection.name());
+        let urls = Some(Arc::clone(&self.urls));
+        ClientFeatures { origin: Some(origin), sampling: Some(Box::new(desk)), urls, ..features }
     }
 
     /// Ends the call, or sends it once more if it did not reach the server.
@@ -375,6 +407,11 @@ impl Relay {
         }
         sent.learn_asking_by_result(&outcome);
         sent.check_session();
+        if let Outcome::Refused(refusal) = &outcome
+            && let Some(urls) = RequiredUrls::of(refusal).filter(|_| self.opens_urls())
+        {
+            return self.open_urls(urls, *sent, recording, refusal.clone());
+        }
         if let Outcome::HandedOff(task) = &outcome {
             sent.keep_task(task, &self.request.caller);
             if matches!(self.request.task, TaskHandling::Background | TaskHandling::HandOver) {

@@ -15,6 +15,7 @@ use std::{
 
 use futures_util::{FutureExt, future::BoxFuture};
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 use toolway_config::ServerName;
 use toolway_wire::{
     exchange::{Answer, ServerRequestDetails, ServerRequestHandler},
@@ -28,7 +29,9 @@ use toolway_wire::{
 use super::{client_sessions::ClientSessions, pool::RootsOffer};
 use crate::{
     call::Caller,
-    inbox::{Answerer, ElicitationModes, Inbox, InboxContent, InboxItem, ItemOrigin},
+    inbox::{
+        Answerer, ElicitationModes, Inbox, InboxAnswer, InboxContent, InboxItem, ItemOrigin, opened_urls::OpenedUrls,
+    },
     roots::book::{RootsBook, declares_roots},
     sampling::{Sampler, SamplingOffer, SamplingRequest, answering::SamplingDesk},
 };
@@ -45,6 +48,8 @@ pub(crate) struct ClientFeatures {
     /// Decides on sampling requests; `None` outside a call.
     pub(crate) sampling: Option<Box<SamplingDesk>>,
     pub(crate) roots: Arc<RootsBook>,
+    /// The URLs that were accepted in the call; `None` outside a call.
+    pub(crate) urls: Option<Arc<OpenedUrls>>,
     /// Declared instead of what the ports offer, if surfaces answer the requests of their calls.
     pub(crate) declared: Option<ClientCapabilities>,
     /// The gateway client that the connection is reserved for.
@@ -132,12 +137,31 @@ impl ClientFeatures {
         }
     }
 
-    /// Puts a form or URL into the inbox. A kind that is not offered is refused.
+    /// Answers a form or URL. A URL that was accepted in this call before is not asked about again.
     async fn elicit(&self, request: &ServerRequestDetails) -> Answer {
-        let item = match InboxItem::elicitation(&self.server, request, self.origin.clone()) {
-            Ok(item) => item,
-            Err(error) => return Answer::Refused(error),
-        };
+        let text = |key: &str| request.params.as_ref()?.get(key)?.as_str().map(std::borrow::Cow::into_owned);
+        let url = text("url").filter(|_| text("mode").as_deref() == Some("url"));
+        // Only a server that repeats its request, and so names it, asks again while it waits.
+        if let (Some(url), Some(urls), Some(_)) = (&url, &self.urls, &request.key)
+            && let Some(answer) = urls.accept_again(url).await
+        {
+            return answer.into_wire(true);
+        }
+        let asked = Instant::now();
+        match self.ask_user(request).await {
+            Ok(answer) => {
+                if let Some((url, urls)) = url.as_deref().zip(self.urls.as_ref()) {
+                    urls.remember(url, &answer, asked);
+                }
+                answer.into_wire(url.is_some())
+            }
+            Err(answer) => answer,
+        }
+    }
+
+    /// Puts a form or URL into the inbox; fails with the answer to a kind that is not offered.
+    pub(crate) async fn ask_user(&self, request: &ServerRequestDetails) -> Result<InboxAnswer, Answer> {
+        let item = InboxItem::elicitation(&self.server, request, self.origin.clone()).map_err(Answer::Refused)?;
         let is_url = matches!(item.content, InboxContent::Url { .. });
         let is_offered = match self.answerer.modes() {
             ElicitationModes::Nothing => false,
@@ -145,12 +169,12 @@ impl ClientFeatures {
             ElicitationModes::FormsAndUrls => true,
         };
         if !is_offered {
-            return Answer::Unavailable;
+            return Err(Answer::Unavailable);
         }
         let answerer = Arc::clone(&self.answerer);
         let answers =
             |item: Arc<InboxItem>| -> BoxFuture<'_, _> { Box::pin(async move { answerer.answer(&item).await }) };
-        self.inbox.wait(item, answers).await.into_wire(is_url)
+        Ok(self.inbox.wait(item, answers).await)
     }
 
     /// Lets the model answer, if that is allowed. Outside a call nothing is answered.

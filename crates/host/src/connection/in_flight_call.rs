@@ -2,11 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, broadcast};
 use toolway_wire::{
     error::WireError,
     exchange::{Exchange, Outcome},
     message::ClientCapabilities,
+    notice::Notice,
     task::Task,
     up::{CapabilityScope, Peer, PeerTasks},
 };
@@ -138,6 +139,11 @@ impl Lease {
 // === impl InFlightCall ===
 
 impl InFlightCall {
+    /// The notices of the connection that it was sent over, from now on.
+    pub(crate) fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.peer.notices()
+    }
+
     /// The permit of the call.
     pub(crate) fn permit(&self) -> &Permit {
         &self.permit

@@ -137,6 +137,8 @@ pub enum InboxAnswer {
 pub enum ElicitationAnswer {
     /// The user gave these values; none for a URL, which the user agreed to open.
     Accept(Map<String, Value>),
+    /// The user agreed to open a URL, and it was opened.
+    Opened,
     /// The user said no.
     Decline,
     /// The user closed it without deciding.
@@ -306,7 +308,10 @@ impl InboxItem {
             (InboxContent::Form { form, .. }, InboxAnswer::Elicitation(ElicitationAnswer::Accept(content))) => {
                 form.check(content).map_err(AnswerError::InvalidForm)
             }
-            (InboxContent::Form { .. }, InboxAnswer::Elicitation(_)) => Ok(()),
+            (
+                InboxContent::Form { .. },
+                InboxAnswer::Elicitation(ElicitationAnswer::Decline | ElicitationAnswer::Cancel),
+            ) => Ok(()),
             _ => Err(AnswerError::WrongKind { id: self.id.clone(), kind: self.content.kind() }),
         }
     }
@@ -398,7 +403,7 @@ impl InboxAnswer {
             Self::Sampling(SamplingAnswer::Once) => ("once", String::new()),
             Self::Sampling(SamplingAnswer::Always) => ("always", String::new()),
             Self::Sampling(SamplingAnswer::No) => ("no", String::new()),
-            Self::Elicitation(ElicitationAnswer::Accept(_)) => ("accept", String::new()),
+            Self::Elicitation(ElicitationAnswer::Accept(_) | ElicitationAnswer::Opened) => ("accept", String::new()),
             Self::Elicitation(ElicitationAnswer::Decline) => ("decline", String::new()),
             Self::Elicitation(ElicitationAnswer::Cancel) => ("cancel", String::new()),
             Self::Approval(ApprovalAnswer::Unavailable) | Self::Unavailable => ("unanswered", String::new()),
@@ -408,9 +413,8 @@ impl InboxAnswer {
     /// The answer for the server that asked. Without a user in time, the form or URL is closed.
     pub(crate) fn into_wire(self, is_url: bool) -> Answer {
         match self {
-            Self::Elicitation(ElicitationAnswer::Accept(_)) if is_url => {
-                Answer::Given(Raw::of(&json!({ "action": "accept" })))
-            }
+            Self::Elicitation(ElicitationAnswer::Accept(_)) if is_url => accepted(),
+            Self::Elicitation(ElicitationAnswer::Opened) => accepted(),
             Self::Elicitation(ElicitationAnswer::Accept(content)) => {
                 Answer::Given(Raw::of(&json!({ "action": "accept", "content": content })))
             }
@@ -419,6 +423,11 @@ impl InboxAnswer {
             Self::Approval(_) | Self::Sampling(_) => Answer::Unavailable,
         }
     }
+}
+
+/// The answer that a URL was accepted.
+fn accepted() -> Answer {
+    Answer::Given(Raw::of(&json!({ "action": "accept" })))
 }
 
 // === impl InboxRecord ===

@@ -44,6 +44,8 @@ pub enum ParkedAnswer {
         /// Values by field.
         content: Map<String, Value>,
     },
+    /// The user agreed to open the URL, and it was opened.
+    Opened {},
     /// The user said no.
     Decline {},
     /// The user closed it, or no user answered in time.
@@ -107,6 +109,7 @@ impl ParkedAnswer {
     pub fn into_answer(self) -> InboxAnswer {
         InboxAnswer::Elicitation(match self {
             Self::Accept { content } => ElicitationAnswer::Accept(content),
+            Self::Opened {} => ElicitationAnswer::Opened,
             Self::Decline {} => ElicitationAnswer::Decline,
             Self::Cancel {} => ElicitationAnswer::Cancel,
         })
@@ -121,6 +124,7 @@ impl Inbox {
         let answered = self.answered(&item, receiver, place, |_| Box::pin(pending())).await;
         Ok(match answered {
             InboxAnswer::Elicitation(ElicitationAnswer::Accept(content)) => ParkedAnswer::Accept { content },
+            InboxAnswer::Elicitation(ElicitationAnswer::Opened) => ParkedAnswer::Opened {},
             InboxAnswer::Elicitation(ElicitationAnswer::Decline) => ParkedAnswer::Decline {},
             _ => ParkedAnswer::Cancel {},
         })

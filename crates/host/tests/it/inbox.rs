@@ -1,9 +1,9 @@
 //! The inbox: what waits for a person, who may answer, and how it ends.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Map, json};
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 use toolway_host::{
     call::{CallRequest, Caller},
@@ -268,4 +268,51 @@ async fn large_items_of_one_caller_are_bounded_in_bytes() {
     let _bob = AbortOnDropHandle::new(Handle::current().spawn(host.host.open(greet("bob")).outcome()));
     assert_eq!(item(&host).await.caller, Some(Caller::Client("bob".into())));
     assert!(1_000 < memory.used_by(Kept::Inbox));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_requires_a_url_is_sent_again_after_it_was_opened() {
+    // Nothing announces the completion: the wait is 30 seconds if nothing was opened, else the life of the item.
+    let minutes = Duration::from_secs(600);
+    let answers = [
+        (ElicitationAnswer::Accept(Map::new()), Duration::from_secs(30), CallState::Succeeded),
+        (ElicitationAnswer::Opened, minutes, CallState::Succeeded),
+        (ElicitationAnswer::Decline, Duration::ZERO, CallState::Failed),
+    ];
+    for (answer, waited, state) in answers {
+        let server = FixtureServer::new("files").tool_that("connect", "Connect", Behaviour::Connect);
+        let mut builder = open_inbox(&server);
+        builder.options.servers.iter_mut().for_each(|server| server.era = EraChoice::Legacy);
+        let host = builder.start().await;
+        host.ready("files").await;
+        let answering = async {
+            let item = item(&host).await;
+            assert!(matches!(&item.content, InboxContent::Url { url, .. } if url == "https://a.example/"), "{item:?}");
+            host.host.inbox().answer(&item.id, InboxAnswer::Elicitation(answer)).unwrap();
+            Instant::now()
+        };
+        let call = CallRequest::tool(Caller::Terminal, "files__connect".parse().unwrap(), None);
+        let (outcome, answered) = tokio::join!(host.host.open(call).outcome(), answering);
+        assert_eq!(outcome.state(), state, "{outcome:?}");
+        let took = answered.elapsed();
+        assert!(waited <= took && took < waited + Duration::from_secs(5), "{took:?}");
+        assert_eq!(server.seen("tools/call").len(), if state == CallState::Succeeded { 2 } else { 1 });
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_its_url_can_be_cancelled() {
+    let server = FixtureServer::new("files").tool_that("connect", "Connect", Behaviour::Connect);
+    let mut builder = open_inbox(&server);
+    builder.options.servers.iter_mut().for_each(|server| server.era = EraChoice::Legacy);
+    let host = builder.start().await;
+    host.ready("files").await;
+    let mut relay = host.host.open(CallRequest::tool(Caller::Terminal, "files__connect".parse().unwrap(), None));
+    tokio::select! {
+        event = relay.next() => panic!("{event:?}"),
+        _item = item(&host) => {}
+    }
+    relay.cancel("enough");
+    assert_eq!(within("the end", relay.outcome()).await.state(), CallState::Cancelled);
+    assert!(host.host.inbox().list().is_empty());
 }

@@ -125,6 +125,7 @@ impl HostContext {
             sampler: Arc::clone(&self.ports.sampler),
             sampling: None,
             roots: Arc::clone(&self.roots),
+            urls: None,
             declared: self.declared.clone(),
             ambiguous: None,
         }

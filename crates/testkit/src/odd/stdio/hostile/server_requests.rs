@@ -16,6 +16,7 @@ pub(super) fn find(name: &str) -> Option<Oddity> {
         "asks" => asks,
         "elicits" => elicits,
         "elicits-modern" => elicits_modern,
+        "awaits-url" => awaits_url,
         "asks-undeclared" => asks_undeclared,
         "asks-between" => asks_between,
         "asks-anyway" => |received, output| on_call(received, output, asks_anyway),
@@ -106,6 +107,22 @@ fn elicits_modern(received: &ReceivedMessage, output: &mut Output) -> io::Result
             let params = &received.message["params"]["arguments"];
             let requests = json!({ "form": { "method": "elicitation/create", "params": params } });
             wants(received, output, &requests, "again")
+        }
+        _ => output.answer(SupportedEras::Modern, received),
+    }
+}
+
+/// Like [`elicits_modern`], and asks once more for the same while it waits for what the user does there.
+fn awaits_url(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    let params = &received.message["params"];
+    let requests = json!({ "url": { "method": "elicitation/create", "params": params["arguments"] } });
+    match (received.tool(), params["requestState"].as_str()) {
+        ("odd", None) => wants(received, output, &requests, "once"),
+        ("odd", Some("once")) => wants(received, output, &requests, "twice"),
+        ("odd", Some(_)) => {
+            let text = compliant::text(&format!("asked twice, then {}", params["inputResponses"]["url"]));
+            output.send(&compliant::answered(received.id(), &text))?;
+            Ok(Flow::Continue)
         }
         _ => output.answer(SupportedEras::Modern, received),
     }
