@@ -90,6 +90,16 @@ impl ClientCapabilities {
         Self(splice::edited(&self.0, &[edit]))
     }
 
+    /// The same capabilities without the announcement of changed roots, which stateless revisions do not have.
+    #[must_use]
+    pub(crate) fn without_root_changes(&self) -> Self {
+        let Some(roots) = self.0.get("roots").filter(|roots| roots.get("listChanged").is_some()) else {
+            return self.clone();
+        };
+        let rest = splice::edited(&roots, &[Edit::Remove("listChanged")]);
+        Self(splice::edited(&self.0, &[Edit::Set("roots", rest)]))
+    }
+
     fn lacks_elicitation(&self, params: Option<&Raw>) -> Option<Raw> {
         let mode = params.and_then(|params| params.get("mode"));
         let url = mode.as_ref().and_then(Raw::as_str).is_some_and(|mode| mode == "url");
@@ -151,6 +161,17 @@ mod tests {
         let client = ClientCapabilities(raw(r#"{"elicitation":{"url":{}}}"#));
         assert!(client.lacks("elicitation/create", None).is_some());
         assert!(client.lacks("elicitation/create", Some(&url)).is_none());
+    }
+
+    #[test]
+    fn stateless_revisions_have_no_announcement_of_changed_roots() {
+        let without = |text: &str| ClientCapabilities(raw(text)).without_root_changes().0.to_string();
+        assert_eq!(
+            without(r#"{"roots":{"listChanged":true,"x":1},"sampling":{}}"#),
+            r#"{"roots":{"x":1},"sampling":{}}"#
+        );
+        assert_eq!(without(r#"{"roots":{}}"#), r#"{"roots":{}}"#);
+        assert_eq!(without("{}"), "{}");
     }
 
     #[test]

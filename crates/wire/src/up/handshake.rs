@@ -60,7 +60,7 @@ pub(super) fn client_meta(client: &ClientProfile, revision: Revision) -> Raw {
 
 /// Encodes a `server/discover` request.
 pub(crate) fn discover(client: &ClientProfile, id: u64, revision: Revision) -> Outbound {
-    let capabilities = Edit::Add(meta::CLIENT_CAPABILITIES, client.capabilities.0.clone());
+    let capabilities = Edit::Add(meta::CLIENT_CAPABILITIES, client.capabilities.without_root_changes().0);
     let meta = Edit::Set("_meta", splice::edited(&client_meta(client, revision), &[capabilities]));
     let message = compose::request(&Id::number(id), "server/discover", None, &[meta]);
     let headers = header::standard(revision, "server/discover", None);

@@ -172,7 +172,7 @@ impl Modern {
         Self {
             revision,
             link_kind,
-            capabilities: client.capabilities.clone(),
+            capabilities: client.capabilities.without_root_changes(),
             client_meta: handshake::client_meta(client, revision),
             limits,
             log_level: Mutex::default(),
@@ -200,7 +200,8 @@ impl Modern {
 
     /// Capabilities that a request declares.
     fn declared(&self, request: &Request) -> ClientCapabilities {
-        match (request.handover, &request.capabilities) {
+        let given = request.capabilities.as_ref().map(ClientCapabilities::without_root_changes);
+        match (request.handover, given) {
             (Handover::Never, None) => self.capabilities.clone(),
             (Handover::Never, Some(given)) => given.without_extension(capability::TASKS),
             (Handover::Allowed | Handover::Wanted(_), given) => {
