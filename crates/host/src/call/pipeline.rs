@@ -3,7 +3,14 @@
 use std::{borrow::Cow, sync::Arc};
 
 use futures_util::future::BoxFuture;
-use toolway_wire::{exchange::Request, json::Raw, message::splice};
+use toolway_wire::{
+    exchange::Request,
+    json::Raw,
+    message::{
+        ClientCapabilities,
+        splice::{self, Edit},
+    },
+};
 use tracing::Instrument;
 
 use super::{
@@ -25,7 +32,6 @@ use crate::{
     inbox::waiting,
     policy::{Grant, Permit, Refusal, Subject, limit::ClientSlot},
     record::Recording,
-    roots::book as roots,
     validation::ToolCheck,
 };
 
@@ -79,7 +85,7 @@ async fn run_stages(
         let task = task.and_then(|request| request.param("taskId"));
         let task = task.as_ref().and_then(Raw::as_str);
         let declared = grant.request().and_then(|request| request.capabilities.as_ref());
-        let own = declared.map(|declared| roots::of_caller(declared, request.capabilities.as_ref()));
+        let own = declared.map(|declared| own_capabilities(declared, request.capabilities.as_ref()));
         let origin = RequestOrigin {
             caller: &request.caller,
             capabilities: own.as_ref(),
@@ -219,6 +225,13 @@ pub(super) async fn admit(
     client_slot: ClientSlot,
 ) -> Result<Permit, Refusal> {
     host.slots.admit(grant, connection.slots(), client_slot).await
+}
+
+/// The capabilities of a request without roots and forms that the caller did not declare itself.
+fn own_capabilities(declared: &ClientCapabilities, own: Option<&ClientCapabilities>) -> ClientCapabilities {
+    let is_added = |key: &&str| declared.0.get(key).is_some() && own.is_none_or(|own| own.0.get(key).is_none());
+    let added: Vec<Edit<'_>> = ["roots", "elicitation"].into_iter().filter(is_added).map(Edit::Remove).collect();
+    if added.is_empty() { declared.clone() } else { ClientCapabilities(splice::edited(&declared.0, &added)) }
 }
 
 /// Builds the request for the server.

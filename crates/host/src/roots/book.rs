@@ -230,14 +230,6 @@ pub(crate) fn declares_roots(capabilities: &ClientCapabilities) -> bool {
     capabilities.lacks("roots/list", None).is_none()
 }
 
-/// The capabilities of a request without what the caller did not declare itself.
-pub(crate) fn of_caller(declared: &ClientCapabilities, own: Option<&ClientCapabilities>) -> ClientCapabilities {
-    let is_added = |key: &&str| declared.0.get(key).is_some() && own.is_none_or(|own| own.0.get(key).is_none());
-    let added: Vec<splice::Edit<'_>> =
-        ["roots", "elicitation"].into_iter().filter(is_added).map(splice::Edit::Remove).collect();
-    if added.is_empty() { declared.clone() } else { ClientCapabilities(splice::edited(&declared.0, &added)) }
-}
-
 /// Whether two URIs name the same root: a final `/` makes no difference.
 fn is_same(one: &str, other: &str) -> bool {
     one.trim_end_matches('/') == other.trim_end_matches('/')
