@@ -289,7 +289,7 @@ fn list(app: &App, client: Option<&str>, output: &mut Output) -> Result<ExitCode
         Format::Human => {
             let row = |row: &Row| {
                 let uri = row.root.uri(home).unwrap_or_else(|error| format!("{} ({error})", text(&row.root)));
-                let state = if row.root.enabled { "" } else { "off" };
+                let state = if row.root.enabled { "enabled" } else { "disabled" };
                 let name = row.root.name.as_deref().unwrap_or_default();
                 [clean::flat(&row.of), clean::flat(name), state.to_owned(), clean::flat(&uri)]
             };

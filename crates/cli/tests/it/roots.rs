@@ -38,6 +38,35 @@ fn server_gets_the_roots_of_the_configuration_and_of_the_command() {
 }
 
 #[test]
+fn listed_roots_are_enabled_or_disabled() {
+    let home = home(&json!([{ "path": "~/notes" }, { "path": "~/off", "enabled": false }]));
+    let listed = home.run(&["roots", "list", "-o", "human"]);
+    let state = |name: &str| {
+        let line = listed.ok().lines().find(|line| line.ends_with(name)).unwrap();
+        line.split_whitespace().rev().nth(1).unwrap()
+    };
+    assert_eq!((state("/notes"), state("/off")), ("enabled", "disabled"), "{listed:?}");
+}
+
+#[test]
+fn only_a_server_with_a_session_is_told_that_changed_roots_are_announced() {
+    let home = Home::with_sample();
+    let folder = home.folder("here");
+    let declared = |era: &str, pointer: &str| {
+        let words = ["call", "sample.add", "1", "2", "--dry-run", "--root", folder.to_str().unwrap(), "--era", era];
+        let traced = home.run(&[&words[..], &["--verbose"]].concat());
+        let sent = traced.talk.lines().filter_map(|line| line.strip_prefix("→ "));
+        let sent = sent.map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let sent: Vec<Value> = sent.filter_map(|message| message.pointer(pointer).cloned()).collect();
+        assert!(!sent.is_empty(), "{traced:?}");
+        sent
+    };
+    let modern = declared("modern", "/params/_meta/io.modelcontextprotocol~1clientCapabilities/roots");
+    assert!(modern.iter().all(|roots| *roots == json!({})), "{modern:?}");
+    assert_eq!(declared("legacy", "/params/capabilities/roots"), [json!({ "listChanged": true })]);
+}
+
+#[test]
 fn without_roots_a_server_keeps_its_own_folder() {
     let home = Home::new();
     let own = home.folder("own");
