@@ -5,6 +5,7 @@
 //! Dropping the relay before the end cancels the call, which is recorded.
 
 mod required_urls;
+mod task_rows;
 
 use std::{
     fmt,
@@ -24,7 +25,6 @@ use toolway_wire::{
     error::WireError,
     exchange::{Answer, ExchangeEvent, Outcome, ServerRequest, ServerRequestHandler, ServerRequestId},
     message::{ClientCapabilities, RpcError},
-    task::Task,
 };
 
 use super::{
@@ -42,7 +42,7 @@ use crate::{
     record::{Delivery, PersonWait, Recording, redact::Redactor},
     roots::book::declares_roots,
     sampling::{SamplingOffer, answering::SamplingDesk},
-    task::{AnsweredBy, BackgroundTask, KeptBy, TaskOrigin, TaskStatus, TrackedTask},
+    task::{TaskStatus, TrackedTask},
     validation::{Noted, ToolCheck},
 };
 
@@ -438,50 +438,6 @@ impl Relay {
         if let Some(check) = check {
             self.validate(check, redactor);
         }
-    }
-
-    /// The row of the task that continues the call, and when it is written; `None` after the end of the record.
-    fn track(
-        &self,
-        sent: &InFlightCall,
-        recording: &Recording,
-        task: &Task,
-    ) -> Option<(TrackedTask, BoxFuture<'static, ()>)> {
-        let answered_by = match self.request.task {
-            TaskHandling::Await | TaskHandling::Background => AnsweredBy::Host,
-            TaskHandling::Hosted | TaskHandling::HandOver => AnsweredBy::Client,
-        };
-        let capabilities = self.request.capabilities.clone();
-        let origin = TaskOrigin { kept_by: sent.keeps_tasks(), answered_by, capabilities };
-        let ports = self.host.context.task_ports();
-        Some(TrackedTask::begin(task, recording.record()?, origin, ports, sent.redactor.clone()))
-    }
-
-    /// The row of a call that is a task for its caller. It ends with this process, unless its server continues it.
-    fn host_task(&self, sent: &InFlightCall, recording: &Recording) -> Option<TrackedTask> {
-        let task = Task::new("", self.request.task_ttl, None);
-        let capabilities = self.request.capabilities.clone();
-        let origin = TaskOrigin { kept_by: KeptBy::Process, answered_by: AnsweredBy::Client, capabilities };
-        let ports = self.host.context.task_ports();
-        let (tracked, _written) = TrackedTask::begin(&task, recording.record()?, origin, ports, sent.redactor.clone());
-        Some(tracked)
-    }
-
-    /// Ends the call with its task, once that is written. The host follows it, and ends the record with it.
-    fn hand_over(&mut self, sent: &InFlightCall, mut recording: Box<Recording>, task: &Task) {
-        let outcome = CallOutcome::HandedOff(Box::new(task.clone()));
-        let Some((tracked, written)) = self.track(sent, &recording, task) else { return };
-        let following = BackgroundTask {
-            process: sent.process(),
-            origin: self.request.origin(self.id),
-            caller_context: self.request.caller_context(),
-            redactor: sent.redactor.clone(),
-        };
-        match following.start(&self.host, tracked) {
-            Ok(starting) => starting.with_recording(recording),
-            Err(lost) => drop(recording.end(&lost)),
-        }
-        self.stage = RelayStage::Recording(written, Some(outcome));
     }
 
     /// Checks what was not checked before the call was sent. A person at the surface waits for it, to be shown the report;

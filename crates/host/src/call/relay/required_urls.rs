@@ -104,7 +104,8 @@ impl Relay {
         let OpeningUrls { previous, recording, refusal, .. } = *opening;
         match end {
             UrlsEnd::SendAgain => {
-                let (host, request) = (Arc::clone(&self.host), Arc::clone(&self.request));
+                let host = Arc::clone(&self.host);
+                let request = Arc::clone(&self.request);
                 self.stage = RelayStage::Preparing(pipeline::prepare(host, request, Some(previous), recording));
             }
             UrlsEnd::NotAccepted => self.end(recording, CallOutcome::Failed(CallError::Server(refusal))),
