@@ -181,6 +181,10 @@ impl App {
         let vault = self.vault(&config.settings);
         let ports = HostPorts { calls: log, answerer, sampler, vault, ..HostPorts::default() };
         let records = recorder.as_deref().map(console_records);
+        let ports = match recorder.as_deref() {
+            Some(recorder) => HostPorts { client_roots: Arc::new(recorder.store().clone()), ..ports },
+            None => ports,
+        };
         let ports = with_recorder(ports, recorder, &config.settings);
         let host = start(config, ports, options).await?;
         host.adopt_tasks();
@@ -217,6 +221,7 @@ impl App {
         let ports = with_recorder(ports, recorder, &config.settings);
         let host = start(config, ports, options).await?;
         host.adopt_tasks();
+        host.follow_roots(self.changed_config()?);
         Ok((host, log))
     }
 

@@ -1,8 +1,9 @@
 //! Loads the configuration of a command: defaults < user < project < environment < flags. Of a project's servers only the
 //! accepted ones are used.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
+use parking_lot::Mutex;
 use toolway_config::{
     Config, ConfigError, Environment, Loaded, Paths, ServerName, Sources,
     consent::{Accepted, Proposal},
@@ -12,7 +13,7 @@ use toolway_config::{
     project::{self, Search},
     warning::{Warning, WarningKind},
 };
-use toolway_host::private_file::user;
+use toolway_host::{host::ChangedConfig, private_file::user};
 
 use crate::{app::App, output::Output, report::Report, watched_config::WatchedConfig};
 
@@ -47,6 +48,25 @@ impl App {
             if broken.is_empty() { Ok(loaded) } else { Err(broken.join("; ")) }
         };
         Ok(WatchedConfig::new(loaded, Box::new(read)))
+    }
+
+    /// Returns the configuration of this command each time that its files have changed.
+    pub(crate) fn changed_config(&self) -> Result<Arc<ChangedConfig>, Report> {
+        let loaded = self.load()?;
+        let environment = self.environment.clone();
+        let paths = self.paths.clone();
+        let reach = self.reach.clone();
+        let read = move || {
+            let loaded = load_with(&environment, &paths, reach.config.as_ref(), reach.flags());
+            loaded.map_err(|error| error.to_string())
+        };
+        let watched = WatchedConfig::new(loaded, Box::new(read));
+        let known = Mutex::new(watched.current());
+        Ok(Arc::new(move || {
+            let now = watched.current();
+            let before = std::mem::replace(&mut *known.lock(), Arc::clone(&now));
+            (!Arc::ptr_eq(&before, &now)).then(|| now.config.clone())
+        }))
     }
 
     /// The usable configuration. Prints warnings and the names of servers that are not accepted.

@@ -108,17 +108,20 @@ impl App {
         }
     }
 
-    /// Removes the stored sessions of a caller, which a later one of the same name must not continue. A store that cannot be
-    /// written is reported.
-    pub(crate) fn forget_sessions_of(&self, caller: &Caller) {
+    /// Removes the stored sessions and roots of a client, which a later one of the same name must not get. A store that cannot
+    /// be written is reported.
+    pub(crate) fn forget_client(&self, client: &str) {
         if self.reach.no_store {
             return;
         }
         let opened = self.load().and_then(|loaded| self.open_store(&loaded.config.settings));
         match opened {
             // Committed when the store is dropped; the writer logs what it cannot write.
-            Ok(store) => drop(store.remove_sessions_of(caller.label())),
-            Err(report) => tracing::error!(%caller, "stored sessions are not removed: {}", report.message),
+            Ok(store) => {
+                drop(store.remove_sessions_of(Caller::Client(client.into()).label()));
+                drop(store.remove_roots_of(client.to_owned()));
+            }
+            Err(report) => tracing::error!(client, "stored sessions and roots are not removed: {}", report.message),
         }
     }
 

@@ -15,6 +15,7 @@
 #![warn(missing_docs)]
 
 pub mod access;
+mod client_roots;
 pub mod control;
 pub mod gateway;
 pub mod records;

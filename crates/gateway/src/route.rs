@@ -27,6 +27,8 @@ pub enum Route {
     Requests,
     /// `/requests/<id>`: one of them.
     Request(String),
+    /// `/roots`: the roots that the client supplied.
+    Roots,
 }
 
 /// Authentication that a route requires. A foreign `Host` or `Origin` is refused before, on every route.
@@ -42,7 +44,7 @@ pub enum Guard {
 
 impl Route {
     /// Path patterns of all routes, in order of [`Route::index`].
-    pub const PATHS: [&str; 10] = [
+    pub const PATHS: [&str; 11] = [
         "/health",
         "/ready",
         "/servers",
@@ -53,6 +55,7 @@ impl Route {
         Self::MESSAGES,
         "/requests",
         "/requests/<id>",
+        "/roots",
     ];
     /// Path to which HTTP+SSE clients post messages.
     pub(crate) const MESSAGES: &str = "/messages";
@@ -68,6 +71,7 @@ impl Route {
             "/sse" => Some(Self::Sse),
             Self::MESSAGES => Some(Self::Messages),
             "/requests" => Some(Self::Requests),
+            "/roots" => Some(Self::Roots),
             _ if path.starts_with("/requests/") => {
                 let id = path.strip_prefix("/requests/").filter(|id| is_item_id(id))?;
                 Some(Self::Request(id.to_owned()))
@@ -91,7 +95,8 @@ impl Route {
             | Self::Sse
             | Self::Messages
             | Self::Requests
-            | Self::Request(_) => Guard::Key,
+            | Self::Request(_)
+            | Self::Roots => Guard::Key,
         }
     }
 
@@ -111,6 +116,7 @@ impl Route {
             Self::Sse => "GET",
             Self::Messages | Self::Request(_) => "POST",
             Self::Requests => "GET",
+            Self::Roots => "GET, PUT",
         }
     }
 
@@ -141,6 +147,7 @@ impl Route {
             Self::Messages => 7,
             Self::Requests => 8,
             Self::Request(_) => 9,
+            Self::Roots => 10,
         }
     }
 
@@ -156,7 +163,8 @@ impl Route {
             Self::Sse => Some(Self::Messages),
             Self::Messages => Some(Self::Requests),
             Self::Requests => Some(Self::Request("0".to_owned())),
-            Self::Request(_) => None,
+            Self::Request(_) => Some(Self::Roots),
+            Self::Roots => None,
         }
     }
 }

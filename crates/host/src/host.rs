@@ -9,6 +9,7 @@
 mod caller_catalogs;
 mod caller_lifecycle;
 mod catalog_publisher;
+mod client_roots;
 mod connection_set;
 mod first_listings;
 mod options;
@@ -38,7 +39,7 @@ use toolway_wire::{
     seal,
 };
 
-pub use self::{first_listings::FirstListingWait, options::HostOptions};
+pub use self::{client_roots::ChangedConfig, first_listings::FirstListingWait, options::HostOptions};
 
 pub(crate) use self::catalog_publisher::CatalogPublisher;
 use self::{
@@ -174,6 +175,7 @@ impl Host {
         host.inner.tasks.spawn(Arc::clone(&host.inner.catalog_publisher).run(host.inner.stop.clone()));
         host.inner.context.roots.configure(&config.settings, &plan.wanted);
         host.inner.context.waiting.configure(&config.settings);
+        host.load_client_roots().await;
         host.apply(plan);
         Ok(host)
     }

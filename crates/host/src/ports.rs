@@ -10,6 +10,7 @@ use crate::{
     inbox::{Answerer, NoAnswerer},
     policy::{MemorySavedApprovals, SavedApprovals},
     record::{CallLog, CallRecorder, MemoryCallLog},
+    roots::{ClientRootStore, NoClientRootStore},
     sampling::{NoSampler, NoSamplingLedger, Sampler, SamplingLedger},
     task::{NoTaskLog, TaskLog},
 };
@@ -36,6 +37,8 @@ pub struct HostPorts {
     pub sampler: Arc<dyn Sampler>,
     /// Counts what models answer against the quotas of sampling. Default: none, and a request with a quota is refused.
     pub sampling: Arc<dyn SamplingLedger>,
+    /// Keeps the roots that clients of a gateway supply over HTTP. Default: they end with the process.
+    pub client_roots: Arc<dyn ClientRootStore>,
 }
 
 impl Default for HostPorts {
@@ -50,6 +53,7 @@ impl Default for HostPorts {
             vault: Arc::new(MemoryVault::default()),
             sampler: Arc::new(NoSampler),
             sampling: Arc::new(NoSamplingLedger),
+            client_roots: Arc::new(NoClientRootStore),
         }
     }
 }

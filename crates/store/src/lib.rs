@@ -8,6 +8,7 @@
 //! | queries on read-only connections, a few of them kept | `reader.rs`, `readers.rs` |
 //! | calls and their bodies, per-minute rollups | `calls.rs`, `rollup.rs` |
 //! | the hash-chained audit log | `audit.rs`, `chain.rs` |
+//! | roots that clients supplied | `client_roots.rs` |
 //! | saved approvals, inbox items, conversations | `approvals.rs`, `inbox.rs`, `conversations.rs` |
 //! | answers of models to servers, counted against quotas | `sampling.rs` |
 //! | sessions of HTTP servers, to be resumed | `sessions.rs` |
@@ -24,6 +25,7 @@ pub mod audit;
 pub mod backup;
 pub mod calls;
 mod chain;
+mod client_roots;
 pub mod conversations;
 mod database;
 mod error;

@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0012.sql"),
     include_str!("../migrations/0013.sql"),
     include_str!("../migrations/0014.sql"),
+    include_str!("../migrations/0015.sql"),
 ];
 
 /// Brings the schema up to date. A file of a later version is refused and stays as it is.

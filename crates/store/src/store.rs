@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use toolway_host::{
     policy::Attendance,
     record::{KeyClaim, Settlement},
+    roots::ClientRootList,
     sampling::SamplingEnd,
     task::SettledCall,
 };
@@ -256,6 +257,14 @@ impl Store {
     }
 
     /// Changes the stored sessions of servers.
+    /// Replaces the roots that a client supplied.
+    pub(crate) fn write_client_roots(
+        &self,
+        list: ClientRootList,
+    ) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::ClientRoots(Box::new(list)), Urgency::Required)
+    }
+
     pub(crate) fn change_session(&self, change: SessionChange) -> impl Future<Output = Result<(), StoreError>> + use<> {
         self.submit(Write::Session(Box::new(change)), Urgency::Required)
     }

@@ -6,6 +6,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use toolway_host::{
     policy::Attendance,
     record::{KeyClaim, Settlement},
+    roots::ClientRootList,
     sampling::SamplingEnd,
 };
 use uuid::Uuid;
@@ -16,6 +17,7 @@ use crate::{
     audit::{self, AuditEvent, kind},
     calls::{self, CallBody, CallRow, CallStatements, Delivery, RowChange},
     chain::{Contents, Link},
+    client_roots,
     conversations::{self, ConversationNote, StoredConversation, StoredMessage},
     database,
     inbox::{self, InboxRow},
@@ -60,6 +62,7 @@ pub(crate) enum Write {
     RemoveApproval(Uuid),
     Inbox(Box<InboxRow>),
     Session(Box<SessionChange>),
+    ClientRoots(Box<ClientRootList>),
     Task(Box<TaskRow>),
     /// Takes a task that no process follows.
     ClaimTask(Uuid),
@@ -93,6 +96,7 @@ impl Write {
             Self::Message(_, message) => message.text.len() + message.body.len(),
             Self::Note(_, note) => note.body.len(),
             Self::Session(change) => change.bytes(),
+            Self::ClientRoots(list) => client_roots::bytes(list),
             _ => 0,
         };
         (texts + ROW) as u64
@@ -244,6 +248,7 @@ impl<'a> Applying<'_, 'a> {
             }
             Write::Inbox(item) => inbox::write(item, connection)?,
             Write::Session(change) => change.apply(connection, run)?,
+            Write::ClientRoots(list) => client_roots::write(connection, list)?,
             Write::Task(task) => tasks::write(task, connection, run)?,
             Write::ClaimTask(id) => tasks::claim(connection, *id, run)?,
             Write::ReleaseTask(id) => tasks::release(connection, *id, run)?,

@@ -13,11 +13,7 @@ use toolway_gateway::{
     access::{ANONYMOUS, KeyError, KeyFile, KeyRights, KeyScope, KnownClient},
     control::ControlRequest,
 };
-use toolway_host::{
-    call::{Caller, Selection},
-    catalog::filter::ToolPattern,
-    record::kind,
-};
+use toolway_host::{call::Selection, catalog::filter::ToolPattern, record::kind};
 use toolway_wire::json::Raw;
 
 use change::{RotateArgs, UpdateArgs};
@@ -157,7 +153,7 @@ async fn add(args: &AddArgs, file: &KeyFile, app: &App, output: &mut Output) -> 
         "expiresInSeconds": args.expires.map(|time| time.as_secs()),
     });
     // Those of an earlier client of this name, whose key has expired.
-    app.forget_sessions_of(&Caller::Client(name.into()));
+    app.forget_client(name);
     let key = file.add_with(name, args.expires, &KeyRights { selection, scope })?;
     app.audit(kind::KEY, None, Some(name), &details);
     let gateways = GatewayKeys::ask(app, file, name).await?;
@@ -186,7 +182,7 @@ async fn revoke(file: &KeyFile, name: &str, app: &App, output: &mut Output) -> R
         tracing::debug!(%error, "cannot forget when the key was used");
     }
     app.audit(kind::KEY, None, Some(name), &json!({ "change": "revoked" }));
-    app.forget_sessions_of(&Caller::Client(name.into()));
+    app.forget_client(name);
     let gateways = GatewayKeys::ask(app, file, name).await?;
     let accepting =
         gateways.accepting.iter().map(|process| format!("the gateway with PID {process} still accepts the client"));

@@ -1,10 +1,15 @@
 //! Roots: folders that servers are told to work in.
 
+use std::{
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
 use serde_json::{Value, json};
 
 use crate::{
     gateway::{Answer, Serving},
-    home::{Home, root},
+    home::{Home, Running, TOOLWAY, odd, root},
 };
 
 /// A peer that is installed by `./test`.
@@ -142,4 +147,103 @@ fn server_filesystem_behind_the_gateway_moves_to_changed_roots() {
     assert!(allows(&first), "the configured root replaces the folder of the command line");
     home.run(&["roots", "add", &second]).ok();
     assert!(allows(&second), "the server was told that its roots changed");
+}
+
+/// The roots that a client supplied, after a request to `/roots`.
+fn supplied(serving: &Serving, key: &str, method: &str, roots: &Value) -> Value {
+    let headers = [("authorization", format!("Bearer {key}"))];
+    let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let body = if method == "PUT" { json!({ "roots": roots }).to_string() } else { String::new() };
+    Answer::of(serving.send(method, "/roots", &headers, &body)).json()
+}
+
+#[test]
+fn supplied_roots_survive_a_restart_and_end_with_their_key() {
+    let home = home(&json!([]));
+    let add = || home.run(&["clients", "add", "editor", "-o", "raw"]).ok().trim().to_owned();
+    let editor = add();
+    let uri = format!("file://{}", home.folder("mine").display());
+    let mine = json!([{ "uri": uri, "name": "mine" }]);
+    let serving = Serving::start(&home, &[]);
+    assert_eq!(supplied(&serving, &editor, "PUT", &mine), json!({ "roots": mine, "dropped": [] }));
+    drop(serving);
+    let serving = Serving::start(&home, &[]);
+    assert_eq!(supplied(&serving, &editor, "GET", &json!(null)), json!({ "roots": mine }));
+    serving.settled(&editor, "asking", "ready");
+    assert!(told(&serving, &editor).contains("/mine"));
+    // A later client of the same name is another one.
+    home.run(&["clients", "revoke", "editor"]).ok();
+    let editor = add();
+    assert_eq!(supplied(&serving, &editor, "GET", &json!(null)), json!({ "roots": [] }));
+    drop(serving);
+    let serving = Serving::start(&home, &[]);
+    assert_eq!(supplied(&serving, &editor, "GET", &json!(null)), json!({ "roots": [] }));
+}
+
+#[test]
+fn dropped_roots_of_a_client_are_logged_and_audited() {
+    let home = home(&json!([]));
+    let config = json!({ "gateway": { "publicUrl": "https://gateway.example", "access": "keys" }, "mcpServers": {
+        "sample": { "command": TOOLWAY, "args": ["sample"] } } });
+    home.configure(&config.to_string());
+    let log = home.path("serve.log");
+    let serving = Serving::start(&home, &["--log-file", log.to_str().unwrap()]);
+    let roots = json!([{ "uri": "file:///etc" }, { "uri": "https://a.example/" }]);
+    let set = supplied(&serving, serving.key(), "PUT", &roots);
+    assert_eq!(set, json!({ "roots": [{ "uri": "https://a.example/" }], "dropped": ["file:///etc"] }));
+    let began = Instant::now();
+    let entries = loop {
+        let entries = home.run(&["audit", "query", "--kind", "server-request", "-o", "json"]).json();
+        if entries[0].is_object() {
+            break entries;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{entries}");
+    };
+    let details = &entries[0]["details"];
+    assert_eq!((&details["method"], &details["dropped"]), (&json!("roots/list"), &json!(1)), "{entries}");
+    assert!(details["reason"].as_str().unwrap().contains("`gateway.rootsWithin` is not set"), "{entries}");
+    assert!(entries[0]["caller"].as_str().unwrap().starts_with("client:"), "{entries}");
+    let said = std::fs::read_to_string(log).unwrap();
+    assert!(said.contains("roots of a client are not passed on to servers"), "{said}");
+}
+
+#[test]
+fn a_running_run_uses_a_root_that_is_added() {
+    let home = Home::with_script(&json!([
+        { "calls": [{ "tool": "form__odd", "arguments": { "message": "Go on?", "requestedSchema": {} } }] },
+        { "calls": [{ "tool": "asking__roots" }] },
+        { "expect": [{ "contains": "/added", "error": false }], "text": "Done." },
+    ]));
+    let script = root().join("tests/interop/servers/asking_fastmcp.py");
+    let command = odd("elicits");
+    let (program, argument) = command.split_once(' ').unwrap();
+    let config = json!({ "roots": [{ "path": home.folder("first") }], "mcpServers": {
+        "asking": { "command": peer(".interop/venv/bin/python"), "args": [script], "trust": "full" },
+        "form": { "command": program, "args": [argument], "trust": "full" },
+    } });
+    home.configure(&config.to_string());
+    let _serving = Serving::start(&home, &[]);
+    let mut run = home.command(&["run", "--model", "scripted:script.json", "go", "--wait"]);
+    let running = Running::start(run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let began = Instant::now();
+    let item = loop {
+        let items = home.run(&["inbox", "list", "-o", "json"]).json();
+        match items[0]["id"].as_str() {
+            Some(id) => break id.to_owned(),
+            None => assert!(began.elapsed() < Duration::from_secs(60), "{items}"),
+        }
+    };
+    home.run(&["roots", "add", home.folder("added").to_str().unwrap()]).ok();
+    // The run looks at its configuration every second, and says in the audit log that it uses another one.
+    let is_used = || {
+        let entries = home.run(&["audit", "query", "--kind", "configuration", "-o", "json"]).json();
+        let is_roots = |entry: &Value| entry["details"]["change"] == "roots";
+        entries.as_array().unwrap().iter().any(is_roots)
+    };
+    while !is_used() {
+        assert!(began.elapsed() < Duration::from_secs(60));
+    }
+    home.run(&["inbox", "answer", &item]).ok();
+    let ran = running.output();
+    assert_eq!(ran.json()["result"], "Done.", "{ran:?}");
 }

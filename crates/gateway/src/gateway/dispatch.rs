@@ -10,6 +10,7 @@ use toolway_wire::down::http::{Incoming, PeerConnection, ResponseBody};
 use super::{Gateway, SseTransport};
 use crate::{
     access::{Access, Client, Unauthenticated},
+    client_roots,
     records::CompletedRequest,
     reply, requests,
     route::{self, Guard, Route},
@@ -115,6 +116,14 @@ impl Gateway {
                 requests::answer(&self.host, client, &id, request, &self.downstream.limits.memory).await
             }
             Route::Requests | Route::Request(_) => reply::not_allowed(route.methods()),
+            // All anonymous clients have one name.
+            Route::Roots if matches!(*self.access, Access::Open) => {
+                reply::text(StatusCode::FORBIDDEN, "roots are kept for clients with a key")
+            }
+            Route::Roots if matches!(*request.method(), Method::GET | Method::PUT) => {
+                client_roots::answer(&self.host, client, request, &self.downstream.limits.memory).await
+            }
+            Route::Roots => reply::not_allowed(route.methods()),
             // The remaining routes are read-only.
             other if !reads => reply::not_allowed(other.methods()),
             Route::Health => health(&route, &request),

@@ -168,3 +168,82 @@ async fn changed_configuration_takes_effect_in_running_connections() {
         assert!(told(&ada).await.is_err(), "{server}");
     }
 }
+
+/// Sends a request to `/roots`; returns the status and the body.
+async fn roots(stage: &Stage, key: usize, method: &str, body: &str) -> (u16, Value) {
+    let client = stage.gateway.raw_client("/roots", Some(&stage.keys[key]));
+    let answer = client.send(method, &[], body.to_owned()).await;
+    let status = answer.status;
+    let body = answer.text().await;
+    (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
+}
+
+fn list(uris: &[&str]) -> String {
+    json!({ "roots": uris.iter().map(|uri| json!({ "uri": uri })).collect::<Vec<_>>() }).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn client_supplies_its_own_roots_over_http_and_they_take_effect_at_once() {
+    for server in ERAS {
+        let stage = Stage::new(server, &json!({}), &json!({}), ClientRootBound::Anywhere).await;
+        for client in ERAS {
+            let ada = stage.ada(client, None).await;
+            let (status, set) = roots(&stage, 0, "PUT", &list(&["file:///hers", "file:///hers/"])).await;
+            assert_eq!((status, &set["dropped"]), (200, &json!([])), "{set}");
+            assert_eq!(told(&ada).await.unwrap(), ["file:///hers"], "{client} {server}");
+            roots(&stage, 0, "PUT", &list(&["file:///other"])).await;
+            assert_eq!(told(&ada).await.unwrap(), ["file:///other"], "{client} {server}");
+            let declared = told(&stage.ada(client, Some(vec!["file:///own"])).await).await.unwrap();
+            assert_eq!(declared, ["file:///own", "file:///other"], "{client} {server}");
+            // Another client neither sees nor gets them.
+            assert_eq!(roots(&stage, 1, "GET", "").await.1, json!({ "roots": [] }));
+            assert!(told(&stage.client(&stage.keys[1], client, None).await).await.is_err(), "{client} {server}");
+            assert_eq!(roots(&stage, 0, "PUT", &list(&[])).await.0, 200);
+            assert!(told(&ada).await.is_err(), "{client} {server}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn supplied_roots_cannot_leave_the_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    std::fs::create_dir_all(folder.join("work/a")).unwrap();
+    std::fs::create_dir(folder.join("work-evil")).unwrap();
+    std::os::unix::fs::symlink(folder.join("work-evil"), folder.join("work/link")).unwrap();
+    let settings = json!({ "gateway": { "rootsWithin": [folder.join("work")] } });
+    let stage = Stage::new(Era::Legacy, &settings, &json!({}), ClientRootBound::NoFiles).await;
+    let uri = |path: &str| format!("file://{}/{path}", folder.display());
+    let bad =
+        ["work-evil", "work/../work-evil", "work/%2e%2e/work-evil", "work/..%2fwork-evil", "work/link/x", "work/a%00"];
+    let mut uris: Vec<String> = bad.iter().map(|path| uri(path)).collect();
+    uris.extend(["file:///".to_owned(), "https://a.example/".to_owned(), uri("work/a")]);
+    let uris: Vec<&str> = uris.iter().map(String::as_str).collect();
+    let (status, set) = roots(&stage, 0, "PUT", &list(&uris)).await;
+    assert_eq!((status, &set["roots"]), (200, &json!([{ "uri": uri("work/a") }])), "{set}");
+    assert_eq!(set["dropped"].as_array().unwrap().len(), uris.len() - 1);
+    let ada = stage.ada(Era::Legacy, None).await;
+    assert_eq!(told(&ada).await.unwrap(), [uri("work/a")]);
+    // A folder that becomes a link afterwards is not passed on any more.
+    std::fs::remove_dir(folder.join("work/a")).unwrap();
+    std::os::unix::fs::symlink(folder.join("work-evil"), folder.join("work/a")).unwrap();
+    assert_eq!(roots(&stage, 0, "GET", "").await.1, json!({ "roots": [] }));
+    assert_eq!(told(&ada).await.unwrap_or_default(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oversized_and_malformed_lists_are_refused_and_change_nothing() {
+    let stage = Stage::new(Era::Legacy, &json!({}), &json!({}), ClientRootBound::Anywhere).await;
+    roots(&stage, 0, "PUT", &list(&["file:///hers"])).await;
+    let long = format!("file:///{}", "x".repeat(3_000));
+    let many = ["file:///a"; 65];
+    let bodies =
+        [list(&many), list(&[&long]), list(&["hers"]), "[]".to_owned(), r#"{"roots":[{"path":"/a"}]}"#.to_owned()];
+    for body in bodies {
+        let (status, said) = roots(&stage, 0, "PUT", &body).await;
+        assert_eq!(status, 400, "{said}");
+    }
+    assert_eq!(roots(&stage, 0, "PUT", &"x".repeat(300_000)).await.0, 413);
+    assert_eq!(roots(&stage, 0, "DELETE", "").await.0, 405);
+    assert_eq!(roots(&stage, 0, "GET", "").await.1, json!({ "roots": [{ "uri": "file:///hers" }] }));
+}

@@ -39,6 +39,7 @@ impl Host {
     pub fn end_caller(&self, caller: &Caller) {
         self.inner.context.client_sessions.remove(caller, None);
         self.forget_approvals(caller, None);
+        self.forget_client_roots(caller);
         self.connections().iter().for_each(|connection| connection.shared().pool.remove_caller(caller, None));
         self.inner.remove_unused_catalogs();
     }

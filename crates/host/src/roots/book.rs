@@ -9,12 +9,13 @@ use parking_lot::Mutex;
 use serde_json::json;
 use toolway_config::{RootSetting, ServerName, Settings, roots::expand_home};
 use toolway_wire::{
+    budget::Charge,
     exchange::Answer,
     json::Raw,
     message::{ClientCapabilities, splice},
 };
 
-use super::{ClientRootBound, Root};
+use super::{ClientRootBound, Root, SuppliedRoots, supplied::KeptRoots};
 use crate::{
     call::Caller,
     connection::{RootsOffer, WantedSet},
@@ -31,6 +32,8 @@ pub(crate) struct RootsBook {
     recorder: Option<Arc<dyn CallRecorder>>,
     // Nothing awaits under these locks.
     levels: Mutex<Levels>,
+    /// What clients supplied over HTTP, by name.
+    supplied: Mutex<BTreeMap<String, KeptRoots>>,
     /// How many roots of each client were dropped last, so that each change is reported once.
     dropped: Mutex<BTreeMap<String, usize>>,
 }
@@ -63,7 +66,15 @@ impl RootsBook {
         recorder: Option<Arc<dyn CallRecorder>>,
     ) -> Self {
         let levels = Levels { bound: default_bound.clone(), ..Levels::default() };
-        Self { given, default_bound, home, recorder, levels: Mutex::new(levels), dropped: Mutex::default() }
+        Self {
+            given,
+            default_bound,
+            home,
+            recorder,
+            levels: Mutex::new(levels),
+            supplied: Mutex::default(),
+            dropped: Mutex::default(),
+        }
     }
 
     /// Replaces what the configuration says; returns what changed.
@@ -82,8 +93,8 @@ impl RootsBook {
         let before = std::mem::replace(&mut *self.levels.lock(), after.clone());
         let mut change = RootsChange::default();
         for server in after.servers.keys().filter(|server| before.servers.contains_key(*server)) {
-            let old = before.of(&self.given, Some(server), None);
-            let new = after.of(&self.given, Some(server), None);
+            let old = before.of(&self.given, Some(server), None, &[]);
+            let new = after.of(&self.given, Some(server), None, &[]);
             if old.is_empty() != new.is_empty() {
                 change.reconnected.push(server.clone());
             } else if old != new {
@@ -114,7 +125,35 @@ impl RootsBook {
 
     /// The roots that a server gets for a caller that declares none itself; `None`: outside the calls of one client.
     pub(crate) fn roots(&self, server: &ServerName, client: Option<&str>) -> Vec<Root> {
-        self.levels.lock().of(&self.given, Some(server), client)
+        let supplied = client.map(|client| self.supplied_by(client)).unwrap_or_default();
+        self.levels.lock().of(&self.given, Some(server), client, &supplied)
+    }
+
+    /// The roots that a client supplied and that are passed on now: the bound, or a link in a path, may have changed.
+    pub(crate) fn supplied_by(&self, client: &str) -> Vec<Root> {
+        let Some(supplied) = self.supplied.lock().get(client).map(|kept| Arc::clone(&kept.roots)) else {
+            return Vec::new();
+        };
+        let bound = self.levels.lock().bound.clone();
+        supplied.iter().filter(|root| bound.admits(&root.uri)).cloned().collect()
+    }
+
+    /// Divides a list that a client supplies by what bounds it now. Reads the file system.
+    pub(crate) fn admitted(&self, roots: Vec<Root>) -> SuppliedRoots {
+        let bound = self.levels.lock().bound.clone();
+        let (kept, dropped): (Vec<Root>, Vec<Root>) = roots.into_iter().partition(|root| bound.admits(&root.uri));
+        SuppliedRoots { kept, dropped: dropped.into_iter().map(|root| root.uri).collect() }
+    }
+
+    /// Replaces what a client supplied; returns whether it changed.
+    pub(crate) fn supply(&self, client: &str, roots: Vec<Root>, charge: Charge) -> bool {
+        let mut supplied = self.supplied.lock();
+        let before = supplied.remove(client).map(|kept| kept.roots);
+        let is_changed = before.as_deref().unwrap_or_default() != roots.as_slice();
+        if !roots.is_empty() {
+            supplied.insert(client.to_owned(), KeptRoots { roots: roots.into(), _charge: charge });
+        }
+        is_changed
     }
 
     /// The URIs of the roots of all levels.
@@ -125,7 +164,8 @@ impl RootsBook {
     /// What a server is told for a caller that declares no roots itself.
     pub(crate) fn offer(&self, server: &ServerName, caller: &Caller) -> RootsOffer {
         let levels = self.levels.lock();
-        if caller.client().is_some_and(|client| !levels.of_client(client).is_empty()) {
+        let has_own = |client| !levels.of_client(client).is_empty() || self.supplied.lock().contains_key(client);
+        if caller.client().is_some_and(has_own) {
             return RootsOffer::ConfiguredForClient;
         }
         let of_server = levels.servers.get(server).is_some_and(|roots| !roots.is_empty());
@@ -158,7 +198,8 @@ impl RootsBook {
     pub(crate) fn complete(&self, client: &str, answer: Answer) -> Answer {
         let Answer::Given(given) = answer else { return answer };
         let bound = self.levels.lock().bound.clone();
-        let configured = self.levels.lock().of_client(client).to_vec();
+        let mut configured = self.levels.lock().of_client(client).to_vec();
+        configured.extend(self.supplied_by(client));
         let listed = given.get("roots").map(|roots| roots.elements()).unwrap_or_default();
         let uri = |root: &Raw| root.get("uri").as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
         let is_admitted = |root: &Raw| uri(root).is_some_and(|uri| bound.admits(&uri));
@@ -169,12 +210,24 @@ impl RootsBook {
         };
         self.report_dropped(client, total - kept.len(), &bound);
         let is_new = |root: &&Root| kept.iter().all(|known| uri(known).as_deref() != Some(&root.uri));
-        let added: Vec<Raw> = configured.iter().filter(is_new).map(|root| Raw::of(&shown(root))).collect();
+        let mut added: Vec<Raw> = configured.iter().filter(is_new).map(|root| Raw::of(&shown(root))).collect();
+        added.dedup_by_key(|root| uri(root));
         if kept.len() == total && added.is_empty() {
             return Answer::Given(given);
         }
         kept.extend(added);
         Answer::Given(splice::edited(&given, &[splice::Edit::Set("roots", splice::array(&kept))]))
+    }
+
+    /// Forgets what a client supplied; returns whether there was something.
+    pub(crate) fn forget_supplied(&self, client: &str) -> bool {
+        self.supplied.lock().remove(client).is_some()
+    }
+
+    /// Tells the operator how many roots of a list that a client supplied are dropped.
+    pub(crate) fn report_supplied(&self, client: &str, dropped: usize) {
+        let bound = self.levels.lock().bound.clone();
+        self.report_dropped(client, dropped, &bound);
     }
 
     /// Tells the operator, in the log and in the audit log, how many roots of a client are dropped.
@@ -208,11 +261,11 @@ impl fmt::Debug for RootsBook {
 
 impl Levels {
     /// The roots of all levels, equal ones once.
-    fn of(&self, given: &[Root], server: Option<&ServerName>, client: Option<&str>) -> Vec<Root> {
+    fn of(&self, given: &[Root], server: Option<&ServerName>, client: Option<&str>, supplied: &[Root]) -> Vec<Root> {
         let of_server = server.and_then(|server| self.servers.get(server)).into_iter().flatten();
         let of_client = client.map(|client| self.of_client(client)).into_iter().flatten();
         let mut roots: Vec<Root> = Vec::new();
-        for root in given.iter().chain(&self.top).chain(of_server).chain(of_client) {
+        for root in given.iter().chain(&self.top).chain(of_server).chain(of_client).chain(supplied) {
             if roots.iter().all(|known| !is_same(&known.uri, &root.uri)) {
                 roots.push(root.clone());
             }
