@@ -196,6 +196,7 @@ fn row(number: usize, at: Micros) -> CallRow {
         started_at: at,
         duration: Some(200 + (chance % 10_000) as i64),
         waited: 0,
+        prepared: None,
         caller: format!("client:editor-{}", chance / 3_000 % 3),
         surface: "gateway".to_owned(),
         kind: "tool".to_owned(),
