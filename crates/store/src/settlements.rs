@@ -10,8 +10,8 @@ use crate::{Reader, StoreError, calls};
 pub(crate) fn write(connection: &Connection, settlement: &Settlement) -> Result<(), StoreError> {
     let sql = "INSERT INTO settlements (call, at, happened, note) VALUES (?, ?, ?, ?) ON CONFLICT (call) \
                DO UPDATE SET at = excluded.at, happened = excluded.happened, note = excluded.note";
-    let Settlement { call, at, verdict, note } = settlement;
-    connection.execute(sql, params![call, at, *verdict == Finding::Happened, note])?;
+    let Settlement { call, at, finding, note } = settlement;
+    connection.execute(sql, params![call, at, *finding == Finding::Happened, note])?;
     Ok(())
 }
 
@@ -20,8 +20,8 @@ impl Reader {
     pub(crate) fn settlement(&self, call: Uuid) -> Result<Option<Settlement>, StoreError> {
         let sql = "SELECT at, happened, note FROM settlements WHERE call = ?";
         let found = self.connection.prepare_cached(sql)?.query_row([call], |row| {
-            let verdict = if row.get(1)? { Finding::Happened } else { Finding::DidNotHappen };
-            Ok(Settlement { call, at: row.get(0)?, verdict, note: row.get(2)? })
+            let finding = if row.get(1)? { Finding::Happened } else { Finding::DidNotHappen };
+            Ok(Settlement { call, at: row.get(0)?, finding, note: row.get(2)? })
         });
         Ok(found.optional()?)
     }

@@ -84,7 +84,7 @@ pub(super) async fn settle(console: &Console, id: &str, session: &str, found: Fo
     let note = found.note.filter(|note| !note.trim().is_empty());
     let note = note.map(|note| note.chars().take(MAX_NOTE).collect::<String>());
     let details = json!({ "call": id.to_string(), "verdict": verdict.as_str(), "note": note, "by": format!("console {session}") });
-    changes.settle(Settlement { call: id, at: time::now(), verdict, note }).await?;
+    changes.settle(Settlement { call: id, at: time::now(), finding: verdict, note }).await?;
     console.host.note(AuditNote {
         kind: kind::SETTLEMENT,
         caller: Some(Caller::Console.label()),

@@ -11,7 +11,7 @@ pub struct Settlement {
     /// When it was settled.
     pub at: Micros,
     /// What happened.
-    pub verdict: Finding,
+    pub finding: Finding,
     /// Words of the person.
     pub note: Option<String>,
 }

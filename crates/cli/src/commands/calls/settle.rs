@@ -20,7 +20,7 @@ pub(super) struct SettleArgs {
     id: String,
 
     #[command(flatten)]
-    verdict: FindingArgs,
+    finding: FindingArgs,
 
     /// How you know
     #[arg(long, value_name = "TEXT")]
@@ -46,10 +46,10 @@ pub(super) async fn run(args: &SettleArgs, app: &App, output: &mut Output) -> Re
         let message = format!("the outcome of call {} is {outcome}; only `unknown` can be settled", call.id);
         return Err(Report::usage("not_unknown", message));
     }
-    let verdict = if args.verdict.happened { Finding::Happened } else { Finding::DidNotHappen };
-    let settlement = Settlement { call: call.id, at: time::now(), verdict, note: args.note.clone() };
+    let finding = if args.finding.happened { Finding::Happened } else { Finding::DidNotHappen };
+    let settlement = Settlement { call: call.id, at: time::now(), finding, note: args.note.clone() };
     app.record_changes()?.settle(settlement.clone()).await?;
-    let details = json!({ "call": call.id.to_string(), "verdict": verdict.as_str(), "note": args.note });
+    let details = json!({ "call": call.id.to_string(), "finding": finding.as_str(), "note": args.note });
     app.audit(kind::SETTLEMENT, call.server.as_deref(), Some(call.tool.as_deref().unwrap_or(&call.name)), &details);
     match output.format {
         Format::Human | Format::Raw => output.line("Settled."),
@@ -60,12 +60,12 @@ pub(super) async fn run(args: &SettleArgs, app: &App, output: &mut Output) -> Re
 
 /// A settlement as scripts see it.
 pub(super) fn view(settlement: &Settlement) -> Value {
-    let Settlement { call, at, verdict, note } = settlement;
-    json!({ "call": call.to_string(), "at": time::rfc3339(*at), "verdict": verdict.as_str(), "note": note })
+    let Settlement { call, at, finding, note } = settlement;
+    json!({ "call": call.to_string(), "at": time::rfc3339(*at), "finding": finding.as_str(), "note": note })
 }
 
 /// A settlement for the user.
 pub(super) fn words(settlement: &Settlement, clock: Clock) -> String {
     let note = settlement.note.as_deref().map(|note| format!(": {}", visible::one_line(note))).unwrap_or_default();
-    format!("{} ({}){note}", settlement.verdict.as_str(), clock.full(settlement.at))
+    format!("{} ({}){note}", settlement.finding.as_str(), clock.full(settlement.at))
 }
