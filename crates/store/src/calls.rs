@@ -146,12 +146,13 @@ pub(crate) fn interrupt(connection: &Connection, run: Uuid) -> Result<Vec<CallRo
     Ok(statement.query_map([run], row)?.collect::<Result<_, _>>()?)
 }
 
-/// Closes one open call.
-pub(crate) fn interrupt_one(connection: &Connection, id: Uuid) -> Result<(), StoreError> {
-    let sql =
-        "UPDATE calls SET state = 'interrupted', outcome = 'unknown' WHERE id = ? AND state IN ('pending', 'running')";
-    connection.prepare_cached(sql)?.execute([id])?;
-    Ok(())
+/// Closes one open call, and returns it; `None` if it is not open.
+pub(crate) fn interrupt_one(connection: &Connection, id: Uuid) -> Result<Option<CallRow>, StoreError> {
+    let sql = format!(
+        "UPDATE calls SET state = 'interrupted', outcome = 'unknown' \
+         WHERE id = ? AND state IN ('pending', 'running') RETURNING {COLUMNS}"
+    );
+    Ok(connection.prepare_cached(&sql)?.query_row([id], row).optional()?)
 }
 
 /// A call that has not ended, or was only found open.

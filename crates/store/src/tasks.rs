@@ -108,15 +108,18 @@ pub(crate) fn any_forgotten(connection: &Connection, from: Micros) -> Result<boo
     Ok(connection.prepare_cached(&sql)?.exists([from])?)
 }
 
-/// Ends tasks that no process has followed since a time, and their calls; returns how many.
-pub(crate) fn forget_before(connection: &Connection, from: Micros) -> Result<usize, StoreError> {
+/// Ends the oldest tasks that no process has followed since a time, at most `limit`, and returns their calls, which end
+/// with them.
+pub(crate) fn forget_before(connection: &Connection, from: Micros, limit: i64) -> Result<Vec<CallRow>, StoreError> {
     let lost = format!(
-        "UPDATE tasks SET status = 'lost', message = ?2 WHERE run IS NULL AND {OPEN} AND updated_at < ?1 RETURNING id"
+        "UPDATE tasks SET status = 'lost', message = ?2 WHERE id IN \
+         (SELECT id FROM tasks WHERE run IS NULL AND {OPEN} AND updated_at < ?1 ORDER BY id LIMIT ?3) RETURNING id"
     );
     let mut statement = connection.prepare_cached(&lost)?;
-    let ids: Vec<Uuid> = statement.query_map(params![from, FORGOTTEN], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    ids.iter().try_for_each(|id| calls::interrupt_one(connection, *id))?;
-    Ok(ids.len())
+    let ids = statement.query_map(params![from, FORGOTTEN, limit], |row| row.get(0))?;
+    let ids: Vec<Uuid> = ids.collect::<Result<_, _>>()?;
+    let ended: Result<Vec<_>, StoreError> = ids.iter().map(|id| calls::interrupt_one(connection, *id)).collect();
+    Ok(ended?.into_iter().flatten().collect())
 }
 
 /// The call of a task at its end; `None` if it has ended already.

@@ -361,6 +361,21 @@ fn of_calls<'a>(batch: &[&'a Write]) -> HashMap<Uuid, OfCall<'a>> {
 }
 
 /// Writes the details of the audit entry of a call's end.
+/// The audit event of a call that was found open.
+pub(crate) fn recovery_event(call: &CallRow) -> AuditEvent {
+    let mut details = Vec::new();
+    write_details(call, &mut details);
+    AuditEvent {
+        at: time::now(),
+        kind: kind::RECOVERY,
+        caller: Some(call.caller.clone()),
+        server: call.server.clone(),
+        subject: Some(call.tool.as_ref().unwrap_or(&call.name).clone()),
+        call: Some(call.id),
+        details: String::from_utf8(details).unwrap_or_default(),
+    }
+}
+
 fn write_details(call: &CallRow, out: &mut Vec<u8>) {
     let details = EndDetails {
         approved_by: call.approved_by.as_deref(),

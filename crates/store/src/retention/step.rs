@@ -17,6 +17,7 @@ use crate::{
     chain::Link,
     conversations, sampling, tasks,
     time::{self, Micros, duration},
+    write,
 };
 
 /// Rows of one kind that are removed in one transaction.
@@ -260,8 +261,8 @@ impl Step {
             sampling::prune(connection, minutes)?;
         }
         if let Some(from) = self.forgotten_before {
-            let forgotten = tasks::forget_before(connection, from)?;
-            events.push(store_event(None, &json!({ "change": "tasks-forgotten", "tasks": forgotten })));
+            // Each call ends once in the audit log.
+            events.extend(tasks::forget_before(connection, from, ROWS)?.iter().map(write::recovery_event));
         }
         for id in &self.conversations {
             conversations::delete(connection, *id)?;

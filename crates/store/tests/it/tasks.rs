@@ -92,6 +92,7 @@ async fn a_task_of_a_process_that_ended_is_lost_with_its_call() {
 async fn a_task_that_no_process_follows_for_long_is_forgotten_with_its_call() {
     let stage = Stage::new();
     let task = started(&stage.open(), KeptBy::Server).await;
+    let other = started(&stage.open(), KeptBy::Server).await;
     let ago = time::now() - 40 * 24 * 60 * 60 * 1_000_000;
     drop(stage.open());
     stage.tamper(&format!("UPDATE tasks SET updated_at = {ago}"));
@@ -104,4 +105,10 @@ async fn a_task_that_no_process_follows_for_long_is_forgotten_with_its_call() {
     assert_eq!(stage.reader().call(task.id).unwrap().unwrap().row.state, CallState::Interrupted);
     let open = TaskFilter { is_open: Some(true), limit: 10, ..TaskFilter::default() };
     assert!(stage.reader().tasks(&open).unwrap().is_empty());
+    let audit = stage.reader().audit(&AuditFilter { limit: 10, ..AuditFilter::default() }).unwrap();
+    for id in [task.id, other.id] {
+        let ends: Vec<_> = audit.iter().filter(|entry| entry.call == Some(id)).collect();
+        assert_eq!(ends.len(), 1, "each call has its own entry: {audit:?}");
+        assert!(ends[0].kind == "recovery" && ends[0].details.contains("interrupted"), "{ends:?}");
+    }
 }
