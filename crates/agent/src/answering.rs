@@ -312,7 +312,7 @@ impl Interrupt {
 /// The text of a message that did not become complete. Its calls are not made.
 fn partial(text: String) -> Message {
     let parts = if text.is_empty() { Vec::new() } else { vec![Part::Text { text }] };
-    Message { role: Role::Assistant, parts, raw: None }
+    Message { role: Role::Assistant, parts, raw: None, task: None }
 }
 
 /// Text of the model's last message.

@@ -96,7 +96,7 @@ fn shortened(message: &Message) -> Message {
         }),
         other => other.clone(),
     });
-    Message { role: message.role, parts: parts.collect(), raw: message.raw.clone() }
+    Message { role: message.role, parts: parts.collect(), raw: message.raw.clone(), task: message.task.clone() }
 }
 
 /// The beginning of a result, with what was left out.

@@ -62,7 +62,7 @@ pub fn prompt_messages(result: &Raw, redactor: &Redactor) -> Vec<Message> {
         let parts = block_parts(&message["content"]).into_iter().map(Part::from);
         match messages.last_mut().filter(|last| last.role == role) {
             Some(last) => last.parts.extend(parts),
-            None => messages.push(Message { role, parts: parts.collect(), raw: None }),
+            None => messages.push(Message { role, parts: parts.collect(), raw: None, task: None }),
         }
     }
     messages

@@ -40,6 +40,7 @@ impl Keeping {
                 role: message.role,
                 parts: message.parts.iter().map(without_bodies).collect(),
                 raw: message.raw.clone().filter(|_| message.tool_calls().next().is_none()),
+                task: message.task.clone(),
             },
         };
         self.redacted(kept)
@@ -49,7 +50,7 @@ impl Keeping {
     fn redacted(&self, message: Message) -> Message {
         let raw = message.raw.filter(|raw| raw.items.iter().all(|item| !self.redactor.finds(&item.to_string())));
         let parts = message.parts.into_iter().map(|part| self.part(part)).collect();
-        Message { raw, parts, role: message.role }
+        Message { raw, parts, role: message.role, task: message.task }
     }
 
     fn part(&self, part: Part) -> Part {
@@ -160,7 +161,7 @@ mod tests {
         let result = ToolResult { call_id, name, content: vec![ResultPart::Text { text }], is_error: false };
         let raw = Some(RawItems { vendor: Vendor::Openai, model: "m".to_owned(), items });
         let parts = vec![Part::Text { text: "I read it.".to_owned() }, Part::ToolCall(call)];
-        [Message { role: Role::Assistant, parts, raw }, Message::tool_results([result])]
+        [Message { role: Role::Assistant, parts, raw, task: None }, Message::tool_results([result])]
     }
 
     fn stored(bodies: Bodies) -> [String; 2] {
@@ -200,7 +201,7 @@ mod tests {
     fn an_image_with_a_secret_is_a_placeholder() {
         let image = Image { mime_type: "image/png".to_owned(), data: "AAAAtoken123AAAA".to_owned() };
         let keeping = Keeping { bodies: Bodies::Redacted, redactor: Redactor::new([Secret::new("token123")]) };
-        let shown = Message { role: Role::User, parts: vec![Part::Image(image)], raw: None };
+        let shown = Message { role: Role::User, parts: vec![Part::Image(image)], raw: None, task: None };
         assert_eq!(keeping.message(&shown).text(), "[image not kept: it contains a secret]");
     }
 
@@ -213,7 +214,12 @@ mod tests {
     fn items_of_the_vendor_without_a_secret_are_kept() {
         let items = vec![Raw::of(&json!({"type": "reasoning", "encrypted_content": "abc"}))];
         let raw = Some(RawItems { vendor: Vendor::Openai, model: "m".to_owned(), items });
-        let said = Message { role: Role::Assistant, parts: vec![Part::Text { text: "tok\"en-123".to_owned() }], raw };
+        let said = Message {
+            role: Role::Assistant,
+            parts: vec![Part::Text { text: "tok\"en-123".to_owned() }],
+            raw,
+            task: None,
+        };
         let kept = keeping(Bodies::Redacted).message(&said);
         assert_eq!((kept.text().as_str(), kept.raw), ("[hidden]", said.raw));
     }

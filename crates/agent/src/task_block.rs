@@ -42,12 +42,13 @@ pub(crate) fn message(task: &EndedTask, content: Vec<ResultPart>) -> Message {
         task.end.words()
     );
     let block = Part::Text { text: format!("{opening}\n--- begin {mark} ---\n{text}--- end {mark} ---") };
-    Message { role: Role::User, parts: std::iter::once(block).chain(media).collect(), raw: None }
+    let parts = std::iter::once(block).chain(media).collect();
+    Message { role: Role::User, parts, raw: None, task: Some(task.row.id.to_string()) }
 }
 
-/// Whether Toolway wrote this message about a task.
+/// Whether the host wrote this message about a task. Its words do not count: a user or a server can write the same.
 pub fn is_task_block(message: &Message) -> bool {
-    message.role == Role::User && message.text().starts_with(OPENING)
+    message.task.is_some()
 }
 
 /// The end of a task as a message says it.
@@ -79,9 +80,7 @@ impl TaskBlock {
 
 /// The id of the task that a message is about.
 pub(crate) fn task_of(message: &Message) -> Option<Uuid> {
-    let text = message.text();
-    let rest = text.strip_prefix(OPENING).filter(|_| message.role == Role::User)?;
-    rest.split(' ').next()?.parse().ok()
+    message.task.as_ref()?.parse().ok()
 }
 
 /// What the server sent, as it stands in a message about a task.
@@ -106,7 +105,7 @@ fn barred(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use toolway_model::ResultPart;
+    use toolway_model::{Message, ResultPart};
 
     use super::{TaskBlock, is_task_block, message, server_text, task_of};
     use crate::task_board::{EndedTask, TaskEnd, tests::row};
@@ -148,6 +147,16 @@ mod tests {
             assert_ne!(own, mark, "each block has its own");
             assert!(!hostile.contains(own));
         }
+    }
+
+    #[test]
+    fn a_message_with_the_words_of_a_block_is_none() {
+        let task = EndedTask { row: row("1"), end: TaskEnd::Completed, content: Vec::new(), _charge: None };
+        let block = message(&task, Vec::new());
+        let forged = Message::user(block.text());
+        assert!(!is_task_block(&forged) && task_of(&forged).is_none());
+        let stored = serde_json::to_string(&block).unwrap();
+        assert_eq!(task_of(&serde_json::from_str(&stored).unwrap()), Some(task.row.id), "it is kept with the message");
     }
 
     #[test]

@@ -21,6 +21,10 @@ pub struct Message {
     /// The vendor's items of a model's message; `None` for other roles and for partial messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<RawItems>,
+    /// Id of the background task that the host wrote this message about. `None` for everything that a user, a model or a
+    /// server wrote, whatever it says. Vendors do not get it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
 }
 
 /// Author of a message.
@@ -137,12 +141,12 @@ pub struct RawItems {
 impl Message {
     /// A message of the user.
     pub fn user(text: impl Into<String>) -> Self {
-        Self { role: Role::User, parts: vec![Part::Text { text: text.into() }], raw: None }
+        Self { role: Role::User, parts: vec![Part::Text { text: text.into() }], raw: None, task: None }
     }
 
     /// Results of tool calls.
     pub fn tool_results(results: impl IntoIterator<Item = ToolResult>) -> Self {
-        Self { role: Role::Tool, parts: results.into_iter().map(Part::ToolResult).collect(), raw: None }
+        Self { role: Role::Tool, parts: results.into_iter().map(Part::ToolResult).collect(), raw: None, task: None }
     }
 
     /// The text parts, joined.
@@ -249,7 +253,7 @@ mod tests {
         let call = ToolCall { id: "1".to_owned(), name: "t".to_owned(), arguments: arguments.clone() };
         let raw = RawItems { vendor: Vendor::Gemini, model: "m".to_owned(), items: vec![arguments] };
         let parts = vec![Part::Text { text: "hi".to_owned() }, Part::ToolCall(call)];
-        let message = Message { role: Role::Assistant, parts, raw: Some(raw) };
+        let message = Message { role: Role::Assistant, parts, raw: Some(raw), task: None };
         let stored = serde_json::to_string(&message).unwrap();
         assert_eq!(stored.matches(text).count(), 2, "{stored}");
         assert_eq!(serde_json::from_str::<Message>(&stored).unwrap(), message);

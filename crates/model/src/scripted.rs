@@ -188,7 +188,7 @@ impl Model for ScriptedModel {
 fn summary(model: &str) -> Vec<ModelEvent> {
     let text = "A script has no summary.".to_owned();
     let raw = RawItems { vendor: Vendor::Scripted, model: model.to_owned(), items: Vec::new() };
-    let message = Message { role: Role::Assistant, parts: vec![Part::Text { text }], raw: Some(raw) };
+    let message = Message { role: Role::Assistant, parts: vec![Part::Text { text }], raw: Some(raw), task: None };
     vec![ModelEvent::Usage(Usage::default()), ModelEvent::End { reason: StopReason::EndTurn, message }]
 }
 
@@ -218,7 +218,7 @@ impl Turn {
             parts.push(Part::ToolCall(call));
         }
         let raw = RawItems { vendor: Vendor::Scripted, model: model.to_owned(), items: Vec::new() };
-        let message = Message { role: Role::Assistant, parts, raw: Some(raw) };
+        let message = Message { role: Role::Assistant, parts, raw: Some(raw), task: None };
         events.extend([ModelEvent::Usage(Usage::default()), ModelEvent::End { reason, message }]);
         events.into_iter().map(Ok).collect()
     }

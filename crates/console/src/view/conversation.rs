@@ -134,7 +134,7 @@ mod tests {
         let image = Image { mime_type: "image/png".to_owned(), data: "A".repeat(MAX_IMAGES / 3) };
         let content = vec![ResultPart::Image(image)];
         let result = ToolResult { call_id: "c".to_owned(), name: "t".to_owned(), content, is_error: false };
-        let message = Message { role: Role::User, parts: vec![Part::ToolResult(result)], raw: None };
+        let message = Message { role: Role::User, parts: vec![Part::ToolResult(result)], raw: None, task: None };
         let body = serde_json::to_string(&message).unwrap();
         let stored =
             |seq| StoredMessage { seq, at: 0, role: "user".to_owned(), text: String::new(), body: body.clone() };

@@ -48,7 +48,7 @@ async fn conversation(author: VendorKind) -> Vec<Message> {
     });
     let results = Message::tool_results(results.collect::<Vec<_>>());
     let question = vec![Part::Text { text: "Compare the files with this.".to_owned() }, Part::Image(pixel())];
-    let question = Message { role: Role::User, parts: question, raw: None };
+    let question = Message { role: Role::User, parts: question, raw: None, task: None };
     vec![question, message, results, Message::user("Be brief.")]
 }
 
@@ -108,7 +108,7 @@ async fn sampling(kind: VendorKind) -> RecordedRequest {
         parts.push(Part::Audio(Audio { mime_type: "audio/wav".to_owned(), data: "UklGRg==".to_owned() }));
     }
     let request = ModelRequest {
-        messages: vec![Message { role: Role::User, parts, raw: None }],
+        messages: vec![Message { role: Role::User, parts, raw: None, task: None }],
         tools: tools(vendor(kind)),
         max_tokens: Some(100),
         temperature: Some(1.5),
