@@ -23,7 +23,7 @@ mod row;
 mod status;
 mod tracked;
 
-pub(crate) use background::{BackgroundTask, BackgroundTasks, SeenTask};
+pub(crate) use background::{BackgroundTask, BackgroundTasks, NotFollowed, SampledTask, SeenTask};
 pub use log::{NoTaskLog, SettledCall, TaskLog};
 pub use row::{AnsweredBy, KeptBy, StoredTask, TaskFilter, TaskProgress, TaskRow};
 pub use status::{TaskStatus, UnknownTaskStatus};

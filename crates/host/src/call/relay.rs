@@ -2,10 +2,12 @@
 //!
 //! Independent of protocol eras. [`Relay::outcome`] waits for the outcome while the ports of the host answer server
 //! requests. [`Relay::next`] yields all events, for surfaces that show progress or answer server requests themselves.
-//! Dropping the relay before the end cancels the call, which is recorded.
+//! Dropping the relay before the end cancels the call, which is recorded. Answers of ours to its server are in
+//! `own_answers`, what becomes of a call that continues as a task is in `continued`.
 
+mod continued;
+mod own_answers;
 mod required_urls;
-mod task_rows;
 
 use std::{
     fmt,
@@ -23,10 +25,14 @@ use futures_util::{
 use toolway_config::ServerName;
 use toolway_wire::{
     error::WireError,
-    exchange::{Answer, ExchangeEvent, Outcome, ServerRequest, ServerRequestHandler, ServerRequestId},
-    message::{ClientCapabilities, RpcError},
+    exchange::{Answer, ExchangeEvent, Outcome, ServerRequestId},
+    message::RpcError,
 };
 
+use self::{
+    own_answers::{OwnAnswer, answer},
+    required_urls::{OpeningUrls, RequiredUrls},
+};
 use super::{
     CallError, CallId, CallKind, CallOutcome, CallRequest, TaskHandling,
     client_approval::OpenCall,
@@ -35,21 +41,15 @@ use super::{
     tasks::followed,
 };
 use crate::{
-    connection::{Connection, InFlightCall, client_features::ClientFeatures},
+    connection::InFlightCall,
     host::Inner,
-    inbox::{opened_urls::OpenedUrls, waiting},
+    inbox::opened_urls::OpenedUrls,
     policy::Surface,
     record::{Delivery, PersonWait, Recording, redact::Redactor},
-    roots::book::declares_roots,
-    sampling::{SamplingOffer, answering::SamplingDesk},
     task::{TaskStatus, TrackedTask},
     validation::{Noted, ToolCheck},
 };
 
-use required_urls::{OpeningUrls, RequiredUrls};
-
-/// The request that our model may answer.
-const SAMPLING: &str = "sampling/createMessage";
 /// Time to tell a server that its call is cancelled.
 const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -85,12 +85,6 @@ pub struct Relay {
     urls: Arc<OpenedUrls>,
     /// How often it was sent again after its URLs were opened.
     url_rounds: usize,
-}
-
-/// An answer of ours that is being made.
-struct OwnAnswer {
-    request: ServerRequestId,
-    making: BoxFuture<'static, ()>,
 }
 
 /// Event of a call: the events of its exchange, with the outcome of the call.
@@ -330,58 +324,6 @@ impl Relay {
         }
     }
 
-    /// Whether our model answers a request: the client of the call did not declare sampling, and so the server was told of
-    /// ours.
-    fn is_answered_here(&self, request: &ServerRequest) -> bool {
-        let caller = &self.request.caller;
-        let RelayStage::InFlight(sent, _) = &self.stage else { return false };
-        if self.host.answers_in_inbox(&self.request, request) {
-            return true;
-        }
-        if request.details.method != SAMPLING || caller.client().is_none() {
-            return false;
-        }
-        let is_undeclared = |declared: &ClientCapabilities| declared.lacks(SAMPLING, None).is_some();
-        let told = || self.host.context.sampling_for(&sent.connection.wanted(), caller, SamplingOffer::Nothing);
-        self.request.capabilities.as_ref().is_none_or(is_undeclared) && told() != SamplingOffer::Nothing
-    }
-
-    /// Answers a request that the client does not get.
-    fn answer_here(&mut self, request: ServerRequest, context: &mut Context<'_>) {
-        let id = request.details.id;
-        let mut making: BoxFuture<'static, ()> = Box::pin(answer(self.client_features(), request));
-        if making.as_mut().poll(context).is_pending() {
-            self.own_answers.push(OwnAnswer { request: id, making });
-        }
-    }
-
-    /// The client features that the ports of the host offer to the server of this call.
-    fn client_features(&self) -> Option<ClientFeatures> {
-        match &self.stage {
-            RelayStage::InFlight(sent, _) => Some(self.features_of(&sent.connection)),
-            RelayStage::Preparing(_)
-            | RelayStage::OpeningUrls(_)
-            | RelayStage::Recording(..)
-            | RelayStage::Cancelled
-            | RelayStage::Ended => None,
-        }
-    }
-
-    fn features_of(&self, connection: &Connection) -> ClientFeatures {
-        let origin = self.request.origin(self.id);
-        let desk = SamplingDesk {
-            host: Arc::clone(&self.host),
-            connection: connection.clone(),
-            mode: self.request.mode,
-            attendance: self.request.attendance,
-            called: self.request.target.name().to_owned(),
-            person_wait: self.person_wait.clone(),
-        };
-        let features = self.host.context.features(connection.name());
-        let urls = Some(Arc::clone(&self.urls));
-        ClientFeatures { origin: Some(origin), sampling: Some(Box::new(desk)), urls, ..features }
-    }
-
     /// Ends the call, or sends it once more if it did not reach the server.
     fn finish(&mut self, outcome: Outcome) {
         let RelayStage::InFlight(mut sent, recording) = std::mem::replace(&mut self.stage, RelayStage::Ended) else {
@@ -512,45 +454,6 @@ fn is_suspicious(error: &WireError) -> bool {
         WireError::Status { status, .. } => matches!(status.as_u16(), 404 | 405 | 410),
         _ => false,
     }
-}
-
-impl Inner {
-    /// Whether a form or URL waits in the inbox, because the client of the call answers none.
-    fn answers_in_inbox(&self, call: &CallRequest, request: &ServerRequest) -> bool {
-        let is_declared = call.capabilities.as_ref().is_some_and(waiting::answers_forms);
-        request.details.method == "elicitation/create" && !is_declared && self.context.waits_in_inbox(&call.caller)
-    }
-
-    /// Answers `roots/list` from the configuration, unless the caller declared roots; then its answer is bounded and
-    /// completed. Returns the request if it is still to be answered.
-    fn roots_answered(&self, call: &CallRequest, server: &ServerName, request: ServerRequest) -> Option<ServerRequest> {
-        if request.details.method != "roots/list" {
-            return Some(request);
-        }
-        let declared = call.capabilities.as_ref().or(self.context.declared.as_ref());
-        let client = call.caller.client();
-        match (declared.is_some_and(declares_roots), client) {
-            (true, Some(client)) => {
-                let roots = Arc::clone(&self.context.roots);
-                let client = client.to_owned();
-                Some(request.adapted(Box::new(move |answer| roots.complete(&client, answer))))
-            }
-            (true, None) => Some(request),
-            (false, _) if self.context.roots.roots(server, client).is_empty() => Some(request),
-            (false, _) => {
-                request.answer(Answer::Given(self.context.roots.list(server, client)));
-                None
-            }
-        }
-    }
-}
-
-async fn answer(features: Option<ClientFeatures>, request: ServerRequest) {
-    let answer = match features {
-        Some(features) => features.answer(request.details.clone()).await,
-        None => Answer::Unavailable,
-    };
-    request.answer(answer);
 }
 
 impl fmt::Debug for Relay {

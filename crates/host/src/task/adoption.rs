@@ -8,13 +8,13 @@ use toolway_config::ServerName;
 use toolway_wire::{json::Raw, message::ClientCapabilities};
 use uuid::Uuid;
 
-use super::{AnsweredBy, BackgroundTask, KeptBy, TaskRow, TrackedTask};
+use super::{AnsweredBy, BackgroundTask, KeptBy, NotFollowed, SampledTask, TaskRow, TrackedTask};
 use crate::{
     call::{CallId, Caller, CallerContext, VisibleServers},
     host::{Host, Inner},
     inbox::ItemOrigin,
-    policy::Surface,
-    record::RecordsError,
+    policy::{Attendance, Surface},
+    record::{PersonWait, RecordsError},
 };
 
 /// Time between two looks for tasks that no process follows.
@@ -84,11 +84,23 @@ async fn adopt(host: &Arc<Inner>, row: TaskRow) -> Result<bool, RecordsError> {
         },
         caller_context: CallerContext { caller, capabilities, session: None, visible: VisibleServers::All },
         redactor: connection.live().redactor.clone(),
+        // Where its call was made is not known any more.
+        sampling: SampledTask {
+            mode: None,
+            attendance: Attendance::Unattended,
+            called: row.tool.clone(),
+            person_wait: PersonWait::default(),
+        },
     };
     let tracked = TrackedTask::adopted(row, ports, following.redactor.clone());
     match following.start(host, tracked) {
         Ok(starting) => starting.follow(),
-        Err(outcome) => tracing::warn!(%outcome, "a task that an earlier process left is not followed"),
+        Err(not_followed) => {
+            let NotFollowed { tracked, outcome } = *not_followed;
+            tracing::warn!(task = %tracked.row.id, %outcome, "a task that an earlier process left is not followed yet");
+            tracked.release();
+            return Ok(false);
+        }
     }
     Ok(true)
 }

@@ -16,11 +16,11 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
-use toolway_config::ServerName;
+use toolway_config::{PolicyMode, ServerName};
 use toolway_wire::{
     budget::Charge,
     error::WireError,
-    exchange::{Exchange, ExchangeEvent, ExchangeTimeouts, Outcome, ServerRequestHandler},
+    exchange::{Answer, Exchange, ExchangeEvent, ExchangeTimeouts, Outcome, ServerRequestHandler},
     message::RpcError,
     task::{TaskDetail, TaskError, TaskStatus as Reported},
 };
@@ -35,7 +35,9 @@ use crate::{
     connection::{HostContext, ListenerGuard, client_features::ClientFeatures, stdio::ProcessInstance},
     host::{Host, Inner},
     inbox::ItemOrigin,
-    record::{CallBody, Recording, RecordsError, redact::Redactor},
+    policy::Attendance,
+    record::{CallBody, PersonWait, Recording, RecordsError, redact::Redactor},
+    sampling::answering::SamplingDesk,
 };
 
 /// How long a server that cannot be reached is asked again.
@@ -55,6 +57,25 @@ pub(crate) struct BackgroundTask {
     pub(crate) origin: ItemOrigin,
     pub(crate) caller_context: CallerContext,
     pub(crate) redactor: Redactor,
+    pub(crate) sampling: SampledTask,
+}
+
+/// What decides on sampling requests of the server of a task.
+pub(crate) struct SampledTask {
+    /// Mode of its call.
+    pub(crate) mode: Option<PolicyMode>,
+    pub(crate) attendance: Attendance,
+    /// Name of what was called.
+    pub(crate) called: String,
+    pub(crate) person_wait: PersonWait,
+}
+
+/// A task that cannot be followed.
+pub(crate) struct NotFollowed {
+    /// Its row, which is open.
+    pub(crate) tracked: TrackedTask,
+    /// What its caller is told.
+    pub(crate) outcome: CallOutcome,
 }
 
 /// The tasks that a host follows in the background, by id.
@@ -108,6 +129,7 @@ struct Following {
     process: Option<Arc<ProcessInstance>>,
     origin: ItemOrigin,
     caller_context: CallerContext,
+    sampling: SampledTask,
     _charge: Charge,
     /// Keeps the server from being stopped as idle.
     _use: Option<ListenerGuard>,
@@ -126,7 +148,7 @@ enum Look {
 
 impl BackgroundTask {
     /// Begins to follow a task; fails if there is no memory left for one more.
-    pub(crate) fn start(self, host: &Arc<Inner>, mut tracked: TrackedTask) -> Result<StartingTask, CallOutcome> {
+    pub(crate) fn start(self, host: &Arc<Inner>, tracked: TrackedTask) -> Result<StartingTask, Box<NotFollowed>> {
         let lost = |why: ClientText| match tracked.row.server.parse() {
             Ok(server) => CallOutcome::Failed(CallError::TaskLost { server, why }),
             Err(_) => CallOutcome::Cancelled,
@@ -136,10 +158,12 @@ impl BackgroundTask {
             (Ok(()), Ok(server)) => server,
             (Err(error), _) => {
                 let outcome = lost(ClientText::complete(format!("it is not followed: {error}")));
-                drop(tracked.end(&outcome));
-                return Err(outcome);
+                return Err(Box::new(NotFollowed { tracked, outcome }));
             }
-            (_, Err(error)) => return Err(lost(ClientText::complete(error.to_string()))),
+            (_, Err(error)) => {
+                let outcome = lost(ClientText::complete(error.to_string()));
+                return Err(Box::new(NotFollowed { tracked, outcome }));
+            }
         };
         let in_use = host.connection(&server).map(|connection| connection.keep_in_use());
         let switch = Arc::new(TaskSwitch {
@@ -163,6 +187,7 @@ impl BackgroundTask {
             recording: None,
             origin: self.origin,
             caller_context: self.caller_context,
+            sampling: self.sampling,
             _charge: charge,
             _use: in_use,
         };
@@ -320,10 +345,8 @@ impl Following {
             (Reported::Cancelled, _) => Look::Ended(CallOutcome::Cancelled),
             (Reported::Completed | Reported::Failed, _) | (Reported::InputRequired, AnsweredBy::Host) => {
                 let exchange = access.tasks.follow(&id, ExchangeTimeouts::unbounded());
-                let origin = Some(self.origin.clone());
-                let features = ClientFeatures { origin, ..host.context.features(&self.server) };
                 drop(host);
-                match self.drive(exchange, &features).await {
+                match self.drive(exchange).await {
                     Outcome::Failed(error) => self.failed(&error),
                     outcome => Look::Ended(outcome.into()),
                 }
@@ -335,7 +358,7 @@ impl Following {
     }
 
     /// Drives the exchange of the task to its end; the ports of the host answer its requests.
-    async fn drive(&mut self, mut exchange: Exchange, features: &ClientFeatures) -> Outcome {
+    async fn drive(&mut self, mut exchange: Exchange) -> Outcome {
         let mut answering = FuturesUnordered::new();
         let switch = Arc::clone(&self.switch);
         loop {
@@ -351,6 +374,10 @@ impl Following {
                 Some(ExchangeEvent::Ended(outcome)) => return outcome,
                 None => return Outcome::Failed(WireError::Ended("the task ended without a result".to_owned())),
                 Some(ExchangeEvent::ServerRequest(request)) => {
+                    let Some(features) = self.client_features() else {
+                        request.answer(Answer::Unavailable);
+                        continue;
+                    };
                     self.tracked.set_status(TaskStatus::InputRequired);
                     answering.push(async move {
                         let answer = features.answer(request.details.clone()).await;
@@ -361,6 +388,23 @@ impl Following {
                 Some(ExchangeEvent::Withdrawn(_) | ExchangeEvent::Log(_)) => {}
             }
         }
+    }
+
+    /// What answers the requests of the server; `None` if the host is gone.
+    fn client_features(&self) -> Option<ClientFeatures> {
+        let host = self.host.upgrade()?;
+        let connection = host.connection(&self.server)?;
+        let features = host.context.features(&self.server);
+        let SampledTask { mode, attendance, called, person_wait } = &self.sampling;
+        let desk = SamplingDesk {
+            host,
+            connection,
+            mode: *mode,
+            attendance: *attendance,
+            called: called.clone(),
+            person_wait: person_wait.clone(),
+        };
+        Some(ClientFeatures { origin: Some(self.origin.clone()), sampling: Some(Box::new(desk)), ..features })
     }
 
     /// Cancels the task at its server.

@@ -21,6 +21,7 @@ mod reconnecting;
 mod shutting_down;
 mod signing_in;
 mod stage;
+mod tasks;
 #[cfg(target_os = "linux")]
 mod timing;
 mod visibility;

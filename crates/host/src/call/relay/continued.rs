@@ -1,14 +1,14 @@
-//! The rows of tasks that continue a call, and the call that is handed over to its task.
+//! A call that its server continues as a task, or that is a task for its caller: its row, and who follows it.
 
 use futures_util::future::BoxFuture;
 use toolway_wire::task::Task;
 
 use super::{Relay, RelayStage};
 use crate::{
-    call::{CallOutcome, TaskHandling},
+    call::{CallOutcome, TaskHandling, tasks::followed},
     connection::InFlightCall,
     record::Recording,
-    task::{AnsweredBy, BackgroundTask, KeptBy, TaskOrigin, TrackedTask},
+    task::{AnsweredBy, BackgroundTask, KeptBy, NotFollowed, SampledTask, TaskOrigin, TrackedTask},
 };
 
 impl Relay {
@@ -40,7 +40,7 @@ impl Relay {
     }
 
     /// Ends the call with its task, once that is written. The host follows it, and ends the record with it.
-    pub(super) fn hand_over(&mut self, sent: &InFlightCall, mut recording: Box<Recording>, task: &Task) {
+    pub(super) fn hand_over(&mut self, sent: &InFlightCall, recording: Box<Recording>, task: &Task) {
         let outcome = CallOutcome::HandedOff(Box::new(task.clone()));
         let Some((tracked, written)) = self.track(sent, &recording, task) else { return };
         let following = BackgroundTask {
@@ -48,11 +48,25 @@ impl Relay {
             origin: self.request.origin(self.id),
             caller_context: self.request.caller_context(),
             redactor: sent.redactor.clone(),
+            sampling: SampledTask {
+                mode: self.request.mode,
+                attendance: self.request.attendance,
+                called: self.request.target.name().to_owned(),
+                person_wait: self.person_wait.clone(),
+            },
         };
         match following.start(&self.host, tracked) {
-            Ok(starting) => starting.with_recording(recording),
-            Err(lost) => drop(recording.end(&lost)),
+            Ok(starting) => {
+                starting.with_recording(recording);
+                self.stage = RelayStage::Recording(written, Some(outcome));
+            }
+            // The caller is told what is recorded, and the task does not go on unseen: it is cancelled at its server.
+            Err(not_followed) => {
+                let NotFollowed { tracked, outcome } = *not_followed;
+                drop(followed::follow(sent.tasks(self.request.capabilities.clone()), task));
+                self.task = Some(tracked);
+                self.end(recording, outcome);
+            }
         }
-        self.stage = RelayStage::Recording(written, Some(outcome));
     }
 }
