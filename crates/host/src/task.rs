@@ -32,5 +32,13 @@ pub(crate) use tracked::{TaskOrigin, TaskPorts, TrackedTask};
 /// When the status is read for the first time: a task may be done soon, and servers suggest long intervals.
 pub(crate) const FIRST_READ: Duration = Duration::from_millis(250);
 
+/// How long a server that cannot be reached is asked again.
+pub(crate) const UNREACHABLE_FOR: Duration = Duration::from_secs(60 * 60);
+
+/// Time until a server that cannot be reached is asked again.
+pub(crate) fn pause_after(unreachable_for: Duration) -> Duration {
+    unreachable_for.clamp(Duration::from_secs(1), Duration::from_secs(60))
+}
+
 /// What is said of a task that ended with the process that ran it.
 pub const ENDED_WITH_PROCESS: &str = "its server ended with the process that had started it";

@@ -23,6 +23,7 @@ mod redirect;
 mod remembered;
 mod router;
 pub mod stdio;
+mod task_hints;
 mod tasks;
 pub mod transport;
 
@@ -41,6 +42,7 @@ pub use kept_session::{KeptSession, SessionObserver};
 pub use listen::UpstreamSubscription;
 pub use methods::{CompletionTarget, Listing};
 pub use probe::{BothEras, DetectedProtocol, EraChoice, EraMemory, HttpTransportChoice, SessionSupport};
+pub use task_hints::{HINT_PAUSE, TaskHints};
 pub use tasks::PeerTasks;
 
 use self::{

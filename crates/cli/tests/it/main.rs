@@ -82,6 +82,7 @@ mod stdio_client;
 mod stored_secrets;
 mod stored_sessions;
 mod task_crashes;
+mod task_servers;
 mod task_texts;
 mod team_address;
 mod team_backup;

@@ -23,14 +23,14 @@ const JOB: f64 = 1.5;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server over HTTP; stopped on drop.
-struct HttpServer {
+pub(crate) struct HttpServer {
     _process: Running,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl HttpServer {
     /// A server of the testkit in one era.
-    fn conformance(era: &str) -> Self {
+    pub(crate) fn conformance(era: &str) -> Self {
         let here = std::env::current_exe().unwrap();
         let program = here.ancestors().nth(2).unwrap().join("conformance-server");
         assert!(program.exists(), "{} is missing: run ./test, which builds it", program.display());

@@ -38,7 +38,6 @@ use super::{
     client_approval::OpenCall,
     open_calls::CancelSwitch,
     pipeline::{self, Preparing},
-    tasks::followed,
 };
 use crate::{
     connection::InFlightCall,
@@ -364,7 +363,7 @@ impl Relay {
                     Some(hosted) => hosted.continue_as(task, sent.keeps_tasks()),
                     None => self.task = self.track(&sent, &recording, task).map(|(tracked, _written)| tracked),
                 }
-                sent.exchange = followed::follow(sent.tasks(self.request.capabilities.clone()), task);
+                sent.exchange = self.follow(&sent, task);
                 // What fails from here on failed in the task; the call itself was received.
                 self.retried = true;
                 self.stage = RelayStage::InFlight(sent, recording);

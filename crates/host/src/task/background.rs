@@ -23,11 +23,13 @@ use toolway_wire::{
     exchange::{Answer, Exchange, ExchangeEvent, ExchangeTimeouts, Outcome, ServerRequestHandler},
     message::RpcError,
     task::{TaskDetail, TaskError, TaskStatus as Reported},
+    up::{HINT_PAUSE, TaskHints},
 };
 use uuid::Uuid;
 
 use super::{
     AnsweredBy, ENDED_WITH_PROCESS, FIRST_READ, KeptBy, SettledCall, StoredTask, TaskPorts, TaskStatus, TrackedTask,
+    UNREACHABLE_FOR, pause_after,
 };
 use crate::{
     audience::ClientText,
@@ -40,11 +42,6 @@ use crate::{
     sampling::answering::SamplingDesk,
 };
 
-/// How long a server that cannot be reached is asked again.
-const UNREACHABLE_FOR: Duration = Duration::from_secs(60 * 60);
-/// Shortest and longest time between two attempts to reach it.
-const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Bytes that a followed task is charged for: its row, its record and what follows it.
 const TASK_BYTES: usize = 8 * 1024;
 /// Time to cancel a task at its server.
@@ -130,6 +127,8 @@ struct Following {
     origin: ItemOrigin,
     caller_context: CallerContext,
     sampling: SampledTask,
+    /// What the server announces about the task, on the connection over which it was read last.
+    hints: Option<TaskHints>,
     _charge: Charge,
     /// Keeps the server from being stopped as idle.
     _use: Option<ListenerGuard>,
@@ -188,6 +187,7 @@ impl BackgroundTask {
             origin: self.origin,
             caller_context: self.caller_context,
             sampling: self.sampling,
+            hints: None,
             _charge: charge,
             _use: in_use,
         };
@@ -289,9 +289,18 @@ impl Following {
         let mut unreachable_since: Option<Instant> = None;
         loop {
             let switch = Arc::clone(&self.switch);
+            let hints = self.hints.as_mut();
+            let hinted = async {
+                match hints {
+                    Some(hints) => hints.next().await,
+                    None => std::future::pending().await,
+                }
+                tokio::time::sleep(HINT_PAUSE).await;
+            };
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
-                () = switch.hint.notified() => {}
+                () = hinted => {}
+                () = switch.hint.notified() => tokio::time::sleep(FIRST_READ).await,
                 () = switch.cancelled.cancelled() => return self.cancel().await,
                 () = switch.was_seen.cancelled() => {}
             }
@@ -311,7 +320,7 @@ impl Following {
                         return self.lost(why);
                     }
                     tracing::debug!(task = %self.tracked.row.id, server = %self.server, error = %why, "cannot read a task");
-                    since.elapsed().clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+                    pause_after(since.elapsed())
                 }
             };
         }
@@ -335,6 +344,8 @@ impl Following {
         if self.process.as_ref().is_some_and(|process| !Arc::ptr_eq(process, &access.process)) {
             return Look::Unknown(ClientText::complete("the process that ran it has ended"));
         }
+        // Before it is read: what changes afterwards is announced here.
+        self.hints = Some(access.tasks.hints(&id));
         let task = match access.tasks.get(&id, TaskDetail::Status).await {
             Ok(task) => task,
             Err(TaskError::Refused(error)) => return refused(&error),

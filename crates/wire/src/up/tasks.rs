@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Peer, accent::TaskModel};
+use super::{Peer, accent::TaskModel, task_hints::TaskHints};
 use crate::{
     error::WireError,
     exchange::{self, Exchange, ExchangeTimeouts, Handover, Outcome, Request},
@@ -27,7 +27,7 @@ use crate::{
 /// The tasks of a server, on behalf of a caller with these capabilities.
 #[derive(Clone, Debug)]
 pub struct PeerTasks {
-    peer: Peer,
+    pub(super) peer: Peer,
     capabilities: Option<ClientCapabilities>,
     /// Time between two polls of a task whose server suggests none.
     usual_delay: Duration,
@@ -92,7 +92,7 @@ impl PeerTasks {
             Ok(TaskModel::Polled) => {
                 let router = self.peer.router();
                 let (exchange, feed) = exchange::pair(timeouts, router.limits.unread_events);
-                let followed = PolledTask { tasks: self.clone(), id: id.to_owned() };
+                let followed = PolledTask { tasks: self.clone(), id: id.to_owned(), hints: Mutex::default() };
                 router.spawn(async move {
                     follow(&followed, &feed).await;
                 });
@@ -293,10 +293,14 @@ impl FollowedTasks {
 struct PolledTask {
     tasks: PeerTasks,
     id: String,
+    /// What the server has announced since the last read.
+    hints: Mutex<Option<TaskHints>>,
 }
 
 impl TaskHandle for PolledTask {
     fn get(&self) -> BoxFuture<'_, Result<Task, TaskError>> {
+        // Before it is read: what changes afterwards is announced here.
+        *self.hints.lock() = Some(self.tasks.hints(&self.id));
         Box::pin(self.tasks.get(&self.id, TaskDetail::Full))
     }
 
@@ -305,6 +309,8 @@ impl TaskHandle for PolledTask {
     }
 
     fn wait_for_change(&self, task: &Task) -> BoxFuture<'_, ()> {
-        Box::pin(tokio::time::sleep(self.tasks.delay(task)))
+        let delay = self.tasks.delay(task);
+        let hints = self.hints.lock().take().unwrap_or_else(|| self.tasks.hints(&self.id));
+        Box::pin(hints.pause(delay))
     }
 }

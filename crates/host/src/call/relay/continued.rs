@@ -1,11 +1,16 @@
 //! A call that its server continues as a task, or that is a task for its caller: its row, and who follows it.
 
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
-use toolway_wire::task::Task;
+use toolway_wire::{exchange::Exchange, task::Task};
 
 use super::{Relay, RelayStage};
 use crate::{
-    call::{CallOutcome, TaskHandling, tasks::followed},
+    call::{
+        CallOutcome, TaskHandling,
+        tasks::followed::{self, Reconnection},
+    },
     connection::InFlightCall,
     record::Recording,
     task::{AnsweredBy, BackgroundTask, KeptBy, NotFollowed, SampledTask, TaskOrigin, TrackedTask},
@@ -39,6 +44,16 @@ impl Relay {
         Some(tracked)
     }
 
+    /// The exchange of the task that continues the call.
+    pub(super) fn follow(&self, sent: &InFlightCall, task: &Task) -> Exchange {
+        let again = (sent.keeps_tasks() == KeptBy::Server).then(|| Reconnection {
+            host: Arc::clone(&self.host),
+            server: sent.connection.name().clone(),
+            caller_context: self.request.caller_context(),
+        });
+        followed::follow(sent.tasks(self.request.capabilities.clone()), task, again)
+    }
+
     /// Ends the call with its task, once that is written. The host follows it, and ends the record with it.
     pub(super) fn hand_over(&mut self, sent: &InFlightCall, recording: Box<Recording>, task: &Task) {
         let outcome = CallOutcome::HandedOff(Box::new(task.clone()));
@@ -63,7 +78,7 @@ impl Relay {
             // The caller is told what is recorded, and the task does not go on unseen: it is cancelled at its server.
             Err(not_followed) => {
                 let NotFollowed { tracked, outcome } = *not_followed;
-                drop(followed::follow(sent.tasks(self.request.capabilities.clone()), task));
+                drop(followed::follow(sent.tasks(self.request.capabilities.clone()), task, None));
                 self.task = Some(tracked);
                 self.end(recording, outcome);
             }

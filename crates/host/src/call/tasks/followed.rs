@@ -1,34 +1,54 @@
 //! A call that its server continues as a task, for a caller that waits for the result: its exchange goes on as that of
 //! the task. The result is requested only when the task has ended or asks for something: some servers answer an earlier
-//! request with an error or with nothing. Cancelling or dropping the exchange cancels the task at the server.
+//! request with an error or with nothing. Cancelling or dropping the exchange cancels the task at the server. A server that
+//! keeps its tasks and cannot be reached is asked again for a while.
 
 use std::{
     fmt,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
+use tokio::time::Instant;
+use toolway_config::ServerName;
 use toolway_wire::{
+    error::WireError,
     exchange::{Exchange, ExchangeEvent, ExchangeInterceptor, ExchangeTimeouts, Handover, Outcome},
     json::Raw,
     message::capability,
     task::{Task, TaskDetail, TaskError, TaskStatus, TaskSupport},
-    up::PeerTasks,
+    up::{PeerTasks, TaskHints},
 };
 
+use super::PolledTasks;
 use crate::{
-    call::{CallKind, CallRequest, TaskHandling, find::Found},
-    task::FIRST_READ,
+    call::{CallKind, CallOutcome, CallRequest, CallerContext, TaskHandling, find::Found},
+    host::Inner,
+    task::{FIRST_READ, UNREACHABLE_FOR, pause_after},
 };
 
 /// Time to cancel a task at its server.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How a task is reached again after its connection has failed.
+pub(in crate::call) struct Reconnection {
+    pub(in crate::call) host: Arc<Inner>,
+    pub(in crate::call) server: ServerName,
+    pub(in crate::call) caller_context: CallerContext,
+}
+
 /// A task that stands for a call.
 struct FollowedTask {
     tasks: PeerTasks,
+    /// Keeps the connection over which it was reached again.
+    access: Option<PolledTasks>,
+    /// `None` if the task ends with its connection.
+    again: Option<Arc<Reconnection>>,
+    /// Since when the server cannot be reached.
+    unreachable_since: Option<Instant>,
     id: String,
     stage: FollowStage,
     /// The last status message, and how many there were.
@@ -43,12 +63,20 @@ enum FollowStage {
         /// Reads the status of a task whose exchange does not report it.
         status: Option<StatusRead>,
     },
+    /// The server cannot be reached; it is asked again after a pause.
+    Reconnecting(BoxFuture<'static, Result<PolledTasks, CallOutcome>>),
     Cancelling(BoxFuture<'static, ()>),
     Ended,
 }
 
 /// Waits for the poll interval, then reads the status.
-type StatusRead = BoxFuture<'static, Result<Task, TaskError>>;
+type StatusRead = BoxFuture<'static, ReadStatus>;
+
+/// The status of a task, and what its server has announced since it was read.
+struct ReadStatus {
+    read: Result<Task, TaskError>,
+    hints: TaskHints,
+}
 
 /// Whether the server may, or has to, make a task of a call that the host composed itself; `None`: a relayed request says
 /// itself what its client wants.
@@ -72,21 +100,41 @@ pub(in crate::call) fn handover(request: &CallRequest, found: &Found) -> Option<
     })
 }
 
-/// The exchange of a task to its end. A task may take as long as it wants.
-pub(in crate::call) fn follow(tasks: PeerTasks, task: &Task) -> Exchange {
+/// The exchange of a task to its end. A task may take as long as it wants. `again` is `None` if it ends with its connection.
+pub(in crate::call) fn follow(tasks: PeerTasks, task: &Task, again: Option<Reconnection>) -> Exchange {
     let id = task.id.clone();
-    let stage = match tasks.is_polled() {
-        true => FollowStage::Running { exchange: tasks.follow(&id, ExchangeTimeouts::unbounded()), status: None },
-        false => FollowStage::Waiting(read_status(tasks.clone(), id.clone(), FIRST_READ.min(tasks.delay(task)))),
-    };
-    Exchange::through(FollowedTask { tasks, id, stage, reported: (None, 0) })
+    let stage = FollowStage::first(&tasks, &id, FIRST_READ.min(tasks.delay(task)));
+    let again = again.map(Arc::new);
+    let (access, unreachable_since) = (None, None);
+    Exchange::through(FollowedTask { tasks, access, again, unreachable_since, id, stage, reported: (None, 0) })
 }
 
-fn read_status(tasks: PeerTasks, id: String, delay: Duration) -> StatusRead {
+impl FollowStage {
+    /// Begins to follow a task, whose status is read after a time.
+    fn first(tasks: &PeerTasks, id: &str, delay: Duration) -> Self {
+        match tasks.is_polled() {
+            true => Self::Running { exchange: tasks.follow(id, ExchangeTimeouts::unbounded()), status: None },
+            false => Self::Waiting(read_status(tasks.clone(), id.to_owned(), delay, tasks.hints(id))),
+        }
+    }
+}
+
+fn read_status(tasks: PeerTasks, id: String, delay: Duration, hints: TaskHints) -> StatusRead {
     Box::pin(async move {
-        tokio::time::sleep(delay).await;
-        tasks.get(&id, TaskDetail::Status).await
+        hints.pause(delay).await;
+        // Before it is read: what changes afterwards is announced here.
+        let hints = tasks.hints(&id);
+        ReadStatus { read: tasks.get(&id, TaskDetail::Status).await, hints }
     })
+}
+
+/// Whether an error says only that the server cannot be reached now.
+fn is_passing(error: &WireError) -> bool {
+    match error {
+        WireError::Unreachable { .. } | WireError::Ended(_) | WireError::TimedOut { .. } => true,
+        WireError::Status { status, .. } => status.is_server_error() || matches!(status.as_u16(), 408 | 429),
+        _ => false,
+    }
 }
 
 impl FollowedTask {
@@ -94,7 +142,7 @@ impl FollowedTask {
     fn poll_status(&mut self, context: &mut Context<'_>) -> Poll<ExchangeEvent> {
         loop {
             let FollowStage::Running { status: Some(status), .. } = &mut self.stage else { return Poll::Pending };
-            let read = std::task::ready!(status.as_mut().poll(context));
+            let ReadStatus { read, hints } = std::task::ready!(status.as_mut().poll(context));
             let FollowStage::Running { status, .. } = &mut self.stage else { return Poll::Pending };
             let Ok(task) = read else {
                 // The exchange itself reports what is wrong.
@@ -102,7 +150,8 @@ impl FollowedTask {
                 return Poll::Pending;
             };
             let delay = self.tasks.delay(&task);
-            *status = (!task.status.is_finished()).then(|| read_status(self.tasks.clone(), self.id.clone(), delay));
+            *status =
+                (!task.status.is_finished()).then(|| read_status(self.tasks.clone(), self.id.clone(), delay, hints));
             if let Some(event) = self.report(task.message) {
                 return Poll::Ready(event);
             }
@@ -113,13 +162,19 @@ impl FollowedTask {
     fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
         loop {
             let FollowStage::Waiting(status) = &mut self.stage else { return self.poll_next(context) };
-            let read = std::task::ready!(status.as_mut().poll(context));
+            let ReadStatus { read, hints } = std::task::ready!(status.as_mut().poll(context));
+            if let Err(TaskError::Failed(error)) = &read
+                && let Some(event) = self.reconnect(error)
+            {
+                return Poll::Ready(Some(event));
+            }
+            self.unreachable_since = None;
             let mut message = None;
             self.stage = match read {
                 Ok(task) if task.status == TaskStatus::Working => {
                     let delay = self.tasks.delay(&task);
                     message = task.message;
-                    FollowStage::Waiting(read_status(self.tasks.clone(), self.id.clone(), delay))
+                    FollowStage::Waiting(read_status(self.tasks.clone(), self.id.clone(), delay, hints))
                 }
                 // Requests of the server come with the pending result; so does what is wrong with the task.
                 read => {
@@ -127,7 +182,7 @@ impl FollowedTask {
                     let status = read
                         .ok()
                         .filter(|task| !task.status.is_finished())
-                        .map(|task| read_status(self.tasks.clone(), self.id.clone(), self.tasks.delay(&task)));
+                        .map(|task| read_status(self.tasks.clone(), self.id.clone(), self.tasks.delay(&task), hints));
                     FollowStage::Running { exchange, status }
                 }
             };
@@ -135,6 +190,27 @@ impl FollowedTask {
                 return Poll::Ready(Some(event));
             }
         }
+    }
+
+    /// Reaches the task again after a pause; `None` if the error is not a passing one, or lasts for too long. The event says
+    /// so to the caller.
+    fn reconnect(&mut self, error: &WireError) -> Option<ExchangeEvent> {
+        let again = self.again.clone().filter(|_| is_passing(error))?;
+        let since = *self.unreachable_since.get_or_insert_with(Instant::now);
+        if UNREACHABLE_FOR < since.elapsed() {
+            return None;
+        }
+        let pause = pause_after(since.elapsed());
+        tracing::debug!(server = %again.server, task = self.id, %error, "cannot read a task");
+        let id = self.id.clone();
+        self.stage = FollowStage::Reconnecting(Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            PolledTasks::open(&again.host, &again.server, &again.caller_context, &id).await
+        }));
+        let said = format!("the server cannot be reached; asked again in {} s", pause.as_secs());
+        let report = json!({ "progress": self.reported.1 + 1, "message": said });
+        self.reported = (Some(said), self.reported.1 + 1);
+        Some(ExchangeEvent::Progress(Raw::of(&report)))
     }
 
     fn report(&mut self, message: Option<String>) -> Option<ExchangeEvent> {
@@ -168,8 +244,36 @@ impl ExchangeInterceptor for FollowedTask {
                 self.stage = FollowStage::Ended;
                 Poll::Ready(Some(ExchangeEvent::Ended(Outcome::Cancelled)))
             }
+            FollowStage::Reconnecting(opening) => {
+                match std::task::ready!(opening.as_mut().poll(context)) {
+                    Ok(access) => {
+                        self.tasks = access.tasks.clone();
+                        self.access = Some(access);
+                        self.stage = FollowStage::first(&self.tasks, &self.id, Duration::ZERO);
+                    }
+                    Err(outcome) => {
+                        let error = WireError::Ended(outcome.to_string());
+                        match self.reconnect(&error) {
+                            Some(event) => return Poll::Ready(Some(event)),
+                            None => {
+                                self.stage = FollowStage::Ended;
+                                return Poll::Ready(Some(ExchangeEvent::Ended(Outcome::Failed(error))));
+                            }
+                        }
+                    }
+                }
+                self.poll_next(context)
+            }
             FollowStage::Running { exchange, .. } => match exchange.poll_next(context) {
+                Poll::Ready(Some(ExchangeEvent::Ended(Outcome::Failed(error)))) => {
+                    let event = self.reconnect(&error).unwrap_or_else(|| {
+                        self.stage = FollowStage::Ended;
+                        ExchangeEvent::Ended(Outcome::Failed(error))
+                    });
+                    Poll::Ready(Some(event))
+                }
                 Poll::Ready(event) => {
+                    self.unreachable_since = None;
                     if matches!(event, Some(ExchangeEvent::Ended(_)) | None) {
                         self.stage = FollowStage::Ended;
                     }
@@ -181,7 +285,7 @@ impl ExchangeInterceptor for FollowedTask {
     }
 
     fn cancel(&mut self, _reason: &str) {
-        if matches!(self.stage, FollowStage::Waiting(_) | FollowStage::Running { .. }) {
+        if matches!(self.stage, FollowStage::Waiting(_) | FollowStage::Running { .. } | FollowStage::Reconnecting(_)) {
             self.stage = FollowStage::Cancelling(self.cancel_task());
         }
     }
@@ -189,7 +293,10 @@ impl ExchangeInterceptor for FollowedTask {
     fn missed(&self) -> u64 {
         match &self.stage {
             FollowStage::Running { exchange, .. } => exchange.missed(),
-            FollowStage::Waiting(_) | FollowStage::Cancelling(_) | FollowStage::Ended => 0,
+            FollowStage::Waiting(_)
+            | FollowStage::Reconnecting(_)
+            | FollowStage::Cancelling(_)
+            | FollowStage::Ended => 0,
         }
     }
 }
@@ -197,7 +304,7 @@ impl ExchangeInterceptor for FollowedTask {
 impl Drop for FollowedTask {
     fn drop(&mut self) {
         let cancelling = match std::mem::replace(&mut self.stage, FollowStage::Ended) {
-            FollowStage::Waiting(_) | FollowStage::Running { .. } => self.cancel_task(),
+            FollowStage::Waiting(_) | FollowStage::Running { .. } | FollowStage::Reconnecting(_) => self.cancel_task(),
             FollowStage::Cancelling(cancelling) => cancelling,
             FollowStage::Ended => return,
         };

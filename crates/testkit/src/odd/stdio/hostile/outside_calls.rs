@@ -17,7 +17,9 @@ pub(super) fn find(name: &str) -> Option<Oddity> {
         "restless" => restless,
         "endless-task" => endless_task,
         "dying-task" => dying_task,
+        "sampling-task" => sampling_task,
         "unready-task" => unready_task,
+        "hinting-task" => hinting_task,
         _ => return None,
     })
 }
@@ -75,6 +77,28 @@ fn dying_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flo
     endless_task(received, output)
 }
 
+/// Like [`endless_task`], but the task asks for an answer of a model and ends with it.
+fn sampling_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    if received.method == "tasks/update" {
+        return say(received, output, &json!({ "resultType": "complete" }));
+    }
+    if received.method != "tasks/get" {
+        return endless_task(received, output);
+    }
+    let mut task = json!({ "taskId": "sisyphus", "createdAt": "2026-01-01T00:00:00Z", "pollIntervalMs": 20,
+        "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": 3_600_000, "resultType": "complete" });
+    if output.received.contains_key("tasks/update") {
+        task["status"] = json!("completed");
+        task["result"] = json!({ "content": [{ "type": "text", "text": "painted as the model said" }] });
+    } else {
+        let message = json!({ "role": "user", "content": { "type": "text", "text": "Which colour?" } });
+        let params = json!({ "messages": [message], "maxTokens": 20 });
+        task["status"] = json!("input_required");
+        task["inputRequests"] = json!({ "colour": { "method": "sampling/createMessage", "params": params } });
+    }
+    say(received, output, &task)
+}
+
 /// Turns every call of `odd` in a session into a task, and refuses to wait for its result, as FastMCP 3 does; with the
 /// argument `early`, in the form of FastMCP 2.14. The task ends with the third `tasks/get`.
 fn unready_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
@@ -110,6 +134,25 @@ fn unready_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<F
             output.send(&answer)?;
             Ok(Flow::Continue)
         }
+    }
+}
+
+/// Like [`unready_task`] with five reads and a long poll interval; announces a change a hundred times after each.
+fn hinting_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    let reads = output.received.get("tasks/get").copied().unwrap_or_default();
+    let task = json!({ "taskId": "t", "status": if reads < 5 { "working" } else { "completed" }, "ttl": 600_000,
+        "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "pollInterval": 60_000 });
+    match received.method.as_str() {
+        "tools/call" => say(received, output, &json!({ "task": task })),
+        "tasks/get" => {
+            say(received, output, &task)?;
+            for _ in 0..100 {
+                output.send(&compliant::notification("notifications/tasks/status", &task))?;
+            }
+            Ok(Flow::Continue)
+        }
+        "tasks/result" => say(received, output, &json!({ "content": [{ "type": "text", "text": "done at last" }] })),
+        _ => unready_task(received, output),
     }
 }
 
