@@ -1,6 +1,6 @@
 //! Converts an entry of another host to a Toolway entry. Its secrets are still in clear: `clear::detach` replaces them.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use crate::{
     FileAccess, Pattern,
@@ -116,6 +116,20 @@ impl Copier<'_> {
         self.put("sampling", NewValue::Object(members.collect()));
     }
 
+    /// Adds what the entry says of tasks.
+    fn tasks(&mut self) {
+        let set = self.server.tasks;
+        let seconds = |time: Duration| NewValue::Number(time.as_secs_f64());
+        let members = [
+            ("background", set.background.map(NewValue::Flag)),
+            ("ttl", set.ttl.map(seconds)),
+            ("pollInterval", set.poll_interval.map(seconds)),
+        ];
+        let members = members.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        let members: Vec<_> = members.collect();
+        self.put_pairs("tasks", members);
+    }
+
     fn rest(&mut self) {
         let server = self.server;
         if !server.is_enabled() {
@@ -153,6 +167,7 @@ impl Copier<'_> {
             }
         }
         self.sampling();
+        self.tasks();
         self.reconnect();
         if let Some(start) = server.start {
             self.put("lazy", NewValue::Flag(start == Start::WhenNeeded));

@@ -81,6 +81,16 @@ fn copy_is_equivalent_and_has_no_secrets() {
 }
 
 #[test]
+fn what_an_entry_says_of_tasks_is_copied() {
+    let file = std::path::Path::new("/home/ada/other.json");
+    let text = r#"{"mcpServers": {"jobs": {"command": "jobs",
+        "tasks": {"background": false, "ttl": "1h", "pollInterval": "2s"}}}}"#;
+    let config = Config::of(&Document::of(file, text).unwrap(), None).unwrap();
+    let copied = copy(config.servers.values().next().unwrap(), None).unwrap();
+    assert_eq!(copied.entry.json()["tasks"], json!({ "background": false, "ttl": 3_600.0, "pollInterval": 2.0 }));
+}
+
+#[test]
 fn each_secret_is_named_after_its_server_and_key() {
     let world = World::empty();
     let text = r#"{ "mcpServers": {
