@@ -11,8 +11,9 @@
 //! | `calls` | tool calls: `tool` (public name), `arguments` (an object) | none |
 //! | `delayMs` | pause between two words, at most 1000 | 0 |
 //!
-//! `{{result}}` in `text` stands for the text of the first result of the previous turn. A turn without calls ends the
-//! model's answer; the next turn answers the user's next message. A request for a summary of older turns takes no turn. A conversation that goes on after the last turn is an
+//! `{{result}}` in `text` stands for the text of the first result of the previous turn, `{{task}}` in `arguments` for the id
+//! of the background task that was started last. A turn without calls ends the model's answer; the next turn answers the
+//! user's next message. A request for a summary of older turns takes no turn. A conversation that goes on after the last turn is an
 //! error, and so is a result that does not fit its expectation.
 
 use std::{path::Path, sync::Arc, time::Duration};
@@ -209,7 +210,8 @@ impl Turn {
         }
         let reason = if self.calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolCalls };
         for (index, call) in self.calls.into_iter().enumerate() {
-            let call = ToolCall { id: format!("call-{number}-{index}"), name: call.tool, arguments: call.arguments };
+            let arguments = with_task(call.arguments, request);
+            let call = ToolCall { id: format!("call-{number}-{index}"), name: call.tool, arguments };
             events.extend([
                 ModelEvent::ToolCallStart { index, id: call.id.clone(), name: call.name.clone() },
                 ModelEvent::ToolCallArguments { index, delta: call.arguments.to_string() },
@@ -244,6 +246,21 @@ impl Expectation {
             _ => Ok(()),
         }
     }
+}
+
+/// Arguments with the id of the background task that was started last.
+fn with_task(arguments: Raw, request: &ModelRequest) -> Raw {
+    let text = arguments.to_string();
+    if !text.contains("{{task}}") {
+        return arguments;
+    }
+    let results = request.messages.iter().rev().flat_map(|message| &message.parts).filter_map(|part| match part {
+        Part::ToolResult(result) => Some(result_text(result)),
+        _ => None,
+    });
+    let id = |text: String| Some(text.strip_prefix("started, id ")?.split_once(';')?.0.to_owned());
+    let id = results.filter_map(|text| id(text)).next().unwrap_or_default();
+    Raw::parse(text.replace("{{task}}", &id)).unwrap_or(arguments)
 }
 
 /// The results after the model's last message.

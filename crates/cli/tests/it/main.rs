@@ -83,6 +83,7 @@ mod stored_secrets;
 mod stored_sessions;
 mod task_crashes;
 mod task_servers;
+mod task_stories;
 mod task_texts;
 mod team_address;
 mod team_backup;

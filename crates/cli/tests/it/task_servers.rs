@@ -30,10 +30,12 @@ fn a_server_is_answered_by_our_model_in_the_middle_of_a_background_task() {
     let home = Home::new();
     let answers = home.write("answers.json", &json!({ "turns": [{ "text": "Blue." }] }).to_string());
     let sampling = json!({ "allow": "always", "model": "small" });
+    let mut jobs = odd_entry("sampling-task");
+    jobs["era"] = json!("modern");
     let config = json!({
         "models": { "small": { "vendor": "scripted", "model": answers } },
         "sampling": sampling,
-        "mcpServers": { "jobs": odd_entry("sampling-task") },
+        "mcpServers": { "jobs": jobs },
     });
     home.configure(&config.to_string());
     let script = json!({ "turns": [

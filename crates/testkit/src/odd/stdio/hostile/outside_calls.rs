@@ -100,11 +100,13 @@ fn sampling_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<
 }
 
 /// Turns every call of `odd` in a session into a task, and refuses to wait for its result, as FastMCP 3 does; with the
-/// argument `early`, in the form of FastMCP 2.14. The task ends with the third `tasks/get`.
+/// argument `early`, in the form of FastMCP 2.14; with `fast`, it suggests to poll it every millisecond. The task ends with
+/// the third `tasks/get`.
 fn unready_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    let interval = if output.argument == "fast" { 1 } else { 1_000 };
     let task = |status: &str| {
         json!({ "taskId": "t", "status": status, "createdAt": "2026-01-01T00:00:00Z",
-            "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": 60_000, "pollInterval": 1_000 })
+            "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": 60_000, "pollInterval": interval })
     };
     let reads = output.received.get("tasks/get").copied().unwrap_or_default();
     let early = output.argument == "early";

@@ -1,0 +1,128 @@
+//! Tasks in commands and conversations: what is sent to the server, the model's own tools, self-started turns, and a
+//! conversation that goes on after `kill -9`.
+
+use serde_json::{Value, json};
+
+use crate::{
+    chat_screen::ChatScreen,
+    home::{Home, odd},
+    task_crashes::HttpServer,
+    terminal_tasks::{ERAS, home},
+};
+
+const CHAT: [&str; 5] = ["chat", "--model", "scripted:script.json", "--mode", "allow"];
+
+fn long_job(seconds: u32) -> Value {
+    json!({ "tool": "jobs__long_job", "arguments": { "seconds": seconds } })
+}
+
+/// Duration of the last call in seconds.
+fn duration(home: &Home) -> f64 {
+    home.run(&["calls", "list", "-o", "json"]).json()[0]["durationMs"].as_f64().unwrap() / 1_000.0
+}
+
+#[test]
+fn the_time_to_keep_a_task_is_sent_to_its_server() {
+    let home = home(ERAS[0]);
+    let ran = home.run(&["call", "jobs.long_job", "seconds=1", "--task-ttl", "90s", "-v", "-o", "human"]);
+    assert!(ran.ok().contains("Computed for 1 seconds."), "{ran:?}");
+    assert!(ran.talk.contains(r#""task":{"ttl":90000}"#), "{ran:?}");
+}
+
+#[test]
+fn tasks_that_a_server_keeps_are_listed() {
+    let server = HttpServer::conformance(ERAS[0]);
+    let home = Home::new();
+    home.configure(&json!({ "mcpServers": { "jobs": server.entry() } }).to_string());
+    assert_eq!(home.run(&["tasks", "list", "--remote", "jobs", "-o", "json"]).json(), json!([]));
+    home.run(&["call", "jobs.long_job", "seconds=600", "--detach", "-o", "human"]).ok();
+    let listed = home.run(&["tasks", "list", "--remote", "jobs", "-o", "json"]).json();
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["status"]), (1, &json!("working")), "{listed}");
+    // Servers without sessions have no list.
+    let modern = HttpServer::conformance(ERAS[1]);
+    home.configure(&json!({ "mcpServers": { "jobs": modern.entry() } }).to_string());
+    let ran = home.run(&["tasks", "list", "--remote", "jobs", "-o", "human"]);
+    assert!(ran.code != 0 && ran.talk.contains("does not list its tasks"), "{ran:?}");
+}
+
+#[test]
+fn the_poll_interval_of_a_server_counts_within_bounds() {
+    // Three reads: a quarter of a second after the call, then at the interval. Without one, five seconds lie between two.
+    for server in ["unready-task", "unready-task:fast"] {
+        let home = Home::new();
+        let ran = home.run(&["call", "--stdio", &odd(server), "--era", "legacy", "odd", "-o", "human"]);
+        assert_eq!(ran.ok(), "done at last\n", "{server}: {ran:?}");
+        assert!((2.0..8.0).contains(&duration(&home)), "{server}: {}", duration(&home));
+    }
+}
+
+#[test]
+fn a_model_looks_at_its_task_and_cancels_it() {
+    for era in ERAS {
+        let home = home(era);
+        let of_task = |tool: &str| json!({ "calls": [{ "tool": tool, "arguments": { "id": "{{task}}" } }] });
+        let script = json!({ "turns": [
+            { "calls": [long_job(600)] },
+            of_task("task_status"),
+            { "expect": [{ "contains": "of `jobs__long_job` is working" }], "calls": [{ "tool": "task_cancel", "arguments": { "id": "{{task}}" } }] },
+            { "expect": [{ "contains": "is being cancelled" }], "calls": [{ "tool": "task_status", "arguments": { "id": "0190" } }] },
+            { "expect": [{ "contains": "unknown task `0190`", "error": true }], "text": "Stopped it." },
+        ] });
+        let model = format!("scripted:{}", home.write("script.json", &script.to_string()).display());
+        let ran = home.run(&["run", "paint", "--model", &model, "--mode", "allow", "-o", "json"]);
+        assert_eq!(ran.json()["result"], json!("Stopped it."), "{era}: {ran:?}");
+        let tasks = home.run(&["tasks", "-o", "json"]).json();
+        assert_eq!(tasks[0]["status"], json!("cancelled"), "{era}: {tasks}");
+    }
+}
+
+#[test]
+fn a_conversation_starts_at_most_three_turns_by_itself() {
+    let home = home(ERAS[1]);
+    let begin = || json!({ "heard": ["Computed for 1 seconds."], "calls": [long_job(1)] });
+    let said = |text: &str| json!({ "expect": [{ "contains": "started, id " }], "text": text });
+    let script = json!({ "turns": [
+        { "calls": [long_job(1)] }, said("Zero."),
+        begin(), said("One."),
+        begin(), said("Two."),
+        begin(), said("Three."),
+        // The fourth end waits for the user.
+        { "heard": ["go on", "Computed for 1 seconds."], "text": "Four." },
+    ] });
+    home.write("script.json", &script.to_string());
+    let mut chat = ChatScreen::start(&home, &CHAT, 100);
+    chat.prompts(1).types("paint\r").sees("Zero.").sees("One.").sees("Two.").sees("Three.");
+    crate::task_crashes::until(|| {
+        let tasks = home.run(&["tasks", "-o", "json"]).json();
+        tasks.as_array().unwrap().iter().all(|task| task["status"] == json!("completed")).then_some(())
+    });
+    assert!(!chat.text().contains("Four."), "{}", chat.text());
+    chat.types("go on\r").sees("Four.").types("/exit\r");
+    assert!(chat.end().0.success());
+    assert_eq!(home.run(&["tasks", "-o", "json"]).json().as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn a_resumed_conversation_gets_the_result_of_a_task_that_went_on_without_it() {
+    for era in ERAS {
+        let server = HttpServer::conformance(era);
+        let home = Home::new();
+        home.configure(&json!({ "mcpServers": { "jobs": server.entry() } }).to_string());
+        let script = json!({ "turns": [
+            { "calls": [long_job(4)] },
+            { "expect": [{ "contains": "started, id " }], "text": "It has begun." },
+            { "heard": ["has completed", "\n| Computed for 4 seconds.\n"], "text": "All is painted." },
+        ] });
+        home.write("script.json", &script.to_string());
+        let mut chat = ChatScreen::start(&home, &CHAT, 100);
+        chat.prompts(1).types("paint\r").sees("It has begun.").sees("working: mixing the paint");
+        chat.kills();
+        let words: Vec<&str> = CHAT.into_iter().chain(["--resume", "last"]).collect();
+        let mut chat = ChatScreen::start(&home, &words, 100);
+        chat.sees("All is painted.").types("/exit\r");
+        assert!(chat.end().0.success(), "{era}");
+        assert_eq!(home.run(&["tasks", "-o", "json"]).json()[0]["status"], json!("completed"), "{era}");
+        let calls = home.run(&["calls", "list", "-o", "json"]).json();
+        assert_eq!(calls[0]["state"], json!("succeeded"), "{era}: {calls}");
+    }
+}
