@@ -439,6 +439,7 @@ pub(crate) mod tests {
             poll_interval: None,
             kept_by: KeptBy::Process,
             answered_by: AnsweredBy::Host,
+            hosted_for: None,
             capabilities: None,
             process: None,
         })

@@ -163,8 +163,7 @@ impl HostService {
             TaskMode::Awaited => Ok(self.relay_for(TaskHandling::Await, target, request, caller_context)?.exchange),
             TaskMode::Hosted => {
                 let call = self.relay_for(TaskHandling::Hosted, target, request, caller_context)?;
-                let task = self.tasks.keep(call, wanted, caller)?;
-                Ok(Exchange::ended(Outcome::HandedOff(Box::new(task))))
+                self.tasks.keep(call, wanted, caller)
             }
         }
     }
@@ -188,9 +187,13 @@ impl HostService {
         let (kind, session, visible) = (target.kind(), caller_context.session.clone(), caller_context.visible.clone());
         let idempotency_key = self.idempotency_key(&request, &caller_context.caller)?;
         let relayed = CallRequest::relayed(caller_context.caller.clone(), target, request);
-        let relay = self.host.open(CallRequest { session, visible, task, idempotency_key, ..relayed });
+        let hosted_for = caller_context.caller.client().and_then(|name| self.tasks.identity(name));
+        let hosted_for = hosted_for.filter(|_| task == TaskHandling::Hosted);
+        let mut relay = self.host.open(CallRequest { session, visible, task, idempotency_key, hosted_for, ..relayed });
+        let task_written = relay.task_written();
         let uris = (self.scope == Scope::All).then(|| PublicUris { host: self.host.clone(), caller_context });
-        Ok(OpenedCall { id: relay.id(), exchange: Exchange::through(RelayedCall::new(relay, kind, uris)) })
+        let id = relay.id();
+        Ok(OpenedCall { id, exchange: Exchange::through(RelayedCall::new(relay, kind, uris)), task_written })
     }
 
     /// The idempotency key of a request, in its header or its `_meta`. It belongs to the key of the client.

@@ -23,6 +23,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0013.sql"),
     include_str!("../migrations/0014.sql"),
     include_str!("../migrations/0015.sql"),
+    include_str!("../migrations/0016.sql"),
 ];
 
 /// Brings the schema up to date. A file of a later version is refused and stays as it is.

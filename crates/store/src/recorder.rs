@@ -186,6 +186,17 @@ impl TaskLog for StoreRecorder {
         })
     }
 
+    fn hosted_for(
+        &self,
+        identity: &str,
+        before: time::Micros,
+        limit: usize,
+    ) -> BoxFuture<'static, Result<Vec<TaskRow>, RecordsError>> {
+        let (store, identity) = (self.store.clone(), identity.to_owned());
+        let read = move |reader: &Reader| reader.tasks_hosted_for(&identity, before, limit);
+        Box::pin(async move { Ok(store.query(Freshness::Submitted, read).await?) })
+    }
+
     fn release(&self, id: Uuid) {
         // The writer counts and logs what it cannot write.
         drop(self.store.release_task(id));

@@ -15,7 +15,7 @@ use crate::{
 };
 
 const COLUMNS: &str = "id, remote_id, server, tool, caller, conversation, status, message, done, total, created_at, updated_at, \
-                       ttl, poll_interval, kept_by, answered_by, capabilities, run";
+                       ttl, poll_interval, kept_by, answered_by, capabilities, run, hosted_for";
 
 /// Tasks that have not ended.
 const OPEN: &str = "status IN ('working', 'input-required')";
@@ -35,8 +35,8 @@ pub(crate) struct TaskEnd {
 /// Writes a task that a process follows. One that has ended stays as it is.
 pub(crate) fn write(task: &TaskRow, connection: &Connection, run: Uuid) -> Result<(), StoreError> {
     let insert = format!(
-        "INSERT INTO tasks ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) \
-         ON CONFLICT (id) DO UPDATE SET remote_id = ?2, status = ?7, message = ?8, done = ?9, total = ?10, updated_at = ?12, \
+        "INSERT INTO tasks ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19) \
+         ON CONFLICT (id) DO UPDATE SET remote_id = ?2, server = ?3, tool = ?4, status = ?7, message = ?8, done = ?9, total = ?10, updated_at = ?12, \
          ttl = ?13, poll_interval = ?14, kept_by = ?15, run = ?18 WHERE {OPEN}"
     );
     let progress = task.progress;
@@ -59,6 +59,7 @@ pub(crate) fn write(task: &TaskRow, connection: &Connection, run: Uuid) -> Resul
         task.answered_by.as_str(),
         task.capabilities,
         task.status.is_open().then_some(run),
+        task.hosted_for,
     ])?;
     Ok(())
 }
@@ -152,6 +153,13 @@ impl Reader {
         self.rows(&sql, params_from_iter(values), row)
     }
 
+    /// The newest tasks that were hosted for a client before a time.
+    pub fn tasks_hosted_for(&self, identity: &str, before: Micros, limit: usize) -> Result<Vec<TaskRow>, StoreError> {
+        let sql =
+            format!("SELECT {COLUMNS} FROM tasks WHERE hosted_for = ? AND created_at < ? ORDER BY id DESC LIMIT ?");
+        self.rows(&sql, params![identity, before, i64::try_from(limit).unwrap_or(i64::MAX)], row)
+    }
+
     /// One task.
     pub fn task(&self, id: Uuid) -> Result<Option<TaskRow>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM tasks WHERE id = ?");
@@ -184,5 +192,6 @@ fn row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
         answered_by: if answered_by == AnsweredBy::Client.as_str() { AnsweredBy::Client } else { AnsweredBy::Host },
         capabilities: row.get(16)?,
         process: row.get(17)?,
+        hosted_for: row.get(18)?,
     })
 }

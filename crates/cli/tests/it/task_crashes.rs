@@ -54,7 +54,7 @@ impl HttpServer {
         Self { _process: process, port }
     }
 
-    fn entry(&self) -> Value {
+    pub(crate) fn entry(&self) -> Value {
         json!({ "url": format!("http://127.0.0.1:{}/mcp", self.port) })
     }
 }
@@ -263,7 +263,7 @@ fn tasks_that_the_gateway_hosts_for_its_clients_survive_it() {
     home.configure(&json!({ "mcpServers": { "jobs": server.entry(), "workshop": sample } }).to_string());
     let key = home.run(&["clients", "add", "ada", "-o", "json"]).json()["key"].as_str().unwrap().to_owned();
     let mut moments = Moments::new();
-    for _ in 0..rounds() {
+    for round in 0..rounds() {
         let serving = Serving::start(&home, &[]);
         serving.settled(&key, "jobs", "ready");
         serving.settled(&key, "workshop", "ready");
@@ -292,9 +292,21 @@ fn tasks_that_the_gateway_hosts_for_its_clients_survive_it() {
         let result = client.request("tasks/result", &json!({ "taskId": job }));
         let text = result["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}"));
         assert!(text.starts_with("Computed for"), "{result}");
+        let listed = |client: &SessionClient<'_>| {
+            let page = client.request("tasks/list", &json!({}));
+            let ids = page["result"]["tasks"].as_array().unwrap_or_else(|| panic!("{page}")).clone();
+            ids.iter().map(|task| task["taskId"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let own = listed(&client);
+        assert_eq!(own.len(), 2 * (round + 1), "those of all earlier processes: {own:?}");
+        // The newest first; listed ids can be used.
+        let result = client.request("tasks/result", &json!({ "taskId": own[1] }));
+        assert_eq!(result["result"]["structuredContent"]["sum"], json!(5.0), "{result}");
         let other = home.run(&["clients", "add", "ben", "-o", "json"]).json()["key"].as_str().unwrap().to_owned();
         let outsider = SessionClient::connect(&again, &other);
         assert!(outsider.request("tasks/get", &json!({ "taskId": sum }))["error"].is_object());
+        assert!(listed(&outsider).is_empty());
+        assert!(outsider.request("tasks/get", &json!({ "taskId": own[1] }))["error"].is_object());
         home.run(&["clients", "revoke", "ben", "-o", "json"]);
     }
 }

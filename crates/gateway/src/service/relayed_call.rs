@@ -6,6 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use toolway_config::ServerName;
 use toolway_host::{
@@ -28,6 +29,8 @@ use super::{tasks::GatewayTasks, uris::PublicUris};
 pub(super) struct OpenedCall {
     pub(super) id: CallId,
     pub(super) exchange: Exchange,
+    /// Resolves when the row of a hosted task is written.
+    pub(super) task_written: BoxFuture<'static, ()>,
 }
 
 /// A call in flight for a caller of the gateway.

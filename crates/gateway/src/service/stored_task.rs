@@ -13,7 +13,7 @@ use toolway_host::{
     Host,
     call::CallId,
     record::RecordsError,
-    task::{self, TaskStatus},
+    task::{self, TaskRow, TaskStatus},
 };
 use toolway_wire::{
     exchange::{Exchange, ExchangeEvent, ExchangeInterceptor, Outcome},
@@ -36,21 +36,40 @@ pub(super) struct StoredTask {
     pub(super) uris: Option<PublicUris>,
 }
 
-/// Waits for the end of a stored task.
-struct Following(Option<BoxFuture<'static, Outcome>>);
+/// An exchange that ends with the outcome of a future.
+struct Ending(Option<BoxFuture<'static, Outcome>>);
+
+/// The exchange of a future, without events before its outcome.
+pub(super) fn ending_with(outcome: impl Future<Output = Outcome> + Send + 'static) -> Exchange {
+    Exchange::through(Ending(Some(Box::pin(outcome))))
+}
+
+/// The state of a stored task for its caller, without its content and its id.
+pub(super) fn state_of(row: &TaskRow) -> Task {
+    let micros = |micros: i64| Duration::from_micros(u64::try_from(micros).unwrap_or_default());
+    let status = match row.status {
+        TaskStatus::Working | TaskStatus::InputRequired => WireStatus::Working,
+        TaskStatus::Cancelled => WireStatus::Cancelled,
+        TaskStatus::Failed | TaskStatus::Lost => WireStatus::Failed,
+        TaskStatus::Completed => WireStatus::Completed,
+    };
+    Task {
+        status,
+        message: row.message.as_ref().map(ToString::to_string),
+        created: time::rfc3339(row.created_at),
+        updated: time::rfc3339(row.updated_at),
+        ..Task::new("", row.ttl.map(micros), Some(POLL_INTERVAL))
+    }
+}
 
 impl StoredTask {
     /// Its present state, with its result.
     pub(super) async fn task(&self) -> Result<Task, TaskError> {
         let found = self.host.stored_task(self.call.uuid()).await;
         let found = found.map_err(|error| self.unreadable(&error))?.ok_or_else(hosted_task_gone)?;
-        let micros = |micros: i64| Duration::from_micros(u64::try_from(micros).unwrap_or_default());
-        let task = Task::new("", found.row.ttl.map(micros), Some(POLL_INTERVAL));
-        let created = time::rfc3339(found.row.created_at);
-        let updated = time::rfc3339(found.row.updated_at);
-        let message = found.row.message.as_ref().map(ToString::to_string);
+        let task = state_of(&found.row);
         let (status, content) = self.end_of(found);
-        Ok(Task { status, message, created, updated, content, ..task })
+        Ok(Task { status, content, ..task })
     }
 
     /// Cancels it, if this process follows it.
@@ -78,7 +97,7 @@ impl StoredTask {
                 }
             }
         };
-        Exchange::through(Following(Some(Box::pin(waiting))))
+        ending_with(waiting)
     }
 
     /// The error for clients. That of the store names files of the operator.
@@ -110,7 +129,7 @@ impl StoredTask {
     }
 }
 
-impl ExchangeInterceptor for Following {
+impl ExchangeInterceptor for Ending {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
         let Some(waiting) = &mut self.0 else { return Poll::Ready(None) };
         let outcome = std::task::ready!(waiting.as_mut().poll(context));
@@ -129,8 +148,8 @@ impl ExchangeInterceptor for Following {
     }
 }
 
-impl fmt::Debug for Following {
+impl fmt::Debug for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Following")
+        f.write_str("Ending")
     }
 }

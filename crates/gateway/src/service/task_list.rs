@@ -1,11 +1,15 @@
-//! The tasks of a caller in one list: hosted tasks first, then those of each server that lists tasks.
+//! The tasks of a caller in one list: hosted tasks first, those of an earlier process included, then those of each server
+//! that lists tasks.
 //!
 //! Of the tasks of a server only those that this caller started are shown, because behind one credential a server may list
 //! the tasks of all callers. If a server fails, only its own tasks are missing.
 
 use serde::{Deserialize, Serialize};
 use toolway_config::ServerName;
-use toolway_host::call::{Caller as HostCaller, TaskOperation};
+use toolway_host::{
+    call::{CallId, Caller as HostCaller, TaskOperation},
+    task::TaskRow,
+};
 use toolway_wire::{
     down::{Caller, Tasks},
     json::Raw,
@@ -15,7 +19,7 @@ use toolway_wire::{
 };
 
 use super::{
-    Scope, invalid, key_revoked,
+    Scope, invalid, key_revoked, stored_task,
     tasks::{GatewayTasks, ServerTasks, server_tasks},
 };
 
@@ -86,15 +90,41 @@ impl GatewayTasks {
             Ok(task.with_id(&name))
         };
         let (tasks, next) = match source {
-            None => (self.hosted.list(None, caller).await?.tasks, None),
+            None => {
+                let mut hosted = self.hosted.list(None, caller).await?.tasks;
+                hosted = hosted.into_iter().map(named).collect::<Result<_, RpcError>>().map_err(TaskError::Refused)?;
+                hosted.extend(self.stored_tasks(caller).await.map_err(TaskError::Refused)?);
+                return Ok(TaskPage { tasks: hosted, next: None });
+            }
             Some(server) => {
                 let of_server = self.of_server(TaskOperation::List, server, None, caller).await?;
                 let page = of_server.tasks().list(from).await.map_err(super::tasks::hide_details)?;
-                (page.tasks.into_iter().filter(|task| of_server.is_theirs(&task.id)).collect(), page.next)
+                (page.tasks.into_iter().filter(|task| of_server.is_theirs(&task.id)).collect::<Vec<_>>(), page.next)
             }
         };
         let tasks = tasks.into_iter().map(named).collect::<Result<Vec<_>, RpcError>>().map_err(TaskError::Refused)?;
         Ok(TaskPage { tasks, next })
+    }
+
+    /// The newest tasks that an earlier process hosted for this client, which has the same key. A store that cannot be read
+    /// hides only these.
+    async fn stored_tasks(&self, caller: &Caller) -> Result<Vec<Task>, RpcError> {
+        let identity = self.identity(&caller.principal).ok_or_else(key_revoked)?;
+        let rows = self.host.tasks_hosted_for(&identity, self.started, PAGE_TASKS).await.unwrap_or_else(|error| {
+            tracing::error!(%error, caller = %caller.principal, "stored tasks cannot be listed");
+            Vec::new()
+        });
+        // The path of a server has the tasks of that server.
+        let is_here = |row: &TaskRow| match &self.scope {
+            Scope::All => true,
+            Scope::One(server) => row.server == server.as_str(),
+        };
+        let sealed = rows.iter().filter(|row| is_here(row)).map(|row| {
+            let call = CallId::from_u128(row.id.as_u128());
+            let id = self.seal_hosted(&caller.principal, "", Some(call))?;
+            Ok(stored_task::state_of(row).with_id(&id))
+        });
+        sealed.collect()
     }
 
     fn cursor(&self, source: &Source, from: Option<&Raw>, caller: &Caller) -> Result<Raw, TaskError> {

@@ -24,9 +24,16 @@ use toolway_wire::{
     message::{RpcError, capability},
     seal::{Purpose, Sealer},
     task::{Task, TaskDetail, TaskError, TaskPage, TaskSupport},
+    time::{self, Micros},
 };
 
-use super::{Requester, Scope, relayed_call::OpenedCall, stored_task::StoredTask, task_follower, uris::PublicUris};
+use super::{
+    Requester, Scope,
+    relayed_call::OpenedCall,
+    stored_task::{self, StoredTask},
+    task_follower,
+    uris::PublicUris,
+};
 use crate::access::Access;
 
 /// The tasks of the callers of one service.
@@ -36,6 +43,8 @@ pub(super) struct GatewayTasks {
     pub(super) scope: Scope,
     pub(super) sealer: Arc<Sealer>,
     pub(super) hosted: HostedTasks,
+    /// Tasks that were hosted before are those of an earlier process.
+    pub(super) started: Micros,
 }
 
 /// Content of an opened task id.
@@ -81,7 +90,7 @@ pub(super) enum TaskMode {
 
 impl GatewayTasks {
     pub(super) fn new(host: Host, access: Arc<Access>, scope: Scope, sealer: Arc<Sealer>, hosted: HostedTasks) -> Self {
-        Self { host, access, scope, sealer, hosted }
+        Self { host, access, scope, sealer, hosted, started: time::now() }
     }
 
     /// Whether the service declares tasks.
@@ -163,15 +172,21 @@ impl GatewayTasks {
         Ok(task.with_id(&name))
     }
 
-    /// Turns a call into a hosted task.
-    pub(super) fn keep(&self, call: OpenedCall, wanted: Handover, caller: &Caller) -> Result<Task, RpcError> {
+    /// Turns a call into a hosted task. The caller is given its id when its row is written, so that it is found after a
+    /// restart.
+    pub(super) fn keep(&self, call: OpenedCall, wanted: Handover, caller: &Caller) -> Result<Exchange, RpcError> {
         let time = match wanted {
             Handover::Wanted(time) => time,
             Handover::Never | Handover::Allowed => None,
         };
         let task = self.hosted.start(call.exchange, time, caller)?;
         let name = self.seal_hosted(&caller.principal, &task.id, Some(call.id))?;
-        Ok(task.with_id(&name))
+        let task = Box::new(task.with_id(&name));
+        let written = call.task_written;
+        Ok(stored_task::ending_with(async move {
+            written.await;
+            Outcome::HandedOff(task)
+        }))
     }
 
     /// The caller as the host knows it; fails once the key is revoked.
@@ -193,7 +208,7 @@ impl GatewayTasks {
     }
 
     /// The id of a hosted task, with that of its call, by which it is found after a restart.
-    fn seal_hosted(&self, principal: &str, id: &str, call: Option<CallId>) -> Result<String, RpcError> {
+    pub(super) fn seal_hosted(&self, principal: &str, id: &str, call: Option<CallId>) -> Result<String, RpcError> {
         let caller = self.identity(principal).ok_or_else(super::key_revoked)?.to_string();
         let call = call.map(|call| call.to_string());
         self.seal_ref(&SealedTaskRef { caller, server: None, task: id.to_owned(), call })

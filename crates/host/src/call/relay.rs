@@ -30,6 +30,7 @@ use toolway_wire::{
 };
 
 use self::{
+    continued::HostedRow,
     own_answers::{OwnAnswer, answer},
     required_urls::{OpeningUrls, RequiredUrls},
 };
@@ -78,6 +79,8 @@ pub struct Relay {
     cancel_switch: Arc<CancelSwitch>,
     /// The task that the call waits for.
     task: Option<TrackedTask>,
+    /// Resolves when the row of the task that the call is for its caller is written.
+    task_written: Option<BoxFuture<'static, ()>>,
     /// Answers of ours to requests that the client of the call does not get.
     own_answers: Vec<OwnAnswer>,
     /// URLs that were accepted in this call.
@@ -107,6 +110,7 @@ impl Relay {
     pub(super) fn new(host: Arc<Inner>, request: CallRequest, id: CallId, recording: Box<Recording>) -> Self {
         let request = Arc::new(OpenCall::new(request));
         let person_wait = recording.person_wait().clone();
+        let hosted = HostedRow::begin(&host, &request, &recording);
         let stage = RelayStage::Preparing(pipeline::prepare(Arc::clone(&host), Arc::clone(&request), None, recording));
         let cancel_switch = host.open_calls.add(id);
         Self {
@@ -120,7 +124,8 @@ impl Relay {
             person_wait,
             delivery: None,
             cancel_switch,
-            task: None,
+            task: hosted.tracked,
+            task_written: hosted.written,
             own_answers: Vec::new(),
             urls: Arc::default(),
             url_rounds: 0,
@@ -130,6 +135,11 @@ impl Relay {
     /// Id of the call in events and records.
     pub fn id(&self) -> CallId {
         self.id
+    }
+
+    /// Resolves when the row of a call that is a task for its caller ([`TaskHandling::Hosted`]) is written.
+    pub fn task_written(&mut self) -> BoxFuture<'static, ()> {
+        self.task_written.take().unwrap_or_else(|| Box::pin(std::future::ready(())))
     }
 
     /// How long the call has waited for a person; stays readable after the end.
@@ -167,8 +177,8 @@ impl Relay {
                     },
                     Poll::Ready((recording, Ok(sent))) => {
                         self.server = Some(sent.connection.name().clone());
-                        if self.request.task == TaskHandling::Hosted && self.task.is_none() {
-                            self.task = self.host_task(&sent, &recording);
+                        if let (Some(task), Some(record)) = (&mut self.task, recording.record()) {
+                            task.sent(sent.connection.name(), record, sent.redactor.clone());
                         }
                         self.stage = RelayStage::InFlight(sent, recording);
                         if let Some(question) = self.request.withdraw_question() {

@@ -64,6 +64,8 @@ pub struct CallRequest {
     pub task: TaskHandling,
     /// How long the server is asked to keep a task; `None`: as it likes.
     pub task_ttl: Option<Duration>,
+    /// Identity of the client for which the gateway hosts the call as a task.
+    pub hosted_for: Option<Arc<str>>,
 }
 
 /// What becomes of a call that its server continues as a task.
@@ -135,6 +137,7 @@ impl CallRequest {
             attendance: Attendance::Attended,
             task: TaskHandling::Await,
             task_ttl: None,
+            hosted_for: None,
             idempotency_key: None,
             caller,
             target,

@@ -23,13 +23,14 @@ use toolway_wire::{
     exchange::{Answer, Exchange, ExchangeEvent, ExchangeTimeouts, Outcome, ServerRequestHandler},
     message::RpcError,
     task::{TaskDetail, TaskError, TaskStatus as Reported},
+    time::Micros,
     up::{HINT_PAUSE, TaskHints},
 };
 use uuid::Uuid;
 
 use super::{
-    AnsweredBy, ENDED_WITH_PROCESS, FIRST_READ, KeptBy, SettledCall, StoredTask, TaskPorts, TaskStatus, TrackedTask,
-    UNREACHABLE_FOR, pause_after,
+    AnsweredBy, ENDED_WITH_PROCESS, FIRST_READ, KeptBy, SettledCall, StoredTask, TaskPorts, TaskRow, TaskStatus,
+    TrackedTask, UNREACHABLE_FOR, pause_after,
 };
 use crate::{
     audience::ClientText,
@@ -219,6 +220,16 @@ impl Host {
     /// A task as it is stored, with the end of its call.
     pub async fn stored_task(&self, id: Uuid) -> Result<Option<StoredTask>, RecordsError> {
         self.inner().context.ports.tasks.find(id).await
+    }
+
+    /// The newest tasks that the gateway hosted for a client of this identity before a time.
+    pub async fn tasks_hosted_for(
+        &self,
+        identity: &str,
+        before: Micros,
+        limit: usize,
+    ) -> Result<Vec<TaskRow>, RecordsError> {
+        self.inner().context.ports.tasks.hosted_for(identity, before, limit).await
     }
 
     /// Whether this host follows a task in the background.

@@ -1,6 +1,7 @@
 //! The write port of tasks. What reads them: [`Records`](crate::record::Records).
 
 use futures_util::future::BoxFuture;
+use toolway_wire::time::Micros;
 use uuid::Uuid;
 
 use super::{StoredTask, TaskRow};
@@ -19,6 +20,14 @@ pub trait TaskLog: Send + Sync {
 
     /// One task with the end of its call.
     fn find(&self, id: Uuid) -> BoxFuture<'static, Result<Option<StoredTask>, RecordsError>>;
+
+    /// The newest tasks that the gateway hosted for a client of this identity before a time, newest first.
+    fn hosted_for(
+        &self,
+        identity: &str,
+        before: Micros,
+        limit: usize,
+    ) -> BoxFuture<'static, Result<Vec<TaskRow>, RecordsError>>;
 
     /// Lets another process claim a task that this one followed.
     fn release(&self, id: Uuid);
@@ -59,6 +68,10 @@ impl TaskLog for NoTaskLog {
 
     fn find(&self, _: Uuid) -> BoxFuture<'static, Result<Option<StoredTask>, RecordsError>> {
         Box::pin(async { Ok(None) })
+    }
+
+    fn hosted_for(&self, _: &str, _: Micros, _: usize) -> BoxFuture<'static, Result<Vec<TaskRow>, RecordsError>> {
+        Box::pin(async { Ok(Vec::new()) })
     }
 
     fn release(&self, _: Uuid) {}

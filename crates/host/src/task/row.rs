@@ -39,6 +39,8 @@ pub struct TaskRow {
     pub kept_by: KeptBy,
     /// Who answers requests of its server.
     pub answered_by: AnsweredBy,
+    /// Identity of the client for which the gateway hosts it: its name and key; `None` for any other task.
+    pub hosted_for: Option<String>,
     /// Client capabilities of its caller as JSON, which select the connection; `None`: those of the host's ports.
     pub capabilities: Option<String>,
     /// Process that polls it; `None` if none does, or it has ended. Set by the store.

@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
+use toolway_config::ServerName;
 use toolway_wire::{
     json::Raw,
     message::ClientCapabilities,
@@ -38,6 +39,8 @@ pub(crate) struct TaskOrigin {
     pub(crate) kept_by: KeptBy,
     pub(crate) answered_by: AnsweredBy,
     pub(crate) capabilities: Option<ClientCapabilities>,
+    /// Identity of the client for which the gateway hosts the task.
+    pub(crate) hosted_for: Option<Arc<str>>,
 }
 
 /// A task that this process follows. Dropping it before its end leaves the row open.
@@ -77,6 +80,7 @@ impl TrackedTask {
             poll_interval: task.poll_interval.map(time::duration),
             kept_by: origin.kept_by,
             answered_by: origin.answered_by,
+            hosted_for: origin.hosted_for.as_deref().map(str::to_owned),
             capabilities: origin
                 .capabilities
                 .map(|declared| declared.0.to_string())
@@ -94,6 +98,14 @@ impl TrackedTask {
     pub(crate) fn adopted(row: TaskRow, ports: TaskPorts, redactor: Redactor) -> Self {
         let TaskPorts { log, events } = ports;
         Self { row, log, events, redactor, writes: 0, window: Instant::now() }
+    }
+
+    /// The call is sent to this server, whose secrets are replaced from here on.
+    pub(crate) fn sent(&mut self, server: &ServerName, call: &CallRecord, redactor: Redactor) {
+        self.row.server = server.to_string();
+        self.row.tool = call.tool.clone().unwrap_or_else(|| call.name.clone());
+        self.redactor = redactor;
+        drop(self.write());
     }
 
     /// The server continues the call, which was a task for its caller already.
@@ -219,8 +231,10 @@ fn status_of(outcome: &CallOutcome) -> TaskStatus {
         CallOutcome::Answered(_) | CallOutcome::HandedOff(_) => TaskStatus::Completed,
         CallOutcome::Cancelled => TaskStatus::Cancelled,
         CallOutcome::Failed(CallError::Server(error)) if error.message() == CANCELLED_TASK => TaskStatus::Cancelled,
+        // It is known that it did not happen.
+        CallOutcome::Refused(_) | CallOutcome::Failed(CallError::NotConnected { .. }) => TaskStatus::Failed,
         CallOutcome::Failed(CallError::Server(_)) => TaskStatus::Failed,
-        CallOutcome::Failed(_) | CallOutcome::Refused(_) | CallOutcome::TimedOut { .. } => TaskStatus::Lost,
+        CallOutcome::Failed(_) | CallOutcome::TimedOut { .. } => TaskStatus::Lost,
     }
 }
 
@@ -242,7 +256,7 @@ mod tests {
 
     use parking_lot::Mutex;
     use serde_json::json;
-    use toolway_wire::{error::WireError, json::Raw};
+    use toolway_wire::{error::WireError, json::Raw, time::Micros};
     use uuid::Uuid;
 
     use super::{
@@ -280,6 +294,10 @@ mod tests {
             Box::pin(std::future::ready(Ok(None)))
         }
 
+        fn hosted_for(&self, _: &str, _: Micros, _: usize) -> BoxFuture<'static, Result<Vec<TaskRow>, RecordsError>> {
+            Box::pin(std::future::ready(Ok(Vec::new())))
+        }
+
         fn release(&self, _: Uuid) {}
 
         fn settle(&self, _: &TaskRow, _: SettledCall) -> BoxFuture<'static, Result<(), RecordsError>> {
@@ -304,6 +322,7 @@ mod tests {
             poll_interval: None,
             kept_by: KeptBy::Server,
             answered_by: AnsweredBy::Host,
+            hosted_for: None,
             capabilities: None,
             process: None,
         };

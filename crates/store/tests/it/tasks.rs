@@ -36,6 +36,7 @@ async fn started(store: &Store, kept_by: KeptBy) -> TaskRow {
         poll_interval: None,
         kept_by,
         answered_by: AnsweredBy::Host,
+        hosted_for: None,
         capabilities: None,
         process: None,
     };

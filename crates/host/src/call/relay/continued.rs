@@ -8,13 +8,43 @@ use toolway_wire::{exchange::Exchange, task::Task};
 use super::{Relay, RelayStage};
 use crate::{
     call::{
-        CallOutcome, TaskHandling,
+        CallOutcome, CallRequest, TaskHandling,
         tasks::followed::{self, Reconnection},
     },
     connection::InFlightCall,
-    record::Recording,
+    host::Inner,
+    record::{Recording, redact::Redactor},
     task::{AnsweredBy, BackgroundTask, KeptBy, NotFollowed, SampledTask, TaskOrigin, TrackedTask},
 };
+
+/// The row of a call that is a task for its caller, from the beginning on: the caller is given its id at once.
+#[derive(Default)]
+pub(super) struct HostedRow {
+    pub(super) tracked: Option<TrackedTask>,
+    /// Resolves when it is written.
+    pub(super) written: Option<BoxFuture<'static, ()>>,
+}
+
+impl HostedRow {
+    /// The row of a hosted call; nothing for any other. It ends with this process, unless a server continues the call.
+    pub(super) fn begin(host: &Inner, request: &CallRequest, recording: &Recording) -> Self {
+        let Some(record) = recording.record().filter(|_| request.task == TaskHandling::Hosted) else {
+            return Self::default();
+        };
+        // A row is removed with the record of its call.
+        recording.ensure_pending_written();
+        let task = Task::new("", request.task_ttl, None);
+        let origin = TaskOrigin {
+            kept_by: KeptBy::Process,
+            answered_by: AnsweredBy::Client,
+            capabilities: request.capabilities.clone(),
+            hosted_for: request.hosted_for.clone(),
+        };
+        let ports = host.context.task_ports();
+        let (tracked, written) = TrackedTask::begin(&task, record, origin, ports, Redactor::default());
+        Self { tracked: Some(tracked), written: Some(written) }
+    }
+}
 
 impl Relay {
     /// The row of the task that continues the call, and when it is written; `None` after the end of the record.
@@ -29,19 +59,9 @@ impl Relay {
             TaskHandling::Hosted | TaskHandling::HandOver => AnsweredBy::Client,
         };
         let capabilities = self.request.capabilities.clone();
-        let origin = TaskOrigin { kept_by: sent.keeps_tasks(), answered_by, capabilities };
+        let origin = TaskOrigin { kept_by: sent.keeps_tasks(), answered_by, capabilities, hosted_for: None };
         let ports = self.host.context.task_ports();
         Some(TrackedTask::begin(task, recording.record()?, origin, ports, sent.redactor.clone()))
-    }
-
-    /// The row of a call that is a task for its caller. It ends with this process, unless its server continues it.
-    pub(super) fn host_task(&self, sent: &InFlightCall, recording: &Recording) -> Option<TrackedTask> {
-        let task = Task::new("", self.request.task_ttl, None);
-        let capabilities = self.request.capabilities.clone();
-        let origin = TaskOrigin { kept_by: KeptBy::Process, answered_by: AnsweredBy::Client, capabilities };
-        let ports = self.host.context.task_ports();
-        let (tracked, _written) = TrackedTask::begin(&task, recording.record()?, origin, ports, sent.redactor.clone());
-        Some(tracked)
     }
 
     /// The exchange of the task that continues the call.
