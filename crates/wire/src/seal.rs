@@ -9,13 +9,15 @@ use std::fmt;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::{
     aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
-    digest,
+    digest, hmac,
     rand::{SecureRandom, SystemRandom},
 };
 
 /// Seals and opens handles.
 pub struct Sealer {
     key: LessSafeKey,
+    /// Makes the nonces of handles that are equal for equal content.
+    nonces: hmac::Key,
     random: SystemRandom,
 }
 
@@ -50,14 +52,34 @@ impl Sealer {
 
     /// Creates a sealer with a given key; every sealer with the same key can open its handles.
     pub fn with_key(key: &[u8; KEY_BYTES]) -> Result<Self, NoRandomness> {
+        // A key of its own: the two uses do not share one.
+        let nonces = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), b"toolway nonces");
+        let nonces = hmac::Key::new(hmac::HMAC_SHA256, nonces.as_ref());
         let key = UnboundKey::new(&CHACHA20_POLY1305, key).map_err(|_| NoRandomness)?;
-        Ok(Self { key: LessSafeKey::new(key), random: SystemRandom::new() })
+        Ok(Self { key: LessSafeKey::new(key), nonces, random: SystemRandom::new() })
     }
 
-    /// Seals `content` for this purpose.
+    /// Seals `content` for this purpose. Each handle is another one.
     pub fn seal(&self, purpose: Purpose, content: &[u8]) -> Result<String, NoRandomness> {
         let mut nonce = [0; NONCE_LEN];
         self.random.fill(&mut nonce).map_err(|_| NoRandomness)?;
+        self.seal_with(nonce, purpose, content)
+    }
+
+    /// Seals `content` for this purpose. Equal content gives an equal handle: for ids, which clients compare.
+    pub fn seal_id(&self, purpose: Purpose, content: &[u8]) -> Result<String, NoRandomness> {
+        let mut context = hmac::Context::with_key(&self.nonces);
+        context.update(purpose.associated_data().as_ref());
+        // The purposes are fixed texts, of which none is the beginning of another one with this byte.
+        context.update(&[0]);
+        context.update(content);
+        let mut nonce = [0; NONCE_LEN];
+        nonce.copy_from_slice(&context.sign().as_ref()[..NONCE_LEN]);
+        self.seal_with(nonce, purpose, content)
+    }
+
+    /// The nonce is random, or a keyed digest of purpose and content: then it repeats only with both.
+    fn seal_with(&self, nonce: [u8; NONCE_LEN], purpose: Purpose, content: &[u8]) -> Result<String, NoRandomness> {
         let mut sealed = content.to_vec();
         let tag = self
             .key
@@ -137,6 +159,24 @@ mod tests {
             assert!(open(&String::from_utf8(bytes).unwrap()).is_none(), "byte {index}");
         }
         assert!(open("").is_none() && open("short").is_none() && open("not base64!").is_none());
+    }
+
+    #[test]
+    fn ids_are_equal_for_equal_content_only() {
+        let sealer = Sealer::with_random_key().unwrap();
+        let id = |purpose, content: &[u8]| sealer.seal_id(purpose, content).unwrap();
+        assert_eq!(id(Purpose::Task, b"content"), id(Purpose::Task, b"content"));
+        assert_eq!(sealer.open(Purpose::Task, &id(Purpose::Task, b"content")).as_deref(), Some(&b"content"[..]));
+        let different = [
+            id(Purpose::Task, b"content"),
+            id(Purpose::Task, b"contents"),
+            id(Purpose::TaskCursor, b"content"),
+            sealer.seal(Purpose::Task, b"content").unwrap(),
+            Sealer::with_random_key().unwrap().seal_id(Purpose::Task, b"content").unwrap(),
+        ];
+        // Neither is the nonce.
+        let nonces: std::collections::BTreeSet<&str> = different.iter().map(|handle| &handle[..16]).collect();
+        assert_eq!(nonces.len(), different.len());
     }
 
     #[test]

@@ -121,7 +121,7 @@ impl GatewayTasks {
         };
         let sealed = rows.iter().filter(|row| is_here(row)).map(|row| {
             let call = CallId::from_u128(row.id.as_u128());
-            let id = self.seal_hosted(&caller.principal, "", Some(call))?;
+            let id = self.seal(&caller.principal, None, &call.to_string())?;
             Ok(stored_task::state_of(row).with_id(&id))
         });
         sealed.collect()

@@ -70,11 +70,10 @@ enum TaskKeeper {
 struct SealedTaskRef {
     /// Identity of the caller.
     caller: String,
+    /// `None`: the gateway hosts the task.
     server: Option<String>,
+    /// The server's id of the task, or the id of the call of a hosted one.
     task: String,
-    /// The call of a hosted task.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    call: Option<String>,
 }
 
 /// How a tool call and tasks are combined.
@@ -179,8 +178,9 @@ impl GatewayTasks {
             Handover::Wanted(time) => time,
             Handover::Never | Handover::Allowed => None,
         };
-        let task = self.hosted.start(call.exchange, time, caller)?;
-        let name = self.seal_hosted(&caller.principal, &task.id, Some(call.id))?;
+        // By the id of its call it is found after a restart.
+        let task = self.hosted.start_as(call.id.to_string(), call.exchange, time, caller)?;
+        let name = self.seal(&caller.principal, None, &task.id)?;
         let task = Box::new(task.with_id(&name));
         let written = call.task_written;
         Ok(stored_task::ending_with(async move {
@@ -201,23 +201,14 @@ impl GatewayTasks {
         self.access.client(principal).map(|client| Arc::clone(&client.identity))
     }
 
+    /// The id of a task for its caller. It is always the same: clients compare ids.
     pub(super) fn seal(&self, principal: &str, server: Option<&ServerName>, id: &str) -> Result<String, RpcError> {
         let server = server.map(ToString::to_string);
         let caller = self.identity(principal).ok_or_else(super::key_revoked)?.to_string();
-        self.seal_ref(&SealedTaskRef { caller, server, task: id.to_owned(), call: None })
-    }
-
-    /// The id of a hosted task, with that of its call, by which it is found after a restart.
-    pub(super) fn seal_hosted(&self, principal: &str, id: &str, call: Option<CallId>) -> Result<String, RpcError> {
-        let caller = self.identity(principal).ok_or_else(super::key_revoked)?.to_string();
-        let call = call.map(|call| call.to_string());
-        self.seal_ref(&SealedTaskRef { caller, server: None, task: id.to_owned(), call })
-    }
-
-    fn seal_ref(&self, name: &SealedTaskRef) -> Result<String, RpcError> {
+        let name = SealedTaskRef { caller, server, task: id.to_owned() };
         let internal = |problem: &dyn fmt::Display| RpcError::new(RpcError::INTERNAL, &problem.to_string());
-        let text = serde_json::to_vec(name).map_err(|error| internal(&error))?;
-        self.sealer.seal(Purpose::Task, &text).map_err(|error| internal(&error))
+        let text = serde_json::to_vec(&name).map_err(|error| internal(&error))?;
+        self.sealer.seal_id(Purpose::Task, &text).map_err(|error| internal(&error))
     }
 
     /// Opens a task id of this caller. The id of another caller is as unknown as an invalid one.
@@ -236,10 +227,7 @@ impl GatewayTasks {
         let keeper = match server {
             Some(server) => TaskKeeper::Server(server),
             None if self.hosted.contains(&sealed.task, caller) => TaskKeeper::Hosted,
-            None => {
-                let call = sealed.call.and_then(|call| call.parse().ok());
-                TaskKeeper::Store(call.ok_or_else(hosted_task_gone)?)
-            }
+            None => TaskKeeper::Store(sealed.task.parse().map_err(|_| hosted_task_gone())?),
         };
         Ok(TaskRef { keeper, id: sealed.task })
     }

@@ -126,8 +126,19 @@ impl HostedTasks {
 
     /// Starts a task of this caller from an exchange. `time` shortens the default lifetime, but cannot extend it.
     pub fn start(&self, exchange: Exchange, time: Option<Duration>, caller: &Caller) -> Result<Task, RpcError> {
+        let failed = |error: seal::NoRandomness| RpcError::new(RpcError::INTERNAL, &error.to_string());
+        self.start_as(seal::random_token().map_err(failed)?, exchange, time, caller)
+    }
+
+    /// The same with an id, which no other task has.
+    pub fn start_as(
+        &self,
+        id: String,
+        exchange: Exchange,
+        time: Option<Duration>,
+        caller: &Caller,
+    ) -> Result<Task, RpcError> {
         let full = |message: &str| RpcError::new(RpcError::INTERNAL, message);
-        let id = seal::random_token().map_err(|error| full(&error.to_string()))?;
         let options = self.inner.options;
         let time = time.unwrap_or(options.ttl).min(options.ttl);
         let task = Task::new(&id, Some(time), Some(options.poll_interval));
