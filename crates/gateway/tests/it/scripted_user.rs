@@ -51,10 +51,12 @@ fn answer(method: &str, params: &Value) -> Value {
         "elicitation/create" if params["mode"] == "url" => json!({ "action": "accept" }),
         "elicitation/create" => json!({ "action": "accept", "content": filled_in(&params["requestedSchema"]) }),
         "roots/list" => json!({ "roots": [{ "uri": "file:///work", "name": "work" }] }),
-        _ if params["tools"].is_array() => sampled(
-            &json!([{ "type": "tool_use", "id": "use-1", "name": "weather", "input": { "city": "Paris" } }]),
-            "toolUse",
-        ),
+        _ if params["tools"].is_array() => {
+            let used = json!({ "type": "tool_use", "id": "use-1", "name": "weather", "input": { "city": "Paris" } });
+            let mut answer = sampled(&json!([used]), "toolUse");
+            answer["_meta"] = json!({ "example.org/answered": "by ada" });
+            answer
+        }
         _ => sampled(&json!({ "type": "text", "text": "Paris" }), "endTurn"),
     }
 }

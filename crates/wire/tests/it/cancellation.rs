@@ -108,6 +108,26 @@ async fn answer_after_cancellation_is_not_sent() {
     }
 }
 
+/// The answer to a request of a task names that task, not the one of the caller that gave it.
+#[tokio::test]
+async fn answer_to_a_request_of_a_task_names_the_task() {
+    let (peer, mut server) = scripted().await;
+    let result = Request::new("tasks/result", Some(Raw::of(&json!({ "taskId": "k1" })))).unwrap();
+    let mut call = peer.open(result, ExchangeTimeouts::unbounded());
+    server.next().await;
+    let related = |task: &str| json!({ "io.modelcontextprotocol/related-task": { "taskId": task } });
+    let params = json!({ "messages": [], "maxTokens": 1, "_meta": related("k1") });
+    server.send(json!({ "id": "q", "method": "sampling/createMessage", "params": params })).await;
+    let Some(ExchangeEvent::ServerRequest(request)) = call.next().await else { panic!("no server request") };
+    let mut given = json!({ "role": "assistant", "model": "m", "content": [], "_meta": related("of a caller") });
+    given["_meta"]["example.org/trace"] = json!("7");
+    request.answer(Answer::Given(Raw::of(&given)));
+    let answer = server.next().await;
+    let mut expected = related("k1");
+    expected["example.org/trace"] = json!("7");
+    assert_eq!((&answer["id"], &answer["result"]["_meta"]), (&json!("q"), &expected), "{answer}");
+}
+
 /// An answer given before the caller cancels counts.
 #[tokio::test]
 async fn answer_before_cancellation_is_sent() {

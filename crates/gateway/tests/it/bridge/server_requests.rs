@@ -59,6 +59,9 @@ pub(super) async fn sample_with_tools(scenario: &Scenario) {
     let (_, params) = only(scenario, "sampling/createMessage");
     assert_eq!(params["tools"][0]["name"], "weather");
     assert_eq!(params["toolChoice"], json!({ "mode": "required" }));
+    assert_eq!(params["_meta"]["example.org/trace"], "7", "{params}");
+    assert_eq!(params["metadata"], json!({ "example.org/user": "ada" }), "{params}");
+    assert_eq!(answer["_meta"], json!({ "example.org/answered": "by ada" }), "{answer}");
 }
 
 pub(super) async fn roots(scenario: &Scenario) {

@@ -103,6 +103,8 @@ async fn model_with_tools(request: &Request, feed: &Feed) -> Result<Raw, RpcErro
         "inputSchema": { "type": "object", "properties": { "city": { "type": "string" } } },
     }]);
     params["toolChoice"] = json!({ "mode": "required" });
+    params["_meta"] = json!({ "example.org/trace": "7" });
+    params["metadata"] = json!({ "example.org/user": "ada" });
     let answer = server_requests::send((key, method, params), request, feed).await?;
     Ok(content::text_result(&answer.text()))
 }

@@ -10,7 +10,7 @@ use crate::{
     error::WireError,
     exchange::{Answer, Cause, ServerRequestDetails, ServerRequestId},
     json::Raw,
-    message::{Envelope, Id, RpcError, compose, meta},
+    message::{Envelope, Id, RpcError, compose, meta, splice::Edit},
     notice::Notice,
     up::{
         accent::ServerRequestKind,
@@ -28,6 +28,8 @@ pub(super) struct OpenServerRequest {
     pub(super) call: Weak<Call>,
     pub(super) id: ServerRequestId,
     method: String,
+    /// The task that it named. Its answer names it, too.
+    task: Option<Raw>,
     /// The request, if it need not belong to the call: it outlives the call.
     standing: Option<ServerRequestDetails>,
 }
@@ -107,14 +109,16 @@ impl Router {
     ) {
         details.key = details.key.filter(|key| call.register_key(key));
         if let Some(given) = details.key.as_deref().and_then(|key| call.supplied_answer(key)) {
-            return self.reply(&id, Answer::Given(given));
+            let task = meta::value(details.params.as_ref(), meta::RELATED_TASK);
+            return self.reply_for(&id, Answer::Given(given), task.as_ref());
         }
         if self.limits.server_requests_per_round <= call.feed.open_server_requests() {
             let message = format!("more than {} server requests at once", self.limits.server_requests_per_round);
             return self.reply(&id, Answer::Refused(RpcError::new(RpcError::INTERNAL, &message)));
         }
         let (call_handle, method) = (Arc::downgrade(call), details.method.clone());
-        let open = OpenServerRequest { call: Weak::clone(&call_handle), id: details.id, method, standing };
+        let task = meta::value(details.params.as_ref(), meta::RELATED_TASK);
+        let open = OpenServerRequest { call: Weak::clone(&call_handle), id: details.id, method, task, standing };
         self.server_requests.lock().insert(id.clone(), open);
         let answer = call.feed.ask(details);
         let Some(me) = self.me.upgrade() else { return };
@@ -125,7 +129,7 @@ impl Router {
             let call_is_over = || call_handle.upgrade().is_none_or(|call| call.feed.is_over());
             match open.standing.filter(|_| matches!(answer, Answer::Unavailable) && call_is_over()) {
                 Some(standing) => me.answer_from_configuration(id, standing),
-                None => me.reply(&id, answer),
+                None => me.reply_for(&id, answer, open.task.as_ref()),
             }
         });
     }
@@ -140,7 +144,7 @@ impl Router {
         for (id, open) in open {
             match open.standing {
                 Some(standing) => self.answer_from_configuration(id, standing),
-                None => self.reply(&id, unanswered(&open.method)),
+                None => self.reply_for(&id, unanswered(&open.method), open.task.as_ref()),
             }
         }
     }
@@ -166,8 +170,19 @@ impl Router {
     }
 
     fn reply(&self, id: &Id, answer: Answer) {
+        self.reply_for(id, answer, None);
+    }
+
+    /// Replies to a request of this task. Keys of `_meta` that belong to the hop of a caller are not passed on: its task
+    /// has another id.
+    fn reply_for(&self, id: &Id, answer: Answer, task: Option<&Raw>) {
         let message = match answer.into_result() {
-            Ok(result) => compose::result(id, &result, &[]),
+            Ok(result) => {
+                let result = meta::without_hop_keys(&result);
+                let task = task.map(|task| Edit::Set(meta::RELATED_TASK, task.clone()));
+                let related = task.map(|task| meta::with_keys(Some(&result), &[task]));
+                compose::result(id, &result, related.as_slice())
+            }
             Err(error) => compose::error(Some(id), &error),
         };
         if let Err(error) = self.send(Outbound::plain(message, None)) {
