@@ -3,12 +3,14 @@
 //! | part | file |
 //! |---|---|
 //! | choosing the model | `sampling/choice.rs` |
+//! | the tokens of a request before it is sent | `sampling/estimate.rs` |
 //! | a request as the model gets it, and the answer as the server gets it | `sampling/translation.rs` |
 //!
 //! Whether a request is answered at all is decided in `host`. What a person sees is made from the request that the model
 //! gets, and that is the one that is sent.
 
 mod choice;
+mod estimate;
 mod translation;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};

@@ -70,10 +70,10 @@ pub(crate) const SAMPLING: Key<Settings> = Key {
     doc: "Whether servers may ask a model for an answer (sampling). `allow`: `never` (default), `ask` (you are asked each \
           time; without a user, refused) or `always`. `model`: a name in `models`; default: the model of the conversation, \
           else `defaultModel`. `maxTokens`: most tokens of an answer. `requestsPerHour`, `tokensPerDay`: quotas of all \
-          processes that use the same store; a request reserves its maximum until the model has answered. `review`: the \
-          answer is shown before the server gets it. The entry of a server and of a client of the gateway can have the \
-          same keys: the strictest `allow` and the smallest `maxTokens` count, and each quota counts the requests of its \
-          level.",
+          processes that use the same store; a request reserves its maximum and its own tokens, estimated, until the \
+          model has answered. `review`: the answer is shown before the server gets it. The entry of a server and of a \
+          client of the gateway can have the same keys: the strictest `allow` and the smallest `maxTokens` count, and \
+          each quota counts the requests of its level.",
     example: r#"{"allow": "ask", "maxTokens": 2000, "tokensPerDay": 100000}"#,
     set: |settings, field| put(&mut settings.sampling, field.setting(read(field)?)),
 };

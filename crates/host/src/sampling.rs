@@ -98,6 +98,8 @@ pub struct SamplingDetails {
     pub stop_sequences: Vec<String>,
     /// Maximum number of tokens of the answer.
     pub max_tokens: u64,
+    /// Tokens of the request, estimated before it is sent.
+    pub input_tokens: u64,
     /// The tools that the model may call; the server runs them.
     pub tools: Vec<SampledTool>,
     /// Whether the model may or must call a tool, if the server says so.
@@ -164,6 +166,11 @@ impl fmt::Debug for PreparedSample {
 }
 
 impl SamplingDetails {
+    /// Tokens that a request reserves: what it has itself, estimated, and the most that its answer may have.
+    pub fn reserved_tokens(&self) -> u64 {
+        self.input_tokens.saturating_add(self.max_tokens)
+    }
+
     /// About how many bytes are kept.
     pub(crate) fn kept_bytes(&self) -> usize {
         let messages: usize = self.messages.iter().map(|message| message.text.len() + message.role.len()).sum();
@@ -191,6 +198,7 @@ impl SamplingDetails {
             "temperature": self.temperature,
             "stopSequences": self.stop_sequences,
             "maxTokens": self.max_tokens,
+            "estimatedInputTokens": self.input_tokens,
             "tools": self.tools.iter().map(tool).collect::<Vec<_>>(),
             "toolChoice": self.tool_choice,
             "model": self.model,

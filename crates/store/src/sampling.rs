@@ -54,7 +54,7 @@ pub(crate) fn reserve(connection: &Connection, reserve: &Reserve) -> Result<(), 
         ":caller": wanted.caller,
         ":model": wanted.model,
         ":reason": wanted.reason,
-        ":tokens": tokens(wanted.max_tokens),
+        ":tokens": tokens(wanted.tokens),
         ":hour": before(at, HOUR),
         ":day": before(at, DAY),
         ":top_requests": quotas.top.requests_per_hour,
@@ -103,7 +103,7 @@ impl Reader {
                 continue;
             }
             let counted = Counted::read(self, level, wanted)?;
-            if let (false, Some(exceeded)) = (is_granted, counted.exceeded(quota, wanted.max_tokens)) {
+            if let (false, Some(exceeded)) = (is_granted, counted.exceeded(quota, wanted.tokens)) {
                 return Ok(Reservation::Exceeded(exceeded));
             }
             left.push(counted.left(quota));
@@ -179,7 +179,7 @@ impl Counted {
     }
 
     /// The quota without room for a request of so many tokens, and when it has some.
-    fn exceeded(&self, quota: LevelQuota, max_tokens: u64) -> Option<QuotaExceeded> {
+    fn exceeded(&self, quota: LevelQuota, wanted: u64) -> Option<QuotaExceeded> {
         if let Some(most) = quota.requests_per_hour.filter(|most| *most as usize <= self.of_hour().count()) {
             // The request that has to leave the hour.
             let last = self.of_hour().rev().nth(most.saturating_sub(1) as usize);
@@ -187,7 +187,7 @@ impl Counted {
             return Some(QuotaExceeded { level: self.level, limit: QuotaLimit::RequestsPerHour(most), ends_at });
         }
         let most = quota.tokens_per_day?;
-        let wanted = tokens(max_tokens);
+        let wanted = tokens(wanted);
         let mut sum = self.tokens();
         if sum.saturating_add(wanted) <= i64::from(most) {
             return None;

@@ -11,6 +11,8 @@ use toolway_model::{
 };
 use toolway_wire::{json::Raw, message::RpcError};
 
+use super::estimate;
+
 /// Most tokens of an answer where the configuration sets no maximum.
 const DEFAULT_MAX_TOKENS: u64 = 4_096;
 
@@ -82,6 +84,7 @@ impl Translated {
             temperature: request.temperature.map(|temperature| temperature.to_string()),
             stop_sequences: request.stop_sequences.clone(),
             max_tokens: self.max_tokens,
+            input_tokens: estimate::input_tokens(request),
             tools: request.tools.iter().map(tool).collect(),
             tool_choice: choice.map(str::to_owned),
             model: model.to_owned(),

@@ -101,12 +101,23 @@ fn run_answers_with_the_model_that_sampling_names() {
 
 #[test]
 fn quota_refuses_with_its_name_and_when_it_ends() {
-    let home = home(&json!({ "allow": "always", "requestsPerHour": 1 }), &json!({ "tokensPerDay": 100 }));
+    let home = home(&json!({ "allow": "always", "requestsPerHour": 1 }), &json!({ "tokensPerDay": 1_000 }));
     assert!(home.run(&CALL).ok().contains("Blue"));
     let refused = home.run(&CALL);
     assert_ne!(refused.code, 0);
     let said = format!("{refused:?}");
     assert!(said.contains("`sampling.requestsPerHour` is 1, and there is room for this request from 20"), "{said}");
+}
+
+#[test]
+fn request_whose_own_words_pass_the_quota_is_refused_before_the_model_gets_it() {
+    let home = home(&json!({ "allow": "always", "tokensPerDay": 1_000 }), &json!(true));
+    let long = format!("prompt={}", "word ".repeat(1_000));
+    let refused = home.run(&["call", "every", "trigger-sampling-request", &long]);
+    assert_ne!(refused.code, 0);
+    let said = format!("{refused:?}");
+    assert!(said.contains("`sampling.tokensPerDay` is 1000, which is less than this request may use"), "{said}");
+    assert!(home.run(&CALL).ok().contains("Blue"), "nothing was used");
 }
 
 #[test]
@@ -120,7 +131,7 @@ fn always_for_this_server_is_saved_and_can_be_removed() {
     let mut terminal = start();
     terminal.answers("[a] always for this server", "a");
     let (status, shown) = terminal.end(PATIENCE);
-    assert!(status.success() && shown.contains("left after this: 9900 tokens today in all"), "{shown}");
+    assert!(status.success() && shown.contains("left after this: 9863 tokens today in all"), "{shown}");
     let (status, shown) = start().end(PATIENCE);
     assert!(status.success() && shown.contains("Blue") && !shown.contains("always for"), "{shown}");
     let saved = home.run(&["trust", "list", "-o", "json"]).json();
@@ -175,16 +186,21 @@ impl Gateway {
     }
 
     fn client(&self, client: &[PathBuf; 2], plan: &Value) -> Value {
-        let around = self.home.command(&[]);
-        let mut command = Command::new(&client[0]);
-        command.arg(&client[1]).arg(plan.to_string()).env_clear().current_dir(self.home.path("")).stdin(Stdio::null());
-        command.envs(around.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        Ran::of(&command.output().unwrap()).json()
+        run_client(&self.home, client, plan).json()
     }
 }
 
+/// Runs a client of others with this plan.
+pub(crate) fn run_client(home: &Home, client: &[PathBuf; 2], plan: &Value) -> Ran {
+    let around = home.command(&[]);
+    let mut command = Command::new(&client[0]);
+    command.arg(&client[1]).arg(plan.to_string()).env_clear().current_dir(home.path("")).stdin(Stdio::null());
+    command.envs(around.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    Ran::of(&command.output().unwrap())
+}
+
 /// The SDK clients of others, with their modes.
-fn sdk_clients() -> Vec<([PathBuf; 2], &'static str)> {
+pub(crate) fn sdk_clients() -> Vec<([PathBuf; 2], &'static str)> {
     let script = |name: &str| root().join("tests/interop/clients").join(name);
     let typescript = [root().join(".interop/node_modules/.bin/node"), script("sampling_typescript.mjs")];
     let python = [root().join(".interop/venv/bin/python"), script("sampling_python.py")];

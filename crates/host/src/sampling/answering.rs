@@ -115,7 +115,8 @@ impl SamplingDesk {
         reserved.end = SamplingEnd::Sent { tokens: None, outcome: "cancelled" };
         let answered = send().await;
         account.tokens = answered.tokens;
-        let used = answered.tokens.map_or(details.max_tokens, |tokens| tokens.input.saturating_add(tokens.output));
+        let used =
+            answered.tokens.map_or(details.reserved_tokens(), |tokens| tokens.input.saturating_add(tokens.output));
         if let Some(SampledTokens { input, output }) = answered.tokens {
             self.host.context.tallies.count_tokens(&details.model, ModelTokens { input, output });
         }
@@ -192,7 +193,7 @@ impl SamplingDesk {
             caller: request.origin.caller.label(),
             model: details.model.clone(),
             reason: details.reason.clone(),
-            max_tokens: details.max_tokens,
+            tokens: details.reserved_tokens(),
         };
         let reserving = ledger.reserve(wanted, SamplingQuotas::of(&terms.levels));
         // Made before waiting: a request that is withdrawn meanwhile keeps nothing.

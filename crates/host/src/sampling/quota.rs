@@ -1,7 +1,7 @@
 //! Quotas of sampling, and the port that counts against them.
 //!
-//! A request reserves the most tokens that its answer may have; when the model has answered, what was used counts. A
-//! reservation that was never settled, because the process was killed, counts in full until its time has passed. All
+//! A request reserves its own tokens, as they are estimated, and the most that its answer may have; when the model has
+//! answered, what was used counts. A reservation that was never settled, because the process was killed, counts in full until its time has passed. All
 //! processes that use one ledger have one count.
 
 use std::{
@@ -51,8 +51,8 @@ pub struct SamplingUse {
     pub model: String,
     /// Why this model was chosen.
     pub reason: String,
-    /// Most tokens of the answer.
-    pub max_tokens: u64,
+    /// Tokens to reserve: those of the request, estimated, and the most that the answer may have.
+    pub tokens: u64,
 }
 
 /// How a request ended.

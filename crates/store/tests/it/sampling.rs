@@ -32,7 +32,7 @@ fn wanted(server: &str, caller: &str) -> SamplingUse {
         caller: caller.to_owned(),
         model: "small".to_owned(),
         reason: "the default model".to_owned(),
-        max_tokens: 100,
+        tokens: 100,
     }
 }
 
