@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader},
+    net::TcpStream,
     process::{Command, Stdio},
 };
 
@@ -77,11 +78,40 @@ impl Stage {
 
     /// Calls the tool that counts in its session.
     fn count(&self, serving: &Serving) -> String {
-        let called = serving.call_as(&self.key, "tools/call", json!({ "name": "counter__count", "arguments": {} }));
-        let answer = Answer::of(called).body;
-        let text = answer.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or(&answer);
-        let response: Value = serde_json::from_str(text).expect(&answer);
-        response["result"]["content"][0]["text"].as_str().expect(&answer).to_owned()
+        self.count_declaring(serving, &json!({}))
+    }
+
+    /// The same by a client with these capabilities.
+    fn count_declaring(&self, serving: &Serving, capabilities: &Value) -> String {
+        let params = json!({ "name": "counter__count", "arguments": {} });
+        counted(serving.call_declaring(&self.key, "tools/call", params, capabilities))
+    }
+
+    /// Begins a session of the client at the gateway; returns its id.
+    fn begin(&self, serving: &Serving) -> String {
+        let info = json!({ "name": "window", "version": "1" });
+        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
+        let begun = Answer::of(self.post(serving, None, "initialize", &params));
+        let id = begun.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
+        id.unwrap_or_else(|| panic!("{begun:?}")).trim().to_owned()
+    }
+
+    /// Calls the tool that counts in a session of the client.
+    fn count_in(&self, serving: &Serving, session: &str) -> String {
+        let params = json!({ "name": "counter__count", "arguments": {} });
+        counted(self.post(serving, Some(session), "tools/call", &params))
+    }
+
+    fn post(&self, serving: &Serving, session: Option<&str>, method: &str, params: &Value) -> TcpStream {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+        let bearer = format!("Bearer {}", self.key);
+        let mut headers = vec![
+            ("authorization", bearer.as_str()),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+        ];
+        headers.extend(session.map(|session| ("mcp-session-id", session)));
+        serving.send("POST", "/mcp", &headers, &body)
     }
 
     /// The session ids that the gateway uses: the shared one, and that of the client.
@@ -90,6 +120,14 @@ impl Stage {
         let id = |value: &Value| value.as_str().unwrap_or_else(|| panic!("no id in {shown}")).to_owned();
         [id(&shown["sessionId"]), id(&shown["connections"][0]["sessionId"])]
     }
+}
+
+/// The count in a response.
+fn counted(response: TcpStream) -> String {
+    let answer = Answer::of(response).body;
+    let text = answer.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or(&answer);
+    let response: Value = serde_json::from_str(text).expect(&answer);
+    response["result"]["content"][0]["text"].as_str().expect(&answer).to_owned()
 }
 
 #[test]
@@ -185,4 +223,51 @@ fn killed_gateway_resumes_the_session_of_a_fastmcp_server() {
     let before = shared(&serving);
     drop(serving);
     assert_eq!(shared(&stage.serve()), before);
+}
+
+#[test]
+fn session_is_not_resumed_with_other_capabilities_or_another_token() {
+    let server = HttpServer::counting();
+    let mut entry = server.entry();
+    entry["headers"] = json!({ "Authorization": "Bearer ${COUNTER_TOKEN}" });
+    let stage = Stage::new(entry);
+    let serve = |token: &str| Serving::start_with(&stage.home, &[], &[("COUNTER_TOKEN", token)]);
+    let forms = json!({ "elicitation": { "form": {} } });
+    let serving = serve("one");
+    assert_eq!([stage.count(&serving), stage.count(&serving)], ["1", "2"]);
+    drop(serving);
+
+    let serving = serve("one");
+    assert_eq!(stage.count_declaring(&serving, &forms), "1", "the server was told of no forms");
+    assert_eq!(stage.count(&serving), "3", "as declared before");
+    drop(serving);
+
+    let serving = serve("two");
+    assert_eq!(stage.count(&serving), "1", "the credential is another one");
+    drop(serving);
+    // What was issued under the old token is not kept beside the new one.
+    assert_eq!(stage.count(&serve("one")), "1");
+}
+
+/// A session of a client ends with the gateway, and with it what belongs to this session only.
+#[test]
+fn server_with_a_session_for_each_session_of_a_client_begins_anew_after_a_kill() {
+    let server = HttpServer::counting();
+    let mut entry = server.entry();
+    entry["sharing"] = json!("session");
+    let stage = Stage::new(entry);
+    let serving = stage.serve();
+    serving.settled(&stage.key, "counter", "ready");
+    let windows = [stage.begin(&serving), stage.begin(&serving)];
+    for expected in ["1", "2"] {
+        assert_eq!(windows.each_ref().map(|window| stage.count_in(&serving, window)), [expected, expected]);
+    }
+    drop(serving);
+
+    let serving = stage.serve();
+    serving.settled(&stage.key, "counter", "ready");
+    let gone = stage.post(&serving, Some(&windows[0]), "tools/list", &json!({}));
+    assert_eq!(Answer::of(gone).status, 404);
+    let window = stage.begin(&serving);
+    assert_eq!(stage.count_in(&serving, &window), "1", "neither window is mixed with a new one");
 }
