@@ -42,6 +42,7 @@ mod interop_browser;
 mod interop_clients;
 mod interop_hosts;
 mod interop_keychain;
+mod interop_tasks;
 mod invalid_entries;
 mod left_to_inbox;
 mod listing;

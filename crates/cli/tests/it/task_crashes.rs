@@ -40,7 +40,7 @@ impl HttpServer {
     }
 
     /// The reference server, which has sessions.
-    fn everything() -> Self {
+    pub(crate) fn everything() -> Self {
         let node = root().join(".interop/node_modules/.bin/node");
         let script = root().join(".interop/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
         assert!(script.exists(), "{} is missing: run ./test, which installs it", script.display());
