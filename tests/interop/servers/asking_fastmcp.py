@@ -1,5 +1,5 @@
 """A server of both eras on `fastmcp`, with one tool for each of the two ways in which a tool can ask the client, one
-that asks the user to open an address, and one that asks for the roots.
+that asks the user to open an address, one that asks a model with its result, and one that asks for the roots.
 
 `pushed` asks with a request of its own, which FastMCP refuses without a session. `by_result` asks with its result, which
 FastMCP refuses in a session.
@@ -48,6 +48,19 @@ async def opened(ctx: Context) -> str:
     """Ask the user to open an address, with a request."""
     answer = await ctx.session.elicit_url("Confirm the payment", "https://pay.example/confirm?cart=7", "cart-7")
     return f"opened: {answer.action}"
+
+
+@server.tool
+async def model_by_result(ctx: Context) -> types.InputRequiredResult | str:
+    """Ask a model for a colour with the result."""
+    answer = (ctx.input_responses or {}).get("colour")
+    if answer is not None:
+        return f"{answer.model} said {answer.content.text}"
+    asked = types.TextContent(type="text", text="Name a colour")
+    message = types.SamplingMessage(role="user", content=asked)
+    params = types.CreateMessageRequestParams(messages=[message], max_tokens=50)
+    request = types.CreateMessageRequest(params=params)
+    return types.InputRequiredResult(input_requests={"colour": request}, request_state="asked")
 
 
 @server.tool

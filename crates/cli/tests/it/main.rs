@@ -69,6 +69,7 @@ mod roots;
 mod run;
 mod same_user;
 mod sampling;
+mod sampling_servers;
 mod scraping;
 mod secrets;
 mod server_everything;
