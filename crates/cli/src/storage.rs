@@ -196,9 +196,10 @@ pub(crate) fn with_recorder(ports: HostPorts, recorder: Option<Arc<StoreRecorder
         Some(recorder) => {
             let bodies = settings.store.bodies.value;
             let approvals = Arc::clone(&recorder) as _;
+            let baselines = Arc::clone(&recorder) as _;
             let sampling = Arc::clone(&recorder) as _;
             let tasks = Arc::clone(&recorder) as _;
-            HostPorts { recorder: Some(recorder), tasks, approvals, sampling, bodies, ..ports }
+            HostPorts { recorder: Some(recorder), tasks, approvals, baselines, sampling, bodies, ..ports }
         }
         None => ports,
     }

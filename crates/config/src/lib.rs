@@ -113,6 +113,6 @@ pub use shape::parse_duration;
 pub use sign_in::{SignInSettings, VaultKind};
 pub use store::{Bodies, StoreLimit, StoreSettings, SyncMode};
 pub use tasks::{TaskSettings, TaskTerms};
-pub use trust::{FileAccess, Trust, TrustLists, TrustedFolder};
+pub use trust::{DriftEffect, FileAccess, Trust, TrustLists, TrustedFolder};
 pub use validation::{ArgumentValidation, ResultValidation, ValidationModes, ValidationSettings};
 pub use warning::Warning;

@@ -6,7 +6,7 @@ use crate::{
     error::{ConfigError, Place},
     settings::{Setting, Settings},
     shape::{Field, Key, Shape, put},
-    trust::{self, LEVELS, RISKS, TRUST_VALUES, Trust, TrustedFolder},
+    trust::{self, DRIFT_VALUES, DriftEffect, LEVELS, RISKS, TRUST_VALUES, Trust, TrustedFolder},
     visible,
 };
 
@@ -48,6 +48,10 @@ pub struct PolicySettings {
     pub project: ProjectRules,
     /// Hosts that are never new. Only the user sets them.
     pub hosts: Setting<Vec<HostPattern>>,
+    /// What becomes of calls of a tool whose definition or server has changed; `None`: agents ask, others are recorded.
+    pub changed_tools: Setting<Option<DriftEffect>>,
+    /// What becomes of calls of a tool that its server did not have when it was first seen.
+    pub new_tools: Setting<DriftEffect>,
     /// Folders whose projects are trusted. Only the user sets them.
     pub trusted_folders: Setting<Vec<TrustedFolder>>,
 }
@@ -180,6 +184,8 @@ const MEMBERS: &[(&str, Shape)] = &[
     (RULES, Shape::ListOfMembers(RULE)),
     ("hosts", Shape::Texts),
     ("trustedFolders", Shape::AnyObject),
+    ("changedTools", Shape::OneOf(DRIFT_VALUES)),
+    ("newTools", Shape::OneOf(DRIFT_VALUES)),
 ];
 
 /// Member of `policy`: the rules.
@@ -205,7 +211,11 @@ pub(crate) const POLICY: Key<Settings> = Key {
           of the user's file counts. `hosts`: hosts that a tool which passes `writes` may reach without a question; \
           `*.example.org` stands for the subdomains. `trustedFolders`: folders (absolute, or from `~/` on) with `read` or \
           `full`, the trust of accepted servers of projects inside; symbolic links are resolved, and the innermost \
-          folder counts. Servers of a project still have to be accepted.",
+          folder counts. Servers of a project still have to be accepted. `changedTools`: what becomes of a call of a tool \
+          whose description, schema or annotations have changed since it was first seen, or whose server has another \
+          command, file or host: `ask` (default for models), `hide` (refuse) or `allow`; calls of other callers are \
+          recorded unless it is set. `newTools`: the same for a tool that its server did not have before; default \
+          `allow`.",
     example: r#"{"mode": "writes", "rules": [{"match": {"tool": "delete_*"}, "then": "deny"}]}"#,
     set: read,
 };
@@ -223,6 +233,8 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
                 let hosts = field.list(Shape::Texts)?.into_iter().map(host).collect::<Result<_, _>>()?;
                 put(&mut settings.policy.hosts, field.setting(hosts))?;
             }
+            "changedTools" => put(&mut settings.policy.changed_tools, field.setting(Some(trust::drift(&field)?)))?,
+            "newTools" => put(&mut settings.policy.new_tools, field.setting(trust::drift(&field)?))?,
             "trustedFolders" => {
                 let folders = trust::folders(&field)?;
                 put(&mut settings.policy.trusted_folders, field.setting(folders))?;
@@ -341,7 +353,15 @@ impl PolicySettings {
         let mode = self.mode.overridden_by(nearer.mode);
         let hosts = self.hosts.overridden_by(nearer.hosts);
         let trusted_folders = self.trusted_folders.overridden_by(nearer.trusted_folders);
-        Self { mode, user: [self.user, nearer.user].concat(), project: self.project, hosts, trusted_folders }
+        Self {
+            mode,
+            user: [self.user, nearer.user].concat(),
+            project: self.project,
+            hosts,
+            changed_tools: self.changed_tools.overridden_by(nearer.changed_tools),
+            new_tools: self.new_tools.overridden_by(nearer.new_tools),
+            trusted_folders,
+        }
     }
 
     /// All rules: those of the user's file, then those of the project's.

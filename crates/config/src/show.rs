@@ -23,7 +23,7 @@ use crate::{
     },
     settings::{Origin, Setting},
     tasks::TaskSettings,
-    trust::TrustedFolder,
+    trust::{DriftEffect, TrustedFolder},
     warning::Warning,
 };
 
@@ -100,6 +100,12 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
             json!(settings.sign_in.client_metadata_url.value),
         ),
         shown("policy.mode", &settings.policy.mode, json!(settings.policy.mode.value.map(PolicyMode::as_str))),
+        shown(
+            "policy.changedTools",
+            &settings.policy.changed_tools,
+            json!(settings.policy.changed_tools.value.map(DriftEffect::as_str)),
+        ),
+        shown("policy.newTools", &settings.policy.new_tools, json!(settings.policy.new_tools.value.as_str())),
         shown(
             "policy.trustedFolders",
             &settings.policy.trusted_folders,

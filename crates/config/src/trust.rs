@@ -49,6 +49,18 @@ pub enum FileAccess {
     RootsOnly,
 }
 
+/// What becomes of a call if its definition is not the one that was seen first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DriftEffect {
+    /// A user is asked, and sees the difference.
+    Ask,
+    /// The call is refused.
+    Hide,
+    /// The call is sent, and the difference is recorded.
+    #[default]
+    Allow,
+}
+
 /// A folder whose projects are trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedFolder {
@@ -69,6 +81,16 @@ const FOLDER_VALUES: &[&str] = &["read", "full"];
 pub(crate) const LEVELS: &[&str] = &["untrusted", "server-trusted", "tool-allowlisted", "trusted-folder"];
 /// Values of `risk` in rules.
 pub(crate) const RISKS: &[&str] = &["low", "medium", "high", "critical"];
+
+const DRIFTS: &[(&str, DriftEffect)] =
+    &[("ask", DriftEffect::Ask), ("hide", DriftEffect::Hide), ("allow", DriftEffect::Allow)];
+/// Values of `changedTools` and `newTools`.
+pub(crate) const DRIFT_VALUES: &[&str] = &["ask", "hide", "allow"];
+
+/// Parses `changedTools` and `newTools`.
+pub(crate) fn drift(field: &Field<'_>) -> Result<DriftEffect, ConfigError> {
+    field.choice(DRIFTS, Shape::OneOf(DRIFT_VALUES))
+}
 
 /// Parses `trust`.
 pub(crate) fn trust(field: &Field<'_>) -> Result<Trust, ConfigError> {
@@ -117,6 +139,13 @@ impl Trust {
     /// Parses the value as written in configuration.
     pub fn parse(text: &str) -> Option<Self> {
         TRUSTS.iter().find(|(word, _)| *word == text).map(|(_, trust)| *trust)
+    }
+}
+
+impl DriftEffect {
+    /// The value as written in configuration.
+    pub fn as_str(self) -> &'static str {
+        DRIFTS.iter().find(|(_, effect)| *effect == self).map_or("ask", |(word, _)| word)
     }
 }
 

@@ -6,7 +6,11 @@ use std::fmt;
 
 use toolway_wire::error::WireError;
 
-use crate::{connection::DialError, policy::Refusal, record::Repeated};
+use crate::{
+    connection::DialError,
+    policy::{Refusal, RuleId},
+    record::Repeated,
+};
 
 /// Text for the operator: the local commands and the operator log. It cannot be printed by accident: it has no `Display`,
 /// and [`as_str`](Self::as_str) is the only way to its text.
@@ -123,6 +127,10 @@ impl From<&DialError> for ClientText {
 impl From<&Refusal> for ClientText {
     fn from(refusal: &Refusal) -> Self {
         match refusal {
+            // The difference may name files and servers that the client does not know.
+            Refusal::Denied { rule: RuleId::Drift, .. } => {
+                Self::complete("denied by policy: the definition has changed")
+            }
             // The rule is named by file and line.
             Refusal::Denied { reason: Some(reason), .. } => Self::complete(format!("denied by policy: {reason}")),
             Refusal::Denied { reason: None, .. } => Self::complete("denied by policy"),
@@ -173,7 +181,18 @@ mod tests {
     use toolway_wire::error::WireError;
 
     use super::ClientText;
-    use crate::{connection::DialError, policy::Refusal, record::Repeated};
+    use crate::{
+        connection::DialError,
+        policy::{Refusal, RuleId},
+        record::Repeated,
+    };
+
+    #[test]
+    fn a_client_does_not_read_how_a_server_has_changed() {
+        let reason = Some("server: command: was \"/home/ada/a\", is now \"b\"".to_owned());
+        let text = ClientText::from(&Refusal::Denied { rule: RuleId::Drift, reason }).to_string();
+        assert_eq!(text, "denied by policy: the definition has changed");
+    }
 
     #[test]
     fn details_of_an_error_are_withheld_and_its_class_is_shown() {

@@ -47,7 +47,7 @@ use self::{
     connection_set::{ConnectionSet, Member},
 };
 use crate::{
-    call::{CallId, Caller, open_calls::OpenCalls},
+    call::{CallId, Caller, ComparedTools, open_calls::OpenCalls},
     catalog::{Catalog, Naming, listing_table::ListingTable, skills},
     connection::{
         AppliedPlan, CallerListChange, CallerLog, Connection, ConnectionCounters, Dialer, HostContext, Plan,
@@ -85,6 +85,8 @@ pub(crate) struct Inner {
     pub(crate) conversation_answers: ConversationAnswers,
     /// Saved approvals that no longer apply, of which the user was told.
     pub(crate) outdated_notices: OutdatedNotices,
+    /// Tools that are what was seen first.
+    pub(crate) compared_tools: ComparedTools,
     /// A number that changes when an answer was given that may cover other waiting calls.
     pub(crate) answers_given: watch::Sender<u64>,
     caller_catalogs: CallerCatalogs,
@@ -154,6 +156,7 @@ impl Host {
             policy_revision: AtomicU64::new(0),
             conversation_answers,
             outdated_notices: OutdatedNotices::default(),
+            compared_tools: ComparedTools::default(),
             answers_given: watch::channel(0).0,
             caller_catalogs: CallerCatalogs::default(),
             set: Mutex::default(),

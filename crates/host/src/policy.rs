@@ -9,6 +9,8 @@
 //! | decision, grant, approval request, refusal | `decision.rs` |
 //! | answers of a user: what is proposed, what they cover | `approval.rs`, `proposal.rs`, `scope.rs` |
 //! | answers that hold longer: saved ones, those of a conversation | `saved.rs`, `conversation_answers.rs` |
+//! | definitions as they were first seen | `baseline.rs`, `call/drift.rs` |
+//! | what is unusual in texts of servers | `scan.rs` |
 //! | slots: a grant becomes a permit | `limit.rs`, `caller_counter.rs` |
 //!
 //! The first rule of the user's file that matches decides, else the mode (the stricter of the one for all and that of the
@@ -19,6 +21,7 @@
 
 pub mod approval;
 mod argument_match;
+pub mod baseline;
 mod caller_counter;
 pub(crate) mod conversation_answers;
 pub mod decision;
@@ -31,6 +34,7 @@ pub mod proposal;
 pub mod reach;
 mod rules;
 pub mod saved;
+pub mod scan;
 pub mod scope;
 mod seen_urls;
 pub mod surface;
@@ -40,6 +44,7 @@ pub mod trust_level;
 use std::{collections::BTreeMap, sync::Arc};
 
 pub use approval::{ApprovalAnswer, ApprovalTerm};
+pub use baseline::{Baseline, Baselines, MemoryBaselines};
 pub(crate) use conversation_answers::ConversationAnswers;
 pub(crate) use decision::Definition;
 pub use decision::{ApprovalRequest, Decision, Grant, Refusal, RuleId, Subject};
@@ -58,14 +63,14 @@ pub use scope::{ArgumentScope, AskedCall, SameValue, Scope};
 pub use seen_urls::SeenUrls;
 pub use surface::Surface;
 use toolway_config::{
-    Approver, ClientSettings, FileAccess, HostPattern, PolicyMode, PolicySettings, ProjectRules, RuleEffect,
-    SamplingLevels, SamplingPermission, SamplingSettings, Settings, policy::Rule,
+    Approver, ClientSettings, DriftEffect, FileAccess, HostPattern, PolicyMode, PolicySettings, ProjectRules,
+    RuleEffect, SamplingLevels, SamplingPermission, SamplingSettings, Settings, policy::Rule,
 };
 use toolway_wire::exchange::Request;
 pub use trust_level::{Risk, TrustLevel};
 
 use crate::{
-    call::{CallKind, Caller},
+    call::{CallKind, Caller, DriftKind},
     catalog::{Filter, ItemKind},
 };
 
@@ -92,6 +97,9 @@ pub struct Policy {
     project: Arc<ProjectRules>,
     /// Hosts that are never new.
     hosts: Arc<[HostPattern]>,
+    /// What becomes of calls whose definition has changed; `None`: agents ask.
+    changed_tools: Option<DriftEffect>,
+    new_tools: DriftEffect,
     /// Clients of the gateway, by name.
     clients: Arc<BTreeMap<String, ClientSettings>>,
     /// Whether models answer servers, at the top.
@@ -152,7 +160,7 @@ impl Policy {
 
     /// Creates the policy of a configuration; `stance` is the default of the embedding program.
     pub fn new(stance: Stance, settings: &Settings) -> Self {
-        let PolicySettings { mode, user, project, hosts, .. } = settings.policy.clone();
+        let PolicySettings { mode, user, project, hosts, changed_tools, new_tools, .. } = settings.policy.clone();
         let clients = Arc::new(settings.gateway.clients.value.clone());
         Self {
             stance,
@@ -160,6 +168,8 @@ impl Policy {
             user: user.into(),
             project: project.into(),
             hosts: hosts.value.into(),
+            changed_tools: changed_tools.value,
+            new_tools: new_tools.value,
             clients,
             sampling: Arc::new(settings.sampling.value.clone()),
         }
@@ -174,6 +184,15 @@ impl Policy {
     /// The mode in effect for a caller: the stricter of the mode for all and the mode of the client.
     pub fn mode_of(&self, caller: &Caller) -> Option<PolicyMode> {
         self.effective_mode(caller).map(EffectiveMode::mode)
+    }
+
+    /// What becomes of a call whose tool or server is not what was seen first. A model is asked for, others are recorded.
+    pub(crate) fn drift_effect(&self, caller: &Caller, kind: DriftKind) -> DriftEffect {
+        let default = if matches!(caller, Caller::Agent(_)) { DriftEffect::Ask } else { DriftEffect::Allow };
+        match kind {
+            DriftKind::Changed => self.changed_tools.unwrap_or(default),
+            DriftKind::New => self.new_tools,
+        }
     }
 
     /// Who approves the calls of a caller that are asked about.

@@ -8,7 +8,7 @@ use toolway_config::Bodies;
 
 use crate::{
     inbox::{Answerer, NoAnswerer},
-    policy::{MemorySavedApprovals, SavedApprovals},
+    policy::{Baselines, MemoryBaselines, MemorySavedApprovals, SavedApprovals},
     record::{CallLog, CallRecorder, MemoryCallLog},
     roots::{ClientRootStore, NoClientRootStore},
     sampling::{NoSampler, NoSamplingLedger, Sampler, SamplingLedger},
@@ -31,6 +31,8 @@ pub struct HostPorts {
     pub bodies: Bodies,
     /// Approvals that hold beyond a call. Default: in memory.
     pub approvals: Arc<dyn SavedApprovals>,
+    /// Definitions of tools as they were first seen. Default: in memory.
+    pub baselines: Arc<dyn Baselines>,
     /// Store of credentials. Default: in memory.
     pub vault: Arc<dyn Vault>,
     /// Model that answers sampling requests of servers. Default: none, and sampling is not offered.
@@ -50,6 +52,7 @@ impl Default for HostPorts {
             tasks: Arc::new(NoTaskLog),
             bodies: Bodies::default(),
             approvals: Arc::new(MemorySavedApprovals::default()),
+            baselines: Arc::new(MemoryBaselines::default()),
             vault: Arc::new(MemoryVault::default()),
             sampler: Arc::new(NoSampler),
             sampling: Arc::new(NoSamplingLedger),

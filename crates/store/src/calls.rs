@@ -247,6 +247,16 @@ impl Reader {
         Ok(Some(StoredCall { row: found, body: body.optional()?.unwrap_or_default() }))
     }
 
+    /// Calls with their arguments and without their results, newest first.
+    pub fn calls_with_arguments(&self, filter: &CallFilter) -> Result<Vec<StoredCall>, StoreError> {
+        let mut statement = self.connection.prepare_cached("SELECT arguments FROM bodies WHERE call = ?")?;
+        let mut with_arguments = |row: CallRow| {
+            let arguments = statement.query_row([row.id], |row| row.get(0)).optional()?.flatten();
+            Ok(StoredCall { row, body: CallBody { arguments, result: None } })
+        };
+        self.calls(filter)?.into_iter().map(&mut with_arguments).collect()
+    }
+
     /// The calls whose id, written as text, ends with these digits, or else begins with them; newest first, at most ten. The
     /// ends of the newest calls, which lists show, are searched before all others.
     pub fn find_calls(&self, digits: &str) -> Result<Vec<Uuid>, StoreError> {

@@ -10,6 +10,7 @@
 //! | the hash-chained audit log | `audit.rs`, `chain.rs` |
 //! | roots that clients supplied | `client_roots.rs` |
 //! | saved approvals, inbox items, conversations | `approvals.rs`, `inbox.rs`, `conversations.rs` |
+//! | definitions as they were first seen | `baselines.rs` |
 //! | answers of models to servers, counted against quotas | `sampling.rs` |
 //! | sessions of HTTP servers, to be resumed | `sessions.rs` |
 //! | processes that may still end a call | `runs.rs` |
@@ -23,6 +24,7 @@
 pub mod approvals;
 pub mod audit;
 pub mod backup;
+mod baselines;
 pub mod calls;
 mod chain;
 mod client_roots;

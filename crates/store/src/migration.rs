@@ -24,6 +24,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0014.sql"),
     include_str!("../migrations/0015.sql"),
     include_str!("../migrations/0016.sql"),
+    include_str!("../migrations/0017.sql"),
 ];
 
 /// Brings the schema up to date. A file of a later version is refused and stays as it is.

@@ -14,7 +14,7 @@ use toolway_host::{
         ConversationHead, ConversationLog, ConversationMessage, ConversationNote, StoredConversation, StoredMessage,
     },
     inbox::InboxRecord,
-    policy::{RuleId, SavedApproval, SavedApprovalError, SavedApprovals, StoredApproval},
+    policy::{Baseline, Baselines, RuleId, SavedApproval, SavedApprovalError, SavedApprovals, StoredApproval},
     record::{
         AuditNote, CallBody, CallRecord, CallRecorder, CallRow, CallState, IdempotencyKey, InboxRow, KeyClaim,
         KeyHolder, OpenState, RecorderUsage, RecordsError, Requirement, StoredCall,
@@ -234,6 +234,20 @@ impl SavedApprovals for StoreRecorder {
 
     fn may_refuse(&self, server: &ServerName, tool: &str) -> bool {
         self.refusals.lock().may_contain(server.as_str(), tool)
+    }
+}
+
+impl Baselines for StoreRecorder {
+    fn of_server<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Result<Vec<Baseline>, RecordsError>> {
+        let name = server.to_string();
+        Box::pin(
+            async move { Ok(self.store.query(Freshness::Committed, move |reader| reader.baselines_of(&name)).await?) },
+        )
+    }
+
+    fn save(&self, baselines: Vec<Baseline>) -> BoxFuture<'_, Result<(), RecordsError>> {
+        let saved = self.store.save_baselines(baselines);
+        Box::pin(async move { saved.await.map_err(RecordsError::from) })
     }
 }
 

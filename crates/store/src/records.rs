@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use toolway_config::ServerName;
 use toolway_host::{
     conversation::{ConversationNote, FoundMessage, StoredConversation, StoredMessage},
-    policy::{Attendance, StoredApproval},
+    policy::{Attendance, Baseline, StoredApproval},
     record::{
         AuditEntry, AuditFilter, CallFilter, CallRow, Fetch, InboxRow, LogOrigin, RecordChanges, Records, RecordsError,
         RetentionPlan, SamplingRow, Settlement, StatsFilter, StoreUsage, StoredCall, ToolStats, Verified,
@@ -107,6 +107,14 @@ impl Records for StoreRecords {
 
     fn call(&self, id: Uuid) -> Fetch<'_, Option<StoredCall>> {
         self.fetch(move |reader| reader.call(id))
+    }
+
+    fn calls_with_arguments(&self, filter: CallFilter) -> Fetch<'_, Vec<StoredCall>> {
+        self.fetch(move |reader| reader.calls_with_arguments(&filter))
+    }
+
+    fn baselines(&self) -> Fetch<'_, Vec<Baseline>> {
+        self.fetch(Reader::baselines)
     }
 
     fn settlement(&self, call: Uuid) -> Fetch<'_, Option<Settlement>> {

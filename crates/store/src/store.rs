@@ -8,7 +8,7 @@ use std::{
 
 use rusqlite::Connection;
 use toolway_host::{
-    policy::Attendance,
+    policy::{Attendance, Baseline},
     record::{KeyClaim, Settlement},
     roots::ClientRootList,
     sampling::SamplingEnd,
@@ -235,6 +235,11 @@ impl Store {
     /// Saves an approval.
     pub fn save_approval(&self, approval: StoredApproval) -> impl Future<Output = Result<(), StoreError>> + use<> {
         self.submit(Write::SaveApproval(Box::new(approval)), Urgency::Refusable)
+    }
+
+    /// Keeps definitions as they were seen.
+    pub fn save_baselines(&self, seen: Vec<Baseline>) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::Baselines(seen.into()), Urgency::Refusable)
     }
 
     /// Sets where a saved approval holds.

@@ -4,7 +4,7 @@ use std::{collections::HashMap, path::Path};
 
 use rusqlite::{Connection, TransactionBehavior};
 use toolway_host::{
-    policy::Attendance,
+    policy::{Attendance, Baseline},
     record::{KeyClaim, Settlement},
     roots::ClientRootList,
     sampling::SamplingEnd,
@@ -15,6 +15,7 @@ use crate::{
     StoreError,
     approvals::{self, StoredApproval},
     audit::{self, AuditEvent, kind},
+    baselines,
     calls::{self, CallBody, CallRow, CallStatements, Delivery, RowChange},
     chain::{Contents, Link},
     client_roots,
@@ -58,6 +59,7 @@ pub(crate) enum Write {
     CallEnd(Box<CallRow>, CallBody),
     Audit(Box<AuditEvent>),
     SaveApproval(Box<StoredApproval>),
+    Baselines(Box<[Baseline]>),
     ApprovalHolds(Uuid, Attendance),
     RemoveApproval(Uuid),
     Inbox(Box<InboxRow>),
@@ -97,6 +99,7 @@ impl Write {
             Self::Note(_, note) => note.body.len(),
             Self::Session(change) => change.bytes(),
             Self::ClientRoots(list) => client_roots::bytes(list),
+            Self::Baselines(seen) => seen.iter().map(|seen| seen.text.len()).sum(),
             _ => 0,
         };
         (texts + ROW) as u64
@@ -242,6 +245,7 @@ impl<'a> Applying<'_, 'a> {
             Write::Call(..) | Write::CallEnd(..) => {}
             Write::Audit(event) => self.head = event.append(connection, self.head)?,
             Write::SaveApproval(approval) => approvals::write(approval, connection)?,
+            Write::Baselines(seen) => baselines::write(connection, seen)?,
             Write::ApprovalHolds(id, holds) => approvals::write_holds(connection, *id, *holds)?,
             Write::RemoveApproval(id) => {
                 connection.execute("DELETE FROM approvals WHERE id = ?", [id])?;

@@ -4,6 +4,7 @@ mod advice;
 mod clear_secrets;
 mod layout;
 mod processes;
+mod unusual;
 mod variables;
 
 use std::{ffi::OsString, path::PathBuf};
@@ -15,6 +16,7 @@ use toolway_config::{
     show::show as show_config,
 };
 use toolway_host::{
+    catalog::Catalog,
     connection::{Lists, ServerAddress, ServerStatus, Way, environment, wanted::CONNECT},
     keeper::CleanupGuarantee,
 };
@@ -71,7 +73,10 @@ pub(crate) async fn run(args: &DoctorArgs, app: &App, output: &mut Output) -> Re
     let patience = |target: &Target| target.server.connect + target.server.connect.min(CONNECT);
     let slowest = targets.iter().map(patience).max().unwrap_or_default();
     let hosts = app.connect_all(targets, Lists::Once, WaitPolicy::Fixed(slowest), output).await?;
-    let findings: Vec<Diagnosis<'_>> = hosts.outcomes.iter().map(|outcome| Diagnosis::of(outcome, app)).collect();
+    let findings: Vec<Diagnosis<'_>> = {
+        let catalog = hosts.host.catalog();
+        hosts.outcomes.iter().map(|outcome| Diagnosis::of(outcome, &catalog, app)).collect()
+    };
     let in_clear = match app.reach.names_no_server() {
         true => clear_secrets::find(&app.load()?, &args.servers),
         false => Vec::new(),
@@ -103,10 +108,12 @@ struct Diagnosis<'a> {
     /// Names of variables that it asks for, that the user's shell has, and that its process does not get.
     withheld: Vec<String>,
     advice: String,
+    /// What is unusual in its descriptions and instructions.
+    unusual: Vec<String>,
 }
 
 impl<'a> Diagnosis<'a> {
-    fn of(outcome: &'a ServerOutcome, app: &App) -> Self {
+    fn of(outcome: &'a ServerOutcome, catalog: &Catalog, app: &App) -> Self {
         let given = environment_of(&outcome.target, &app.environment);
         let names = |names: &mut dyn Iterator<Item = &OsString>| -> Vec<String> {
             names.map(|name| name.to_string_lossy().into_owned()).collect()
@@ -122,6 +129,7 @@ impl<'a> Diagnosis<'a> {
             folder: folder(&outcome.target, app),
             withheld: advice::wanted_and_withheld(outcome, &withheld),
             advice,
+            unusual: unusual::find(&outcome.status, catalog),
         }
     }
 
@@ -156,6 +164,7 @@ impl<'a> Diagnosis<'a> {
             None => {}
         }
         object.insert("advice".to_owned(), json!(self.advice));
+        object.insert("unusual".to_owned(), json!(self.unusual));
         Value::Object(object)
     }
 }

@@ -1,10 +1,11 @@
 //! The texts of an entry after expansion, by which a server is recognised.
 
-use super::ServerConfig;
+use super::{ServerConfig, Transport};
 use crate::{
     interpolate::{Lookup, Template},
     is_secret_name,
     keychain::NoKeychain,
+    mask,
     paths::Environment,
 };
 
@@ -36,5 +37,23 @@ impl ServerConfig {
         // Relative paths in another file name other programs and files.
         texts.push(("base".to_owned(), self.source.base.display().to_string()));
         texts
+    }
+}
+
+impl ServerConfig {
+    /// The texts of the transport as they may be shown, with secrets masked; in the order of
+    /// [`expanded_texts`](Self::expanded_texts), which has two more at its end.
+    pub fn masked_texts(&self) -> Vec<String> {
+        let mut arguments = match &self.transport {
+            Transport::Process(process) => mask::arguments(&process.arguments).into_iter(),
+            Transport::Http(_) => Vec::new().into_iter(),
+        };
+        let masked = |(key, text): &(String, &Template)| match key.split_once('.') {
+            None if key == "args" => arguments.next().unwrap_or_default(),
+            None => mask::text(text),
+            Some(("headers", name)) => mask::header(name, text),
+            Some((_, name)) => mask::variable(name, text),
+        };
+        self.transport.texts().iter().map(masked).collect()
     }
 }

@@ -54,6 +54,8 @@ fn every_value_has_its_origin_and_secrets_are_masked() {
             "signIn.vault = \"auto\" (default)".to_owned(),
             "signIn.clientMetadataUrl = null (default)".to_owned(),
             "policy.mode = null (default)".to_owned(),
+            "policy.changedTools = null (default)".to_owned(),
+            "policy.newTools = \"allow\" (default)".to_owned(),
             "policy.trustedFolders = {} (default)".to_owned(),
             "policy.hosts = [] (default)".to_owned(),
             "store.path = null (default)".to_owned(),

@@ -69,7 +69,8 @@ fn message(request: &ApprovalRequest, rows: &[ArgumentRow], hidden: &str) -> Str
     let (server, tool) = (&subject.server, visible::name(&subject.raw_name));
     let warning = if request.annotations().destructive { " It may change or delete data." } else { "" };
     // A project may have written it.
-    let reason = request.reason().map(|reason| format!(" Reason: {}", visible::one_line(reason))).unwrap_or_default();
+    let reason = request.client_reason();
+    let reason = reason.map(|reason| format!(" Reason: {}", visible::one_line(reason))).unwrap_or_default();
     let mut message = format!("Allow the {} `{tool}` of `{server}`?{warning}{hidden}{reason}", subject.kind);
     if !rows.is_empty() {
         message.push_str("\nArguments:");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use toolway_config::{FileAccess, PolicyMode};
+use toolway_config::{DriftEffect, FileAccess, PolicyMode};
 use toolway_wire::{
     exchange::Request,
     json::{JsonKind, Raw},
@@ -17,6 +17,7 @@ use toolway_wire::{
 use super::{
     CallOutcome, Caller, CallerContext, Target,
     client_approval::{self, OpenCall},
+    drift,
     find::{self, Found},
     pipeline::not_connected,
 };
@@ -27,7 +28,7 @@ use crate::{
     policy::{
         Annotations, ApprovalKey, ApprovalRequest, ApprovalTerm, Attendance, Decision, Definition, Grant, Lift,
         PolicyInput, Proposal, Refusal, RuleId, SavedApproval, SavedEffect, SavedFinding, Scope, SeenUrls, Surface,
-        approval, conversation_answers::Approved, saved,
+        approval, conversation_answers::Approved, saved, scan,
     },
     record::{Recording, kind},
 };
@@ -209,13 +210,35 @@ pub(super) async fn obtain_grant(
     if let Some(why) = &found.sign_in_required {
         return Err(not_connected(&found.connection, why.clone()));
     }
+    let drift = Box::pin(drift::find(host, found, asker.caller)).await;
+    let (decision, accepted) = match drift {
+        None => (decision, None),
+        Some(drift) => match drift.effect {
+            DriftEffect::Ask => (decision.asking_about_drift(&input, &drift.reason()), Some(drift)),
+            DriftEffect::Hide => {
+                let refusal = Refusal::Denied { rule: RuleId::Drift, reason: Some(drift.reason()) };
+                let details = json!({ "decision": "deny", "code": refusal.code(), "reason": refusal.to_string() });
+                recording.into_iter().for_each(|recording| recording.note(kind::DECISION, details.clone()));
+                return Err(refusal.into());
+            }
+            DriftEffect::Allow => {
+                drift.accept(host, found, asker.caller).await;
+                (decision, None)
+            }
+        },
+    };
     let request = match decision {
         Decision::Allow(grant) => {
             let subject = &found.subject;
             if host.context.ports.approvals.may_refuse(&subject.server, &subject.raw_name) {
                 Box::pin(check_refusals(host, found, asker, &grant, recording)).await?;
             }
-            return Ok(Obtained::Now(grant));
+            // A person has just approved the changed definition.
+            let approved = previous.filter(|previous| *previous.rule() == RuleId::Drift);
+            return Ok(Obtained::Now(match approved {
+                Some(approved) => approved.with_request(grant.into_request()),
+                None => grant,
+            }));
         }
         Decision::Ask(request) => request,
         Decision::Deny(refusal) => return Err(refusal.into()),
@@ -230,9 +253,20 @@ pub(super) async fn obtain_grant(
     };
     let key = definition.key(asker.caller, &found.subject, method.as_deref());
     let request = request.defined_as(definition);
+    let description = found.tool.as_ref().and_then(|tool| tool.item.description.as_deref());
+    let catalog = host.catalog_publisher.catalog();
+    let findings = description.map(|text| scan::scan(text, &found.subject.server, &catalog)).unwrap_or_default();
+    let request = match scan::sentence(&findings) {
+        Some(findings) => request.because_for_operator(&findings),
+        None => request,
+    };
     let title = found.tool.as_ref().and_then(|tool| tool.item.title.as_deref());
     // Boxed: few calls are asked about, and every call would carry the future otherwise.
-    Box::pin(Approval { host, key, asker, recording, title }.obtain(request, previous)).await
+    let obtained = Box::pin(Approval { host, key, asker, recording, title }.obtain(request, previous)).await?;
+    if let Some(drift) = accepted {
+        Box::pin(drift.accept(host, found, asker.caller)).await;
+    }
+    Ok(obtained)
 }
 
 /// Refuses what policy allows if a user has refused it for good. Needed only where a refusal may be saved.

@@ -1,7 +1,7 @@
 //! The wanted state of one server: how it is reached, when it is started, what it offers. Made from an entry of the
 //! configuration, or by the embedding program.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use toolway_config::{
     Config, Pattern, RootSetting, SamplingSettings, ServerConfig, ServerName, TaskTerms, Trust, TrustLists,
@@ -23,7 +23,10 @@ use super::{
     environment::Environment,
     installer::{INSTALL, installer_of},
 };
-use crate::catalog::{Filter, ItemKind, filter::Switch};
+use crate::{
+    catalog::{Filter, ItemKind, filter::Switch},
+    policy::baseline::EntryPart,
+};
 
 /// The wanted state of one server.
 #[derive(Clone, Debug)]
@@ -252,6 +255,42 @@ impl WantedServer {
             Way::InProcess(_) | Way::Custom(_) => vec![("program".to_owned(), self.name.to_string())],
         };
         fingerprint(texts.iter().flat_map(|(key, text)| [key.as_bytes(), text.as_bytes()]))
+    }
+
+    /// The texts of its entry as they may be shown, with secrets masked.
+    pub(crate) fn shown_entry(&self) -> Vec<EntryPart> {
+        let part = |key: &str, shown: String| EntryPart { key: key.to_owned(), shown };
+        match &self.way {
+            Way::Configured(server) => {
+                let texts = server.transport.texts();
+                let mut parts: Vec<_> =
+                    texts.iter().zip(server.masked_texts()).map(|((key, _), shown)| part(key, shown)).collect();
+                parts.extend(server.source.folder.iter().map(|folder| part("folder", folder.display().to_string())));
+                parts.push(part("base", server.source.base.display().to_string()));
+                parts
+            }
+            Way::Address(address) => {
+                let texts = address.texts();
+                let commands = texts.into_iter().filter(|(key, _)| key == "command" || key == "url" || key == "cwd");
+                commands.map(|(key, text)| part(&key, text)).collect()
+            }
+            Way::InProcess(_) | Way::Custom(_) => vec![part("program", self.name.to_string())],
+        }
+    }
+
+    /// The files that the command and the arguments name: those with a path, relative to the working directory.
+    pub(crate) fn named_files(&self, environment: &Environment) -> Vec<PathBuf> {
+        let Way::Configured(server) = &self.way else { return Vec::new() };
+        let texts = server.expanded_texts(environment);
+        let directory = texts.iter().find(|(key, _)| key == "cwd").map(|(_, text)| PathBuf::from(text));
+        let base = directory.or_else(|| server.source.folder.clone()).unwrap_or_else(|| server.source.base.clone());
+        let named = texts.iter().filter(|(key, text)| match key.as_str() {
+            // A command without a slash is looked up in `PATH`.
+            "command" => text.contains('/'),
+            "args" => !text.starts_with('-') && !text.contains("://"),
+            _ => false,
+        });
+        named.map(|(_, text)| base.join(text)).filter(|path| path.is_file()).collect()
     }
 
     /// The difference to `other`; `None` if both are equal.

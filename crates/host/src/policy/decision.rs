@@ -21,7 +21,7 @@ pub use rule_id::RuleId;
 use toolway_config::{ServerName, Trust};
 use toolway_wire::exchange::Request;
 
-use super::{Annotations, ApprovalKey};
+use super::{Annotations, ApprovalKey, Lift, PolicyInput};
 use crate::{
     call::{CallKind, Caller},
     catalog::Fingerprint,
@@ -83,6 +83,26 @@ pub struct Subject {
     pub raw_name: String,
 }
 
+/// Why a changed definition is asked about, for all who read it.
+const DRIFT: &str = "it is not what was seen before";
+
+// === impl Decision ===
+
+impl Decision {
+    /// This decision about a call whose definition is not what was seen first: what is allowed is asked about.
+    pub(crate) fn asking_about_drift(self, input: &PolicyInput<'_>, reason: &str) -> Self {
+        match self {
+            Self::Allow(grant) => {
+                let grant = Grant { rule: RuleId::Drift, ..grant };
+                let request = ApprovalRequest::new(grant, input, None, Lift::BySaved);
+                Self::Ask(request.because(DRIFT).because_for_operator(reason))
+            }
+            Self::Ask(request) => Self::Ask(request.because(DRIFT).because_for_operator(reason)),
+            Self::Deny(refusal) => Self::Deny(refusal),
+        }
+    }
+}
+
 // === impl Grant ===
 
 impl Grant {
@@ -98,6 +118,11 @@ impl Grant {
     /// This grant for a repetition of the same request.
     pub(crate) fn with_request(self, request: Option<Request>) -> Self {
         Self { request, ..self }
+    }
+
+    /// The request that was decided on.
+    pub(crate) fn into_request(self) -> Option<Request> {
+        self.request
     }
 
     /// Takes the request that was decided on. It is sent once.

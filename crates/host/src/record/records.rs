@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     conversation::{ConversationNote, FoundMessage, StoredConversation, StoredMessage},
-    policy::{Attendance, StoredApproval},
+    policy::{Attendance, Baseline, StoredApproval},
     task::{TaskFilter, TaskRow},
 };
 
@@ -28,6 +28,12 @@ pub trait Records: Send + Sync {
 
     /// One call with its arguments and result.
     fn call(&self, id: Uuid) -> Fetch<'_, Option<StoredCall>>;
+
+    /// Calls with their arguments and without their results, newest first.
+    fn calls_with_arguments(&self, filter: CallFilter) -> Fetch<'_, Vec<StoredCall>>;
+
+    /// Definitions of tools and servers as they were first seen.
+    fn baselines(&self) -> Fetch<'_, Vec<Baseline>>;
 
     /// Ids of calls that end with these hexadecimal digits, or else begin with them; newest first, at most ten.
     fn find_calls(&self, digits: &str) -> Fetch<'_, Vec<Uuid>>;
@@ -178,6 +184,14 @@ impl Records for NoRecords {
     }
 
     fn call(&self, _: Uuid) -> Fetch<'_, Option<StoredCall>> {
+        nothing()
+    }
+
+    fn calls_with_arguments(&self, _: CallFilter) -> Fetch<'_, Vec<StoredCall>> {
+        nothing()
+    }
+
+    fn baselines(&self) -> Fetch<'_, Vec<Baseline>> {
         nothing()
     }
 

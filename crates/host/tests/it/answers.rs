@@ -337,7 +337,8 @@ async fn a_call_is_decided_again_when_it_is_sent() {
         let outcome: CallOutcome = if expected == "asked" {
             assert!(futures_util::poll!(&mut sending).is_pending(), "{what}");
             let again = items(&host, 1).await.remove(0);
-            assert_eq!(reason(&again), "the definition has changed since the call was approved");
+            let why = reason(&again);
+            assert!(why.starts_with("the definition has changed since the call was approved"), "{why}");
             assert!(server.seen("tools/call").is_empty());
             approve(&host, &again, ApprovalAnswer::approved("test"));
             sending.await
@@ -462,8 +463,10 @@ async fn a_call_is_decided_again_if_the_entry_of_its_server_changes() {
         let host = waiting(TestHost::new().config(configured("]"))).start().await;
         host.ready("notes").await;
         let mut sending = Box::pin(host.host.call(call("echo", &json!({ "text": "a" }))));
-        assert!(futures_util::poll!(&mut sending).is_pending(), "{entry}");
-        let item = items(&host, 1).await.remove(0);
+        let item = tokio::select! {
+            _ = &mut sending => panic!("{entry}: not asked"),
+            mut waiting = items(&host, 1) => waiting.remove(0),
+        };
         host.host.reload(&configured(entry)).unwrap();
         approve(&host, &item, ApprovalAnswer::approved("test"));
         if expected.starts_with("the ") {

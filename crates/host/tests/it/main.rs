@@ -9,6 +9,7 @@ mod cancelling;
 mod cataloguing;
 mod connecting;
 mod deciding;
+mod drift;
 mod embedding;
 mod fixtures;
 mod inbox;

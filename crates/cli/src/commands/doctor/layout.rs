@@ -37,7 +37,9 @@ impl Findings<'_> {
         let mut sorted: Vec<&Diagnosis<'_>> = self.servers.iter().collect();
         sorted.sort_by_key(|finding| state::rank(server_view::state(finding.outcome)));
         let is_long = |finding: &Diagnosis<'_>| {
-            let has_findings = finding.outcome.problem().is_some() || finding.outcome.status.stray_output.is_some();
+            let has_findings = finding.outcome.problem().is_some()
+                || finding.outcome.status.stray_output.is_some()
+                || !finding.unusual.is_empty();
             has_findings || details == Details::Shown
         };
         let mut previous: Option<&Diagnosis<'_>> = None;
@@ -83,6 +85,7 @@ impl Diagnosis<'_> {
         if let Some(stray) = &outcome.status.stray_output {
             output.field(&format!("    warning        it prints text that is not MCP on standard output: \"{stray}\""));
         }
+        self.unusual.iter().for_each(|line| output.field(&format!("    unusual        {line}")));
         if details == Details::Shown {
             self.print_details(output);
         }

@@ -21,6 +21,8 @@ pub struct ApprovalRequest {
     annotations: Annotations,
     arguments: Option<Raw>,
     reason: Option<String>,
+    /// The reason as far as a client may read it.
+    client_reason: Option<String>,
     lift: Lift,
     reached: Reached,
     /// Id of a saved approval that covers the call where a person is present.
@@ -32,14 +34,33 @@ impl ApprovalRequest {
         let PolicyInput { surface, trust, annotations, .. } = *input;
         let (caller, arguments) = (input.caller.clone(), input.arguments.cloned());
         let reached = Reached::default();
-        Self { grant, caller, surface, trust, annotations, arguments, reason, lift, reached, saved: None }
+        let client_reason = reason.clone();
+        Self {
+            grant,
+            caller,
+            surface,
+            trust,
+            annotations,
+            arguments,
+            reason,
+            client_reason,
+            lift,
+            reached,
+            saved: None,
+        }
     }
 
     /// This request with a further reason, which stands first.
     #[must_use]
     pub(crate) fn because(self, why: &str) -> Self {
-        let reason = self.reason.map_or_else(|| why.to_owned(), |reason| format!("{why}; {reason}"));
-        Self { reason: Some(reason), ..self }
+        let client_reason = Some(joined(why, self.client_reason.as_deref()));
+        Self { client_reason, ..self }.because_for_operator(why)
+    }
+
+    /// This request with a further reason that no client reads: it may name other servers and files of this machine.
+    #[must_use]
+    pub(crate) fn because_for_operator(self, why: &str) -> Self {
+        Self { reason: Some(joined(why, self.reason.as_deref())), ..self }
     }
 
     /// This request, which a saved approval would cover if a person were present.
@@ -129,7 +150,12 @@ impl ApprovalRequest {
         self.grant.rule()
     }
 
-    /// Reason in the rule.
+    /// The reason as far as a client may read it.
+    pub(crate) fn client_reason(&self) -> Option<&str> {
+        self.client_reason.as_deref()
+    }
+
+    /// Reason in the rule, for the operator.
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
@@ -189,6 +215,10 @@ impl ApprovalRequest {
         let approved_by = Some(format!("saved approval {saved}").into());
         Grant { rule: RuleId::Saved(saved), approved_by, ..self.grant }
     }
+}
+
+fn joined(why: &str, reason: Option<&str>) -> String {
+    reason.map_or_else(|| why.to_owned(), |reason| format!("{why}; {reason}"))
 }
 
 /// A question for the user, in one sentence.

@@ -21,6 +21,8 @@ pub enum RuleId {
     Rule(Place),
     /// A key of the server's entry.
     Entry(ServerName, &'static str),
+    /// The tool or its server is not what was seen first.
+    Drift,
     /// A saved approval, by id.
     Saved(String),
 }
@@ -52,6 +54,7 @@ impl fmt::Display for RuleId {
             Self::Stance(effect) => write!(f, "default of the program: {}", effect.as_str()),
             Self::Rule(place) => write!(f, "rule at {place}"),
             Self::Entry(server, key) => write!(f, "`{key}` of server `{server}`"),
+            Self::Drift => f.write_str("the definition has changed"),
             Self::Saved(id) => write!(f, "saved approval {id}"),
         }
     }
