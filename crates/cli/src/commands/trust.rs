@@ -1,6 +1,7 @@
 //! `toolway trust`: saved approvals, and the trust of servers and folders.
 
 mod levels;
+mod lock;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -43,7 +44,9 @@ Examples:
   toolway trust show files -o json
   toolway trust server files full
   toolway trust folder add ~/work read
-  toolway trust folder remove ~/work";
+  toolway trust folder remove ~/work
+  toolway trust lock
+  toolway trust check";
 
 #[derive(Debug, Subcommand)]
 enum TrustCommand {
@@ -80,6 +83,12 @@ enum TrustCommand {
         #[arg(value_parser = parse_trust)]
         level: Trust,
     },
+    /// Write the definitions of the project's servers to `toolway.lock`, beside the project's file
+    ///
+    /// Connects the servers of the project that you have accepted, and lists their tools.
+    Lock,
+    /// Compare the project's servers with `toolway.lock`; exits with 7 if one differs
+    Check,
     /// Trust the accepted servers of projects inside a folder
     #[command(subcommand)]
     Folder(levels::FolderCommand),
@@ -93,9 +102,10 @@ impl TrustArgs {
                 TrustCommand::Remove { .. }
                 | TrustCommand::Allow { .. }
                 | TrustCommand::Server { .. }
+                | TrustCommand::Lock
                 | TrustCommand::Folder(_),
             ) => Effect::Widens,
-            None | Some(TrustCommand::List | TrustCommand::Show { .. }) => Effect::Ordinary,
+            None | Some(TrustCommand::List | TrustCommand::Show { .. } | TrustCommand::Check) => Effect::Ordinary,
         }
     }
 }
@@ -118,6 +128,8 @@ pub(crate) async fn run(args: &TrustArgs, app: &App, output: &mut Output) -> Res
         Some(TrustCommand::Allow { id, .. }) => allow(find(&saved().await?, id)?, app, output).await,
         Some(TrustCommand::Remove { id }) => remove(find(&saved().await?, id)?, app, output).await,
         Some(TrustCommand::Server { name, level }) => levels::set_server(name, *level, app, output).await,
+        Some(TrustCommand::Lock) => lock::write(app, output).await,
+        Some(TrustCommand::Check) => lock::check(app, output).await,
         Some(TrustCommand::Folder(command)) => levels::change_folder(command, app, output).await,
     }
 }
