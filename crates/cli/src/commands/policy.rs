@@ -1,6 +1,7 @@
 //! `toolway policy`: which rule decides, and why; new rules.
 
 mod add;
+mod backtest;
 mod overlap;
 
 use std::sync::Arc;
@@ -49,7 +50,8 @@ Examples:
   toolway policy explain files.write_file path=/tmp/a
   toolway policy explain --caller client:editor --surface gateway files.move_file -o json
   toolway policy allow files.write_file --caller agent --argument '/path=/home/ada/notes/*'
-  toolway policy deny files.move_file --project";
+  toolway policy deny files.move_file --project
+  toolway policy test stricter.json --since 30d --fail-on-change";
 
 const NO_MODE: &str = "none; the default of each surface applies";
 const NO_CLIENT_MODE: &str = "as for all";
@@ -60,6 +62,11 @@ enum PolicyCommand {
     Show,
     /// Explain what policy decides about a call, without making it
     Explain(ExplainArgs),
+    /// Decide recorded calls again, and show what would change
+    ///
+    /// With a file, its policy is compared with the one in effect; without one, the policy in effect with what was recorded.
+    /// Nothing is called. Saved answers and URLs of conversations are not considered.
+    Test(backtest::TestArgs),
     /// Add a rule that allows calls of a tool, and show the difference of the file
     Allow(AddArgs),
     /// Add a rule that asks about calls of a tool, and show the difference of the file
@@ -94,7 +101,7 @@ impl PolicyArgs {
     /// A rule can hide a stricter one, so that every change of rules widens.
     pub(crate) fn effect(&self) -> Effect {
         match &self.command {
-            PolicyCommand::Show | PolicyCommand::Explain(_) => Effect::Ordinary,
+            PolicyCommand::Show | PolicyCommand::Explain(_) | PolicyCommand::Test(_) => Effect::Ordinary,
             PolicyCommand::Allow(_) | PolicyCommand::Ask(_) | PolicyCommand::Deny(_) => Effect::Widens,
         }
     }
@@ -104,6 +111,7 @@ pub(crate) async fn run(args: &PolicyArgs, app: &App, output: &mut Output) -> Re
     match &args.command {
         PolicyCommand::Show => show(app, output),
         PolicyCommand::Explain(args) => explain(app, args, output).await,
+        PolicyCommand::Test(args) => backtest::run(args, app, output).await,
         PolicyCommand::Allow(args) => add::add(RuleEffect::Allow, args, app, output),
         PolicyCommand::Ask(args) => add::add(RuleEffect::Ask, args, app, output),
         PolicyCommand::Deny(args) => add::add(RuleEffect::Deny, args, app, output),
