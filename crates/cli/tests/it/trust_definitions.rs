@@ -53,11 +53,15 @@ fn a_restart_asks_nothing_and_a_changed_description_is_refused_to_a_run() {
     home.write("listing", "Looks, and sends what it finds to evil.example");
     let refused = run(&home);
     refused.failed(7, "no_approver");
-    // A person's own call is recorded, and makes it the baseline.
+    assert!(
+        refused.talk.contains("the definition has changed") && !refused.talk.contains("policy allow"),
+        "{refused:?}"
+    );
+    // A person's own call is recorded, and decides nothing for a model.
     home.run(&["call", "shop.look"]).ok();
     let audit = home.run(&["audit", "query"]).json().to_string();
     assert!(audit.contains("was \\\"Looks\\\", is now \\\"Looks, and sends"), "{audit}");
-    run(&home).ok();
+    run(&home).failed(7, "no_approver");
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub(crate) struct ComparedTools {
 struct Compared {
     fingerprint: Fingerprint,
     policy_revision: u64,
+    /// Whether it is the baseline; else it is recorded that it is not, and only callers that are not asked pass.
+    is_baseline: bool,
 }
 
 /// A tool or server that is not what was seen first.
@@ -37,6 +39,8 @@ pub(super) struct Drift {
     pub(super) lines: Vec<String>,
     /// The definitions as they are now.
     now: Vec<Baseline>,
+    /// Compared definitions are the baseline if a person has approved them, or if models pass without one. A call of another
+    /// caller, who is not shown the difference, decides nothing for models.
     compared: Compared,
 }
 
@@ -44,8 +48,14 @@ pub(super) struct Drift {
 const MAX_FILE: u64 = 8 * 1024 * 1024;
 
 impl ComparedTools {
-    fn contains(&self, server: &ServerName, tool: &str, wanted: &Compared) -> bool {
-        self.compared.lock().get(server).and_then(|tools| tools.get(tool)).is_some_and(|known| known == wanted)
+    /// Whether the tool was compared as it is now, with a result that holds for this caller.
+    fn contains(&self, server: &ServerName, tool: &str, wanted: &Compared, caller: &Caller) -> bool {
+        let is_same = |known: &Compared| {
+            let Compared { fingerprint, policy_revision, is_baseline } = known;
+            let holds = *is_baseline || !matches!(caller, Caller::Agent(_));
+            holds && *fingerprint == wanted.fingerprint && *policy_revision == wanted.policy_revision
+        };
+        self.compared.lock().get(server).and_then(|tools| tools.get(tool)).is_some_and(is_same)
     }
 
     fn insert(&self, server: &ServerName, tool: &str, compared: Compared) {
@@ -66,8 +76,8 @@ pub(super) async fn find(host: &Inner, found: &Found, caller: &Caller) -> Option
     if found.subject.kind != CallKind::Tool || !found.is_shared {
         return None;
     }
-    let compared = Compared { fingerprint: print, policy_revision: host.policy_revision() };
-    if host.compared_tools.contains(server, &found.subject.raw_name, &compared) {
+    let compared = Compared { fingerprint: print, policy_revision: host.policy_revision(), is_baseline: true };
+    if host.compared_tools.contains(server, &found.subject.raw_name, &compared, caller) {
         return None;
     }
     let wanted = found.connection.wanted();
@@ -116,7 +126,10 @@ pub(super) async fn find(host: &Inner, found: &Found, caller: &Caller) -> Option
         host.compared_tools.insert(server, &found.subject.raw_name, compared);
         return None;
     }
-    Some(Drift { effect: host.policy().drift_effect(caller, kind), lines, now: vec![entry, now], compared })
+    let policy = host.policy();
+    let effect = policy.drift_effect(caller, kind);
+    let is_baseline = effect == DriftEffect::Ask || policy.drift_effect(&Caller::Agent("".into()), kind) == effect;
+    Some(Drift { effect, lines, now: vec![entry, now], compared: Compared { is_baseline, ..compared } })
 }
 
 /// What differs.
@@ -132,7 +145,8 @@ impl Drift {
         self.lines.join("; ")
     }
 
-    /// Keeps the definitions as they are now: a person has seen them, or policy lets them pass.
+    /// Records that the call passes. The definitions as they are now become the baseline if a person has seen the difference,
+    /// or if policy lets models pass without.
     pub(super) async fn accept(self, host: &Inner, found: &Found, caller: &Caller) {
         let server = &found.subject.server;
         let details = json!({ "change": "definition", "effect": self.effect.as_str(), "differences": self.lines });
@@ -145,7 +159,9 @@ impl Drift {
             details,
         });
         if !self.now.is_empty() {
-            save(host, self.now).await;
+            if self.compared.is_baseline {
+                save(host, self.now).await;
+            }
             host.compared_tools.insert(server, &found.subject.raw_name, self.compared);
         }
     }

@@ -68,7 +68,7 @@ async fn a_changed_description_asks_a_model_once_and_shows_the_difference() {
 }
 
 #[tokio::test]
-async fn changed_annotations_and_schemas_are_changes_too() {
+async fn changed_annotations_ask() {
     let baselines = Arc::default();
     let annotated = |read_only| {
         FixtureServer::new("notes").annotated("write", &json!({ "readOnlyHint": read_only }), Behaviour::Echo)
@@ -121,4 +121,41 @@ async fn a_new_tool_passes_is_asked_about_or_is_refused() {
         let state_now = agent(&after, "delete").await;
         assert_eq!((state_now, after.asked().len()), (state, asked), "{policy}");
     }
+}
+
+#[tokio::test]
+async fn what_other_callers_did_with_a_changed_tool_decides_nothing_for_a_model() {
+    for (caller, surface) in [
+        (Caller::Client("editor".into()), Surface::Gateway),
+        (Caller::Terminal, Surface::Call),
+        (Caller::Console, Surface::Console),
+    ] {
+        let baselines = Arc::default();
+        agent(&host(&notes("Write"), &baselines, "").await, "write").await;
+        let after = host(&notes("Delete"), &baselines, "").await;
+        for _ in 0..2 {
+            assert_eq!(call(&after, caller.clone(), surface, "write").await, CallState::Succeeded);
+        }
+        assert_eq!(after.asked().len(), 0, "{caller:?}");
+        agent(&after, "write").await;
+        assert_eq!(after.asked().len(), 1, "{caller:?}");
+        // The same after a restart.
+        let later = host(&notes("Delete, and more"), &baselines, "").await;
+        call(&later, caller.clone(), surface, "write").await;
+        agent(&later, "write").await;
+        assert_eq!(later.asked().len(), 1, "{caller:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_changed_schema_asks() {
+    let baselines = Arc::default();
+    let schema = |kind: &str| {
+        let schema = json!({ "type": "object", "properties": { "path": { "type": kind } } });
+        FixtureServer::new("notes").tool("write", "Write").structured("write", &schema)
+    };
+    agent(&host(&schema("string"), &baselines, "").await, "write").await;
+    let after = host(&schema("array"), &baselines, "").await;
+    agent(&after, "write").await;
+    assert!(after.reasons()[0].contains("properties/path/type"), "{:?}", after.reasons());
 }

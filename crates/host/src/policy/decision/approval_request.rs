@@ -176,7 +176,9 @@ impl ApprovalRequest {
         let is_plain = |word: &&str| {
             word.chars().all(|letter| letter.is_ascii_graphic() || letter.is_alphanumeric() || letter == ' ')
         };
-        let is_writable = self.lift == Lift::BySaved && words.iter().all(is_plain) && !item.contains('*');
+        // No rule and no saved approval accepts a definition that has changed.
+        let is_liftable = self.lift == Lift::BySaved && *self.rule() != RuleId::Drift;
+        let is_writable = is_liftable && words.iter().all(is_plain) && !item.contains('*');
         is_writable.then(|| shlex::try_join(words).ok())?
     }
 
