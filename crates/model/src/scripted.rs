@@ -259,7 +259,7 @@ fn with_task(arguments: Raw, request: &ModelRequest) -> Raw {
         _ => None,
     });
     let id = |text: String| Some(text.strip_prefix("started, id ")?.split_once(';')?.0.to_owned());
-    let id = results.filter_map(|text| id(text)).next().unwrap_or_default();
+    let id = results.filter_map(id).next().unwrap_or_default();
     Raw::parse(text.replace("{{task}}", &id)).unwrap_or(arguments)
 }
 

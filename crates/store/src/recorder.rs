@@ -192,7 +192,8 @@ impl TaskLog for StoreRecorder {
         before: time::Micros,
         limit: usize,
     ) -> BoxFuture<'static, Result<Vec<TaskRow>, RecordsError>> {
-        let (store, identity) = (self.store.clone(), identity.to_owned());
+        let store = self.store.clone();
+        let identity = identity.to_owned();
         let read = move |reader: &Reader| reader.tasks_hosted_for(&identity, before, limit);
         Box::pin(async move { Ok(store.query(Freshness::Submitted, read).await?) })
     }

@@ -55,27 +55,27 @@ fn invalid_arguments_are_reported_with_the_signature() {
     for (words, talk) in [
         (
             &["sample.add", "a=2"][..],
-            "toolway: tool `add`: missing argument `b`\nhint: usage: add(a: number, b: number)\n",
+            "toolway: tool `add`: missing argument `b`\nthe call was not sent\nhint: usage: add(a: number, b: number)\n",
         ),
         (
             &["sample.write_memo", "txt=x"],
-            "toolway: tool `write_memo`: unknown argument `txt`; did you mean `text`?\nhint: usage: write_memo(text: string)\n",
+            "toolway: tool `write_memo`: unknown argument `txt`; did you mean `text`?\nthe call was not sent\nhint: usage: write_memo(text: string)\n",
         ),
         (
             &["sample.count", "to=many"],
-            "toolway: tool `count`: argument `to` must be an integer, not `many`\nhint: usage: count(pause?: integer = 0, to?: integer = 3)\n",
+            "toolway: tool `count`: argument `to` must be an integer, not `many`\nthe call was not sent\nhint: usage: count(pause?: integer = 0, to?: integer = 3)\n",
         ),
         (
             &["sample.count", "to=5000"],
-            "toolway: tool `count`: argument `to`: 5000 is greater than the maximum of 1000\nhint: usage: count(pause?: integer = 0, to?: integer = 3)\n",
+            "toolway: tool `count`: argument `to`: 5000 is greater than the maximum of 1000\nthe call was not sent\nhint: usage: count(pause?: integer = 0, to?: integer = 3)\n",
         ),
         (
             &["sample.add", "1", "2", "3"],
-            "toolway: tool `add`: unexpected value `3`: all arguments are already given\nhint: usage: add(a: number, b: number)\n",
+            "toolway: tool `add`: unexpected value `3`: all arguments are already given\nthe call was not sent\nhint: usage: add(a: number, b: number)\n",
         ),
         (
             &["sample.ecko", "text=x"],
-            "toolway: the server has no tool `ecko`; did you mean `echo`?\nhint: list its tools with `toolway tools sample`\n",
+            "toolway: the server has no tool `ecko`; did you mean `echo`?\nthe call was not sent\nhint: list its tools with `toolway tools sample`\n",
         ),
     ] {
         let ran = home.run(&[&["call", "-o", "human"][..], words].concat());

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     chat_screen::ChatScreen,
+    gateway::Serving,
     home::{Home, odd},
     task_crashes::HttpServer,
     terminal_tasks::{ERAS, home},
@@ -24,7 +25,7 @@ fn duration(home: &Home) -> f64 {
 #[test]
 fn the_time_to_keep_a_task_is_sent_to_its_server() {
     let home = home(ERAS[0]);
-    let ran = home.run(&["call", "jobs.long_job", "seconds=1", "--task-ttl", "90s", "-v", "-o", "human"]);
+    let ran = home.run(&["call", "jobs.long_job", "seconds=1", "--task-ttl", "90", "-v", "-o", "human"]);
     assert!(ran.ok().contains("Computed for 1 seconds."), "{ran:?}");
     assert!(ran.talk.contains(r#""task":{"ttl":90000}"#), "{ran:?}");
 }
@@ -34,10 +35,14 @@ fn tasks_that_a_server_keeps_are_listed() {
     let server = HttpServer::conformance(ERAS[0]);
     let home = Home::new();
     home.configure(&json!({ "mcpServers": { "jobs": server.entry() } }).to_string());
+    // The session that has the tasks belongs to the gateway.
+    let serving = Serving::start(&home, &[]);
+    home.settled(&serving, "jobs", "ready");
     assert_eq!(home.run(&["tasks", "list", "--remote", "jobs", "-o", "json"]).json(), json!([]));
     home.run(&["call", "jobs.long_job", "seconds=600", "--detach", "-o", "human"]).ok();
     let listed = home.run(&["tasks", "list", "--remote", "jobs", "-o", "json"]).json();
     assert_eq!((listed.as_array().unwrap().len(), &listed[0]["status"]), (1, &json!("working")), "{listed}");
+    serving.stop();
     // Servers without sessions have no list.
     let modern = HttpServer::conformance(ERAS[1]);
     home.configure(&json!({ "mcpServers": { "jobs": modern.entry() } }).to_string());

@@ -87,7 +87,7 @@ fn what_an_entry_says_of_tasks_is_copied() {
         "tasks": {"background": false, "ttl": "1h", "pollInterval": "2s"}}}}"#;
     let config = Config::of(&Document::of(file, text).unwrap(), None).unwrap();
     let copied = copy(config.servers.values().next().unwrap(), None).unwrap();
-    assert_eq!(copied.entry.json()["tasks"], json!({ "background": false, "ttl": 3_600.0, "pollInterval": 2.0 }));
+    assert_eq!(copied.entry.json()["tasks"], json!({ "background": false, "ttl": 3_600, "pollInterval": 2 }));
 }
 
 #[test]

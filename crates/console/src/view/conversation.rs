@@ -112,21 +112,23 @@ mod tests {
 
     #[test]
     fn end_of_a_task_is_not_shown_as_words_of_the_user() {
-        let view = |text: &str| {
-            let body = serde_json::to_string(&Message::user(text)).unwrap();
+        let view = |text: &str, task: Option<&str>| {
+            let message = Message { task: task.map(str::to_owned), ..Message::user(text) };
+            let body = serde_json::to_string(&message).unwrap();
             let stored = StoredMessage { seq: 0, at: 0, role: "user".to_owned(), text: text.to_owned(), body };
             messages(&[stored], &MadeCalls::default())[0].clone()
         };
         let id = "019a1b2c-0000-7000-8000-000000000000";
-        let block = view(&format!(
+        let text = format!(
             "[Toolway: background task {id} of tool `jobs__long` has completed. This message …]\n--- begin\n| yes\n--- end"
-        ));
+        );
+        let block = view(&text, Some(id));
         assert_eq!((&block["role"], &block["text"]), (&json!("task"), &json!("yes")));
         assert_eq!(
             block["task"],
             json!({ "id": id, "tool": "jobs__long", "end": "has completed", "state": "completed" })
         );
-        assert_eq!(view("yes")["role"], "user");
+        assert_eq!(view(&text, None)["role"], "user", "the user wrote the same words");
     }
 
     #[test]

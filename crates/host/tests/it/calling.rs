@@ -152,14 +152,12 @@ impl Answerer for TestElicitor {
 
 #[tokio::test]
 async fn server_request_goes_to_the_port_and_a_panic_of_the_port_is_caught() {
-    for (elicitor, said) in [(TestElicitor::Answers, "hello"), (TestElicitor::Panics, "")] {
-        let answers = matches!(elicitor, TestElicitor::Answers);
+    for (elicitor, said) in [(TestElicitor::Answers, "hello"), (TestElicitor::Panics, "cancel")] {
         let mut builder = TestHost::with(&files(), "files");
         builder.ports.answerer = Arc::new(elicitor);
         let host = builder.start().await;
         host.ready("files").await;
         let outcome = host.call("files__greet").await;
-        assert!(outcome.to_string().contains(if answers { "succeeded" } else { "failed" }) || outcome.is_tool_error());
         let text = outcome.result().map(ToString::to_string).unwrap_or_default();
         assert!(text.contains(said), "{outcome}: {text}");
         assert_eq!(host.records().len(), 1);

@@ -118,10 +118,10 @@ async fn an_unknown_outcome_is_not_sent_again_unless_the_tool_is_idempotent_or_a
     let Repeated::Unknown { call } = repeated(&host.call_of(hang()).await) else { panic!("unknown") };
     assert_eq!(stage.reader().call(call).unwrap().unwrap().row.outcome, Some(Delivery::Unknown));
     assert_eq!(server.seen("tools/call").len(), 1);
-    let verdict = |verdict| Settlement { call, at: 1, verdict, note: None };
-    store.settle(verdict(Finding::Happened)).await.unwrap();
+    let settled = |finding| Settlement { call, at: 1, finding, note: None };
+    store.settle(settled(Finding::Happened)).await.unwrap();
     assert_eq!(repeated(&host.call_of(hang()).await), Repeated::Unknown { call });
-    store.settle(verdict(Finding::DidNotHappen)).await.unwrap();
+    store.settle(settled(Finding::DidNotHappen)).await.unwrap();
     cut(&host, &server, hang(), 2).await;
     for count in 3..5 {
         cut(&host, &server, keyed(&host, "files__sync", json!({}), "s"), count).await;

@@ -105,8 +105,15 @@ pub(in crate::call) fn follow(tasks: PeerTasks, task: &Task, again: Option<Recon
     let id = task.id.clone();
     let stage = FollowStage::first(&tasks, &id, FIRST_READ.min(tasks.delay(task)));
     let again = again.map(Arc::new);
-    let (access, unreachable_since) = (None, None);
-    Exchange::through(FollowedTask { tasks, access, again, unreachable_since, id, stage, reported: (None, 0) })
+    Exchange::through(FollowedTask {
+        tasks,
+        access: None,
+        again,
+        unreachable_since: None,
+        id,
+        stage,
+        reported: (None, 0),
+    })
 }
 
 impl FollowStage {
