@@ -89,15 +89,16 @@ const DRIFT: &str = "it is not what was seen before";
 // === impl Decision ===
 
 impl Decision {
-    /// This decision about a call whose definition is not what was seen first: what is allowed is asked about.
+    /// This decision about a call whose definition is not what was seen first: what is allowed is asked about. No saved
+    /// approval lifts it: the file of a program can change without the entry that such an approval is bound to.
     pub(crate) fn asking_about_drift(self, input: &PolicyInput<'_>, reason: &str) -> Self {
         match self {
             Self::Allow(grant) => {
                 let grant = Grant { rule: RuleId::Drift, ..grant };
-                let request = ApprovalRequest::new(grant, input, None, Lift::BySaved);
+                let request = ApprovalRequest::new(grant, input, None, Lift::Never);
                 Self::Ask(request.because(DRIFT).because_for_operator(reason))
             }
-            Self::Ask(request) => Self::Ask(request.because(DRIFT).because_for_operator(reason)),
+            Self::Ask(request) => Self::Ask(request.never_lifted().because(DRIFT).because_for_operator(reason)),
             Self::Deny(refusal) => Self::Deny(refusal),
         }
     }

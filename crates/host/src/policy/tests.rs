@@ -498,6 +498,20 @@ fn filters_come_first_and_a_stance_replaces_defaults() {
 }
 
 #[test]
+fn no_saved_approval_lifts_what_is_asked_because_a_definition_has_changed() {
+    for user in [r#"{"mode": "allow"}"#, r#"{"mode": "writes"}"#] {
+        let row = Row { user, ..row() };
+        let subject = subject(row.server, row.tool);
+        let input = row.input(&subject, None);
+        let decision = row.policy().decide(&input, None, &Filter::default());
+        let Decision::Ask(request) = decision.asking_about_drift(&input, "its file is another one") else {
+            panic!("approval expected: {user}")
+        };
+        assert_eq!((request.lift(), request.remedy()), (Lift::Never, None), "{user}");
+    }
+}
+
+#[test]
 fn the_stricter_of_the_mode_for_all_and_the_mode_of_the_client_counts() {
     // The mode for all, that of the client, the decisions about a write and about a read, and the mode in effect.
     const TABLE: &str = "

@@ -63,6 +63,12 @@ impl ApprovalRequest {
         Self { reason: Some(joined(why, self.reason.as_deref())), ..self }
     }
 
+    /// This request, which no saved approval answers.
+    #[must_use]
+    pub(crate) fn never_lifted(self) -> Self {
+        Self { lift: Lift::Never, ..self }
+    }
+
     /// This request, which a saved approval would cover if a person were present.
     #[must_use]
     pub(crate) fn saved_for_attended_use(self, id: String) -> Self {
@@ -176,9 +182,7 @@ impl ApprovalRequest {
         let is_plain = |word: &&str| {
             word.chars().all(|letter| letter.is_ascii_graphic() || letter.is_alphanumeric() || letter == ' ')
         };
-        // No rule and no saved approval accepts a definition that has changed.
-        let is_liftable = self.lift == Lift::BySaved && *self.rule() != RuleId::Drift;
-        let is_writable = is_liftable && words.iter().all(is_plain) && !item.contains('*');
+        let is_writable = self.lift == Lift::BySaved && words.iter().all(is_plain) && !item.contains('*');
         is_writable.then(|| shlex::try_join(words).ok())?
     }
 
