@@ -367,10 +367,10 @@ class CallDetail {
   }
 }
 
-const VERDICTS = { happened: "It happened", "did-not-happen": "It did not happen" };
+const FINDINGS = { happened: "It happened", "did-not-happen": "It did not happen" };
 
 function settled({ settlement, outcome }) {
-  if (settlement) return [VERDICTS[settlement.verdict], ` (${fullTime(settlement.at)})`, settlement.note ? [": ", visible(settlement.note)] : ""];
+  if (settlement) return [FINDINGS[settlement.finding], ` (${fullTime(settlement.at)})`, settlement.note ? [": ", visible(settlement.note)] : ""];
   const waits = outcome === "unknown" && (state.inbox ?? []).some((item) => item.outcome);
   return waits ? h("a", { href: "#/inbox" }, "not yet: see the inbox") : null;
 }

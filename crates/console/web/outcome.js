@@ -9,7 +9,7 @@ export class Outcome {
   constructor(view) {
     const { server, callId, outcome } = view.item;
     this.note = h("input", { type: "text", maxlength: "1000", autocomplete: "off" });
-    const found = (verdict) => () => ({ verdict, note: this.note.value.trim() || null });
+    const found = (finding) => () => ({ finding, note: this.note.value.trim() || null });
     this.node = h(
       "div",
       { class: "stack" },

@@ -44,7 +44,7 @@ test("a call that was cut waits in the inbox, and is settled there with a note",
   await drawer.getByText("Unknown: it was sent").waitFor();
   await drawer.getByText("the log of the server has it").waitFor();
   const shown = JSON.parse(await program.run("calls", "show", call.id, "-o", "json"));
-  assert.equal(shown.settlement.verdict, "happened");
+  assert.equal(shown.settlement.finding, "happened");
   const [entry] = JSON.parse(await program.run("audit", "query", "--kind", "settlement", "-o", "json"));
   assert.equal(entry.caller, "console");
   await window.close();

@@ -57,13 +57,13 @@ pub(super) async fn show(console: &Console, id: &str) -> Answered {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FoundOut {
-    verdict: Verdict,
+    finding: Found,
     note: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Verdict {
+enum Found {
     Happened,
     DidNotHappen,
 }
@@ -77,14 +77,14 @@ pub(super) async fn settle(console: &Console, id: &str, session: &str, found: Fo
         return Err(ApiError::conflict("only a call whose outcome is unknown can be settled"));
     }
     let changes = console.changes.as_deref().ok_or_else(ApiError::no_store)?;
-    let verdict = match found.verdict {
-        Verdict::Happened => Finding::Happened,
-        Verdict::DidNotHappen => Finding::DidNotHappen,
+    let finding = match found.finding {
+        Found::Happened => Finding::Happened,
+        Found::DidNotHappen => Finding::DidNotHappen,
     };
     let note = found.note.filter(|note| !note.trim().is_empty());
     let note = note.map(|note| note.chars().take(MAX_NOTE).collect::<String>());
-    let details = json!({ "call": id.to_string(), "verdict": verdict.as_str(), "note": note, "by": format!("console {session}") });
-    changes.settle(Settlement { call: id, at: time::now(), finding: verdict, note }).await?;
+    let details = json!({ "call": id.to_string(), "finding": finding.as_str(), "note": note, "by": format!("console {session}") });
+    changes.settle(Settlement { call: id, at: time::now(), finding, note }).await?;
     console.host.note(AuditNote {
         kind: kind::SETTLEMENT,
         caller: Some(Caller::Console.label()),

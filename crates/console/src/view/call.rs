@@ -107,8 +107,8 @@ pub(crate) fn details(row: CallRow, body: CallBody, settlement: Option<Settlemen
     }
     let (error, approved_by, server_requests) = (row.error.clone(), row.approved_by.clone(), row.server_requests);
     let settlement = settlement.map(|settlement| {
-        let Settlement { at, finding: verdict, note, .. } = settlement;
-        json!({ "at": time::rfc3339(at), "verdict": verdict.as_str(), "note": note })
+        let Settlement { at, finding, note, .. } = settlement;
+        json!({ "at": time::rfc3339(at), "finding": finding.as_str(), "note": note })
     });
     CallDetails {
         call: of_row(row),

@@ -113,7 +113,7 @@ async fn a_call_of_unknown_outcome_waits_in_the_inbox_until_it_is_settled() {
     drop(stage.host.call("files__write").await);
     let answered = ids(&browser, "").await.remove(0);
     let settle = async |id: &str, found| browser.post(&format!("/api/v1/calls/{id}/settle"), &found).await.status;
-    let happened = || json!({ "verdict": "happened", "note": " " });
+    let happened = || json!({ "finding": "happened", "note": " " });
     assert_eq!(settle(&answered, happened()).await, 409);
     assert_eq!(settle("0194a000-0000-7000-8000-000000000000", happened()).await, 404);
     // A call that was cancelled after it was sent.
@@ -127,12 +127,12 @@ async fn a_call_of_unknown_outcome_waits_in_the_inbox_until_it_is_settled() {
     let (_, id) = within("the cancellation", async { tokio::join!(calling, cancelling) }).await;
     let items = browser.until("/api/v1/inbox", |items| items[0]["id"] == id).await;
     assert_eq!((&items[0]["kind"], &items[0]["outcome"]["tool"]), (&"unknown-outcome".into(), &"files__wait".into()));
-    assert_eq!(settle(&id, json!({ "verdict": "perhaps" })).await, 400);
-    assert_eq!(settle(&id, json!({ "verdict": "did-not-happen", "note": "no such file" })).await, 200);
+    assert_eq!(settle(&id, json!({ "finding": "perhaps" })).await, 400);
+    assert_eq!(settle(&id, json!({ "finding": "did-not-happen", "note": "no such file" })).await, 200);
     assert_eq!(browser.json("/api/v1/inbox").await, json!([]));
     let details = browser.json(&format!("/api/v1/calls/{id}")).await;
     assert_eq!(
-        (&details["settlement"]["verdict"], &details["settlement"]["note"]),
+        (&details["settlement"]["finding"], &details["settlement"]["note"]),
         (&"did-not-happen".into(), &"no such file".into())
     );
 }
