@@ -48,18 +48,28 @@ pub(super) struct Sleep {
     ms: u64,
 }
 
+/// Counts a call that does not end by itself: also one whose client is gone before its first notification is sent.
+struct Unfinished<'a>(&'a World);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        self.0.cancelled.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// Sends progress at the start, so that a client knows when it can cancel.
 pub(super) async fn sleep(Sleep { ms }: &Sleep, world: &World, context: &Context) -> Result<CallToolResult, ErrorData> {
+    let unfinished = Unfinished(world);
     if let Some(token) = context.meta.get_progress_token() {
         let begun = ProgressNotificationParam::new(token, 0.0);
         context.peer.notify_progress(begun).await.map_err(|error| unsent(&error))?;
     }
     tokio::select! {
-        () = tokio::time::sleep(Duration::from_millis(*ms)) => Ok(text(format!("slept {ms} ms"))),
-        () = context.ct.cancelled() => {
-            world.cancelled.fetch_add(1, Ordering::Relaxed);
-            Err(ErrorData::internal_error("cancelled", None))
+        () = tokio::time::sleep(Duration::from_millis(*ms)) => {
+            std::mem::forget(unfinished);
+            Ok(text(format!("slept {ms} ms")))
         }
+        () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
     }
 }
 
