@@ -16,6 +16,7 @@ mod park;
 mod progress;
 mod refusal;
 mod session;
+mod shared_sessions;
 pub mod stdio;
 mod stream;
 mod tasks;
@@ -39,6 +40,10 @@ use crate::{
 
 pub use hosted_tasks::{HostedTaskOptions, HostedTasks, TASKS_PER_CALLER};
 pub use list_page::{ListDialect, ListPage};
+pub use shared_sessions::{
+    MAX_CAPABILITIES, SessionChanges, SessionReply, SessionRow, SessionRows, SessionRowsUnavailable, SharedSessions,
+    SubscriptionChange,
+};
 pub use tasks::{Tasks, not_declared as tasks_not_declared};
 
 use self::park::ParkingLot;
@@ -145,6 +150,8 @@ pub struct DownstreamOptions {
     pub default_log_level: Option<LogLevel>,
     /// Seals the handles that clients hold; `None`: a random key that lives as long as this downstream.
     pub sealer: Option<Arc<Sealer>>,
+    /// Sessions that other gateways of a cluster share; `None`: they live here only.
+    pub shared_sessions: Option<SharedSessions>,
     /// Capacity for sessions and parked calls; `None`: not shared with other downstreams.
     pub shared_capacity: Option<SharedCapacity>,
 }
@@ -194,6 +201,7 @@ impl Default for DownstreamOptions {
             server_requests: AllowedServerRequests::Declared,
             default_log_level: Some(LogLevel::Info),
             sealer: None,
+            shared_sessions: None,
             shared_capacity: None,
         }
     }

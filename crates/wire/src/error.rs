@@ -114,6 +114,8 @@ pub enum TimeoutKind {
     Total,
     /// Timeout for the acknowledgement of a subscription.
     Acknowledgement,
+    /// Deadline of a call, which nothing extends.
+    Deadline,
 }
 
 // === impl WireError ===
@@ -176,6 +178,7 @@ impl fmt::Display for TimeoutKind {
             Self::Idle => "idle timeout",
             Self::Total => "total timeout",
             Self::Acknowledgement => "acknowledgement timeout",
+            Self::Deadline => "`limits.deadline`",
         })
     }
 }

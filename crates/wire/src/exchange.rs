@@ -36,7 +36,7 @@ use futures_util::{
 pub use cancel_handle::CancelHandle;
 pub use pending_io::PendingIo;
 pub use request::{Handover, LogLevel, Progress, Request};
-pub use server_request::{Answer, Cause, ServerRequest, ServerRequestDetails, ServerRequestId};
+pub use server_request::{Answer, Cause, RequiredUrl, ServerRequest, ServerRequestDetails, ServerRequestId};
 pub use timeouts::ExchangeTimeouts;
 pub use write_mark::{WriteMark, WriteStart};
 

@@ -12,7 +12,9 @@
 //! | [`notice`] | notifications outside any exchange |
 //! | [`up`] | connections to servers: accents, era probe, transports |
 //! | [`down`] | serving clients: accents, sessions, transports |
+//! | [`peer`] | connections between the gateways of a cluster |
 //! | [`budget`] | the byte budget for what is kept of and for remote parties |
+//! | [`cluster_key`] | the secret of several gateways, and what is derived from it |
 //! | [`limit`] | bounds on everything a remote party controls |
 //! | [`time`] | the calendar: RFC 3339 |
 //! | [`error`] | errors, with stable codes |
@@ -21,6 +23,7 @@
 #![warn(missing_docs)]
 
 pub mod budget;
+pub mod cluster_key;
 pub mod down;
 pub mod error;
 pub mod exchange;
@@ -30,6 +33,7 @@ pub mod limit;
 mod line;
 pub mod message;
 pub mod notice;
+pub mod peer;
 mod pieces;
 #[cfg(test)]
 mod property;

@@ -20,6 +20,13 @@ pub enum Notice {
     },
     /// A log message that belongs to no request; the params as received.
     Log(Raw),
+    /// What a user was sent to a URL for is completed.
+    UrlCompleted {
+        /// The server's id of the request, as in [`RequiredUrl`](crate::exchange::RequiredUrl).
+        id: String,
+        /// The params as received.
+        params: Raw,
+    },
     /// Any other notification.
     Other {
         /// Method of the notification.
@@ -106,7 +113,7 @@ impl SubscriptionFilter {
             // A server may name a part of the subscribed resource.
             Notice::Updated { uri, .. } => self.uris.iter().any(|wanted| uri.starts_with(wanted.as_str())),
             Notice::Missed(_) => true,
-            Notice::Log(_) | Notice::Other { .. } | Notice::Fault(_) => false,
+            Notice::Log(_) | Notice::UrlCompleted { .. } | Notice::Other { .. } | Notice::Fault(_) => false,
         }
     }
 

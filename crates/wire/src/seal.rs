@@ -32,6 +32,8 @@ pub enum Purpose {
     Task,
     /// A position in a list of tasks.
     TaskCursor,
+    /// Id of a session that several gateways share.
+    Session,
 }
 
 /// The system's random number generator failed; nothing can be sealed.
@@ -104,7 +106,7 @@ impl Sealer {
 
 impl Purpose {
     /// All purposes.
-    pub const ALL: [Self; 4] = [Self::Request, Self::Cursor, Self::Task, Self::TaskCursor];
+    pub const ALL: [Self; 5] = [Self::Request, Self::Cursor, Self::Task, Self::TaskCursor, Self::Session];
 
     /// Associated data: authenticated, but not part of the handle.
     fn associated_data(self) -> Aad<&'static [u8]> {
@@ -113,6 +115,7 @@ impl Purpose {
             Self::Cursor => b"toolway cursor",
             Self::Task => b"toolway task",
             Self::TaskCursor => b"toolway task cursor",
+            Self::Session => b"toolway session",
         })
     }
 }

@@ -10,6 +10,7 @@ pub mod client;
 pub mod connector;
 pub mod credential;
 pub mod fetch;
+mod first_roots;
 mod handshake;
 pub mod http;
 pub mod in_process;
@@ -24,6 +25,7 @@ mod remembered;
 mod router;
 pub mod stdio;
 mod task_hints;
+mod task_progress;
 mod tasks;
 pub mod transport;
 
@@ -42,7 +44,7 @@ pub use kept_session::{KeptSession, SessionObserver};
 pub use listen::UpstreamSubscription;
 pub use methods::{CompletionTarget, Listing};
 pub use probe::{BothEras, DetectedProtocol, EraChoice, EraMemory, HttpTransportChoice, SessionSupport};
-pub use task_hints::{HINT_PAUSE, TaskHints};
+pub use task_hints::{HINT_PAUSE, TaskHint, TaskHints};
 pub use tasks::PeerTasks;
 
 use self::{
@@ -54,10 +56,10 @@ use self::{
 use crate::{
     budget::{Charge, Kept},
     error::WireError,
-    exchange::{Exchange, ExchangeTimeouts, LogLevel, Request, ServerRequestHandler},
+    exchange::{Exchange, ExchangeTimeouts, LogLevel, Request, RequiredUrl, ServerRequestHandler},
     json::Raw,
     limit::Limits,
-    message::ClientCapabilities,
+    message::{ClientCapabilities, RpcError},
     notice::{Notice, SubscriptionFilter},
     revision::{Era, Revision},
 };
@@ -270,6 +272,11 @@ impl Peer {
     /// Returns a receiver of all notices outside requests, from now on.
     pub fn notices(&self) -> broadcast::Receiver<Notice> {
         self.inner.guard.router.notices.subscribe()
+    }
+
+    /// The URLs that a user must open before the server carries out a request that it refused with this error.
+    pub fn required_urls(&self, error: &RpcError) -> Option<Vec<RequiredUrl>> {
+        self.router().accent().ok()?.required_urls(error)
     }
 
     /// Subscribes to list and resource changes.

@@ -27,13 +27,15 @@ pub enum Kept {
     Session,
     /// Items that wait in the inbox.
     Inbox,
+    /// Results of `resources/read` that are used again.
+    Resource,
     /// Conversations while they are loaded, and long results kept for them.
     Conversation,
 }
 
 impl Kept {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Transit,
         Self::Listing,
         Self::Catalog,
@@ -43,6 +45,7 @@ impl Kept {
         Self::Stderr,
         Self::Session,
         Self::Inbox,
+        Self::Resource,
         Self::Conversation,
     ];
 
@@ -58,6 +61,7 @@ impl Kept {
             Self::Stderr => "stderr",
             Self::Session => "session",
             Self::Inbox => "inbox",
+            Self::Resource => "resource",
             Self::Conversation => "conversation",
         }
     }

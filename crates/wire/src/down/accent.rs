@@ -27,6 +27,8 @@ pub(super) struct OutgoingMessage {
     pub(super) is_response: bool,
     /// HTTP status, if this is the only message of the HTTP response.
     pub(super) status: StatusCode,
+    /// Seconds after which a refused request may be sent again.
+    pub(super) retry_after: Option<u64>,
     delivery: Delivery,
     /// Charge for its bytes, released when the last copy of the message is dropped.
     charge: Option<Arc<Charge>>,
@@ -58,7 +60,14 @@ pub(super) enum RequestKind {
 impl OutgoingMessage {
     /// A notification to the client.
     pub(super) fn notification(bytes: Bytes) -> Self {
-        Self { bytes, is_response: false, status: StatusCode::OK, delivery: Delivery::BestEffort, charge: None }
+        Self {
+            bytes,
+            is_response: false,
+            status: StatusCode::OK,
+            retry_after: None,
+            delivery: Delivery::BestEffort,
+            charge: None,
+        }
     }
 
     /// A server request to the client.
@@ -67,7 +76,14 @@ impl OutgoingMessage {
     }
 
     pub(super) fn response(bytes: Bytes) -> Self {
-        Self { bytes, is_response: true, status: StatusCode::OK, delivery: Delivery::Required, charge: None }
+        Self {
+            bytes,
+            is_response: true,
+            status: StatusCode::OK,
+            retry_after: None,
+            delivery: Delivery::Required,
+            charge: None,
+        }
     }
 
     /// Whether it may be dropped while there is no reader.
@@ -108,7 +124,7 @@ impl OutgoingMessage {
     }
 
     pub(super) fn error(id: Option<&Id>, error: &RpcError, status: StatusCode) -> Self {
-        Self { status, ..Self::response(compose::error(id, error)) }
+        Self { status, retry_after: error.retry_after(), ..Self::response(compose::error(id, error)) }
     }
 }
 

@@ -269,7 +269,7 @@ mod tests {
     use super::{Caller, HostedTaskOptions, HostedTasks, TaskDetail, Tasks};
     use crate::{
         budget::MemoryBudget,
-        exchange::{Cause, ExchangeTimeouts, Outcome, ServerRequestDetails, ServerRequestId, pair},
+        exchange::{Cause, Exchange, ExchangeTimeouts, Outcome, ServerRequestDetails, ServerRequestId, pair},
         json::Raw,
         message::ClientCapabilities,
         revision::Revision,
@@ -284,6 +284,24 @@ mod tests {
             info: None,
             principal: Arc::from("ada"),
             session: None,
+        }
+    }
+
+    /// Many, because the driver of a task runs on another thread at once.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn tasks_of_calls_that_have_ended_already_end() {
+        const TASKS: usize = 5_000;
+        let tasks = HostedTasks::new(HostedTaskOptions {
+            tasks: TASKS,
+            tasks_per_caller: TASKS,
+            ..HostedTaskOptions::default()
+        });
+        for _ in 0..TASKS {
+            let ended = Exchange::ended(Outcome::Answered(Raw::of(&json!({}))));
+            let task = tasks.start(ended, None, &ada()).unwrap();
+            let outcome = tokio::time::timeout(Duration::from_secs(20), tasks.follow(&task.id, &ada()).outcome()).await;
+            assert!(matches!(outcome, Ok(Outcome::Answered(_))), "{outcome:?}");
+            tasks.clear();
         }
     }
 

@@ -10,6 +10,7 @@ mod control;
 mod guard;
 mod header_timer;
 mod http_sse;
+mod rebuilding;
 mod request_body;
 mod responses;
 mod serving;
@@ -40,11 +41,15 @@ pub use http_sse::HttpSsePaths;
 /// Body of an incoming request.
 pub use hyper::body::Incoming;
 pub use request_body::{BodyError, read_body};
-pub use serving::{DRAIN_TIMEOUT, Responder, WRITE_TIMEOUT, serve, serve_with_tls};
+pub use serving::{DRAIN_TIMEOUT, Responder, WRITE_TIMEOUT, serve, serve_peers, serve_with_tls};
 pub(crate) use sessions::SessionStore;
 pub use tls::{ServerTls, TlsError};
 
-use self::{http_sse::SseSessions, request_body::RequestBody, sessions::SessionRegistry};
+use self::{
+    http_sse::SseSessions,
+    request_body::RequestBody,
+    sessions::{NoSession, SessionRegistry},
+};
 use super::{
     Downstream, DownstreamOptions, Service,
     accent::{self, RequestKind},
@@ -216,8 +221,8 @@ impl HttpDownstream {
             Method::GET if !accepts(headers, &["text/event-stream"]) => {
                 responses::plain(StatusCode::NOT_ACCEPTABLE, "the `Accept` header must include `text/event-stream`")
             }
-            Method::GET => self.open_stream(request.headers(), principal),
-            Method::DELETE => self.end_session(request.headers(), principal),
+            Method::GET => self.open_stream(request.headers(), principal).await,
+            Method::DELETE => self.end_session(request.headers(), principal).await,
             _ => responses::not_allowed("POST, GET, DELETE"),
         }
     }
@@ -292,17 +297,18 @@ impl HttpDownstream {
         let era = era.filter(|_| self.downstream.speaks(Era::Modern));
         match (accent::request_kind(&self.downstream, envelope), envelope.kind()) {
             (RequestKind::Modern, MessageKind::Request) => self.answer_modern(headers, envelope, principal).await,
-            (RequestKind::Handshake, MessageKind::Request) => self.initialize(envelope, principal),
+            (RequestKind::Handshake, MessageKind::Request) => self.initialize(envelope, principal).await,
             (_, MessageKind::Request) if era == Some(Era::Modern) => {
                 self.answer_modern(headers, envelope, principal).await
             }
             (_, MessageKind::Notification) if era == Some(Era::Modern) => responses::empty(StatusCode::ACCEPTED),
-            (_, kind) => match self.sessions.find(&self.downstream, headers, principal) {
+            (_, kind) => match self.session(headers, principal).await {
                 Ok(session) if kind == MessageKind::Request => self.answer_legacy(&session, envelope, headers).await,
                 Ok(session) => {
                     session.take(envelope);
                     responses::empty(StatusCode::ACCEPTED)
                 }
+                Err(NoSession::Unavailable) => stateful::sessions_unavailable(envelope.id()),
                 Err(none) => responses::json(none.status(), compose::error(envelope.id(), &none.error())),
             },
         }

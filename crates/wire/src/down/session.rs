@@ -1,6 +1,7 @@
 //! One session: the client of the handshake, its open server requests, requests in progress, subscriptions and streams.
 
 mod in_flight;
+mod shared_row;
 mod standing_requests;
 mod streams;
 
@@ -26,7 +27,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 pub(super) use self::in_flight::InFlightRequest;
 use self::{in_flight::InFlightRequests, streams::SessionStreams};
 use super::{
-    AllowedServerRequests, Caller, Downstream, ListPage,
+    AllowedServerRequests, Caller, Downstream, ListPage, SessionChanges, SubscriptionChange,
     accent::{self, OutgoingMessage},
     dialect,
     stream::{SessionStream, StreamLimits, StreamReader, StreamWriter},
@@ -66,6 +67,10 @@ pub(super) struct DownstreamSession {
     standing_writer: Mutex<Option<StreamWriter>>,
     pub(super) streams: Mutex<SessionStreams>,
     used: Mutex<Instant>,
+    /// What the row of a shared session lacks.
+    changes: Mutex<SessionChanges>,
+    /// When the row was last written or read.
+    noted: Mutex<Instant>,
     _charge: Charge,
 }
 
@@ -158,7 +163,20 @@ impl DownstreamSession {
             streams: Mutex::new(SessionStreams::new(stream_limits, memory.clone())),
             memory,
             used: Mutex::new(Instant::now()),
+            changes: Mutex::default(),
+            noted: Mutex::new(Instant::now()),
         }))
+    }
+
+    /// A session that began at another gateway.
+    pub(super) fn rebuild(
+        downstream: &Arc<Downstream>,
+        caller: Caller,
+        level: Option<LogLevel>,
+    ) -> Result<Arc<Self>, OverBudget> {
+        let session = Self::new(downstream, caller)?;
+        *session.level.lock() = level;
+        Ok(session)
     }
 
     /// Ends the session: cancels requests in progress and closes the standing stream.
@@ -255,8 +273,7 @@ impl DownstreamSession {
         match envelope.method() {
             "notifications/cancelled" => self.cancel(envelope.params().as_ref()),
             "notifications/initialized" => {
-                self.subscribe_to_lists();
-                self.announce_to_service();
+                self.resume_lists();
             }
             "notifications/roots/list_changed" => self.forward_roots_changed(),
             _ => self.take_answer(envelope),
@@ -315,6 +332,7 @@ impl DownstreamSession {
         match level.as_ref().and_then(Raw::as_str).and_then(|level| level.parse().ok()) {
             Some(level) => {
                 *self.level.lock() = Some(level);
+                self.level_changed(level);
                 Ok(Raw::empty_object())
             }
             None => Err(RpcError::new(RpcError::INVALID_PARAMS, "unknown log level")),
@@ -323,7 +341,11 @@ impl DownstreamSession {
 
     /// Answers `resources/subscribe` after the service has accepted it.
     pub(super) async fn subscribe(self: Arc<Self>, params: Option<Raw>) -> Result<Raw, RpcError> {
-        let uri = uri(params.as_ref())?;
+        self.subscribe_to(uri(params.as_ref())?).await
+    }
+
+    /// Subscribes to a resource.
+    pub(super) async fn subscribe_to(self: Arc<Self>, uri: String) -> Result<Raw, RpcError> {
         let limit = self.downstream.options.limits.concurrent_requests;
         if limit <= self.subscriptions.lock().len() {
             return Err(accent::too_many(limit));
@@ -338,13 +360,22 @@ impl DownstreamSession {
         let forwarding = forward(subscription.notices, self.standing_writer.lock().clone(), Arc::clone(&self.level));
         let forwarding = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(forwarding));
         let subscription = ResourceSubscription { _forwarding: forwarding, _charge: charge };
-        self.subscriptions.lock().insert(uri, subscription);
+        self.subscriptions.lock().insert(uri.clone(), subscription);
+        self.subscription_changed(uri, SubscriptionChange::Added);
         Ok(Raw::empty_object())
     }
 
     fn unsubscribe(&self, params: Option<&Raw>) -> Result<Raw, RpcError> {
-        self.subscriptions.lock().remove(&uri(params)?);
+        let uri = uri(params)?;
+        self.subscriptions.lock().remove(&uri);
+        self.subscription_changed(uri, SubscriptionChange::Removed);
         Ok(Raw::empty_object())
+    }
+
+    /// Follows list changes, and lets the service send requests: the handshake is complete.
+    pub(super) fn resume_lists(self: &Arc<Self>) {
+        self.subscribe_to_lists();
+        self.announce_to_service();
     }
 
     /// Subscribes to list changes when the handshake is complete.
@@ -403,6 +434,9 @@ fn notification_of(notice: &Notice) -> Option<Bytes> {
         Notice::Changed(list) => compose::notification(list.changed_method(), None, &[]),
         Notice::Updated { params, .. } => compose::notification("notifications/resources/updated", Some(params), &[]),
         Notice::Log(params) => compose::notification("notifications/message", Some(params), &[]),
+        Notice::UrlCompleted { params, .. } => {
+            compose::notification("notifications/elicitation/complete", Some(params), &[])
+        }
         Notice::Other { method, params } => compose::notification(method, params.as_ref(), &[]),
         Notice::Fault(_) | Notice::Missed(_) => return None,
     })

@@ -34,6 +34,15 @@ pub struct ServerRequestDetails {
     pub cause: Cause,
 }
 
+/// A URL that a user must have opened before a server carries out a request.
+#[derive(Clone, Debug)]
+pub struct RequiredUrl {
+    /// The server's id of it, which its announcement names ([`Notice::UrlCompleted`](crate::notice::Notice::UrlCompleted)).
+    pub id: String,
+    /// The request to show to the user.
+    pub request: ServerRequestDetails,
+}
+
 /// What a server request belongs to. A request is named only when it is certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
@@ -67,6 +76,14 @@ struct Adapter(Box<dyn FnOnce(Answer) -> Answer + Send + Sync>);
 struct AnswerSender {
     core: Option<Arc<Core>>,
     sender: oneshot::Sender<Answer>,
+}
+
+impl ServerRequestDetails {
+    /// Whether its server may send it again while it waits for what it asked for: one that names its requests knows them again,
+    /// and announces nothing.
+    pub fn may_be_repeated(&self) -> bool {
+        self.key.is_some()
+    }
 }
 
 // === impl ServerRequest ===

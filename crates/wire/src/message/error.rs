@@ -42,6 +42,9 @@ impl RpcError {
     /// Legacy: the user rejected a sampling request.
     pub const REJECTED_BY_USER: i64 = -1;
 
+    /// Member of `data` with the milliseconds after which the request may be sent again.
+    pub const RETRY_AFTER: &str = "retryAfterMs";
+
     /// Creates an error.
     pub fn new(code: i64, message: &str) -> Self {
         Self(Raw::of(&ErrorObject { code, message, data: None::<()> }))
@@ -75,6 +78,12 @@ impl RpcError {
             Some(message) => message.into_owned(),
             None => self.0.to_string(),
         }
+    }
+
+    /// Seconds after which the request may be sent again, rounded up; `None` if the data does not say.
+    pub fn retry_after(&self) -> Option<u64> {
+        let millis: u64 = self.data()?.get(Self::RETRY_AFTER)?.read().ok()?;
+        Some(millis.div_ceil(1_000))
     }
 
     /// Error data, if any.

@@ -3,7 +3,9 @@
 //! Lenient: only the members that an item needs are required, everything else stays in [`raw`](Tool::raw). A malformed
 //! item is reported and does not hide the others.
 
-use crate::json::{JsonKind, Raw};
+use std::borrow::Cow;
+
+use crate::json::{JsonKind, Raw, scan};
 
 /// A tool as its server describes it.
 #[derive(Clone, Debug)]
@@ -82,7 +84,7 @@ pub struct PromptArgument {
     pub required: bool,
 }
 
-/// A listed item without a required member.
+/// A listed item without a required member, or with one that is given twice.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {index} is malformed: {problem}")]
 pub struct MalformedItem {
@@ -124,12 +126,29 @@ pub fn read_items_within<T: Item>(result: &Raw, most: usize) -> Result<(Vec<T>, 
     let list = list.ok_or_else(|| format!("the result has no array `{}`", T::KEY))?;
     let (mut items, mut malformed) = (Vec::new(), Vec::new());
     for (index, raw) in list.elements_within(most).into_iter().enumerate() {
-        match T::view(&raw) {
+        let viewed = match repeated_member(&raw) {
+            Some(key) => Err(format!("`{}` is given twice", key.escape_debug())),
+            None => T::view(&raw),
+        };
+        match viewed {
             Ok(item) => items.push(item),
             Err(problem) => malformed.push(MalformedItem { what: T::WHAT, index, problem, raw }),
         }
     }
     Ok((items, malformed))
+}
+
+/// A member that an item has twice. Parsers disagree about which one counts: what is compared and shown here would not be
+/// what a client reads from the same text.
+fn repeated_member(raw: &Raw) -> Option<String> {
+    let text = raw.as_bytes();
+    let mut keys: Vec<Cow<'_, str>> = Vec::with_capacity(8);
+    raw.each_member(|name, _| {
+        let literal = &text[name];
+        keys.push(scan::decode_string(literal).unwrap_or_else(|| String::from_utf8_lossy(literal)));
+    });
+    keys.sort_unstable();
+    keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone().into_owned())
 }
 
 // === impl Item ===
@@ -287,4 +306,24 @@ fn text(value: Option<Raw>) -> Option<String> {
 
 fn needed(value: Option<Raw>, key: &str) -> Result<String, String> {
     text(value).ok_or_else(|| format!("`{key}` is missing or not a string"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_with_a_member_twice_is_malformed_however_it_is_spelled() {
+        for twice in [
+            r#"{"name":"a","description":"Reads","description":"Sends"}"#,
+            r#"{"name":"a","description":"Reads","descripti\u006fn":"Sends"}"#,
+            r#"{"name":"a","name":"b"}"#,
+            r#"{"name":"a","annotations":{},"annotations":{}}"#,
+        ] {
+            let text = format!(r#"{{"tools":[{twice},{{"name":"c","Name":"C","inputSchema":{{"a":1,"a":2}}}}]}}"#);
+            let (items, malformed) = read_items::<Tool>(&Raw::parse(text).unwrap()).unwrap();
+            assert!(items.len() == 1 && items[0].name == "c", "{twice}");
+            assert!(malformed[0].to_string().ends_with("is given twice"), "{}", malformed[0]);
+        }
+    }
 }

@@ -52,19 +52,13 @@ pub(crate) struct HostedTaskFollower {
 impl HostedTask {
     /// Starts a task that drives this exchange. Its result is charged to `memory`.
     pub(crate) fn start(task: Task, exchange: Exchange, memory: MemoryBudget) -> Arc<Self> {
-        Arc::new_cyclic(|me| {
-            let driver = tokio::runtime::Handle::current().spawn(drive(Weak::clone(me), exchange));
-            Self {
-                state: Mutex::new(State {
-                    task,
-                    server_requests: Vec::new(),
-                    used: HashSet::new(),
-                    charge: Charge::empty(memory),
-                }),
-                changed: watch::Sender::new(0),
-                driver: Mutex::new(Some(AbortOnDropHandle::new(driver))),
-            }
-        })
+        let state = State { task, server_requests: Vec::new(), used: HashSet::new(), charge: Charge::empty(memory) };
+        let hosted =
+            Arc::new(Self { state: Mutex::new(state), changed: watch::Sender::new(0), driver: Mutex::new(None) });
+        // Spawned when the task exists: the exchange may have ended already, and its end must find the task.
+        let driver = tokio::runtime::Handle::current().spawn(drive(Arc::downgrade(&hosted), exchange));
+        *hosted.driver.lock() = Some(AbortOnDropHandle::new(driver));
+        hosted
     }
 
     /// Current state with content.

@@ -9,9 +9,10 @@ use bytes::Bytes;
 
 use super::transport::Outbound;
 use crate::{
-    exchange::{LogLevel, Request, ServerRequestDetails},
+    exchange::{LogLevel, Request, RequiredUrl, ServerRequestDetails},
     json::Raw,
     message::{RpcError, item::Tool, result::ResultType},
+    notice::Notice,
     revision::Revision,
     task::Task,
 };
@@ -56,11 +57,29 @@ pub(crate) trait Accent: Send + Sync + fmt::Debug {
     /// How tasks of the server are read.
     fn task_model(&self) -> TaskModel;
 
+    /// Method of the notification that a task has changed.
+    fn task_notification(&self) -> &'static str;
+
+    /// Whether a server reports progress of a task with the token of its call.
+    fn keeps_progress_of_tasks(&self) -> bool {
+        false
+    }
+
     /// Method that serves as a ping.
     fn ping_method(&self) -> &'static str;
 
     /// Whether `completion/complete` accepts the values of other arguments.
     fn completes_in_context(&self) -> bool;
+
+    /// Interprets a notification that belongs to no request.
+    fn notice(&self, method: &str, params: Option<Raw>) -> Notice {
+        Notice::read(method, params)
+    }
+
+    /// The URLs without which the server refuses a request; `None` if an error does not name them all.
+    fn required_urls(&self, _error: &RpcError) -> Option<Vec<RequiredUrl>> {
+        None
+    }
 
     /// The notification that our roots changed; `None` where servers ask for them with each request.
     fn roots_changed_notification(&self) -> Option<Bytes> {

@@ -21,8 +21,8 @@ use super::{
 use crate::{
     error::WireError,
     exchange::{
-        self, Exchange, ExchangeTimeouts, Feed, Outcome, PendingIo, Request, ServerRequestDetails, ServerRequestId,
-        WriteStart,
+        self, Exchange, ExchangeTimeouts, Feed, Outcome, PendingIo, Progress, Request, ServerRequestDetails,
+        ServerRequestId, WriteStart,
     },
     json::{JsonKind, Raw},
     message::{Envelope, RpcError, splice},
@@ -233,6 +233,10 @@ impl Call {
             }
             InterpretedResponse::Refused(error) => self.refuse(error),
             InterpretedResponse::Task(task) => {
+                if accent.keeps_progress_of_tasks() && self.request.progress == Progress::Wanted {
+                    let token = self.id.load(Ordering::Relaxed);
+                    router.task_progress.begin(token, &task.id, &router.limits.memory);
+                }
                 self.feed.end(Outcome::HandedOff(Box::new(task)));
             }
             InterpretedResponse::Invalid(problem) => self.fail(WireError::Protocol(problem)),

@@ -1,5 +1,7 @@
 //! The upstream accent of the stateful revisions: server requests arrive while a request of ours is open.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 
 use super::{
@@ -10,16 +12,21 @@ use super::{
     transport::Outbound,
 };
 use crate::{
-    exchange::{LogLevel, Progress, Request},
+    exchange::{Cause, LogLevel, Progress, Request, RequiredUrl, ServerRequestDetails, ServerRequestId},
     json::{JsonKind, Raw},
+    limit::SERVER_REQUESTS_PER_ROUND,
     message::{
         ClientCapabilities, Id, RpcError, compose, meta,
         result::ResultType,
         splice::{self, Edit},
     },
+    notice::Notice,
     revision::Revision,
     task::Task,
 };
+
+/// The notification of a server that what a user was sent to a URL for is completed.
+const URL_COMPLETED: &str = "notifications/elicitation/complete";
 
 /// Where FastMCP 2.14 has the task of a call: in `_meta` of a result without content.
 const EARLY_TASK: &str = "modelcontextprotocol.io/task";
@@ -94,6 +101,14 @@ impl Accent for Legacy {
         TaskModel::SessionStream
     }
 
+    fn task_notification(&self) -> &'static str {
+        "notifications/tasks/status"
+    }
+
+    fn keeps_progress_of_tasks(&self) -> bool {
+        true
+    }
+
     fn capability_scope(&self) -> CapabilityScope {
         CapabilityScope::PerConnection
     }
@@ -110,6 +125,24 @@ impl Accent for Legacy {
         Revision::V2025_06_18 <= self.revision
     }
 
+    fn notice(&self, method: &str, params: Option<Raw>) -> Notice {
+        let id = params.as_ref().and_then(|params| params.get("elicitationId"));
+        let id = id.as_ref().and_then(Raw::as_str).map(Cow::into_owned);
+        match (method, id, params) {
+            (URL_COMPLETED, Some(id), Some(params)) => Notice::UrlCompleted { id, params },
+            (method, _, params) => Notice::read(method, params),
+        }
+    }
+
+    fn required_urls(&self, error: &RpcError) -> Option<Vec<RequiredUrl>> {
+        if error.code() != RpcError::URL_ELICITATION_REQUIRED {
+            return None;
+        }
+        let listed = error.data()?.get("elicitations")?.elements_within(SERVER_REQUESTS_PER_ROUND + 1);
+        let urls: Option<Vec<RequiredUrl>> = listed.iter().map(required_url).collect();
+        urls.filter(|urls| (1..=SERVER_REQUESTS_PER_ROUND).contains(&urls.len()))
+    }
+
     fn roots_changed_notification(&self) -> Option<Bytes> {
         let declared = self.capabilities.0.get("roots").is_some();
         declared.then(|| compose::notification("notifications/roots/list_changed", None, &[]))
@@ -119,6 +152,21 @@ impl Accent for Legacy {
         let level = Raw::of(&serde_json::json!({ "level": level.as_str() }));
         Some(Request::trusted("logging/setLevel", Some(level)))
     }
+}
+
+/// One URL of a refusal: the params of `elicitation/create`, of which the mode may be missing.
+fn required_url(entry: &Raw) -> Option<RequiredUrl> {
+    let id = entry.get("elicitationId")?.as_str().map(Cow::into_owned)?;
+    entry.get("url")?.as_str()?;
+    let params = splice::edited(entry, &[Edit::Set("mode", Raw::of("url"))]);
+    let request = ServerRequestDetails {
+        id: ServerRequestId(0),
+        key: None,
+        method: "elicitation/create".to_owned(),
+        params: Some(params),
+        cause: Cause::Request,
+    };
+    Some(RequiredUrl { id, request })
 }
 
 impl Legacy {

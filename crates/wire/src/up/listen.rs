@@ -12,19 +12,20 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, oneshot};
 
 use super::{
     accent::ChangeDelivery,
     call, handshake,
     router::{PendingRequest, Router},
+    task_hints,
     transport::{LaneEnd, Outbound},
 };
 use crate::{
     error::{TimeoutKind, WireError},
-    exchange::{ExchangeTimeouts, Outcome, Request},
+    exchange::{ExchangeTimeouts, Handover, Outcome, Request},
     json::Raw,
-    message::RpcError,
+    message::{ClientCapabilities, RpcError},
     notice::{Notice, SubscriptionFilter, filter},
 };
 
@@ -43,8 +44,35 @@ pub struct UpstreamSubscription {
 enum SubscriptionSource {
     /// All notices of the server, filtered here.
     Announced(broadcast::Receiver<Notice>),
-    /// The stream of a `subscriptions/listen` request with this id.
-    Own(u64, mpsc::Receiver<Notice>, Arc<SubscriptionFeed>),
+    /// The stream of a `subscriptions/listen` request.
+    Own(SubscriptionStream),
+}
+
+/// The stream of a `subscriptions/listen` request. Dropping it ends the subscription.
+#[derive(Debug)]
+struct SubscriptionStream {
+    /// Id of the request.
+    id: u64,
+    notices: mpsc::Receiver<Notice>,
+    feed: Arc<SubscriptionFeed>,
+    router: Weak<Router>,
+}
+
+/// A subscription to changes of one task. Dropping it ends the subscription.
+#[derive(Debug)]
+pub(super) struct TaskListener {
+    stream: SubscriptionStream,
+    id: String,
+    /// Method of the notification about a task.
+    method: &'static str,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// What a server agreed to report.
+#[derive(Debug)]
+struct Acknowledged {
+    changes: SubscriptionFilter,
+    tasks: Vec<String>,
 }
 
 /// Receives the notifications of a subscription with its own stream.
@@ -52,7 +80,7 @@ enum SubscriptionSource {
 pub(crate) struct SubscriptionFeed {
     // No await under this lock; `None` after the subscription has ended.
     sender: Mutex<Option<mpsc::Sender<Notice>>>,
-    acknowledged: Mutex<Option<oneshot::Sender<Result<SubscriptionFilter, WireError>>>>,
+    acknowledged: Mutex<Option<oneshot::Sender<Result<Acknowledged, WireError>>>>,
     missed: AtomicU64,
 }
 
@@ -115,31 +143,100 @@ pub(super) fn subscription_request(method: &'static str, uri: &str) -> Request {
 }
 
 async fn subscribe_stream(router: &Arc<Router>, wanted: SubscriptionFilter) -> Result<UpstreamSubscription, WireError> {
-    let (sender, receiver) = mpsc::channel(router.limits.unread_notices);
-    let (acknowledge, acknowledged) = oneshot::channel();
-    let feed = Arc::new(SubscriptionFeed {
-        sender: Mutex::new(Some(sender)),
-        acknowledged: Mutex::new(Some(acknowledge)),
-        missed: AtomicU64::new(0),
-    });
-    let id = router.new_id();
     let request = Request::trusted("subscriptions/listen", Some(filter::encode(&wanted)));
-    let outbound = router.accent()?.request(id, &request, None);
-    router.wait_for(id, PendingRequest::Listen(Arc::clone(&feed)))?;
-    let mut listening = UpstreamSubscription {
-        accepted: wanted,
-        source: SubscriptionSource::Own(id, receiver, feed),
+    let opened = SubscriptionStream::open(router, &request).await?;
+    let accepted = wanted.and(&opened.acknowledged.changes);
+    Ok(UpstreamSubscription {
+        accepted,
+        source: SubscriptionSource::Own(opened.stream),
         router: Arc::downgrade(router),
-    };
-    router.send(outbound)?;
-    match tokio::time::timeout(ACKNOWLEDGEMENT, acknowledged).await {
-        Ok(Ok(Ok(accepted))) => {
-            listening.accepted = listening.accepted.and(&accepted);
-            Ok(listening)
+    })
+}
+
+/// Subscribes to changes of a task, on behalf of a caller with these capabilities; `None` uses those of the connection.
+pub(super) async fn listen_to_task(
+    router: &Arc<Router>,
+    id: &str,
+    capabilities: Option<ClientCapabilities>,
+    permit: OwnedSemaphorePermit,
+) -> Result<TaskListener, WireError> {
+    let method = router.accent()?.task_notification();
+    let wanted = filter::encode_with_tasks(&SubscriptionFilter::default(), &[id.to_owned()]);
+    let mut request = Request::trusted("subscriptions/listen", Some(wanted));
+    request.capabilities = capabilities;
+    request.handover = Handover::Allowed;
+    let OpenedStream { stream, acknowledged } = SubscriptionStream::open(router, &request).await?;
+    if !acknowledged.tasks.iter().any(|accepted| accepted == id) {
+        return Err(WireError::Refused("the server does not report changes of this task".to_owned()));
+    }
+    Ok(TaskListener { stream, id: id.to_owned(), method, _permit: permit })
+}
+
+// === impl SubscriptionStream ===
+
+/// A stream that its server has acknowledged.
+struct OpenedStream {
+    stream: SubscriptionStream,
+    acknowledged: Acknowledged,
+}
+
+impl SubscriptionStream {
+    /// Sends the request and waits for the acknowledgement.
+    async fn open(router: &Arc<Router>, request: &Request) -> Result<OpenedStream, WireError> {
+        let (sender, notices) = mpsc::channel(router.limits.unread_notices);
+        let (acknowledge, acknowledged) = oneshot::channel();
+        let feed = Arc::new(SubscriptionFeed {
+            sender: Mutex::new(Some(sender)),
+            acknowledged: Mutex::new(Some(acknowledge)),
+            missed: AtomicU64::new(0),
+        });
+        let id = router.new_id();
+        let outbound = router.accent()?.request(id, request, None);
+        router.wait_for(id, PendingRequest::Listen(Arc::clone(&feed)))?;
+        // Created before it is sent: if this future is dropped, dropping the stream ends the subscription.
+        let stream = Self { id, notices, feed, router: Arc::downgrade(router) };
+        router.send(outbound)?;
+        match tokio::time::timeout(ACKNOWLEDGEMENT, acknowledged).await {
+            Ok(Ok(acknowledged)) => Ok(OpenedStream { stream, acknowledged: acknowledged? }),
+            Ok(Err(_)) => Err(WireError::Ended("the subscription ended before the server acknowledged it".to_owned())),
+            Err(_) => Err(WireError::TimedOut { kind: TimeoutKind::Acknowledgement, limit: ACKNOWLEDGEMENT }),
         }
-        Ok(Ok(Err(error))) => Err(error),
-        Ok(Err(_)) => Err(WireError::Ended("the subscription ended before the server acknowledged it".to_owned())),
-        Err(_) => Err(WireError::TimedOut { kind: TimeoutKind::Acknowledgement, limit: ACKNOWLEDGEMENT }),
+    }
+
+    /// The next notice; `None` when the subscription has ended.
+    async fn next(&mut self) -> Option<Notice> {
+        match self.feed.missed.swap(0, Ordering::Relaxed) {
+            0 => self.notices.recv().await,
+            missed => Some(Notice::Missed(missed)),
+        }
+    }
+}
+
+impl Drop for SubscriptionStream {
+    fn drop(&mut self) {
+        if let Some(router) = self.router.upgrade() {
+            cancel_stream(&router, self.id);
+        }
+    }
+}
+
+// === impl TaskListener ===
+
+impl TaskListener {
+    /// Resolves when a change of the task is announced, or may have been; `None` when the subscription has ended.
+    pub(super) async fn next(&mut self) -> Option<()> {
+        loop {
+            let notice = self.stream.next().await?;
+            if matches!(notice, Notice::Missed(_)) || task_hints::is_about(&notice, self.method, &self.id) {
+                return Some(());
+            }
+        }
+    }
+
+    /// Forgets what was announced and not read yet.
+    pub(super) fn skip(&mut self) {
+        self.stream.feed.missed.store(0, Ordering::Relaxed);
+        while self.stream.notices.try_recv().is_ok() {}
     }
 }
 
@@ -155,10 +252,7 @@ impl UpstreamSubscription {
     pub async fn next(&mut self) -> Option<Notice> {
         loop {
             let notice = match &mut self.source {
-                SubscriptionSource::Own(_, receiver, feed) => match feed.missed.swap(0, Ordering::Relaxed) {
-                    0 => receiver.recv().await?,
-                    missed => Notice::Missed(missed),
-                },
+                SubscriptionSource::Own(stream) => stream.next().await?,
                 SubscriptionSource::Announced(receiver) => {
                     let closed = self.router.upgrade()?.closed.clone();
                     tokio::select! {
@@ -181,12 +275,9 @@ impl UpstreamSubscription {
 impl Drop for UpstreamSubscription {
     fn drop(&mut self) {
         let Some(router) = self.router.upgrade() else { return };
-        match &self.source {
-            SubscriptionSource::Own(id, ..) => cancel_stream(&router, *id),
-            SubscriptionSource::Announced(_) => {
-                for uri in self.accepted.uris.drain(..) {
-                    unsubscribe(&router, uri);
-                }
+        if let SubscriptionSource::Announced(_) = &self.source {
+            for uri in self.accepted.uris.drain(..) {
+                unsubscribe(&router, uri);
             }
         }
     }
@@ -226,7 +317,8 @@ impl SubscriptionFeed {
     /// Delivers a notification; returns whether it belongs to this subscription.
     pub(crate) fn deliver_notification(&self, method: &str, params: Option<Raw>) -> bool {
         if method == "notifications/subscriptions/acknowledged" {
-            self.acknowledge(Ok(filter::read(params.as_ref())));
+            let changes = filter::read(params.as_ref());
+            self.acknowledge(Ok(Acknowledged { changes, tasks: filter::tasks(params.as_ref()) }));
             return true;
         }
         let notice = Notice::read(method, params);
@@ -262,7 +354,7 @@ impl SubscriptionFeed {
         });
     }
 
-    fn acknowledge(&self, result: Result<SubscriptionFilter, WireError>) {
+    fn acknowledge(&self, result: Result<Acknowledged, WireError>) {
         if let Some(acknowledge) = self.acknowledged.lock().take() {
             // The subscriber may have been dropped.
             drop(acknowledge.send(result));

@@ -144,6 +144,10 @@ impl Accent for Modern {
         TaskModel::Polled
     }
 
+    fn task_notification(&self) -> &'static str {
+        "notifications/tasks"
+    }
+
     fn capability_scope(&self) -> CapabilityScope {
         CapabilityScope::PerRequest
     }

@@ -28,11 +28,14 @@ use self::{server_requests::OpenServerRequest, sink::LinkSink};
 use super::{
     accent::{Accent, CancelTarget},
     call::Call,
+    first_roots::FirstRoots,
     handshake::ClientProfile,
     kept_session::SessionObserver,
     legacy::Legacy,
     listen::SubscriptionFeed,
     modern::Modern,
+    task_hints::MAX_LISTENERS,
+    task_progress::TaskProgress,
     transport::{Flow, Lane, LaneEnd, Link, LinkKind, Outbound, Sink},
 };
 use crate::{
@@ -60,6 +63,10 @@ pub(crate) struct Router {
     pub(crate) subscribing: Semaphore,
     pub(crate) session_settings: Mutex<SessionSettings>,
     pub(crate) timers: TimerPool,
+    pub(crate) task_progress: TaskProgress,
+    pub(crate) first_roots: FirstRoots,
+    /// Limits subscriptions to changes of tasks; closed when the server has refused one.
+    pub(crate) task_listeners: Arc<Semaphore>,
     /// Limits server requests outside any request that are being answered.
     standing_server_requests: Arc<Semaphore>,
     next_id: AtomicU64,
@@ -123,6 +130,9 @@ impl Router {
             subscribing: Semaphore::new(1),
             session_settings: Mutex::default(),
             timers: TimerPool::new(),
+            task_progress: TaskProgress::default(),
+            first_roots: FirstRoots::default(),
+            task_listeners: Arc::new(Semaphore::new(MAX_LISTENERS)),
             standing_server_requests,
             next_id: AtomicU64::new(1),
             waiting: Mutex::default(),
@@ -340,19 +350,28 @@ impl Router {
                         self.fault(WireError::protocol("unexpected subscription acknowledgement"));
                     }
                     // There may be no receiver.
-                    _ => drop(self.notices.send(Notice::read(method, params))),
+                    _ => drop(self.notices.send(self.notice(method, params))),
                 }
             }
         }
     }
 
+    fn notice(&self, method: &str, params: Option<Raw>) -> Notice {
+        match self.accent() {
+            Ok(accent) => accent.notice(method, params),
+            Err(_) => Notice::read(method, params),
+        }
+    }
+
     fn forward_progress(&self, params: Option<Raw>) {
         let Some(params) = params else { return };
-        let token = params.get("progressToken").and_then(|token| token.as_u64());
-        match token.and_then(|token| self.call(token)) {
-            Some(call) => call.feed.progress(splice::edited(&params, &[Edit::Remove("progressToken")])),
+        let Some(token) = params.get("progressToken").and_then(|token| token.as_u64()) else { return };
+        let params = splice::edited(&params, &[Edit::Remove("progressToken")]);
+        match self.call(token) {
+            Some(call) => call.feed.progress(params),
             // Progress may arrive after the response; that is not a violation.
-            None => tracing::debug!("progress of a finished request"),
+            None if !self.task_progress.report(token, params) => tracing::debug!("progress of a finished request"),
+            None => {}
         }
     }
 

@@ -28,7 +28,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct PeerTasks {
     pub(super) peer: Peer,
-    capabilities: Option<ClientCapabilities>,
+    pub(super) capabilities: Option<ClientCapabilities>,
     /// Time between two polls of a task whose server suggests none.
     usual_delay: Duration,
 }
@@ -130,6 +130,7 @@ impl PeerTasks {
     pub async fn cancel(&self, id: &str) -> Result<Task, TaskError> {
         let done = self.send(self.task_request("tasks/cancel", id)).await;
         self.followed().forget(id);
+        self.peer.router().task_progress.end(id);
         match (self.task_model()?, done) {
             (TaskModel::SessionStream, Ok(result)) => read(&result),
             (TaskModel::Polled, Ok(_)) => self.get(id, TaskDetail::Full).await,
@@ -206,7 +207,11 @@ impl PeerTasks {
     }
 
     async fn task(&self, method: &'static str, id: &str) -> Result<Task, TaskError> {
-        read(&self.send(self.task_request(method, id)).await?)
+        let task = read(&self.send(self.task_request(method, id)).await?)?;
+        if task.status.is_finished() {
+            self.peer.router().task_progress.end(id);
+        }
+        Ok(task)
     }
 
     fn task_request(&self, method: &'static str, id: &str) -> Request {
@@ -300,7 +305,8 @@ struct PolledTask {
 impl TaskHandle for PolledTask {
     fn get(&self) -> BoxFuture<'_, Result<Task, TaskError>> {
         // Before it is read: what changes afterwards is announced here.
-        *self.hints.lock() = Some(self.tasks.hints(&self.id));
+        let before = self.hints.lock().take();
+        *self.hints.lock() = Some(self.tasks.hints_after(before, &self.id));
         Box::pin(self.tasks.get(&self.id, TaskDetail::Full))
     }
 
@@ -310,7 +316,11 @@ impl TaskHandle for PolledTask {
 
     fn wait_for_change(&self, task: &Task) -> BoxFuture<'_, ()> {
         let delay = self.tasks.delay(task);
-        let hints = self.hints.lock().take().unwrap_or_else(|| self.tasks.hints(&self.id));
-        Box::pin(hints.pause(delay))
+        let hints = self.hints.lock().take();
+        Box::pin(async move {
+            let mut hints = hints.unwrap_or_else(|| self.tasks.hints(&self.id));
+            hints.pause(delay).await;
+            *self.hints.lock() = Some(hints);
+        })
     }
 }

@@ -24,6 +24,7 @@ mod routes;
 mod scripted_server;
 mod server_request_keys;
 mod server_request_rounds;
+mod shared_sessions;
 mod shutdown;
 mod slow_readers;
 mod socket_clients;

@@ -176,7 +176,7 @@ pub(crate) fn stateless(mut message: Value, revision: &str) -> Value {
     message
 }
 
-fn initialize(revision: &str) -> Value {
+pub(crate) fn initialize(revision: &str) -> Value {
     let info = json!({ "name": "by hand", "version": "1" });
     let capabilities = json!({ "elicitation": { "form": {} } });
     request(0, "initialize", json!({ "protocolVersion": revision, "capabilities": capabilities, "clientInfo": info }))

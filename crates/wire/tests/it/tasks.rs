@@ -12,7 +12,7 @@ use toolway_wire::{
     message::RpcError,
     revision::Era,
     task::{Task, TaskContent, TaskDetail, TaskError, TaskStatus},
-    up::{Peer, PeerTasks},
+    up::{Peer, PeerTasks, TaskHint},
 };
 
 use self::task_service::TaskService;
@@ -160,6 +160,22 @@ async fn tasks_are_listed_if_every_hop_supports_it() {
             }
             Err(problem) => panic!("{name}: {problem}"),
         }
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_sessions_announces_the_change_of_a_task_that_it_was_asked_about() {
+    for route in routes::ALL.into_iter().filter(|route| route.era() == Era::Modern) {
+        let connected = route.connect(TaskService::polled_every(Duration::from_secs(600))).await;
+        let peer = &connected.peer;
+        let id = begin(peer, "wait").await;
+        let tasks = peer.tasks(None);
+        let mut hints = tasks.hints(&id);
+        // When it has accepted, for what changed before.
+        assert!(matches!(hints.next().await, TaskHint::Changed), "{route:?}");
+        tasks.cancel(&id).await.unwrap();
+        let announced = tokio::time::timeout(Duration::from_secs(10), hints.next()).await;
+        assert!(matches!(announced, Ok(TaskHint::Changed)), "{route:?}");
     }
 }
 

@@ -24,8 +24,12 @@ pub(super) fn json(status: StatusCode, message: Bytes) -> Response<ResponseBody>
 
 /// The only message of a response.
 pub(super) fn message(message: OutgoingMessage) -> Response<ResponseBody> {
-    let status = message.status;
-    json(status, message.framed(|bytes| bytes))
+    let retry_after = message.retry_after;
+    let mut response = json(message.status, message.framed(|bytes| bytes));
+    if let Some(seconds) = retry_after {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
 }
 
 pub(super) fn plain(status: StatusCode, text: &'static str) -> Response<ResponseBody> {

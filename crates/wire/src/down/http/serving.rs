@@ -10,6 +10,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
 };
+use tokio_rustls::server::TlsStream;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -19,7 +20,7 @@ use super::{
     tls::ServerTls,
     write_timeout::WriteTimeout,
 };
-use crate::{limit::Limits, quiet::QuietWaker};
+use crate::{limit::Limits, peer::PeerTls, quiet::QuietWaker};
 
 /// Answers the HTTP requests of a listener: one downstream, or a server with several of them.
 pub trait Responder: Send + Sync + 'static {
@@ -62,7 +63,7 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Serves until `stop` is cancelled; requests in progress may then finish within the responder's drain timeout.
 pub async fn serve<R: Responder>(listener: TcpListener, responder: Arc<R>, stop: CancellationToken) -> io::Result<()> {
-    accept_all(listener, None, responder, stop).await
+    accept_all(listener, Security::Plain, responder, stop).await
 }
 
 /// Like [`serve`], over TLS if `tls` is given. Its files are read again when they change.
@@ -78,15 +79,45 @@ pub async fn serve_with_tls<R: Responder>(
             None => std::future::pending().await,
         }
     };
+    let security = tls.clone().map_or(Security::Plain, Security::Tls);
     tokio::select! {
-        served = accept_all(listener, tls.clone(), responder, stop) => served,
+        served = accept_all(listener, security, responder, stop) => served,
         () = watching => Ok(()),
+    }
+}
+
+/// Like [`serve`], for other gateways of the cluster: a request is read only from a peer that has proven the key.
+pub async fn serve_peers<R: Responder>(
+    listener: TcpListener,
+    tls: PeerTls,
+    responder: Arc<R>,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    accept_all(listener, Security::Peers(tls), responder, stop).await
+}
+
+/// How the connections of a listener are protected.
+#[derive(Clone)]
+enum Security {
+    Plain,
+    Tls(Arc<ServerTls>),
+    Peers(PeerTls),
+}
+
+impl Security {
+    /// Performs the handshake; `None` if there is no connection to serve.
+    async fn accept(self, stream: TcpStream) -> io::Result<Option<TlsStream<TcpStream>>> {
+        match self {
+            Self::Plain => Ok(None),
+            Self::Tls(tls) => tls.accept(stream).await,
+            Self::Peers(tls) => tls.accept(stream).await.map(Some),
+        }
     }
 }
 
 async fn accept_all<R: Responder>(
     listener: TcpListener,
-    tls: Option<Arc<ServerTls>>,
+    security: Security,
     responder: Arc<R>,
     stop: CancellationToken,
 ) -> io::Result<()> {
@@ -100,9 +131,9 @@ async fn accept_all<R: Responder>(
             Ok((stream, peer)) => {
                 let connection = connections.accept(peer);
                 let (responder, stop) = (Arc::clone(&responder), stop.clone());
-                match &tls {
-                    None => tasks.spawn(serve_plain(stream, connection, responder, stop)),
-                    Some(tls) => tasks.spawn(serve_secure(stream, Arc::clone(tls), connection, responder, stop)),
+                match &security {
+                    Security::Plain => tasks.spawn(serve_plain(stream, connection, responder, stop)),
+                    secure => tasks.spawn(serve_secure(stream, secure.clone(), connection, responder, stop)),
                 };
             }
             // Most likely out of file descriptors: the next connection may succeed.
@@ -134,7 +165,7 @@ async fn serve_plain<R: Responder>(
 
 async fn serve_secure<R: Responder>(
     stream: TcpStream,
-    tls: Arc<ServerTls>,
+    security: Security,
     connection: Arc<PeerConnection>,
     responder: Arc<R>,
     stop: CancellationToken,
@@ -143,7 +174,7 @@ async fn serve_secure<R: Responder>(
         return tracing::debug!(%error, "a new connection was already closed");
     }
     let accepted = tokio::select! {
-        accepted = tls.accept(stream) => accepted,
+        accepted = security.accept(stream) => accepted,
         () = connection.closing() => return tracing::debug!(peer = %connection.peer(), "no TLS handshake in time"),
         () = stop.cancelled() => return,
     };

@@ -63,6 +63,8 @@ pub(super) enum NoSession {
     Unknown,
     /// The header names a revision that is not enabled for sessions.
     ForeignVersion,
+    /// The session is of the cluster, and its row cannot be read or written now.
+    Unavailable,
 }
 
 impl SessionRegistry {
@@ -72,17 +74,38 @@ impl SessionRegistry {
         Self { downstream: Arc::clone(downstream), limits, idle_timeout, inner: store }
     }
 
-    /// Adds a session and returns its id; `None` if there are too many. Over the limit, the longest idle session of the
-    /// same principal is ended; sessions of other principals are not affected.
-    pub(super) fn add(&self, session: Arc<DownstreamSession>) -> Option<HeaderValue> {
-        let id = seal::random_token().ok()?;
-        let name = HeaderValue::from_str(&id).ok()?;
+    /// Adds a session and returns its id, which is `shared` if other gateways share the session; `None` if there are too
+    /// many. Over the limit, the longest idle session of the same principal is ended; sessions of other principals are not
+    /// affected.
+    pub(super) fn add(&self, session: Arc<DownstreamSession>, shared: Option<HeaderValue>) -> Option<HeaderValue> {
+        let name = match shared {
+            Some(name) => name,
+            None => HeaderValue::from_str(&seal::random_token().ok()?).ok()?,
+        };
+        let id = name.to_str().ok()?.to_owned();
         let mut sessions = self.inner.sessions.lock();
         self.make_room(&mut sessions, &session.caller.principal)?;
         sessions.insert(id, session);
         drop(sessions);
-        self.inner.watch.lock().get_or_insert_with(|| watch(&self.inner, self.idle_timeout));
+        self.keep_watch();
         Some(name)
+    }
+
+    /// Adds a session that was rebuilt under its id. Returns whether it was added: another request may have been faster.
+    pub(super) fn adopt(&self, id: &str, session: &Arc<DownstreamSession>) -> Result<bool, NoSession> {
+        let mut sessions = self.inner.sessions.lock();
+        if sessions.contains_key(id) {
+            return Ok(false);
+        }
+        self.make_room(&mut sessions, &session.caller.principal).ok_or(NoSession::Unavailable)?;
+        sessions.insert(id.to_owned(), Arc::clone(session));
+        drop(sessions);
+        self.keep_watch();
+        Ok(true)
+    }
+
+    fn keep_watch(&self) {
+        self.inner.watch.lock().get_or_insert_with(|| watch(&self.inner, self.idle_timeout));
     }
 
     /// Takes a place for an HTTP+SSE session, under the same limits; `None` if there are too many.
@@ -132,12 +155,10 @@ impl SessionRegistry {
         if version.is_some_and(spoken) { Ok(session) } else { Err(NoSession::ForeignVersion) }
     }
 
-    pub(super) fn end(&self, downstream: &Downstream, headers: &HeaderMap, principal: &str) -> Result<(), NoSession> {
-        let session = self.find(downstream, headers, principal)?;
-        let name = headers.get(mcp::SESSION_ID).and_then(|name| name.to_str().ok()).unwrap_or_default();
-        self.inner.sessions.lock().remove(name);
+    /// Ends a session here.
+    pub(super) fn forget(&self, session: &DownstreamSession) {
+        self.inner.sessions.lock().retain(|_, other| !std::ptr::eq(&raw const **other, session));
         session.end();
-        Ok(())
     }
 
     /// Ends the sessions of one principal at this downstream, or all of them.
@@ -179,6 +200,7 @@ impl NoSession {
     pub(super) fn status(self) -> StatusCode {
         match self {
             Self::Unknown => StatusCode::NOT_FOUND,
+            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::Unnamed | Self::ForeignVersion => StatusCode::BAD_REQUEST,
         }
     }
@@ -188,6 +210,9 @@ impl NoSession {
             Self::Unnamed => session::no_session(),
             Self::Unknown => {
                 RpcError::new(RpcError::INVALID_REQUEST, "session not found; send `initialize` to begin a new one")
+            }
+            Self::Unavailable => {
+                RpcError::new(RpcError::INTERNAL, "the sessions of the cluster are not available; try again later")
             }
             Self::ForeignVersion => {
                 let message =

@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
-use super::{HttpDownstream, ResponseBody, responses, sessions::NoSession};
+use super::{HttpDownstream, ResponseBody, rebuilding::NotShared, responses, sessions::NoSession};
 use crate::{
     down::{
         accent::OutgoingMessage,
@@ -14,9 +14,11 @@ use crate::{
         stream::{StreamReader, StreamWriter},
     },
     header as mcp,
-    message::{Envelope, MessageKind, RpcError, compose},
+    message::{Envelope, Id, MessageKind, RpcError, compose},
 };
 
+/// Seconds after which a client asks again while sessions are not available.
+const RETRY_AFTER: u16 = 2;
 /// Header with the id of the last received event.
 const LAST_EVENT_ID: &str = "last-event-id";
 /// How long a server request waits for a reader of its stream. A client that lost its connection resumes sooner; for any
@@ -24,20 +26,30 @@ const LAST_EVENT_ID: &str = "last-event-id";
 const UNREAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl HttpDownstream {
-    pub(super) fn initialize(&self, envelope: &Envelope, principal: &Arc<str>) -> Response<ResponseBody> {
+    pub(super) async fn initialize(&self, envelope: &Envelope, principal: &Arc<str>) -> Response<ResponseBody> {
         let begun = DownstreamSession::begin(&self.downstream, envelope, principal);
         let (session, result) = match begun {
             Ok(begun) => begun,
             Err(error) => return responses::json(StatusCode::BAD_REQUEST, compose::error(envelope.id(), &error)),
         };
         let Some(id) = envelope.id() else { return responses::empty(StatusCode::BAD_REQUEST) };
-        match self.sessions.add(session) {
+        let shared = match self.begin_shared(&session).await {
+            Ok(shared) => shared,
+            Err(NotShared::TooLarge(error)) => {
+                return responses::json(StatusCode::BAD_REQUEST, compose::error(Some(id), &error));
+            }
+            Err(NotShared::Unavailable) => return sessions_unavailable(Some(id)),
+        };
+        match self.sessions.add(Arc::clone(&session), shared) {
             Some(id_header) => {
                 let mut response = responses::json(StatusCode::OK, compose::result(id, &result, &[]));
                 response.headers_mut().insert(mcp::SESSION_ID, id_header);
                 response
             }
             None => {
+                if self.end_shared(&session).await.is_err() {
+                    tracing::warn!("the row of a session that did not begin is kept until it is idle for too long");
+                }
                 let error = RpcError::new(RpcError::INTERNAL, "too many sessions; end one or try again later");
                 responses::json(StatusCode::SERVICE_UNAVAILABLE, compose::error(Some(id), &error))
             }
@@ -54,10 +66,14 @@ impl HttpDownstream {
     ) -> Response<ResponseBody> {
         let pending = match UnansweredRequest::begin(session, envelope, headers) {
             Ok(pending) => pending,
-            Err(message) => return responses::message(message),
+            Err(message) => {
+                self.save_shared(session).await;
+                return responses::message(message);
+            }
         };
         let mut waited = FirstMessageWait { downstream: self, pending: Some(pending) };
         let first = waited.first().await;
+        self.save_shared(session).await;
         let Some(pending) = waited.pending.take() else { return responses::empty(StatusCode::ACCEPTED) };
         match first {
             FirstMessage::Message(message) if message.is_response => responses::message(message),
@@ -161,7 +177,7 @@ impl HttpDownstream {
         text: &Bytes,
         principal: &Arc<str>,
     ) -> Option<Response<ResponseBody>> {
-        let session = match self.sessions.find(&self.downstream, headers, principal) {
+        let session = match self.session(headers, principal).await {
             Ok(session) if session.caller.revision.has_batches() => session,
             Ok(_) | Err(NoSession::Unnamed) => return None,
             Err(none) => return Some(responses::json(none.status(), compose::error(None, &none.error()))),
@@ -182,8 +198,8 @@ impl HttpDownstream {
     }
 
     /// Opens the standing stream of a session, or resumes a stream after `Last-Event-ID`.
-    pub(super) fn open_stream(&self, headers: &HeaderMap, principal: &Arc<str>) -> Response<ResponseBody> {
-        let session = match self.sessions.find(&self.downstream, headers, principal) {
+    pub(super) async fn open_stream(&self, headers: &HeaderMap, principal: &Arc<str>) -> Response<ResponseBody> {
+        let session = match self.session(headers, principal).await {
             Ok(session) => session,
             Err(none) => return without_session(none),
         };
@@ -200,9 +216,17 @@ impl HttpDownstream {
         }
     }
 
-    pub(super) fn end_session(&self, headers: &HeaderMap, principal: &Arc<str>) -> Response<ResponseBody> {
-        match self.sessions.end(&self.downstream, headers, principal) {
-            Ok(()) => responses::empty(StatusCode::OK),
+    pub(super) async fn end_session(&self, headers: &HeaderMap, principal: &Arc<str>) -> Response<ResponseBody> {
+        let session = match self.session(headers, principal).await {
+            Ok(session) => session,
+            Err(none) => return without_session(none),
+        };
+        // The row first: if it cannot be ended, the session goes on everywhere, and the client is told.
+        match self.end_shared(&session).await {
+            Ok(()) => {
+                self.sessions.forget(&session);
+                responses::empty(StatusCode::OK)
+            }
             Err(none) => without_session(none),
         }
     }
@@ -283,11 +307,20 @@ async fn next_message(answer: &mut legacy::LegacyReply, writer: Option<&StreamWr
     answer.next().await
 }
 
+/// Response while the rows of sessions cannot be used.
+pub(super) fn sessions_unavailable(id: Option<&Id>) -> Response<ResponseBody> {
+    let none = NoSession::Unavailable;
+    let mut response = responses::json(none.status(), compose::error(id, &none.error()));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER));
+    response
+}
+
 /// Response to a GET or DELETE without a valid session.
 fn without_session(none: NoSession) -> Response<ResponseBody> {
     match none {
         NoSession::Unnamed => responses::not_allowed("POST"),
         NoSession::Unknown => responses::plain(none.status(), "session not found"),
+        NoSession::Unavailable => sessions_unavailable(None),
         NoSession::ForeignVersion => {
             responses::plain(none.status(), "this protocol revision is not supported for sessions")
         }

@@ -44,6 +44,8 @@ impl ModernReply {
                 self.push_notification("notifications/resources/updated", Some(&params))
             }
             Some(Notice::Other { method, params }) => self.push_notification(&method, params.as_ref()),
+            // This era has no such notification.
+            Some(Notice::UrlCompleted { .. }) => {}
             Some(Notice::Log(_) | Notice::Fault(_) | Notice::Missed(_)) => {}
             None => {
                 let tag = Edit::Set(meta::SUBSCRIPTION_ID, self.id.raw());

@@ -162,9 +162,11 @@ impl Router {
             return self.reply(&id, Answer::Refused(RpcError::new(RpcError::INTERNAL, &message)));
         };
         let Some(me) = self.me.upgrade() else { return };
+        self.first_roots.mark_asked();
         self.spawn(async move {
             let answer = handler.answer(details).await;
             me.reply(&id, answer);
+            me.first_roots.mark_answered();
             drop(permit);
         });
     }

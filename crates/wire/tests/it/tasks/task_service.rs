@@ -21,8 +21,11 @@ pub(super) struct TaskService(HostedTasks);
 
 impl TaskService {
     pub(super) fn new() -> Arc<Self> {
-        let keeping =
-            HostedTaskOptions { poll_interval: std::time::Duration::from_millis(100), ..HostedTaskOptions::default() };
+        Self::polled_every(std::time::Duration::from_millis(100))
+    }
+
+    pub(super) fn polled_every(poll_interval: std::time::Duration) -> Arc<Self> {
+        let keeping = HostedTaskOptions { poll_interval, ..HostedTaskOptions::default() };
         Arc::new(Self(HostedTasks::new(keeping)))
     }
 }
