@@ -36,6 +36,8 @@ pub struct ReceivedCallback {
     pub address: Secret,
     /// `None` if the user pasted the URL.
     browser: Option<TcpStream>,
+    /// Page of ours that the browser is offered afterwards.
+    back: Option<Url>,
 }
 
 /// Result of a callback, as shown in the browser.
@@ -123,7 +125,13 @@ impl CallbackListener {
 impl ReceivedCallback {
     /// A callback that the user pasted; there is no browser connection.
     pub fn pasted(address: Secret) -> Self {
-        Self { address, browser: None }
+        Self { address, browser: None, back: None }
+    }
+
+    /// The same with a link to a page of ours below the result.
+    #[must_use]
+    pub fn with_way_back(self, back: Option<Url>) -> Self {
+        Self { back, ..self }
     }
 
     /// Shows the result in the browser. A closed connection is ignored.
@@ -133,7 +141,7 @@ impl ReceivedCallback {
             CallbackOutcome::NotSignedIn => NOT_SIGNED_IN,
         };
         if let Some(mut browser) = self.browser {
-            let _answered = timeout(IO_TIMEOUT, send(&mut browser, page)).await;
+            let _answered = timeout(IO_TIMEOUT, send(&mut browser, page, self.back.as_ref())).await;
         }
     }
 }
@@ -147,9 +155,9 @@ pub fn is_local(redirect: &Url) -> bool {
 async fn answer(mut stream: TcpStream, redirect: Url, state: Secret) -> Option<ReceivedCallback> {
     let head = timeout(IO_TIMEOUT, read_head(&mut stream)).await.ok()??;
     match check_request(&head, &redirect, &state) {
-        Ok(address) => Some(ReceivedCallback { address, browser: Some(stream) }),
+        Ok(address) => Some(ReceivedCallback { address, browser: Some(stream), back: None }),
         Err(page) => {
-            let _answered = timeout(IO_TIMEOUT, send(&mut stream, page)).await;
+            let _answered = timeout(IO_TIMEOUT, send(&mut stream, page, None)).await;
             None
         }
     }
@@ -221,9 +229,13 @@ async fn read_head(stream: &mut TcpStream) -> Option<String> {
     None
 }
 
-async fn send(stream: &mut TcpStream, (status, text): Page) -> io::Result<()> {
+async fn send(stream: &mut TcpStream, (status, text): Page, back: Option<&Url>) -> io::Result<()> {
+    // A URL has no quotes or angle brackets.
+    let back =
+        back.map(|back| format!("<p><a href=\"{}\">Back to Toolway</a></p>\n", back.as_str().replace('&', "&amp;")));
     let page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Toolway</title>\n<p>{text}</p>\n</html>\n"
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Toolway</title>\n<p>{text}</p>\n{}</html>\n",
+        back.unwrap_or_default()
     );
     let reply = format!("HTTP/1.1 {status}\r\n{HEADERS}Content-Length: {}\r\n\r\n{page}", page.len());
     stream.write_all(reply.as_bytes()).await?;

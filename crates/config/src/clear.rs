@@ -7,7 +7,7 @@ mod find;
 mod rewrite;
 mod role;
 
-pub use find::{ClearSecret, members_with_secrets};
+pub use find::{ClearSecret, members_with_secrets, written_assistant, written_entry};
 
 use crate::{
     edit::NewValue,

@@ -1,8 +1,12 @@
 //! Settings of single clients of the gateway, by name. The names themselves are those of the key file, which `gateway` owns.
+//!
+//! What the key file and these settings both say (servers and tools) bounds the client twice: both must allow it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
+    ServerName,
+    call_limits::{self, LimitLevel, LimitsOf},
     error::{ConfigError, Place},
     inbox,
     policy::{MODE_VALUES, PolicyMode, mode},
@@ -10,17 +14,18 @@ use crate::{
     sampling::{self, SamplingSettings},
     settings::Setting,
     shape::{Field, Shape, put},
+    tool_pattern::ToolPattern,
     warning::Warning,
 };
 
-/// Who approves the calls of a client that policy asks about.
+/// Where the questions of policy about the calls of a client go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Approver {
-    /// The client itself if it supports forms, or the operator.
+    /// To the client itself if it supports forms, and to the inbox, where the operator answers.
     #[default]
-    Any,
-    /// The operator only, in the inbox.
-    Operator,
+    Client,
+    /// Only to the inbox.
+    Inbox,
 }
 
 /// Settings of one client.
@@ -28,9 +33,13 @@ pub enum Approver {
 pub struct ClientSettings {
     /// File and line of the entry.
     pub place: Place,
+    /// Servers that it may see; `None`: as its key says.
+    pub servers: Setting<Option<Vec<ServerName>>>,
+    /// Tools that it may see; `None`: as its key says.
+    pub tools: Setting<Option<Vec<ToolPattern>>>,
     /// Mode of its calls; the stricter of this one and `policy.mode` counts.
     pub mode: Setting<Option<PolicyMode>>,
-    /// Who approves its calls.
+    /// Where questions about its calls go.
     pub approver: Setting<Approver>,
     /// Whether our models answer sampling requests in its calls; and whether it gets them itself.
     pub sampling: Setting<SamplingSettings>,
@@ -38,18 +47,23 @@ pub struct ClientSettings {
     pub roots: Setting<Vec<RootSetting>>,
     /// Whether forms and URLs in its calls wait in the inbox; `None`: as for all.
     pub inbox_wait: Setting<Option<bool>>,
+    /// Limits on its calls.
+    pub limits: Setting<LimitLevel>,
 }
 
-const APPROVERS: &[(&str, Approver)] = &[("any", Approver::Any), ("operator", Approver::Operator)];
-const APPROVER_VALUES: &[&str] = &["any", "operator"];
+const APPROVERS: &[(&str, Approver)] = &[("client", Approver::Client), ("inbox", Approver::Inbox)];
+const APPROVER_VALUES: &[&str] = &["client", "inbox"];
 
 /// Keys of one client.
 pub(crate) const MEMBERS: &[(&str, Shape)] = &[
+    ("servers", Shape::Texts),
+    ("tools", Shape::Texts),
     ("mode", Shape::OneOf(MODE_VALUES)),
     ("approver", Shape::OneOf(APPROVER_VALUES)),
     ("sampling", Shape::FlagOrMembers(sampling::MEMBERS)),
     ("roots", roots::SHAPE),
     ("inbox", Shape::Members(inbox::MEMBERS)),
+    ("limits", Shape::Members(call_limits::MEMBERS)),
 ];
 
 /// Parses `gateway.clients`.
@@ -62,14 +76,20 @@ fn read_client(field: &Field<'_>) -> Result<ClientSettings, ConfigError> {
     let place = field.document.place(field.node.line);
     let mut client = ClientSettings {
         place,
+        servers: Setting::default(),
+        tools: Setting::default(),
         mode: Setting::default(),
         approver: Setting::default(),
         sampling: Setting::default(),
         roots: Setting::default(),
         inbox_wait: Setting::default(),
+        limits: Setting::default(),
     };
     for (key, field) in field.members()? {
         match key {
+            "servers" => put(&mut client.servers, field.setting(Some(servers(&field)?)))?,
+            "tools" => put(&mut client.tools, field.setting(Some(tools(&field)?)))?,
+            "limits" => put(&mut client.limits, field.setting(call_limits::read(&field, LimitsOf::Client)?))?,
             "mode" => put(&mut client.mode, field.setting(Some(mode(&field)?)))?,
             "approver" => {
                 let approver = field.choice(APPROVERS, Shape::OneOf(APPROVER_VALUES))?;
@@ -84,6 +104,23 @@ fn read_client(field: &Field<'_>) -> Result<ClientSettings, ConfigError> {
     Ok(client)
 }
 
+fn servers(field: &Field<'_>) -> Result<Vec<ServerName>, ConfigError> {
+    let server = |field: Field<'_>| {
+        let name = ServerName::from_label(field.text().map_err(|_| field.wrong(Shape::Texts))?);
+        name.map_err(|_| field.expected("a list of names of servers"))
+    };
+    field.fields()?.into_iter().map(server).collect()
+}
+
+fn tools(field: &Field<'_>) -> Result<Vec<ToolPattern>, ConfigError> {
+    let expected = "a list of SERVER.TOOL; both parts may contain `*`, e.g. `files.read_*`";
+    let tool = |field: Field<'_>| {
+        let text = field.text().map_err(|_| field.wrong(Shape::Texts))?;
+        text.parse().map_err(|_| field.expected(expected))
+    };
+    field.fields()?.into_iter().map(tool).collect()
+}
+
 /// Warnings about settings of clients that are not among the `known` ones.
 pub fn unknown_clients(clients: &BTreeMap<String, ClientSettings>, known: &BTreeSet<String>) -> Vec<Warning> {
     let unknown = clients.iter().filter(|(name, _)| !known.contains(*name));
@@ -93,7 +130,7 @@ pub fn unknown_clients(clients: &BTreeMap<String, ClientSettings>, known: &BTree
 impl Approver {
     /// The value as written in configuration.
     pub fn as_str(self) -> &'static str {
-        APPROVERS.iter().find(|(_, approver)| *approver == self).map_or("any", |(word, _)| word)
+        APPROVERS.iter().find(|(_, approver)| *approver == self).map_or("client", |(word, _)| word)
     }
 }
 
@@ -110,10 +147,10 @@ mod tests {
 
     #[test]
     fn a_client_keeps_its_mode_its_approver_and_its_line() {
-        let clients = clients("{\"editor\": {\"mode\": \"ask\"},\n\"bot\": {\"approver\": \"operator\"}}").unwrap();
+        let clients = clients("{\"editor\": {\"mode\": \"ask\"},\n\"bot\": {\"approver\": \"inbox\"}}").unwrap();
         let (editor, bot) = (&clients["editor"], &clients["bot"]);
-        assert_eq!((editor.mode.value, editor.approver.value), (Some(PolicyMode::Ask), Approver::Any));
-        assert_eq!((bot.mode.value, bot.approver.value), (None, Approver::Operator));
+        assert_eq!((editor.mode.value, editor.approver.value), (Some(PolicyMode::Ask), Approver::Client));
+        assert_eq!((bot.mode.value, bot.approver.value), (None, Approver::Inbox));
         assert_eq!((editor.place.line, bot.place.line), (2, 3));
     }
 
@@ -122,7 +159,11 @@ mod tests {
         for (text, expected) in [
             (r#"{"editor": {"mod": "ask"}}"#, "did you mean `mode`"),
             (r#"{"editor": {"mode": "deny"}}"#, "`gateway.clients.editor.mode` must be `ask`, `writes` or `allow`"),
-            (r#"{"editor": {"approver": "client"}}"#, "`any` or `operator`"),
+            (r#"{"editor": {"approver": "any"}}"#, "`client` or `inbox`"),
+            (r#"{"editor": {"tools": ["read"]}}"#, "a list of SERVER.TOOL"),
+            (r#"{"editor": {"servers": "files"}}"#, "a list of strings"),
+            (r#"{"editor": {"limits": {"tools": {"read": {}}}}}"#, "SERVER.TOOL"),
+            (r#"{"editor": {"limits": {"callsPerHour": 1}}}"#, "unknown key"),
             (r#"{"editor": "ask"}"#, "`gateway.clients.editor` must be an object"),
             (r#"["editor"]"#, "`gateway.clients` must be an object"),
         ] {

@@ -4,6 +4,7 @@
 //! to add are returned instead. Files of other hosts are never changed; their servers are overridden in a Toolway file.
 
 mod agent;
+mod assistant;
 mod imports;
 mod jsonc;
 mod model;
@@ -19,7 +20,9 @@ use std::{
 };
 
 pub use agent::turn_off_in_agent;
+pub use assistant::{AssistantEdit, plan_assistant};
 pub use imports::plan_imports;
+use jsonc::EntryPath;
 pub use model::plan_model;
 pub use roots::{RootsEdit, RootsLevel, plan_roots};
 pub use rule::{plan_rule, rules_of};
@@ -198,9 +201,9 @@ impl Step {
             return Ok(Change::Lines { file, lines, advice });
         }
         let text = match self {
-            Self::Put(label, entry) => jsonc::put(&file, before, label, entry),
-            Self::Members(label, changes) => jsonc::change(&file, before, label, changes),
-            Self::Remove(label) => jsonc::remove(&file, before, label),
+            Self::Put(label, entry) => jsonc::put(&file, before, EntryPath::of_server(label), entry),
+            Self::Members(label, changes) => jsonc::change(&file, before, EntryPath::of_server(label), changes),
+            Self::Remove(label) => jsonc::remove(&file, before, EntryPath::of_server(label)),
         }?;
         self.refuse_broken(FileContents::of(&Document::of(&file, &text)?, DefinedBy::User, None)?)?;
         Ok(Change::Text { file, before: before.to_owned(), text })

@@ -122,11 +122,13 @@ pub(crate) const GATEWAY: Key<Settings> = Key {
           is never larger than 8 MiB. Some clients read only the first page. `rootsWithin`: folders (absolute, or from `~/` on) \
           that every root of a client must lie in; others are dropped. If it is not set and other machines can reach the \
           gateway, all `file:` roots of clients are dropped; on this machine alone they are passed on. `clients`: settings of single clients, by the \
-          name of their key. `mode` of a client: `ask`, `writes` or `allow`, as in `policy`; the stricter of the two counts, \
-          and rules can be stricter still. `approver`: `any` (default: a client that supports forms approves its own calls \
-          that are asked about, or the operator does) or `operator` (only the operator does). `sampling`: as the top-level \
+          name of their key. `servers` and `tools` (`SERVER.TOOL`, both with `*`) of a client: what it may see, besides what its \
+          key allows: both must allow it. `mode` of a client: `ask`, `writes` or `allow`, as in `policy`; the stricter of the two counts, \
+          and rules can be stricter still. `approver`: where questions about its calls go: `client` (default: to the client if it \
+          supports forms, and to the inbox of the operator) or `inbox` (only there). `sampling`: as the top-level \
           key, for the calls of this client; `never` also keeps a client from getting requests that it could answer itself. \
-          `roots` and `inbox`: as the top-level keys, for the calls of this client.",
+          `roots` and `inbox`: as the top-level keys, for the calls of this client. `limits`: as `limits` of a server, for all \
+          calls of this client; the patterns of its `tools` are `SERVER.TOOL`.",
     example: r#"{"access": "keys", "listen": "127.0.0.1:7717"}"#,
     set: read,
 };

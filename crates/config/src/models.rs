@@ -1,6 +1,6 @@
 //! Models of vendors, by name, and what the agent does with them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     address,
@@ -46,6 +46,8 @@ pub struct ModelConfig {
     pub max_tokens: Option<u32>,
     /// Tokens that a conversation may have.
     pub context_window: Option<u32>,
+    /// Whether it takes images.
+    pub images: bool,
     /// How well it serves what servers ask for, when they ask a model.
     pub priority: Option<ModelPriority>,
     /// What its tokens cost; `None` if that is not known.
@@ -68,6 +70,10 @@ pub struct ModelPriority {
 pub struct AgentSettings {
     /// Share of the context window, in thousandths, from which on older turns are summarised; `None` means 800.
     pub compact_at: Setting<Option<u16>>,
+    /// How old a result of `resources/read` may be that is used again; `None` means 300 s, zero: none is.
+    pub resource_cache: Setting<Option<Duration>>,
+    /// Whether resources for the assistant of servers with `autoContext` are attached where they fit; `None` means no.
+    pub auto_context: Setting<Option<bool>>,
     /// Whether the model gets a tool to read resources; `None` means yes.
     pub expose_resources: Setting<Option<bool>>,
     /// Whether the model gets a tool to get prompts; `None` means yes.
@@ -108,6 +114,7 @@ const MODEL: &[(&str, Shape)] = &[
     ("headers", Shape::Pairs),
     ("maxTokens", Shape::Count),
     ("contextWindow", Shape::Count),
+    ("images", Shape::Flag),
     ("priority", Shape::Members(PRIORITY)),
     ("price", Shape::Members(PRICE)),
 ];
@@ -118,8 +125,15 @@ const PRICE: &[(&str, Shape)] = &[
     ("cacheWrite", Shape::Number),
 ];
 const PRIORITY: &[(&str, Shape)] = &[("cost", Shape::Share), ("speed", Shape::Share), ("intelligence", Shape::Share)];
-const AGENT_MEMBERS: &[(&str, Shape)] =
-    &[("exposeResources", Shape::Flag), ("exposePrompts", Shape::Flag), ("compactAt", Shape::Share)];
+const AGENT_MEMBERS: &[(&str, Shape)] = &[
+    ("exposeResources", Shape::Flag),
+    ("exposePrompts", Shape::Flag),
+    ("compactAt", Shape::Share),
+    ("resourceCache", Shape::TimeOrZero),
+    ("autoContext", Shape::Flag),
+];
+/// How old a result of `resources/read` may be that is used again, by default.
+const RESOURCE_CACHE: Duration = Duration::from_secs(300);
 
 /// The top-level key `models`.
 pub(crate) const MODELS: Key<Settings> = Key {
@@ -129,7 +143,8 @@ pub(crate) const MODELS: Key<Settings> = Key {
           Completions: Ollama, vLLM, llama.cpp, LM Studio, OpenRouter …), `gemini` or `scripted`. `model`: the vendor's \
           name of the model, or the path of a script; without it, the newest one of the vendor's list. `baseUrl`: as in the vendor's own SDK; an http URL of another machine \
           needs `allowInsecureHttp`. `apiKey`: a reference such \
-          as `env:OPENAI_API_KEY`; default: the vendor's usual variable. `headers`, `maxTokens`, `contextWindow` (tokens). `priority`: \
+          as `env:OPENAI_API_KEY`; default: the vendor's usual variable. `headers`, `maxTokens`, `contextWindow` (tokens). `images`: whether it takes \
+          images; default: yes. `priority`: \
           `cost`, `speed` and `intelligence` from 0 to 1 (best), by which a model is chosen for servers that ask one. `price`: what a \
           million tokens cost, `input`, `output`, `cachedInput` and `cacheWrite` (default of both: `input`), in any currency.",
     example: r#"{"local": {"vendor": "openai-chat", "model": "qwen3", "baseUrl": "http://127.0.0.1:11434/v1"}}"#,
@@ -151,7 +166,9 @@ pub(crate) const AGENT: Key<Settings> = Key {
     shape: Shape::Members(AGENT_MEMBERS),
     doc: "Settings of `chat` and `run`. `exposeResources`, `exposePrompts`: give the model a tool to read resources and \
           to get prompts, where a server has them; default `true`. `compactAt`: share of the model's context window from which on older \
-          turns are summarised; default 0.8.",
+          turns are summarised; default 0.8. `resourceCache`: how long what a resource contained is used again, in seconds or as a duration, \
+          unless its server announces a change; default 300, `0` turns it off. `autoContext`: attach resources that servers annotate for \
+          the assistant where they fit the message, at most five, of servers whose entry has `autoContext`; default `false`.",
     example: r#"{"exposeResources": false}"#,
     set: read_agent,
 };
@@ -168,6 +185,7 @@ fn read_model(field: &Field<'_>) -> Result<ModelConfig, ConfigError> {
     let (mut vendor, mut model) = (None, None);
     let (mut base_url, mut api_key, mut headers) = (None, None, Vec::new());
     let (mut max_tokens, mut context_window) = (None, None);
+    let mut images = true;
     let mut priority = None;
     let mut price = None;
     let mut plain = PlainHttp::default();
@@ -185,6 +203,7 @@ fn read_model(field: &Field<'_>) -> Result<ModelConfig, ConfigError> {
             "headers" => headers = field.pairs(Dialect::ToolwayValue)?,
             "maxTokens" => max_tokens = positive(&field)?,
             "contextWindow" => context_window = positive(&field)?,
+            "images" => images = field.flag()?,
             "priority" => priority = Some(read_priority(&field)?),
             "price" => price = Some(read_price(&field)?),
             _ => return Err(field.unknown(MODEL.iter().map(|(key, _)| *key))),
@@ -194,7 +213,19 @@ fn read_model(field: &Field<'_>) -> Result<ModelConfig, ConfigError> {
     if vendor == Vendor::Scripted && model.is_none() {
         return Err(field.below("model").wrong(Shape::Text));
     }
-    Ok(ModelConfig { vendor, model, base_url, plain, api_key, headers, max_tokens, context_window, priority, price })
+    Ok(ModelConfig {
+        vendor,
+        model,
+        base_url,
+        plain,
+        api_key,
+        headers,
+        max_tokens,
+        context_window,
+        images,
+        priority,
+        price,
+    })
 }
 
 fn read_price(field: &Field<'_>) -> Result<ModelPrice, ConfigError> {
@@ -247,7 +278,7 @@ fn read_priority(field: &Field<'_>) -> Result<ModelPriority, ConfigError> {
 }
 
 /// `env:NAME` is another spelling of `${NAME}`.
-fn api_key_template(field: &Field<'_>) -> Result<Template, ConfigError> {
+pub(crate) fn api_key_template(field: &Field<'_>) -> Result<Template, ConfigError> {
     match field.text()?.strip_prefix("env:") {
         Some(name) => Ok(Template::new(format!("${{{name}}}"), Dialect::ToolwayValue, field.node.line)),
         None => field.template(Dialect::ToolwayValue),
@@ -260,6 +291,10 @@ fn read_agent(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigEr
             "exposeResources" => put(&mut settings.agent.expose_resources, field.setting(Some(field.flag()?)))?,
             "exposePrompts" => put(&mut settings.agent.expose_prompts, field.setting(Some(field.flag()?)))?,
             "compactAt" => put(&mut settings.agent.compact_at, field.setting(Some(read_share(&field)?)))?,
+            "resourceCache" => {
+                put(&mut settings.agent.resource_cache, field.setting(Some(field.time_or_zero()?)))?;
+            }
+            "autoContext" => put(&mut settings.agent.auto_context, field.setting(Some(field.flag()?)))?,
             _ => return Err(field.unknown(AGENT_MEMBERS.iter().map(|(key, _)| *key))),
         }
     }
@@ -279,10 +314,17 @@ impl AgentSettings {
         f64::from(self.compact_at.value.unwrap_or(800)) / 1000.0
     }
 
+    /// How old a result of `resources/read` may be that is used again; zero: none is.
+    pub fn resource_cache(&self) -> Duration {
+        self.resource_cache.value.unwrap_or(RESOURCE_CACHE)
+    }
+
     /// These settings, overridden by those that the nearer layer sets.
     #[must_use]
     pub(crate) fn overridden_by(self, nearer: Self) -> Self {
         Self {
+            resource_cache: self.resource_cache.overridden_by(nearer.resource_cache),
+            auto_context: self.auto_context.overridden_by(nearer.auto_context),
             expose_resources: self.expose_resources.overridden_by(nearer.expose_resources),
             expose_prompts: self.expose_prompts.overridden_by(nearer.expose_prompts),
             compact_at: self.compact_at.overridden_by(nearer.compact_at),

@@ -212,10 +212,10 @@ pub(crate) const POLICY: Key<Settings> = Key {
           `*.example.org` stands for the subdomains. `trustedFolders`: folders (absolute, or from `~/` on) with `read` or \
           `full`, the trust of accepted servers of projects inside; symbolic links are resolved, and the innermost \
           folder counts. Servers of a project still have to be accepted. `changedTools`: what becomes of a call of a tool \
-          whose description, schema or annotations have changed since it was first seen, or whose server has another \
-          command, file or host: `ask` (default for models), `hide` (refuse) or `allow`; calls of other callers are \
-          recorded unless it is set. `newTools`: the same for a tool that its server did not have before; default \
-          `allow`.",
+          or prompt whose description, schema, arguments or annotations have changed since it was first seen, or whose \
+          server has another command, file or host: `ask` (default for models), `hide` (left out of every list, and \
+          refused) or `allow`; calls of other callers are recorded unless it is set. `newTools`: the same for a tool or \
+          prompt that its server did not have before; default `allow`.",
     example: r#"{"mode": "writes", "rules": [{"match": {"tool": "delete_*"}, "then": "deny"}]}"#,
     set: read,
 };
@@ -413,11 +413,10 @@ impl PolicyMode {
         }
     }
 
-    /// Parses a value of `--mode`: a mode, or the name that assistants use for it.
+    /// Parses a value of `--mode`: a mode, or the approval of assistants that is the same.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "always-ask" => Some(Self::Ask),
-            "trusted-only" => Some(Self::Writes),
             "auto" => Some(Self::Allow),
             text => MODES.iter().find(|(word, _)| *word == text).map(|(_, mode)| *mode),
         }

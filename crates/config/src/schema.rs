@@ -69,7 +69,12 @@ fn of_shape(shape: Shape) -> Value {
         Shape::Share => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
         Shape::Number => json!({ "type": "number", "minimum": 0 }),
         Shape::Time => json!({ "$ref": "#/$defs/time" }),
+        Shape::TimeOrZero => json!({ "anyOf": [{ "$ref": "#/$defs/time" }, { "enum": [0, "0", "0s"] }] }),
         Shape::TimeOrUnlimited => json!({ "anyOf": [{ "$ref": "#/$defs/time" }, { "const": "unlimited" }] }),
+        Shape::Size => {
+            let size = json!({ "type": "string", "pattern": "^[0-9]+ ?(B|KB|MB|GB)$" });
+            json!({ "anyOf": [{ "type": "integer", "minimum": 1, "maximum": u32::MAX }, size] })
+        }
         Shape::SizeOrUnlimited => {
             let size = json!({ "type": "string", "pattern": "^([0-9]+ ?(B|KB|MB|GB)|unlimited)$" });
             json!({ "anyOf": [{ "type": "integer", "minimum": 1 }, size] })

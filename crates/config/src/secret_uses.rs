@@ -16,12 +16,12 @@ pub struct SecretUse {
     pub place: Place,
     /// Key of the value, such as `mcpServers.github.env.GITHUB_TOKEN`.
     pub key: String,
-    /// Name of the server; `None` for a model.
+    /// Name of the server; `None` for a model, the store and the cluster.
     pub server: Option<String>,
 }
 
 impl Loaded {
-    /// All references to stored secrets: of servers, also of those that are not accepted, and of models.
+    /// All references to stored secrets: of servers, also of those that are not accepted, of models, the store and the cluster.
     pub fn secret_uses(&self) -> Vec<SecretUse> {
         let mut uses = Vec::new();
         let waiting = self.proposals.iter().map(|proposal| &proposal.server);
@@ -30,6 +30,17 @@ impl Loaded {
                 let key = server.source.key(&server.label, &key);
                 let place = server.source.place.at(text.line());
                 add(&mut uses, text, &place, &key, Some(server.name.as_str()));
+            }
+        }
+        let url = &self.config.settings.store.url;
+        if let (Origin::File(place), Some(text)) = (&url.origin, &url.value) {
+            add(&mut uses, text, &place.at(text.line()), "store.url", None);
+        }
+        let cluster = &self.config.settings.cluster;
+        if let (Origin::File(place), Some(settings)) = (&cluster.origin, &cluster.value) {
+            let accepted = settings.accepted_key.as_ref().map(|key| ("cluster.acceptedKey", key));
+            for (key, text) in [("cluster.key", &settings.key)].into_iter().chain(accepted) {
+                add(&mut uses, text, &place.at(text.line()), key, None);
             }
         }
         let models = &self.config.settings.models;

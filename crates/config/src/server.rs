@@ -31,6 +31,8 @@ pub(crate) use keys::{KEYS, kind};
 pub(crate) use read::{read, server_name};
 
 use crate::{
+    call_limits::LimitLevel,
+    cluster::Replicas,
     error::Place,
     interpolate::Template,
     roots::RootSetting,
@@ -74,6 +76,8 @@ pub struct ServerConfig {
     pub idle_stop: Option<Duration>,
     /// Which callers share a connection.
     pub sharing: Sharing,
+    /// How many connections the gateways of a cluster have to it; `None`: as its transport requires.
+    pub replicas: Option<Replicas>,
     /// Whether its sessions outlive a clean shutdown; `None`: as set for all servers.
     pub sessions: Option<SessionEnd>,
     /// How its tasks are treated; what is not set is as set for all servers.
@@ -84,6 +88,10 @@ pub struct ServerConfig {
     pub trust: Option<Trust>,
     /// Trust of single tools, and by the folder of its project.
     pub trust_lists: TrustLists,
+    /// Limits on its calls.
+    pub limits: LimitLevel,
+    /// Whether resources that it annotates for the assistant are attached where `agent.autoContext` is on.
+    pub auto_context: bool,
     /// Human-readable description.
     pub description: Option<String>,
     /// Place of each key that is set, by Toolway's name of the key.
@@ -217,11 +225,14 @@ impl ServerConfig {
             start: None,
             idle_stop: None,
             sharing: Sharing::default(),
+            replicas: None,
             sessions: None,
             tasks: TaskSettings::default(),
             extra_methods: Vec::new(),
             trust: None,
             trust_lists: TrustLists::default(),
+            limits: LimitLevel::default(),
+            auto_context: false,
             description: None,
             origins: BTreeMap::new(),
         }

@@ -3,6 +3,8 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use crate::{
+    assistants::{ASSISTANTS, AssistantConfig},
+    cluster::{CLUSTER, ClusterSettings},
     error::{ConfigError, Place},
     gateway::{GATEWAY, GatewaySettings},
     inbox::INBOX,
@@ -74,6 +76,8 @@ pub struct Settings {
     pub gateway: GatewaySettings,
     /// Limits of the gateway.
     pub limits: LimitSettings,
+    /// This gateway as a member of a cluster; `None`: it is alone.
+    pub cluster: Setting<Option<ClusterSettings>>,
     /// Settings for signing in to servers.
     pub sign_in: SignInSettings,
     /// Policy of all files.
@@ -88,6 +92,8 @@ pub struct Settings {
     pub default_model: Setting<Option<String>>,
     /// Settings of the agent.
     pub agent: AgentSettings,
+    /// Assistants by name.
+    pub assistants: Setting<BTreeMap<String, AssistantConfig>>,
     /// Whether servers may ask a model, for all servers.
     pub sampling: Setting<SamplingSettings>,
     /// How calls are treated that their server continues as tasks.
@@ -166,6 +172,7 @@ pub(crate) const SETTINGS: &[Key<Settings>] = &[
         set: |settings, field| put(&mut settings.imports, field.setting(imports(field)?)),
     },
     GATEWAY,
+    CLUSTER,
     SIGN_IN,
     POLICY,
     STORE,
@@ -174,6 +181,7 @@ pub(crate) const SETTINGS: &[Key<Settings>] = &[
     MODELS,
     DEFAULT_MODEL,
     AGENT,
+    ASSISTANTS,
     SAMPLING,
     TASKS,
     ROOTS,
@@ -232,6 +240,7 @@ impl Settings {
             prefix: self.prefix.overridden_by(nearer.prefix),
             imports: self.imports.overridden_by(nearer.imports),
             gateway: self.gateway.overridden_by(nearer.gateway),
+            cluster: self.cluster.overridden_by(nearer.cluster),
             sign_in: self.sign_in.overridden_by(nearer.sign_in),
             policy: self.policy.overridden_by(nearer.policy),
             store: self.store.overridden_by(nearer.store),
@@ -240,6 +249,7 @@ impl Settings {
             models: self.models.overridden_by(nearer.models),
             default_model: self.default_model.overridden_by(nearer.default_model),
             agent: self.agent.overridden_by(nearer.agent),
+            assistants: self.assistants.overridden_by(nearer.assistants),
             sampling: self.sampling.overridden_by(nearer.sampling),
             tasks: self.tasks.overridden_by(nearer.tasks),
             roots: self.roots.overridden_by(nearer.roots),

@@ -39,8 +39,12 @@ pub(crate) enum Shape {
     Number,
     /// A duration: seconds, or a string such as `500ms`, `30s`, `5m`, `2h`, `90d`.
     Time,
+    /// A duration, or 0.
+    TimeOrZero,
     /// A duration, or `unlimited`.
     TimeOrUnlimited,
+    /// A number of bytes, or one with its unit.
+    Size,
     /// A number of bytes with its unit, or `unlimited`.
     SizeOrUnlimited,
     Texts,
@@ -92,7 +96,9 @@ impl Shape {
             Self::Share => "a number from 0 to 1".to_owned(),
             Self::Number => "a number, zero or greater".to_owned(),
             Self::Time => "a duration: seconds, or a string such as `500ms`, `30s`, `5m`, `2h` or `90d`".to_owned(),
+            Self::TimeOrZero => "0, or a duration: seconds, or a string such as `30s` or `5m`".to_owned(),
             Self::TimeOrUnlimited => "a duration such as `2h` or `90d`, or `unlimited`".to_owned(),
+            Self::Size => "a number of bytes, or a size such as `64KB` or `2MB`, greater than zero".to_owned(),
             Self::SizeOrUnlimited => "a size such as `500MB` or `2GB`, or `unlimited`".to_owned(),
             Self::Texts => "a list of strings".to_owned(),
             Self::TextOrTexts => "a string or a list of strings".to_owned(),
@@ -163,6 +169,15 @@ impl<'a> Field<'a> {
             _ => None,
         };
         time.ok_or_else(|| self.wrong(Shape::Time))
+    }
+
+    pub(crate) fn time_or_zero(&self) -> Result<Duration, ConfigError> {
+        let is_zero = match &self.node.value {
+            Value::Number(seconds) => *seconds == 0.0,
+            Value::Text(text) => matches!(text.as_str(), "0" | "0s"),
+            _ => false,
+        };
+        if is_zero { Ok(Duration::ZERO) } else { self.time().map_err(|_| self.wrong(Shape::TimeOrZero)) }
     }
 
     /// A number of `unit`s, as other hosts write durations.

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ArgumentValidation, FileAccess, Pattern,
+    cluster::ClusterSettings,
     config::Config,
     error::ConfigError,
     interpolate::Template,
@@ -113,6 +114,7 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         ),
         shown("policy.hosts", &settings.policy.hosts, json!(texts(&settings.policy.hosts.value))),
         shown("store.path", &settings.store.path, json!(settings.store.path.value)),
+        shown("store.url", &settings.store.url, json!(settings.store.url.value.as_ref().map(mask::text))),
         shown("store.bodies", &settings.store.bodies, json!(settings.store.bodies.value.as_str())),
         shown("store.sync", &settings.store.sync, json!(settings.store.sync.value.as_str())),
         shown("store.required", &settings.store.required, json!(settings.store.required.value)),
@@ -157,8 +159,19 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
             json!(settings.agent.expose_prompts.value.unwrap_or(true)),
         ),
         shown("agent.compactAt", &settings.agent.compact_at, json!(settings.agent.compaction_share())),
+        shown("agent.resourceCache", &settings.agent.resource_cache, json!(seconds(settings.agent.resource_cache()))),
+        shown(
+            "agent.autoContext",
+            &settings.agent.auto_context,
+            json!(settings.agent.auto_context.value.unwrap_or_default()),
+        ),
     ];
+    values.extend(of_cluster(&settings.cluster));
     for (name, client) in &settings.gateway.clients.value {
+        let set = client.servers.value.as_deref().map(texts);
+        values.push(shown(&format!("gateway.clients.{name}.servers"), &client.servers, json!(set)));
+        let set = client.tools.value.as_deref().map(texts);
+        values.push(shown(&format!("gateway.clients.{name}.tools"), &client.tools, json!(set)));
         let mode = client.mode.value.map(PolicyMode::as_str);
         values.push(shown(&format!("gateway.clients.{name}.mode"), &client.mode, json!(mode)));
         let approver = client.approver.value.as_str();
@@ -168,6 +181,8 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
         values.push(shown(&format!("gateway.clients.{name}.roots"), &client.roots, roots(&client.roots.value)));
         let wait = json!(client.inbox_wait.value);
         values.push(shown(&format!("gateway.clients.{name}.inbox.wait"), &client.inbox_wait, wait));
+        let set = json!(client.limits.value.to_json());
+        values.push(shown(&format!("gateway.clients.{name}.limits"), &client.limits, set));
     }
     values.extend(settings.policy.rules().enumerate().map(|(index, rule)| ShownValue {
         key: format!("policy.rules.{index}"),
@@ -176,6 +191,12 @@ pub fn show(config: &Config) -> Vec<ShownValue> {
     }));
     for (name, model) in &settings.models.value {
         values.extend(of_model(name, model, &settings.models.origin));
+    }
+    for (name, assistant) in &settings.assistants.value {
+        let origin = Origin::File(assistant.place.clone());
+        let shown =
+            |(key, value)| ShownValue { key: format!("assistants.{name}.{key}"), value, origin: origin.clone() };
+        values.extend(assistant.values().into_iter().map(shown));
     }
     for server in config.servers.values() {
         ServerValues { server, config, values: &mut values }.all();
@@ -213,6 +234,7 @@ fn of_model(name: &str, model: &ModelConfig, origin: &Origin) -> Vec<ShownValue>
         ("apiKey", text(TextKind::Secret, "apiKey", &model.api_key)),
         ("maxTokens", model.max_tokens.map(|count| json!(count))),
         ("contextWindow", model.context_window.map(|count| json!(count))),
+        ("images", (!model.images).then_some(json!(false))),
         ("priority.cost", model.priority.map(|priority| share(priority.cost))),
         ("priority.speed", model.priority.map(|priority| share(priority.speed))),
         ("priority.intelligence", model.priority.map(|priority| share(priority.intelligence))),
@@ -225,6 +247,19 @@ fn of_model(name: &str, model: &ModelConfig, origin: &Origin) -> Vec<ShownValue>
     let headers = model.headers.iter().map(|(key, value)| (format!("headers.{key}"), json!(mask::header(key, value))));
     let shown = |(key, value)| ShownValue { key: format!("models.{name}.{key}"), value, origin: origin.clone() };
     members.chain(headers).map(shown).collect()
+}
+
+/// `null` without a cluster. Keys are shown as they are written: they are references.
+fn of_cluster(setting: &Setting<Option<ClusterSettings>>) -> [ShownValue; 4] {
+    let cluster = setting.value.as_ref();
+    let key = |key: &Template| masked(TextKind::Secret, "key", key);
+    let accepted = cluster.and_then(|cluster| cluster.accepted_key.as_ref());
+    [
+        shown("cluster.key", setting, json!(cluster.map(|cluster| key(&cluster.key)))),
+        shown("cluster.acceptedKey", setting, json!(accepted.map(key))),
+        shown("cluster.address", setting, json!(cluster.map(|cluster| cluster.address.to_string()))),
+        shown("cluster.lease", setting, json!(cluster.map(|cluster| seconds(cluster.lease)))),
+    ]
 }
 
 fn money(millionths: u64) -> Value {
@@ -281,6 +316,9 @@ impl ServerValues<'_> {
             Sharing::Session => "session",
         };
         self.add("sharing", "sharing", json!(sharing));
+        if let Some(replicas) = server.replicas {
+            self.add("replicas", "replicas", json!(replicas.as_str()));
+        }
         if let Some(sessions) = server.sessions {
             self.add("sessions", "sessions", json!(sessions.as_str()));
         }
@@ -296,6 +334,10 @@ impl ServerValues<'_> {
         self.add_if_any("requireConfirmation", patterns(&server.trust_lists.require_confirmation));
         if server.trust_lists.file_access == FileAccess::RootsOnly {
             self.add("allowFileAccess", "allowFileAccess", json!(false));
+        }
+        self.add_if_set("limits", json!(server.limits.to_json()));
+        if server.auto_context {
+            self.add("autoContext", "autoContext", json!(true));
         }
         self.add_if_set("description", json!(server.description));
     }

@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use crate::{
     error::ConfigError,
+    interpolate::{Dialect, Template},
     limits::parse_size,
     settings::{Setting, Settings},
     shape::{Field, Key, Shape, put},
@@ -14,6 +15,8 @@ use crate::{
 pub struct StoreSettings {
     /// Database file; `None` means `toolway.db` in the state directory.
     pub path: Setting<Option<PathBuf>>,
+    /// URL of a Postgres database, instead of a file.
+    pub url: Setting<Option<Template>>,
     /// What is kept of arguments and results.
     pub bodies: Setting<Bodies>,
     /// When a commit reaches the disk.
@@ -90,6 +93,7 @@ const SYNC_VALUES: &[&str] = &["normal", "full"];
 
 const MEMBERS: &[(&str, Shape)] = &[
     ("path", Shape::Text),
+    ("url", Shape::Text),
     ("bodies", Shape::OneOf(BODIES_VALUES)),
     ("sync", Shape::OneOf(SYNC_VALUES)),
     ("required", Shape::Flag),
@@ -105,7 +109,10 @@ pub(crate) const STORE: Key<Settings> = Key {
     name: "store",
     shape: Shape::Members(MEMBERS),
     doc: "Where calls, audit events and conversations are kept. `path`: database file, default `toolway.db` in the state \
-          directory. `bodies`: what is kept of arguments and results: `full`, `redacted` (default: known secrets are \
+          directory. `url`: a Postgres database instead of a file, such as \
+          `postgres://toolway@db.example.com/toolway`, best as a reference: `env:NAME` or `${secret:NAME}`; the \
+          certificate of the server is verified, also by those in `sslrootcert=FILE`, unless the URL says \
+          `sslmode=disable`; `path`, `sync` and `maxBytes` are for files. `bodies`: what is kept of arguments and results: `full`, `redacted` (default: known secrets are \
           replaced) or `none` (sizes only). `sync`: `normal` (default) or `full` (every commit waits for the disk). \
           `required`: refuse calls that cannot be recorded, default `true` for `serve` and `false` elsewhere. `maxBytes`: \
           largest size of the database with its logs and with corrupt files that were set aside, default `2GB`, at least \
@@ -128,6 +135,7 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
                 }
                 put(&mut store.path, field.setting(Some(path)))?;
             }
+            "url" => put(&mut store.url, field.setting(Some(url_template(&field)?)))?,
             "bodies" => {
                 let bodies = field.choice(BODIES, Shape::OneOf(BODIES_VALUES))?;
                 put(&mut store.bodies, field.setting(bodies))?;
@@ -144,7 +152,30 @@ fn read(settings: &mut Settings, field: &Field<'_>) -> Result<(), ConfigError> {
             _ => return Err(field.unknown(MEMBERS.iter().map(|(key, _)| *key))),
         }
     }
+    if store.url.value.is_some() {
+        let of_files = [
+            ("path", store.path.value.is_some()),
+            ("sync", store.sync.value == SyncMode::Full),
+            ("maxBytes", matches!(store.max_bytes.value, StoreLimit::At(_))),
+        ];
+        if let Some((key, _)) = of_files.into_iter().find(|(_, is_set)| *is_set) {
+            return Err(field.expected(&format!("either `url` or `{key}`, which is for a file")));
+        }
+    }
     Ok(())
+}
+
+/// `env:NAME` is another spelling of `${NAME}`.
+fn url_template(field: &Field<'_>) -> Result<Template, ConfigError> {
+    let text = field.text()?;
+    if let Some(name) = text.strip_prefix("env:") {
+        return Ok(Template::new(format!("${{{name}}}"), Dialect::ToolwayValue, field.node.line));
+    }
+    let is_url = ["postgres://", "postgresql://", "${"].iter().any(|start| text.starts_with(start));
+    if !is_url {
+        return Err(field.expected("a URL that begins with `postgres://`, `env:NAME` or `${secret:NAME}`"));
+    }
+    field.template(Dialect::ToolwayValue)
 }
 
 /// A limit, or the word for none.
@@ -198,6 +229,7 @@ impl StoreSettings {
     pub(crate) fn overridden_by(self, nearer: Self) -> Self {
         Self {
             path: self.path.overridden_by(nearer.path),
+            url: self.url.overridden_by(nearer.url),
             bodies: self.bodies.overridden_by(nearer.bodies),
             sync: self.sync.overridden_by(nearer.sync),
             required: self.required.overridden_by(nearer.required),

@@ -7,7 +7,7 @@ use crate::{
     document::{Document, Member, Node, Value},
     edit::NewValue,
     error::Place,
-    secret::SecretName,
+    secret::{Secret, SecretName},
     server::ServerName,
 };
 
@@ -22,6 +22,8 @@ pub struct ClearSecret {
     pub server: Option<String>,
     /// A name under which it can be stored.
     pub name: SecretName,
+    /// The secret.
+    pub value: Secret,
     /// Key of the member of the entry that contains it: `env.NAME`, `args`, `url` …
     pub(crate) member: String,
 }
@@ -30,6 +32,8 @@ pub struct ClearSecret {
 const SERVERS: &str = "mcpServers";
 /// Key of the models.
 const MODELS: &str = "models";
+/// Key of the assistants.
+const ASSISTANTS: &str = "assistants";
 
 impl Document {
     /// The secrets in clear in a file of Toolway's own format, also in entries that are invalid.
@@ -56,7 +60,7 @@ pub fn members_with_secrets(document: &Document, label: &str) -> Vec<(String, Ne
             keys.push(secret.member);
         }
     }
-    let entry = member(document.root_value(), SERVERS).and_then(|servers| member(&servers.value, label));
+    let entry = entry_node(document, label);
     let value = |key: String| {
         let mut node = entry?;
         for part in key.splitn(2, '.') {
@@ -65,6 +69,21 @@ pub fn members_with_secrets(document: &Document, label: &str) -> Vec<(String, Ne
         Some((key, new_value(&node.value)?))
     };
     keys.into_iter().filter_map(value).collect()
+}
+
+/// The entry of a server as it is written, with its secrets in clear; `None` if it is not there, or contains `null`.
+pub fn written_entry(document: &Document, label: &str) -> Option<NewValue> {
+    new_value(&entry_node(document, label)?.value)
+}
+
+/// The entry of an assistant as it is written; `None` if it is not there, or contains `null`.
+pub fn written_assistant(document: &Document, name: &str) -> Option<NewValue> {
+    let assistants = member(document.root_value(), ASSISTANTS)?;
+    new_value(&member(&assistants.value, name)?.value)
+}
+
+fn entry_node<'a>(document: &'a Document, label: &str) -> Option<&'a Node> {
+    member(document.root_value(), SERVERS).and_then(|servers| member(&servers.value, label))
 }
 
 /// What a text belongs to.
@@ -111,19 +130,20 @@ impl Search<'_> {
         };
         let Some(role) = role else { return };
         let mut words = Vec::new();
-        let Ok(_) = rewrite(text, role, &mut |word: &str, _: &str| {
-            words.push(word.to_owned());
+        let Ok(_) = rewrite(text, role, &mut |word: &str, value: &str| {
+            words.push((word.to_owned(), Secret::new(value)));
             Ok::<String, Infallible>(String::new())
         });
         let label =
             ServerName::from_label(owner.label).map_or_else(|_| owner.label.to_owned(), |name| name.to_string());
         let key: Vec<&str> = [owner.section, owner.label].into_iter().chain(path.iter().copied()).collect();
-        for word in words {
+        for (word, value) in words {
             self.found.push(ClearSecret {
                 place: Place { file: self.file.to_owned(), line },
                 key: key.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("."),
                 server: (owner.section == SERVERS).then(|| owner.label.to_owned()),
                 name: SecretName::derived(&[&label, &word]),
+                value,
                 member: if path.len() <= 2 { path.join(".") } else { path[0].to_owned() },
             });
         }

@@ -1,4 +1,4 @@
-//! Accepted servers, and the file that stores them.
+//! Accepted servers and instructions of projects, and the file that stores them.
 
 use std::{
     collections::BTreeMap,
@@ -9,11 +9,14 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{ConsentSummary, Digest, EntryId, SummaryLine};
-use crate::{edit, interpolate::read_bounded, ownership, server::ServerName};
+use crate::{edit, instructions::AcceptedInstructions, interpolate::read_bounded, ownership, server::ServerName};
 
-/// Accepted servers by entry.
+/// Accepted servers by entry, and accepted instructions by file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Accepted(BTreeMap<EntryId, Acceptance>);
+pub struct Accepted {
+    servers: BTreeMap<EntryId, Acceptance>,
+    instructions: BTreeMap<PathBuf, AcceptedInstructions>,
+}
 
 /// One acceptance by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,21 +39,44 @@ pub struct LedgerError {
 
 /// Maximum size of the file, in bytes.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
+/// Bytes of all accepted instructions together. When they have more, only the last accepted text is kept, and the digests
+/// of the others.
+const MAX_INSTRUCTIONS: usize = 1024 * 1024;
 
 impl Accepted {
     /// The acceptance of an entry.
     pub fn get(&self, entry: &EntryId) -> Option<&Acceptance> {
-        self.0.get(entry)
+        self.servers.get(entry)
     }
 
     /// Adds an acceptance.
     pub fn insert(&mut self, entry: EntryId, acceptance: Acceptance) {
-        self.0.insert(entry, acceptance);
+        self.servers.insert(entry, acceptance);
     }
 
     /// Removes an acceptance.
     pub fn remove(&mut self, entry: &EntryId) -> Option<Acceptance> {
-        self.0.remove(entry)
+        self.servers.remove(entry)
+    }
+
+    /// The accepted instructions of a file.
+    pub fn instructions(&self, file: &Path) -> Option<&AcceptedInstructions> {
+        self.instructions.get(file)
+    }
+
+    /// Adds accepted instructions.
+    pub fn insert_instructions(&mut self, file: PathBuf, accepted: AcceptedInstructions) {
+        let length = |accepted: &AcceptedInstructions| accepted.text.as_ref().map_or(0, String::len);
+        let others: usize = self.instructions.values().map(length).sum();
+        if MAX_INSTRUCTIONS < others + length(&accepted) {
+            self.instructions.values_mut().for_each(|accepted| accepted.text = None);
+        }
+        self.instructions.insert(file, accepted);
+    }
+
+    /// Removes accepted instructions.
+    pub fn remove_instructions(&mut self, file: &Path) -> Option<AcceptedInstructions> {
+        self.instructions.remove(file)
     }
 
     /// Reads the file; a missing file means that nothing was accepted.
@@ -68,8 +94,12 @@ impl Accepted {
         let text = String::from_utf8_lossy(&text);
         let value: Value = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
         let entries = value["accepted"].as_array().ok_or_else(|| failed("`accepted` must be a list".to_owned()))?;
+        let instructions = value["instructions"].as_array().map(Vec::as_slice).unwrap_or_default();
         // An invalid entry counts as not accepted.
-        Ok(Self(entries.iter().filter_map(read_entry).collect()))
+        Ok(Self {
+            servers: entries.iter().filter_map(read_entry).collect(),
+            instructions: instructions.iter().filter_map(read_instructions).collect(),
+        })
     }
 
     /// Reads, changes and writes the file while holding the lock file next to it.
@@ -89,8 +119,17 @@ impl Accepted {
     }
 
     fn text(&self) -> String {
-        let entries: Vec<Value> = self.0.iter().map(|(entry, acceptance)| write_entry(entry, acceptance)).collect();
-        format!("{:#}\n", json!({ "accepted": entries }))
+        let entries: Vec<Value> =
+            self.servers.iter().map(|(entry, acceptance)| write_entry(entry, acceptance)).collect();
+        let instructions = self.instructions.iter().map(|(file, accepted)| {
+            let digest = accepted.digest.to_string();
+            json!({ "file": file.to_string_lossy(), "digest": digest, "text": accepted.text })
+        });
+        let mut text = json!({ "accepted": entries });
+        if !self.instructions.is_empty() {
+            text["instructions"] = instructions.collect();
+        }
+        format!("{text:#}\n")
     }
 }
 
@@ -114,4 +153,10 @@ fn read_entry(value: &Value) -> Option<(EntryId, Acceptance)> {
     };
     let lines = value["shown"].as_array()?.iter().map(line).collect::<Option<Vec<_>>>()?;
     Some((entry, Acceptance { digest: Digest::parse(text("digest")?)?, summary: ConsentSummary { lines } }))
+}
+
+fn read_instructions(value: &Value) -> Option<(PathBuf, AcceptedInstructions)> {
+    let digest = Digest::parse(value["digest"].as_str()?)?;
+    let text = value["text"].as_str().map(str::to_owned);
+    Some((PathBuf::from(value["file"].as_str()?), AcceptedInstructions { digest, text }))
 }

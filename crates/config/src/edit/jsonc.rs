@@ -1,4 +1,4 @@
-//! Adds, changes or removes one member of a JSON text; every other character stays.
+//! Adds, changes or removes one entry of a top-level object of a JSON text; every other character stays.
 
 use std::path::Path;
 
@@ -10,20 +10,32 @@ use crate::{
     error::{ConfigError, Place},
 };
 
-/// Key of the servers.
-const SERVERS: &str = "mcpServers";
+/// Where an entry is: the key of a top-level object, and its own key there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EntryPath<'a> {
+    pub(super) section: &'static str,
+    pub(super) label: &'a str,
+}
+
+impl<'a> EntryPath<'a> {
+    /// The entry of a server.
+    pub(super) fn of_server(label: &'a str) -> Self {
+        Self { section: "mcpServers", label }
+    }
+}
 
 /// Adds an entry at the end.
-pub(super) fn put(file: &Path, text: &str, label: &str, entry: &NewValue) -> Result<String, ConfigError> {
+pub(super) fn put(file: &Path, text: &str, path: EntryPath<'_>, entry: &NewValue) -> Result<String, ConfigError> {
+    let EntryPath { section, label } = path;
     if text.trim().is_empty() {
-        let servers = NewValue::Object(vec![(label.to_owned(), entry.clone())]);
+        let entries = NewValue::Object(vec![(label.to_owned(), entry.clone())]);
         let root = parse(file, "{}")?;
-        object(&root, file)?.append(SERVERS, servers.input());
+        object(&root, file)?.append(section, entries.input());
         return Ok(format!("{root}\n"));
     }
     let root = parse(file, text)?;
-    let servers = object(&root, file)?.object_value_or_create(SERVERS).ok_or_else(|| wrong(file, SERVERS))?;
-    servers.append(label, entry.input());
+    let entries = object(&root, file)?.object_value_or_create(section).ok_or_else(|| wrong(file, section))?;
+    entries.append(label, entry.input());
     Ok(root.to_string())
 }
 
@@ -31,18 +43,19 @@ pub(super) fn put(file: &Path, text: &str, label: &str, entry: &NewValue) -> Res
 pub(super) fn change(
     file: &Path,
     text: &str,
-    label: &str,
+    path: EntryPath<'_>,
     changes: &[(String, Option<NewValue>)],
 ) -> Result<String, ConfigError> {
     let mut text = if text.trim().is_empty() { "{}\n".to_owned() } else { text.to_owned() };
     let root = parse(file, &text)?;
-    let servers = object(&root, file)?.object_value_or_create(SERVERS).ok_or_else(|| wrong(file, SERVERS))?;
-    if servers.get(label).is_none() {
-        return put(file, &text, label, &NewValue::nested(changes));
+    let EntryPath { section, label } = path;
+    let entries = object(&root, file)?.object_value_or_create(section).ok_or_else(|| wrong(file, section))?;
+    if entries.get(label).is_none() {
+        return put(file, &text, path, &NewValue::nested(changes));
     }
     // One at a time: a member that was inserted as text is not a node yet.
     for (key, value) in changes {
-        text = change_one(file, &text, label, key, value.as_ref())?;
+        text = change_one(file, &text, path, key, value.as_ref())?;
     }
     Ok(text)
 }
@@ -50,13 +63,14 @@ pub(super) fn change(
 fn change_one(
     file: &Path,
     text: &str,
-    label: &str,
+    path: EntryPath<'_>,
     key: &str,
     value: Option<&NewValue>,
 ) -> Result<String, ConfigError> {
     let root = parse(file, text)?;
-    let servers = object(&root, file)?.object_value(SERVERS).ok_or_else(|| wrong(file, SERVERS))?;
-    let entry = servers.object_value(label).ok_or_else(|| wrong(file, label))?;
+    let EntryPath { section, label } = path;
+    let entries = object(&root, file)?.object_value(section).ok_or_else(|| wrong(file, section))?;
+    let entry = entries.object_value(label).ok_or_else(|| wrong(file, label))?;
     match key.split_once('.') {
         Some((outer, inner)) if entry.get(outer).is_some() => {
             set(&entry.object_value(outer).ok_or_else(|| wrong(file, outer))?, inner, value);
@@ -80,10 +94,11 @@ fn set(entry: &CstObject, key: &str, value: Option<&NewValue>) {
 }
 
 /// Removes an entry.
-pub(super) fn remove(file: &Path, text: &str, label: &str) -> Result<String, ConfigError> {
+pub(super) fn remove(file: &Path, text: &str, path: EntryPath<'_>) -> Result<String, ConfigError> {
     let root = parse(file, text)?;
-    let servers = object(&root, file)?.object_value(SERVERS).ok_or_else(|| wrong(file, SERVERS))?;
-    servers.get(label).ok_or_else(|| wrong(file, label))?.remove();
+    let EntryPath { section, label } = path;
+    let entries = object(&root, file)?.object_value(section).ok_or_else(|| wrong(file, section))?;
+    entries.get(label).ok_or_else(|| wrong(file, label))?.remove();
     Ok(root.to_string())
 }
 

@@ -4,6 +4,7 @@ use std::{path::Path, time::Duration};
 
 use crate::{
     FileAccess, Pattern,
+    call_limits::CallLimit,
     clear::escaped,
     edit::NewValue,
     error::ConfigError,
@@ -116,6 +117,22 @@ impl Copier<'_> {
         self.put("sampling", NewValue::Object(members.collect()));
     }
 
+    /// Adds the limits of the entry.
+    fn limits(&mut self) {
+        fn object(limit: &CallLimit) -> Vec<(String, NewValue)> {
+            let members = limit.values().into_iter();
+            members.filter_map(|(key, value)| Some((key.to_owned(), NewValue::Number(value.as_f64()?)))).collect()
+        }
+        let limits = &self.server.limits;
+        if limits.is_empty() {
+            return;
+        }
+        let tools = limits.tools.iter().map(|tool| (tool.written.clone(), NewValue::Object(object(&tool.limit))));
+        let tools = (!limits.tools.is_empty()).then(|| ("tools".to_owned(), NewValue::Object(tools.collect())));
+        let members = object(&limits.all).into_iter().chain(tools).collect();
+        self.put("limits", NewValue::Object(members));
+    }
+
     /// Adds what the entry says of tasks.
     fn tasks(&mut self) {
         let set = self.server.tasks;
@@ -180,6 +197,9 @@ impl Copier<'_> {
             Sharing::Shared => self.put("sharing", NewValue::Text("shared".to_owned())),
             Sharing::Session => self.put("sharing", NewValue::Text("session".to_owned())),
         }
+        if let Some(replicas) = server.replicas {
+            self.put("replicas", NewValue::Text(replicas.as_str().to_owned()));
+        }
         if let Some(sessions) = server.sessions {
             self.put("sessions", NewValue::Text(sessions.as_str().to_owned()));
         }
@@ -192,6 +212,10 @@ impl Copier<'_> {
         self.put_unless_empty("requireConfirmation", texts(&server.trust_lists.require_confirmation));
         if server.trust_lists.file_access == FileAccess::RootsOnly {
             self.put("allowFileAccess", NewValue::Flag(false));
+        }
+        self.limits();
+        if server.auto_context {
+            self.put("autoContext", NewValue::Flag(true));
         }
         if let Some(description) = &server.description {
             self.put("description", NewValue::Text(description.clone()));

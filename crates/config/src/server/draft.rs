@@ -10,6 +10,8 @@ use super::{
 };
 use crate::{
     Pattern, address,
+    call_limits::LimitLevel,
+    cluster::Replicas,
     error::{ConfigError, Place},
     header,
     interpolate::Template,
@@ -45,6 +47,7 @@ pub(crate) struct Draft {
     pub(crate) start: Option<Start>,
     pub(crate) idle_stop: Option<Duration>,
     pub(crate) sharing: Option<Sharing>,
+    pub(crate) replicas: Option<Replicas>,
     pub(crate) sessions: Option<SessionEnd>,
     pub(crate) tasks: Option<TaskSettings>,
     pub(crate) extra_methods: Option<Vec<String>>,
@@ -52,6 +55,8 @@ pub(crate) struct Draft {
     pub(crate) trusted_tools: Option<Vec<Pattern>>,
     pub(crate) require_confirmation: Option<Vec<Pattern>>,
     pub(crate) file_access: Option<FileAccess>,
+    pub(crate) limits: Option<LimitLevel>,
+    pub(crate) auto_context: Option<bool>,
     pub(crate) description: Option<String>,
     /// Place of each key that is set, by Toolway's name of the key.
     pub(crate) origins: BTreeMap<&'static str, Place>,
@@ -125,6 +130,7 @@ impl Draft {
             start: self.start,
             idle_stop: self.idle_stop,
             sharing: self.sharing.unwrap_or_default(),
+            replicas: self.replicas,
             sessions: self.sessions,
             tasks: self.tasks.unwrap_or_default(),
             extra_methods: self.extra_methods.unwrap_or_default(),
@@ -139,6 +145,8 @@ impl Draft {
                 folder: None,
             },
             trust: self.trust.filter(|_| source.defined_by != DefinedBy::Project),
+            limits: self.limits.unwrap_or_default(),
+            auto_context: self.auto_context.unwrap_or_default(),
             description: self.description,
             origins: self.origins,
             source,
@@ -188,6 +196,7 @@ impl Draft {
             start: self.start.or(server.start),
             idle_stop: self.idle_stop.or(server.idle_stop),
             sharing: self.sharing.unwrap_or(server.sharing),
+            replicas: self.replicas.or(server.replicas),
             sessions: self.sessions.or(server.sessions),
             tasks: server.tasks.overridden_by(self.tasks.unwrap_or_default()),
             extra_methods: self.extra_methods.unwrap_or(server.extra_methods),
@@ -198,13 +207,15 @@ impl Draft {
                 file_access: self.file_access.unwrap_or(server.trust_lists.file_access),
                 folder: server.trust_lists.folder,
             },
+            limits: self.limits.unwrap_or(server.limits),
+            auto_context: self.auto_context.unwrap_or(server.auto_context),
             description: self.description.or(server.description),
             origins: joined(server.origins, self.origins),
             ..server
         }
     }
 
-    /// The server with only the restrictions of this entry applied: narrower filters, questions, or disabled.
+    /// The server with only the restrictions of this entry applied: narrower filters, limits, questions, or disabled.
     pub(crate) fn restrict(self, server: ServerConfig) -> ServerConfig {
         let off = self.enabled == Some(false);
         let mut trust_lists = server.trust_lists;
@@ -221,6 +232,7 @@ impl Draft {
             },
             sampling: server.sampling.restricted_by(self.sampling.as_ref()),
             trust_lists,
+            limits: server.limits.restricted_by(self.limits.unwrap_or_default()),
             origins: joined(server.origins, self.origins),
             ..server
         }
@@ -238,6 +250,7 @@ impl Draft {
             elicitation,
             file_access,
             require_confirmation: None,
+            limits: None,
             filters: Filters::default(),
             origins: BTreeMap::new(),
             ..self.clone()

@@ -7,6 +7,8 @@ use super::{
 };
 use crate::{
     Pattern,
+    call_limits::{self, LimitsOf},
+    cluster,
     document::Value,
     error::ConfigError,
     interpolate::Dialect,
@@ -369,6 +371,17 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
         set: |draft, field| put(&mut draft.sharing, Some(field.choice(SHARING, SHARINGS)?)),
     },
     Key {
+        name: "replicas",
+        shape: cluster::REPLICAS_VALUES,
+        doc: "How many connections several gateways of a `cluster` have to this server. `each`: every gateway has its own, for \
+              servers that keep nothing about their client. `session` (default for programs and for servers that issue \
+              sessions): the requests of one client session reach the same process. `one`: one process for all gateways; \
+              after its gateway was lost, it is started elsewhere when it has certainly ended. Without a cluster all three \
+              are the same.",
+        example: r#""one""#,
+        set: |draft, field| put(&mut draft.replicas, Some(cluster::read_replicas(field)?)),
+    },
+    Key {
         name: "sessions",
         shape: SESSION_VALUES,
         doc: "What becomes of the session that an HTTP server issued when Toolway shuts down: `end` deletes it, `keep` \
@@ -419,6 +432,30 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
               what the server does by itself are not checked, and links are not followed. Default: not checked.",
         example: "false",
         set: |draft, field| put(&mut draft.file_access, Some(FileAccess::allowed(field.flag()?))),
+    },
+    Key {
+        name: "limits",
+        shape: Shape::Members(call_limits::MEMBERS),
+        doc: "Limits on the calls of the server, by all callers together. `callsPerMinute`: as many at once, and then one \
+              more each time a minute divided by the number has passed; counted by each process. `callsPerDay`: from \
+              midnight to midnight UTC, exact for all processes that use the same store. `concurrent`: calls at the same \
+              time; one more is refused at once, as with `gateway.callsPerClient`. `bytesPerCall`: largest arguments, and \
+              largest result, each as JSON; larger arguments are not sent, a larger result is withheld from the caller. \
+              `deadline`: total time of a call, whatever progress it reports, without the time that a person takes to \
+              answer. `tools`: the same keys for the tools that match a pattern (`*` matches any text), in addition; each \
+              pattern counts for itself. A call needs room in all limits that concern it, and one that is refused or not \
+              sent counts in none. Calls of tools, prompts and resources count; lists, completions and the polling of \
+              tasks do not.",
+        example: r#"{"callsPerMinute": 60, "concurrent": 4, "tools": {"delete_*": {"callsPerDay": 10}}}"#,
+        set: |draft, field| put(&mut draft.limits, Some(call_limits::read(field, LimitsOf::Server)?)),
+    },
+    Key {
+        name: "autoContext",
+        shape: Shape::Flag,
+        doc: "Where `agent.autoContext` is on: attach resources of this server that it annotates for the assistant to messages of \
+              `chat` and `run` that they fit. Default: `false`.",
+        example: "true",
+        set: |draft, field| put(&mut draft.auto_context, Some(field.flag()?)),
     },
     Key {
         name: "description",

@@ -1,6 +1,7 @@
 //! Tests of the public interface with realistic configuration files.
 #![expect(clippy::unwrap_used, reason = "helpers are part of the tests")]
 
+mod cluster;
 mod consent;
 mod copy;
 mod import;

@@ -59,6 +59,7 @@ fn every_value_has_its_origin_and_secrets_are_masked() {
             "policy.trustedFolders = {} (default)".to_owned(),
             "policy.hosts = [] (default)".to_owned(),
             "store.path = null (default)".to_owned(),
+            "store.url = null (default)".to_owned(),
             "store.bodies = \"redacted\" (default)".to_owned(),
             "store.sync = \"normal\" (default)".to_owned(),
             "store.required = null (default)".to_owned(),
@@ -83,6 +84,12 @@ fn every_value_has_its_origin_and_secrets_are_masked() {
             "agent.exposeResources = true (default)".to_owned(),
             "agent.exposePrompts = true (default)".to_owned(),
             "agent.compactAt = 0.8 (default)".to_owned(),
+            "agent.resourceCache = 300 (default)".to_owned(),
+            "agent.autoContext = false (default)".to_owned(),
+            "cluster.key = null (default)".to_owned(),
+            "cluster.acceptedKey = null (default)".to_owned(),
+            "cluster.address = null (default)".to_owned(),
+            "cluster.lease = null (default)".to_owned(),
             format!("mcpServers.Files.command = \"files\" ({theirs}:3)"),
             format!("mcpServers.Files.args = [\"${{TOKEN}}\",\"$TOKEN\"] ({theirs}:3)"),
             format!("mcpServers.Files.env.API_KEY = \"•••\" ({theirs}:3)"),
@@ -180,7 +187,7 @@ fn check_finds_unresolvable_references_and_unknown_keys() {
     let unset =
         "HOME/.config/toolway/toolway.json:2: `a.args` needs the environment variable `UNSET`, which is not set";
     assert_eq!(problems(Strictness::Usual), (vec![unset.to_owned()], 1));
-    let unknown = "HOME/.config/toolway/toolway.json:1: unknown key `colour` is ignored";
+    let unknown = "HOME/.config/toolway/toolway.json:1: unknown key `colour` is ignored; did you mean `cluster`?";
     assert_eq!(problems(Strictness::Strict), (vec![unset.to_owned(), unknown.to_owned()], 0));
 }
 
@@ -201,11 +208,16 @@ fn every_setting_of_the_schema_is_shown() {
     let world = World::empty();
     let model = json!({
         "vendor": "openai", "model": "m", "baseUrl": "https://example.org/", "allowInsecureHttp": true,
-        "apiKey": "env:TOKEN", "headers": { "a": "secret" }, "maxTokens": 1, "contextWindow": 2, "priority": { "cost": 0.5 }, "price": { "input": 3, "output": 15 },
+        "apiKey": "env:TOKEN", "headers": { "a": "secret" }, "maxTokens": 1, "contextWindow": 2, "images": false, "priority": { "cost": 0.5 }, "price": { "input": 3, "output": 15 },
     });
     let rule = json!({ "match": { "tool": "x" }, "then": "deny" });
+    let assistant = json!({
+        "description": "d", "model": "m", "system": "s", "servers": ["x"], "tools": ["x.*"], "approval": "auto",
+        "trustedTools": ["x.y"], "tasks": { "background": true, "pollInterval": 1 }, "resources": ["notes://a"],
+        "budgets": { "maxTurns": 1, "maxTokens": 2, "maxToolCalls": 3, "maxTime": 4 },
+    });
     let file = json!({
-        "models": { "a": model }, "policy": { "rules": [rule] }, "gateway": { "clients": { "a": { "mode": "ask" } } },
+        "assistants": { "a": assistant }, "models": { "a": model }, "policy": { "rules": [rule] }, "gateway": { "clients": { "a": { "mode": "ask", "limits": { "callsPerDay": 1 } } } },
     });
     world.write(OWN, &file.to_string());
     let shown: Vec<String> = show(&world.load().unwrap().config).into_iter().map(|value| value.key).collect();
@@ -218,6 +230,7 @@ fn every_setting_of_the_schema_is_shown() {
         shown.iter().any(|shown| {
             shown == key
                 || shown.starts_with(&format!("{key}."))
+                || (shown.ends_with(".limits") && key.starts_with(&format!("{shown}.")))
                 || *key == format!("{shown}.cert")
                 || *key == format!("{shown}.key")
         })

@@ -36,6 +36,8 @@ fn a_folder_raises_the_trust_of_accepted_servers_inside_and_accepts_none() {
     assert_eq!(trust(&world, &at(&world, "project", "read")), Trust::Read);
     assert_eq!(trust(&world, &at(&world, "", "full")), Trust::Full);
     assert_eq!(trust(&world, &at(&world, "home/../project/.", "read")), Trust::Read);
+    assert_eq!(trust(&world, &at(&world, "project//", "read")), Trust::Read);
+    assert_eq!(trust(&world, r#"{ "~/../project": "read" }"#), Trust::Read);
     // Without acceptance the server is not used, whatever the folder.
     assert!(world.load().unwrap().config.servers.is_empty());
     let root = world.root().display().to_string();
@@ -54,6 +56,20 @@ fn no_name_that_looks_like_a_trusted_folder_is_inside() {
     // A lookalike letter, and a folder that does not exist.
     assert_eq!(trust(&world, &at(&world, "рroject", "full")), Trust::Untrusted);
     assert_eq!(trust(&world, &at(&world, "project/missing", "full")), Trust::Untrusted);
+}
+
+#[test]
+fn a_folder_that_depends_on_where_a_command_runs_is_an_error() {
+    let world = World::empty();
+    for relative in ["project", "./project", "../project", "", ".", "~eve/project", "$HOME/project"] {
+        world.write(OWN, &format!(r#"{{ "policy": {{ "trustedFolders": {{ "{relative}": "full" }} }} }}"#));
+        let loaded = world.load();
+        let is_refused = match &loaded {
+            Err(error) => error.to_string().contains("absolute path"),
+            Ok(loaded) => loaded.config.warnings.iter().any(|warning| warning.to_string().contains("absolute path")),
+        };
+        assert!(is_refused, "{relative}: {loaded:?}");
+    }
 }
 
 #[test]

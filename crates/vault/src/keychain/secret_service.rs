@@ -13,7 +13,7 @@ use std::{
 
 use toolway_config::{Environment, Secret};
 use zbus::{
-    Address, Connection, ObjectPath, OwnedObjectPath, OwnedVariant, Variant,
+    Address, Connection, DBusError as _, ObjectPath, OwnedObjectPath, OwnedVariant, Variant,
     address::Transport,
     connection::Builder,
     fdo,
@@ -181,7 +181,8 @@ fn problem(error: zbus::Error) -> KeychainProblem {
             fdo::Error::ServiceUnknown(_) | fdo::Error::NameHasNoOwner(_) => {
                 KeychainProblem::Absent("the session bus has no Secret Service".to_owned())
             }
-            _ => KeychainProblem::Broken("the session bus refused the request".to_owned()),
+            // Its name, such as `NoReply` of a keyring that ended, quotes nothing.
+            error => KeychainProblem::Broken(format!("the session bus refused the request: {}", error.name())),
         },
         _ => KeychainProblem::Broken("its response is invalid".to_owned()),
     }
