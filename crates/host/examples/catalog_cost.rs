@@ -78,7 +78,7 @@ fn offer(text: &[u8]) -> Offer {
     let raw = Raw::parse(text.to_vec()).unwrap_or_else(|_| Raw::empty_object());
     let (tools, _) = item::read_items::<Tool>(&raw).unwrap_or_default();
     let listing = Listing { tools: tools.into_iter().map(ListedItem::new).collect(), ..Listing::empty() };
-    Offer { listing: Arc::new(listing), filter: Arc::default(), freshness: Freshness::Verified }
+    Offer { listing: Arc::new(listing), filter: Arc::default(), freshness: Freshness::Verified, guard: None }
 }
 
 /// The same offers, with half of the tools of one server.

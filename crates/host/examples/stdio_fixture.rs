@@ -1,8 +1,9 @@
 //! The fixture server of testkit as a process. Name, era and behaviour are arguments.
 //!
-//! `stdio_fixture <name> [--era legacy|modern] [--asks] [--slow <milliseconds>] [--hang] [--crash] [--say <text>]`:
-//! `--asks` adds a tool that sends a server request, `--slow` delays the start, `--hang` never answers, `--crash`
-//! prints an error and exits, and `--say` prints a text to standard error first.
+//! `stdio_fixture <name> [--era legacy|modern] [--asks] [--lingers] [--slow <milliseconds>] [--hang] [--crash]
+//! [--say <text>]`: `--asks` adds a tool that sends a server request, `--lingers` one that reports before it answers,
+//! `--slow` delays the start, `--hang` never answers, `--crash` prints an error and exits, and `--say` prints a text to
+//! standard error first.
 
 use std::io::{self, Write};
 
@@ -42,6 +43,11 @@ fn main() -> io::Result<()> {
         .tool_that("crash", "Crash", Behaviour::Crash);
     let server = if words.iter().any(|word| word == "--asks") {
         server.tool_that("greet", "Greet", Behaviour::Greet)
+    } else {
+        server
+    };
+    let server = if words.iter().any(|word| word == "--lingers") {
+        server.tool_that("linger", "Linger", Behaviour::Linger)
     } else {
         server
     };

@@ -141,15 +141,20 @@ impl From<&Refusal> for ClientText {
                 text: "the call was not sent because it cannot be recorded".to_owned(),
                 class: Some(refusal.code()),
             },
+            Refusal::LimitUnknown(_) => Self {
+                text: "the call was not sent because its limit of calls per day cannot be checked".to_owned(),
+                class: Some(refusal.code()),
+            },
             // The record has the error as the operator reads it.
             Refusal::Repeated(Repeated::Failed { call, .. }) => Self {
                 text: format!("not sent again: call {call} under the same idempotency key was answered with an error"),
                 class: Some(refusal.code()),
             },
-            // What the operator excludes does not exist for others.
+            // What the operator excludes, and what policy hides, does not exist for others.
             Refusal::FilteredOut { subject, .. } => {
                 Self::complete(format!("unknown {} `{}`", subject.kind, subject.raw_name))
             }
+            Refusal::Hidden { subject, name, .. } => Self::complete(format!("unknown {} `{name}`", subject.kind)),
             other => Self::complete(other.to_string()),
         }
     }

@@ -11,6 +11,8 @@ pub mod caller;
 mod client_approval;
 pub mod completion;
 mod completion_ref;
+mod deadline;
+mod definition_state;
 mod drift;
 mod find;
 mod keyed;
@@ -22,6 +24,7 @@ mod pipeline;
 mod recorded_exchange;
 pub mod relay;
 pub mod request;
+pub(crate) mod resource_cache;
 pub mod subscription;
 pub mod tasks;
 mod unsent;
@@ -31,12 +34,14 @@ use std::sync::Arc;
 pub use caller::{Caller, CallerContext, Selection, VisibleServers};
 pub use completion::{Completion, CompletionOf};
 pub use completion_ref::CompletionRef;
-pub(crate) use drift::{ComparedTools, DriftKind};
+pub use definition_state::{DefinitionStanding, DefinitionState};
+pub use drift::ServerInstructions;
+pub(crate) use drift::{ComparedDefinitions, DriftKind, entry_baseline, first_sight};
 pub use find::Located;
 pub use method::MethodSpelling;
 pub use outcome::{CallError, CallOutcome};
 pub use relay::{CallEvent, Relay};
-pub use request::{CallId, CallKind, CallRequest, Target, TaskHandling};
+pub use request::{ApprovalHandling, CallId, CallKind, CallRequest, Target, TaskHandling};
 pub use subscription::{ResourceUpdate, Subscription};
 pub use tasks::{CallerTasks, RecordedTasks, TaskOperation};
 pub use unsent::Unsent;
@@ -44,7 +49,7 @@ pub use unsent::Unsent;
 use crate::{
     host::Host,
     policy::Surface,
-    record::{Draft, Recording},
+    record::{Draft, RecordedArguments, Recording},
 };
 
 impl Host {
@@ -64,6 +69,11 @@ impl Host {
     /// What is known of a call at its start.
     fn draft(&self, request: &CallRequest) -> Draft {
         let inner = self.inner();
+        let ports = &inner.context.ports;
+        let arguments = match (&ports.recorder, &ports.observer) {
+            (None, None) => RecordedArguments::Nothing,
+            _ => request.recorded_arguments(),
+        };
         Draft {
             id: inner.next_call(),
             caller: request.caller.clone(),
@@ -71,7 +81,7 @@ impl Host {
             conversation: request.conversation.clone(),
             kind: request.target.kind(),
             name: request.target.name().to_owned(),
-            arguments: inner.context.ports.recorder.as_ref().map(|_| request.recorded_arguments()).unwrap_or_default(),
+            arguments,
             argument_bytes: request.content().map_or(0, |content| content.as_bytes().len()),
         }
     }

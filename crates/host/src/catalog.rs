@@ -10,6 +10,7 @@ pub mod entry;
 mod entry_index;
 pub mod filter;
 pub mod fingerprint;
+pub mod guard;
 pub mod listing;
 pub mod listing_cache;
 pub(crate) mod listing_table;
@@ -45,6 +46,7 @@ pub use self::{
     entry::{Entry, PromptEntry, ResourceEntry, TemplateEntry, ToolEntry},
     filter::Filter,
     fingerprint::Fingerprint,
+    guard::HiddenItem,
     listing::Listing,
     listing_cache::ListingCache,
     listing_table::ListingCharge,
@@ -67,10 +69,13 @@ pub struct Catalog {
     templates: EntryIndex<Template, PublicUri>,
     conflicts: Vec<Conflict>,
     set_aside: Vec<SetAsideItem>,
+    /// In the order of kinds, servers and their lists.
+    hidden: Vec<HiddenItem>,
     /// Parsed URI templates by position, built on first use.
     matchers: OnceLock<Vec<(usize, Matcher)>>,
-    /// Search index, built on first use.
+    /// Search indexes of tools and of resources, built on first use.
     index: search::KeptIndex,
+    resource_index: search::KeptIndex,
     /// Charge for the entries of a caller's catalog; those of the shared one are charged with their listings.
     _charge: Charge,
 }
@@ -135,6 +140,7 @@ impl Catalog {
         let mut offers = self.servers.clone();
         for (server, listing) in listings {
             if let Some(offer) = offers.get_mut(server) {
+                offer.guard = offer.guard.as_ref().map(|guard| guard.of_some_clients(&offer.listing));
                 offer.listing = Arc::clone(listing);
             }
         }
@@ -144,7 +150,8 @@ impl Catalog {
     /// This catalog with a charge for its entries, and a budget for its search index.
     #[must_use]
     pub(crate) fn charged(self, charge: Charge, memory: &MemoryBudget) -> Self {
-        Self { _charge: charge, index: search::KeptIndex::new(memory), ..self }
+        let new = || search::KeptIndex::new(memory);
+        Self { _charge: charge, index: new(), resource_index: new(), ..self }
     }
 
     /// Bytes of its entries.
@@ -252,6 +259,18 @@ impl Catalog {
     /// Items that are listed but not offered.
     pub fn set_aside(&self) -> &[SetAsideItem] {
         &self.set_aside
+    }
+
+    /// Items that are not offered because their definitions are not what was seen first.
+    pub fn hidden(&self) -> &[HiddenItem] {
+        &self.hidden
+    }
+
+    /// A hidden item by the name the server gave it.
+    pub fn hidden_at(&self, kind: ItemKind, server: &ServerName, raw_name: &str) -> Option<&HiddenItem> {
+        let is_it =
+            |item: &&HiddenItem| item.kind == kind && item.origin.server == *server && item.origin.raw_name == raw_name;
+        self.hidden.iter().find(is_it)
     }
 }
 

@@ -41,6 +41,9 @@ pub struct ConversationNote {
     pub body: String,
 }
 
+/// Begins the names of the notes that only a replay reads. There may be many of them.
+pub const REPLAY_NOTES: &str = "replay/";
+
 /// Stores conversations. Writes are submitted when a method is called; the future waits for the commit.
 pub trait ConversationLog: Send + Sync {
     /// Creates a conversation, or updates its title and model.
@@ -77,7 +80,7 @@ pub struct StoredMessage {
     pub seq: i64,
     /// When it was added.
     pub at: Micros,
-    /// `user`, `assistant`, `tool`, `system`.
+    /// `user`, `attachment`, `assistant`, `tool`, `system`.
     pub role: String,
     /// Plain text, for search and export.
     pub text: String,

@@ -12,10 +12,12 @@ mod catalog_publisher;
 mod client_roots;
 mod connection_set;
 mod first_listings;
+mod hiding;
 mod options;
 mod server_commands;
 
 use std::{
+    collections::BTreeMap,
     ffi::OsStr,
     fmt,
     path::PathBuf,
@@ -45,9 +47,10 @@ pub(crate) use self::catalog_publisher::CatalogPublisher;
 use self::{
     caller_catalogs::CallerCatalogs,
     connection_set::{ConnectionSet, Member},
+    hiding::Hiding,
 };
 use crate::{
-    call::{CallId, Caller, ComparedTools, open_calls::OpenCalls},
+    call::{CallId, Caller, ComparedDefinitions, Selection, open_calls::OpenCalls, resource_cache::ResourceCache},
     catalog::{Catalog, Naming, listing_table::ListingTable, skills},
     connection::{
         AppliedPlan, CallerListChange, CallerLog, Connection, ConnectionCounters, Dialer, HostContext, Plan,
@@ -57,9 +60,12 @@ use crate::{
     },
     event::{CallStageEvent, EventListener, EventSender, StateEvent, TaskEvent},
     inbox::{Inbox, waiting::WaitingClients},
-    policy::{ConversationAnswers, OutdatedNotices, Policy, Stance, limit::CallSlots},
+    policy::{
+        ConversationAnswers, LimitUse, OutdatedNotices, Policy, Stance,
+        limit::{CallSlots, book::LimitBook},
+    },
     ports::HostPorts,
-    record::RecordPorts,
+    record::{Observation, RecordPorts, RecordsError},
     roots::book::{RootsBook, RootsChange},
     sampling::totals::SamplingTotals,
     tallies::Tallies,
@@ -77,6 +83,7 @@ pub(crate) struct Inner {
     pub(crate) context: Arc<HostContext>,
     pub(crate) catalog_publisher: Arc<CatalogPublisher>,
     pub(crate) slots: CallSlots,
+    pub(crate) limits: Arc<LimitBook>,
     pub(crate) validation: Arc<Validation>,
     stance: Stance,
     /// Increases with each configuration that is applied.
@@ -85,8 +92,8 @@ pub(crate) struct Inner {
     pub(crate) conversation_answers: ConversationAnswers,
     /// Saved approvals that no longer apply, of which the user was told.
     pub(crate) outdated_notices: OutdatedNotices,
-    /// Tools that are what was seen first.
-    pub(crate) compared_tools: ComparedTools,
+    /// Tools and prompts that are what was seen first.
+    pub(crate) compared: ComparedDefinitions,
     /// A number that changes when an answer was given that may cover other waiting calls.
     pub(crate) answers_given: watch::Sender<u64>,
     caller_catalogs: CallerCatalogs,
@@ -99,6 +106,7 @@ pub(crate) struct Inner {
     calls: AtomicU64,
     pub(crate) open_calls: OpenCalls,
     pub(crate) background: BackgroundTasks,
+    pub(crate) resource_cache: ResourceCache,
     unrecorded: Arc<AtomicU64>,
     _stop_when_dropped: DropGuard,
 }
@@ -114,6 +122,9 @@ pub enum HostError {
         /// File and line of the entry.
         place: String,
     },
+    /// The embedding program defines two servers of the same name.
+    #[error("the embedding program defines two servers named `{0}`; rename one of them")]
+    DefinedTwice(ServerName),
     /// No server has this name.
     #[error("unknown server `{0}`")]
     UnknownServer(ServerName),
@@ -139,24 +150,29 @@ impl Host {
         let events = EventSender::new();
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         let listings = ListingTable::new(options.limits.memory.clone());
-        let catalog_publisher = CatalogPublisher::new(options.listing_cache.clone(), events.clone(), listings);
+        let policy = Policy::new(options.stance, &config.settings);
+        let environment = Arc::new(options.environment.clone());
+        let hiding = Hiding::new(Arc::clone(&ports.baselines), environment, policy.hides());
+        let catalog_publisher = CatalogPublisher::new(options.listing_cache.clone(), events.clone(), listings, hiding);
         let chance = seal::random_token().ok().and_then(|word| u64::from_str_radix(word.get(..16)?, 16).ok());
-        let embedded = options.servers.iter().map(|server| (server.name.clone(), Arc::new(server.clone()))).collect();
+        let embedded = embedded(&options.servers)?;
         let (slots, stance) = (CallSlots::new(options.calls), options.stance);
         let conversation_answers = ConversationAnswers::new(options.limits.memory.keeping(Kept::Conversation));
-        let policy = Policy::new(stance, &config.settings);
+        let resource_cache = ResourceCache::new(&options.limits.memory);
         let seed = options.seed.or(chance).unwrap_or_default();
         let context = host_context(policy, ports, options, events, &catalog_publisher, seed);
+        let limits = Arc::new(LimitBook::new(Arc::clone(&context.ports.call_days)));
         let inner = Inner {
             context: Arc::new(context),
             catalog_publisher,
             slots,
+            limits,
             validation: Arc::new(Validation::new(config.settings.validation.modes())),
             stance,
             policy_revision: AtomicU64::new(0),
             conversation_answers,
             outdated_notices: OutdatedNotices::default(),
-            compared_tools: ComparedTools::default(),
+            compared: ComparedDefinitions::default(),
             answers_given: watch::channel(0).0,
             caller_catalogs: CallerCatalogs::default(),
             set: Mutex::default(),
@@ -168,6 +184,7 @@ impl Host {
             calls: AtomicU64::new(0),
             open_calls: OpenCalls::default(),
             background: BackgroundTasks::default(),
+            resource_cache,
             unrecorded: Arc::default(),
         };
         let host = Self { inner: Arc::new(inner) };
@@ -178,6 +195,7 @@ impl Host {
         host.inner.tasks.spawn(Arc::clone(&host.inner.catalog_publisher).run(host.inner.stop.clone()));
         host.inner.context.roots.configure(&config.settings, &plan.wanted);
         host.inner.context.waiting.configure(&config.settings);
+        host.inner.limits.configure(&config.settings, &plan.wanted);
         host.load_client_roots().await;
         host.apply(plan);
         Ok(host)
@@ -204,11 +222,14 @@ impl Host {
         let plan = self.plan(config)?;
         self.inner.catalog_publisher.set_naming(naming(config));
         // Rules hold before a changed server can be called.
-        *self.inner.context.policy.lock() = Policy::new(self.inner.stance, &config.settings);
+        let policy = Policy::new(self.inner.stance, &config.settings);
+        self.inner.catalog_publisher.set_hides(policy.hides());
+        *self.inner.context.policy.lock() = policy;
         self.inner.policy_revision.fetch_add(1, Ordering::AcqRel);
         self.inner.validation.set_modes(config.settings.validation.modes());
         let roots = self.inner.context.roots.configure(&config.settings, &plan.wanted);
         self.inner.context.waiting.configure(&config.settings);
+        self.inner.limits.configure(&config.settings, &plan.wanted);
         let applied = self.apply(plan);
         self.apply_roots(&roots);
         self.note(applied.note());
@@ -278,6 +299,11 @@ impl Host {
         filter.admits_method(method) || filter.admits_skills() && skills::offers(&self.catalog(), server, method)
     }
 
+    /// Whether the embedding program defines a server of this name. A configuration that has it too cannot be applied.
+    pub fn embeds(&self, server: &ServerName) -> bool {
+        self.inner.embedded.contains_key(server)
+    }
+
     /// Trust of a server; `None` if no server has this name.
     pub fn trust_of(&self, server: &ServerName) -> Option<Trust> {
         self.inner.connection(server).map(|connection| connection.wanted().trust)
@@ -291,6 +317,16 @@ impl Host {
     /// Maximum number of calls of one client, running or queued.
     pub fn calls_per_client(&self) -> usize {
         self.inner.slots.per_client()
+    }
+
+    /// What is used of the limits of servers and clients.
+    pub async fn limit_uses(&self) -> Result<Vec<LimitUse>, RecordsError> {
+        self.inner.limits.uses().await
+    }
+
+    /// What the configuration lets clients of the gateway see, by name; others see what their key says.
+    pub fn client_bounds(&self) -> BTreeMap<String, Selection> {
+        self.inner.policy().client_bounds()
     }
 
     /// Number of calls that hold a slot at this moment.
@@ -380,6 +416,11 @@ impl Inner {
         RecordPorts {
             log: Arc::clone(&ports.calls),
             recorder: ports.recorder.clone(),
+            observation: ports.observer.clone().map(|observer| Observation {
+                observer,
+                bodies: ports.bodies,
+                known_secrets: Arc::clone(&self.context.dialer.known_secrets),
+            }),
             bodies: ports.bodies,
             events: self.context.events.clone(),
             unrecorded: Arc::clone(&self.unrecorded),
@@ -449,6 +490,17 @@ impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Host").field("servers", &self.inner.server_names()).finish_non_exhaustive()
     }
+}
+
+/// The servers of the embedding program by name.
+fn embedded(servers: &[WantedServer]) -> Result<WantedSet, HostError> {
+    let mut embedded = WantedSet::new();
+    for server in servers {
+        if embedded.insert(server.name.clone(), Arc::new(server.clone())).is_some() {
+            return Err(HostError::DefinedTwice(server.name.clone()));
+        }
+    }
+    Ok(embedded)
 }
 
 fn host_context(

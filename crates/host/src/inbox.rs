@@ -138,6 +138,14 @@ impl Inbox {
         waiting.answer.send(answer).map_err(|_| AnswerError::NotWaiting(id.to_owned()))
     }
 
+    /// Ends the items of a caller that has gone, at once: another caller may get its name before its calls have ended.
+    pub(crate) fn withdraw_of(&self, caller: &Caller) {
+        let is_theirs = |waiting: &mut WaitingItem| waiting.item.caller.as_ref() == Some(caller);
+        let theirs: Vec<_> = self.shared.items.lock().extract_if(.., |_, waiting| is_theirs(waiting)).collect();
+        // A call that has ended meanwhile takes no answer.
+        theirs.into_iter().for_each(|(_, waiting)| drop(waiting.answer.send(InboxAnswer::Unavailable)));
+    }
+
     /// A number that changes whenever an item appears or ends.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changes.subscribe()

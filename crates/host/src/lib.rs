@@ -6,6 +6,7 @@
 //! | [`ports`] | traits that the embedding program implements |
 //! | [`connection`] | the connection to one server, from its address to the final close |
 //! | [`catalog`] | immutable snapshots of what all servers offer |
+//! | [`cluster`] | several gateways over one store: members, leases, takeover |
 //! | [`policy`] | decides whether a call may be sent, and limits concurrency |
 //! | [`inbox`] | everything that waits for a person |
 //! | [`audience`] | text for operators and text for clients |
@@ -16,6 +17,7 @@
 //! | [`event`] | the events of a host |
 //! | [`whose_move`] | who can act on a failure |
 //! | [`state_file`] | a small file that several processes share |
+//! | [`native`] | tools of the embedding program beside those of servers |
 //! | [`keeper`] | starts server processes and ends them when this process ends |
 //! | [`private_file`] | files that only the current user can read |
 //!
@@ -26,12 +28,14 @@
 pub mod audience;
 pub mod call;
 pub mod catalog;
+pub mod cluster;
 pub mod connection;
 pub mod conversation;
 pub mod event;
 pub mod host;
 pub mod inbox;
 pub mod keeper;
+pub mod native;
 pub mod policy;
 pub mod ports;
 pub mod private_file;

@@ -5,6 +5,7 @@
 //! | what is decided on | `input.rs`, `surface.rs` |
 //! | trust level and risk, paths in arguments | `trust_level.rs`, `file_access.rs` |
 //! | which rule matches | `rules.rs`, `argument_match.rs`, `text_match.rs`, `fit.rs` |
+//! | what an assistant says about its calls | `assistant.rs` |
 //! | what is new to reach: hosts, URLs of the conversation, resources | `reach.rs`, `hosts.rs`, `seen_urls.rs` |
 //! | decision, grant, approval request, refusal | `decision.rs` |
 //! | answers of a user: what is proposed, what they cover | `approval.rs`, `proposal.rs`, `scope.rs` |
@@ -12,15 +13,17 @@
 //! | definitions as they were first seen | `baseline.rs`, `call/drift.rs` |
 //! | what is unusual in texts of servers | `scan.rs` |
 //! | slots: a grant becomes a permit | `limit.rs`, `caller_counter.rs` |
+//! | limits of servers and clients | `limit/` |
 //!
 //! The first rule of the user's file that matches decides, else the mode (the stricter of the one for all and that of the
-//! client), else the default of the surface. The first rule of
-//! the project's file that matches only makes it stricter. A rule that cannot be evaluated refuses; one that matches in one
+//! client), else the approval of the assistant, else the default of the surface. The first rule of
+//! the project's file that matches only makes it stricter, and so does the approval of the assistant. A rule that cannot be evaluated refuses; one that matches in one
 //! reading of an argument only counts where it makes the result stricter. A saved approval lifts
-//! `ask`, never `deny`, and nothing in mode `ask` or of `requireConfirmation`. A saved refusal refuses whatever is allowed.
+//! `ask`, never `deny`, and nothing in mode `ask`, of `requireConfirmation` or of an assistant that always asks. A saved refusal refuses whatever is allowed.
 
 pub mod approval;
 mod argument_match;
+pub mod assistant;
 pub mod baseline;
 mod caller_counter;
 pub(crate) mod conversation_answers;
@@ -44,13 +47,20 @@ pub mod trust_level;
 use std::{collections::BTreeMap, sync::Arc};
 
 pub use approval::{ApprovalAnswer, ApprovalTerm};
-pub use baseline::{Baseline, Baselines, MemoryBaselines};
+pub use assistant::{AssistantApproval, AssistantPolicy};
+pub use baseline::{Baseline, Baselines, MemoryBaselines, SeenDigest, SeenItem};
 pub(crate) use conversation_answers::ConversationAnswers;
 pub(crate) use decision::Definition;
+pub(crate) use decision::Remedy;
 pub use decision::{ApprovalRequest, Decision, Grant, Refusal, RuleId, Subject};
 pub use hosts::{Bare, FoundHost, HostSearch, HostStatus};
 pub use input::{Annotations, PolicyInput};
-pub use limit::{CALLS_PER_CLIENT, CallLimits, Permit};
+pub use limit::{
+    CALLS_PER_CLIENT, CallLimits, Permit,
+    book::LimitUse,
+    days::{CallDays, DayCount, DayTaken, DayUse, MemoryCallDays},
+    reached::{LimitEnd, LimitKey, LimitOwner, LimitReached, LimitScope},
+};
 pub use proposal::{ArgumentChoice, Before, CoverError, Proposal};
 pub use reach::{Reach, Reached, ResourceOffer};
 use rules::{Doubt, Matched};
@@ -70,8 +80,8 @@ use toolway_wire::exchange::Request;
 pub use trust_level::{Risk, TrustLevel};
 
 use crate::{
-    call::{CallKind, Caller, DriftKind},
-    catalog::{Filter, ItemKind},
+    call::{CallKind, Caller, DriftKind, Selection},
+    catalog::{Filter, ItemKind, guard::Hides},
 };
 
 /// The decision where no rule matches, as the embedding program sets it.
@@ -104,6 +114,8 @@ pub struct Policy {
     clients: Arc<BTreeMap<String, ClientSettings>>,
     /// Whether models answer servers, at the top.
     sampling: Arc<SamplingSettings>,
+    /// The assistant of the conversation.
+    assistant: Option<Arc<AssistantPolicy>>,
 }
 
 /// A mode in effect, and whose it is.
@@ -172,6 +184,7 @@ impl Policy {
             new_tools: new_tools.value,
             clients,
             sampling: Arc::new(settings.sampling.value.clone()),
+            assistant: None,
         }
     }
 
@@ -181,9 +194,16 @@ impl Policy {
         Self { mode: mode.or(self.mode), ..self }
     }
 
-    /// The mode in effect for a caller: the stricter of the mode for all and the mode of the client.
+    /// This policy for the calls of a conversation with an assistant, if it has one.
+    #[must_use]
+    pub fn with_assistant(self, assistant: Option<Arc<AssistantPolicy>>) -> Self {
+        Self { assistant, ..self }
+    }
+
+    /// The mode in effect for a caller: the strictest of the mode for all, the mode of the client and the assistant's.
     pub fn mode_of(&self, caller: &Caller) -> Option<PolicyMode> {
-        self.effective_mode(caller).map(EffectiveMode::mode)
+        let mode = self.effective_mode(caller).map(EffectiveMode::mode);
+        self.assistant.as_ref().map_or(mode, |assistant| assistant.bound(mode))
     }
 
     /// What becomes of a call whose tool or server is not what was seen first. A model is asked for, others are recorded.
@@ -195,9 +215,23 @@ impl Policy {
         }
     }
 
+    /// What no model and no client is shown. It is the same for all of them: hiding is never a default.
+    pub(crate) fn hides(&self) -> Hides {
+        Hides { changed: self.changed_tools == Some(DriftEffect::Hide), new: self.new_tools == DriftEffect::Hide }
+    }
+
     /// Who approves the calls of a caller that are asked about.
     pub fn approver_of(&self, caller: &Caller) -> Approver {
         self.client(caller).map(|client| client.approver.value).unwrap_or_default()
+    }
+
+    /// What clients may see, where the configuration bounds it, by name.
+    pub(crate) fn client_bounds(&self) -> BTreeMap<String, Selection> {
+        let bounds = self.clients.iter().map(|(name, client)| {
+            let servers = client.servers.value.as_ref().map(|servers| servers.iter().cloned().collect());
+            (name.clone(), Selection { servers, tools: client.tools.value.clone() })
+        });
+        bounds.filter(|(_, bound)| *bound != Selection::default()).collect()
     }
 
     /// The levels that decide whether our models answer a server with these settings in the calls of a caller.
@@ -244,7 +278,8 @@ impl Policy {
             RuleEffect::Allow => Decision::Allow(Grant::new(subject, rule, request)),
             RuleEffect::Ask | RuleEffect::Writes => {
                 let grant = Grant::new(subject, rule, request);
-                Decision::Ask(ApprovalRequest::new(grant, input, reason, lift).reaching(reached))
+                let remedy = self.remedy(input, grant.rule());
+                Decision::Ask(ApprovalRequest::new(grant, input, reason, lift).reaching(reached).allowed_by(remedy))
             }
             RuleEffect::Deny => Decision::Deny(Refusal::Denied { rule, reason }),
         }
@@ -272,7 +307,8 @@ impl Policy {
         };
         let asking = self.effective_mode(input.caller).filter(|mode| mode.mode() == PolicyMode::Ask);
         let confirms = input.requires_confirmation();
-        let lift = if asking.is_some() || confirms { Lift::Never } else { Lift::BySaved };
+        let always = self.assistant.as_ref().is_some_and(|assistant| assistant.asks_always());
+        let lift = if asking.is_some() || confirms || always { Lift::Never } else { Lift::BySaved };
         let Opinion { rule, reason, .. } = deciding;
         let outside = if input.lists.file_access == FileAccess::RootsOnly { file_access::refusal(input) } else { None };
         if let Some(outside) = outside.filter(|_| effect != RuleEffect::Deny) {
@@ -281,12 +317,27 @@ impl Policy {
             return Verdict { effect, rule, reason: Some(outside), lift, user, project, reached };
         }
         let confirming = || confirms.then(|| RuleId::Entry(input.subject.server.clone(), "requireConfirmation"));
-        let asks = asking.map(EffectiveMode::rule).or_else(confirming);
+        let asks = asking.map(EffectiveMode::rule).or_else(confirming).or_else(|| self.assistant_asking(input));
         if let Some(rule) = asks.filter(|_| effect == RuleEffect::Allow) {
             return Verdict { effect: RuleEffect::Ask, rule, reason: None, lift, user, project, reached };
         }
         let reason = reason.or_else(|| reached.reason());
         Verdict { effect, rule, reason, lift, user, project, reached }
+    }
+
+    /// The approval of the assistant, if it asks about a request.
+    fn assistant_asking(&self, input: &PolicyInput<'_>) -> Option<RuleId> {
+        let assistant = self.assistant.as_ref()?;
+        (assistant.effect(input) == RuleEffect::Ask).then(|| assistant.rule())
+    }
+
+    /// What would allow a request that is asked about. Where a rule and the assistant ask, no single command does.
+    fn remedy(&self, input: &PolicyInput<'_>, rule: &RuleId) -> Remedy {
+        match (&self.assistant, self.assistant_asking(input), rule) {
+            (Some(assistant), Some(_), RuleId::Assistant(..)) if assistant.may_trust(input) => Remedy::TrustedTool,
+            (_, Some(_), _) => Remedy::None,
+            (_, None, _) => Remedy::Rule,
+        }
     }
 
     fn default_of(&self, input: &PolicyInput<'_>) -> Opinion {
@@ -301,6 +352,11 @@ impl Policy {
         }
         if let Some(mode) = self.effective_mode(input.caller) {
             return Opinion { effect: mode.mode().effect(), rule: mode.rule(), reason: None };
+        }
+        if let Some(assistant) = &self.assistant
+            && let Some(effect) = assistant.default_effect(input)
+        {
+            return Opinion { effect, rule: assistant.rule(), reason: None };
         }
         let effect = match (input.surface, input.caller) {
             (Surface::Chat | Surface::Run, _) | (Surface::Console, Caller::Agent(_)) => RuleEffect::Writes,

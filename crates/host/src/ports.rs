@@ -8,8 +8,8 @@ use toolway_config::Bodies;
 
 use crate::{
     inbox::{Answerer, NoAnswerer},
-    policy::{Baselines, MemoryBaselines, MemorySavedApprovals, SavedApprovals},
-    record::{CallLog, CallRecorder, MemoryCallLog},
+    policy::{Baselines, CallDays, MemoryBaselines, MemoryCallDays, MemorySavedApprovals, SavedApprovals},
+    record::{CallLog, CallObserver, CallRecorder, MemoryCallLog},
     roots::{ClientRootStore, NoClientRootStore},
     sampling::{NoSampler, NoSamplingLedger, Sampler, SamplingLedger},
     task::{NoTaskLog, TaskLog},
@@ -23,11 +23,13 @@ pub struct HostPorts {
     /// Answers approval requests of policy, and forms and URLs of servers. Default: none, so calls that require approval
     /// are refused, and elicitation is not offered.
     pub answerer: Arc<dyn Answerer>,
+    /// Sees each call with its arguments and its result. Default: none.
+    pub observer: Option<Arc<dyn CallObserver>>,
     /// Durable records of calls. Default: none.
     pub recorder: Option<Arc<dyn CallRecorder>>,
     /// Durable rows of tasks. Default: none, so that a task is known to this process only.
     pub tasks: Arc<dyn TaskLog>,
-    /// Which parts of arguments and results reach the recorder. Default: everything, with secrets of servers replaced.
+    /// Which parts of arguments and results reach the recorder and the observer. Default: everything, with secrets of servers replaced.
     pub bodies: Bodies,
     /// Approvals that hold beyond a call. Default: in memory.
     pub approvals: Arc<dyn SavedApprovals>,
@@ -39,6 +41,8 @@ pub struct HostPorts {
     pub sampler: Arc<dyn Sampler>,
     /// Counts what models answer against the quotas of sampling. Default: none, and a request with a quota is refused.
     pub sampling: Arc<dyn SamplingLedger>,
+    /// Counts the calls of each day against limits. Default: in memory.
+    pub call_days: Arc<dyn CallDays>,
     /// Keeps the roots that clients of a gateway supply over HTTP. Default: they end with the process.
     pub client_roots: Arc<dyn ClientRootStore>,
 }
@@ -48,6 +52,7 @@ impl Default for HostPorts {
         Self {
             calls: Arc::new(MemoryCallLog::default()),
             answerer: Arc::new(NoAnswerer),
+            observer: None,
             recorder: None,
             tasks: Arc::new(NoTaskLog),
             bodies: Bodies::default(),
@@ -56,6 +61,7 @@ impl Default for HostPorts {
             vault: Arc::new(MemoryVault::default()),
             sampler: Arc::new(NoSampler),
             sampling: Arc::new(NoSamplingLedger),
+            call_days: Arc::new(MemoryCallDays::default()),
             client_roots: Arc::new(NoClientRootStore),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A record has the caller, the requested item, the server, the outcome and the durations of a call. It holds no
 //! arguments and no results, only their sizes, and error messages are redacted ([`redact`]). `Recording` ensures that
-//! there is exactly one record for each call. Arguments and results go to a [`recorder`] only.
+//! there is exactly one record for each call. Arguments and results go to a [`recorder`] and a [`CallObserver`] only.
 
 mod audit;
 mod audit_group;
@@ -10,6 +10,7 @@ mod delivery;
 mod error;
 mod keys;
 mod memory;
+mod observer;
 mod person_wait;
 pub mod recorder;
 mod recording;
@@ -33,6 +34,8 @@ pub use delivery::{Delivery, OUTCOME_META, UnknownDelivery};
 pub use error::{RecordsCause, RecordsError};
 pub use keys::{HeldKey, IdempotencyKey, InvalidKey, KEPT, KeyClaim, KeyHolder, MAX_KEY, Repeated};
 pub use memory::{KEPT_BYTES, KEPT_RECORDS, MemoryCallLog};
+pub use observer::CallObserver;
+pub(crate) use observer::Observation;
 pub use person_wait::PersonWait;
 pub use recorder::{AuditNote, CallBody, CallRecorder, OpenState, RecorderUsage, Requirement};
 pub(crate) use recording::{Draft, RecordPorts, RecordedArguments, Recording};
@@ -83,8 +86,12 @@ pub struct CallRecord {
     pub outcome: Option<Delivery>,
     /// Whether the item is annotated idempotent or read-only, so that a second call does no harm.
     pub idempotent: bool,
+    /// Whether an earlier result of the same resource answered it, so that nothing was sent.
+    pub from_cache: bool,
     /// Redacted error message; `None` if the call succeeded.
     pub message: Option<String>,
+    /// Stable error code of a refused call; `None` for others.
+    pub code: Option<&'static str>,
     /// Rule that granted or refused the call.
     pub rule: Option<RuleId>,
     /// Who approved it, where policy asked.

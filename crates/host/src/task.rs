@@ -9,17 +9,19 @@
 //! | `row` | a task as it is stored, and which tasks a query returns |
 //! | `log` | the write port |
 //! | `tracked` | the row of a task that this process follows |
-//! | `background` | follows a task that no call waits for |
+//! | `row_writer` | when its changes are written |
+//! | `background` | tasks that no call waits for, and how one is followed |
 //! | `adoption` | follows tasks that an earlier process left |
 //!
 //! What a server says about a task is read by [`toolway_wire::task`]; access for a caller is in [`crate::call::tasks`].
 
 use std::time::Duration;
 
-mod adoption;
+pub(crate) mod adoption;
 mod background;
 mod log;
 mod row;
+mod row_writer;
 mod status;
 mod tracked;
 

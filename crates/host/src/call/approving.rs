@@ -15,7 +15,7 @@ use toolway_wire::{
 };
 
 use super::{
-    CallOutcome, Caller, CallerContext, Target,
+    ApprovalHandling, CallOutcome, Caller, CallerContext, Target,
     client_approval::{self, OpenCall},
     drift,
     find::{self, Found},
@@ -26,9 +26,9 @@ use crate::{
     host::Inner,
     inbox::{InboxAnswer, InboxItem, ItemOrigin, approval_rows},
     policy::{
-        Annotations, ApprovalKey, ApprovalRequest, ApprovalTerm, Attendance, Decision, Definition, Grant, Lift,
-        PolicyInput, Proposal, Refusal, RuleId, SavedApproval, SavedEffect, SavedFinding, Scope, SeenUrls, Surface,
-        approval, conversation_answers::Approved, saved, scan,
+        Annotations, ApprovalKey, ApprovalRequest, ApprovalTerm, AssistantPolicy, Attendance, Decision, Definition,
+        Grant, Lift, PolicyInput, Proposal, Refusal, RuleId, SavedApproval, SavedEffect, SavedFinding, Scope, SeenUrls,
+        Surface, approval, conversation_answers::Approved, saved, scan,
     },
     record::{Recording, kind},
 };
@@ -46,10 +46,14 @@ pub(super) struct Asker<'a> {
     pub(super) session: Option<&'a Arc<str>>,
     /// Mode of policy for this call.
     pub(super) mode: Option<PolicyMode>,
+    /// Assistant of the conversation.
+    pub(super) assistant: Option<&'a Arc<AssistantPolicy>>,
     /// URLs of the user and of earlier results of the conversation.
     pub(super) seen: Option<&'a SeenUrls>,
     /// Whether a person is present.
     pub(super) attendance: Attendance,
+    /// Whether a person is asked at all.
+    pub(super) approval: ApprovalHandling,
     /// The call, if its client can be asked for an approval.
     pub(super) open_call: Option<&'a Arc<OpenCall>>,
 }
@@ -92,8 +96,10 @@ impl<'a> Asker<'a> {
             conversation: None,
             session: None,
             mode: None,
+            assistant: None,
             seen: None,
             attendance: Attendance::Attended,
+            approval: ApprovalHandling::Ask,
             open_call: None,
         }
     }
@@ -200,7 +206,7 @@ pub(super) async fn obtain_grant(
         arguments: arguments.as_ref(),
         reach: found.reach(asker.seen, &roots),
     };
-    let policy = host.policy().with_mode(asker.mode);
+    let policy = host.policy().with_mode(asker.mode).with_assistant(asker.assistant.cloned());
     let decision = policy.decide(&input, request, &wanted.filter);
     if let Decision::Deny(refusal) = decision {
         let details = json!({ "decision": "deny", "code": refusal.code(), "reason": refusal.to_string() });
@@ -210,13 +216,18 @@ pub(super) async fn obtain_grant(
     if let Some(why) = &found.sign_in_required {
         return Err(not_connected(&found.connection, why.clone()));
     }
-    let drift = Box::pin(drift::find(host, found, asker.caller)).await;
+    let drift = drift::find(host, found, asker.caller, asker.surface).await;
+    let shown_drift = drift.as_ref().filter(|drift| drift.effect == DriftEffect::Ask).map(drift::Drift::reason);
     let (decision, accepted) = match drift {
         None => (decision, None),
         Some(drift) => match drift.effect {
             DriftEffect::Ask => (decision.asking_about_drift(&input, &drift.reason()), Some(drift)),
             DriftEffect::Hide => {
-                let refusal = Refusal::Denied { rule: RuleId::Drift, reason: Some(drift.reason()) };
+                // What lists were made of is older.
+                host.catalog_publisher.compare_again();
+                let subject = found.subject.clone();
+                let name = subject.raw_name.clone();
+                let refusal = Refusal::Hidden { subject, name, why: drift.reason() };
                 let details = json!({ "decision": "deny", "code": refusal.code(), "reason": refusal.to_string() });
                 recording.into_iter().for_each(|recording| recording.note(kind::DECISION, details.clone()));
                 return Err(refusal.into());
@@ -250,12 +261,14 @@ pub(super) async fn obtain_grant(
         annotations: found.annotations,
         trust: wanted.trust,
         new_hosts: request.reached().new_hosts().map(|found| found.host.clone()).collect(),
+        drift: shown_drift,
     };
     let key = definition.key(asker.caller, &found.subject, method.as_deref());
     let request = request.defined_as(definition);
-    let description = found.tool.as_ref().and_then(|tool| tool.item.description.as_deref());
+    let description = found.raw_definition().and_then(|raw| raw.get("description"));
+    let description = description.as_ref().and_then(Raw::as_str);
     let catalog = host.catalog_publisher.catalog();
-    let findings = description.map(|text| scan::scan(text, &found.subject.server, &catalog)).unwrap_or_default();
+    let findings = description.map(|text| scan::scan(&text, &found.subject.server, &catalog)).unwrap_or_default();
     let request = match scan::sentence(&findings) {
         Some(findings) => request.because_for_operator(&findings),
         None => request,
@@ -375,7 +388,10 @@ impl Approval<'_> {
                     let why = "a saved approval no longer applies: the server or the tool has changed since";
                     request = request.because(why);
                 }
-                let asked = self.ask(request).await;
+                let asked = match self.asker.approval {
+                    ApprovalHandling::Ask => self.ask(request).await,
+                    ApprovalHandling::Refuse => Err(request.unavailable().into()),
+                };
                 let is_read = !matches!(asked, Err(CallOutcome::Refused(Refusal::ApproverUnavailable { .. })));
                 outdated.filter(|_| is_read).into_iter().for_each(|id| self.host.outdated_notices.add(id));
                 asked

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use toolway_config::ServerName;
+use toolway_config::{ServerName, ToolPattern};
 use toolway_wire::message::ClientCapabilities;
 
 use super::CallKind;
-use crate::catalog::{Origin, filter::ToolPattern};
+use crate::catalog::Origin;
 
 /// The identity on whose behalf a call is made. The surface determines it; it is never taken from the request itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +31,8 @@ pub enum VisibleServers {
     All,
     /// Only some servers or tools.
     Only(Arc<Selection>),
+    /// Only what both select.
+    Both(Arc<Selection>, Arc<Selection>),
 }
 
 /// Selected servers and tools.
@@ -62,23 +64,44 @@ impl From<&Caller> for CallerContext {
 }
 
 impl VisibleServers {
+    /// What this and the other selection both have.
+    #[must_use]
+    pub fn within(self, bound: Selection) -> Self {
+        match (self, Self::from(bound)) {
+            (Self::Only(one), Self::Only(other)) => Self::Both(one, other),
+            (Self::All, bound) => bound,
+            (this, _) => this,
+        }
+    }
+
     /// Whether this server is visible.
     pub fn covers(&self, server: &ServerName) -> bool {
         match self {
             Self::All => true,
-            Self::Only(selected) => selected.servers.as_ref().is_none_or(|servers| servers.contains(server)),
+            Self::Only(selected) => selected.covers(server),
+            Self::Both(one, other) => one.covers(server) && other.covers(server),
         }
     }
 
     /// Whether this item of a server is visible.
     pub fn covers_item(&self, kind: CallKind, origin: &Origin) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(selected) => selected.covers_item(kind, origin),
+            Self::Both(one, other) => one.covers_item(kind, origin) && other.covers_item(kind, origin),
+        }
+    }
+}
+
+impl Selection {
+    fn covers(&self, server: &ServerName) -> bool {
+        self.servers.as_ref().is_none_or(|servers| servers.contains(server))
+    }
+
+    fn covers_item(&self, kind: CallKind, origin: &Origin) -> bool {
+        let matches = |pattern: &ToolPattern| pattern.matches(origin.server.as_str(), &origin.raw_name);
         self.covers(&origin.server)
-            && match self {
-                Self::Only(selected) if kind == CallKind::Tool => {
-                    selected.tools.as_ref().is_none_or(|tools| tools.iter().any(|pattern| pattern.matches(origin)))
-                }
-                _ => true,
-            }
+            && (kind != CallKind::Tool || self.tools.as_ref().is_none_or(|tools| tools.iter().any(matches)))
     }
 }
 

@@ -1,7 +1,10 @@
 //! A call and the question to its client: a gateway client that supports forms is asked for an approval by elicitation, on
 //! the connection of its own call.
 
-use std::{ops::Deref, sync::Arc};
+use std::{
+    ops::Deref,
+    sync::{Arc, OnceLock},
+};
 
 use futures_util::{
     FutureExt,
@@ -22,7 +25,7 @@ use super::{
 };
 use crate::{
     inbox::{InboxAnswer, ItemOrigin, approval_rows::ArgumentRow},
-    policy::ApprovalRequest,
+    policy::{ApprovalRequest, limit::taken::CallBounds},
 };
 
 /// Id of the question within its call. Servers number theirs from 0.
@@ -36,6 +39,8 @@ pub(super) struct OpenCall {
     question: Mutex<Question>,
     /// What the client is told while its call waits, last first. No await under this lock.
     notices: Mutex<Vec<CallEvent>>,
+    /// What limits its time and its result; set when it is known what is called.
+    bounds: OnceLock<CallBounds>,
 }
 
 /// The state of the question to the client.
@@ -51,7 +56,18 @@ enum Question {
 
 impl OpenCall {
     pub(super) fn new(request: CallRequest) -> Self {
-        Self { request, question: Mutex::default(), notices: Mutex::default() }
+        Self { request, question: Mutex::default(), notices: Mutex::default(), bounds: OnceLock::new() }
+    }
+
+    /// Sets what limits its time and its result. The first one counts.
+    pub(super) fn set_bounds(&self, bounds: CallBounds) {
+        // Set already if the call is decided on again.
+        drop(self.bounds.set(bounds));
+    }
+
+    /// What limits its time and its result; `None` if nothing does, or if it is not known yet.
+    pub(super) fn bounds(&self) -> Option<&CallBounds> {
+        self.bounds.get()
     }
 
     /// The call, for inbox items.
@@ -78,7 +94,7 @@ impl OpenCall {
         if capabilities.lacks("elicitation/create", Some(&approval_form::empty())).is_some() {
             return None;
         }
-        if approver == Approver::Operator {
+        if approver == Approver::Inbox {
             self.tell_that_it_waits("the operator of the gateway approves the calls of this client");
             return None;
         }

@@ -1,29 +1,62 @@
-//! Whether a tool and its server are still what was seen first, and what becomes of the call if not.
+//! Whether a tool or prompt and its server are still what was seen first, and what becomes of the call if not.
+//!
+//! `drift/entry.rs` has the entry of a server with the files that it names, `drift/instructions.rs` its instructions.
 
-use std::{collections::HashMap, path::PathBuf};
+mod entry;
+mod instructions;
+
+use std::collections::{HashMap, HashSet};
+
+pub(crate) use entry::entry_baseline;
+use entry::{EntryNow, NamedFiles};
+pub use instructions::ServerInstructions;
+use instructions::UnacceptedInstructions;
 
 use parking_lot::Mutex;
 use serde_json::json;
-use toolway_config::{DriftEffect, Environment, ServerName};
-use toolway_wire::{seal::fingerprint, time};
+use toolway_config::{DriftEffect, ServerName};
+use toolway_wire::json::Raw;
 
-use super::{CallKind, Caller, find::Found};
+use super::{
+    CallKind, Caller,
+    find::{Found, FoundDefinition},
+};
 use crate::{
-    catalog::Fingerprint,
-    connection::{WantedServer, Way},
+    catalog::{
+        Fingerprint, ItemKind, Listing,
+        entry::{CatalogItem, ListedItem},
+        guard,
+    },
+    connection::Way,
     host::Inner,
-    policy::baseline::{Baseline, EntryPart, MAX_ITEMS, entry_text},
+    policy::{
+        Surface,
+        baseline::{Baseline, MAX_ITEMS, SeenItem, SeenServer, Sight},
+    },
     record::{AuditNote, kind},
 };
 
-/// Tools that were compared since the last change of the configuration.
+/// Tools and prompts that were compared since the last change of the configuration, and of a file that an entry names.
 #[derive(Debug, Default)]
-pub(crate) struct ComparedTools {
+pub(crate) struct ComparedDefinitions {
     // No await under this lock.
-    compared: Mutex<HashMap<ServerName, HashMap<String, Compared>>>,
+    compared: Mutex<HashMap<ServerName, ComparedOfServer>>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+/// Those of one server, by name.
+#[derive(Debug, Default)]
+struct ComparedOfServer {
+    tools: HashMap<String, Compared>,
+    prompts: HashMap<String, Compared>,
+    /// What single clients see, by its stored key.
+    own: HashMap<String, Compared>,
+    /// The files that the entry of the server names, as they were compared.
+    files: Option<NamedFiles>,
+    /// Bytes of the names.
+    bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Compared {
     fingerprint: Fingerprint,
     policy_revision: u64,
@@ -31,7 +64,7 @@ struct Compared {
     is_baseline: bool,
 }
 
-/// A tool or server that is not what was seen first.
+/// A definition or server that is not what was seen first.
 pub(super) struct Drift {
     /// What becomes of the call.
     pub(super) effect: DriftEffect,
@@ -42,94 +75,254 @@ pub(super) struct Drift {
     /// Compared definitions are the baseline if a person has approved them, or if models pass without one. A call of another
     /// caller, who is not shown the difference, decides nothing for models.
     compared: Compared,
+    files: Option<NamedFiles>,
 }
 
-/// Largest file of an entry whose content is compared. Of a larger one length and time are.
-const MAX_FILE: u64 = 8 * 1024 * 1024;
+/// Bytes of differences in one entry of the audit log.
+const MAX_AUDITED: usize = 64 * 1024;
+/// Bytes of names of one server that are remembered as compared.
+const MAX_COMPARED_BYTES: usize = 1024 * 1024;
 
-impl ComparedTools {
-    /// Whether the tool was compared as it is now, with a result that holds for this caller.
-    fn contains(&self, server: &ServerName, tool: &str, wanted: &Compared, caller: &Caller) -> bool {
-        let is_same = |known: &Compared| {
-            let Compared { fingerprint, policy_revision, is_baseline } = known;
-            let holds = *is_baseline || !matches!(caller, Caller::Agent(_));
-            holds && *fingerprint == wanted.fingerprint && *policy_revision == wanted.policy_revision
-        };
-        self.compared.lock().get(server).and_then(|tools| tools.get(tool)).is_some_and(is_same)
-    }
-
-    fn insert(&self, server: &ServerName, tool: &str, compared: Compared) {
-        let mut servers = self.compared.lock();
-        let tools = servers.entry(server.clone()).or_default();
-        if MAX_ITEMS <= tools.len() {
-            tools.clear();
+impl ComparedDefinitions {
+    /// Forgets what was compared of a server if a file that its entry names has changed and a process was started since
+    /// then: that process may run another program. Returns whether it did.
+    fn forget_if_started_anew(&self, host: &Inner, server: &ServerName) -> bool {
+        let files = self.compared.lock().get(server).and_then(|of_server| of_server.files.clone());
+        let Some(files) = files else { return false };
+        let attempts = host.context.dialer.sign_ins.counters.of(server).counts().attempts;
+        if files.were_compared_at(attempts) {
+            return false;
         }
-        tools.insert(tool.to_owned(), compared);
+        let are_same = files.are_unchanged();
+        let mut servers = self.compared.lock();
+        match servers.get_mut(server) {
+            Some(of_server) if are_same => of_server.files = Some(files.compared_at(attempts)),
+            _ => drop(servers.remove(server)),
+        }
+        !are_same
+    }
+
+    /// Forgets what was compared of a server.
+    fn forget(&self, server: &ServerName) {
+        self.compared.lock().remove(server);
+    }
+
+    /// Whether the definition was compared as it is now, with a result that holds for this caller.
+    fn contains(&self, found: &Found, wanted: &Compared, caller: &Caller) -> bool {
+        let is_same = |known: &Compared| {
+            let holds = known.is_baseline || !matches!(caller, Caller::Agent(_));
+            holds && known.fingerprint == wanted.fingerprint && known.policy_revision == wanted.policy_revision
+        };
+        let servers = self.compared.lock();
+        let Some(server) = servers.get(&found.subject.server) else { return false };
+        let known = match &found.definition {
+            FoundDefinition::Tool => server.tools.get(&found.subject.raw_name),
+            FoundDefinition::Prompt(_) => server.prompts.get(&found.subject.raw_name),
+            FoundDefinition::Own(_) => item_of(found).and_then(|item| server.own.get(&item.key())),
+            FoundDefinition::Unknown => None,
+        };
+        known.is_some_and(is_same)
+    }
+
+    fn insert(&self, found: &Found, compared: Compared, files: Option<NamedFiles>) {
+        let Some(item) = item_of(found) else { return };
+        let mut servers = self.compared.lock();
+        let server = servers.entry(found.subject.server.clone()).or_default();
+        // Of two comparisons the one that began first counts: what changed since then is compared again.
+        if server.files.as_ref().is_none_or(|known| files.as_ref().is_some_and(|files| files.is_older_than(known))) {
+            server.files = files;
+        }
+        let (names, key) = match item {
+            SeenItem::Shared { kind: ItemKind::Prompt, name } => (&mut server.prompts, name),
+            SeenItem::Shared { name, .. } => (&mut server.tools, name),
+            item => (&mut server.own, item.key()),
+        };
+        let bytes = key.len();
+        if names.insert(key, compared).is_none() {
+            server.bytes += bytes;
+        }
+        // What is forgotten is compared again.
+        if MAX_COMPARED_BYTES < server.bytes {
+            *server = ComparedOfServer::default();
+        }
     }
 }
 
-/// Compares the tool of a call with its baseline. The first sight of a server keeps all its tools as they are. A definition
-/// that only this caller sees is not compared.
-pub(super) async fn find(host: &Inner, found: &Found, caller: &Caller) -> Option<Drift> {
-    let server = &found.subject.server;
-    let (Some(tool), Some(print)) = (&found.tool, found.fingerprint) else { return None };
-    if found.subject.kind != CallKind::Tool || !found.is_shared {
-        return None;
+/// What the definition of a call is compared as; `None` if it has none.
+fn item_of(found: &Found) -> Option<SeenItem> {
+    let kind = match found.subject.kind {
+        CallKind::Tool => ItemKind::Tool,
+        CallKind::Prompt => ItemKind::Prompt,
+        CallKind::Resource | CallKind::Method => return None,
+    };
+    let name = found.subject.raw_name.clone();
+    match &found.definition {
+        FoundDefinition::Unknown => None,
+        FoundDefinition::Tool | FoundDefinition::Prompt(_) => Some(SeenItem::Shared { kind, name }),
+        FoundDefinition::Own(own) => Some(SeenItem::Own { kind, name, caller: own.caller.clone() }),
     }
+}
+
+/// Compares the definition of a call with its baseline. The first sight of a server keeps all its tools and prompts as they
+/// are.
+pub(super) async fn find(host: &Inner, found: &Found, caller: &Caller, surface: Surface) -> Option<Drift> {
+    let raw = found.raw_definition()?;
+    let print = found.fingerprint?;
+    host.compared.forget_if_started_anew(host, &found.subject.server);
     let compared = Compared { fingerprint: print, policy_revision: host.policy_revision(), is_baseline: true };
-    if host.compared_tools.contains(server, &found.subject.raw_name, &compared, caller) {
+    if host.compared.contains(found, &compared, caller) {
         return None;
     }
+    let item = item_of(found)?;
+    let definition = DefinitionNow { item, raw, print, surface };
+    Box::pin(compare(host, found, caller, definition, compared)).await
+}
+
+/// Whether a process of the server was started since its definitions were compared, and a file that its entry names has
+/// changed: the call has to be decided on again.
+pub(super) fn is_outdated(host: &Inner, found: &Found) -> bool {
+    host.compared.forget_if_started_anew(host, &found.subject.server)
+}
+
+/// A definition as it is listed now.
+struct DefinitionNow<'a> {
+    item: SeenItem,
+    raw: &'a Raw,
+    print: Fingerprint,
+    /// Where the call is from.
+    surface: Surface,
+}
+
+async fn compare(
+    host: &Inner,
+    found: &Found,
+    caller: &Caller,
+    definition: DefinitionNow<'_>,
+    compared: Compared,
+) -> Option<Drift> {
+    let server = &found.subject.server;
     let wanted = found.connection.wanted();
     let environment = host.context.dialer.environment.clone();
-    let entry = match &wanted.way {
-        Way::Configured(_) => tokio::task::spawn_blocking(move || entry_baseline(&wanted, &environment)).await.ok()?,
+    let attempts = host.context.dialer.sign_ins.counters.of(server).counts().attempts;
+    let read = move || EntryNow::read(&wanted, &environment, attempts);
+    let entry = match &found.connection.wanted().way {
+        Way::Configured(_) => entry::read_with(read).await,
         // It names no files.
-        _ => entry_baseline(&wanted, &environment),
+        _ => Ok(read()),
     };
-    let now = Baseline::of_tool(server, &tool.item, print);
-    let baselines = &host.context.ports.baselines;
-    let known = match baselines.of_server(server).await {
-        Ok(known) => known,
+    let EntryNow { baseline: entry, files } = match entry {
+        Ok(entry) => entry,
         Err(error) => {
-            tracing::error!(%error, %server, "definitions that were seen cannot be read");
-            let effect = host.policy().drift_effect(caller, DriftKind::Changed);
-            let lines = vec!["what was seen before cannot be read".to_owned()];
-            return Some(Drift { effect, lines, now: Vec::new(), compared });
+            tracing::error!(%error, %server, "the files that a server's entry names cannot be read");
+            return Some(not_compared(host, caller, compared, "what the server's entry names cannot be read"));
         }
     };
-    if known.is_empty() {
-        let catalog = host.catalog_publisher.catalog();
-        let others = catalog.tools_of(server).iter().take(MAX_ITEMS);
-        let others = others.map(|tool| Baseline::of_tool(server, &tool.item, tool.fingerprint));
-        save(host, others.chain([now, entry]).collect()).await;
-        host.compared_tools.insert(server, &found.subject.raw_name, compared);
-        return None;
-    }
-    let known_as = |item: &str| known.iter().find(|known| known.item == item);
-    let mut lines = Vec::new();
-    if let Some(before) = known_as("").filter(|before| before.digest != entry.digest) {
-        lines.extend(before.difference(&entry).into_iter().map(|line| format!("server: {line}")));
-    }
-    let before = known_as(&now.item);
-    if let Some(before) = before.filter(|before| before.digest != now.digest) {
-        lines.extend(before.difference(&now));
-    }
-    let kind = match before {
-        None if lines.is_empty() && known.len() < MAX_ITEMS => DriftKind::New,
-        _ => DriftKind::Changed,
+    let DefinitionNow { item, raw, print, surface } = definition;
+    let now = Baseline::of(server, item, raw, print);
+    let baselines = &host.context.ports.baselines;
+    let seen = match baselines.digests(server).await {
+        Ok(seen) => SeenServer::new(seen),
+        Err(error) => {
+            tracing::error!(%error, %server, "definitions that were seen cannot be read");
+            return Some(not_compared(host, caller, compared, UNREADABLE));
+        }
     };
-    if kind == DriftKind::New {
-        lines.push("the server did not have this tool when it was first seen".to_owned());
+    let mut lines = Vec::new();
+    if seen.entry(&entry.digest) == Sight::Changed {
+        let difference = difference(host, &entry).await;
+        lines.extend(difference.into_iter().map(|line| format!("server: {line}")));
+    }
+    let unaccepted = instructions::unaccepted(host, &found.connection).await;
+    let is_asked = instructions::are_asked_about(caller, surface);
+    // A call that does not ask about them leaves the question to the next one that does.
+    let compared = Compared { is_baseline: unaccepted.is_none() || is_asked, ..compared };
+    let instructions = unaccepted.filter(|_| is_asked).map(|UnacceptedInstructions { now, difference }| {
+        lines.extend(difference.into_iter().map(|line| format!("server: {line}")));
+        now
+    });
+    let sight = seen.item(&now.item, &now.digest);
+    match sight {
+        Sight::First | Sight::Same => {}
+        Sight::Changed => lines.extend(difference(host, &now).await),
+        Sight::New if lines.is_empty() => lines.push(guard::NEW.to_owned()),
+        Sight::New => {}
     }
     if lines.is_empty() {
-        host.compared_tools.insert(server, &found.subject.raw_name, compared);
+        if sight == Sight::First {
+            let catalog = host.catalog_publisher.catalog();
+            let shared = catalog.listing_of(server);
+            let mut first = shared.map(|listing| first_sight(server, &seen, &entry, listing)).unwrap_or_default();
+            first.push(now);
+            save(host, first).await;
+        }
+        host.compared.insert(found, compared, files);
         return None;
     }
+    let kind = if sight == Sight::New && lines.len() == 1 && lines[0] == guard::NEW {
+        DriftKind::New
+    } else {
+        DriftKind::Changed
+    };
     let policy = host.policy();
     let effect = policy.drift_effect(caller, kind);
     let is_baseline = effect == DriftEffect::Ask || policy.drift_effect(&Caller::Agent("".into()), kind) == effect;
-    Some(Drift { effect, lines, now: vec![entry, now], compared: Compared { is_baseline, ..compared } })
+    Some(Drift {
+        effect,
+        lines,
+        now: [entry, now].into_iter().chain(instructions).collect(),
+        compared: Compared { is_baseline, ..compared },
+        files,
+    })
+}
+
+/// Said where a baseline is not at hand.
+const UNREADABLE: &str = "what was seen before cannot be read";
+
+/// How a definition differs from its baseline.
+async fn difference(host: &Inner, now: &Baseline) -> Vec<String> {
+    match host.context.ports.baselines.find(&now.server, &now.item).await {
+        Ok(Some(before)) => before.difference(now),
+        Ok(None) | Err(_) => vec![UNREADABLE.to_owned()],
+    }
+}
+
+/// A comparison that was not possible counts as a change, which nothing accepts for later calls.
+fn not_compared(host: &Inner, caller: &Caller, compared: Compared, why: &str) -> Drift {
+    let effect = host.policy().drift_effect(caller, DriftKind::Changed);
+    Drift { effect, lines: vec![why.to_owned()], now: Vec::new(), compared, files: None }
+}
+
+/// What is kept at the first sight of a server, or of a kind of its items: the entry, and what it lists to all.
+pub(crate) fn first_sight(
+    server: &ServerName,
+    seen: &SeenServer,
+    entry: &Baseline,
+    listing: &Listing,
+) -> Vec<Baseline> {
+    let mut first = Vec::new();
+    if seen.entry(&entry.digest) == Sight::First {
+        first.push(entry.clone());
+    }
+    add_first(server, seen, &listing.tools, &mut first);
+    add_first(server, seen, &listing.prompts, &mut first);
+    first
+}
+
+fn add_first<T: CatalogItem>(
+    server: &ServerName,
+    seen: &SeenServer,
+    listed: &[ListedItem<T>],
+    first: &mut Vec<Baseline>,
+) {
+    // Of several items of one name only the first is offered.
+    let mut names = HashSet::new();
+    for listed in listed.iter().take(MAX_ITEMS) {
+        let name = listed.item.raw_name();
+        let item = SeenItem::shared(T::KIND, name);
+        if names.insert(name) && seen.item(&item, &listed.fingerprint.to_string()) == Sight::First {
+            first.push(Baseline::of(server, item, listed.item.raw(), listed.fingerprint));
+        }
+    }
 }
 
 /// What differs.
@@ -140,16 +333,31 @@ pub(crate) enum DriftKind {
 }
 
 impl Drift {
-    /// The differences in one text.
+    /// The differences in one text, each on a line.
     pub(super) fn reason(&self) -> String {
-        self.lines.join("; ")
+        self.lines.join(";\n")
+    }
+
+    /// As many of the differences as the audit log keeps. A person who is asked sees all.
+    fn audited(&self) -> Vec<&str> {
+        let mut bytes = 0;
+        let fits = |line: &&str| {
+            bytes += line.len();
+            bytes <= MAX_AUDITED
+        };
+        self.lines.iter().map(String::as_str).take_while(fits).collect()
     }
 
     /// Records that the call passes. The definitions as they are now become the baseline if a person has seen the difference,
     /// or if policy lets models pass without.
     pub(super) async fn accept(self, host: &Inner, found: &Found, caller: &Caller) {
         let server = &found.subject.server;
-        let details = json!({ "change": "definition", "effect": self.effect.as_str(), "differences": self.lines });
+        let audited = self.audited();
+        let further = self.lines.len() - audited.len();
+        let mut details = json!({ "change": "definition", "effect": self.effect.as_str(), "differences": audited });
+        if 0 < further {
+            details["further"] = further.into();
+        }
         host.context.note(AuditNote {
             kind: kind::DECISION,
             caller: Some(caller.label()),
@@ -162,7 +370,7 @@ impl Drift {
             if self.compared.is_baseline {
                 save(host, self.now).await;
             }
-            host.compared_tools.insert(server, &found.subject.raw_name, self.compared);
+            host.compared.insert(found, self.compared, self.files);
         }
     }
 }
@@ -171,90 +379,5 @@ async fn save(host: &Inner, baselines: Vec<Baseline>) {
     if let Err(error) = host.context.ports.baselines.save(baselines).await {
         tracing::error!(%error, "definitions that were seen cannot be kept");
     }
-}
-
-/// The entry of a server and the files that it names. Reads files.
-pub(crate) fn entry_baseline(wanted: &WantedServer, environment: &Environment) -> Baseline {
-    let mut parts = wanted.shown_entry();
-    let mut digests = vec![wanted.entry_digest(environment)];
-    for path in wanted.named_files(environment) {
-        let digest = file_digest(&path);
-        parts.push(EntryPart { key: format!("content of {}", path.display()), shown: digest.clone() });
-        digests.push(digest);
-    }
-    let digest = fingerprint(digests.iter().map(String::as_bytes));
-    Baseline::new(&wanted.name, "", digest, &entry_text(parts))
-}
-
-fn file_digest(path: &PathBuf) -> String {
-    let Ok(metadata) = std::fs::metadata(path) else { return "not readable".to_owned() };
-    if MAX_FILE < metadata.len() {
-        let modified = metadata.modified().map(time::rfc3339_of).unwrap_or_default();
-        return format!("{} bytes of {modified}", metadata.len());
-    }
-    std::fs::read(path).map_or_else(|_| "not readable".to_owned(), |content| fingerprint([content.as_slice()]))
-}
-
-#[cfg(test)]
-mod tests {
-    use toolway_config::{Config, document::Document};
-
-    use super::*;
-
-    /// The baseline of a server with this entry.
-    fn baseline(entry: &str) -> Baseline {
-        let text = format!(r#"{{"mcpServers": {{"files": {entry}}}}}"#);
-        let config = Config::of(&Document::of("/x/toolway.json".as_ref(), &text).unwrap(), None).unwrap();
-        let wanted = WantedServer::configured(&config, config.find("files").unwrap());
-        entry_baseline(&wanted, &Environment::default())
-    }
-
-    fn difference(before: &str, after: &str) -> Vec<String> {
-        let before = baseline(before);
-        let after = baseline(after);
-        assert_ne!(before.digest, after.digest);
-        before.difference(&after)
-    }
-
-    #[test]
-    fn another_command_argument_or_host_is_another_server() {
-        let same = r#"{"command": "files", "args": ["--root", "/srv"]}"#;
-        assert_eq!(baseline(same).digest, baseline(same).digest);
-        assert_eq!(
-            difference(same, r#"{"command": "evil", "args": ["--root", "/srv"]}"#),
-            [r#"command: was "files", is now "evil""#]
-        );
-        assert_eq!(
-            difference(same, r#"{"command": "files", "args": ["--root", "/"]}"#),
-            [r#"args 2: was "/srv", is now "/""#]
-        );
-        assert_eq!(
-            difference(r#"{"url": "https://a.example/mcp"}"#, r#"{"url": "https://a.example.evil.example/mcp"}"#),
-            [r#"url: was "https://a.example/mcp", is now "https://a.example.evil.example/mcp""#]
-        );
-    }
-
-    #[test]
-    fn no_secret_is_part_of_a_baseline_or_of_a_difference() {
-        let entry = |token: &str| {
-            format!(r#"{{"command": "f", "args": ["--token", "{token}"], "env": {{"API_KEY": "{token}"}}}}"#)
-        };
-        let before = baseline(&entry("hunter2hunter2"));
-        assert!(!before.text.contains("hunter2"), "{}", before.text);
-        let lines = before.difference(&baseline(&entry("other")));
-        assert_eq!(lines, ["a value that is not shown has changed"]);
-    }
-
-    #[test]
-    fn the_content_of_a_file_that_the_entry_names_is_compared() {
-        let folder = tempfile::tempdir().unwrap();
-        let script = folder.path().join("server.py");
-        let entry = format!(r#"{{"command": "python3", "args": ["{}"]}}"#, script.display());
-        std::fs::write(&script, "print(1)").unwrap();
-        let before = baseline(&entry);
-        assert_eq!(before.digest, baseline(&entry).digest, "an unchanged restart");
-        std::fs::write(&script, "print(2)").unwrap();
-        let lines = before.difference(&baseline(&entry));
-        assert!(lines.len() == 1 && lines[0].starts_with("content of "), "{lines:?}");
-    }
+    host.catalog_publisher.compare_again();
 }

@@ -7,12 +7,15 @@
 use std::sync::Arc;
 
 use toolway_config::ServerName;
-use toolway_wire::{json::Raw, message::ServerCapabilities};
+use toolway_wire::{
+    json::Raw,
+    message::{ServerCapabilities, item::Prompt},
+};
 
 use super::{CallKind, CallerContext, CompletionRef, MethodSpelling, Target, VisibleServers};
 use crate::{
-    catalog::{Catalog, Fingerprint, Naming, NoOwner, Origin, PublicName, ToolEntry, uri},
-    connection::{Connection, NotConnected, Phase},
+    catalog::{Catalog, Fingerprint, HiddenItem, ItemKind, Naming, NoOwner, Origin, PublicName, ToolEntry, uri},
+    connection::{Connection, NotConnected, Phase, pool::RequestOrigin},
     host::{Host, Inner},
     policy::{Annotations, Reach, Refusal, ResourceOffer, SeenUrls, Subject},
 };
@@ -34,6 +37,8 @@ pub(super) struct Found {
     pub(super) revision: u64,
     /// Whether `fingerprint` is the one in the shared catalog.
     pub(super) is_shared: bool,
+    /// The definition of a tool or prompt, to be compared with what was seen first.
+    pub(super) definition: FoundDefinition,
     /// Set if the server requires a sign-in first. The item may not be listed then.
     pub(super) sign_in_required: Option<NotConnected>,
 }
@@ -45,6 +50,8 @@ pub struct Located {
     pub target: Target,
     /// Server and name at that server, if it is visible to the caller and either listed or given by server.
     pub origin: Option<Origin>,
+    /// Whether a tool is not listed because its server has not listed anything yet: a call waits for that.
+    pub is_awaited: bool,
 }
 
 /// How the server offers a resource; [`ResourceOffer`] without a borrow.
@@ -52,6 +59,26 @@ pub(super) enum FoundOffer {
     Listed,
     Template(String),
     Unlisted,
+}
+
+/// The definition of a tool or prompt, as this caller sees it.
+pub(super) enum FoundDefinition {
+    /// That of the tool in the shared catalog.
+    Tool,
+    /// That of the prompt in the shared catalog.
+    Prompt(Arc<Prompt>),
+    /// One that the server lists to this client only.
+    Own(OwnDefinition),
+    /// It is not listed, or it has none.
+    Unknown,
+}
+
+/// A definition that the server lists to one client only.
+pub(super) struct OwnDefinition {
+    raw: Raw,
+    fingerprint: Fingerprint,
+    /// Label of the client.
+    pub(super) caller: String,
 }
 
 /// Lookup on behalf of one caller.
@@ -118,25 +145,34 @@ impl Host {
         let origin = find_in_catalog(&catalog, &caller_context.visible, &target);
         // With prefixes a name determines its server. Without prefixes, and for URIs, it may differ between catalogs.
         let names_server = catalog.naming() == Naming::Always && !matches!(target, Target::Resource(_));
+        let is_awaited = origin.is_none() && self.awaits_tool(&catalog, &caller_context.visible, &target);
         if names_server && origin.is_some() {
-            return Located { target, origin };
+            return Located { target, origin, is_awaited };
         }
         let view = self.catalog_of(caller_context);
         if Arc::ptr_eq(&view, &catalog) {
-            return Located { target, origin };
+            return Located { target, origin, is_awaited };
         }
         match (find_in_catalog(&view, &caller_context.visible, &target), &target) {
             (Some(own), Target::Tool(_)) => Located::at(own, Target::ToolOf),
             (Some(own), Target::Prompt(_)) => Located::at(own, Target::PromptOf),
             (Some(own), Target::Resource(_)) => Located::at(own, Target::ResourceOf),
-            (_, _) => Located { target, origin },
+            (_, _) => Located { target, origin, is_awaited },
         }
+    }
+
+    /// Whether a tool of this name may come with the first listing of a server.
+    fn awaits_tool(&self, catalog: &Catalog, visible: &VisibleServers, target: &Target) -> bool {
+        let Target::Tool(name) = target else { return false };
+        let has_not_listed =
+            |origin: &Origin| visible.covers(&origin.server) && catalog.listing_of(&origin.server).is_none();
+        name.origins(&self.inner().server_names()).iter().any(has_not_listed)
     }
 }
 
 impl Located {
     fn at(origin: Origin, target: impl FnOnce(Origin) -> Target) -> Self {
-        Self { target: target(origin.clone()), origin: Some(origin) }
+        Self { target: target(origin.clone()), origin: Some(origin), is_awaited: false }
     }
 }
 
@@ -181,17 +217,24 @@ impl Finder<'_> {
             },
             Chosen::Definition(fingerprint) => Some(fingerprint),
         };
-        self.found(&catalog, ListedItem { kind, origin, fingerprint, tool })
+        self.found(&catalog, ListedItem { kind, origin, fingerprint, tool }, chosen)
     }
 
     /// Everything about an item whose entry in the shared catalog is known.
-    fn found(&self, catalog: &Catalog, item: ListedItem<'_>) -> Result<Found, Refusal> {
+    fn found(&self, catalog: &Catalog, item: ListedItem<'_>, chosen: Chosen) -> Result<Found, Refusal> {
         let ListedItem { kind, origin, fingerprint, tool } = item;
         let connection = self.connection(&origin.server);
         let connection = connection.ok_or_else(|| Refusal::UnknownServer(origin.server.to_string()))?;
         if !self.visible.covers_item(kind, &origin) {
             return Err(Refusal::Unknown { kind, name: origin.raw_name, near: None });
         }
+        // A definition of this caller's own is compared by itself.
+        if !matches!(chosen, Chosen::Definition(_))
+            && let Some(hidden) = hidden_item(catalog, kind, &origin)
+        {
+            return Err(Refusal::hidden(hidden, origin.raw_name));
+        }
+        let own = self.own_definition(catalog, kind, &origin, &connection);
         let Origin { server, raw_name } = origin;
         let live = connection.live();
         let sign_in_required = match live.status.phase {
@@ -200,9 +243,21 @@ impl Finder<'_> {
             _ => None,
         };
         let subject = Subject { server, kind, raw_name };
-        let annotations = match tool {
-            Some(tool) => Annotations::of_tool(tool.item.annotations.as_ref()),
-            None => Annotations::of_kind(kind, &subject.raw_name),
+        let annotations = match (tool, &own) {
+            (_, Some(own)) if kind == CallKind::Tool => Annotations::of_tool(own.raw.get("annotations").as_ref()),
+            (Some(tool), _) => Annotations::of_tool(tool.item.annotations.as_ref()),
+            (None, _) => Annotations::of_kind(kind, &subject.raw_name),
+        };
+        let fingerprint = own.as_ref().map(|own| own.fingerprint).or(fingerprint);
+        let prompt = || catalog.prompt_at(&subject.server, &subject.raw_name);
+        let definition = match (own, kind) {
+            (Some(own), _) => FoundDefinition::Own(own),
+            (None, CallKind::Tool) if tool.is_some() => FoundDefinition::Tool,
+            (None, CallKind::Prompt) => match prompt() {
+                Some(prompt) => FoundDefinition::Prompt(Arc::clone(&prompt.item)),
+                None => FoundDefinition::Unknown,
+            },
+            (None, _) => FoundDefinition::Unknown,
         };
         let is_shared = listed_fingerprint(catalog, &subject) == fingerprint;
         let offer = match kind {
@@ -220,8 +275,40 @@ impl Finder<'_> {
             capabilities,
             revision: catalog.revision(),
             is_shared,
+            definition,
             sign_in_required,
         })
+    }
+
+    /// The definition that the server lists to this caller only; `None` if the caller sees the shared one.
+    fn own_definition(
+        &self,
+        catalog: &Catalog,
+        kind: CallKind,
+        origin: &Origin,
+        connection: &Connection,
+    ) -> Option<OwnDefinition> {
+        // Few servers list anything else to single clients.
+        if !matches!(kind, CallKind::Tool | CallKind::Prompt) || !connection.has_own_listings() {
+            return None;
+        }
+        let context = (self.caller_context)();
+        context.caller.client()?;
+        let base = catalog.listing_of(&origin.server)?;
+        let listing = connection.caller_listing(RequestOrigin::of(&context), base)?;
+        let caller = context.caller.label();
+        let own = match kind {
+            CallKind::Tool => {
+                let tool = listing.tools.iter().find(|tool| tool.item.name == origin.raw_name)?;
+                OwnDefinition { raw: tool.item.raw.clone(), fingerprint: tool.fingerprint, caller }
+            }
+            _ => {
+                let prompt = listing.prompts.iter().find(|prompt| prompt.item.name == origin.raw_name)?;
+                OwnDefinition { raw: prompt.item.raw.clone(), fingerprint: prompt.fingerprint, caller }
+            }
+        };
+        let subject = Subject { server: origin.server.clone(), kind, raw_name: origin.raw_name.clone() };
+        (listed_fingerprint(catalog, &subject) != Some(own.fingerprint)).then_some(own)
     }
 
     async fn find_by_name(&self, kind: CallKind, name: &PublicName) -> Result<Found, Refusal> {
@@ -260,7 +347,7 @@ impl Finder<'_> {
     fn find_listed(&self, kind: CallKind, name: &PublicName) -> Option<Result<Found, Refusal>> {
         let catalog = self.host.catalog_publisher.catalog();
         let listed = listed_in(&catalog, self.visible, kind, name)?;
-        Some(self.found(&catalog, listed))
+        Some(self.found(&catalog, listed, Chosen::AsListed))
     }
 
     /// Finds an unlisted item whose server requires a sign-in, so that the call fails with that reason.
@@ -304,6 +391,12 @@ impl Finder<'_> {
     }
 
     fn unknown(&self, kind: CallKind, name: &PublicName) -> Refusal {
+        let catalog = self.host.catalog_publisher.catalog();
+        let origins = name.origins(&self.host.server_names());
+        let mut hidden = origins.iter().filter_map(|origin| hidden_item(&catalog, kind, origin));
+        if let Some(hidden) = hidden.find(|hidden| self.visible.covers_item(kind, &hidden.origin)) {
+            return Refusal::hidden(hidden, name.to_string());
+        }
         Refusal::Unknown { kind, name: name.to_string(), near: self.nearest(kind, name.as_str()) }
     }
 
@@ -325,7 +418,27 @@ impl Finder<'_> {
     }
 }
 
+/// A tool or prompt that policy hides.
+fn hidden_item<'a>(catalog: &'a Catalog, kind: CallKind, origin: &Origin) -> Option<&'a HiddenItem> {
+    let kind = match kind {
+        CallKind::Tool => ItemKind::Tool,
+        CallKind::Prompt => ItemKind::Prompt,
+        CallKind::Resource | CallKind::Method => return None,
+    };
+    catalog.hidden_at(kind, &origin.server, &origin.raw_name)
+}
+
 impl Found {
+    /// The definition as it is listed.
+    pub(super) fn raw_definition(&self) -> Option<&Raw> {
+        match &self.definition {
+            FoundDefinition::Tool => self.tool.as_ref().map(|tool| &tool.item.raw),
+            FoundDefinition::Prompt(prompt) => Some(&prompt.raw),
+            FoundDefinition::Own(own) => Some(&own.raw),
+            FoundDefinition::Unknown => None,
+        }
+    }
+
     /// What policy knows about where the request goes.
     pub(super) fn reach<'a>(&'a self, seen: Option<&'a SeenUrls>, roots: &'a [String]) -> Reach<'a> {
         let resource = match &self.offer {

@@ -1,6 +1,9 @@
 //! Calls with an idempotency key: claimed after policy has decided and before anything is sent.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use ring::digest::{SHA256, digest};
 use toolway_wire::{exchange::Request, json::Raw};
@@ -10,6 +13,7 @@ use crate::{
     host::Inner,
     policy::Refusal,
     record::{Delivery, HeldKey, IdempotencyKey, KeyClaim, KeyHolder, Recording, Repeated, Requirement},
+    task::adoption,
 };
 
 /// First pause before a running call is looked at again; doubled each time.
@@ -23,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(30 * 60);
 
 /// Claims the key for this call. A repetition gets the recorded answer, waits for the running call, or is refused.
 pub(super) async fn claim(
-    host: &Inner,
+    host: &Arc<Inner>,
     key: &IdempotencyKey,
     found: &Found,
     request: Option<&Request>,
@@ -51,6 +55,7 @@ pub(super) async fn claim(
     let waiting = async {
         let began = tokio::time::Instant::now();
         let mut pause = FIRST_PAUSE;
+        let mut next_look = began;
         loop {
             let held = match recorder.claim_key(claim.clone()).await {
                 Ok(KeyHolder::Claimed) => return Ok(()),
@@ -66,6 +71,11 @@ pub(super) async fn claim(
             }
             let patience = if held.record.is_some() { PATIENCE } else { UNWRITTEN };
             if held.is_open() && began.elapsed() < patience {
+                // The process that followed its task may have ended: then nothing else would end this wait.
+                if next_look <= tokio::time::Instant::now() {
+                    next_look += adoption::LOOK;
+                    adoption::adopt_if_left(host, held.call).await;
+                }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 continue;

@@ -14,7 +14,7 @@ use toolway_wire::{
 use crate::{
     audience::{ClientText, OperatorText},
     connection::NotConnected,
-    policy::Refusal,
+    policy::{LimitReached, Refusal},
     record::CallState,
     whose_move::WhoseMove,
 };
@@ -77,6 +77,8 @@ pub enum CallError {
         /// Why, in the words of the server where it gave any.
         why: ClientText,
     },
+    /// The server answered, and a limit withholds its result.
+    Limit(Box<LimitReached>),
     /// The server answered with an error.
     Server(RpcError),
     /// The transport or the protocol failed.
@@ -184,7 +186,9 @@ impl CallError {
             }
             Self::Server(error) => OperatorText::new(error.to_string()),
             Self::Wire(error) => OperatorText::new(error.to_string()),
-            Self::SignInRequired { .. } | Self::Preempted { .. } | Self::TaskLost { .. } => self.for_client().into(),
+            Self::SignInRequired { .. } | Self::Preempted { .. } | Self::TaskLost { .. } | Self::Limit(_) => {
+                self.for_client().into()
+            }
         }
     }
 
@@ -203,6 +207,7 @@ impl CallError {
                  again"
             )),
             Self::TaskLost { server, why } => why.clone().map(|why| format!("the task at `{server}` is lost: {why}")),
+            Self::Limit(reached) => ClientText::complete(reached.to_string()),
             // The server addressed it to the client.
             Self::Server(error) => ClientText::complete(error.to_string()),
             Self::Wire(error) => error.into(),
@@ -216,6 +221,7 @@ impl CallError {
             Self::SignInRequired { .. } => "unauthorized",
             Self::Preempted { .. } => "preempted",
             Self::TaskLost { .. } => "task_lost",
+            Self::Limit(_) => LimitReached::CODE,
             Self::Server(_) => "server_error",
             Self::Wire(error) => error.code(),
         }
@@ -226,7 +232,7 @@ impl CallError {
         match self {
             Self::NotConnected { why, .. } => why.whose_move,
             Self::SignInRequired { .. } => WhoseMove::User,
-            Self::Server(_) | Self::Preempted { .. } | Self::TaskLost { .. } => WhoseMove::Caller,
+            Self::Server(_) | Self::Limit(_) | Self::Preempted { .. } | Self::TaskLost { .. } => WhoseMove::Caller,
             Self::Wire(error) => WhoseMove::after(error),
         }
     }

@@ -17,6 +17,8 @@ use super::{
     CallError, CallKind, CallOutcome, CallRequest, Target,
     approving::{self, Asked, Asker, ComposedRequest, Moment, Obtained},
     client_approval::OpenCall,
+    deadline::CallClock,
+    drift,
     find::{self, Found},
     keyed,
     tasks::followed,
@@ -30,7 +32,14 @@ use crate::{
     },
     host::Inner,
     inbox::waiting,
-    policy::{Grant, Permit, Refusal, Subject, limit::ClientSlot},
+    policy::{
+        Grant, Permit, Refusal, Subject,
+        limit::{
+            ClientSlot,
+            book::{Attempt, ConcerningLimits, LimitedCall, TakenLimits},
+            taken::HeldPlaces,
+        },
+    },
     record::Recording,
     validation::ToolCheck,
 };
@@ -48,7 +57,8 @@ pub(super) fn prepare(
     let span = tracing::debug_span!("call", caller = %request.caller, name = request.target.name());
     // Boxed where it is made: it is large, and each move would copy it.
     let work: Preparing = Box::pin(async move {
-        let sent = run_stages(&host, &request, previous, &mut recording).await;
+        let clock = CallClock::of(&recording);
+        let sent = clock.bound(&request, run_stages(&host, &request, previous, &mut recording)).await;
         (recording, sent)
     });
     // A disabled span need not be entered on each poll.
@@ -56,7 +66,7 @@ pub(super) fn prepare(
 }
 
 async fn run_stages(
-    host: &Inner,
+    host: &Arc<Inner>,
     request: &Arc<OpenCall>,
     mut previous: Option<Grant>,
     recording: &mut Recording,
@@ -77,7 +87,18 @@ async fn run_stages(
         if let Some(Ok(key)) = request.idempotency_key.as_ref().filter(|_| !recording.is_key_claimed()) {
             Box::pin(keyed::claim(host, key, &found, grant.request(), recording)).await?;
         }
+        let limits = host.limits.concerning(&request.caller, &found.subject).filter(|_| is_limited(&grant));
+        let places = match limits {
+            Some(limits) => Some(Box::pin(take(limits, request, recording)).await?),
+            None => None,
+        };
         let connection = &found.connection;
+        if let Some(result) =
+            host.resource_cache.find(request, &grant, connection).filter(|_| moment.is_now(host, &found))
+        {
+            recording.mark_from_cache(&grant, connection.live().redactor.clone());
+            return Err(CallOutcome::Answered(result));
+        }
         let not_connected = |why| not_connected(connection, why);
         // No slot is held while the server is being connected.
         let ready = recording.while_pending(connection.ready()).await.map_err(not_connected)?;
@@ -110,8 +131,13 @@ async fn run_stages(
             }
             Err(no_lease) => return Err(no_lease_outcome(connection, no_lease)),
         };
-        let permit = recording.while_pending(admit(host, connection, grant, client_slot)).await?;
-        if !moment.is_now(host, &found) {
+        if found.subject.kind == CallKind::Tool
+            && let Some(reading) = lease.peer(&ready).first_roots()
+        {
+            recording.while_pending(reading).await;
+        }
+        let permit = recording.while_pending(admit(host, connection, grant, client_slot)).await?.holding(places);
+        if !moment.is_now(host, &found) || drift::is_outdated(host, &found) {
             previous = Some(permit.into_grant());
             continue;
         }
@@ -120,6 +146,11 @@ async fn run_stages(
         let sent = connection.send_over(ready, lease, permit, terms).await.map_err(not_connected)?;
         let mut sent = Box::new(sent);
         sent.check = check;
+        sent.may_write = found.subject.kind == CallKind::Tool && !found.annotations.read_only;
+        if sent.may_write {
+            host.resource_cache.forget_server(connection.name());
+        }
+        sent.poll_interval = request.poll_interval;
         let mark = sent.exchange.write_mark();
         recording.mark_sent(connection.name(), sent.permit(), sent.redactor.clone(), mark);
         return Ok(sent);
@@ -176,8 +207,10 @@ async fn decide(
         conversation: request.conversation.as_ref(),
         session: request.session.as_ref(),
         mode: request.mode,
+        assistant: request.assistant.as_ref(),
         seen: request.seen.as_deref(),
         attendance: request.attendance,
+        approval: request.approval,
         ..asker
     };
     let asked = Asked { request: Some(composed), previous, recording: Some(recording) };
@@ -215,6 +248,29 @@ pub(super) fn no_lease_outcome(connection: &Connection, no_lease: NoLease) -> Ca
 
 pub(super) fn not_connected(connection: &Connection, why: NotConnected) -> CallOutcome {
     CallOutcome::Failed(CallError::NotConnected { server: connection.name().clone(), why })
+}
+
+/// Whether limits count a request: those that poll a task or complete an argument are part of another one.
+fn is_limited(grant: &Grant) -> bool {
+    let Some(request) = grant.request().filter(|_| grant.subject().kind == CallKind::Method) else { return true };
+    let method = request.method();
+    !(method.starts_with("tasks/") || method.ends_with("/list") || matches!(method, "completion/complete" | "ping"))
+}
+
+/// Takes one call of the limits that concern it. What it uses up stays with its recording: it is given back if the call is
+/// not sent.
+async fn take(limits: ConcerningLimits, request: &OpenCall, recording: &mut Recording) -> Result<HeldPlaces, Refusal> {
+    request.set_bounds(limits.bounds());
+    let call = LimitedCall {
+        id: recording.id().map(|id| id.uuid()),
+        argument_bytes: recording.record().map_or(0, |record| record.argument_bytes),
+        attempt: if recording.is_counted() { Attempt::Repeated } else { Attempt::First },
+    };
+    let TakenLimits { places, used } = recording.while_pending(limits.take(call)).await?;
+    if let Some(used) = used {
+        recording.count(used);
+    }
+    Ok(places)
 }
 
 /// Waits for a call slot.

@@ -11,13 +11,19 @@ use toolway_wire::{
     message::RpcError,
 };
 
-use super::CallOutcome;
-use crate::{audience::ClientText, policy::Refusal, record::Recording};
+use super::{CallError, CallOutcome, tasks::withheld};
+use crate::{
+    audience::ClientText,
+    policy::{Refusal, limit::taken::CallBounds},
+    record::Recording,
+};
 
 /// An exchange with its recording.
 pub(super) struct RecordedExchange {
     stage: RecordedStage,
     on_result: OnResult,
+    /// What its result may not exceed.
+    bounds: CallBounds,
 }
 
 /// Called with the result of the task, if it has one.
@@ -35,8 +41,8 @@ enum RecordedStage {
 }
 
 impl RecordedExchange {
-    pub(super) fn new(opening: Opening, on_result: OnResult) -> Self {
-        Self { stage: RecordedStage::Opening(opening), on_result }
+    pub(super) fn new(opening: Opening, on_result: OnResult, bounds: CallBounds) -> Self {
+        Self { stage: RecordedStage::Opening(opening), on_result, bounds }
     }
 
     fn end(mut recording: Recording, recorded: &CallOutcome, outcome: Outcome) -> RecordedStage {
@@ -72,10 +78,17 @@ impl ExchangeInterceptor for RecordedExchange {
                             return Poll::Ready(None);
                         };
                         let recorded = CallOutcome::from(outcome.clone());
-                        self.stage = Self::end(*recording, &recorded, outcome);
                         if matches!(recorded, CallOutcome::Answered(_)) {
-                            (self.on_result)(recorded);
+                            (self.on_result)(recorded.clone());
                         }
+                        self.stage = match recorded.result().and_then(|result| self.bounds.exceeded_by(result)) {
+                            None => Self::end(*recording, &recorded, outcome),
+                            Some(reached) => {
+                                let outcome = Outcome::Refused(withheld(&reached));
+                                let recorded = CallOutcome::Failed(CallError::Limit(Box::new(reached)));
+                                Self::end(*recording, &recorded, outcome)
+                            }
+                        };
                     }
                     event => return Poll::Ready(event),
                 },

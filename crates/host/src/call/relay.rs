@@ -32,13 +32,15 @@ use toolway_wire::{
 use self::{
     continued::HostedRow,
     own_answers::{OwnAnswer, answer},
-    required_urls::{OpeningUrls, RequiredUrls},
+    required_urls::OpeningUrls,
 };
 use super::{
     CallError, CallId, CallKind, CallOutcome, CallRequest, TaskHandling,
     client_approval::OpenCall,
+    deadline::{CallClock, Deadline},
     open_calls::CancelSwitch,
     pipeline::{self, Preparing},
+    resource_cache::ResourceCache,
 };
 use crate::{
     connection::InFlightCall,
@@ -87,6 +89,9 @@ pub struct Relay {
     urls: Arc<OpenedUrls>,
     /// How often it was sent again after its URLs were opened.
     url_rounds: usize,
+    clock: CallClock,
+    /// Of the call in flight; `None` if it has none.
+    deadline: Option<Deadline>,
 }
 
 /// Event of a call: the events of its exchange, with the outcome of the call.
@@ -110,6 +115,7 @@ impl Relay {
     pub(super) fn new(host: Arc<Inner>, request: CallRequest, id: CallId, recording: Box<Recording>) -> Self {
         let request = Arc::new(OpenCall::new(request));
         let person_wait = recording.person_wait().clone();
+        let clock = CallClock::of(&recording);
         let hosted = HostedRow::begin(&host, &request, &recording);
         let stage = RelayStage::Preparing(pipeline::prepare(Arc::clone(&host), Arc::clone(&request), None, recording));
         let cancel_switch = host.open_calls.add(id);
@@ -129,6 +135,8 @@ impl Relay {
             own_answers: Vec::new(),
             urls: Arc::default(),
             url_rounds: 0,
+            clock,
+            deadline: None,
         }
     }
 
@@ -165,6 +173,9 @@ impl Relay {
     /// Polls for the next event, like [`Relay::next`].
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<CallEvent>> {
         if let Some(reason) = self.cancel_switch.take(context) {
+            if let RelayStage::InFlight(_, recording) = &mut self.stage {
+                recording.set_cancellation(&reason);
+            }
             self.cancel(&reason);
         }
         self.own_answers.retain_mut(|answer| answer.making.as_mut().poll(context).is_pending());
@@ -180,6 +191,7 @@ impl Relay {
                         if let (Some(task), Some(record)) = (&mut self.task, recording.record()) {
                             task.sent(sent.connection.name(), record, sent.redactor.clone());
                         }
+                        self.deadline = self.clock.deadline(&self.request);
                         self.stage = RelayStage::InFlight(sent, recording);
                         if let Some(question) = self.request.withdraw_question() {
                             return Poll::Ready(Some(ExchangeEvent::Withdrawn(question)));
@@ -188,6 +200,10 @@ impl Relay {
                     Poll::Ready((recording, Err(outcome))) => self.end(recording, outcome),
                 },
                 RelayStage::InFlight(sent, recording) => {
+                    if let Some(Poll::Ready(timed_out)) = self.deadline.as_mut().map(|one| one.poll(context)) {
+                        self.time_out(timed_out);
+                        continue;
+                    }
                     let Poll::Ready(event) = sent.exchange.poll_next(context) else { return Poll::Pending };
                     match event.unwrap_or_else(already_ended) {
                         ExchangeEvent::Ended(outcome) => {
@@ -333,9 +349,26 @@ impl Relay {
         }
     }
 
+    /// Ends the call at its deadline. Dropping the exchange cancels it at the server.
+    fn time_out(&mut self, timed_out: CallOutcome) {
+        self.deadline = None;
+        if let RelayStage::InFlight(sent, recording) = std::mem::replace(&mut self.stage, RelayStage::Ended) {
+            drop(sent);
+            self.end(recording, timed_out);
+        }
+    }
+
+    /// The outcome of a call whose result may be withheld.
+    fn bounded(&self, outcome: CallOutcome) -> CallOutcome {
+        let reached =
+            self.request.bounds().zip(outcome.result()).and_then(|(bounds, result)| bounds.exceeded_by(result));
+        reached.map_or(outcome, |reached| CallOutcome::Failed(CallError::Limit(Box::new(reached))))
+    }
+
     /// Ends the call, or sends it once more if it did not reach the server.
     fn finish(&mut self, outcome: Outcome) {
-        let RelayStage::InFlight(mut sent, recording) = std::mem::replace(&mut self.stage, RelayStage::Ended) else {
+        let RelayStage::InFlight(mut sent, mut recording) = std::mem::replace(&mut self.stage, RelayStage::Ended)
+        else {
             return;
         };
         if let Outcome::Failed(error) = &outcome
@@ -359,9 +392,12 @@ impl Relay {
         sent.learn_asking_by_result(&outcome);
         sent.check_session();
         if let Outcome::Refused(refusal) = &outcome
-            && let Some(urls) = RequiredUrls::of(refusal).filter(|_| self.opens_urls())
+            && let Some(urls) = sent.required_urls(refusal)
         {
-            return self.open_urls(urls, *sent, recording, refusal.clone());
+            if self.opens_urls() {
+                return self.open_urls(urls, *sent, recording, refusal.clone());
+            }
+            recording.mark_key_unused();
         }
         if let Outcome::HandedOff(task) = &outcome {
             sent.keep_task(task, &self.request.caller);
@@ -380,8 +416,12 @@ impl Relay {
                 return;
             }
         }
+        ResourceCache::keep(&self.host, &self.request, &sent, &outcome);
+        if sent.may_write {
+            self.host.resource_cache.forget_server(sent.connection.name());
+        }
         let needed = is_sign_in_required(&outcome).then(|| sent.sign_in_required(&self.request.caller)).flatten();
-        let outcome = needed.map_or_else(|| outcome.into(), CallOutcome::Failed);
+        let outcome = self.bounded(needed.map_or_else(|| outcome.into(), CallOutcome::Failed));
         let check = sent.check.take();
         let redactor = sent.redactor.clone();
         drop(sent);

@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::caller::{Caller, CallerContext, VisibleServers};
 use crate::{
     catalog::{Fingerprint, Origin, PublicName},
-    policy::{Attendance, SeenUrls, Surface},
+    policy::{AssistantPolicy, Attendance, SeenUrls, Surface},
     record::{IdempotencyKey, InvalidKey, RecordedArguments},
 };
 
@@ -54,18 +54,36 @@ pub struct CallRequest {
     pub conversation: Option<Arc<str>>,
     /// Mode of policy for this call; `None`: the configured one. Rules hold in every mode.
     pub mode: Option<PolicyMode>,
+    /// Assistant of the conversation. It only makes mode and rules stricter.
+    pub assistant: Option<Arc<AssistantPolicy>>,
     /// URLs of the user and of earlier results of the conversation.
     pub seen: Option<Arc<SeenUrls>>,
     /// Names the call, so that its repetition is recognised. An invalid one refuses it, with a record.
     pub idempotency_key: Option<Result<IdempotencyKey, InvalidKey>>,
     /// Whether a person is present. `run` is unattended, whatever stands here.
     pub attendance: Attendance,
+    /// What becomes of the call if policy asks about it.
+    pub approval: ApprovalHandling,
     /// What becomes of the call if its server continues it as a task.
     pub task: TaskHandling,
+    /// Time between two polls of a task whose server suggests none; `None`: that of the server's entry.
+    pub poll_interval: Option<Duration>,
     /// How long the server is asked to keep a task; `None`: as it likes.
     pub task_ttl: Option<Duration>,
     /// Identity of the client for which the gateway hosts the call as a task.
     pub hosted_for: Option<Arc<str>>,
+    /// How old an earlier result of the same resource for the same caller may be that answers the call; zero: none does.
+    pub max_age: Duration,
+}
+
+/// What becomes of a call that policy asks about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ApprovalHandling {
+    /// A person is asked.
+    #[default]
+    Ask,
+    /// It is refused: it was not wanted by a person, who would not know what it is about.
+    Refuse,
 }
 
 /// What becomes of a call that its server continues as a task.
@@ -133,11 +151,15 @@ impl CallRequest {
             surface: Surface::of(&caller),
             conversation: None,
             mode: None,
+            assistant: None,
+            poll_interval: None,
             seen: None,
             attendance: Attendance::Attended,
+            approval: ApprovalHandling::Ask,
             task: TaskHandling::Await,
             task_ttl: None,
             hosted_for: None,
+            max_age: Duration::ZERO,
             idempotency_key: None,
             caller,
             target,

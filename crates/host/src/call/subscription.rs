@@ -13,7 +13,7 @@ use toolway_wire::{
 };
 
 use super::{
-    CallError, CallOutcome, CallerContext, Target,
+    CallError, CallOutcome, Caller, CallerContext, Target,
     approving::{self, AuxiliaryRequest, CurrentGrant, Moment},
     auxiliary::reach,
     find::Found,
@@ -99,7 +99,11 @@ impl Host {
         caller_context: impl Into<CallerContext>,
         resource: Target,
     ) -> Result<Subscription, CallOutcome> {
-        let caller_context = caller_context.into();
+        let mut caller_context = caller_context.into();
+        // As its calls do, so that both use one connection.
+        if matches!(caller_context.caller, Caller::Console) && caller_context.capabilities.is_none() {
+            caller_context.capabilities = self.inner().context.undeclared_elicitation();
+        }
         let caller = &caller_context.caller;
         let mut recording = self.inner().begin_recording(caller, "resources/subscribe", resource.name().len());
         let subscribed = subscribe(self.inner(), caller_context, &resource, &mut recording).await;

@@ -2,7 +2,7 @@
 
 pub(super) mod followed;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use toolway_config::{ServerName, TaskTerms};
@@ -10,7 +10,7 @@ use toolway_wire::{
     exchange::{Exchange, ExchangeTimeouts, Outcome},
     json::Raw,
     message::RpcError,
-    task::{Task, TaskDetail, TaskError, TaskPage},
+    task::{Task, TaskContent, TaskDetail, TaskError, TaskPage, TaskStatus},
     up::PeerTasks,
 };
 
@@ -30,7 +30,7 @@ use crate::{
         withheld,
     },
     host::{Host, Inner},
-    policy::{Annotations, Permit, Refusal, Subject},
+    policy::{Annotations, LimitReached, Permit, Refusal, Subject, limit::taken::CallBounds},
     record::Recording,
     task::SeenTask,
 };
@@ -51,6 +51,8 @@ pub struct RecordedTasks {
     session: Option<Arc<str>>,
     host: Arc<Inner>,
     held: Arc<(Permit, ReadyPeer)>,
+    /// What results may not exceed that belong to a task of an earlier process, whose tool is not known here.
+    bounds: CallBounds,
 }
 
 /// Access for following a task in the background: not decided on again, without a call slot, and not recorded, because it
@@ -81,6 +83,14 @@ impl PolledTasks {
         let declared = declared.map(|declared| withheld::remaining(declared, withheld));
         let tasks = lease.peer(&ready).tasks(declared).polled_every(connection.wanted().tasks.poll_interval);
         Ok(Self { tasks, process: lease.process(&connection), _lease: lease, _ready: ready })
+    }
+
+    /// The same with another time between two polls, if one is given.
+    pub(crate) fn polled_every(self, interval: Option<Duration>) -> Self {
+        match interval {
+            Some(interval) => Self { tasks: self.tasks.polled_every(interval), ..self },
+            None => self,
+        }
     }
 }
 
@@ -169,6 +179,7 @@ impl Host {
                 session: caller_context.session.clone(),
                 host: Arc::clone(inner),
                 held: Arc::new((permit, ready)),
+                bounds: inner.limits.of_task(&caller_context.caller, server, ""),
             };
             return Ok(CallerTasks { tasks, connection, _lease: Box::new(lease) });
         }
@@ -220,7 +231,21 @@ impl RecordedTasks {
     /// Reads a task.
     pub async fn get(&self, id: &str, depth: TaskDetail) -> Result<Task, TaskError> {
         let read = self.record_operation(GET, id.len(), self.tasks.get(id, depth)).await;
-        read.inspect(|task| self.saw(task))
+        let task = read.inspect(|task| self.saw(task))?;
+        let TaskContent::Result(result) = &task.content else { return Ok(task) };
+        match self.bounds(id).exceeded_by(result) {
+            None => Ok(task),
+            Some(reached) => {
+                let content = TaskContent::Error(withheld(&reached));
+                // As received, it contains the result.
+                Ok(Task { status: TaskStatus::Failed, content, raw: Raw::empty_object(), ..task })
+            }
+        }
+    }
+
+    /// What the result of a task may not exceed.
+    fn bounds(&self, id: &str) -> CallBounds {
+        self.host.background.bounds(&self.seen(id)).unwrap_or_else(|| self.bounds.clone())
     }
 
     /// Follows a task to its end: its server requests and its result become those of the exchange. Dropping the exchange
@@ -232,12 +257,13 @@ impl RecordedTasks {
             let id = id.to_owned();
             move |result| tasks.host.background.saw_end(&tasks.seen(&id), result)
         });
+        let bounds = self.bounds(id);
         let (tasks, held, id) = (self.tasks.clone(), Arc::clone(&self.held), id.to_owned());
         let opening: BoxFuture<'static, (Recording, Result<Exchange, Refusal>)> = Box::pin(async move {
             let running = recording.mark_running(&held.0, held.1.redactor.clone()).await;
             (recording, running.map(|()| tasks.follow(&id, timeouts)))
         });
-        Exchange::through(RecordedExchange::new(opening, on_result))
+        Exchange::through(RecordedExchange::new(opening, on_result, bounds))
     }
 
     /// Answers server requests of a task, by key; unknown keys are ignored.
@@ -295,6 +321,11 @@ impl RecordedTasks {
         recording.end_with(outcome.as_ref()).await;
         done
     }
+}
+
+/// The error in place of a result that is too large.
+pub(super) fn withheld(reached: &LimitReached) -> RpcError {
+    RpcError::with_data(RpcError::INTERNAL, &reached.to_string(), reached.data())
 }
 
 impl std::fmt::Debug for RecordedTasks {

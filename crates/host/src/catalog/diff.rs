@@ -42,7 +42,7 @@ pub enum ChangeKind {
     Removed,
     /// The fingerprint changed, so an earlier acceptance no longer applies.
     Redefined,
-    /// Something outside the fingerprint changed: a title, an icon, the order of keys.
+    /// Something outside the fingerprint changed: an icon, the order of keys.
     Retouched,
 }
 
@@ -157,15 +157,18 @@ mod tests {
     }
 
     #[test]
-    fn changed_definition_differs_from_changed_title() {
+    fn changed_definition_differs_from_a_change_of_other_members() {
         let old = CatalogBuilder::default().tools("a", &[json!({ "name": "x", "description": "Reads" })]);
         let redefined =
             CatalogBuilder::default().tools("a", &[json!({ "name": "x", "description": "Reads and mails" })]);
         let titled =
             CatalogBuilder::default().tools("a", &[json!({ "name": "x", "description": "Reads", "title": "X" })]);
+        let with_icons =
+            CatalogBuilder::default().tools("a", &[json!({ "name": "x", "description": "Reads", "icons": [] })]);
         let listed_again = CatalogBuilder::default().tools("a", &[json!({ "name": "x", "description": "Reads" })]);
         assert_eq!(said(&old, &redefined), [("a__x".to_owned(), ChangeKind::Redefined)]);
-        assert_eq!(said(&old, &titled), [("a__x".to_owned(), ChangeKind::Retouched)]);
+        assert_eq!(said(&old, &titled), [("a__x".to_owned(), ChangeKind::Redefined)]);
+        assert_eq!(said(&old, &with_icons), [("a__x".to_owned(), ChangeKind::Retouched)]);
         assert_eq!(said(&old, &listed_again), []);
     }
 

@@ -127,4 +127,8 @@ impl CatalogItem for Prompt {
     fn raw(&self) -> &Raw {
         &self.raw
     }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of_prompt(self)
+    }
 }

@@ -2,11 +2,10 @@
 //!
 //! Patterns are matched against the name at the server. Restrictions per caller are part of the policy.
 
-use std::{fmt, str::FromStr};
-
 use toolway_config::Pattern;
+pub use toolway_config::{InvalidToolPattern, ToolPattern};
 
-use super::{ItemKind, Origin};
+use super::ItemKind;
 use crate::call::MethodSpelling;
 
 /// Filter of the items of one server. The default excludes nothing.
@@ -47,18 +46,6 @@ enum Exclusion<'a> {
     /// No include pattern matches it.
     NotIncluded,
 }
-
-/// Tools of servers, written `SERVER.TOOL`; both parts may contain `*`. The tool is matched by its name at the server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolPattern {
-    server: Pattern,
-    tool: Pattern,
-}
-
-/// The text is not `SERVER.TOOL`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` must be SERVER.TOOL; both parts may contain `*`, e.g. `files.read_*`")]
-pub struct InvalidToolPattern(String);
 
 // === impl Filter ===
 
@@ -118,32 +105,6 @@ impl Filter {
         }
         let included = include.as_ref().is_none_or(|list| list.iter().any(|pattern| pattern.matches(raw_name)));
         (!included).then_some(Exclusion::NotIncluded)
-    }
-}
-
-// === impl ToolPattern ===
-
-impl ToolPattern {
-    /// Whether it covers a tool.
-    pub fn matches(&self, tool: &Origin) -> bool {
-        self.server.matches(tool.server.as_str()) && self.tool.matches(&tool.raw_name)
-    }
-}
-
-impl FromStr for ToolPattern {
-    type Err = InvalidToolPattern;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // Names of tools may contain dots, names of servers do not.
-        let parts = text.split_once('.').filter(|(server, tool)| !server.is_empty() && !tool.is_empty());
-        let (server, tool) = parts.ok_or_else(|| InvalidToolPattern(text.to_owned()))?;
-        Ok(Self { server: server.into(), tool: tool.into() })
-    }
-}
-
-impl fmt::Display for ToolPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.server.as_str(), self.tool.as_str())
     }
 }
 

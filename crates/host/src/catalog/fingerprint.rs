@@ -10,25 +10,39 @@ use std::fmt;
 use ring::digest::{Context, SHA256};
 use toolway_wire::{
     json::{JsonKind, Raw},
-    message::item::Tool,
+    message::item::{Prompt, Tool},
 };
 
 /// A SHA-256 digest of a definition.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint([u8; 32]);
 
-/// The members of a tool that a user accepts: what the model reads, and the annotations.
-const AGREED: [&str; 4] = ["description", "inputSchema", "outputSchema", "annotations"];
+/// The members of a tool that a user accepts: what the model reads, the annotations, and what approval requests show.
+pub(crate) const OF_TOOL: [&str; 5] = ["description", "inputSchema", "outputSchema", "annotations", TITLE];
+/// The members of a prompt that a user accepts.
+pub(crate) const OF_PROMPT: [&str; 3] = ["description", "arguments", TITLE];
+/// Most items have none, and it leaves no trace in their digest.
+const TITLE: &str = "title";
 
 // === impl Fingerprint ===
 
 impl Fingerprint {
-    /// Fingerprint of a tool: description, both schemas and annotations.
+    /// Fingerprint of a tool: description, both schemas, annotations and title.
     pub fn of_tool(tool: &Tool) -> Self {
-        let mut text = Vec::with_capacity(tool.raw.as_bytes().len() + 8);
-        for member in tool.raw.fields(AGREED) {
+        Self::of_members(&tool.raw, OF_TOOL)
+    }
+
+    /// Fingerprint of a prompt: description, arguments and title.
+    pub fn of_prompt(prompt: &Prompt) -> Self {
+        Self::of_members(&prompt.raw, OF_PROMPT)
+    }
+
+    fn of_members<const N: usize>(raw: &Raw, members: [&'static str; N]) -> Self {
+        let mut text = Vec::with_capacity(raw.as_bytes().len() + 8);
+        for (key, member) in members.iter().zip(raw.fields(members)) {
             match member {
                 Some(value) => write_canonical(&value, &mut text),
+                None if *key == TITLE => continue,
                 None => text.push(b'-'),
             }
             text.push(b'\n');
@@ -142,12 +156,11 @@ mod tests {
             r#"{"name":"a","description":"Read","inputSchema":{}}"#,
             r#"{"name":"a","description":"Read","outputSchema":{}}"#,
             r#"{"name":"a","description":"Read","annotations":{"readOnlyHint":true}}"#,
+            r#"{"name":"a","title":"T","description":"Read"}"#,
         ] {
             assert_ne!(of(changed), plain, "{changed}");
         }
-        for same in
-            [r#"{"name":"b","description":"Read"}"#, r#"{"name":"a","title":"T","description":"Read","_meta":{}}"#]
-        {
+        for same in [r#"{"name":"b","description":"Read"}"#, r#"{"name":"a","description":"Read","_meta":{}}"#] {
             assert_eq!(of(same), plain, "{same}");
         }
     }

@@ -16,6 +16,7 @@ use super::{
     entry::{CatalogItem, Entry, ListedItem},
     entry_index::EntryIndex,
     filter::{Filter, Switch},
+    guard::{DefinitionGuard, HiddenItem},
     listing::Listing,
     name::{self, Naming, Origin, PublicName},
     search::KeptIndex,
@@ -31,6 +32,8 @@ pub struct Offer {
     pub filter: Arc<Filter>,
     /// Source of the listing.
     pub freshness: Freshness,
+    /// What is hidden because it is not what was seen first; `None`: nothing is.
+    pub guard: Option<DefinitionGuard>,
 }
 
 /// Source of a listing.
@@ -47,7 +50,7 @@ pub const LONGEST_RAW_NAME: usize = 8 * 1024;
 
 /// Builds a catalog from the listings of all servers.
 pub fn merge(offers: &BTreeMap<ServerName, Offer>, naming: Naming, revision: u64) -> Catalog {
-    let mut merge = Merge { naming, conflicts: Vec::new(), set_aside: Vec::new() };
+    let mut merge = Merge { naming, conflicts: Vec::new(), set_aside: Vec::new(), hidden: Vec::new() };
     for (server, offer) in offers {
         merge.set_aside.extend(offer.listing.set_aside.iter().map(|item| item.of(server)));
     }
@@ -65,8 +68,10 @@ pub fn merge(offers: &BTreeMap<ServerName, Offer>, naming: Naming, revision: u64
         templates,
         conflicts: merge.conflicts,
         set_aside: merge.set_aside,
+        hidden: merge.hidden,
         matchers: OnceLock::new(),
         index: KeptIndex::default(),
+        resource_index: KeptIndex::default(),
         _charge: Charge::default(),
     }
 }
@@ -75,6 +80,7 @@ struct Merge {
     naming: Naming,
     conflicts: Vec<Conflict>,
     set_aside: Vec<SetAsideItem>,
+    hidden: Vec<HiddenItem>,
 }
 
 /// An item to be offered.
@@ -92,14 +98,16 @@ impl Merge {
         let (origins, items): (Vec<_>, Vec<_>) = self.admit(offers, list).into_iter().unzip();
         let names = name::assign(&origins, self.naming);
         self.note_renamed::<T>(&origins, &names);
+        let owners = self.owners_of_taken(&origins, &names);
         let mut entries = Vec::with_capacity(origins.len());
         for ((origin, item), public) in origins.into_iter().zip(items).zip(names) {
-            match public {
-                Some(public) => entries.push(entry(public, origin, item)),
-                None if self.naming == Naming::Never => {
-                    self.leave_out::<T>(origin, "another server offers this name, and `naming.prefix` is `never`");
+            match (public, owners.get(&name::wanted(&origin, self.naming))) {
+                (Some(public), _) => entries.push(entry(public, origin, item)),
+                (None, Some(owner)) => {
+                    let reason = format!("server `{owner}` offers this name, and `naming.prefix` is `never`");
+                    self.leave_out::<T>(origin, &reason);
                 }
-                None => self.leave_out::<T>(origin, "its public name is taken by another item"),
+                (None, None) => self.leave_out::<T>(origin, "its public name is taken by another item"),
             }
         }
         EntryIndex::new(entries)
@@ -148,9 +156,13 @@ impl Merge {
             for listed in list(&offer.listing) {
                 let raw_name = listed.item.raw_name();
                 let origin = Origin { server: server.clone(), raw_name: raw_name.to_owned() };
+                let guarded = || offer.guard.as_ref()?.objection(T::KIND, raw_name, listed.fingerprint);
                 match objection::<T>(&offer.filter, raw_name, &mut seen) {
-                    None => admitted.push((origin, listed.clone())),
                     Some(reason) => self.leave_out::<T>(origin, &reason),
+                    None => match guarded() {
+                        Some(reason) => self.hidden.push(HiddenItem { kind: T::KIND, origin, reason }),
+                        None => admitted.push((origin, listed.clone())),
+                    },
                 }
             }
         }
@@ -175,6 +187,15 @@ impl Merge {
                 self.conflicts.push(Conflict { kind: T::KIND, wanted, claims });
             }
         }
+    }
+
+    /// Without prefixes: the server whose item has a name that another one wants too.
+    fn owners_of_taken(&self, origins: &[Origin], names: &[Option<PublicName>]) -> HashMap<String, ServerName> {
+        if self.naming != Naming::Never || names.iter().all(Option::is_some) {
+            return HashMap::new();
+        }
+        let named = origins.iter().zip(names);
+        named.filter_map(|(origin, name)| Some((name.as_ref()?.to_string(), origin.server.clone()))).collect()
     }
 
     fn leave_out<T: CatalogItem>(&mut self, origin: Origin, reason: &str) {

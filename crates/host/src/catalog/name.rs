@@ -238,6 +238,11 @@ impl PublicName {
         Self(name.into())
     }
 
+    /// The name with the prefix of its server, which no item of another server has.
+    pub(crate) fn prefixed(server: &ServerName, raw_name: &str) -> Self {
+        Self::given(NameStage::Prefixed.name(&Origin { server: server.clone(), raw_name: raw_name.to_owned() }))
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,6 +1,7 @@
-//! Full-text search of tools: BM25 over name, title, description and parameter names.
+//! Full-text search of tools and resources: BM25 over name, title and description, and the parameter names of a tool or the
+//! URI of a resource.
 //!
-//! The index belongs to one snapshot and is built on the first search, or earlier by [`Catalog::prepare_search`]. Equal
+//! An index belongs to one snapshot and is built on the first search, or earlier by [`Catalog::prepare_search`]. Equal
 //! scores are ordered as in the catalog, so results are deterministic. `words` splits text into words.
 
 mod words;
@@ -16,18 +17,24 @@ use toolway_wire::{
     json::Raw,
 };
 
-use super::{Catalog, ToolEntry};
+use super::{Catalog, ResourceEntry, ToolEntry};
 
 /// A search result.
 #[derive(Clone, Copy, Debug)]
-pub struct Hit<'a> {
-    /// The tool found.
-    pub entry: &'a ToolEntry,
+pub struct Hit<'a, E = ToolEntry> {
+    /// The tool or resource found.
+    pub entry: &'a E,
     /// Relevance; comparable only within one search.
     pub score: f64,
 }
 
-/// The index of a catalog, built on first use. One that does not fit the byte budget is built for each search, one at a
+/// An item with texts that a search looks at.
+pub(super) trait Searchable {
+    /// Calls `add` with each text and its weight.
+    fn texts(&self, add: impl FnMut(&str, f32));
+}
+
+/// An index of a catalog, built on first use. One that does not fit the byte budget is built for each search, one at a
 /// time.
 #[derive(Debug, Default)]
 pub(super) struct KeptIndex {
@@ -47,16 +54,16 @@ struct ChargedIndex {
 #[derive(Debug, Default)]
 struct Index {
     words: HashMap<Box<str>, u32>,
-    /// Postings by word number, in order of the tools.
+    /// Postings by word number, in order of the items.
     postings: Vec<Vec<Posting>>,
-    /// Weighted number of words of each tool, relative to the average.
+    /// Weighted number of words of each item, relative to the average.
     lengths: Vec<f64>,
 }
 
-/// Occurrences of a word in one tool.
+/// Occurrences of a word in one item.
 #[derive(Clone, Copy, Debug)]
 struct Posting {
-    tool: u32,
+    item: u32,
     weight: f32,
 }
 
@@ -65,6 +72,7 @@ const NAME: f32 = 4.0;
 const TITLE: f32 = 2.0;
 const DESCRIPTION: f32 = 1.0;
 const PARAMETER: f32 = 1.0;
+const ADDRESS: f32 = 2.0;
 /// BM25 parameters `k1` and `b`, with the usual values.
 const SATURATION: f64 = 1.2;
 const LENGTH: f64 = 0.75;
@@ -83,21 +91,60 @@ impl Catalog {
 
     /// Like [`Catalog::search`], limited to tools that are visible to the caller.
     pub fn search_among(&self, words: &str, most: usize, sees: impl Fn(&ToolEntry) -> bool) -> Vec<Hit<'_>> {
-        let scores = self.index.with(self.tools.all(), |index| index.scores(words));
-        let mut hits: Vec<_> = scores
-            .into_iter()
-            .enumerate()
-            .filter(|(_, score)| 0.0 < *score)
-            .map(|(position, score)| (position, Hit { entry: &self.tools.all()[position], score }))
-            .filter(|(_, hit)| sees(hit.entry))
-            .collect();
-        hits.sort_by(|(here, one), (there, other)| other.score.total_cmp(&one.score).then(here.cmp(there)));
-        hits.into_iter().take(most).map(|(_, hit)| hit).collect()
+        best(&self.index, self.tools.all(), words, sees).into_iter().take(most).collect()
+    }
+
+    /// The resources that match, the best first, limited to those that are visible to the caller.
+    pub fn search_resources(&self, words: &str, sees: impl Fn(&ResourceEntry) -> bool) -> Vec<Hit<'_, ResourceEntry>> {
+        best(&self.resource_index, self.resources.all(), words, sees)
     }
 
     /// Builds the index now, if it was not built yet.
     pub fn prepare_search(&self) {
         self.index.kept(self.tools.all());
+    }
+}
+
+/// The items that match, the best first.
+fn best<'a, E: Searchable>(
+    index: &KeptIndex,
+    items: &'a [E],
+    words: &str,
+    sees: impl Fn(&E) -> bool,
+) -> Vec<Hit<'a, E>> {
+    let scores = index.with(items, |index| index.scores(words));
+    let mut hits: Vec<_> = scores
+        .into_iter()
+        .enumerate()
+        .filter(|(_, score)| 0.0 < *score)
+        .map(|(position, score)| (position, Hit { entry: &items[position], score }))
+        .filter(|(_, hit)| sees(hit.entry))
+        .collect();
+    hits.sort_by(|(here, one), (there, other)| other.score.total_cmp(&one.score).then(here.cmp(there)));
+    hits.into_iter().map(|(_, hit)| hit).collect()
+}
+
+// === impl Searchable ===
+
+impl Searchable for ToolEntry {
+    fn texts(&self, mut add: impl FnMut(&str, f32)) {
+        add(self.origin.server.as_str(), TITLE);
+        add(&self.item.name, NAME);
+        add(self.item.title.as_deref().unwrap_or_default(), TITLE);
+        add(self.item.description.as_deref().unwrap_or_default(), DESCRIPTION);
+        let properties = self.item.input_schema.get("properties");
+        let parameters = properties.as_ref().map(Raw::members).unwrap_or_default();
+        parameters.iter().take(PARAMETERS).for_each(|parameter| add(&parameter.key, PARAMETER));
+    }
+}
+
+impl Searchable for ResourceEntry {
+    fn texts(&self, mut add: impl FnMut(&str, f32)) {
+        add(self.origin.server.as_str(), TITLE);
+        add(&self.item.name, NAME);
+        add(self.item.title.as_deref().unwrap_or_default(), TITLE);
+        add(&self.item.uri, ADDRESS);
+        add(self.item.description.as_deref().unwrap_or_default(), DESCRIPTION);
     }
 }
 
@@ -109,33 +156,33 @@ impl KeptIndex {
     }
 
     /// Builds and charges the index, if that was not done yet; `None` if it does not fit the byte budget.
-    fn kept(&self, tools: &[ToolEntry]) -> Option<&Index> {
+    fn kept(&self, items: &[impl Searchable]) -> Option<&Index> {
         let build = || {
-            let index = Index::of(tools);
+            let index = Index::of(items);
             let charge = self.memory.charge(index.bytes()).ok()?;
             Some(ChargedIndex { index, _charge: charge })
         };
         self.built.get_or_init(build).as_ref().map(|kept| &kept.index)
     }
 
-    fn with<T>(&self, tools: &[ToolEntry], read: impl FnOnce(&Index) -> T) -> T {
-        if let Some(index) = self.kept(tools) {
+    fn with<T>(&self, items: &[impl Searchable], read: impl FnOnce(&Index) -> T) -> T {
+        if let Some(index) = self.kept(items) {
             return read(index);
         }
         let _turn = self.building.lock();
-        read(&Index::of(tools))
+        read(&Index::of(items))
     }
 }
 
 // === impl Index ===
 
 impl Index {
-    fn of(tools: &[ToolEntry]) -> Self {
+    fn of(items: &[impl Searchable]) -> Self {
         let mut index = Self::default();
-        for (tool, entry) in (0..).zip(tools) {
-            index.add(tool, entry);
+        for (item, entry) in (0..).zip(items) {
+            index.add(item, entry);
         }
-        let average = index.lengths.iter().sum::<f64>() / tools.len().max(1) as f64;
+        let average = index.lengths.iter().sum::<f64>() / items.len().max(1) as f64;
         index.lengths.iter_mut().for_each(|length| *length /= average.max(1.0));
         index
     }
@@ -147,27 +194,20 @@ impl Index {
         words + postings + size_of_val(&*self.lengths)
     }
 
-    fn add(&mut self, tool: u32, entry: &ToolEntry) {
+    fn add(&mut self, item: u32, entry: &impl Searchable) {
         let mut weights = self.weigh(entry);
         self.lengths.push(weights.iter().map(|(_, weight)| f64::from(*weight)).sum());
         weights.sort_unstable_by_key(|(word, _)| *word);
         for same in weights.chunk_by(|one, other| one.0 == other.0) {
             let weight = same.iter().map(|(_, weight)| weight).sum();
-            self.postings[same[0].0 as usize].push(Posting { tool, weight });
+            self.postings[same[0].0 as usize].push(Posting { item, weight });
         }
     }
 
-    /// Returns each occurrence of a word in a tool: the word's number and the weight of its field.
-    fn weigh(&mut self, entry: &ToolEntry) -> Vec<(u32, f32)> {
+    /// Returns each occurrence of a word in an item: the word's number and the weight of its field.
+    fn weigh(&mut self, entry: &impl Searchable) -> Vec<(u32, f32)> {
         let mut weights = Vec::new();
-        let mut add = |text: &str, weight: f32| words::each(text, |word| weights.push((self.number(word), weight)));
-        add(entry.origin.server.as_str(), TITLE);
-        add(&entry.item.name, NAME);
-        add(entry.item.title.as_deref().unwrap_or_default(), TITLE);
-        add(entry.item.description.as_deref().unwrap_or_default(), DESCRIPTION);
-        let properties = entry.item.input_schema.get("properties");
-        let parameters = properties.as_ref().map(Raw::members).unwrap_or_default();
-        parameters.iter().take(PARAMETERS).for_each(|parameter| add(&parameter.key, PARAMETER));
+        entry.texts(|text, weight| words::each(text, |word| weights.push((self.number(word), weight))));
         weights
     }
 
@@ -181,7 +221,7 @@ impl Index {
         number
     }
 
-    /// Returns the score of each tool, by position.
+    /// Returns the score of each item, by position.
     fn scores(&self, query: &str) -> Vec<f64> {
         let mut scores = vec![0.0; self.lengths.len()];
         let mut asked = BTreeSet::new();
@@ -194,18 +234,18 @@ impl Index {
             let postings = &self.postings[*number as usize];
             let rarity = self.rarity(postings.len());
             for posting in postings {
-                let tool = posting.tool as usize;
+                let item = posting.item as usize;
                 let weight = f64::from(posting.weight);
-                let damping = SATURATION * (1.0 - LENGTH + LENGTH * self.lengths[tool]);
-                scores[tool] += rarity * weight * (SATURATION + 1.0) / (weight + damping);
+                let damping = SATURATION * (1.0 - LENGTH + LENGTH * self.lengths[item]);
+                scores[item] += rarity * weight * (SATURATION + 1.0) / (weight + damping);
             }
         }
         scores
     }
 
-    /// Inverse document frequency of a word that occurs in `tools` tools.
-    fn rarity(&self, tools: usize) -> f64 {
-        let (all, with) = (self.lengths.len() as f64, tools as f64);
+    /// Inverse document frequency of a word that occurs in `items` items.
+    fn rarity(&self, items: usize) -> f64 {
+        let (all, with) = (self.lengths.len() as f64, items as f64);
         (1.0 + (all - with + 0.5) / (with + 0.5)).ln()
     }
 }

@@ -66,7 +66,7 @@ impl CatalogBuilder {
         self.offers.entry(server.parse().unwrap()).or_insert_with(|| {
             let declared = json!({ "tools": {}, "resources": {}, "prompts": {} });
             let listing = Listing { capabilities: ServerCapabilities(Raw::of(&declared)), ..Listing::empty() };
-            Offer { listing: Arc::new(listing), filter: Arc::default(), freshness: Freshness::Verified }
+            Offer { listing: Arc::new(listing), filter: Arc::default(), freshness: Freshness::Verified, guard: None }
         })
     }
 }

@@ -141,8 +141,8 @@ impl ClientFeatures {
     async fn elicit(&self, request: &ServerRequestDetails) -> Answer {
         let text = |key: &str| request.params.as_ref()?.get(key)?.as_str().map(std::borrow::Cow::into_owned);
         let url = text("url").filter(|_| text("mode").as_deref() == Some("url"));
-        // Only a server that repeats its request, and so names it, asks again while it waits.
-        if let (Some(url), Some(urls), Some(_)) = (&url, &self.urls, &request.key)
+        if let (Some(url), Some(urls)) = (&url, &self.urls)
+            && request.may_be_repeated()
             && let Some(answer) = urls.accept_again(url).await
         {
             return answer.into_wire(true);

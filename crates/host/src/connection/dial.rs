@@ -105,8 +105,15 @@ struct StoredSession {
     resume: Option<KeptSession>,
 }
 
-/// Creates a tap for each server.
-pub type TapFactory = Arc<dyn Fn(&ServerName) -> Arc<dyn Tap> + Send + Sync>;
+/// Creates a tap for each connection to a server; the redactor removes the secrets of that server from what is kept.
+pub type TapFactory = Arc<dyn Fn(&ServerName, &Redactor) -> Arc<dyn Tap> + Send + Sync>;
+
+/// What observes one connection.
+struct ConnectionObservers {
+    stderr_tail: StderrTail,
+    monitor: ProcessMonitor,
+    tap: Option<Arc<dyn Tap>>,
+}
 
 /// Connects to a server and performs the handshake.
 async fn dial(address: &ServerAddress, options: DialOptions) -> Result<Peer, WireError> {
@@ -179,6 +186,8 @@ impl Dialer {
         self.known_secrets.add(&secrets);
         let redactor = Redactor::new(secrets);
         let (stderr_tail, account) = (observers.0.clone(), presented.account.clone());
+        let tap = self.tap.as_ref().map(|make| make(&wanted.name, &redactor));
+        let observers = ConnectionObservers { stderr_tail: observers.0, monitor: observers.1, tap };
         let stored = self.stored_session(wanted, session, entry, &presented, &*features).await;
         let StoredSession { slot, resume } = &stored;
         let resumed = resume.as_ref().map(|session| session.id.clone());
@@ -207,9 +216,10 @@ impl Dialer {
         target: DialTarget,
         presented: PresentedCredentials,
         features: Arc<dyn ServerRequestHandler>,
-        (stderr_tail, monitor): (StderrTail, ProcessMonitor),
+        observers: ConnectionObservers,
         stored: &StoredSession,
     ) -> Result<Peer, DialError> {
+        let ConnectionObservers { stderr_tail, monitor, tap } = observers;
         // A caller that can answer is reached in the era in which a server can send it requests of its own.
         let both_eras = match CapabilityProfile::of(&features.capabilities()).answers_requests() {
             true => BothEras::Session,
@@ -226,7 +236,6 @@ impl Dialer {
             session_observer: stored.slot.clone().map(|slot| slot as Arc<dyn SessionObserver>),
             ..ConnectOptions::default()
         };
-        let tap = self.tap.as_ref().map(|make| make(&wanted.name));
         let address = match target {
             DialTarget::Address(address) => address,
             DialTarget::Transport(transport) => {

@@ -33,7 +33,7 @@ use super::{
     wake::ReadyPeer,
     wanted::WantedServer,
 };
-use crate::{catalog::Listing, policy::limit::ServerSlots, record::redact::Redactor};
+use crate::{call::Caller, catalog::Listing, policy::limit::ServerSlots, record::redact::Redactor};
 
 /// One server. Cloning is cheap; every clone is the same connection.
 #[derive(Clone)]
@@ -225,6 +225,11 @@ impl Connection {
         self.shared.pool.listing_of(&self.caller_key(origin)?, base)
     }
 
+    /// Whether the server is known to list anything else to some client than to all.
+    pub(crate) fn has_own_listings(&self) -> bool {
+        self.shared.pool.has_own_listings()
+    }
+
     /// How to find out what the server lists to this caller.
     pub(crate) fn listing_lookup(&self, origin: RequestOrigin<'_>) -> ListingLookup {
         let pool = &self.shared.pool;
@@ -271,11 +276,12 @@ impl Connection {
         self.shared.pool.wait_for_attempt(key).await;
     }
 
-    /// Whether the server may list something else to this caller than to all: only to a client whose capabilities differ
-    /// from those of the shared connection.
+    /// Whether the server may list something else to this caller than to all: only to a client, or to the user of this process,
+    /// whose capabilities differ from those of the shared connection.
     pub(crate) fn may_list_differently(&self, origin: RequestOrigin<'_>) -> bool {
         let told = self.told(origin).profile();
-        let differs = origin.caller.client().is_some() && told != self.shared.pool.shared_profile();
+        let is_own_user = matches!(origin.caller, Caller::Agent(_) | Caller::Console) && origin.capabilities.is_some();
+        let differs = (origin.caller.client().is_some() || is_own_user) && told != self.shared.pool.shared_profile();
         differs && (self.live().peer.is_none() || self.caller_key(origin).is_some())
     }
 

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::{OwnedSemaphorePermit, broadcast};
 use toolway_wire::{
     error::WireError,
-    exchange::{Exchange, Outcome},
-    message::ClientCapabilities,
+    exchange::{Exchange, Outcome, RequiredUrl},
+    message::{ClientCapabilities, RpcError},
     notice::Notice,
     task::Task,
     up::{CapabilityScope, Peer, PeerTasks},
@@ -40,6 +40,10 @@ pub(crate) struct InFlightCall {
     pub(crate) redactor: Redactor,
     /// What is checked when the call has ended.
     pub(crate) check: Option<ToolCheck>,
+    /// Whether it calls a tool that is not annotated read-only.
+    pub(crate) may_write: bool,
+    /// Time between two polls of a task; `None`: that of the server's entry.
+    pub(crate) poll_interval: Option<Duration>,
     permit: Permit,
     peer: Peer,
     /// The process it was sent to, and the bytes that process had read before.
@@ -105,7 +109,19 @@ impl Connection {
         };
         let process = (Arc::clone(&process), process.bytes_read());
         let exchange = peer.open(request, terms);
-        Ok(InFlightCall { exchange, connection: self.clone(), redactor, check: None, permit, peer, process, via })
+        let connection = self.clone();
+        Ok(InFlightCall {
+            exchange,
+            connection,
+            redactor,
+            check: None,
+            may_write: false,
+            poll_interval: None,
+            permit,
+            peer,
+            process,
+            via,
+        })
     }
 }
 
@@ -144,6 +160,19 @@ impl InFlightCall {
         self.peer.notices()
     }
 
+    /// The URLs that the user must open before its server carries out the call that it refused with this error.
+    pub(crate) fn required_urls(&self, error: &RpcError) -> Option<Vec<RequiredUrl>> {
+        self.peer.required_urls(error)
+    }
+
+    /// The connection that all callers share, with its generation, if it was sent over that.
+    pub(crate) fn shared_peer(&self) -> Option<(u64, &Peer)> {
+        match &self.via {
+            Via::Shared { generation, .. } => Some((*generation, &self.peer)),
+            Via::Caller(_) => None,
+        }
+    }
+
     /// The permit of the call.
     pub(crate) fn permit(&self) -> &Permit {
         &self.permit
@@ -156,7 +185,8 @@ impl InFlightCall {
 
     /// The task operations of the connection it uses.
     pub(crate) fn tasks(&self, capabilities: Option<ClientCapabilities>) -> PeerTasks {
-        self.peer.tasks(capabilities).polled_every(self.connection.wanted().tasks.poll_interval)
+        let usual = self.connection.wanted().tasks.poll_interval;
+        self.peer.tasks(capabilities).polled_every(self.poll_interval.unwrap_or(usual))
     }
 
     /// Records that the call continues as a task.

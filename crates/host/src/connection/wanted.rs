@@ -1,10 +1,16 @@
 //! The wanted state of one server: how it is reached, when it is started, what it offers. Made from an entry of the
 //! configuration, or by the embedding program.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use toolway_config::{
-    Config, Pattern, RootSetting, SamplingSettings, ServerConfig, ServerName, TaskTerms, Trust, TrustLists,
+    Config, LimitLevel, Pattern, RootSetting, SamplingSettings, ServerConfig, ServerName, TaskTerms, Trust, TrustLists,
     is_secret_name,
     server::{
         Era, Http, HttpKind, Need, Offered, Reconnect, SessionEnd, Sharing, Standing, Start, Transport, Withheld,
@@ -57,6 +63,8 @@ pub struct WantedServer {
     pub trust: Trust,
     /// What policy is told about single tools.
     pub trust_lists: Arc<TrustLists>,
+    /// Limits on its calls.
+    pub limits: LimitLevel,
     /// How it is connected again after a failure.
     pub reconnect: Reconnect,
     /// Server requests that it is not offered.
@@ -141,6 +149,7 @@ impl WantedServer {
             withheld: Withheld::default(),
             sampling: SamplingSettings::default(),
             roots: Vec::new(),
+            limits: LimitLevel::default(),
             era: EraChoice::Auto,
             connect: CONNECT,
             clocks: Timeouts::default(),
@@ -200,6 +209,7 @@ impl WantedServer {
             },
             sampling: server.sampling.clone(),
             roots: server.roots.clone(),
+            limits: server.limits.clone(),
             era: match server.era {
                 Era::Auto => EraChoice::Auto,
                 Era::Legacy => EraChoice::Legacy,
@@ -278,19 +288,30 @@ impl WantedServer {
         }
     }
 
-    /// The files that the command and the arguments name: those with a path, relative to the working directory.
-    pub(crate) fn named_files(&self, environment: &Environment) -> Vec<PathBuf> {
+    /// The paths that the command and the arguments may name: as they are and after `=` of an option, relative to the working
+    /// directory and to each folder that an argument names (`uv --directory DIR run server.py`). Files that a server writes
+    /// by their nature are left out, since they differ after each use.
+    pub(crate) fn named_paths(&self, environment: &Environment) -> Vec<PathBuf> {
         let Way::Configured(server) = &self.way else { return Vec::new() };
         let texts = server.expanded_texts(environment);
         let directory = texts.iter().find(|(key, _)| key == "cwd").map(|(_, text)| PathBuf::from(text));
         let base = directory.or_else(|| server.source.folder.clone()).unwrap_or_else(|| server.source.base.clone());
-        let named = texts.iter().filter(|(key, text)| match key.as_str() {
-            // A command without a slash is looked up in `PATH`.
-            "command" => text.contains('/'),
-            "args" => !text.starts_with('-') && !text.contains("://"),
-            _ => false,
-        });
-        named.map(|(_, text)| base.join(text)).filter(|path| path.is_file()).collect()
+        // A command without a slash is looked up in `PATH`.
+        let command = texts.iter().find(|(key, text)| key == "command" && text.contains('/'));
+        let mut paths: Vec<PathBuf> = command.map(|(_, text)| base.join(text)).into_iter().collect();
+        let arguments = texts.iter().filter(|(key, _)| key == "args").filter_map(|(_, text)| path_in_argument(text));
+        let named: Vec<&str> = arguments.take(MAX_NAMED).collect();
+        let folders = named.iter().map(|text| base.join(text)).filter(|path| path.is_dir());
+        let folders: Vec<PathBuf> = [base.clone()].into_iter().chain(folders.take(MAX_FOLDERS)).collect();
+        for text in named {
+            // What is absolute is the same below each folder.
+            let below =
+                folders.iter().map(|folder| folder.join(text)).filter(|path| !is_written(path) && !path.is_dir());
+            paths.extend(below);
+        }
+        let mut seen = HashSet::new();
+        paths.retain(|path| seen.insert(path.clone()));
+        paths
     }
 
     /// The difference to `other`; `None` if both are equal.
@@ -322,6 +343,7 @@ impl WantedServer {
             ("sessions", self.sessions == other.sessions),
             ("tasks", self.tasks == other.tasks),
             ("trust", self.trust == other.trust && self.trust_lists == other.trust_lists),
+            ("limits", self.limits == other.limits),
             ("sampling", self.sampling == other.sampling || self.sampling.allow != other.sampling.allow),
             ("roots", self.roots == other.roots),
             ("reconnect", self.reconnect == other.reconnect),
@@ -329,6 +351,28 @@ impl WantedServer {
         keys.extend(adjusted.into_iter().filter(|(_, same)| !same).map(|(key, _)| key));
         (!keys.is_empty()).then_some(Difference { keys, restart })
     }
+}
+
+/// Endings of databases, logs and files of a running process.
+const WRITTEN: &[&str] = &["db", "db3", "duckdb", "jsonl", "lock", "log", "pid", "sock", "sqlite", "sqlite3", "wal"];
+
+/// Arguments of an entry that are looked at as paths.
+const MAX_NAMED: usize = 64;
+/// Folders among them to which others may be relative.
+const MAX_FOLDERS: usize = 4;
+
+/// What an argument may name: itself, or the value of an option (`--import=./a.mjs`).
+fn path_in_argument(text: &str) -> Option<&str> {
+    let value = match text.strip_prefix('-') {
+        Some(option) => option.split_once('=')?.1,
+        None => text,
+    };
+    (!value.is_empty() && !value.contains("://")).then_some(value)
+}
+
+/// Whether a file of this name is one that a server writes.
+fn is_written(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| WRITTEN.iter().any(|known| ending.eq_ignore_ascii_case(known)))
 }
 
 // === impl Lists ===

@@ -6,16 +6,19 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use parking_lot::Mutex;
 use toolway_config::ServerName;
 use toolway_wire::budget::Kept;
 
-use super::{Host, Inner};
+use super::{Host, Inner, first_listings::OWN_VIEW_WAIT};
 use crate::{
-    call::CallerContext,
+    call::{Caller, CallerContext},
     catalog::{Catalog, Listing},
     connection::pool::RequestOrigin,
 };
@@ -23,6 +26,8 @@ use crate::{
 /// Cache of caller-specific catalogs, oldest first.
 #[derive(Default)]
 pub(crate) struct CallerCatalogs {
+    /// Whether it is being found out what servers list to the user of this process.
+    is_finding: AtomicBool,
     // Nothing awaits under this lock.
     made: Mutex<VecDeque<View>>,
 }
@@ -60,6 +65,15 @@ impl Host {
         self.inner.catalog_of(caller_context)
     }
 
+    /// The catalog of calls that this process makes for its own user. In a gateway the shared connections declare nothing, so
+    /// that a server lists less over them than to a client whose user answers: what it lists to one is found out in the
+    /// background, and announced by [`Host::caller_list_changes`]. Elsewhere it is [`Host::catalog`].
+    pub fn own_catalog(&self) -> Arc<Catalog> {
+        let Some(context) = self.inner.own_context() else { return self.catalog() };
+        self.inner.find_own_view(&context);
+        self.inner.catalog_of(&context)
+    }
+
     /// Returns the listing of one server for this caller; `None` if it is the shared one.
     pub fn caller_listing(&self, caller_context: &CallerContext, server: &ServerName) -> Option<Arc<Listing>> {
         let catalog = self.catalog();
@@ -73,6 +87,27 @@ impl Inner {
         let catalog = self.catalog_publisher.catalog();
         let own = self.caller_listings(&catalog, caller_context);
         if own.is_empty() { catalog } else { self.view(catalog, own) }
+    }
+
+    /// The user of a gateway's own process, who answers in the console; `None` if the shared connections declare that.
+    fn own_context(&self) -> Option<CallerContext> {
+        let capabilities = Some(self.context.undeclared_elicitation()?);
+        Some(CallerContext { capabilities, ..CallerContext::from(&Caller::Console) })
+    }
+
+    /// Begins to find out what servers list to the user of this process, where that is not known.
+    fn find_own_view(self: &Arc<Self>, context: &CallerContext) {
+        let connections: Vec<_> = self.set.lock().connections().cloned().collect();
+        let pending = self.own_view_pending(&connections, context);
+        if pending.is_empty() || self.caller_catalogs.is_finding.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let inner = Arc::clone(self);
+        let context = context.clone();
+        self.tasks.spawn(async move {
+            inner.load_own_view(&pending, &context, OWN_VIEW_WAIT).await;
+            inner.caller_catalogs.is_finding.store(false, Ordering::SeqCst);
+        });
     }
 
     fn caller_listings(&self, catalog: &Catalog, caller_context: &CallerContext) -> Own {

@@ -39,14 +39,16 @@ impl Host {
     pub fn end_caller(&self, caller: &Caller) {
         self.inner.context.client_sessions.remove(caller, None);
         self.forget_approvals(caller, None);
+        self.inbox().withdraw_of(caller);
         self.forget_client_roots(caller);
         self.connections().iter().for_each(|connection| connection.shared().pool.remove_caller(caller, None));
         self.inner.remove_unused_catalogs();
     }
 
-    /// Ends a conversation: answers that were given for it no longer hold.
+    /// Ends a conversation: answers that were given for it no longer hold, and what it read is not used again.
     pub fn end_conversation(&self, conversation: &str) {
         self.inner.conversation_answers.forget(conversation);
+        self.inner.resource_cache.forget_caller(&Caller::Agent(conversation.into()));
     }
 
     /// Forgets the approvals that held for a session of a caller, or for all of them.

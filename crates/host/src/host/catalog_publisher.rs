@@ -1,7 +1,7 @@
 //! Publishes the catalog: merges the listings of all servers into throttled snapshots and stores each listing on disk.
 //!
 //! At start the stored listings are offered at once, and verified when the server is listed. Merging and disk access
-//! run on blocking threads and delay no request.
+//! run on blocking threads and delay no request. What policy hides is left out of every snapshot (`hiding.rs`).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,10 +21,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolway_config::ServerName;
 use toolway_wire::budget::Charge;
 
+use super::hiding::{GuardedListing, Hiding};
 use crate::{
     catalog::{
         Catalog, Filter, Freshness, Listing, Naming, Offer,
         diff::Diff,
+        guard::Hides,
         listing_cache::{CallerView, ListingCache},
         listing_table::{Audience, ListingTable},
         merge,
@@ -50,6 +52,7 @@ pub(crate) struct CatalogPublisher {
     writes: TaskTracker,
     // Nothing awaits under this lock.
     views: Mutex<Views>,
+    hiding: Hiding,
 }
 
 /// Which servers list something else to clients with certain capabilities, as far as that is stored.
@@ -71,11 +74,18 @@ struct Stored {
 #[derive(Clone, Default)]
 struct Offers {
     of: BTreeMap<ServerName, Offer>,
+    /// How the servers are reached.
+    wanted: BTreeMap<ServerName, Arc<WantedServer>>,
     naming: Naming,
 }
 
 impl CatalogPublisher {
-    pub(crate) fn new(cache: Option<ListingCache>, events: EventSender, listings: ListingTable) -> Arc<Self> {
+    pub(crate) fn new(
+        cache: Option<ListingCache>,
+        events: EventSender,
+        listings: ListingTable,
+        hiding: Hiding,
+    ) -> Arc<Self> {
         Arc::new(Self {
             offers: Mutex::default(),
             snapshot: watch::Sender::new(Arc::new(Catalog::empty())),
@@ -87,7 +97,24 @@ impl CatalogPublisher {
             events,
             writes: TaskTracker::new(),
             views: Mutex::default(),
+            hiding,
         })
+    }
+
+    /// Sets what policy hides, and publishes soon if that hides or shows anything.
+    pub(crate) fn set_hides(&self, hides: Hides) {
+        let was_on = self.hiding.is_on();
+        self.hiding.set(hides);
+        if was_on || self.hiding.is_on() {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Publishes soon if policy hides anything: what was seen has changed.
+    pub(crate) fn compare_again(&self) {
+        if self.hiding.is_on() {
+            self.changed.notify_one();
+        }
     }
 
     /// Where the listings of all servers are kept.
@@ -168,9 +195,12 @@ impl CatalogPublisher {
                 views.own.insert(server.name.clone(), own_views);
                 views.definitions.insert(server.name.clone(), definition);
             }
-            let offer = Offer { listing, filter: Arc::clone(&server.filter), freshness: Freshness::Unverified };
+            let filter = Arc::clone(&server.filter);
+            let offer = Offer { listing, filter, freshness: Freshness::Unverified, guard: None };
+            let mut offers = self.offers.lock();
             // A listing received in the meantime is newer.
-            self.offers.lock().of.entry(server.name.clone()).or_insert(offer);
+            offers.of.entry(server.name.clone()).or_insert(offer);
+            offers.wanted.entry(server.name.clone()).or_insert(server);
         }
     }
 
@@ -188,7 +218,10 @@ impl CatalogPublisher {
 
     /// Merges and publishes. The caller holds the permit of `merging`.
     async fn merge_now(&self) {
-        let offers = self.offers.lock().clone();
+        let mut offers = self.offers.lock().clone();
+        if self.hiding.is_on() {
+            self.guard(&mut offers).await;
+        }
         let revision = self.next_revision();
         let (before, memory) = (self.catalog(), self.listings.memory().clone());
         let made = tokio::task::spawn_blocking(move || {
@@ -208,6 +241,20 @@ impl CatalogPublisher {
             // The program is ending, the catalog has no reader left.
             Err(error) if error.is_cancelled() => {}
             Err(error) => tracing::error!(%error, "cannot merge the catalog; the previous one stays in use"),
+        }
+    }
+
+    /// Adds the guards of what policy hides.
+    async fn guard(&self, offers: &mut Offers) {
+        let listing_of = |(server, wanted): (&ServerName, &Arc<WantedServer>)| {
+            let listing = Arc::clone(&offers.of.get(server)?.listing);
+            Some((server.clone(), GuardedListing { wanted: Arc::clone(wanted), listing }))
+        };
+        let guarded: BTreeMap<_, _> = offers.wanted.iter().filter_map(listing_of).collect();
+        for (server, guard) in self.hiding.guards(&guarded).await {
+            if let Some(offer) = offers.of.get_mut(&server) {
+                offer.guard = Some(guard);
+            }
         }
     }
 
@@ -252,9 +299,13 @@ impl CatalogPublisher {
 
 impl CatalogSink for CatalogPublisher {
     fn set_listing(&self, server: &WantedServer, listing: Arc<Listing>) {
-        let offer =
-            Offer { listing: Arc::clone(&listing), filter: Arc::clone(&server.filter), freshness: Freshness::Verified };
-        self.offers.lock().of.insert(server.name.clone(), offer);
+        let filter = Arc::clone(&server.filter);
+        let offer = Offer { listing: Arc::clone(&listing), filter, freshness: Freshness::Verified, guard: None };
+        {
+            let mut offers = self.offers.lock();
+            offers.of.insert(server.name.clone(), offer);
+            offers.wanted.insert(server.name.clone(), Arc::new(server.clone()));
+        }
         self.changed.notify_one();
         self.store_listing(server, listing);
     }
@@ -291,7 +342,9 @@ impl CatalogSink for CatalogPublisher {
             views.own.remove(server);
             views.definitions.remove(server);
         }
-        if self.offers.lock().of.remove(server).is_some() {
+        let mut offers = self.offers.lock();
+        offers.wanted.remove(server);
+        if offers.of.remove(server).is_some() {
             self.changed.notify_one();
         }
     }

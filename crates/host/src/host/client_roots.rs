@@ -12,7 +12,7 @@ use super::Host;
 use crate::{
     call::Caller,
     record::{AuditNote, kind},
-    roots::{ClientRootList, Root, SuppliedRoots, SupplyError, book::RootsChange, supplied},
+    roots::{ClientRootList, GivenRoot, Root, SuppliedRoots, SupplyError, book::RootsChange, supplied},
 };
 
 /// How often the configuration is looked at.
@@ -58,6 +58,11 @@ impl Host {
         });
     }
 
+    /// The roots that a server is told of, with what gives them. Reads the file system where clients supply some.
+    pub fn roots_of(&self, server: &ServerName) -> Vec<GivenRoot> {
+        self.inner.context.roots.given(server)
+    }
+
     /// The roots that a client supplied and that are passed on to servers.
     pub async fn client_roots(&self, client: &str) -> Vec<Root> {
         let roots = Arc::clone(&self.inner.context.roots);
@@ -79,6 +84,8 @@ impl Host {
         let memory = self.inner.memory().of_principal(client).keeping(Kept::Session);
         let charge = memory.charge(supplied::bytes(&divided.kept)).map_err(|_| SupplyError::OverBudget)?;
         let list = ClientRootList { client: client.to_owned(), roots: divided.kept.clone() };
+        // Until the end: the list that is stored last is the one in memory.
+        let _turn = book.turn_of(client).acquire_owned().await.map_err(|_| SupplyError::OverBudget)?;
         self.inner.context.ports.client_roots.put(list).await.map_err(SupplyError::Store)?;
         book.report_supplied(client, divided.dropped.len());
         if book.supply(client, divided.kept.clone(), charge) {
@@ -109,9 +116,13 @@ impl Host {
             return;
         }
         let store = Arc::clone(&self.inner.context.ports.client_roots);
+        let book = Arc::clone(&self.inner.context.roots);
         let client = client.to_owned();
         self.inner.tasks.spawn(async move {
-            if let Err(error) = store.put(ClientRootList { client: client.clone(), roots: Vec::new() }).await {
+            let _turn = book.turn_of(&client).acquire_owned().await;
+            // None, unless the name has been given to another client meanwhile.
+            let roots = book.supplied_list(&client);
+            if let Err(error) = store.put(ClientRootList { client: client.clone(), roots }).await {
                 tracing::error!(client, %error, "the roots of a client that has ended are not removed");
             }
         });

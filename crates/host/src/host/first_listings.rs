@@ -13,7 +13,7 @@ use crate::{
 
 /// How long the first list of a caller waits for what servers list to its capabilities: about as long as most programs
 /// take to start, and well below the start-up timeouts of clients.
-const OWN_VIEW_WAIT: Duration = Duration::from_secs(5);
+pub(super) const OWN_VIEW_WAIT: Duration = Duration::from_secs(5);
 
 /// How long a list waits for listings that are not known yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,11 @@ impl Inner {
 
     /// The servers that may list something else to this caller, which is not known yet: because they are being connected,
     /// or because no caller with the same capabilities has connected so far.
-    fn own_view_pending(&self, connections: &[Connection], caller_context: &CallerContext) -> Vec<Connection> {
+    pub(super) fn own_view_pending(
+        &self,
+        connections: &[Connection],
+        caller_context: &CallerContext,
+    ) -> Vec<Connection> {
         let asker = RequestOrigin::of(caller_context);
         let pending = |connection: &&Connection| {
             connection.may_list_differently(asker) && (connection.is_beginning() || connection.needs_discovery(asker))
@@ -140,7 +144,12 @@ impl Inner {
         false
     }
 
-    async fn load_own_view(&self, pending: &[Connection], caller_context: &CallerContext, patience: Duration) {
+    pub(super) async fn load_own_view(
+        &self,
+        pending: &[Connection],
+        caller_context: &CallerContext,
+        patience: Duration,
+    ) {
         let each = pending.iter().map(|connection| async move {
             wait_for_all(std::slice::from_ref(connection)).await;
             self.load_caller_listing(connection.clone(), caller_context.clone()).await;

@@ -65,7 +65,7 @@ pub struct HostOptions {
     pub starting: usize,
     /// Seed of the retry jitter; `None`: random.
     pub seed: Option<u64>,
-    /// Creates the wire tap of each connection, if any.
+    /// Creates the wire tap of each connection, if any; it gets the redactor of the server's secrets.
     pub tap: Option<TapFactory>,
 }
 

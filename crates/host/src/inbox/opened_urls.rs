@@ -1,7 +1,7 @@
 //! The URLs that a user has accepted in one call, and how long the call waits for what is done there.
 //!
-//! A server of 2026-07-28 asks again for the same URL while it waits: the user is not asked again. A server of 2025-11-25 refuses the
-//! call and sends a notification (`call/relay/required_urls.rs`).
+//! A server that names its requests asks again for the same URL while it waits: the user is not asked again. Another one refuses
+//! the call and announces the end (`call/relay/required_urls.rs`).
 
 use std::time::Duration;
 

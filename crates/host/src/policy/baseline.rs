@@ -1,28 +1,53 @@
-//! Definitions as they were first seen or last accepted: the port that remembers them, and how a definition differs.
+//! Definitions as they were first seen or last accepted: the port that remembers them.
 //!
-//! The first sight of a server is the baseline of all its tools, without a question. Later a tool is compared with it, and
-//! so is the entry of its server: its texts, and the content of the files that it names.
+//! The first sight of a server is the baseline of all its tools and prompts, without a question. Later one of them is compared
+//! with it, and so are the instructions of its server, if it is trusted, and its entry: its texts, and the content of the files that it names. Resources are not
+//! compared: their descriptions reach a model only as a line of a list, a changed content is what they are for, and each
+//! read is decided by its URI.
+//!
+//! | part | file |
+//! |---|---|
+//! | what a baseline is about, and its stored key | `baseline/item.rs` |
+//! | whether a definition is the same, changed or new | `baseline/seen.rs` |
+//! | how a definition differs, for a person | `baseline/difference.rs` |
+//! | comparing in a call | `call/drift.rs` |
+//! | hiding from lists | `host/hiding.rs`, `catalog/guard.rs` |
+
+pub mod difference;
+pub mod item;
+pub(crate) mod seen;
 
 use std::{collections::HashMap, time::SystemTime};
 
+pub use difference::difference;
 use futures_util::future::BoxFuture;
+pub use item::SeenItem;
 use parking_lot::Mutex;
+pub use seen::SeenDigest;
+pub(crate) use seen::{SeenServer, Sight};
 use serde_json::{Map, Value, json};
-use toolway_config::{ServerName, visible};
-use toolway_wire::message::item::Tool;
+use toolway_config::ServerName;
+use toolway_wire::{json::Raw, seal};
 
-use crate::{catalog::Fingerprint, record::RecordsError};
+use crate::{
+    catalog::{
+        Fingerprint, ItemKind,
+        fingerprint::{OF_PROMPT, OF_TOOL},
+    },
+    record::RecordsError,
+};
 
 /// One definition, as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Baseline {
     /// Server name.
     pub server: ServerName,
-    /// The server's own name of the tool; empty for the entry of the server.
-    pub item: String,
+    /// What it is the definition of.
+    pub item: SeenItem,
     /// Digest of the definition.
     pub digest: String,
-    /// The definition as a JSON object, for the difference; empty if it is larger than [`MAX_TEXT`].
+    /// The definition as a JSON object, for the difference, with digests for values that are too large to be kept; empty if
+    /// it is larger than [`MAX_TEXT`] even so.
     pub text: String,
     /// When it was seen first, or accepted.
     pub seen_at: SystemTime,
@@ -30,8 +55,15 @@ pub struct Baseline {
 
 /// Remembers definitions.
 pub trait Baselines: Send + Sync {
-    /// What is known about a server of this name.
-    fn of_server<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Result<Vec<Baseline>, RecordsError>>;
+    /// The digests of everything that is known about a server of this name.
+    fn digests<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Result<Vec<SeenDigest>, RecordsError>>;
+
+    /// One definition.
+    fn find<'a>(
+        &'a self,
+        server: &'a ServerName,
+        item: &'a SeenItem,
+    ) -> BoxFuture<'a, Result<Option<Baseline>, RecordsError>>;
 
     /// Keeps these definitions instead of those of the same items.
     fn save(&self, baselines: Vec<Baseline>) -> BoxFuture<'_, Result<(), RecordsError>>;
@@ -41,95 +73,81 @@ pub trait Baselines: Send + Sync {
 #[derive(Debug, Default)]
 pub struct MemoryBaselines {
     // No await under this lock.
-    known: Mutex<HashMap<ServerName, HashMap<String, Baseline>>>,
+    known: Mutex<KnownBaselines>,
 }
 
-/// Bytes of a definition that are kept for the difference. Of a larger one only the digest is.
+#[derive(Debug, Default)]
+struct KnownBaselines {
+    of: HashMap<ServerName, HashMap<SeenItem, Baseline>>,
+    /// Bytes of their texts.
+    bytes: usize,
+}
+
+/// Bytes of a definition that are kept for the difference. Of a larger one only the digests of its members are.
 pub const MAX_TEXT: usize = 64 * 1024;
+/// Bytes of one member of a definition that is too large as a whole.
+const MAX_MEMBER: usize = 12 * 1024;
 /// Definitions of one server that are kept. Further ones count as known.
 pub const MAX_ITEMS: usize = 20_000;
 /// Definitions of all servers that are kept.
 pub const MAX_TOTAL: usize = 100_000;
-/// Lines of a difference.
-const MAX_LINES: usize = 200;
-
-/// The members of a tool that are compared, as in [`Fingerprint::of_tool`].
-const COMPARED: [&str; 4] = ["description", "inputSchema", "outputSchema", "annotations"];
+/// Bytes of the definitions that [`MemoryBaselines`] keeps. Of further ones only the digests are.
+const MAX_MEMORY: usize = 32 * 1024 * 1024;
 
 impl Baseline {
-    /// A tool as it is now.
-    pub fn of_tool(server: &ServerName, tool: &Tool, fingerprint: Fingerprint) -> Self {
-        let members = COMPARED.iter().zip(tool.raw.fields(COMPARED));
-        let value = |text: &[u8]| serde_json::from_slice::<Value>(text).unwrap_or_default();
-        let members: Map<_, _> =
-            members.filter_map(|(key, member)| Some(((*key).to_owned(), value(member?.as_bytes())))).collect();
-        Self::new(server, &tool.name, fingerprint.to_string(), &Value::Object(members))
+    /// A tool or prompt as it is now.
+    pub fn of(server: &ServerName, item: SeenItem, raw: &Raw, fingerprint: Fingerprint) -> Self {
+        let members = match &item {
+            SeenItem::Shared { kind: ItemKind::Prompt, .. } | SeenItem::Own { kind: ItemKind::Prompt, .. } => {
+                members(raw, OF_PROMPT)
+            }
+            _ => members(raw, OF_TOOL),
+        };
+        Self::new(server, item, fingerprint.to_string(), members)
     }
 
-    pub(crate) fn new(server: &ServerName, item: &str, digest: String, text: &Value) -> Self {
-        let text = Some(text.to_string()).filter(|text| text.len() <= MAX_TEXT).unwrap_or_default();
-        Self { server: server.clone(), item: item.to_owned(), digest, text, seen_at: SystemTime::now() }
+    pub(crate) fn new(server: &ServerName, item: SeenItem, digest: String, members: Map<String, Value>) -> Self {
+        let mut text = Value::Object(members).to_string();
+        if MAX_TEXT < text.len() {
+            let members: Map<String, Value> = serde_json::from_str(&text).unwrap_or_default();
+            text = Value::Object(members.into_iter().map(|(key, value)| (key, shortened(value))).collect()).to_string();
+        }
+        let text = Some(text).filter(|text| text.len() <= MAX_TEXT).unwrap_or_default();
+        Self { server: server.clone(), item, digest, text, seen_at: SystemTime::now() }
     }
 
     /// How another definition of the same item differs, one change on each line, with hidden characters made visible.
     pub fn difference(&self, now: &Self) -> Vec<String> {
         let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
         let (Some(before), Some(after)) = (parse(&self.text), parse(&now.text)) else {
-            return vec!["the definition is too large to be compared".to_owned()];
+            let Self { digest, .. } = self;
+            return vec![format!(
+                "the definition is too large to be kept: its digest was {digest}, is now {}",
+                now.digest
+            )];
         };
         difference(&before, &after)
     }
 }
 
-/// How two definitions differ, one change on each line, with hidden characters made visible. Never empty.
-pub fn difference(before: &Value, after: &Value) -> Vec<String> {
-    let mut lines = Vec::new();
-    compare(before, after, "", &mut lines);
-    if MAX_LINES < lines.len() {
-        let more = lines.len() - MAX_LINES;
-        lines.truncate(MAX_LINES);
-        lines.push(format!("and {more} more changes"));
-    }
-    if lines.is_empty() {
-        lines.push("a value that is not shown has changed".to_owned());
-    }
-    lines
+/// The members of a definition that are compared.
+fn members<const N: usize>(raw: &Raw, compared: [&'static str; N]) -> Map<String, Value> {
+    let value = |text: &[u8]| serde_json::from_slice::<Value>(text).unwrap_or_default();
+    let members = compared.iter().zip(raw.fields(compared));
+    members.filter_map(|(key, member)| Some(((*key).to_owned(), value(member?.as_bytes())))).collect()
 }
 
-/// Adds a line for each value that differs.
-fn compare(before: &Value, after: &Value, path: &str, lines: &mut Vec<String>) {
-    if before == after {
-        return;
+/// The value of a member, or its digest if it is too large.
+fn shortened(value: Value) -> Value {
+    let text = value.to_string();
+    if text.len() <= MAX_MEMBER {
+        return value;
     }
-    let (Value::Object(old), Value::Object(new)) = (before, after) else {
-        lines.push(format!("{}: was {}, is now {}", shown_path(path), shown(before), shown(after)));
-        return;
-    };
-    for (key, value) in old {
-        let below = format!("{path}/{key}");
-        match new.get(key) {
-            Some(now) => compare(value, now, &below, lines),
-            None => lines.push(format!("{}: removed, was {}", shown_path(&below), shown(value))),
-        }
-    }
-    for (key, value) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
-        lines.push(format!("{}: added {}", shown_path(&format!("{path}/{key}")), shown(value)));
-    }
-}
-
-fn shown_path(path: &str) -> String {
-    visible::one_line(path.trim_start_matches('/'))
-}
-
-fn shown(value: &Value) -> String {
-    match value {
-        Value::String(text) => format!("\"{}\"", visible::one_line(text)),
-        other => visible::one_line(&other.to_string()),
-    }
+    json!(format!("{} bytes with the digest {}", text.len(), seal::fingerprint([text.as_bytes()])))
 }
 
 /// The entry of a server, as its baseline keeps it.
-pub(crate) fn entry_text(parts: impl IntoIterator<Item = EntryPart>) -> Value {
+pub(crate) fn entry_members(parts: impl IntoIterator<Item = EntryPart>) -> Map<String, Value> {
     let mut members = Map::new();
     for part in parts {
         let number =
@@ -137,7 +155,7 @@ pub(crate) fn entry_text(parts: impl IntoIterator<Item = EntryPart>) -> Value {
         let key = if number == 0 { part.key } else { format!("{} {}", part.key, number + 1) };
         members.insert(key, json!(part.shown));
     }
-    Value::Object(members)
+    members
 }
 
 /// One text of an entry, or a file that it names.
@@ -147,19 +165,60 @@ pub(crate) struct EntryPart {
 }
 
 impl Baselines for MemoryBaselines {
-    fn of_server<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Result<Vec<Baseline>, RecordsError>> {
-        let known = self.known.lock().get(server).map(|known| known.values().cloned().collect()).unwrap_or_default();
-        Box::pin(async move { Ok(known) })
+    fn digests<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Result<Vec<SeenDigest>, RecordsError>> {
+        let digest = |seen: &Baseline| SeenDigest { item: seen.item.clone(), digest: seen.digest.clone() };
+        let known = self.known.lock().of.get(server).map(|known| known.values().map(digest).collect());
+        Box::pin(async move { Ok(known.unwrap_or_default()) })
+    }
+
+    fn find<'a>(
+        &'a self,
+        server: &'a ServerName,
+        item: &'a SeenItem,
+    ) -> BoxFuture<'a, Result<Option<Baseline>, RecordsError>> {
+        let found = self.known.lock().of.get(server).and_then(|known| known.get(item)).cloned();
+        Box::pin(async move { Ok(found) })
     }
 
     fn save(&self, baselines: Vec<Baseline>) -> BoxFuture<'_, Result<(), RecordsError>> {
         let mut known = self.known.lock();
-        for baseline in baselines {
-            let of_server = known.entry(baseline.server.clone()).or_default();
-            if of_server.len() < MAX_ITEMS {
-                of_server.insert(baseline.item.clone(), baseline);
+        let KnownBaselines { of, bytes } = &mut *known;
+        for mut baseline in baselines {
+            let of_server = of.entry(baseline.server.clone()).or_default();
+            if MAX_ITEMS <= of_server.len() && !of_server.contains_key(&baseline.item) {
+                continue;
             }
+            if MAX_MEMORY < *bytes + baseline.text.len() {
+                baseline.text = String::new();
+            }
+            *bytes += baseline.text.len();
+            let replaced = of_server.insert(baseline.item.clone(), baseline);
+            *bytes -= replaced.map_or(0, |replaced| replaced.text.len());
         }
+        drop(known);
         Box::pin(async { Ok(()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_that_is_too_large_is_compared_by_member() {
+        let server: ServerName = "s".parse().unwrap();
+        let baseline = |size: usize, word: &str| {
+            let members = [("inputSchema", json!("x".repeat(size))), ("description", json!(word))];
+            let members = members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+            Baseline::new(&server, SeenItem::shared(ItemKind::Tool, "t"), size.to_string(), members)
+        };
+        let before = baseline(100_000, "a");
+        assert!(before.text.len() < MAX_TEXT && !before.text.is_empty());
+        assert_eq!(before.difference(&baseline(100_000, "b")), [r#"description: was "a", is now "b""#]);
+        let lines = before.difference(&baseline(100_001, "a"));
+        assert!(
+            lines.len() == 1 && lines[0].starts_with("inputSchema: was \"100002 bytes with the digest "),
+            "{lines:?}"
+        );
     }
 }

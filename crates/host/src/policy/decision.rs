@@ -16,6 +16,7 @@ mod rule_id;
 use std::sync::Arc;
 
 pub use approval_request::ApprovalRequest;
+pub(crate) use approval_request::Remedy;
 pub use refusal::Refusal;
 pub use rule_id::RuleId;
 use toolway_config::{ServerName, Trust};
@@ -70,6 +71,8 @@ pub(crate) struct Definition {
     pub(crate) trust: Trust,
     /// Hosts that the call reaches and that were not known.
     pub(crate) new_hosts: Vec<String>,
+    /// How the tool and its server differ from what was seen first, as a person was shown it; `None` if they do not.
+    pub(crate) drift: Option<String>,
 }
 
 /// What a request is about, as far as rules consider it.

@@ -1,7 +1,8 @@
 //! Paths in the arguments of a call, for servers with `allowFileAccess: false`.
 //!
-//! A tripwire, not a sandbox: it compares texts. Links are not followed, relative paths and paths inside other text are not
-//! found, and what the server does by itself is not seen.
+//! A tripwire, not a sandbox: it compares texts. Links are not followed; relative paths, paths inside other text, texts that
+//! are encoded twice and what the server does by itself are not found. A text that is JSON is read as JSON too: some servers
+//! parse a text where their schema has a list or an object.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -28,7 +29,10 @@ fn search(value: &Raw, roots: &[PathBuf], depth: usize) -> Option<String> {
         return Some("a value that is nested too deeply to be checked".to_owned());
     }
     match value.kind() {
-        JsonKind::String => outside(&value.as_str()?, roots),
+        JsonKind::String => match value.as_str() {
+            Some(text) => outside(&text, roots).or_else(|| search(&json_in(&text)?, roots, depth + 1)),
+            None => Some("a text that is not Unicode and cannot be checked".to_owned()),
+        },
         JsonKind::Array => value.elements().iter().find_map(|value| search(value, roots, depth + 1)),
         JsonKind::Object => value
             .members()
@@ -38,14 +42,24 @@ fn search(value: &Raw, roots: &[PathBuf], depth: usize) -> Option<String> {
     }
 }
 
+/// A list, an object or a text in a text.
+fn json_in(text: &str) -> Option<Raw> {
+    text.trim_start().starts_with(['[', '{', '"']).then(|| Raw::parse(text.to_owned()).ok()).flatten()
+}
+
 /// The text, if it is a path outside the roots, or contains a `file:` URI that is.
 fn outside(text: &str, roots: &[PathBuf]) -> Option<String> {
     let others = hosts::other_readings(text);
     std::iter::once(text).chain(others.iter().map(String::as_str)).find_map(|text| {
         let uris = file_uris(text).filter(|uri| !path_of_uri(uri).is_some_and(|path| is_inside(&path, roots)));
-        let path = absolute(text).filter(|path| !is_inside(path, roots)).map(|_| text.to_owned());
-        uris.map(str::to_owned).next().or(path)
+        let path = absolute(text).filter(|path| !(is_inside(path, roots) && is_inside(&with_slashes(text), roots)));
+        uris.map(str::to_owned).next().or(path.map(|_| text.to_owned()))
     })
+}
+
+/// The path of a text as servers read it that take `\` for `/`.
+fn with_slashes(text: &str) -> PathBuf {
+    PathBuf::from(text.trim().replace('\\', "/"))
 }
 
 /// The `file:` URIs in a text, each up to the next space or quote.
@@ -54,7 +68,10 @@ fn file_uris(text: &str) -> impl Iterator<Item = &str> {
         let scheme = text.as_bytes().get(*index..*index + 5);
         let before = text[..*index].chars().next_back();
         scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"file:"))
-            && !before.is_some_and(|letter| letter.is_alphanumeric() || "+-.".contains(letter))
+            // `git+file:` reads a file as `file:` does; `profile:` is a word.
+            && !before.is_some_and(char::is_alphanumeric)
+            // A colon at the end of a word is one of a sentence.
+            && text[*index + 5..].starts_with(|letter: char| !letter.is_whitespace())
     };
     let starts = text.char_indices().map(|(index, _)| index).filter(is_start).collect::<Vec<_>>();
     starts.into_iter().map(|start| {
@@ -69,8 +86,30 @@ fn absolute(text: &str) -> Option<PathBuf> {
     let bytes = text.as_bytes();
     let of_drive =
         bytes.len() >= 3 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':' && matches!(bytes[2], b'\\' | b'/');
-    let is_one = text.starts_with(['/', '\\']) || text == "~" || text.starts_with("~/") || of_drive;
+    let is_one = text.starts_with(['/', '\\']) || of_drive || begins_with_home(text);
     is_one.then(|| PathBuf::from(text))
+}
+
+/// `~`, `~name/`, `$NAME/`, `${NAME}/` and `%NAME%\`, which shells and many servers replace by an absolute path.
+fn begins_with_home(text: &str) -> bool {
+    let first = text.split(['/', '\\']).next().unwrap_or_default();
+    let has_more = first.len() < text.len();
+    let is_letter = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+    let is_name = |name: &str| {
+        name.bytes().next().is_some_and(is_letter)
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.()".contains(&byte))
+    };
+    let braced = |name: &'_ str| name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).map(str::len);
+    let variable = match (first.strip_prefix('$'), first.strip_prefix('%')) {
+        (Some(name), _) => braced(name).map_or(Some(name), |length| name.get(1..=length)),
+        (None, Some(name)) => name.strip_suffix('%'),
+        (None, None) => None,
+    };
+    match first.strip_prefix('~') {
+        Some("") => true,
+        Some(name) => has_more && is_name(name),
+        None => has_more && variable.is_some_and(is_name),
+    }
 }
 
 fn path_of_uri(uri: &str) -> Option<PathBuf> {
@@ -102,7 +141,31 @@ fn shown(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::outside;
+    use toolway_wire::json::Raw;
+
+    use super::{outside, search};
+
+    #[test]
+    fn paths_in_texts_of_json_are_found_and_what_cannot_be_read_is_refused() {
+        let roots = ["/home/ada/notes".into()];
+        let found = |arguments: &str| search(&Raw::parse(arguments.to_owned()).unwrap(), &roots, 0);
+        for outside in [
+            r#"{"paths": "[\"/home/ada/notes/a\", \"/etc/passwd\"]"}"#,
+            r#"{"options": " {\"deep\": \"[\\\"/etc/passwd\\\"]\"}"}"#,
+            r#"{"path": "\"/etc/passwd\""}"#,
+            r#"{"path": "/etc/passwd\ud800"}"#,
+            r#"{"/etc/passwd": true}"#,
+        ] {
+            assert!(found(outside).is_some(), "{outside}");
+        }
+        for inside in [
+            r#"{"paths": "[\"/home/ada/notes/a\", \"b\"]"}"#,
+            r#"{"text": "{a: /etc/passwd}"}"#,
+            r#"{"text": "\"quoted\" and more"}"#,
+        ] {
+            assert_eq!(found(inside), None, "{inside}");
+        }
+    }
 
     #[test]
     fn paths_outside_the_roots_are_found_in_whatever_form() {
@@ -119,6 +182,12 @@ mod tests {
             "and/or",
             "profile: x",
             "https://example.org/etc/passwd",
+            "in that file: a note",
+            "file:",
+            "~5 minutes / day",
+            "$5/month",
+            "100%/year",
+            "/home/ada/notes/a\\b",
         ] {
             assert_eq!(outside(inside, &roots), None, "{inside}");
         }
@@ -138,9 +207,22 @@ mod tests {
             "read file:///etc/passwd please",
             "(file:///etc/passwd)",
             "~/.ssh/id_ed25519",
+            "~root/.ssh/id_rsa",
+            "$HOME/.ssh/id_rsa",
+            "${HOME}/.ssh/id_rsa",
+            "%USERPROFILE%\\.ssh\\id_rsa",
+            "git+file:///etc",
+            "view-source:file:///etc/passwd",
+            "FILE:\\\\etc\\passwd",
+            "file:etc/passwd",
+            "file:%2F%2F%2Fetc%2Fpasswd",
+            "\\\\?\\C:\\Windows",
+            "c:/Windows",
             "C:\\Users\\ada",
             "\\\\share\\x",
             "/home/ada/notes\u{2044}..",
+            "/home/ada/notes\\..\\..\\eve",
+            "/home/ada/notes/..\\../eve",
         ] {
             assert!(outside(text, &roots).is_some(), "{text}");
         }

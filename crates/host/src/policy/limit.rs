@@ -2,7 +2,20 @@
 //!
 //! The calls of a client, running or queued, are limited, and one more is refused at once, so that a single client
 //! cannot fill the shared queue. A client can use only a share of one server's slots; further calls wait for its own
-//! ones.
+//! ones. What the configuration limits (`limits` of servers and clients) is in `limit/`.
+//!
+//! | part | file |
+//! |---|---|
+//! | the limits, and what calls take of them | `limit/book.rs` |
+//! | what a call holds and has taken | `limit/taken.rs` |
+//! | calls per minute, calls per day | `limit/rate.rs`, `limit/days.rs` |
+//! | a limit that has no room | `limit/reached.rs` |
+
+pub(crate) mod book;
+pub mod days;
+mod rate;
+pub mod reached;
+pub(crate) mod taken;
 
 use std::{
     collections::BTreeMap,
@@ -25,6 +38,7 @@ use super::{
     decision::{Grant, Refusal, RuleId, Subject},
 };
 use crate::call::Caller;
+use taken::HeldPlaces;
 
 /// A grant with a call slot. Dropping it frees the slot.
 ///
@@ -66,6 +80,8 @@ use crate::call::Caller;
 pub struct Permit {
     grant: Grant,
     held: Held,
+    /// Held until the call ends, also while it is parked: its server is still busy with it.
+    _places: Option<HeldPlaces>,
 }
 
 /// Resources that a permit holds until it is dropped.
@@ -202,7 +218,8 @@ impl CallSlots {
     ) -> Result<Permit, Refusal> {
         let of_server = self.server_slot(server, &client_slot).await?;
         let of_all = self.slot(&self.in_all, self.limits.in_all, "in total").await?;
-        Ok(Permit { grant, held: Held::Slots { _of_server: of_server, _of_all: of_all, _client_slot: client_slot } })
+        let held = Held::Slots { _of_server: of_server, _of_all: of_all, _client_slot: client_slot };
+        Ok(Permit { grant, held, _places: None })
     }
 
     /// Waits for a slot of the client's share first, so that a client that has used up its share does not queue at the
@@ -309,12 +326,18 @@ impl Permit {
         self.grant.approved_by()
     }
 
+    /// This permit with the places of its call among those that limits allow at the same time.
+    pub(crate) fn holding(self, places: Option<HeldPlaces>) -> Self {
+        Self { _places: places, ..self }
+    }
+
     /// Takes the request that was decided on.
     pub(crate) fn take_request(&mut self) -> Option<Request> {
         self.grant.take_request()
     }
 
-    /// Frees the slots of a call that waits for the answer to a server request. Such calls have a limit of their own.
+    /// Frees the slots of a call that waits for the answer to a server request. Such calls have a limit of their own; the
+    /// places that limits of the configuration allow stay taken.
     pub(crate) fn park(&mut self, slots: &CallSlots, caller: &Caller) -> Result<(), Refusal> {
         if matches!(self.held, Held::Slots { .. }) {
             self.held = Held::Parked { _place: slots.park(caller)? };

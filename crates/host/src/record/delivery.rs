@@ -58,9 +58,9 @@ impl Delivery {
     /// The outcome of a call that ended so. `was_written`: whether a byte of it may have been written.
     pub(crate) fn of(outcome: &CallOutcome, was_written: impl FnOnce() -> bool) -> Self {
         match outcome {
-            CallOutcome::Answered(_) | CallOutcome::HandedOff(_) | CallOutcome::Failed(CallError::Server(_)) => {
-                Self::Answered
-            }
+            CallOutcome::Answered(_)
+            | CallOutcome::HandedOff(_)
+            | CallOutcome::Failed(CallError::Server(_) | CallError::Limit(_)) => Self::Answered,
             _ if !was_written() => Self::NotSent,
             CallOutcome::Failed(CallError::SignInRequired { .. }) => Self::Answered,
             CallOutcome::Failed(CallError::Wire(error)) if is_answer(error) => Self::Answered,

@@ -30,6 +30,11 @@ impl PersonWait {
         waited.total + waited.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
+    /// Whether an item waits now.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.lock().since.is_some()
+    }
+
     /// Begins to wait.
     pub(crate) fn begin(&self) -> Waiting {
         let mut waited = self.0.lock();

@@ -21,8 +21,8 @@ use toolway_wire::{
 };
 
 use super::{
-    AuditNote, CallBody, CallLog, CallRecord, CallRecorder, CallState, Delivery, OpenState, PersonWait, Requirement,
-    kind,
+    AuditNote, CallBody, CallLog, CallRecord, CallRecorder, CallState, Delivery, Observation, OpenState, PersonWait,
+    Requirement, kind,
     person_wait::Waiting,
     redact::{self, Redactor},
 };
@@ -30,7 +30,7 @@ use crate::{
     call::{CallId, CallKind, CallOutcome, Caller},
     catalog::PublicName,
     event::{CallStage, CallStageEvent, EventSender},
-    policy::{Permit, Refusal, Subject, Surface},
+    policy::{Grant, Permit, Refusal, RuleId, Subject, Surface, limit::taken::CountedUse},
 };
 
 /// Properties of a call that are known at its start.
@@ -62,6 +62,7 @@ pub(crate) enum RecordedArguments {
 pub(crate) struct RecordPorts {
     pub(crate) log: Arc<dyn CallLog>,
     pub(crate) recorder: Option<Arc<dyn CallRecorder>>,
+    pub(crate) observation: Option<Observation>,
     pub(crate) bodies: Bodies,
     pub(crate) events: EventSender,
     /// Calls that have no complete durable record.
@@ -86,6 +87,12 @@ pub(crate) struct Recording {
     written: Written,
     /// Whether it holds its idempotency key.
     is_key_claimed: bool,
+    /// Whether it leaves the key to its repetition.
+    is_key_unused: bool,
+    /// Why an operator has cancelled the call.
+    cancellation: Option<String>,
+    /// What it has taken of limits. Given back if it ends without having been sent.
+    limit_use: Option<CountedUse>,
     /// Set at the end.
     delivery: Option<Delivery>,
 }
@@ -129,7 +136,9 @@ impl Recording {
             state: CallState::Pending,
             outcome: None,
             idempotent: false,
+            from_cache: false,
             message: None,
+            code: None,
             rule: None,
             approved_by: None,
             argument_bytes,
@@ -148,8 +157,14 @@ impl Recording {
             counted: false,
             written: Written::Nothing,
             is_key_claimed: false,
+            is_key_unused: false,
+            cancellation: None,
+            limit_use: None,
             delivery: None,
         };
+        if let (Some(observation), Some(record)) = (&recording.ports.observation, &recording.record) {
+            observation.begin(record, recording.arguments.value().as_ref());
+        }
         recording.send_stage(|record| CallStage::Started { caller: record.caller.clone(), name: record.name.clone() });
         recording
     }
@@ -184,6 +199,7 @@ impl Recording {
 
     /// Leaves the record open: another process will end it.
     pub(crate) fn leave_open(&mut self) {
+        self.keep_limit_use();
         self.record = None;
     }
 
@@ -235,6 +251,32 @@ impl Recording {
     /// Whether the call holds its idempotency key.
     pub(crate) fn is_key_claimed(&self) -> bool {
         self.is_key_claimed
+    }
+
+    /// The server asks for the call to be repeated: its end frees the idempotency key.
+    pub(crate) fn mark_key_unused(&mut self) {
+        self.is_key_unused = true;
+    }
+
+    /// Keeps what the call has taken of limits until it is known whether it was sent.
+    pub(crate) fn count(&mut self, used: CountedUse) {
+        self.limit_use = Some(used);
+    }
+
+    /// Whether the call has taken of limits.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.limit_use.is_some()
+    }
+
+    fn keep_limit_use(&mut self) {
+        if let Some(used) = self.limit_use.take() {
+            used.keep();
+        }
+    }
+
+    /// When the call began.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
     }
 
     /// Not awaited: the write before sending, or the one at the end, waits for both.
@@ -323,6 +365,15 @@ impl Recording {
         self.send_stage(|_| CallStage::Sent { server: server.clone() });
     }
 
+    /// Records that an earlier result answers the call. It is redacted as its server's results are.
+    pub(crate) fn mark_from_cache(&mut self, grant: &Grant, redactor: Redactor) {
+        if let Some(record) = &mut self.record {
+            record.from_cache = true;
+            (record.rule, record.approved_by) = (Some(grant.rule().clone()), grant.approved_by().cloned());
+        }
+        self.redactor = redactor;
+    }
+
     /// The request counts as written from here on.
     pub(crate) fn assume_written(&mut self) {
         self.written = Written::Perhaps;
@@ -352,6 +403,15 @@ impl Recording {
         self.send_stage(|_| CallStage::Asked { method: method.to_owned() });
     }
 
+    /// An operator, who did not make the call, cancels it: the record says so. Calls of the console are made by the user who
+    /// cancels them there.
+    pub(crate) fn set_cancellation(&mut self, reason: &str) {
+        let is_own = self.record.as_ref().is_some_and(|record| record.surface == Surface::Console);
+        if !is_own {
+            self.cancellation = Some(reason.to_owned());
+        }
+    }
+
     /// Counts a progress notification.
     pub(crate) fn count_progress(&mut self) {
         if let Some(record) = &mut self.record {
@@ -369,6 +429,9 @@ impl Recording {
         {
             record.rule = Some(rule.clone());
         }
+        if matches!(outcome, CallOutcome::Refused(Refusal::Hidden { .. })) {
+            record.rule = Some(RuleId::Drift);
+        }
         if let CallOutcome::Refused(Refusal::Declined { by, .. }) = outcome {
             record.approved_by = Some(Arc::clone(by));
         }
@@ -376,9 +439,20 @@ impl Recording {
             record.sent_after = record.took;
         }
         record.state = outcome.state();
+        if let CallOutcome::Refused(refusal) = outcome {
+            record.code = Some(refusal.code());
+        }
         let delivery = Delivery::of(outcome, || self.may_be_written());
         (record.outcome, self.delivery) = (Some(delivery), Some(delivery));
+        if delivery == Delivery::NotSent {
+            self.limit_use = None;
+        } else {
+            self.keep_limit_use();
+        }
         record.message = outcome.message().map(|message| self.redactor.text(message.as_str()));
+        if matches!(outcome, CallOutcome::Cancelled) {
+            record.message = self.cancellation.take();
+        }
         log_withheld(&record, outcome);
         record.result_bytes = outcome.result().map_or(0, |result| result.as_bytes().len());
         let record = Arc::new(record);
@@ -386,8 +460,11 @@ impl Recording {
         if catch_unwind(AssertUnwindSafe(|| self.ports.log.append(Arc::clone(&record)))).is_err() {
             tracing::error!(call_id = %record.id, caller = %record.caller, "the call log panicked; this call is not recorded");
         }
+        if let Some(observation) = &self.ports.observation {
+            observation.end(&record, outcome.result(), &self.redactor);
+        }
         if self.is_key_claimed
-            && outcome.is_refused_credential()
+            && (self.is_key_unused || outcome.is_refused_credential())
             && let Some(recorder) = &self.ports.recorder
         {
             recorder.release_key(record.id);
@@ -425,9 +502,15 @@ impl Recording {
 
 impl RecordedArguments {
     fn take(&mut self) -> Option<Raw> {
-        match std::mem::take(self) {
+        let arguments = self.value();
+        *self = Self::Nothing;
+        arguments
+    }
+
+    fn value(&self) -> Option<Raw> {
+        match self {
             Self::Nothing => None,
-            Self::Whole(arguments) => Some(arguments),
+            Self::Whole(arguments) => Some(arguments.clone()),
             Self::In(params) => params.get("arguments"),
         }
     }

@@ -3,6 +3,8 @@
 //! Nothing here depends on how records are stored. What writes them: [`CallRecorder`](super::CallRecorder),
 //! [`ConversationLog`](crate::conversation::ConversationLog), [`SavedApprovals`](crate::policy::SavedApprovals).
 
+use std::{collections::BTreeMap, time::SystemTime};
+
 use futures_util::future::BoxFuture;
 use toolway_config::ServerName;
 use toolway_wire::time::Micros;
@@ -29,8 +31,9 @@ pub trait Records: Send + Sync {
     /// One call with its arguments and result.
     fn call(&self, id: Uuid) -> Fetch<'_, Option<StoredCall>>;
 
-    /// Calls with their arguments and without their results, newest first.
-    fn calls_with_arguments(&self, filter: CallFilter) -> Fetch<'_, Vec<StoredCall>>;
+    /// Calls with their arguments and without their results, newest first: as many as the filter says, and no further one after
+    /// their arguments have this many bytes together. An empty list is the end.
+    fn calls_with_arguments(&self, filter: CallFilter, max_bytes: usize) -> Fetch<'_, Vec<StoredCall>>;
 
     /// Definitions of tools and servers as they were first seen.
     fn baselines(&self) -> Fetch<'_, Vec<Baseline>>;
@@ -50,7 +53,8 @@ pub trait Records: Send + Sync {
     /// What a person found out about a call whose outcome is unknown.
     fn settlement(&self, call: Uuid) -> Fetch<'_, Option<Settlement>>;
 
-    /// Tool calls with an unknown outcome that are neither idempotent nor settled, newest first.
+    /// Tool calls with an unknown outcome that are neither idempotent nor settled, nor cancelled by the person who made them,
+    /// newest first.
     fn unsettled(&self, limit: usize) -> Fetch<'_, Vec<CallRow>>;
 
     /// Audit entries that match; with `after`, oldest first.
@@ -71,6 +75,9 @@ pub trait Records: Send + Sync {
     /// What models answered in a call, oldest first.
     fn sampling_of(&self, call: Uuid) -> Fetch<'_, Vec<SamplingRow>>;
 
+    /// Calls of the day at this time, by the count of a limit (`LimitScope::count_key`).
+    fn calls_of_day(&self, at: SystemTime) -> Fetch<'_, BTreeMap<String, u64>>;
+
     /// The last inbox items.
     fn inbox(&self, limit: usize) -> Fetch<'_, Vec<InboxRow>>;
 
@@ -83,8 +90,11 @@ pub trait Records: Send + Sync {
     /// The messages of a conversation, in order.
     fn messages(&self, conversation: Uuid) -> Fetch<'_, Vec<StoredMessage>>;
 
-    /// The notes of a conversation, by name.
+    /// The notes of a conversation, by name, without those for a replay.
     fn conversation_notes(&self, conversation: Uuid) -> Fetch<'_, Vec<ConversationNote>>;
+
+    /// The notes of a conversation for a replay, by name.
+    fn replay_notes(&self, conversation: Uuid) -> Fetch<'_, Vec<ConversationNote>>;
 
     /// Conversations in which a message contains the text, each with the first such message.
     fn search_conversations(&self, text: &str, limit: usize) -> Fetch<'_, Vec<FoundMessage>>;
@@ -187,7 +197,7 @@ impl Records for NoRecords {
         nothing()
     }
 
-    fn calls_with_arguments(&self, _: CallFilter) -> Fetch<'_, Vec<StoredCall>> {
+    fn calls_with_arguments(&self, _: CallFilter, _: usize) -> Fetch<'_, Vec<StoredCall>> {
         nothing()
     }
 
@@ -243,6 +253,10 @@ impl Records for NoRecords {
         nothing()
     }
 
+    fn calls_of_day(&self, _: SystemTime) -> Fetch<'_, BTreeMap<String, u64>> {
+        nothing()
+    }
+
     fn inbox(&self, _: usize) -> Fetch<'_, Vec<InboxRow>> {
         nothing()
     }
@@ -260,6 +274,10 @@ impl Records for NoRecords {
     }
 
     fn conversation_notes(&self, _: Uuid) -> Fetch<'_, Vec<ConversationNote>> {
+        nothing()
+    }
+
+    fn replay_notes(&self, _: Uuid) -> Fetch<'_, Vec<ConversationNote>> {
         nothing()
     }
 

@@ -58,6 +58,20 @@ impl Redactor {
         kept
     }
 
+    /// Removes secrets, and truncates the text. Control characters stay, for surfaces that make them visible.
+    pub fn message(&self, text: &str) -> String {
+        let clean = self.plain(text);
+        let bare: String = clean.chars().filter(|letter| !letter.is_control()).collect();
+        if matches!(self.plain(&bare), Cow::Owned(_)) {
+            // One of them stands in a secret.
+            return self.text(text);
+        }
+        match clean.char_indices().nth(LETTERS) {
+            Some((end, _)) => format!("{}…", &clean[..end]),
+            None => clean.into_owned(),
+        }
+    }
+
     /// Removes secrets.
     pub fn plain<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.replace(text, text.len())

@@ -37,12 +37,16 @@ pub struct CallRow {
     pub outcome: Option<Delivery>,
     /// Whether the item is annotated idempotent or read-only.
     pub idempotent: bool,
+    /// Whether an earlier result of the same resource answered it, so that nothing was sent.
+    pub from_cache: bool,
     /// The rule that decided.
     pub rule: Option<String>,
     /// Who approved it, where policy asked.
     pub approved_by: Option<String>,
     /// Redacted error message.
     pub error: Option<String>,
+    /// Stable error code of a refused call (`denied`, `no_approver`, `hidden` …); `None` for others, and in records of before.
+    pub code: Option<String>,
     /// Conversation it belongs to.
     pub conversation: Option<String>,
     /// Bytes of the arguments.

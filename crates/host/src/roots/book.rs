@@ -3,10 +3,16 @@
 //! A server gets, for a gateway client that declares roots, the client's own and those configured for it; for others, those
 //! of the command, the top level, the server and the client, equal ones once.
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Weak},
+};
 
 use parking_lot::Mutex;
 use serde_json::json;
+use tokio::sync::Semaphore;
 use toolway_config::{RootSetting, ServerName, Settings, roots::expand_home};
 use toolway_wire::{
     budget::Charge,
@@ -15,7 +21,7 @@ use toolway_wire::{
     message::{ClientCapabilities, splice},
 };
 
-use super::{ClientRootBound, Root, SuppliedRoots, supplied::KeptRoots};
+use super::{ClientRootBound, GivenRoot, Root, RootOrigin, SuppliedRoots, supplied::KeptRoots};
 use crate::{
     call::Caller,
     connection::{RootsOffer, WantedSet},
@@ -34,6 +40,8 @@ pub(crate) struct RootsBook {
     levels: Mutex<Levels>,
     /// What clients supplied over HTTP, by name.
     supplied: Mutex<BTreeMap<String, KeptRoots>>,
+    /// Serialises what changes the list of one client, in memory and in the store; empty if nothing does.
+    turns: Mutex<BTreeMap<String, Weak<Semaphore>>>,
     /// How many roots of each client were dropped last, so that each change is reported once.
     dropped: Mutex<BTreeMap<String, usize>>,
 }
@@ -73,6 +81,7 @@ impl RootsBook {
             recorder,
             levels: Mutex::new(levels),
             supplied: Mutex::default(),
+            turns: Mutex::default(),
             dropped: Mutex::default(),
         }
     }
@@ -127,6 +136,36 @@ impl RootsBook {
     pub(crate) fn roots(&self, server: &ServerName, client: Option<&str>) -> Vec<Root> {
         let supplied = client.map(|client| self.supplied_by(client)).unwrap_or_default();
         self.levels.lock().of(&self.given, Some(server), client, &supplied)
+    }
+
+    /// The roots that a server is told of, with what gives them: for all callers first, then for single clients. One that
+    /// is given to all callers twice is there once.
+    pub(crate) fn given(&self, server: &ServerName) -> Vec<GivenRoot> {
+        let levels = self.levels.lock().clone();
+        let of = |roots: &[Root], origin: RootOrigin| {
+            let given = |root: &Root| GivenRoot { root: root.clone(), origin: origin.clone() };
+            roots.iter().map(given).collect::<Vec<_>>()
+        };
+        let of_server = levels.servers.get(server).map(Vec::as_slice).unwrap_or_default();
+        let all = [
+            of(&self.given, RootOrigin::Command),
+            of(&levels.top, RootOrigin::AllServers),
+            of(of_server, RootOrigin::Server),
+        ];
+        let mut given: Vec<GivenRoot> = Vec::new();
+        for root in all.into_iter().flatten() {
+            if given.iter().all(|known| !is_same(&known.root.uri, &root.root.uri)) {
+                given.push(root);
+            }
+        }
+        for (client, roots) in &levels.clients {
+            given.extend(of(roots, RootOrigin::Client(client.clone())));
+        }
+        let clients: Vec<String> = self.supplied.lock().keys().cloned().collect();
+        for client in clients {
+            given.extend(of(&self.supplied_by(&client), RootOrigin::SuppliedBy(client)));
+        }
+        given
     }
 
     /// The roots that a client supplied and that are passed on now: the bound, or a link in a path, may have changed.
@@ -201,22 +240,45 @@ impl RootsBook {
         let mut configured = self.levels.lock().of_client(client).to_vec();
         configured.extend(self.supplied_by(client));
         let listed = given.get("roots").map(|roots| roots.elements()).unwrap_or_default();
-        let uri = |root: &Raw| root.get("uri").as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
-        let is_admitted = |root: &Raw| uri(root).is_some_and(|uri| bound.admits(&uri));
         let total = listed.len();
         let mut kept: Vec<Raw> = match bound {
             ClientRootBound::Anywhere => listed,
-            _ => listed.into_iter().filter(is_admitted).collect(),
+            _ => listed.iter().filter_map(|root| admitted(root, &bound)).collect(),
         };
         self.report_dropped(client, total - kept.len(), &bound);
-        let is_new = |root: &&Root| kept.iter().all(|known| uri(known).as_deref() != Some(&root.uri));
+        let is_new = |root: &&Root| kept.iter().all(|known| uri_of(known).as_deref() != Some(&root.uri));
         let mut added: Vec<Raw> = configured.iter().filter(is_new).map(|root| Raw::of(&shown(root))).collect();
-        added.dedup_by_key(|root| uri(root));
-        if kept.len() == total && added.is_empty() {
+        added.dedup_by_key(|root| uri_of(root));
+        if bound == ClientRootBound::Anywhere && added.is_empty() {
             return Answer::Given(given);
         }
         kept.extend(added);
-        Answer::Given(splice::edited(&given, &[splice::Edit::Set("roots", splice::array(&kept))]))
+        let roots = splice::array(&kept);
+        Answer::Given(match bound {
+            ClientRootBound::Anywhere => splice::edited(&given, &[splice::Edit::Set("roots", roots)]),
+            // Made anew: another list under the same key, which a server may read instead, is not passed on.
+            _ => {
+                let meta = given.get("_meta");
+                splice::object(meta.iter().map(|meta| ("_meta", meta)).chain([("roots", &roots)]))
+            }
+        })
+    }
+
+    /// What serialises changes of the list of a client. Its permit is held until memory and store agree.
+    pub(crate) fn turn_of(&self, client: &str) -> Arc<Semaphore> {
+        let mut turns = self.turns.lock();
+        if let Some(turn) = turns.get(client).and_then(Weak::upgrade) {
+            return turn;
+        }
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::new(Semaphore::new(1));
+        turns.insert(client.to_owned(), Arc::downgrade(&turn));
+        turn
+    }
+
+    /// The list of a client as it is in memory.
+    pub(crate) fn supplied_list(&self, client: &str) -> Vec<Root> {
+        self.supplied.lock().get(client).map(|kept| kept.roots.to_vec()).unwrap_or_default()
     }
 
     /// Forgets what a client supplied; returns whether there was something.
@@ -286,6 +348,19 @@ pub(crate) fn declares_roots(capabilities: &ClientCapabilities) -> bool {
 /// Whether two URIs name the same root: a final `/` makes no difference.
 fn is_same(one: &str, other: &str) -> bool {
     one.trim_end_matches('/') == other.trim_end_matches('/')
+}
+
+/// A root that a bound admits, with the members that were looked at and no others: keys that occur twice, or that differ only
+/// in case, are read differently by servers.
+fn admitted(root: &Raw, bound: &ClientRootBound) -> Option<Raw> {
+    let keys = ["uri", "name", "_meta"];
+    uri_of(root).filter(|uri| bound.admits(uri))?;
+    let members = root.fields(keys);
+    Some(splice::object(keys.into_iter().zip(&members).filter_map(|(key, member)| Some((key, member.as_ref()?)))))
+}
+
+fn uri_of(root: &Raw) -> Option<String> {
+    root.get("uri").as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned)
 }
 
 fn listed(roots: &[Root]) -> Raw {

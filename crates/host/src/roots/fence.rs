@@ -5,11 +5,18 @@
 //! [`Roots::check`] say what is so now; only what [`Roots::read`], [`Roots::write`] and [`Roots::list`] return is certain.
 
 use std::{
-    io::{self, Read},
+    io::{self, ErrorKind, Read, Write},
     path::{Component, Path, PathBuf},
 };
 
-use cap_std::{ambient_authority, fs::Dir};
+#[cfg(unix)]
+use cap_std::fs::OpenOptionsExt;
+use cap_std::{
+    ambient_authority,
+    fs::{Dir, File, OpenOptions},
+};
+#[cfg(unix)]
+use rustix::fs::OFlags;
 use url::Url;
 
 /// Folders of this machine, and the only way to the files in them.
@@ -117,10 +124,8 @@ impl Roots {
 
     /// Reads a file of at most [`MAX_FILE`] bytes.
     pub fn read(&self, uri: &str) -> Result<Vec<u8>, RootsError> {
-        // A device or pipe is not opened: that could wait for ever.
-        self.check(Operation::Read, uri)?;
         let found = self.find(uri)?;
-        let file = found.folder.handle.open(&found.below).map_err(|error| found.failed(error))?;
+        let file = found.open_file(OpenOptions::new().read(true))?;
         let mut content = Vec::new();
         file.take(MAX_FILE + 1).read_to_end(&mut content).map_err(|error| found.failed(error))?;
         match MAX_FILE < content.len() as u64 {
@@ -131,9 +136,9 @@ impl Roots {
 
     /// Writes a file, replacing its content, or creates it in a folder that exists.
     pub fn write(&self, uri: &str, content: &[u8]) -> Result<(), RootsError> {
-        self.check(Operation::Write, uri)?;
         let found = self.find(uri)?;
-        found.folder.handle.write(&found.below, content).map_err(|error| found.failed(error))
+        let mut file = found.open_file(OpenOptions::new().write(true).create(true))?;
+        file.set_len(0).and_then(|()| file.write_all(content)).map_err(|error| found.failed(error))
     }
 
     /// Lists a folder of at most [`MAX_ENTRIES`] entries, ordered by URI. Names that are not UTF-8 are percent-encoded.
@@ -189,6 +194,24 @@ impl Found<'_> {
             }
         }
         true
+    }
+
+    /// Opens a file. What it is, is looked at after it was opened: before, another program could replace it by a pipe or a
+    /// device, whose opening or reading waits for ever.
+    fn open_file(&self, options: &mut OpenOptions) -> Result<File, RootsError> {
+        #[cfg(unix)]
+        options.custom_flags(OFlags::NONBLOCK.bits() as i32);
+        let wrong = || RootsError::WrongKind(self.uri.to_owned());
+        let file = self.folder.handle.open_with(&self.below, options).map_err(|error| match error.kind() {
+            ErrorKind::IsADirectory => wrong(),
+            // A pipe without a reader, or a socket.
+            _ if self.folder.handle.metadata(&self.below).is_ok_and(|data| !data.is_file() && !data.is_dir()) => {
+                wrong()
+            }
+            _ => self.failed(error),
+        })?;
+        let is_file = file.metadata().map_err(|error| self.failed(error))?.is_file();
+        if is_file { Ok(file) } else { Err(wrong()) }
     }
 
     fn failed(&self, source: io::Error) -> RootsError {

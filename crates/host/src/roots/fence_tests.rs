@@ -137,3 +137,33 @@ fn a_root_can_be_named_by_a_link_to_it() {
     assert_eq!(roots.read(&stage.at("/sub/a.txt")).unwrap(), b"inside");
     assert!(Roots::open([uri(&stage.base.join("none")).as_str()]).is_err());
 }
+
+#[test]
+fn what_is_no_file_is_neither_read_nor_written_and_delays_nothing() {
+    let stage = Stage::new();
+    let pipe = stage.base.join("root/pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let _socket = std::os::unix::net::UnixListener::bind(stage.base.join("root/socket")).unwrap();
+    for rest in ["/pipe", "/socket", "/sub", "/sub/"] {
+        let uri = stage.at(rest);
+        assert!(matches!(stage.roots.read(&uri), Err(RootsError::WrongKind(_))), "{rest}");
+        assert!(matches!(stage.roots.write(&uri, b"x"), Err(RootsError::WrongKind(_))), "{rest}");
+    }
+    // With a reader, the pipe can be opened for writing.
+    let _reader = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+    assert!(matches!(stage.roots.write(&stage.at("/pipe"), b"x"), Err(RootsError::WrongKind(_))));
+    // Nothing is emptied before it is known to be a file that may be written.
+    stage.roots.write(&stage.at("/sub/a.txt"), b"new").unwrap();
+    assert_eq!(std::fs::read(stage.base.join("root/sub/a.txt")).unwrap(), b"new", "shorter than before");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn links_that_the_system_resolves_by_itself_lead_nowhere() {
+    let roots = Roots::open(["file:///proc/self"]).unwrap();
+    for rest in ["/root/etc/passwd", "/cwd/Cargo.toml", "/fd/0", "/exe", "/task/../root/etc/passwd"] {
+        assert!(roots.read(&format!("file:///proc/self{rest}")).is_err(), "{rest}");
+    }
+    assert!(!roots.contains("file:///proc/self/root/etc/passwd"));
+}

@@ -14,13 +14,17 @@ use super::{
     permission::{self, Permission, PermissionInput, Presence, RefusedBy, SavedAnswer},
     quota::{QuotaExceeded, Reservation, SampledTokens, SamplingEnd, SamplingLedger, SamplingQuotas, SamplingUse},
     refused,
+    totals::BudgetPlace,
 };
 use crate::{
     call::Caller,
     connection::Connection,
     host::Inner,
     inbox::{InboxAnswer, InboxItem, SamplingAnswer},
-    policy::{ApprovalKey, AskedCall, Attendance, Reached, SavedApproval, SavedEffect, SavedFinding, Scope, saved},
+    policy::{
+        ApprovalKey, AskedCall, AssistantPolicy, Attendance, Reached, SavedApproval, SavedEffect, SavedFinding, Scope,
+        saved,
+    },
     record::{AuditNote, PersonWait, kind},
     tallies::ModelTokens,
 };
@@ -39,6 +43,8 @@ pub(crate) struct SamplingDesk {
     pub(crate) connection: Connection,
     /// Mode of the call.
     pub(crate) mode: Option<PolicyMode>,
+    /// Assistant of its conversation.
+    pub(crate) assistant: Option<Arc<AssistantPolicy>>,
     pub(crate) attendance: Attendance,
     /// Name of what is called.
     pub(crate) called: String,
@@ -103,12 +109,17 @@ impl SamplingDesk {
                 (reserved, terms.decide(saved, Some(&exceeded)))
             }
         };
-        if self.check(request, decision, account)? == Permission::Ask {
+        let permission = self.check(request, decision, account)?;
+        let place = self.take_of_budget(request, &details)?;
+        if permission == Permission::Ask {
             self.ask(request, details.clone(), account).await?;
             // The person took time: what the configuration says now counts.
-            terms = self.terms(request);
+            let before = std::mem::replace(&mut terms, self.terms(request));
             if terms.levels.permission() == SamplingPermission::Never {
                 return Err(self.refusal(request, &RefusedBy::Never));
+            }
+            if !terms.bound_as(&before) {
+                return Err(refused(&request.server, "its settings changed while the user was asked"));
             }
         }
         // From here on tokens may be used, also if the call ends before the answer comes.
@@ -121,6 +132,7 @@ impl SamplingDesk {
             self.host.context.tallies.count_tokens(&details.model, ModelTokens { input, output });
         }
         self.host.context.sampled.add_tokens(request.origin.conversation.as_ref(), used);
+        drop(place);
         let outcome = if answered.answer.is_ok() { "answered" } else { "failed" };
         reserved.end = SamplingEnd::Sent { tokens: answered.tokens, outcome };
         let sampled = answered.answer?;
@@ -133,9 +145,22 @@ impl SamplingDesk {
         Ok(sampled)
     }
 
+    /// Takes the tokens of a request out of the budget of its conversation.
+    fn take_of_budget(
+        &self,
+        request: &SamplingRequest,
+        details: &SamplingDetails,
+    ) -> Result<Option<BudgetPlace>, RpcError> {
+        let Some(conversation) = &request.origin.conversation else { return Ok(None) };
+        let place = BudgetPlace::take(&self.host.context, conversation, details.reserved_tokens());
+        let used_up =
+            || refused(&request.server, "the tokens of the conversation's budget are used up (`--max-tokens`)");
+        place.map(Some).ok_or_else(used_up)
+    }
+
     /// What configuration, mode and surface say now.
     fn terms(&self, request: &SamplingRequest) -> Terms {
-        let policy = self.host.policy().with_mode(self.mode);
+        let policy = self.host.policy().with_mode(self.mode).with_assistant(self.assistant.clone());
         let caller = &request.origin.caller;
         let levels = policy.sampling_levels(&self.connection.wanted().sampling, caller);
         let presence = self.host.context.presence(request.origin.surface, self.attendance);
@@ -310,6 +335,14 @@ impl SamplingDesk {
 }
 
 impl Terms {
+    /// Whether a request that was prepared and counted by the other terms would be the same by these.
+    fn bound_as(&self, other: &Self) -> bool {
+        let quotas = |terms: &Self| SamplingQuotas::of(&terms.levels);
+        self.levels.max_tokens() == other.levels.max_tokens()
+            && self.levels.model() == other.levels.model()
+            && quotas(self) == quotas(other)
+    }
+
     fn decide(&self, saved: SavedAnswer, exceeded: Option<&QuotaExceeded>) -> Permission {
         permission::decide(PermissionInput {
             levels: &self.levels,

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Time between two looks for tasks that no process follows.
-const LOOK: Duration = Duration::from_secs(10);
+pub(crate) const LOOK: Duration = Duration::from_secs(10);
 
 impl Host {
     /// Follows the tasks of its servers that no process follows, now and as long as it runs.
@@ -44,12 +44,20 @@ impl Host {
         if self.follows_task(id) {
             return Ok(true);
         }
-        let inner = self.inner();
-        let left = inner.context.ports.tasks.unclaimed().await?;
-        match left.into_iter().find(|task| task.id == id) {
-            Some(task) => adopt(inner, task).await,
-            None => Ok(false),
-        }
+        adopt_one(self.inner(), id).await
+    }
+}
+
+/// Follows the task of a call, if it has one that no process follows.
+pub(crate) async fn adopt_if_left(host: &Arc<Inner>, call: Uuid) {
+    report(adopt_one(host, call).await.map(drop));
+}
+
+async fn adopt_one(host: &Arc<Inner>, id: Uuid) -> Result<bool, RecordsError> {
+    let left = host.context.ports.tasks.unclaimed().await?;
+    match left.into_iter().find(|task| task.id == id) {
+        Some(task) => adopt(host, task).await,
+        None => Ok(false),
     }
 }
 
@@ -87,10 +95,12 @@ async fn adopt(host: &Arc<Inner>, row: TaskRow) -> Result<bool, RecordsError> {
         // Where its call was made is not known any more.
         sampling: SampledTask {
             mode: None,
+            assistant: None,
             attendance: Attendance::Unattended,
             called: row.tool.clone(),
             person_wait: PersonWait::default(),
         },
+        poll_interval: None,
     };
     let tracked = TrackedTask::adopted(row, ports, following.redactor.clone());
     match following.start(host, tracked) {

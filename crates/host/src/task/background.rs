@@ -1,52 +1,41 @@
-//! Follows a task that no call waits for: reads its status until it has ended, answers the requests of its server, and
-//! ends the record of its call.
+//! Tasks that no call waits for: which are followed, by what their caller and an operator do to them, and how following one
+//! begins. How one is followed is in [`following`].
 //!
 //! A task whose server cannot be reached is asked for again for a while. A task that its server does not know, or whose
 //! process has ended, is lost. When the host stops, the row and the record of a task that its server keeps stay open for the
 //! next process; one that ends with a process of this host is lost.
 
+mod following;
+
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     fmt,
-    sync::{Arc, Weak},
+    sync::Arc,
     time::Duration,
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
 use parking_lot::Mutex;
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use toolway_config::{PolicyMode, ServerName};
-use toolway_wire::{
-    budget::Charge,
-    error::WireError,
-    exchange::{Answer, Exchange, ExchangeEvent, ExchangeTimeouts, Outcome, ServerRequestHandler},
-    message::RpcError,
-    task::{TaskDetail, TaskError, TaskStatus as Reported},
-    time::Micros,
-    up::{HINT_PAUSE, TaskHints},
-};
+use toolway_wire::{budget::Charge, task::TaskStatus as Reported, time::Micros};
 use uuid::Uuid;
 
-use super::{
-    AnsweredBy, ENDED_WITH_PROCESS, FIRST_READ, KeptBy, SettledCall, StoredTask, TaskPorts, TaskRow, TaskStatus,
-    TrackedTask, UNREACHABLE_FOR, pause_after,
-};
+use self::following::Following;
+use super::{KeptBy, StoredTask, TaskPorts, TaskRow, TrackedTask};
 use crate::{
     audience::ClientText,
-    call::{CallError, CallOutcome, Caller, CallerContext, tasks::PolledTasks},
-    connection::{HostContext, ListenerGuard, client_features::ClientFeatures, stdio::ProcessInstance},
+    call::{CallError, CallOutcome, Caller, CallerContext},
+    catalog::PublicName,
+    connection::{HostContext, stdio::ProcessInstance},
     host::{Host, Inner},
     inbox::ItemOrigin,
-    policy::Attendance,
-    record::{CallBody, PersonWait, Recording, RecordsError, redact::Redactor},
-    sampling::answering::SamplingDesk,
+    policy::{AssistantPolicy, Attendance, limit::taken::CallBounds},
+    record::{PersonWait, Recording, RecordsError, redact::Redactor},
 };
 
 /// Bytes that a followed task is charged for: its row, its record and what follows it.
 const TASK_BYTES: usize = 8 * 1024;
-/// Time to cancel a task at its server.
-const CANCEL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What following a task needs besides its row.
 pub(crate) struct BackgroundTask {
@@ -56,12 +45,16 @@ pub(crate) struct BackgroundTask {
     pub(crate) caller_context: CallerContext,
     pub(crate) redactor: Redactor,
     pub(crate) sampling: SampledTask,
+    /// Time between two polls; `None`: that of the server's entry.
+    pub(crate) poll_interval: Option<Duration>,
 }
 
 /// What decides on sampling requests of the server of a task.
 pub(crate) struct SampledTask {
     /// Mode of its call.
     pub(crate) mode: Option<PolicyMode>,
+    /// Assistant of its conversation.
+    pub(crate) assistant: Option<Arc<AssistantPolicy>>,
     pub(crate) attendance: Attendance,
     /// Name of what was called.
     pub(crate) called: String,
@@ -81,7 +74,23 @@ pub(crate) struct NotFollowed {
 pub(crate) struct BackgroundTasks {
     // Nothing awaits under this lock.
     tasks: Mutex<HashMap<Uuid, Arc<TaskSwitch>>>,
+    /// Those that have ended last and whose results are bounded: their callers can still read them at their servers.
+    // Nothing awaits under this lock.
+    ended: Mutex<VecDeque<EndedTask>>,
 }
+
+/// A task that is not followed any more.
+#[derive(Debug)]
+struct EndedTask {
+    server: ServerName,
+    caller: Caller,
+    session: Option<Arc<str>>,
+    remote_id: String,
+    bounds: CallBounds,
+}
+
+/// Tasks that have ended and are remembered with the bounds of their results.
+const MAX_ENDED: usize = 1_024;
 
 /// A task that its caller uses at its server.
 pub(crate) struct SeenTask<'a> {
@@ -99,6 +108,8 @@ struct TaskSwitch {
     caller: Caller,
     session: Option<Arc<str>>,
     remote_id: String,
+    /// What its result may not exceed.
+    bounds: CallBounds,
     cancelled: CancellationToken,
     /// How its caller saw it end.
     seen_end: Mutex<Option<CallOutcome>>,
@@ -112,38 +123,6 @@ struct TaskSwitch {
 pub(crate) struct StartingTask {
     host: Arc<Inner>,
     following: Following,
-}
-
-/// Follows one task.
-struct Following {
-    host: Weak<Inner>,
-    stop: CancellationToken,
-    switch: Arc<TaskSwitch>,
-    server: ServerName,
-    tracked: TrackedTask,
-    /// `None` if another process began the record.
-    recording: Option<Box<Recording>>,
-    /// The process that runs the task, if it ends with it.
-    process: Option<Arc<ProcessInstance>>,
-    origin: ItemOrigin,
-    caller_context: CallerContext,
-    sampling: SampledTask,
-    /// What the server announces about the task, on the connection over which it was read last.
-    hints: Option<TaskHints>,
-    _charge: Charge,
-    /// Keeps the server from being stopped as idle.
-    _use: Option<ListenerGuard>,
-}
-
-/// What one look at a task says.
-enum Look {
-    /// It has not ended; look again after this time.
-    Open(Duration),
-    Ended(CallOutcome),
-    /// The server cannot be reached now.
-    Unreachable(ClientText),
-    /// The server does not know it.
-    Unknown(ClientText),
 }
 
 impl BackgroundTask {
@@ -171,6 +150,7 @@ impl BackgroundTask {
             caller: self.caller_context.caller.clone(),
             session: self.caller_context.session.clone(),
             remote_id: tracked.row.remote_id.clone(),
+            bounds: host.bounds_of_task(&self.caller_context.caller, &server, &tracked.row.tool),
             cancelled: CancellationToken::new(),
             seen_end: Mutex::new(None),
             was_seen: CancellationToken::new(),
@@ -188,6 +168,7 @@ impl BackgroundTask {
             origin: self.origin,
             caller_context: self.caller_context,
             sampling: self.sampling,
+            poll_interval: self.poll_interval,
             hints: None,
             _charge: charge,
             _use: in_use,
@@ -215,6 +196,13 @@ impl Host {
     pub fn cancel_task(&self, id: Uuid) -> bool {
         let switch = self.inner().background.tasks.lock().get(&id).cloned();
         switch.inspect(|switch| switch.cancelled.cancel()).is_some()
+    }
+
+    /// Asks the server of a task at once how far it is; what changed arrives as an event. Returns whether this host follows
+    /// the task in the background.
+    pub fn poll_task(&self, id: Uuid) -> bool {
+        let switch = self.inner().background.tasks.lock().get(&id).cloned();
+        switch.inspect(|switch| switch.hint.notify_one()).is_some()
     }
 
     /// A task as it is stored, with the end of its call.
@@ -257,6 +245,41 @@ impl BackgroundTasks {
         switch.was_seen.cancel();
     }
 
+    /// What the result of a task may not exceed; `None` if no task of this process is meant.
+    pub(crate) fn bounds(&self, task: &SeenTask<'_>) -> Option<CallBounds> {
+        if let Some(switch) = self.find(task) {
+            return Some(switch.bounds.clone());
+        }
+        let is_same = |ended: &&EndedTask| {
+            ended.server == *task.server
+                && ended.caller == *task.caller
+                && ended.session.as_ref() == task.session
+                && ended.remote_id == task.remote_id
+        };
+        self.ended.lock().iter().rev().find(is_same).map(|ended| ended.bounds.clone())
+    }
+
+    /// A task is not followed any more.
+    fn forget(&self, id: Uuid) {
+        let Some(switch) = self.tasks.lock().remove(&id) else { return };
+        if switch.bounds.result.is_none() {
+            return;
+        }
+        let TaskSwitch { server, caller, session, remote_id, bounds, .. } = &*switch;
+        let ended = EndedTask {
+            server: server.clone(),
+            caller: caller.clone(),
+            session: session.clone(),
+            remote_id: remote_id.clone(),
+            bounds: bounds.clone(),
+        };
+        let mut all = self.ended.lock();
+        if MAX_ENDED <= all.len() {
+            all.pop_front();
+        }
+        all.push_back(ended);
+    }
+
     fn find(&self, task: &SeenTask<'_>) -> Option<Arc<TaskSwitch>> {
         let is_same = |switch: &&Arc<TaskSwitch>| {
             switch.server == *task.server
@@ -268,269 +291,21 @@ impl BackgroundTasks {
     }
 }
 
+impl Inner {
+    /// What the result of a task may not exceed. `tool` is its public name.
+    fn bounds_of_task(&self, caller: &Caller, server: &ServerName, tool: &str) -> CallBounds {
+        let catalog = self.catalog_publisher.catalog();
+        let entry = tool.parse().ok().and_then(|name: PublicName| catalog.find_tool(&name));
+        // A name without prefix, of a tool that is listed no more, is its own.
+        let of_server = || tool.strip_prefix(server.as_str()).and_then(|rest| rest.strip_prefix("__")).unwrap_or(tool);
+        self.limits.of_task(caller, server, entry.map_or_else(of_server, |entry| &entry.origin.raw_name))
+    }
+}
+
 impl HostContext {
     /// Where rows of tasks go.
     pub(crate) fn task_ports(&self) -> TaskPorts {
         TaskPorts { log: Arc::clone(&self.ports.tasks), events: self.events.clone() }
-    }
-}
-
-// === impl Following ===
-
-impl Following {
-    async fn run(mut self) {
-        let stop = self.stop.clone();
-        let ended = tokio::select! {
-            ended = self.follow() => Some(ended),
-            () = stop.cancelled() => None,
-        };
-        match ended.or_else(|| self.seen_end()) {
-            Some(outcome) => self.end(&outcome).await,
-            None if self.tracked.row.kept_by == KeptBy::Server => self.leave(),
-            None => {
-                let outcome = self.lost(ClientText::complete(ENDED_WITH_PROCESS));
-                self.end(&outcome).await;
-            }
-        }
-    }
-
-    /// Looks at the task until it has ended.
-    async fn follow(&mut self) -> CallOutcome {
-        let mut delay = FIRST_READ;
-        let mut unreachable_since: Option<Instant> = None;
-        loop {
-            let switch = Arc::clone(&self.switch);
-            let hints = self.hints.as_mut();
-            let hinted = async {
-                match hints {
-                    Some(hints) => hints.next().await,
-                    None => std::future::pending().await,
-                }
-                tokio::time::sleep(HINT_PAUSE).await;
-            };
-            tokio::select! {
-                () = tokio::time::sleep(delay) => {}
-                () = hinted => {}
-                () = switch.hint.notified() => tokio::time::sleep(FIRST_READ).await,
-                () = switch.cancelled.cancelled() => return self.cancel().await,
-                () = switch.was_seen.cancelled() => {}
-            }
-            if let Some(seen) = self.seen_end() {
-                return seen;
-            }
-            delay = match self.look().await {
-                Look::Ended(outcome) => return outcome,
-                Look::Unknown(why) => return self.lost(why),
-                Look::Open(delay) => {
-                    unreachable_since = None;
-                    delay
-                }
-                Look::Unreachable(why) => {
-                    let since = *unreachable_since.get_or_insert_with(Instant::now);
-                    if UNREACHABLE_FOR < since.elapsed() {
-                        return self.lost(why);
-                    }
-                    tracing::debug!(task = %self.tracked.row.id, server = %self.server, error = %why, "cannot read a task");
-                    pause_after(since.elapsed())
-                }
-            };
-        }
-    }
-
-    fn seen_end(&self) -> Option<CallOutcome> {
-        self.switch.seen_end.lock().take()
-    }
-
-    /// Reads the task once. If it has ended, its result is fetched; if its server asks for something that the host answers,
-    /// it is followed to its end.
-    async fn look(&mut self) -> Look {
-        let Some(host) = self.host.upgrade() else {
-            return Look::Unreachable(ClientText::complete("the host is gone"));
-        };
-        let id = self.tracked.row.remote_id.clone();
-        let access = match PolledTasks::open(&host, &self.server, &self.caller_context, &id).await {
-            Ok(access) => access,
-            Err(outcome) => return self.no_access(&outcome),
-        };
-        if self.process.as_ref().is_some_and(|process| !Arc::ptr_eq(process, &access.process)) {
-            return Look::Unknown(ClientText::complete("the process that ran it has ended"));
-        }
-        // Before it is read: what changes afterwards is announced here.
-        self.hints = Some(access.tasks.hints(&id));
-        let task = match access.tasks.get(&id, TaskDetail::Status).await {
-            Ok(task) => task,
-            Err(TaskError::Refused(error)) => return refused(&error),
-            Err(TaskError::Failed(error)) => return self.failed(&error),
-        };
-        self.tracked.update(&task);
-        match (task.status, self.tracked.row.answered_by) {
-            (Reported::Cancelled, _) => Look::Ended(CallOutcome::Cancelled),
-            (Reported::Completed | Reported::Failed, _) | (Reported::InputRequired, AnsweredBy::Host) => {
-                let exchange = access.tasks.follow(&id, ExchangeTimeouts::unbounded());
-                drop(host);
-                match self.drive(exchange).await {
-                    Outcome::Failed(error) => self.failed(&error),
-                    outcome => Look::Ended(outcome.into()),
-                }
-            }
-            (Reported::Working, _) | (Reported::InputRequired, AnsweredBy::Client) => {
-                Look::Open(access.tasks.delay(&task))
-            }
-        }
-    }
-
-    /// Drives the exchange of the task to its end; the ports of the host answer its requests.
-    async fn drive(&mut self, mut exchange: Exchange) -> Outcome {
-        let mut answering = FuturesUnordered::new();
-        let switch = Arc::clone(&self.switch);
-        loop {
-            let event = tokio::select! {
-                event = exchange.next() => event,
-                Some(()) = answering.next(), if !answering.is_empty() => {
-                    self.tracked.set_status(TaskStatus::Working);
-                    continue;
-                }
-                () = switch.cancelled.cancelled() => return Outcome::Cancelled,
-            };
-            match event {
-                Some(ExchangeEvent::Ended(outcome)) => return outcome,
-                None => return Outcome::Failed(WireError::Ended("the task ended without a result".to_owned())),
-                Some(ExchangeEvent::ServerRequest(request)) => {
-                    let Some(features) = self.client_features() else {
-                        request.answer(Answer::Unavailable);
-                        continue;
-                    };
-                    self.tracked.set_status(TaskStatus::InputRequired);
-                    answering.push(async move {
-                        let answer = features.answer(request.details.clone()).await;
-                        request.answer(answer);
-                    });
-                }
-                Some(ExchangeEvent::Progress(params)) => self.tracked.progress(&params),
-                Some(ExchangeEvent::Withdrawn(_) | ExchangeEvent::Log(_)) => {}
-            }
-        }
-    }
-
-    /// What answers the requests of the server; `None` if the host is gone.
-    fn client_features(&self) -> Option<ClientFeatures> {
-        let host = self.host.upgrade()?;
-        let connection = host.connection(&self.server)?;
-        let features = host.context.features(&self.server);
-        let SampledTask { mode, attendance, called, person_wait } = &self.sampling;
-        let desk = SamplingDesk {
-            host,
-            connection,
-            mode: *mode,
-            attendance: *attendance,
-            called: called.clone(),
-            person_wait: person_wait.clone(),
-        };
-        Some(ClientFeatures { origin: Some(self.origin.clone()), sampling: Some(Box::new(desk)), ..features })
-    }
-
-    /// Cancels the task at its server.
-    async fn cancel(&mut self) -> CallOutcome {
-        let id = self.tracked.row.remote_id.clone();
-        let Some(host) = self.host.upgrade() else { return CallOutcome::Cancelled };
-        let cancelling = async {
-            let access = PolledTasks::open(&host, &self.server, &self.caller_context, &id).await;
-            let access = access.map_err(|outcome| outcome.to_string())?;
-            access.tasks.cancel(&id).await.map_err(|error| error.to_string())
-        };
-        let cancelled = tokio::time::timeout(CANCEL_TIMEOUT, cancelling).await;
-        match cancelled.unwrap_or_else(|_| Err("it does not answer".to_owned())) {
-            // It ended before it could be cancelled.
-            Ok(task) if task.status == Reported::Completed => match self.look().await {
-                Look::Ended(outcome) => outcome,
-                Look::Open(_) | Look::Unreachable(_) | Look::Unknown(_) => CallOutcome::Cancelled,
-            },
-            Ok(_) => CallOutcome::Cancelled,
-            Err(error) => {
-                tracing::warn!(%error, server = %self.server, task = %self.tracked.row.id, "cannot cancel a task at its server");
-                CallOutcome::Cancelled
-            }
-        }
-    }
-
-    /// Writes the end of the task and of its call.
-    async fn end(&mut self, outcome: &CallOutcome) {
-        self.forget();
-        if let CallOutcome::Failed(CallError::TaskLost { server, why }) = outcome {
-            tracing::warn!(%server, task = %self.tracked.row.id, tool = self.tracked.row.tool, %why, "a task is lost");
-        }
-        match self.recording.take() {
-            Some(mut recording) => {
-                if let Some(written) = recording.end(outcome) {
-                    written.await;
-                }
-                self.tracked.end(outcome).await;
-            }
-            None => self.settle(outcome).await,
-        }
-        self.tracked.announce_end(outcome);
-    }
-
-    /// Ends the task and the record of a call that another process began.
-    async fn settle(&mut self, outcome: &CallOutcome) {
-        self.tracked.close(outcome);
-        let Some(host) = self.host.upgrade() else { return };
-        let redactor = self.tracked.redactor();
-        let result = outcome.result();
-        let kept = result.and_then(|result| Recording::kept(host.context.ports.bodies, redactor, result));
-        let settled = SettledCall {
-            state: outcome.state(),
-            error: outcome.message().map(|message| redactor.text(message.as_str())),
-            body: CallBody { arguments: None, result: kept },
-            result_bytes: result.map_or(0, |result| result.as_bytes().len()),
-        };
-        if let Err(error) = self.tracked.log().settle(&self.tracked.row, settled).await {
-            tracing::error!(task = %self.tracked.row.id, %error, "the end of a task is not recorded");
-        }
-    }
-
-    /// Leaves the task to another process.
-    fn leave(&mut self) {
-        self.forget();
-        if let Some(recording) = &mut self.recording {
-            recording.leave_open();
-        }
-        self.tracked.release();
-    }
-
-    fn forget(&self) {
-        if let Some(host) = self.host.upgrade() {
-            host.background.tasks.lock().remove(&self.tracked.row.id);
-        }
-    }
-
-    fn lost(&self, why: ClientText) -> CallOutcome {
-        CallOutcome::Failed(CallError::TaskLost { server: self.server.clone(), why })
-    }
-
-    /// A server that cannot be used now. One that ends with its process and is not connected has lost the task.
-    fn no_access(&self, outcome: &CallOutcome) -> Look {
-        let why = outcome.for_client().unwrap_or_else(|| ClientText::of_code("ended"));
-        match self.tracked.row.kept_by {
-            KeptBy::Process => Look::Unknown(why),
-            KeptBy::Server => Look::Unreachable(why),
-        }
-    }
-
-    fn failed(&self, error: &WireError) -> Look {
-        tracing::debug!(task = %self.tracked.row.id, server = %self.server, %error, "reading a task failed");
-        match self.tracked.row.kept_by {
-            KeptBy::Process if matches!(error, WireError::Ended(_)) => Look::Unknown(error.into()),
-            KeptBy::Process | KeptBy::Server => Look::Unreachable(error.into()),
-        }
-    }
-}
-
-/// A refused read: the server does not know the task, unless it could not answer at all. Its words are for its client.
-fn refused(error: &RpcError) -> Look {
-    match error.code() {
-        RpcError::INTERNAL => Look::Unreachable(ClientText::complete(error.to_string())),
-        _ => Look::Unknown(ClientText::complete(format!("the server does not know it: {error}"))),
     }
 }
 
@@ -543,7 +318,8 @@ impl fmt::Debug for BackgroundTask {
 #[cfg(test)]
 mod tests {
     use super::{
-        Arc, BackgroundTasks, CallOutcome, Caller, CancellationToken, Mutex, Notify, SeenTask, TaskSwitch, Uuid,
+        Arc, BackgroundTasks, CallBounds, CallOutcome, Caller, CancellationToken, Mutex, Notify, SeenTask, TaskSwitch,
+        Uuid,
     };
 
     #[test]
@@ -557,6 +333,7 @@ mod tests {
                 caller: caller.clone(),
                 session: Some(Arc::clone(session)),
                 remote_id: "task-1".to_owned(),
+                bounds: CallBounds::default(),
                 cancelled: CancellationToken::new(),
                 seen_end: Mutex::new(None),
                 was_seen: CancellationToken::new(),

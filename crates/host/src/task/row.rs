@@ -1,6 +1,6 @@
 //! Tasks as they are stored, and which of them a query returns.
 
-use toolway_wire::time::Micros;
+use toolway_wire::time::{self, Micros};
 use uuid::Uuid;
 
 use super::TaskStatus;
@@ -96,6 +96,33 @@ pub struct TaskFilter {
     pub unclaimed: bool,
     /// At most this many.
     pub limit: usize,
+}
+
+impl TaskRow {
+    /// A task that begins now, of which nothing else is known.
+    pub fn begun(id: Uuid, kept_by: KeptBy, answered_by: AnsweredBy) -> Self {
+        let now = time::now();
+        Self {
+            id,
+            remote_id: String::new(),
+            server: String::new(),
+            tool: String::new(),
+            caller: String::new(),
+            conversation: None,
+            status: TaskStatus::Working,
+            message: None,
+            progress: None,
+            created_at: now,
+            updated_at: now,
+            ttl: None,
+            poll_interval: None,
+            kept_by,
+            answered_by,
+            hosted_for: None,
+            capabilities: None,
+            process: None,
+        }
+    }
 }
 
 impl KeptBy {

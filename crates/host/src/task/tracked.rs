@@ -1,9 +1,8 @@
 //! The row of a task that this process follows: written when something changes, and once at its end.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 use futures_util::future::BoxFuture;
-use tokio::time::Instant;
 use toolway_config::ServerName;
 use toolway_wire::{
     json::Raw,
@@ -12,7 +11,10 @@ use toolway_wire::{
     time,
 };
 
-use super::{AnsweredBy, KeptBy, TaskLog, TaskProgress, TaskRow, TaskStatus};
+use super::{
+    AnsweredBy, KeptBy, TaskLog, TaskProgress, TaskRow, TaskStatus,
+    row_writer::{RowWriter, TaskChange},
+};
 use crate::{
     audience::ClientText,
     call::{CallError, CallOutcome},
@@ -22,13 +24,8 @@ use crate::{
 
 /// Bytes of a status message that are kept.
 const MAX_MESSAGE: usize = 4_096;
-/// Bytes of a task id that are kept. A task with a longer one is not stored.
-const MAX_REMOTE_ID: usize = 4_096;
-
-/// Changes of a task that are written within [`WRITE_WINDOW`]; a server may report more than a store should write. Its end is
-/// always written.
-const WRITES: u32 = 20;
-const WRITE_WINDOW: Duration = Duration::from_secs(10);
+/// Largest number of a progress report that is taken over; a longer one is not written out in full on every surface.
+const MAX_NUMBER: f64 = 1e15;
 
 /// Bytes of the capabilities of a caller that are kept.
 const MAX_CAPABILITIES: usize = 16 * 1024;
@@ -46,12 +43,11 @@ pub(crate) struct TaskOrigin {
 /// A task that this process follows. Dropping it before its end leaves the row open.
 pub(crate) struct TrackedTask {
     pub(crate) row: TaskRow,
-    log: Arc<dyn TaskLog>,
+    writer: RowWriter,
     events: EventSender,
     redactor: Redactor,
-    /// Changes written since the window began.
-    writes: u32,
-    window: Instant,
+    /// The message of the status that was read last.
+    stated: Option<String>,
 }
 
 impl TrackedTask {
@@ -63,41 +59,32 @@ impl TrackedTask {
         ports: TaskPorts,
         redactor: Redactor,
     ) -> (Self, BoxFuture<'static, ()>) {
-        let now = time::now();
+        let TaskOrigin { kept_by, answered_by, capabilities, hosted_for } = origin;
+        let capabilities = capabilities.map(|declared| declared.0.to_string());
         let row = TaskRow {
-            id: call.id.uuid(),
             remote_id: task.id.clone(),
             server: call.server.as_ref().map(ToString::to_string).unwrap_or_default(),
             tool: call.tool.clone().unwrap_or_else(|| call.name.clone()),
             caller: call.caller.label(),
             conversation: call.conversation.as_deref().map(str::to_owned),
             status: task.status.into(),
-            message: None,
-            progress: None,
-            created_at: now,
-            updated_at: now,
             ttl: task.ttl.map(time::duration),
             poll_interval: task.poll_interval.map(time::duration),
-            kept_by: origin.kept_by,
-            answered_by: origin.answered_by,
-            hosted_for: origin.hosted_for.as_deref().map(str::to_owned),
-            capabilities: origin
-                .capabilities
-                .map(|declared| declared.0.to_string())
-                .filter(|it| it.len() <= MAX_CAPABILITIES),
-            process: None,
+            hosted_for: hosted_for.as_deref().map(str::to_owned),
+            capabilities: capabilities.filter(|declared| declared.len() <= MAX_CAPABILITIES),
+            ..TaskRow::begun(call.id.uuid(), kept_by, answered_by)
         };
         let TaskPorts { log, events } = ports;
-        let mut tracked = Self { row, log, events, redactor, writes: 0, window: Instant::now() };
+        let mut tracked = Self { row, writer: RowWriter::new(log), events, redactor, stated: None };
         tracked.set_message(task.message.as_deref());
-        let written = tracked.write();
+        let written = tracked.change(TaskChange::State);
         (tracked, written)
     }
 
     /// A task that another process began and this one has claimed.
     pub(crate) fn adopted(row: TaskRow, ports: TaskPorts, redactor: Redactor) -> Self {
         let TaskPorts { log, events } = ports;
-        Self { row, log, events, redactor, writes: 0, window: Instant::now() }
+        Self { row, writer: RowWriter::new(log), events, redactor, stated: None }
     }
 
     /// The call is sent to this server, whose secrets are replaced from here on.
@@ -105,7 +92,7 @@ impl TrackedTask {
         self.row.server = server.to_string();
         self.row.tool = call.tool.clone().unwrap_or_else(|| call.name.clone());
         self.redactor = redactor;
-        drop(self.write());
+        drop(self.change(TaskChange::State));
     }
 
     /// The server continues the call, which was a task for its caller already.
@@ -113,48 +100,58 @@ impl TrackedTask {
         self.row.remote_id.clone_from(&task.id);
         self.row.kept_by = kept_by;
         self.row.poll_interval = task.poll_interval.map(time::duration);
-        drop(self.write());
+        drop(self.change(TaskChange::State));
     }
 
-    /// Takes over what the server says now.
+    /// Takes over what the server says when it is asked. Its message counts if it is another one than before: progress may
+    /// have said more in the meantime.
     pub(crate) fn update(&mut self, task: &Task) {
-        let before = (self.row.status, self.row.message.clone());
+        let message_before = self.row.message.clone();
+        if self.stated != task.message {
+            self.stated.clone_from(&task.message);
+            self.set_message(task.message.as_deref());
+        }
         // Its end is written with its result.
         let status = TaskStatus::from(task.status);
-        if status.is_open() {
-            self.row.status = status;
-        }
-        self.set_message(task.message.as_deref());
-        if before != (self.row.status, self.row.message.clone()) {
-            drop(self.write());
+        if status.is_open() && std::mem::replace(&mut self.row.status, status) != status {
+            drop(self.change(TaskChange::State));
+        } else if message_before != self.row.message {
+            drop(self.change(TaskChange::Progress));
         }
     }
 
-    /// Takes over a progress notification.
+    /// Takes over a progress event of the exchange of a task. Without a total its number may be only a count of messages.
     pub(crate) fn progress(&mut self, params: &Raw) {
-        let number = |key: &str| params.get(key).and_then(|value| value.as_f64());
-        // Without a total it is only a count of messages.
-        let progress = number("total").zip(number("progress"));
-        let progress = progress.map(|(total, done)| TaskProgress { done, total: Some(total) });
+        let progress = progress_of(params).filter(|progress| progress.total.is_some());
+        self.set_progress(progress, params);
+    }
+
+    /// Takes over what the server itself reported.
+    pub(crate) fn report(&mut self, params: &Raw) {
+        self.set_progress(progress_of(params), params);
+    }
+
+    fn set_progress(&mut self, progress: Option<TaskProgress>, params: &Raw) {
         let before = (self.row.progress, self.row.message.clone());
         self.row.progress = progress.or(self.row.progress);
         self.set_message(params.get("message").as_ref().and_then(Raw::as_str).as_deref());
         if before != (self.row.progress, self.row.message.clone()) {
-            drop(self.write());
+            drop(self.change(TaskChange::Progress));
         }
     }
 
     /// The server waits for an answer, or no longer does.
     pub(crate) fn set_status(&mut self, status: TaskStatus) {
         if std::mem::replace(&mut self.row.status, status) != status {
-            drop(self.write());
+            drop(self.change(TaskChange::State));
         }
     }
 
     /// Writes the end of the task, as the outcome of its call says.
     pub(crate) fn end(&mut self, outcome: &CallOutcome) -> BoxFuture<'static, ()> {
         self.close(outcome);
-        self.write()
+        self.row.updated_at = time::now();
+        self.writer.end(&self.row)
     }
 
     /// Tells listeners that the task has ended.
@@ -167,17 +164,18 @@ impl TrackedTask {
     pub(crate) fn close(&mut self, outcome: &CallOutcome) {
         self.row.status = status_of(outcome);
         if let (TaskStatus::Failed | TaskStatus::Lost, Some(why)) = (self.row.status, outcome.for_client()) {
-            self.row.message = Some(why.map(|why| cut(&self.redactor.text(why))));
+            self.row.message = Some(why.map(|why| cut(&self.redactor.message(why))));
         }
     }
 
     /// Lets another process follow the task.
     pub(crate) fn release(&self) {
-        self.log.release(self.row.id);
+        self.writer.flush();
+        self.writer.log.release(self.row.id);
     }
 
     pub(crate) fn log(&self) -> &Arc<dyn TaskLog> {
-        &self.log
+        &self.writer.log
     }
 
     pub(crate) fn redactor(&self) -> &Redactor {
@@ -187,34 +185,15 @@ impl TrackedTask {
     fn set_message(&mut self, message: Option<&str>) {
         if let Some(message) = message {
             // The server addressed it to its client.
-            self.row.message = Some(ClientText::complete(cut(&self.redactor.text(message))));
+            self.row.message = Some(ClientText::complete(cut(&self.redactor.message(message))));
         }
     }
 
-    fn write(&mut self) -> BoxFuture<'static, ()> {
+    /// Tells listeners of a change and writes it. The future resolves when it is durable, if it is written now.
+    fn change(&mut self, change: TaskChange) -> BoxFuture<'static, ()> {
         self.row.updated_at = time::now();
-        if self.row.status.is_open() {
-            self.events.send_task(|| TaskEvent::Changed(Arc::new(self.row.clone())));
-            if WRITE_WINDOW < self.window.elapsed() {
-                self.writes = 0;
-                self.window = Instant::now();
-            }
-            self.writes += 1;
-            if WRITES < self.writes {
-                return Box::pin(std::future::ready(()));
-            }
-        }
-        if MAX_REMOTE_ID < self.row.remote_id.len() {
-            tracing::warn!(task = %self.row.id, "a task id of the server is too long; the task is not stored");
-            return Box::pin(std::future::ready(()));
-        }
-        let id = self.row.id;
-        let written = self.log.write(&self.row);
-        Box::pin(async move {
-            if let Err(error) = written.await {
-                tracing::error!(task = %id, %error, "the task is not recorded");
-            }
-        })
+        self.events.send_task(|| TaskEvent::Changed(Arc::new(self.row.clone())));
+        self.writer.change(&self.row, change)
     }
 }
 
@@ -238,6 +217,13 @@ fn status_of(outcome: &CallOutcome) -> TaskStatus {
     }
 }
 
+/// The number of a progress report, if it has one.
+fn progress_of(params: &Raw) -> Option<TaskProgress> {
+    let fits = |number: &f64| (-MAX_NUMBER..=MAX_NUMBER).contains(number);
+    let number = |key: &str| params.get(key).and_then(|value| value.as_f64()).filter(fits);
+    Some(TaskProgress { done: number("progress")?, total: number("total") })
+}
+
 /// The beginning of a text, within the bound.
 fn cut(text: &str) -> String {
     let end = (0..=MAX_MESSAGE.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
@@ -254,20 +240,21 @@ impl fmt::Debug for TrackedTask {
 mod tests {
     use std::{sync::Arc, time::Duration};
 
+    use http::StatusCode;
     use parking_lot::Mutex;
     use serde_json::json;
     use toolway_wire::{error::WireError, json::Raw, time::Micros};
     use uuid::Uuid;
 
     use super::{
-        AnsweredBy, BoxFuture, CallError, CallOutcome, ClientText, EventSender, KeptBy, Redactor, TaskLog, TaskPorts,
-        TaskRow, TaskStatus, TrackedTask,
+        AnsweredBy, BoxFuture, CallError, CallOutcome, ClientText, EventSender, KeptBy, Redactor, Task, TaskLog,
+        TaskPorts, TaskRow, TaskStatus, TrackedTask,
     };
     use crate::{
         audience::OperatorText,
         connection::NotConnected,
         policy::Refusal,
-        record::RecordsError,
+        record::{RecordsError, Repeated},
         task::{SettledCall, StoredTask},
         whose_move::WhoseMove,
     };
@@ -307,24 +294,9 @@ mod tests {
 
     fn tracked(rows: &Arc<Rows>) -> TrackedTask {
         let row = TaskRow {
-            id: Uuid::now_v7(),
             remote_id: "1".to_owned(),
             server: "jobs".to_owned(),
-            tool: "jobs__paint".to_owned(),
-            caller: "terminal".to_owned(),
-            conversation: None,
-            status: TaskStatus::Working,
-            message: None,
-            progress: None,
-            created_at: 0,
-            updated_at: 0,
-            ttl: None,
-            poll_interval: None,
-            kept_by: KeptBy::Server,
-            answered_by: AnsweredBy::Host,
-            hosted_for: None,
-            capabilities: None,
-            process: None,
+            ..TaskRow::begun(Uuid::now_v7(), KeptBy::Server, AnsweredBy::Host)
         };
         let ports = TaskPorts { log: rows.clone(), events: EventSender::new() };
         TrackedTask::adopted(row, ports, Redactor::default())
@@ -343,14 +315,27 @@ mod tests {
             CallError::Wire(WireError::Ended(secret())),
             CallError::Wire(WireError::Unreachable { target: secret(), reason: secret() }),
             CallError::Wire(WireError::Protocol(secret())),
+            CallError::Wire(WireError::Refused(secret())),
+            CallError::Wire(WireError::NoToken(secret())),
+            CallError::Wire(WireError::Vault(secret())),
+            CallError::Wire(WireError::Redirect { location: secret(), reason: "elsewhere" }),
+            CallError::Wire(WireError::Status { status: StatusCode::BAD_GATEWAY, body: secret() }),
+            CallError::Wire(WireError::Unauthorized {
+                status: StatusCode::UNAUTHORIZED,
+                challenges: vec![secret()],
+                body: secret(),
+            }),
             CallError::NotConnected { server: "jobs".parse().unwrap(), why: not_connected },
         ];
-        let refused = CallOutcome::Refused(Refusal::NotRecorded(secret()));
-        for outcome in failed.map(CallOutcome::Failed).into_iter().chain([refused]) {
+        let repeated = Repeated::Failed { call: Uuid::now_v7(), message: secret() };
+        let refused = [Refusal::NotRecorded(secret()), Refusal::LimitUnknown(secret()), Refusal::Repeated(repeated)];
+        let refused = refused.map(CallOutcome::Refused);
+        for outcome in failed.map(CallOutcome::Failed).into_iter().chain(refused) {
             let mut task = tracked(&Arc::default());
             task.close(&outcome);
             let message = task.row.message.unwrap().to_string();
-            assert!(!message.is_empty() && !message.contains("ada"), "{message}");
+            let is_told = message.contains("ada") || message.contains("hunter2");
+            assert!(!message.is_empty() && !is_told, "{message}");
         }
     }
 
@@ -358,15 +343,55 @@ mod tests {
     async fn rows_are_written_at_a_bounded_rate_and_always_at_the_end() {
         let rows = Arc::<Rows>::default();
         let mut task = tracked(&rows);
-        let report = |count: u32, task: &mut TrackedTask| {
-            (0..count).for_each(|done| task.progress(&Raw::of(&json!({ "progress": done, "total": 1_000 }))));
-            rows.0.lock().len()
+        let reports = |from: u32, task: &mut TrackedTask| {
+            (from..from + 1_000)
+                .for_each(|done| task.report(&Raw::of(&json!({ "progress": done, "total": 10_000, "message": "x" }))));
         };
-        assert_eq!(report(1_000, &mut task), 20, "in ten seconds");
-        tokio::time::advance(Duration::from_secs(11)).await;
-        assert_eq!(report(1_000, &mut task), 40);
+        let written = || rows.0.lock().iter().map(|row| row.progress.unwrap().done).collect::<Vec<f64>>();
+        reports(1, &mut task);
+        assert_eq!(written(), [1.0], "the first");
+        tokio::time::sleep(Duration::from_millis(2_100)).await;
+        assert_eq!(written(), [1.0, 1_000.0], "the newest, after a pause, without another report");
+        for from in [2_000, 3_000, 4_000] {
+            reports(from, &mut task);
+            tokio::time::sleep(Duration::from_millis(1_000)).await;
+        }
+        assert!(written().len() <= 4, "{:?}", written());
+        task.set_status(TaskStatus::InputRequired);
+        assert_eq!(rows.0.lock().last().unwrap().status, TaskStatus::InputRequired, "a state is written at once");
         task.end(&CallOutcome::Cancelled).await;
+        let count = rows.0.lock().len();
+        tokio::time::sleep(Duration::from_secs(60)).await;
         let last = rows.0.lock().last().cloned().unwrap();
-        assert_eq!((last.status, last.progress.map(|it| it.done)), (TaskStatus::Cancelled, Some(999.0)));
+        assert_eq!((last.status, last.progress.map(|it| it.done)), (TaskStatus::Cancelled, Some(4_999.0)));
+        assert_eq!(rows.0.lock().len(), count, "nothing is written after the end");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_is_left_is_written_before_another_process_may_follow_it() {
+        let rows = Arc::<Rows>::default();
+        let mut task = tracked(&rows);
+        (1..=3).for_each(|done| task.report(&Raw::of(&json!({ "progress": done }))));
+        task.release();
+        let count = rows.0.lock().len();
+        assert_eq!(rows.0.lock().last().unwrap().progress.unwrap().done, 3.0);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(rows.0.lock().len(), count);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_status_that_says_nothing_new_does_not_hide_what_progress_said() {
+        let rows = Arc::<Rows>::default();
+        let mut task = tracked(&rows);
+        let read = |message: &str| Task { message: Some(message.to_owned()), ..Task::new("1", None, None) };
+        let said = |task: &TrackedTask| task.row.message.clone().unwrap().to_string();
+        task.update(&read("painting"));
+        task.report(&Raw::of(&json!({ "progress": 3, "total": 9, "message": "third wall" })));
+        task.update(&read("painting"));
+        assert_eq!(said(&task), "third wall");
+        // What no surface can show is not taken over.
+        task.report(&Raw::of(&json!({ "progress": 1e300, "total": "all" })));
+        task.update(&read("drying"));
+        assert_eq!((said(&task), task.row.progress.unwrap().done), ("drying".to_owned(), 3.0));
     }
 }

@@ -20,6 +20,15 @@ pub enum CheckResult {
     Unchecked(String),
 }
 
+/// What is wrong with one value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocatedProblem {
+    /// JSON pointer of the value, or of a member that is missing.
+    pub pointer: String,
+    /// What is wrong, on one line.
+    pub message: String,
+}
+
 /// What a value is, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Checked {
@@ -85,30 +94,45 @@ impl CompiledSchema {
 
     /// Checks a value. References to other documents are never fetched.
     pub fn check(&self, value: &Raw, what: Checked, quoting: Quoting) -> CheckResult {
+        match self.problems(value, what, quoting) {
+            Ok(problems) if problems.is_empty() => CheckResult::Valid,
+            Ok(problems) => CheckResult::Invalid(problems.into_iter().map(|problem| problem.sentence(what)).collect()),
+            Err(why) => CheckResult::Unchecked(why),
+        }
+    }
+
+    /// The first problems of a value, or why it cannot be checked.
+    fn problems(&self, value: &Raw, what: Checked, quoting: Quoting) -> Result<Vec<LocatedProblem>, String> {
         if VALUE_BYTES < value.as_bytes().len() {
-            return CheckResult::Unchecked("the value is too large".to_owned());
+            return Err("the value is too large".to_owned());
         }
-        let (document, value) = match (&self.document, value.read::<Value>()) {
-            (Ok(document), Ok(value)) => (document, value),
-            (Err(why), _) => return CheckResult::Unchecked(why.clone()),
-            (_, Err(error)) => return CheckResult::Unchecked(error.to_string()),
-        };
+        let document = self.document.as_ref().map_err(String::clone)?;
+        let value: Value = value.read().map_err(|error| error.to_string())?;
         if fast_check::is_certainly_valid(document, &value) {
-            return CheckResult::Valid;
+            return Ok(Vec::new());
         }
-        let validator = match self.validator.get_or_init(|| compile(document)) {
-            Ok(validator) => validator,
-            Err(why) => return CheckResult::Unchecked(why.clone()),
-        };
-        if let Err(why) = cost::check_value(document, &value) {
-            return CheckResult::Unchecked(format!("the schema cannot be checked: {why}"));
-        }
+        let validator = self.validator.get_or_init(|| compile(document)).as_ref().map_err(String::clone)?;
+        cost::check_value(document, &value).map_err(|why| format!("the schema cannot be checked: {why}"))?;
         let missing = missing(document, &value);
         let wrong = validator.iter_errors(&value).filter(|error| !is_covered_by(&missing, error));
-        let wrong = wrong.map(|error| describe(&error, what, quoting));
-        let named = missing.iter().map(|name| format!("missing {} `{}`", what.member(), line(name)));
-        let errors: Vec<String> = named.chain(wrong).take(MAX_ERRORS).collect();
-        if errors.is_empty() { CheckResult::Valid } else { CheckResult::Invalid(errors) }
+        let wrong = wrong.map(|error| describe(&error, quoting));
+        let named = missing.iter().map(|name| LocatedProblem {
+            pointer: format!("/{}", escaped(name)),
+            message: format!("missing {} `{}`", what.member(), line(name)),
+        });
+        Ok(named.chain(wrong).take(MAX_ERRORS).collect())
+    }
+}
+
+impl LocatedProblem {
+    /// The problem with its place.
+    fn sentence(self, what: Checked) -> String {
+        let place = self.pointer.trim_start_matches('/').replace('/', ".");
+        let names_itself = self.message.starts_with("missing ");
+        if place.is_empty() || names_itself {
+            return self.message;
+        }
+        format!("{} `{}`: {}", what.member(), line(&place), self.message)
     }
 }
 
@@ -134,6 +158,11 @@ pub fn arguments(schema: &Raw, arguments: &Raw) -> CheckResult {
     CompiledSchema::new(schema).check(arguments, Checked::Arguments, Quoting::Quoted)
 }
 
+/// What is wrong with arguments, each with its place; empty if they match or cannot be checked.
+pub fn located_problems(schema: &Raw, arguments: &Raw) -> Vec<LocatedProblem> {
+    CompiledSchema::new(schema).problems(arguments, Checked::Arguments, Quoting::Quoted).unwrap_or_default()
+}
+
 /// Compiles a schema. Patterns are matched in linear time, so one with look-around is not supported.
 fn compile(document: &Value) -> Result<Validator, String> {
     let unusable = |why: String| format!("the schema cannot be checked: {}", line(&why));
@@ -154,14 +183,17 @@ fn is_covered_by(missing: &[String], error: &ValidationError<'_>) -> bool {
     !missing.is_empty() && error.kind().keyword() == "required" && error.instance_path().to_string().is_empty()
 }
 
-fn describe(error: &ValidationError<'_>, what: Checked, quoting: Quoting) -> String {
-    let place = error.instance_path().to_string();
-    let place = place.trim_start_matches('/').replace('/', ".");
-    let problem = line(&match quoting {
+fn describe(error: &ValidationError<'_>, quoting: Quoting) -> LocatedProblem {
+    let message = line(&match quoting {
         Quoting::Quoted => error.to_string(),
         Quoting::Masked => error.masked().to_string(),
     });
-    if place.is_empty() { problem } else { format!("{} `{}`: {problem}", what.member(), line(&place)) }
+    LocatedProblem { pointer: error.instance_path().to_string(), message }
+}
+
+/// A key as a part of a JSON pointer.
+fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
 }
 
 /// Text of others on one line: bounded, with hidden characters escaped.
@@ -175,7 +207,7 @@ fn line(text: &str) -> String {
 mod tests {
     use toolway_wire::json::Raw;
 
-    use super::{CheckResult, arguments};
+    use super::{CheckResult, arguments, located_problems};
 
     fn check(schema: &str, given: &str) -> CheckResult {
         arguments(&Raw::parse(schema.to_owned()).unwrap(), &Raw::parse(given.to_owned()).unwrap())
@@ -189,6 +221,17 @@ mod tests {
         assert_eq!(check(schema, "{}"), CheckResult::Invalid(vec!["missing argument `n`".to_owned()]));
         let CheckResult::Invalid(errors) = check(schema, r#"{"n":"x"}"#) else { panic!() };
         assert_eq!(errors, [r#"argument `n`: "x" is not of type "integer""#]);
+    }
+
+    #[test]
+    fn problems_name_their_place() {
+        let schema = r#"{"properties":{"a/b":{"items":{"type":"integer"}}},"required":["c"]}"#;
+        let raw = |text: &str| Raw::parse(text.to_owned()).unwrap();
+        let found = located_problems(&raw(schema), &raw(r#"{"a/b":[1,"x"]}"#));
+        let places: Vec<_> = found.iter().map(|problem| problem.pointer.as_str()).collect();
+        assert_eq!(places, ["/c", "/a~1b/1"]);
+        assert_eq!(found[0].message, "missing argument `c`");
+        assert!(located_problems(&raw(r#"{"type":"number of apples"}"#), &raw("{}")).is_empty());
     }
 
     #[test]

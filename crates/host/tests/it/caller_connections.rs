@@ -221,7 +221,7 @@ async fn caller_connection_logs_at_the_most_verbose_requested_level() {
     let mut builder = TestHost::new().wanted(in_sessions(&files()));
     let levels = Arc::new(Levels::default());
     let tap = Arc::clone(&levels);
-    builder.options.tap = Some(Arc::new(move |_| tap.clone()));
+    builder.options.tap = Some(Arc::new(move |_, _| tap.clone()));
     let host = builder.start().await;
     host.ready("files").await;
     for (client, log_level) in [

@@ -273,7 +273,7 @@ async fn ping_uses_the_request_of_the_server_era() {
         let mut builder = TestHost::new().wanted(fixtures::address("files", &fixture.url()));
         let sent = Arc::new(SentMethods::default());
         let tap = Arc::clone(&sent);
-        builder.options.tap = Some(Arc::new(move |_| tap.clone()));
+        builder.options.tap = Some(Arc::new(move |_, _| tap.clone()));
         let host = builder.start().await;
         host.ready("files").await;
         sent.methods.lock().clear();

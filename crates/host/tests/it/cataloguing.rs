@@ -27,7 +27,7 @@ fn name(text: &str) -> ServerName {
 }
 
 fn offer(listing: Listing) -> Offer {
-    Offer { listing: Arc::new(listing), filter: Arc::default(), freshness: Freshness::Verified }
+    Offer { listing: Arc::new(listing), filter: Arc::default(), freshness: Freshness::Verified, guard: None }
 }
 
 fn merged(listings: impl IntoIterator<Item = (&'static str, Listing)>) -> Catalog {

@@ -6,12 +6,13 @@ use serde_json::json;
 use toolway_config::{Config, document::Document};
 use toolway_host::{
     call::{CallRequest, Caller},
+    connection::{ServerAddress, WantedServer, Way},
     policy::{ApprovalAnswer, MemoryBaselines, Surface},
     record::CallState,
 };
 use toolway_testkit::{
-    fixture_server::{Behaviour, FixtureServer},
-    test_host::TestHost,
+    fixture_server::{Behaviour, FixtureServer, HttpFixture},
+    test_host::{TestHost, name},
 };
 
 /// A host that allows everything but what has changed.
@@ -145,6 +146,136 @@ async fn what_other_callers_did_with_a_changed_tool_decides_nothing_for_a_model(
         agent(&later, "write").await;
         assert_eq!(later.asked().len(), 1, "{caller:?}");
     }
+}
+
+/// One kind of change, and how it is shown.
+struct Change {
+    before: fn() -> FixtureServer,
+    after: fn() -> FixtureServer,
+    shown: &'static str,
+}
+
+fn annotated(hint: bool) -> FixtureServer {
+    FixtureServer::new("notes").annotated("write", &json!({ "readOnlyHint": hint }), Behaviour::Echo)
+}
+
+fn structured(kind: &str) -> FixtureServer {
+    let schema = json!({ "type": "object", "properties": { "path": { "type": kind } } });
+    FixtureServer::new("notes").tool("write", "Write").structured("write", &schema)
+}
+
+const CHANGES: [Change; 3] = [
+    Change {
+        before: || notes("Write"),
+        after: || notes("Write, and mail it"),
+        shown: r#"description: was "Write", is now "Write, and mail it""#,
+    },
+    Change {
+        before: || annotated(true),
+        after: || annotated(false),
+        shown: "annotations/readOnlyHint: was true, is now false",
+    },
+    Change {
+        before: || structured("string"),
+        after: || structured("array"),
+        shown: r#"outputSchema/properties/path/type: was "string", is now "array""#,
+    },
+];
+
+#[tokio::test]
+async fn each_kind_of_change_is_asked_about_hidden_or_recorded_for_models_and_for_clients() {
+    let client = Caller::Client("editor".into());
+    let agent = Caller::Agent("a".into());
+    // What is set, who calls: what becomes of the call, and whether a person is asked.
+    let table = [
+        ("", &agent, Surface::Chat, CallState::Succeeded, 1),
+        (r#", "changedTools": "ask""#, &agent, Surface::Chat, CallState::Succeeded, 1),
+        (r#", "changedTools": "hide""#, &agent, Surface::Chat, CallState::Refused, 0),
+        (r#", "changedTools": "allow""#, &agent, Surface::Chat, CallState::Succeeded, 0),
+        ("", &client, Surface::Gateway, CallState::Succeeded, 0),
+        (r#", "changedTools": "ask""#, &client, Surface::Gateway, CallState::Succeeded, 1),
+        (r#", "changedTools": "hide""#, &client, Surface::Gateway, CallState::Refused, 0),
+        (r#", "changedTools": "allow""#, &client, Surface::Gateway, CallState::Succeeded, 0),
+    ];
+    for change in &CHANGES {
+        for (policy, caller, surface, state, asked) in &table {
+            let baselines = Arc::default();
+            let before = host(&(change.before)(), &baselines, "").await;
+            call(&before, (*caller).clone(), *surface, "write").await;
+            let after = host(&(change.after)(), &baselines, policy).await;
+            let now = call(&after, (*caller).clone(), *surface, "write").await;
+            assert_eq!((now, after.asked().len()), (*state, *asked), "{}: {policy} {caller}", change.shown);
+            let reasons = after.reasons();
+            assert!(reasons.iter().all(|reason| reason.contains(change.shown)), "{reasons:?}");
+            let hidden = after.host.catalog().hidden().iter().any(|item| item.reason == change.shown);
+            assert_eq!(hidden, *state == CallState::Refused, "{}: {policy}", change.shown);
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_host_of_the_same_server_asks() {
+    let baselines: Arc<MemoryBaselines> = Arc::default();
+    let start = async |fixture: &HttpFixture| {
+        let address = ServerAddress::http(fixture.url().parse().unwrap());
+        let wanted = WantedServer::new(name("notes"), Way::Address(address));
+        let mut builder = TestHost::new().wanted(wanted);
+        builder.ports.baselines = Arc::clone(&baselines) as _;
+        let host = builder.start().await;
+        host.ready("notes").await;
+        host.answering(ApprovalAnswer::approved("test"));
+        host
+    };
+    let [one, other] =
+        [notes("Write"), notes("Write")].map(|server| async move { server.over_http(None).await.unwrap() });
+    let (one, other) = (one.await, other.await);
+    let annotated = |host: &TestHost| host.asked().len();
+    let before = start(&one).await;
+    agent(&before, "write").await;
+    let asked_before = annotated(&before);
+    let same = start(&one).await;
+    agent(&same, "write").await;
+    assert!(same.reasons().iter().all(|reason| !reason.contains("url: was")), "{:?}", same.reasons());
+    assert_eq!(annotated(&same), asked_before);
+    let moved = start(&other).await;
+    agent(&moved, "write").await;
+    let reasons = moved.reasons();
+    assert!(reasons.iter().any(|reason| reason.contains("server: url: was")), "{reasons:?}");
+}
+
+#[tokio::test]
+async fn what_does_not_change_a_definition_asks_nothing() {
+    let schema = |text: &str| -> serde_json::Value { serde_json::from_str(text).unwrap() };
+    let baselines = Arc::default();
+    let one = schema(r#"{"type": "object", "properties": {"a": {"type": "string"}, "b": {}}}"#);
+    let other = schema(r#"{"properties": {"b": {}, "a": {"type": "string"}}, "type": "object"}"#);
+    let server = |schema| FixtureServer::new("notes").tool("write", "Write").structured("write", schema);
+    agent(&host(&server(&one), &baselines, "").await, "write").await;
+    let after = host(&server(&other), &baselines, "").await;
+    agent(&after, "write").await;
+    assert!(after.asked().is_empty(), "the order of keys: {:?}", after.reasons());
+}
+
+#[tokio::test]
+async fn a_name_that_looks_the_same_is_another_tool() {
+    let baselines = Arc::default();
+    let policy = r#", "newTools": "hide""#;
+    let cafe = || FixtureServer::new("notes").tool("caf\u{e9}", "Make coffee").tool("write", "Write");
+    agent(&host(&cafe(), &baselines, policy).await, "write").await;
+    let after = host(&cafe().tool("cafe\u{301}", "Make coffee"), &baselines, policy).await;
+    let hidden: Vec<_> = after.host.catalog().hidden().iter().map(|item| item.origin.raw_name.clone()).collect();
+    assert_eq!(hidden, ["cafe\u{301}"]);
+}
+
+#[tokio::test]
+async fn annotations_that_are_null_differ_from_none() {
+    let baselines = Arc::default();
+    let server =
+        |annotations: &serde_json::Value| FixtureServer::new("notes").annotated("write", annotations, Behaviour::Echo);
+    agent(&host(&server(&json!({})), &baselines, "").await, "write").await;
+    let after = host(&server(&json!(null)), &baselines, "").await;
+    agent(&after, "write").await;
+    assert_eq!(after.asked().len(), 1, "{:?}", after.reasons());
 }
 
 #[tokio::test]

@@ -281,9 +281,7 @@ async fn a_call_that_requires_a_url_is_sent_again_after_it_was_opened() {
     ];
     for (answer, waited, state) in answers {
         let server = FixtureServer::new("files").tool_that("connect", "Connect", Behaviour::Connect);
-        let mut builder = open_inbox(&server);
-        builder.options.servers.iter_mut().for_each(|server| server.era = EraChoice::Legacy);
-        let host = builder.start().await;
+        let host = open_inbox(&server).with_sessions().start().await;
         host.ready("files").await;
         let answering = async {
             let item = item(&host).await;
@@ -303,9 +301,7 @@ async fn a_call_that_requires_a_url_is_sent_again_after_it_was_opened() {
 #[tokio::test]
 async fn a_call_that_waits_for_its_url_can_be_cancelled() {
     let server = FixtureServer::new("files").tool_that("connect", "Connect", Behaviour::Connect);
-    let mut builder = open_inbox(&server);
-    builder.options.servers.iter_mut().for_each(|server| server.era = EraChoice::Legacy);
-    let host = builder.start().await;
+    let host = open_inbox(&server).with_sessions().start().await;
     host.ready("files").await;
     let mut relay = host.host.open(CallRequest::tool(Caller::Terminal, "files__connect".parse().unwrap(), None));
     tokio::select! {

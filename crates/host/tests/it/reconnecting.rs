@@ -532,7 +532,7 @@ async fn approval_is_requested_once_for_a_call_that_is_sent_twice() {
     let wanted = WantedServer { era: EraChoice::Modern, ..fixtures::address("files", &fixture.url()) };
     let mut builder = TestHost::new().wanted(wanted).asking(ApprovalAnswer::approved("test"));
     let tap = Arc::clone(&starter);
-    builder.options.tap = Some(Arc::new(move |_| tap.clone()));
+    builder.options.tap = Some(Arc::new(move |_, _| tap.clone()));
     let host = builder.start().await;
     host.ready("files").await;
     fixture.stop().await;

@@ -4,6 +4,8 @@ mod unattended;
 
 use std::{path::Path, sync::Arc};
 
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use toolway_auth::{
     challenge::TokenChallenge,
     credential::Credential,
@@ -14,11 +16,12 @@ use toolway_config::{Config, document::Document, server::auth::SignIn};
 use toolway_host::{
     call::{CallOutcome, CallRequest, Caller, CallerContext, Target},
     connection::{
-        Phase,
+        ClaimedSession, Phase, SessionOwner, SessionStore, StoredSession,
         sign_in::{Principal, SignInChange, SignInOptions},
     },
     host::{FirstListingWait, Host, HostOptions},
     ports::HostPorts,
+    record::RecordsError,
     whose_move::WhoseMove,
 };
 use toolway_testkit::{
@@ -30,6 +33,7 @@ use toolway_testkit::{
     test_host::{TestHost, name},
 };
 use toolway_wire::{json::Raw, message::ClientCapabilities};
+use uuid::Uuid;
 
 /// A configuration of one server with these settings.
 fn config(url: &str, said: &str) -> Config {
@@ -395,4 +399,55 @@ async fn listing_of_a_signed_in_client_is_not_used_for_others() {
     }
     assert!(world.server.received().contains("Bearer "), "a connection was opened with her sign-in");
     host.shutdown().await;
+}
+
+/// Remembers for whom sessions were claimed.
+#[derive(Default)]
+struct ClaimedFor(Mutex<Vec<SessionOwner>>);
+
+impl SessionStore for ClaimedFor {
+    fn put(&self, _: Uuid, _: SessionOwner, _: StoredSession) -> BoxFuture<'_, Result<(), RecordsError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn claim(&self, owner: SessionOwner) -> BoxFuture<'_, Result<Option<ClaimedSession>, RecordsError>> {
+        self.0.lock().push(owner);
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn release(&self, _: Uuid) -> BoxFuture<'_, Result<(), RecordsError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn remove(&self, _: Uuid) -> BoxFuture<'_, Result<(), RecordsError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// A store gives a session only to an equal owner.
+#[tokio::test]
+async fn a_session_of_one_sign_in_is_not_resumed_with_another() {
+    let world = World::new().await;
+    let profiles = [Principal::local(None), Principal::local(Some("work"))];
+    for (who, principal) in ["ada", "ben"].into_iter().zip(&profiles) {
+        world.sign_in(who, principal).await;
+    }
+    let claimed = Arc::<ClaimedFor>::default();
+    let begin = async |principal: &Principal| {
+        let ports = HostPorts { vault: Arc::clone(&world.vault), ..HostPorts::default() };
+        let mut options = HostOptions { sessions: Some(Arc::clone(&claimed) as _), ..HostOptions::default() };
+        options.sign_in.principal = principal.clone();
+        let host = Host::start(&config(&world.server.url(), r#""era": "legacy""#), ports, options).await.unwrap();
+        host.connect(&name("api")).await.unwrap();
+        let greeted = greeting(&call(&host, Caller::Terminal).await);
+        host.shutdown().await;
+        let owner = claimed.0.lock().drain(..).next().unwrap();
+        (greeted, owner)
+    };
+    let (hello_ada, ada) = begin(&profiles[0]).await;
+    let (hello_ben, ben) = begin(&profiles[1]).await;
+    assert_eq!([hello_ada, hello_ben], ["hello ada", "hello ben"]);
+    assert_eq!(SessionOwner { profile: ada.profile.clone(), ..ben.clone() }, ada, "only the sign-in differs");
+    assert_ne!(ben.profile, ada.profile);
+    assert_eq!(begin(&profiles[0]).await.1, ada, "the same sign-in gets its own session again");
 }

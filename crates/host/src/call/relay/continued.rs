@@ -85,10 +85,12 @@ impl Relay {
             redactor: sent.redactor.clone(),
             sampling: SampledTask {
                 mode: self.request.mode,
+                assistant: self.request.assistant.clone(),
                 attendance: self.request.attendance,
                 called: self.request.target.name().to_owned(),
                 person_wait: self.person_wait.clone(),
             },
+            poll_interval: self.request.poll_interval,
         };
         match following.start(&self.host, tracked) {
             Ok(starting) => {

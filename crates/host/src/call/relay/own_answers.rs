@@ -73,6 +73,7 @@ impl Relay {
             host: Arc::clone(&self.host),
             connection: connection.clone(),
             mode: self.request.mode,
+            assistant: self.request.assistant.clone(),
             attendance: self.request.attendance,
             called: self.request.target.name().to_owned(),
             person_wait: self.person_wait.clone(),

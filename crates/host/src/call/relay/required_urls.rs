@@ -1,25 +1,16 @@
-//! A call that its server refuses until the user has done something at a URL (error -32042 of 2025-11-25).
+//! A call that its server refuses until the user has done something at a URL.
 //!
-//! The user is asked about each URL. The call is sent again when the server has announced that all are completed
-//! (`notifications/elicitation/complete`), or when the wait for that is over: it was refused, so that nothing is done twice.
+//! The user is asked about each URL. The call is sent again when the server has announced that all are completed, or when the
+//! wait for that is over: it was refused, so that nothing is done twice.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, join_all};
 use tokio::{
     sync::broadcast::{self, error::RecvError},
     time::{Instant, timeout_at},
 };
-use toolway_wire::{
-    exchange::{Cause, ServerRequestDetails, ServerRequestId},
-    json::Raw,
-    limit::SERVER_REQUESTS_PER_ROUND,
-    message::{
-        RpcError,
-        splice::{self, Edit},
-    },
-    notice::Notice,
-};
+use toolway_wire::{exchange::RequiredUrl, message::RpcError, notice::Notice};
 
 use super::{Relay, RelayStage, pipeline};
 use crate::{
@@ -32,15 +23,6 @@ use crate::{
 
 /// How often a call is sent again.
 const MAX_ROUNDS: usize = 3;
-const COMPLETE: &str = "notifications/elicitation/complete";
-
-/// The URLs of a refusal.
-pub(super) struct RequiredUrls(Vec<RequiredUrl>);
-
-struct RequiredUrl {
-    id: String,
-    request: ServerRequestDetails,
-}
 
 /// A call that waits for its URLs.
 pub(super) struct OpeningUrls {
@@ -77,7 +59,7 @@ impl Relay {
     /// Asks the user about the URLs of a refusal. The slot and the connection are free in the meantime.
     pub(super) fn open_urls(
         &mut self,
-        urls: RequiredUrls,
+        urls: Vec<RequiredUrl>,
         sent: InFlightCall,
         mut recording: Box<Recording>,
         refusal: RpcError,
@@ -87,10 +69,10 @@ impl Relay {
         let features = self.features_of(&sent.connection);
         let waiting = self.person_wait.begin();
         // Before the user is asked, so that no announcement is missed.
-        let notices = urls.0.iter().map(|_| sent.notices()).collect();
+        let notices = urls.iter().map(|_| sent.notices()).collect();
         let _in_use = sent.connection.keep_in_use();
         let work = Box::pin(async move {
-            let end = urls.opened(features, notices).await;
+            let end = all_opened(urls, features, notices).await;
             drop(waiting);
             end
         });
@@ -101,76 +83,51 @@ impl Relay {
     /// Sends a call again whose URLs the user has opened, or ends it with its refusal.
     pub(super) fn continue_after_urls(&mut self, end: UrlsEnd) {
         let RelayStage::OpeningUrls(opening) = std::mem::replace(&mut self.stage, RelayStage::Ended) else { return };
-        let OpeningUrls { previous, recording, refusal, .. } = *opening;
+        let OpeningUrls { previous, mut recording, refusal, .. } = *opening;
         match end {
             UrlsEnd::SendAgain => {
                 let host = Arc::clone(&self.host);
                 let request = Arc::clone(&self.request);
                 self.stage = RelayStage::Preparing(pipeline::prepare(host, request, Some(previous), recording));
             }
-            UrlsEnd::NotAccepted => self.end(recording, CallOutcome::Failed(CallError::Server(refusal))),
+            UrlsEnd::NotAccepted => {
+                recording.mark_key_unused();
+                self.end(recording, CallOutcome::Failed(CallError::Server(refusal)));
+            }
         }
     }
 }
 
-impl RequiredUrls {
-    /// The URLs of an error, if they are all that the call needs.
-    pub(super) fn of(error: &RpcError) -> Option<Self> {
-        if error.code() != RpcError::URL_ELICITATION_REQUIRED {
-            return None;
-        }
-        let listed = error.data()?.get("elicitations")?.elements();
-        let required = |entry: &Raw| {
-            let id = entry.get("elicitationId")?.as_str().map(Cow::into_owned)?;
-            entry.get("url")?.as_str()?;
-            let params = splice::edited(entry, &[Edit::Set("mode", Raw::of("url"))]);
-            let method = "elicitation/create".to_owned();
-            let request = ServerRequestDetails {
-                id: ServerRequestId(0),
-                key: None,
-                method,
-                params: Some(params),
-                cause: Cause::Request,
-            };
-            Some(RequiredUrl { id, request })
-        };
-        let urls: Option<Vec<RequiredUrl>> = listed.iter().map(required).collect();
-        urls.filter(|urls| (1..=SERVER_REQUESTS_PER_ROUND).contains(&urls.len())).map(Self)
-    }
-
-    /// Asks the user about all URLs, and waits until they are completed. `notices` has a receiver for each.
-    async fn opened(self, features: ClientFeatures, notices: Vec<broadcast::Receiver<Notice>>) -> UrlsEnd {
-        let opened = self.0.iter().zip(notices).map(|(url, notices)| url.opened(&features, notices));
-        let is_accepted = join_all(opened).await.into_iter().all(|is_accepted| is_accepted);
-        if is_accepted { UrlsEnd::SendAgain } else { UrlsEnd::NotAccepted }
-    }
+/// Asks the user about all URLs, and waits until they are completed. `notices` has a receiver for each.
+async fn all_opened(
+    urls: Vec<RequiredUrl>,
+    features: ClientFeatures,
+    notices: Vec<broadcast::Receiver<Notice>>,
+) -> UrlsEnd {
+    let opened = urls.iter().zip(notices).map(|(url, notices)| is_opened(url, &features, notices));
+    let is_accepted = join_all(opened).await.into_iter().all(|is_accepted| is_accepted);
+    if is_accepted { UrlsEnd::SendAgain } else { UrlsEnd::NotAccepted }
 }
 
-impl RequiredUrl {
-    /// Whether the user accepted, or the server announced the completion before.
-    async fn opened(&self, features: &ClientFeatures, mut notices: broadcast::Receiver<Notice>) -> bool {
-        let asked = Instant::now();
-        let answer = tokio::select! {
-            biased;
-            () = completed(&self.id, &mut notices) => return true,
-            answer = features.ask_user(&self.request) => answer,
-        };
-        let Some(until) = answer.ok().and_then(|answer| wait_until(&answer, asked)) else { return false };
-        // Some servers announce nothing; then the repeated call shows whether it is done.
-        let _announced = timeout_at(until, completed(&self.id, &mut notices)).await;
-        true
-    }
+/// Whether the user accepted, or the server announced the completion before.
+async fn is_opened(url: &RequiredUrl, features: &ClientFeatures, mut notices: broadcast::Receiver<Notice>) -> bool {
+    let asked = Instant::now();
+    let answer = tokio::select! {
+        biased;
+        () = completed(&url.id, &mut notices) => return true,
+        answer = features.ask_user(&url.request) => answer,
+    };
+    let Some(until) = answer.ok().and_then(|answer| wait_until(&answer, asked)) else { return false };
+    // Some servers announce nothing; then the repeated call shows whether it is done.
+    let _announced = timeout_at(until, completed(&url.id, &mut notices)).await;
+    true
 }
 
 /// Resolves when the server announces that this elicitation is completed, or when its connection has ended.
 async fn completed(id: &str, notices: &mut broadcast::Receiver<Notice>) {
     loop {
         match notices.recv().await {
-            Ok(Notice::Other { method, params: Some(params) }) if method == COMPLETE => {
-                if params.get("elicitationId").as_ref().and_then(Raw::as_str).as_deref() == Some(id) {
-                    return;
-                }
-            }
+            Ok(Notice::UrlCompleted { id: completed, .. }) if completed == id => return,
             Ok(_) | Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return,
         }

@@ -11,16 +11,18 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use serde_json::json;
 use tokio::time::Instant;
 use toolway_config::ServerName;
 use toolway_wire::{
     error::WireError,
     exchange::{Exchange, ExchangeEvent, ExchangeInterceptor, ExchangeTimeouts, Handover, Outcome},
     json::Raw,
-    message::capability,
+    message::{
+        capability,
+        splice::{self, Edit},
+    },
     task::{Task, TaskDetail, TaskError, TaskStatus, TaskSupport},
-    up::{PeerTasks, TaskHints},
+    up::{HINT_PAUSE, PeerTasks, TaskHint, TaskHints},
 };
 
 use super::PolledTasks;
@@ -51,8 +53,12 @@ struct FollowedTask {
     unreachable_since: Option<Instant>,
     id: String,
     stage: FollowStage,
-    /// The last status message, and how many there were.
-    reported: (Option<String>, u64),
+    /// The last status message.
+    stated: Option<String>,
+    /// How many status messages there were.
+    count: u64,
+    /// What the server has reported itself.
+    progress: Option<Raw>,
 }
 
 enum FollowStage {
@@ -69,19 +75,26 @@ enum FollowStage {
     Ended,
 }
 
-/// Waits for the poll interval, then reads the status.
-type StatusRead = BoxFuture<'static, ReadStatus>;
+/// Waits for the poll interval, then reads the status; ends before if the server reports progress.
+type StatusRead = BoxFuture<'static, HeardTask>;
 
-/// The status of a task, and what its server has announced since it was read.
-struct ReadStatus {
-    read: Result<Task, TaskError>,
+/// What a server said about a task, and what it announces from then on.
+struct HeardTask {
+    heard: Heard,
     hints: TaskHints,
 }
 
-/// Whether the server may, or has to, make a task of a call that the host composed itself; `None`: a relayed request says
-/// itself what its client wants.
+enum Heard {
+    Status(Result<Task, TaskError>),
+    /// The status is read then.
+    Progress(Raw, Instant),
+}
+
+/// Whether the server may, or has to, make a task of a call whose task the host follows; `None`: a relayed request whose
+/// client gets the task of the server says itself what it wants.
 pub(in crate::call) fn handover(request: &CallRequest, found: &Found) -> Option<Handover> {
-    if request.whole.is_some() || request.target.kind() != CallKind::Tool {
+    let is_handed_over = request.whole.is_some() && request.task == TaskHandling::HandOver;
+    if is_handed_over || request.target.kind() != CallKind::Tool {
         return None;
     }
     let Some(capabilities) = &found.capabilities else { return Some(Handover::Never) };
@@ -112,7 +125,9 @@ pub(in crate::call) fn follow(tasks: PeerTasks, task: &Task, again: Option<Recon
         unreachable_since: None,
         id,
         stage,
-        reported: (None, 0),
+        stated: None,
+        count: 0,
+        progress: None,
     })
 }
 
@@ -121,17 +136,26 @@ impl FollowStage {
     fn first(tasks: &PeerTasks, id: &str, delay: Duration) -> Self {
         match tasks.is_polled() {
             true => Self::Running { exchange: tasks.follow(id, ExchangeTimeouts::unbounded()), status: None },
-            false => Self::Waiting(read_status(tasks.clone(), id.to_owned(), delay, tasks.hints(id))),
+            false => {
+                let due = Instant::now() + delay;
+                Self::Waiting(read_status(tasks.clone(), id.to_owned(), due, tasks.hints(id)))
+            }
         }
     }
 }
 
-fn read_status(tasks: PeerTasks, id: String, delay: Duration, hints: TaskHints) -> StatusRead {
+fn read_status(tasks: PeerTasks, id: String, due: Instant, mut hints: TaskHints) -> StatusRead {
     Box::pin(async move {
-        hints.pause(delay).await;
+        tokio::select! {
+            () = tokio::time::sleep_until(due) => {}
+            hint = hints.next() => match hint {
+                TaskHint::Progress(params) => return HeardTask { heard: Heard::Progress(params, due), hints },
+                TaskHint::Changed => tokio::time::sleep_until(due.min(Instant::now() + HINT_PAUSE)).await,
+            },
+        }
         // Before it is read: what changes afterwards is announced here.
-        let hints = tasks.hints(&id);
-        ReadStatus { read: tasks.get(&id, TaskDetail::Status).await, hints }
+        let hints = tasks.hints_after(Some(hints), &id);
+        HeardTask { heard: Heard::Status(tasks.get(&id, TaskDetail::Status).await), hints }
     })
 }
 
@@ -145,21 +169,23 @@ fn is_passing(error: &WireError) -> bool {
 }
 
 impl FollowedTask {
-    /// Polls the status; returns a new status message as progress.
+    /// Polls the status; returns progress, or a new status message as progress.
     fn poll_status(&mut self, context: &mut Context<'_>) -> Poll<ExchangeEvent> {
         loop {
             let FollowStage::Running { status: Some(status), .. } = &mut self.stage else { return Poll::Pending };
-            let ReadStatus { read, hints } = std::task::ready!(status.as_mut().poll(context));
-            let FollowStage::Running { status, .. } = &mut self.stage else { return Poll::Pending };
-            let Ok(task) = read else {
+            let HeardTask { heard, hints } = std::task::ready!(status.as_mut().poll(context));
+            let (next, event) = match heard {
+                Heard::Progress(params, due) => (Some(self.read_again(due, hints)), self.pass_on(params)),
+                Heard::Status(Ok(task)) => {
+                    let next = (!task.status.is_finished()).then(|| self.read_again(self.due(&task), hints));
+                    (next, self.report(task.message))
+                }
                 // The exchange itself reports what is wrong.
-                *status = None;
-                return Poll::Pending;
+                Heard::Status(Err(_)) => (None, None),
             };
-            let delay = self.tasks.delay(&task);
-            *status =
-                (!task.status.is_finished()).then(|| read_status(self.tasks.clone(), self.id.clone(), delay, hints));
-            if let Some(event) = self.report(task.message) {
+            let FollowStage::Running { status, .. } = &mut self.stage else { return Poll::Pending };
+            *status = next;
+            if let Some(event) = event {
                 return Poll::Ready(event);
             }
         }
@@ -169,34 +195,45 @@ impl FollowedTask {
     fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<Option<ExchangeEvent>> {
         loop {
             let FollowStage::Waiting(status) = &mut self.stage else { return self.poll_next(context) };
-            let ReadStatus { read, hints } = std::task::ready!(status.as_mut().poll(context));
-            if let Err(TaskError::Failed(error)) = &read
+            let HeardTask { heard, hints } = std::task::ready!(status.as_mut().poll(context));
+            if let Heard::Status(Err(TaskError::Failed(error))) = &heard
                 && let Some(event) = self.reconnect(error)
             {
                 return Poll::Ready(Some(event));
             }
-            self.unreachable_since = None;
-            let mut message = None;
-            self.stage = match read {
-                Ok(task) if task.status == TaskStatus::Working => {
-                    let delay = self.tasks.delay(&task);
-                    message = task.message;
-                    FollowStage::Waiting(read_status(self.tasks.clone(), self.id.clone(), delay, hints))
+            let event = match heard {
+                Heard::Progress(params, due) => {
+                    self.stage = FollowStage::Waiting(self.read_again(due, hints));
+                    self.pass_on(params)
+                }
+                Heard::Status(Ok(task)) if task.status == TaskStatus::Working => {
+                    self.unreachable_since = None;
+                    self.stage = FollowStage::Waiting(self.read_again(self.due(&task), hints));
+                    self.report(task.message)
                 }
                 // Requests of the server come with the pending result; so does what is wrong with the task.
-                read => {
+                Heard::Status(read) => {
+                    self.unreachable_since = None;
                     let exchange = self.tasks.follow(&self.id, ExchangeTimeouts::unbounded());
-                    let status = read
-                        .ok()
-                        .filter(|task| !task.status.is_finished())
-                        .map(|task| read_status(self.tasks.clone(), self.id.clone(), self.tasks.delay(&task), hints));
-                    FollowStage::Running { exchange, status }
+                    let open = read.ok().filter(|task| !task.status.is_finished());
+                    let status = open.map(|task| self.read_again(self.due(&task), hints));
+                    self.stage = FollowStage::Running { exchange, status };
+                    None
                 }
             };
-            if let Some(event) = self.report(message) {
+            if let Some(event) = event {
                 return Poll::Ready(Some(event));
             }
         }
+    }
+
+    fn read_again(&self, due: Instant, hints: TaskHints) -> StatusRead {
+        read_status(self.tasks.clone(), self.id.clone(), due, hints)
+    }
+
+    /// When a task is read again that was read now.
+    fn due(&self, task: &Task) -> Instant {
+        Instant::now() + self.tasks.delay(task)
     }
 
     /// Reaches the task again after a pause; `None` if the error is not a passing one, or lasts for too long. The event says
@@ -215,17 +252,33 @@ impl FollowedTask {
             PolledTasks::open(&again.host, &again.server, &again.caller_context, &id).await
         }));
         let said = format!("the server cannot be reached; asked again in {} s", pause.as_secs());
-        let report = json!({ "progress": self.reported.1 + 1, "message": said });
-        self.reported = (Some(said), self.reported.1 + 1);
-        Some(ExchangeEvent::Progress(Raw::of(&report)))
+        // The same message again is news.
+        self.stated = None;
+        self.report(Some(said))
     }
 
+    /// A new status message as progress: the number is that of the server, or else counts the messages.
     fn report(&mut self, message: Option<String>) -> Option<ExchangeEvent> {
-        if message.is_none() || self.reported.0 == message {
+        if message.is_none() || self.stated == message {
             return None;
         }
-        self.reported = (message, self.reported.1 + 1);
-        Some(ExchangeEvent::Progress(Raw::of(&json!({ "progress": self.reported.1, "message": self.reported.0 }))))
+        self.stated = message;
+        self.count += 1;
+        let message = Raw::of(&self.stated);
+        let report = match &self.progress {
+            Some(progress) => splice::edited(progress, &[Edit::Set("message", message)]),
+            None => splice::object([("progress", &Raw::of(&self.count)), ("message", &message)]),
+        };
+        Some(ExchangeEvent::Progress(report))
+    }
+
+    /// Progress of the server, once.
+    fn pass_on(&mut self, params: Raw) -> Option<ExchangeEvent> {
+        if self.progress.as_ref().is_some_and(|before| before.text() == params.text()) {
+            return None;
+        }
+        self.progress = Some(params.clone());
+        Some(ExchangeEvent::Progress(params))
     }
 
     /// Cancels the task at its server.

@@ -73,6 +73,12 @@ impl Drop for ListingAttempt {
 }
 
 impl ConnectionPool {
+    /// Whether the server is known to list anything else to some client than to all.
+    pub(crate) fn has_own_listings(&self) -> bool {
+        self.profile_listings.lock().is_any_different()
+            || self.state.lock().entries.iter().any(|entry| entry.connection.listing.get().is_some())
+    }
+
     /// The listing for this key; `None` if it equals `base`, the shared listing, or is not known.
     pub(crate) fn listing_of(&self, key: &CallerConnectionKey, base: &Arc<Listing>) -> Option<Arc<Listing>> {
         let own = self.own_listing(key);

@@ -54,6 +54,11 @@ impl ProfileListings {
         known.merged.1.clone()
     }
 
+    /// Whether the listing of any profile differs from the shared one.
+    pub(super) fn is_any_different(&self) -> bool {
+        self.known.values().any(|known| known.merged.1.is_some())
+    }
+
     pub(super) fn knows(&self, profile: CapabilityProfile) -> bool {
         self.known.contains_key(&profile)
     }

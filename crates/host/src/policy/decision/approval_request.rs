@@ -27,6 +27,19 @@ pub struct ApprovalRequest {
     reached: Reached,
     /// Id of a saved approval that covers the call where a person is present.
     saved: Option<String>,
+    remedy: Remedy,
+}
+
+/// What would allow a call without asking.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// A rule.
+    #[default]
+    Rule,
+    /// A trusted tool of the assistant that asks.
+    TrustedTool,
+    /// No single command.
+    None,
 }
 
 impl ApprovalRequest {
@@ -47,6 +60,7 @@ impl ApprovalRequest {
             lift,
             reached,
             saved: None,
+            remedy: Remedy::default(),
         }
     }
 
@@ -67,6 +81,12 @@ impl ApprovalRequest {
     #[must_use]
     pub(crate) fn never_lifted(self) -> Self {
         Self { lift: Lift::Never, ..self }
+    }
+
+    /// This request, which this would allow.
+    #[must_use]
+    pub(in crate::policy) fn allowed_by(self, remedy: Remedy) -> Self {
+        Self { remedy, ..self }
     }
 
     /// This request, which a saved approval would cover if a person were present.
@@ -98,7 +118,12 @@ impl ApprovalRequest {
         if now.fingerprint != then.fingerprint || now.annotations != then.annotations {
             return Some("the definition has changed since the call was approved");
         }
-        (now != then).then_some("the policy has changed since the call was approved")
+        // What was shown and approved is the baseline by now: no difference is left.
+        if now.drift.is_some() && now.drift != then.drift {
+            return Some("the definition has changed since the call was approved");
+        }
+        let is_same = now.trust == then.trust && now.new_hosts == then.new_hosts;
+        (!is_same).then_some("the policy has changed since the call was approved")
     }
 
     /// The call, as saved approvals are compared with it.
@@ -166,15 +191,21 @@ impl ApprovalRequest {
         self.reason.as_deref()
     }
 
-    /// The command that writes the rule that would allow this call without asking. `None` in mode `ask`, which no rule
-    /// lifts, and for names that cannot be pasted safely into a shell.
+    /// The command that writes what would allow this call without asking: a rule, or a trusted tool of its assistant. `None`
+    /// in mode `ask`, which no rule lifts, and for names that cannot be pasted safely into a shell.
     pub fn remedy(&self) -> Option<String> {
         let Subject { server, kind, raw_name } = self.subject();
         let label = self.caller.label();
         let caller = label.split(':').next().unwrap_or_default();
         let caller = if caller == "client" { label.as_str() } else { caller };
         let item = format!("{server}.{raw_name}");
-        let mut words = vec!["toolway", "policy", "allow", &item, "--caller", caller];
+        let mut words = match (self.remedy, self.rule()) {
+            (Remedy::Rule, _) => vec!["toolway", "policy", "allow", &item, "--caller", caller],
+            (Remedy::TrustedTool, RuleId::Assistant(name, _)) => {
+                vec!["toolway", "assistants", "set", name, "--trust-tool", &item]
+            }
+            (Remedy::TrustedTool | Remedy::None, _) => return None,
+        };
         if *kind != CallKind::Tool {
             words.extend(["--kind", kind.as_str()]);
         }
@@ -193,7 +224,8 @@ impl ApprovalRequest {
         let new_hosts = new.map(|found| found.host.clone()).collect();
         let extended = self.saved.as_ref().map(|id| format!("toolway trust allow {id} --unattended"));
         let remedies = self.remedy().into_iter().chain(extended).collect();
-        Refusal::ApproverUnavailable { name, rule, remedies, new_hosts }
+        let changes = self.reason.as_deref().filter(|_| rule == RuleId::Drift).map(Box::from);
+        Refusal::ApproverUnavailable { name, rule, changes, remedies, new_hosts }
     }
 
     /// The item to be used.

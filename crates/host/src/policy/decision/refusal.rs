@@ -5,7 +5,12 @@ use std::{sync::Arc, time::Duration};
 use toolway_config::ServerName;
 
 use super::{RuleId, Subject};
-use crate::{call::CallKind, record::Repeated};
+use crate::{
+    call::CallKind,
+    catalog::{HiddenItem, ItemKind, Origin},
+    policy::LimitReached,
+    record::Repeated,
+};
 
 /// Why a call was refused before anything was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +47,16 @@ pub enum Refusal {
         /// Reason in the rule.
         reason: Option<String>,
     },
+    /// The definition is not what was seen first, and policy hides what differs.
+    #[error("{} `{}` of `{}` is hidden, because it is not what was seen first: {why}", subject.kind, subject.raw_name, subject.server)]
+    Hidden {
+        /// The requested item.
+        subject: Subject,
+        /// Name as requested.
+        name: String,
+        /// How it differs. It may name files of this machine.
+        why: String,
+    },
     /// The arguments do not match the input schema of the tool.
     #[error("invalid arguments of `{name}`: {}", problems.join("; "))]
     InvalidArguments {
@@ -60,7 +75,8 @@ pub enum Refusal {
     },
     /// The call requires approval, and no approver answered.
     #[error(
-        "`{name}` requires approval ({rule}), and no approver is available{}{}",
+        "`{name}` requires approval ({rule}{}), and no approver is available{}{}",
+        changes.as_ref().map(|changes| format!(": {changes}")).unwrap_or_default(),
         host_hint(new_hosts),
         remedy_hint(remedies)
     )]
@@ -69,11 +85,13 @@ pub enum Refusal {
         name: String,
         /// Rule that asks.
         rule: RuleId,
+        /// How the definition differs from what was seen, if that is why. It may name files of this machine.
+        changes: Option<Box<str>>,
         /// Commands of which each would allow the call: one that writes a rule, one that lets a saved approval hold for
         /// unattended use. Empty if none does, or if a name cannot be written.
         remedies: Vec<String>,
         /// Hosts that the call reaches and that are new, if they are why it requires approval.
-        new_hosts: Vec<String>,
+        new_hosts: Box<[String]>,
     },
     /// The call cannot be recorded, and recording is required.
     #[error("the call was not sent because it cannot be recorded: {0}")]
@@ -96,6 +114,12 @@ pub enum Refusal {
         /// Maximum number of calls of one client.
         limit: usize,
     },
+    /// A limit of the server or the client has no room for the call.
+    #[error("{0}")]
+    Limit(Box<LimitReached>),
+    /// Whether a limit has room cannot be found out.
+    #[error("the call was not sent because its limit of calls per day cannot be checked: {0}")]
+    LimitUnknown(String),
     /// Server, definition or policy changed each time the call was approved.
     #[error("`{0}` was not sent: its server, its definition or the policy changed each time it was approved")]
     KeepsChanging(String),
@@ -114,6 +138,13 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The refusal of an item that is hidden.
+    pub(crate) fn hidden(item: &HiddenItem, name: String) -> Self {
+        let kind = if item.kind == ItemKind::Prompt { CallKind::Prompt } else { CallKind::Tool };
+        let Origin { server, raw_name } = item.origin.clone();
+        Self::Hidden { subject: Subject { server, kind, raw_name }, name, why: item.reason.clone() }
+    }
+
     /// Stable error code for programs.
     pub fn code(&self) -> &'static str {
         match self {
@@ -122,17 +153,26 @@ impl Refusal {
             Self::Disabled(_) => "disabled",
             Self::FilteredOut { .. } => "filtered_out",
             Self::Denied { .. } => "denied",
+            Self::Hidden { .. } => "hidden",
             Self::InvalidArguments { .. } => "invalid_arguments",
             Self::Declined { .. } => "declined",
             Self::ApproverUnavailable { .. } => "no_approver",
             Self::NotRecorded(_) => "not_recorded",
             Self::Busy { .. } => "busy",
             Self::TooMany { .. } => "too_many_calls",
+            Self::Limit(_) => LimitReached::CODE,
+            Self::LimitUnknown(_) => "limit_unknown",
             Self::Changed(_) | Self::KeepsChanging(_) => "changed",
             Self::Repeated(_) => "repeated",
             Self::Malformed(_) => "malformed",
             Self::ShuttingDown => "shutting_down",
         }
+    }
+}
+
+impl From<LimitReached> for Refusal {
+    fn from(reached: LimitReached) -> Self {
+        Self::Limit(Box::new(reached))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use toolway_config::{Place, PolicyMode, RuleEffect, ServerName};
+use toolway_config::{Approval, Place, PolicyMode, RuleEffect, ServerName};
 
 use crate::policy::Surface;
 
@@ -15,6 +15,8 @@ pub enum RuleId {
     Mode(PolicyMode),
     /// The mode of this client of the gateway.
     ClientMode(Arc<str>, PolicyMode),
+    /// The approval of this assistant.
+    Assistant(Arc<str>, Approval),
     /// The default of the embedding program.
     Stance(RuleEffect),
     /// A rule, by file and line.
@@ -51,6 +53,7 @@ impl fmt::Display for RuleId {
             Self::Default(surface, effect) => write!(f, "default of `{surface}`: {}", effect.as_str()),
             Self::Mode(mode) => write!(f, "mode `{}`", mode.as_str()),
             Self::ClientMode(client, mode) => write!(f, "mode `{}` of client `{client}`", mode.as_str()),
+            Self::Assistant(name, approval) => write!(f, "approval `{}` of assistant `{name}`", approval.as_str()),
             Self::Stance(effect) => write!(f, "default of the program: {}", effect.as_str()),
             Self::Rule(place) => write!(f, "rule at {place}"),
             Self::Entry(server, key) => write!(f, "`{key}` of server `{server}`"),

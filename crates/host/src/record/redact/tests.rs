@@ -16,6 +16,15 @@ fn secrets_are_replaced_completely_and_short_values_stay() {
 }
 
 #[test]
+fn messages_keep_control_characters_that_stand_in_no_secret() {
+    let redactor = Redactor::new([Secret::new("s3cret")]);
+    assert_eq!(redactor.message("\u{1b}[31mred\u{7} s3cret"), "\u{1b}[31mred\u{7} [hidden]");
+    assert_eq!(redactor.message("s3\u{1b}cret\u{7}"), "[hidden]", "a control character hides no secret");
+    let long = redactor.message(&"ä".repeat(10_000));
+    assert!(long.chars().count() == LETTERS + 1 && long.ends_with('…'));
+}
+
+#[test]
 fn secrets_that_overlap_leave_nothing_of_either() {
     let redactor = Redactor::new(["abcdef", "defghi"].map(Secret::new));
     assert_eq!(redactor.plain("xabcdefghix"), "x[hidden]x");
@@ -143,6 +152,16 @@ fn decode(text: &str, layer: Layer) -> String {
             decoded[0].1.clone()
         }
     }
+}
+
+#[test]
+fn shown_text_keeps_control_characters_unless_a_secret_appears_without_them() {
+    let redactor = Redactor::new([Secret::new("hunter22")]);
+    assert_eq!(redactor.message("half\u{1b}[31m way\u{7}"), "half\u{1b}[31m way\u{7}");
+    assert_eq!(redactor.message("with hunter22"), "with [hidden]");
+    assert_eq!(redactor.message("hun\u{1b}ter22 \u{7}"), "[hidden] ");
+    let long = redactor.message(&"\u{7}x".repeat(2_000));
+    assert!(long.ends_with('…') && long.chars().count() < 1_000);
 }
 
 proptest! {

@@ -5,14 +5,16 @@ use std::path::Path;
 use toolway_config::{Config, document::Document};
 use toolway_host::{
     HostError,
+    call::{CallEvent, CallRequest},
     connection::{Effect, Phase, Plan, ServerPlanResult, WantedServer, Way},
     event::StateEvent,
     record::CallState,
 };
 use toolway_testkit::{
     fixture_server::FixtureServer,
-    test_host::{TestHost, name},
+    test_host::{TestHost, name, within},
 };
+use toolway_wire::exchange::Progress;
 
 use crate::fixtures;
 
@@ -94,17 +96,17 @@ async fn plan_is_applied_as_shown() {
 
 #[tokio::test]
 async fn call_in_flight_finishes_on_a_removed_server() {
-    let config = config(r#""trees": {"command": "PROGRAM", "args": ["trees"]}"#);
+    let config = config(r#""trees": {"command": "PROGRAM", "args": ["trees", "--lingers"]}"#);
     let host = TestHost::new().config(config).start().await;
     host.ready("trees").await;
-    // The call takes 50 ms, and the server is removed meanwhile.
-    let growing = host.call_with("trees__grow", Some(serde_json::json!({ "name": "leaf" })));
-    let removing = async {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        let applied = host.host.reload(&Config::default()).unwrap();
-        assert_eq!(applied.results[&name("trees")], ServerPlanResult::Closed);
-    };
-    let (outcome, ()) = tokio::join!(growing, removing);
+    let request = host.request("trees__linger", None);
+    let mut lingering = host.host.open(CallRequest { progress: Progress::Wanted, ..request });
+    // It is at the server, which answers in 50 ms.
+    let begun = within("the call", lingering.next()).await;
+    assert!(matches!(begun, Some(CallEvent::Progress(_))), "{begun:?}");
+    let applied = host.host.reload(&Config::default()).unwrap();
+    assert_eq!(applied.results[&name("trees")], ServerPlanResult::Closed);
+    let outcome = within("the end", lingering.outcome()).await;
     assert_eq!(outcome.state(), CallState::Succeeded, "{outcome}");
     assert_eq!(host.call("trees__echo").await.state(), CallState::Refused);
     host.host.shutdown().await;
