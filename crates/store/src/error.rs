@@ -3,6 +3,7 @@
 use std::{io, path::PathBuf, sync::Arc};
 
 use rusqlite::ErrorCode;
+use tokio_postgres::error::SqlState;
 use toolway_host::record::RecordsError;
 
 /// An error of the store. Cloning is cheap: one failed commit is reported to every write in its batch.
@@ -32,6 +33,35 @@ pub enum StoreError {
     /// SQLite reports an error: disk full, read-only, locked …
     #[error("{0}")]
     Sqlite(Arc<rusqlite::Error>),
+    /// The Postgres database cannot be used as configured.
+    #[error("the database {place}: {reason}")]
+    Database {
+        /// Host, port and name of the database, without its password.
+        place: Arc<str>,
+        /// What is wrong.
+        reason: Arc<str>,
+    },
+    /// Postgres reports an error, or cannot be reached.
+    #[error("{}", of_postgres(.0))]
+    Postgres(Arc<tokio_postgres::Error>),
+    /// The database was changed by a later version of Toolway.
+    #[error(
+        "the database {place} has schema version {found}, and this version of toolway knows {known}; use a newer toolway"
+    )]
+    NewerDatabase {
+        /// Host, port and name of the database.
+        place: Arc<str>,
+        /// Schema version in the database.
+        found: u32,
+        /// Newest schema version known here.
+        known: u32,
+    },
+    /// Another process has taken this one for dead, and has closed its calls.
+    #[error("this process did not renew its registration in the database in time, and its calls were closed")]
+    Expired,
+    /// The database did not answer within a time limit.
+    #[error("the database {0} did not answer in time")]
+    TimedOut(Arc<str>),
     /// A value cannot be written.
     #[error("{0}")]
     Invalid(&'static str),
@@ -49,16 +79,38 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
+impl From<tokio_postgres::Error> for StoreError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Postgres(Arc::new(error))
+    }
+}
+
+/// What Postgres says; without its answer, why it did not come.
+fn of_postgres(error: &tokio_postgres::Error) -> String {
+    if let Some(answer) = error.as_db_error() {
+        return format!("the database: {} ({})", answer.message(), answer.code().code());
+    }
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
 impl From<StoreError> for RecordsError {
     fn from(error: StoreError) -> Self {
         match &error {
-            StoreError::Newer { .. } => Self::Newer(Arc::new(error)),
+            StoreError::Newer { .. } | StoreError::NewerDatabase { .. } => Self::Newer(Arc::new(error)),
             StoreError::QueueFull(_) => Self::Busy(Arc::new(error)),
             StoreError::Invalid(what) => Self::Invalid(what),
             StoreError::Closed => Self::Closed,
             _ if error.is_full() => Self::Full(Arc::new(error)),
             _ if error.is_locked() => Self::Busy(Arc::new(error)),
-            StoreError::File { .. } | StoreError::Sqlite(_) => Self::Unavailable(Arc::new(error)),
+            StoreError::File { .. }
+            | StoreError::Sqlite(_)
+            | StoreError::Database { .. }
+            | StoreError::Postgres(_)
+            | StoreError::Expired
+            | StoreError::TimedOut(_) => Self::Unavailable(Arc::new(error)),
         }
     }
 }
@@ -68,6 +120,7 @@ impl StoreError {
     pub(crate) fn is_of_file(&self) -> bool {
         let error = match self {
             Self::Sqlite(error) => error,
+            Self::Postgres(error) => return !error.code().is_some_and(is_of_write),
             Self::Invalid(_) => return false,
             _ => return true,
         };
@@ -77,8 +130,11 @@ impl StoreError {
 
     /// Whether the disk, or what this user may use of it, is full.
     pub(crate) fn is_full(&self) -> bool {
-        let Self::Sqlite(error) = self else { return false };
-        error.sqlite_error_code() == Some(ErrorCode::DiskFull)
+        match self {
+            Self::Sqlite(error) => error.sqlite_error_code() == Some(ErrorCode::DiskFull),
+            Self::Postgres(error) => error.code() == Some(&SqlState::DISK_FULL),
+            _ => false,
+        }
     }
 
     /// Whether another process holds the write lock.
@@ -87,7 +143,23 @@ impl StoreError {
         matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }
 
+    /// Whether the connection to Postgres is of no more use.
+    pub(crate) fn is_disconnection(&self) -> bool {
+        match self {
+            Self::Postgres(error) => {
+                error.is_closed() || error.code().is_none_or(|code| code.code().starts_with("57P"))
+            }
+            Self::TimedOut(_) => true,
+            _ => false,
+        }
+    }
+
     pub(crate) fn file(path: impl Into<PathBuf>, error: io::Error) -> Self {
         Self::File { path: path.into(), error: Arc::new(error) }
     }
+}
+
+/// Whether a code is about one statement: data, constraints, names, and what can be tried again alone.
+fn is_of_write(code: &SqlState) -> bool {
+    ["0A", "21", "22", "23", "40", "42"].iter().any(|class| code.code().starts_with(class))
 }

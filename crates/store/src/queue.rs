@@ -319,7 +319,8 @@ impl State {
 
 /// Whether no caller waits for its result before something else of the same call is written.
 fn is_patient(write: &Write) -> bool {
-    is_beginning(write) || matches!(write, Write::Audit(_) | Write::Inbox(_) | Write::SettleSampling(..))
+    let is_settlement = matches!(write, Write::SettleSampling(..) | Write::GiveBackOfDay(_));
+    is_beginning(write) || is_settlement || matches!(write, Write::Audit(_) | Write::Inbox(_))
 }
 
 /// Whether a call began and nothing was sent.

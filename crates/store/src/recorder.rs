@@ -1,8 +1,9 @@
 //! The store as the host's recorder and as its saved approvals.
 
 use std::{
+    collections::BTreeMap,
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use futures_util::future::BoxFuture;
@@ -14,7 +15,10 @@ use toolway_host::{
         ConversationHead, ConversationLog, ConversationMessage, ConversationNote, StoredConversation, StoredMessage,
     },
     inbox::InboxRecord,
-    policy::{Baseline, Baselines, RuleId, SavedApproval, SavedApprovalError, SavedApprovals, StoredApproval},
+    policy::{
+        Baseline, Baselines, CallDays, DayTaken, DayUse, RuleId, SavedApproval, SavedApprovalError, SavedApprovals,
+        SeenDigest, SeenItem, StoredApproval,
+    },
     record::{
         AuditNote, CallBody, CallRecord, CallRecorder, CallRow, CallState, IdempotencyKey, InboxRow, KeyClaim,
         KeyHolder, OpenState, RecorderUsage, RecordsError, Requirement, StoredCall,
@@ -239,11 +243,23 @@ impl SavedApprovals for StoreRecorder {
 }
 
 impl Baselines for StoreRecorder {
-    fn of_server<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Result<Vec<Baseline>, RecordsError>> {
-        let name = server.to_string();
+    fn digests<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Result<Vec<SeenDigest>, RecordsError>> {
+        let name = server.as_str().to_owned();
         Box::pin(
-            async move { Ok(self.store.query(Freshness::Committed, move |reader| reader.baselines_of(&name)).await?) },
+            async move { Ok(self.store.query(Freshness::Committed, move |reader| reader.seen_digests(&name)).await?) },
         )
+    }
+
+    fn find<'a>(
+        &'a self,
+        server: &'a ServerName,
+        item: &'a SeenItem,
+    ) -> BoxFuture<'a, Result<Option<Baseline>, RecordsError>> {
+        let name = server.as_str().to_owned();
+        let item = item.clone();
+        Box::pin(async move {
+            Ok(self.store.query(Freshness::Committed, move |reader| reader.baseline(&name, &item)).await?)
+        })
     }
 
     fn save(&self, baselines: Vec<Baseline>) -> BoxFuture<'_, Result<(), RecordsError>> {
@@ -270,6 +286,27 @@ impl SamplingLedger for StoreRecorder {
     fn settle(&self, id: Uuid, end: SamplingEnd) {
         // The writer counts and logs what it cannot write; the reservation then stays.
         drop(self.store.settle_sampling(id, end));
+    }
+}
+
+impl CallDays for StoreRecorder {
+    fn take(&self, wanted: DayUse) -> BoxFuture<'static, Result<DayTaken, RecordsError>> {
+        let written = self.store.take_of_day(wanted.clone());
+        let store = self.store.clone();
+        Box::pin(async move {
+            written.await?;
+            Ok(store.query(Freshness::Committed, move |reader| reader.day_taken(&wanted)).await?)
+        })
+    }
+
+    fn give_back(&self, call: Uuid) {
+        // The writer counts and logs what it cannot write; the call then counts.
+        drop(self.store.give_back_of_day(call));
+    }
+
+    fn used(&self, at: SystemTime) -> BoxFuture<'static, Result<BTreeMap<String, u64>, RecordsError>> {
+        let store = self.store.clone();
+        Box::pin(async move { Ok(store.query(Freshness::Submitted, move |reader| reader.calls_of_day(at)).await?) })
     }
 }
 
@@ -334,9 +371,11 @@ fn row(call: &CallRecord, state: CallState, duration: Option<Duration>) -> CallR
         state,
         outcome: call.outcome,
         idempotent: call.idempotent,
+        from_cache: call.from_cache,
         rule: call.rule.as_ref().map(RuleId::label),
         approved_by: call.approved_by.as_deref().map(str::to_owned),
         error: call.message.clone(),
+        code: call.code.map(str::to_owned),
         conversation: call.conversation.as_deref().map(str::to_owned),
         argument_bytes: size(call.argument_bytes),
         result_bytes: size(call.result_bytes),

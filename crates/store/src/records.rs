@@ -1,9 +1,9 @@
 //! The store as the read port of the host, and as the port for changes that a user asks for.
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fmt, path::Path, sync::Arc, time::SystemTime};
 
 use parking_lot::Mutex;
-use toolway_config::ServerName;
+use toolway_config::{Secret, ServerName};
 use toolway_host::{
     conversation::{ConversationNote, FoundMessage, StoredConversation, StoredMessage},
     policy::{Attendance, Baseline, StoredApproval},
@@ -36,8 +36,8 @@ pub struct StoreRecords {
 enum Source {
     /// A store that this process writes to.
     Store(Store),
-    /// A file that other processes may write to. Nothing but a query holds the lock.
-    File(Arc<Mutex<Reader>>),
+    /// A connection of its own to a store that other processes may write to. Nothing but a query holds the lock.
+    Reader(Arc<Mutex<Reader>>),
 }
 
 impl StoreRecords {
@@ -50,7 +50,12 @@ impl StoreRecords {
     /// The records in a file; `None` if there is no file yet. Blocks.
     pub fn open(path: &Path, limits: RetentionLimits) -> Result<Option<Self>, StoreError> {
         let reader = Reader::open(path)?;
-        Ok(reader.map(|reader| Self { source: Source::File(Arc::new(Mutex::new(reader))), limits }))
+        Ok(reader.map(|reader| Self { source: Source::Reader(Arc::new(Mutex::new(reader))), limits }))
+    }
+
+    /// The records in a Postgres database, for queries alone. Blocks.
+    pub fn connect(url: &Secret, limits: RetentionLimits) -> Result<Self, StoreError> {
+        Ok(Self { source: Source::Reader(Arc::new(Mutex::new(Reader::connect(url)?))), limits })
     }
 
     /// The same records with other limits for `plan_retention` and `prune`.
@@ -66,7 +71,7 @@ impl StoreRecords {
     ) -> Fetch<'_, T> {
         match &self.source {
             Source::Store(store) => Box::pin(async move { Ok(store.query(Freshness::Submitted, query).await?) }),
-            Source::File(reader) => {
+            Source::Reader(reader) => {
                 let reader = Arc::clone(reader);
                 Box::pin(async move {
                     let found = tokio::task::spawn_blocking(move || query(&reader.lock()));
@@ -80,7 +85,7 @@ impl StoreRecords {
     fn store(&self) -> Result<&Store, RecordsError> {
         match &self.source {
             Source::Store(store) => Ok(store),
-            Source::File(_) => Err(RecordsError::Invalid("the store is open for queries only")),
+            Source::Reader(_) => Err(RecordsError::Invalid("the store is open for queries only")),
         }
     }
 
@@ -109,8 +114,8 @@ impl Records for StoreRecords {
         self.fetch(move |reader| reader.call(id))
     }
 
-    fn calls_with_arguments(&self, filter: CallFilter) -> Fetch<'_, Vec<StoredCall>> {
-        self.fetch(move |reader| reader.calls_with_arguments(&filter))
+    fn calls_with_arguments(&self, filter: CallFilter, max_bytes: usize) -> Fetch<'_, Vec<StoredCall>> {
+        self.fetch(move |reader| reader.calls_with_arguments(&filter, max_bytes))
     }
 
     fn baselines(&self) -> Fetch<'_, Vec<Baseline>> {
@@ -170,6 +175,10 @@ impl Records for StoreRecords {
         self.fetch(move |reader| reader.sampling_of(call))
     }
 
+    fn calls_of_day(&self, at: SystemTime) -> Fetch<'_, BTreeMap<String, u64>> {
+        self.fetch(move |reader| reader.calls_of_day(at))
+    }
+
     fn inbox(&self, limit: usize) -> Fetch<'_, Vec<InboxRow>> {
         self.fetch(move |reader| reader.inbox(limit))
     }
@@ -188,6 +197,10 @@ impl Records for StoreRecords {
 
     fn conversation_notes(&self, conversation: Uuid) -> Fetch<'_, Vec<ConversationNote>> {
         self.fetch(move |reader| reader.conversation_notes(conversation))
+    }
+
+    fn replay_notes(&self, conversation: Uuid) -> Fetch<'_, Vec<ConversationNote>> {
+        self.fetch(move |reader| reader.replay_notes(conversation))
     }
 
     fn search_conversations(&self, text: &str, limit: usize) -> Fetch<'_, Vec<FoundMessage>> {

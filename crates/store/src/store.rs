@@ -7,8 +7,9 @@ use std::{
 };
 
 use rusqlite::Connection;
+use toolway_config::Secret;
 use toolway_host::{
-    policy::{Attendance, Baseline},
+    policy::{Attendance, Baseline, DayUse},
     record::{KeyClaim, Settlement},
     roots::ClientRootList,
     sampling::SamplingEnd,
@@ -17,22 +18,23 @@ use toolway_host::{
 use uuid::Uuid;
 
 use crate::{
-    OpenNotice, Reader, StoreError,
+    OpenNotice, PostgresEngine, PostgresReader, Reader, SqliteReader, StoreError,
     approvals::StoredApproval,
     audit::AuditEvent,
+    batch,
     calls::{CallBody, CallRow},
     conversations::{ConversationNote, StoredConversation, StoredMessage},
     database,
     inbox::InboxRow,
     journal,
-    queue::Urgency,
+    queue::{Queue, Urgency},
     readers::Readers,
-    retention::{self, AuditLimit, RetentionLimits, Step},
+    retention::{self, AuditLimit, RetentionLimits, RetentionPlan, Step},
     runs::{self, Run},
     sampling::Reserve,
     sessions::SessionChange,
     tasks::{TaskEnd, TaskRow},
-    write::{self, Write},
+    write::Write,
     writer::Writer,
 };
 
@@ -44,6 +46,8 @@ const MEMORY: u64 = 64 * 1024 * 1024;
 pub struct StoreOptions {
     /// Database file; `None`: in memory, for this process alone.
     pub path: Option<PathBuf>,
+    /// URL of a Postgres database, instead of a file.
+    pub url: Option<Secret>,
     /// When a commit reaches the disk.
     pub sync: Sync,
     /// What is kept; by default everything.
@@ -79,10 +83,14 @@ pub struct Store {
 
 #[derive(Debug)]
 struct Shared {
-    place: Arc<Place>,
-    readers: Arc<Readers>,
-    writer: Writer,
+    engine: Engine,
     limits: RetentionLimits,
+}
+
+#[derive(Debug)]
+enum Engine {
+    Sqlite { place: Arc<Place>, readers: Arc<Readers>, writer: Writer },
+    Postgres(PostgresEngine),
 }
 
 /// Where the records are.
@@ -107,27 +115,44 @@ pub enum Freshness {
 
 impl Place {
     /// Opens a connection for queries.
-    pub(crate) fn reader(&self) -> Result<Reader, StoreError> {
+    pub(crate) fn reader(&self) -> Result<SqliteReader, StoreError> {
         match self {
-            Self::File(path) => Reader::open_committed(path)?.ok_or(StoreError::Closed),
-            Self::Memory { uri, .. } => Ok(Reader { connection: database::open_memory(uri)? }),
+            Self::File(path) => SqliteReader::open_committed(path)?.ok_or(StoreError::Closed),
+            Self::Memory { uri, .. } => Ok(SqliteReader { connection: database::open_memory(uri)? }),
         }
     }
+}
+
+impl Place {
+    /// The file; `None` in memory.
+    fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Memory { .. } => None,
+        }
+    }
+}
+
+/// Where a query runs.
+enum QuerySource {
+    Sqlite(Arc<Readers>),
+    Postgres(PostgresReader),
 }
 
 impl Store {
     /// Opens the store, closes calls that earlier processes left open, and starts the writer.
     pub fn open(options: &StoreOptions) -> Result<(Self, Option<OpenNotice>), StoreError> {
-        match &options.path {
-            Some(path) => Self::open_file(path, options),
-            None => Ok((Self::in_memory()?, None)),
+        match (&options.url, &options.path) {
+            (Some(url), _) => Self::open_database(url, options),
+            (None, Some(path)) => Self::open_file(path, options),
+            (None, None) => Ok((Self::in_memory()?, None)),
         }
     }
 
     fn open_file(path: &Path, options: &StoreOptions) -> Result<(Self, Option<OpenNotice>), StoreError> {
         let StoreOptions { sync, limits, .. } = *options;
         let (mut connection, notice) = database::open(path, sync)?;
-        write::begin_log(&mut connection, path)?;
+        batch::begin_log(&mut connection, path)?;
         let notice = notice.map_or_else(|| retention::take_notice(&connection), |notice| Ok(Some(notice)))?;
         let locks = database::lock_folder(path);
         let dead = runs::dead(&connection, &locks)?;
@@ -137,6 +162,13 @@ impl Store {
         let writer = Writer::start(connection, run, sync, limits)?;
         dead.into_iter().for_each(|run| writer.insist(Write::Recover(Box::new(run))));
         Ok((Self::new(Place::File(path.to_owned()), writer, limits), notice))
+    }
+
+    fn open_database(url: &Secret, options: &StoreOptions) -> Result<(Self, Option<OpenNotice>), StoreError> {
+        // Its size is that of the database server, which frees no space by itself.
+        let limits = RetentionLimits { max_bytes: None, ..options.limits };
+        let (engine, notice) = PostgresEngine::open(url, limits)?;
+        Ok((Self { shared: Arc::new(Shared { engine: Engine::Postgres(engine), limits }) }, notice))
     }
 
     /// A store that ends with this process.
@@ -153,12 +185,30 @@ impl Store {
     fn new(place: Place, writer: Writer, limits: RetentionLimits) -> Self {
         let place = Arc::new(place);
         let readers = Arc::new(Readers::new(Arc::clone(&place)));
-        Self { shared: Arc::new(Shared { place, readers, writer, limits }) }
+        Self { shared: Arc::new(Shared { engine: Engine::Sqlite { place, readers, writer }, limits }) }
+    }
+
+    fn queue(&self) -> &Arc<Queue> {
+        match &self.shared.engine {
+            Engine::Sqlite { writer, .. } => writer.queue(),
+            Engine::Postgres(engine) => engine.queue(),
+        }
+    }
+
+    /// This process, among those that write to the store.
+    fn run(&self) -> Uuid {
+        match &self.shared.engine {
+            Engine::Sqlite { writer, .. } => writer.run(),
+            Engine::Postgres(engine) => engine.run(),
+        }
     }
 
     /// How full it is.
     pub fn usage(&self) -> StoreUsage {
-        self.shared.writer.usage()
+        match &self.shared.engine {
+            Engine::Sqlite { writer, .. } => writer.usage(),
+            Engine::Postgres(engine) => engine.usage(),
+        }
     }
 
     /// The limits it was opened with.
@@ -176,14 +226,17 @@ impl Store {
 
     /// Waits until everything that was written before can be read, for a short time. Blocks.
     pub fn catch_up(&self) {
-        self.shared.writer.queue().catch_up();
+        self.queue().catch_up();
     }
 
     /// Opens a connection of its own for queries. It sees everything that was written before; for later writes, see
     /// [`Store::catch_up`]. Blocks.
     pub fn reader(&self) -> Result<Reader, StoreError> {
         self.catch_up();
-        self.shared.place.reader()
+        match &self.shared.engine {
+            Engine::Sqlite { place, .. } => Ok(place.reader()?.into()),
+            Engine::Postgres(engine) => Ok(engine.reader().into()),
+        }
     }
 
     /// Runs a query on a thread for blocking work, on one of the few connections that are kept for queries.
@@ -193,28 +246,45 @@ impl Store {
         query: impl FnOnce(&Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         // Not the store itself: its last handle waits for the writer when it is dropped.
-        let readers = Arc::clone(&self.shared.readers);
-        let queue = Arc::clone(self.shared.writer.queue());
+        let queue = Arc::clone(self.queue());
+        let source = match &self.shared.engine {
+            Engine::Sqlite { readers, .. } => QuerySource::Sqlite(Arc::clone(readers)),
+            Engine::Postgres(engine) => QuerySource::Postgres(engine.reader()),
+        };
         let run = move || {
             if freshness == Freshness::Submitted {
                 queue.catch_up();
             }
-            readers.run(query)
+            match source {
+                QuerySource::Sqlite(readers) => readers.run(query),
+                QuerySource::Postgres(reader) => query(&reader.into()),
+            }
         };
         tokio::task::spawn_blocking(run).await.unwrap_or(Err(StoreError::Closed))
     }
 
-    /// The database file; `None` in memory.
+    /// Whether records outlive this process.
+    pub fn is_durable(&self) -> bool {
+        match &self.shared.engine {
+            Engine::Sqlite { place, .. } => matches!(**place, Place::File(_)),
+            Engine::Postgres(_) => true,
+        }
+    }
+
+    /// The database file; `None` in memory and in Postgres.
     pub fn path(&self) -> Option<&Path> {
-        match &*self.shared.place {
-            Place::File(path) => Some(path),
-            Place::Memory { .. } => None,
+        match &self.shared.engine {
+            Engine::Sqlite { place, .. } => place.path(),
+            Engine::Postgres(_) => None,
         }
     }
 
     /// Writes that could not be committed since the start.
     pub fn failed_writes(&self) -> u64 {
-        self.shared.writer.failed()
+        match &self.shared.engine {
+            Engine::Sqlite { writer, .. } => writer.failed(),
+            Engine::Postgres(engine) => engine.failed(),
+        }
     }
 
     /// Writes a call that has not ended. The future resolves after the commit; dropping it does not cancel the write.
@@ -286,7 +356,7 @@ impl Store {
         async move {
             claimed.await?;
             let task = store.query(Freshness::Committed, move |reader| reader.task(id)).await?;
-            Ok(task.is_some_and(|task| task.process == Some(store.shared.writer.run())))
+            Ok(task.is_some_and(|task| task.process == Some(store.run())))
         }
     }
 
@@ -307,13 +377,17 @@ impl Store {
 
     /// Completes what processes left that have ended since this store was opened.
     pub fn recover(&self) -> Result<(), StoreError> {
-        let Place::File(path) = &*self.shared.place else { return Ok(()) };
-        let locks = database::lock_folder(path);
-        let reader = self.shared.place.reader()?;
-        for dead in runs::dead(&reader.connection, &locks)? {
-            self.shared.writer.insist(Write::Recover(Box::new(dead)));
+        match &self.shared.engine {
+            Engine::Sqlite { place, writer, .. } => {
+                let Some(path) = place.path() else { return Ok(()) };
+                let locks = database::lock_folder(path);
+                for dead in runs::dead(&place.reader()?.connection, &locks)? {
+                    writer.insist(Write::Recover(Box::new(dead)));
+                }
+                Ok(())
+            }
+            Engine::Postgres(engine) => engine.recover(),
         }
-        Ok(())
     }
 
     /// Writes a conversation's title, model and times.
@@ -376,13 +450,31 @@ impl Store {
         self.submit(Write::SettleSampling(id, end), Urgency::Required)
     }
 
+    /// Takes a call from the counts of its day, if each has room.
+    pub(crate) fn take_of_day(&self, wanted: DayUse) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::TakeOfDay(Box::new(wanted)), Urgency::Refusable)
+    }
+
+    /// Gives back what a call took from the counts of its day.
+    pub(crate) fn give_back_of_day(&self, call: Uuid) -> impl Future<Output = Result<(), StoreError>> + use<> {
+        self.submit(Write::GiveBackOfDay(call), Urgency::Required)
+    }
+
     /// Applies a step of retention.
     pub(crate) fn submit_step(&self, step: Step) -> impl Future<Output = Result<(), StoreError>> + use<> {
         self.submit(Write::Prune(Box::new(step)), Urgency::Required)
     }
 
+    /// Applies the limits now, in steps between which other writes are committed.
+    pub async fn prune(&self, limits: &RetentionLimits) -> Result<RetentionPlan, StoreError> {
+        match &self.shared.engine {
+            Engine::Sqlite { .. } => self.prune_file(limits).await,
+            Engine::Postgres(engine) => engine.prune(*limits).await,
+        }
+    }
+
     fn submit(&self, write: Write, urgency: Urgency) -> impl Future<Output = Result<(), StoreError>> + use<> {
-        let submitted = self.shared.writer.submit(write, urgency);
+        let submitted = self.queue().submit(write, urgency);
         async move {
             match submitted? {
                 Some(committed) => committed.await.unwrap_or(Err(StoreError::Closed)),

@@ -6,13 +6,17 @@ use std::{
     os::unix::fs::PermissionsExt,
 };
 
+use toolway_host::connection::SessionStore;
 use toolway_store::{
-    Store,
+    Store, Uuid,
     backup::{self, Existing},
     calls::CallState,
 };
 
-use crate::stage::{Stage, record};
+use crate::{
+    sessions::{owner, session},
+    stage::{Stage, record},
+};
 
 #[tokio::test]
 async fn file_that_another_user_prepared_gets_nothing_of_the_backup() {
@@ -31,4 +35,16 @@ async fn file_that_another_user_prepared_gets_nothing_of_the_backup() {
     theirs.read_to_end(&mut seen).unwrap();
     assert!(seen.is_empty());
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn backup_has_no_session() {
+    let stage = Stage::new();
+    let store = stage.open();
+    store.put(Uuid::now_v7(), owner("ada", "e"), session("a-secret-session-id")).await.unwrap();
+    drop(store);
+    let file = stage.path().with_file_name("made.db");
+    backup::write(&stage.path(), &file, None, Existing::Keep).unwrap();
+    let has_id = |path| std::fs::read(path).unwrap().windows(19).any(|bytes| bytes == b"a-secret-session-id");
+    assert!(has_id(stage.path()) && !has_id(file));
 }

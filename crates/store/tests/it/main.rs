@@ -1,9 +1,11 @@
-//! Stories about the store, each with a real file unless it says otherwise.
+//! Stories about the store, each with a real file unless it says otherwise. Those that are not about files run on Postgres
+//! too: `tests/postgres`.
 #![expect(clippy::unwrap_used, reason = "setup of a story is part of the test")]
 
 mod audit;
 mod backup;
 mod budget;
+mod call_days;
 mod calls;
 mod conversations;
 mod journal;
@@ -13,6 +15,7 @@ mod load;
 mod memory;
 mod opening;
 mod recorder;
+mod recorder_on_file;
 mod records;
 mod released_files;
 mod retention;
@@ -21,3 +24,6 @@ mod sessions;
 mod stage;
 mod tasks;
 mod writing;
+
+/// The engine of the stories.
+const ENGINE: stage::Engine = stage::Engine::Sqlite;

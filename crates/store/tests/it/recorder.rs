@@ -6,10 +6,7 @@ use serde_json::json;
 use toolway_host::{
     call::{CallRequest, Caller},
     conversation::{ConversationHead, ConversationLog, ConversationMessage},
-    policy::{
-        ApprovalAnswer, ApprovalKey, ApprovalTerm, Attendance, SavedApproval, SavedApprovals, SavedEffect, Scope,
-        Surface,
-    },
+    policy::{ApprovalAnswer, ApprovalTerm, Attendance, SavedEffect, Scope, Surface},
     record::{AuditNote, CallRecorder, CallState, RecordsError, Requirement, kind},
 };
 use toolway_store::{
@@ -25,7 +22,7 @@ use toolway_testkit::{
 
 use crate::stage::Stage;
 
-fn files() -> FixtureServer {
+pub(super) fn files() -> FixtureServer {
     FixtureServer::new("files")
         .tool("write", "Write")
         .tool_that("fail", "Fail", Behaviour::Fail)
@@ -34,7 +31,7 @@ fn files() -> FixtureServer {
 }
 
 /// A host that records to the store.
-fn host(server: &FixtureServer, store: &Store, requirement: Requirement) -> TestHostBuilder {
+pub(super) fn host(server: &FixtureServer, store: &Store, requirement: Requirement) -> TestHostBuilder {
     let mut builder = TestHost::with(server, "files");
     let recorder = Arc::new(StoreRecorder::new(store.clone(), requirement, "terminal"));
     (builder.ports.recorder, builder.ports.approvals) = (Some(Arc::clone(&recorder) as _), recorder);
@@ -42,11 +39,11 @@ fn host(server: &FixtureServer, store: &Store, requirement: Requirement) -> Test
 }
 
 /// All calls, newest first.
-fn calls(stage: &Stage) -> Vec<CallRow> {
+pub(super) fn calls(stage: &Stage) -> Vec<CallRow> {
     stage.reader().calls(&CallFilter { limit: 100, ..CallFilter::default() }).unwrap()
 }
 
-fn always() -> ApprovalAnswer {
+pub(super) fn always() -> ApprovalAnswer {
     ApprovalAnswer::approved_for(ApprovalTerm::Always, "terminal")
 }
 
@@ -126,62 +123,6 @@ async fn always_is_found_by_another_process_for_the_same_path_alone() {
     assert_eq!(host_two.asked().len(), 2, "a removed approval is asked about");
 }
 
-/// A file of the release before answers had a scope.
-fn former(approvals: &[StoredApproval]) -> Stage {
-    let stage = Stage::new();
-    std::fs::create_dir_all(stage.path().parent().unwrap()).unwrap();
-    for migration in [
-        include_str!("../../migrations/0001.sql"),
-        include_str!("../../migrations/0002.sql"),
-        include_str!("../../migrations/0003.sql"),
-        include_str!("../../migrations/0004.sql"),
-    ] {
-        stage.tamper(migration);
-    }
-    for StoredApproval { approval, .. } in approvals {
-        let (id, tool) = (approval.id.replace('-', ""), &approval.key.tool);
-        let (digest, effect) = (&approval.key.digest, approval.effect.as_str());
-        stage.tamper(&format!(
-            "INSERT INTO approvals (id, created_at, caller, server, tool, arguments, digest, effect, created_by) VALUES
-             (x'{id}', 1, 'terminal', 'files', '{tool}', NULL, '{digest}', '{effect}', 'terminal')"
-        ));
-    }
-    stage.tamper("PRAGMA user_version = 4");
-    stage
-}
-
-#[tokio::test]
-async fn approvals_of_the_former_schema_allow_nothing_and_its_refusals_stay() {
-    let (first, server) = (Stage::new(), files());
-    let store = first.open();
-    let asking = host(&server, &store, Requirement::Required).asking(always()).start().await;
-    asking.ready("files").await;
-    drop(asking.call("files__write").await);
-    asking.answering(ApprovalAnswer::never("terminal"));
-    drop(asking.call("files__fail").await);
-    let approvals = first.reader().approvals().unwrap();
-    assert_eq!(approvals.len(), 2);
-
-    let stage = former(&approvals);
-    let store = stage.open();
-    let host = host(&server, &store, Requirement::Required).asking(ApprovalAnswer::Unavailable).start().await;
-    host.ready("files").await;
-    assert_eq!(host.call("files__write").await.state(), CallState::Refused);
-    assert!(host.reasons()[0].starts_with("a saved approval no longer applies"), "{:?}", host.reasons());
-    let refused = host.call("files__fail").await.message().unwrap().into_string();
-    assert!(refused.starts_with("denied by policy"), "{refused}");
-    assert_eq!(host.asked().len(), 1, "a refusal stays");
-    host.answering(always());
-    assert_eq!(host.call("files__write").await.state(), CallState::Succeeded);
-    host.answering(ApprovalAnswer::Unavailable);
-    assert_eq!(host.call("files__write").await.state(), CallState::Succeeded);
-    assert_eq!((host.asked().len(), host.reasons().len()), (2, 2));
-    drop(host.call_with("files__write", Some(json!({ "path": "b" }))).await);
-    assert_eq!((host.asked().len(), host.reasons().len()), (3, 2), "the notice is not repeated");
-    let kept = stage.reader().approvals().unwrap();
-    assert_eq!(kept.len(), 2, "the answer replaced the one from before: {kept:?}");
-}
-
 #[tokio::test]
 async fn never_covers_every_argument_and_the_approval_and_its_item_are_kept() {
     let (stage, server) = (Stage::new(), files());
@@ -259,29 +200,4 @@ async fn a_call_of_an_agent_keeps_its_conversation_and_notes_are_appended() {
     store.append_audit(Default::default()).await.unwrap();
     let sign_ins = AuditFilter { kind: Some(kind::SIGN_IN.to_owned()), limit: 9, ..AuditFilter::default() };
     assert_eq!(stage.reader().audit(&sign_ins).unwrap()[0].server.as_deref(), Some("files"));
-}
-
-#[tokio::test]
-async fn looking_for_an_approval_does_not_wait_for_writes() {
-    let stage = Stage::new();
-    let store = stage.open();
-    let recorder = StoreRecorder::new(store.clone(), Requirement::Required, "terminal");
-    let key = ApprovalKey {
-        caller: "agent".to_owned(),
-        server: "files".parse().unwrap(),
-        entry: "e".to_owned(),
-        tool: "write".to_owned(),
-        digest: String::new(),
-    };
-    let saved = SavedApproval::new(key.clone(), Scope::Any, SavedEffect::Allow);
-    recorder.save(saved.clone()).await.unwrap();
-    let lock = rusqlite::Connection::open(stage.path()).unwrap();
-    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let waiting = store.append_audit(Default::default());
-    let begun = std::time::Instant::now();
-    let found = recorder.of_item(&key.server, &key.tool).await.unwrap();
-    assert_eq!(found.iter().map(|found| &found.id).collect::<Vec<_>>(), [&saved.id]);
-    assert!(begun.elapsed() < std::time::Duration::from_secs(2), "a query that waits for writes takes as long");
-    drop(lock);
-    waiting.await.unwrap();
 }

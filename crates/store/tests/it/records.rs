@@ -15,16 +15,16 @@ fn all() -> CallFilter {
 }
 
 #[tokio::test]
-async fn records_of_a_file_and_of_an_open_store_are_the_same() {
+async fn records_without_and_with_a_writer_are_the_same() {
     let stage = Stage::new();
     let store = stage.open();
     let call = begun("read");
     let end = ended(&call, CallState::ToolError);
     store.end_call(end.clone(), CallBody { arguments: Some("{}".to_owned()), result: None }).await.unwrap();
     let limits = RetentionLimits { max_bytes: Some(1 << 30), ..RetentionLimits::default() };
-    let of_file = StoreRecords::open(&stage.path(), limits).unwrap().unwrap();
+    let without_writer = stage.records(limits);
     let of_store = StoreRecords::of(store).with_limits(limits);
-    for records in [Arc::new(of_file) as Arc<dyn Records>, Arc::new(of_store)] {
+    for records in [Arc::new(without_writer) as Arc<dyn Records>, Arc::new(of_store)] {
         assert_eq!(records.calls(all()).await.unwrap(), std::slice::from_ref(&end));
         let found = records.call(call.id).await.unwrap().unwrap();
         assert_eq!((found.row, found.body.arguments.as_deref()), (end.clone(), Some("{}")));
@@ -55,8 +55,8 @@ async fn a_call_is_found_by_the_beginning_or_the_end_of_its_id() {
 async fn a_change_that_is_not_possible_is_an_error_to_match() {
     let stage = Stage::new();
     let store = stage.open();
-    let of_file = StoreRecords::open(&stage.path(), RetentionLimits::default()).unwrap().unwrap();
-    let refused = of_file.delete_conversation(begun("read").id).await;
+    let without_writer = stage.records(RetentionLimits::default());
+    let refused = without_writer.delete_conversation(begun("read").id).await;
     assert!(matches!(refused, Err(RecordsError::Invalid(_))), "{refused:?}");
     let unnamed = StoreRecords::of(store).set_approval_holds("no id", Attendance::Unattended).await;
     assert!(matches!(unnamed, Err(RecordsError::Invalid(_))), "{unnamed:?}");

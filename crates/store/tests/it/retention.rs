@@ -87,19 +87,6 @@ async fn audit_entries_and_conversations_are_kept_without_an_age_of_their_own() 
     assert_eq!((removed.conversations, stage.reader().conversations(9).unwrap().len()), (1, 0));
 }
 
-/// `serve --no-store` runs for months.
-#[tokio::test]
-async fn a_store_in_memory_stays_small() {
-    let store = Store::in_memory().unwrap();
-    for _ in 0..1_200 {
-        let call = ended(&begun("read"), CallState::Succeeded);
-        let body = CallBody { arguments: Some("x".repeat(100_000)), result: None };
-        store.end_call(call, body).await.unwrap();
-    }
-    let bytes = store.reader().unwrap().size().unwrap().data;
-    assert!((30 * 1024 * 1024..80 * 1024 * 1024).contains(&bytes), "{bytes} of 120 MB");
-}
-
 /// Calls, audit entries and conversations of a busy day, removed in several steps.
 #[tokio::test]
 async fn much_is_removed_in_steps_between_which_calls_are_recorded() {

@@ -14,9 +14,9 @@ use toolway_host::{
         quota::{HOUR, LevelQuota, QuotaExceeded, QuotaLevel, QuotaLimit, Reservation},
     },
 };
-use toolway_store::{Store, StoreOptions, StoreRecorder, Uuid};
+use toolway_store::{Store, StoreRecorder, Uuid};
 
-use crate::stage::Stage;
+use crate::stage::{Stage, options_at};
 
 /// Names the file, the quota and the file for the count to a process of this test.
 const FILE: &str = "TOOLWAY_TEST_SAMPLING_FILE";
@@ -56,8 +56,8 @@ fn quota_of(word: &str) -> LevelQuota {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[expect(clippy::disallowed_methods, reason = "its parent gives it the file")]
 async fn process_that_reserves() {
-    let Ok(path) = std::env::var(FILE) else { return };
-    let (store, _) = Store::open(&StoreOptions { path: Some(path.into()), ..StoreOptions::default() }).unwrap();
+    let Ok(location) = std::env::var(FILE) else { return };
+    let (store, _) = Store::open(&options_at(&location)).unwrap();
     let recorder = recorder(&store);
     let quotas = SamplingQuotas { server: quota_of(&std::env::var(QUOTA).unwrap()), ..SamplingQuotas::default() };
     let reserve = |_| recorder.reserve(wanted("files", "terminal"), quotas);
@@ -71,11 +71,11 @@ fn two_processes_with_200_requests_get_exactly_the_50_of_the_quota() {
     for quota in ["requests", "tokens"] {
         let stage = Stage::new();
         drop(stage.open());
-        let counts = ["first", "second"].map(|name| stage.path().with_file_name(name));
+        let counts = ["first", "second"].map(|name| stage.file(name));
         let start = |count: &PathBuf| {
             let mut command = Command::new(std::env::current_exe().unwrap());
             command.args(["--exact", "sampling::process_that_reserves"]).stdout(Stdio::null());
-            command.env(FILE, stage.path()).env(QUOTA, quota).env(COUNT, count).spawn().unwrap()
+            command.env(FILE, stage.location()).env(QUOTA, quota).env(COUNT, count).spawn().unwrap()
         };
         for mut process in counts.each_ref().map(start) {
             assert!(process.wait().unwrap().success());

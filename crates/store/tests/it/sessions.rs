@@ -1,19 +1,16 @@
 //! Sessions of servers: who may resume which.
 
 use toolway_host::connection::{SessionOwner, SessionStore, StoredSession};
-use toolway_store::{
-    Uuid,
-    backup::{self, Existing},
-};
+use toolway_store::Uuid;
 
 use crate::stage::Stage;
 
-fn owner(caller: &str, entry: &str) -> SessionOwner {
+pub(super) fn owner(caller: &str, entry: &str) -> SessionOwner {
     let server = "files".parse().unwrap();
     SessionOwner { server, caller: caller.to_owned(), profile: "none".to_owned(), entry: entry.to_owned() }
 }
 
-fn session(id: &str) -> StoredSession {
+pub(super) fn session(id: &str) -> StoredSession {
     StoredSession { id: id.to_owned(), revision: "2025-11-25".to_owned(), hello: "{}".to_owned() }
 }
 
@@ -26,6 +23,8 @@ async fn session_is_claimed_once_after_its_process_has_ended() {
     drop(first);
     let next = stage.open();
     assert_eq!(next.claim(owner("ben", "e")).await.unwrap(), None, "of another caller");
+    let another_sign_in = SessionOwner { profile: "other".to_owned(), ..owner("ada", "e") };
+    assert_eq!(next.claim(another_sign_in).await.unwrap(), None, "of another sign-in");
     let claimed = next.claim(owner("ada", "e")).await.unwrap().unwrap();
     assert_eq!(claimed.session, session("s1"));
     assert!(!format!("{claimed:?}").contains("s1"));
@@ -52,16 +51,4 @@ async fn changed_entry_begins_anew_and_a_revoked_client_leaves_nothing() {
     assert_eq!(store.claim(owner("ada", "old")).await.unwrap(), None, "it was removed with the change");
     store.remove_sessions_of("ben".to_owned()).await.unwrap();
     assert_eq!(store.claim(owner("ben", "old")).await.unwrap(), None);
-}
-
-#[tokio::test]
-async fn backup_has_no_session() {
-    let stage = Stage::new();
-    let store = stage.open();
-    store.put(Uuid::now_v7(), owner("ada", "e"), session("a-secret-session-id")).await.unwrap();
-    drop(store);
-    let file = stage.path().with_file_name("made.db");
-    backup::write(&stage.path(), &file, None, Existing::Keep).unwrap();
-    let has_id = |path| std::fs::read(path).unwrap().windows(19).any(|bytes| bytes == b"a-secret-session-id");
-    assert!(has_id(stage.path()) && !has_id(file));
 }

@@ -21,24 +21,11 @@ async fn started(store: &Store, kept_by: KeptBy) -> TaskRow {
     let call = CallRow { state: CallState::Running, server: Some("jobs".to_owned()), ..begun("paint") };
     store.write_call(call.clone(), CallBody::default()).await.unwrap();
     let task = TaskRow {
-        id: call.id,
         remote_id: "t-1".to_owned(),
         server: "jobs".to_owned(),
         tool: call.name,
         caller: call.caller,
-        conversation: None,
-        status: TaskStatus::Working,
-        message: None,
-        progress: None,
-        created_at: time::now(),
-        updated_at: time::now(),
-        ttl: None,
-        poll_interval: None,
-        kept_by,
-        answered_by: AnsweredBy::Host,
-        hosted_for: None,
-        capabilities: None,
-        process: None,
+        ..TaskRow::begun(call.id, kept_by, AnsweredBy::Host)
     };
     store.write_task(task.clone()).await.unwrap();
     task
