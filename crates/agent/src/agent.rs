@@ -2,21 +2,25 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use toolway_config::{PolicyMode, ServerName};
-use toolway_host::{Host, policy::Surface};
+use toolway_host::{Host, call::Selection, catalog::Origin, policy::Surface};
 use toolway_model::{Message, Model, ModelError, Usage};
 
 use crate::{
     answer_schema::AnswerSchema,
     answering::{Answering, Told},
+    assistant::Assistant,
+    attaching::ResourceOptions,
+    attachment::is_attachment,
     budget::{Budget, Stop},
     context::{self, ContextOptions, Frame, USUAL_WINDOW},
     conversation::Conversation,
     event::{AgentEvent, MadeCall},
     kept::KeptResults,
     result,
-    system::SystemPrompt,
+    system::{ComparedInstructions, ProjectInstructions, SystemParts, SystemPrompt, compare_instructions},
     task_board::{GivenTask, TaskBoard, TurnBy},
     tools::{AdaptedTools, Offer, ToolSet, Visible},
 };
@@ -29,6 +33,10 @@ pub struct Agent {
     pub(crate) options: AgentOptions,
     pub(crate) kept: Arc<KeptResults>,
     adapted: Arc<AdaptedTools>,
+    /// Accepted instructions of the project.
+    project: Option<Arc<ProjectInstructions>>,
+    /// Instructions of servers, as the last answer had them. No await under this lock.
+    compared: Arc<Mutex<Option<ComparedInstructions>>>,
     /// Where calls go on that servers continue as tasks; `None`: calls wait for their tasks.
     pub(crate) tasks: Option<TaskBoard>,
 }
@@ -56,6 +64,30 @@ pub struct AgentOptions {
     pub mode: Option<PolicyMode>,
     /// How its context is kept within the window.
     pub context: ContextOptions,
+    /// How it uses resources of servers.
+    pub reading: ResourceOptions,
+    /// The assistant that it is. Servers, system prompt and budget of these options are those of the assistant already.
+    pub assistant: Option<Assistant>,
+}
+
+impl Default for AgentOptions {
+    /// An agent without a user, with all servers: calls that only read pass, others are refused unless a rule allows them.
+    fn default() -> Self {
+        Self {
+            surface: Surface::Run,
+            system: String::new(),
+            servers: None,
+            budget: Budget::default(),
+            max_output: None,
+            resources: true,
+            prompts: true,
+            answer_schema: None,
+            mode: None,
+            context: ContextOptions::default(),
+            reading: ResourceOptions::default(),
+            assistant: None,
+        }
+    }
 }
 
 /// The tools on offer to a model.
@@ -107,7 +139,16 @@ pub type Observer<'a> = &'a mut (dyn FnMut(AgentEvent) + Send);
 impl Agent {
     /// An agent on a host.
     pub fn new(host: Host, model: Arc<dyn Model>, options: AgentOptions) -> Self {
-        Self { host, model, options, kept: Arc::default(), adapted: Arc::default(), tasks: None }
+        Self {
+            host,
+            model,
+            options,
+            kept: Arc::default(),
+            adapted: Arc::default(),
+            project: None,
+            compared: Arc::default(),
+            tasks: None,
+        }
     }
 
     /// The same agent with another model.
@@ -126,6 +167,12 @@ impl Agent {
     #[must_use]
     pub fn with_tasks(&self, tasks: TaskBoard) -> Self {
         Self { tasks: Some(tasks), ..self.clone() }
+    }
+
+    /// The same agent with instructions of a project that the user has accepted.
+    #[must_use]
+    pub fn with_project_instructions(&self, project: Option<ProjectInstructions>) -> Self {
+        Self { project: project.map(Arc::new), ..self.clone() }
     }
 
     /// Limits of one answer.
@@ -154,6 +201,22 @@ impl Agent {
         self.options.mode
     }
 
+    /// The assistant that it is.
+    pub fn assistant(&self) -> Option<&Assistant> {
+        self.options.assistant.as_ref()
+    }
+
+    /// Whether its model may see a tool.
+    pub fn sees(&self, tool: &Origin) -> bool {
+        self.visible().covers_tool(tool)
+    }
+
+    /// What its model sees.
+    pub(crate) fn visible(&self) -> Visible {
+        let tools = self.assistant().and_then(Assistant::tools).map(<[_]>::to_vec);
+        Visible(Selection { servers: self.options.servers.clone(), tools })
+    }
+
     /// The model.
     pub fn model(&self) -> &Arc<dyn Model> {
         &self.model
@@ -166,7 +229,7 @@ impl Agent {
     }
 
     fn tools(&self) -> ToolSet {
-        let visible = Visible(self.options.servers.clone());
+        let visible = self.visible();
         let offer = Offer {
             vendor: self.model.vendor(),
             window: self.model.context_window(),
@@ -189,18 +252,22 @@ impl Agent {
         observe: Observer<'_>,
     ) -> Result<Answer, AgentError> {
         self.begin(conversation, &messages).await;
+        self.attach_of_assistant(conversation, &messages, cancel, observe).await;
         for GivenTask { task, message } in self.ended_tasks(conversation, &messages) {
             conversation.push(message).await;
             observe(AgentEvent::TaskEnded(task));
         }
+        self.attach_relevant(conversation, &messages, observe).await;
         for message in messages {
             conversation.push(message).await;
         }
         let tools = self.tools();
         tools.left_out.iter().for_each(|reason| observe(AgentEvent::LeftOut(reason.clone())));
-        let system = self.system(conversation);
+        let compared = compare_instructions(&self.host, &self.visible()).await;
+        *self.compared.lock() = Some(compared.clone());
+        let system = self.system(conversation, Some(&compared));
         system.left_out.iter().for_each(|reason| observe(AgentEvent::LeftOut(reason.clone())));
-        let system = self.host.redactor().plain(&system.text).into_owned();
+        let system = self.redacted(system);
         Answering::new(self, conversation, Told { tools, system }, cancel, observe).run().await
     }
 
@@ -216,25 +283,40 @@ impl Agent {
     async fn begin(&self, conversation: &mut Conversation, messages: &[Message]) {
         conversation.keep_as(&self.host);
         self.close_open_calls(conversation).await;
-        let title = messages.iter().map(Message::text).find(|text| !text.is_empty()).unwrap_or_default();
+        let typed = messages.iter().filter(|message| !is_attachment(message));
+        let title = typed.map(Message::text).find(|text| !text.is_empty()).unwrap_or_default();
         conversation.begin(&title, self.model.name(), self.options.surface.as_str()).await;
+        if let Some(assistant) = self.assistant() {
+            conversation.store_assistant(assistant).await;
+        }
     }
 
     /// The system prompt.
-    fn system(&self, conversation: &Conversation) -> SystemPrompt {
-        let visible = Visible(self.options.servers.clone());
+    fn system(&self, conversation: &Conversation, compared: Option<&ComparedInstructions>) -> SystemPrompt {
+        let visible = self.visible();
         let window = self.model.context_window().unwrap_or(USUAL_WINDOW);
-        SystemPrompt::new(&self.host, &self.options.system, conversation.id(), &visible, window)
+        let project = self.project.as_deref();
+        let parts = SystemParts { own: &self.options.system, project, visible: &visible, compared };
+        SystemPrompt::new(&self.host, parts, conversation.id(), window)
+    }
+
+    /// The system prompt without secrets.
+    fn redacted(&self, mut system: SystemPrompt) -> SystemPrompt {
+        system.text = self.host.redactor().plain(&system.text).into_owned();
+        system
     }
 
     /// What a request has besides messages, as it would be now.
     pub(crate) fn frame(&self, conversation: &Conversation) -> Frame {
-        self.frame_of(&self.system(conversation).text, &self.tools())
+        let compared = self.compared.lock().clone();
+        self.frame_of(&self.system(conversation, compared.as_ref()), &self.tools())
     }
 
-    pub(crate) fn frame_of(&self, system: &str, tools: &ToolSet) -> Frame {
-        let own = self.options.system.trim().len().min(system.len());
-        Frame { system: own, instructions: system.len() - own, tools: tools.tokens() }
+    pub(crate) fn frame_of(&self, system: &SystemPrompt, tools: &ToolSet) -> Frame {
+        let whole = system.text.len();
+        let own = self.options.system.trim().len().min(whole);
+        let project = system.project.min(whole - own);
+        Frame { system: own, project, instructions: whole - own - project, tools: tools.tokens() }
     }
 
     /// Characters of one result that the model gets at once: a quarter of its context window at most.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolway_host::tallies::ModelTokens;
 use toolway_model::{
-    Message, ModelError, ModelErrorKind, ModelEvent, ModelRequest, Part, Role, StopReason, ToolCall, Usage,
+    Message, ModelError, ModelErrorKind, ModelEvent, ModelRequest, Part, Role, SentRequest, StopReason, ToolCall, Usage,
 };
 
 use crate::{
@@ -19,6 +19,7 @@ use crate::{
     context::{ContextMeter, Measure},
     conversation::Conversation,
     event::{AgentEvent, MadeCall},
+    system::SystemPrompt,
     tools::ToolSet,
 };
 
@@ -48,12 +49,14 @@ pub(crate) struct Answering<'a> {
     sampled_before: u64,
     /// Whether the vendor refused the last request for its length.
     was_too_long: bool,
+    /// Requests that were sent and are not kept yet.
+    sent: Vec<SentRequest>,
 }
 
 /// What the model is told besides the conversation.
 pub(crate) struct Told {
     pub(crate) tools: ToolSet,
-    pub(crate) system: String,
+    pub(crate) system: SystemPrompt,
 }
 
 /// What ends an answer early: the user, or the time limit.
@@ -101,6 +104,7 @@ impl<'a> Answering<'a> {
             answered: String::new(),
             sampled_before,
             was_too_long: false,
+            sent: Vec::new(),
         }
     }
 
@@ -128,7 +132,11 @@ impl<'a> Answering<'a> {
             return Ok(Some(stop));
         }
         self.spent.turns += 1;
-        let asked = self.ask().await;
+        let request = self.request();
+        let asked = self.ask(request.clone()).await;
+        for sent in std::mem::take(&mut self.sent) {
+            self.conversation.keep_request(&request, &sent).await;
+        }
         let was_too_long = std::mem::replace(&mut self.was_too_long, false);
         let reply = match asked {
             Ok(reply) => reply,
@@ -204,6 +212,7 @@ impl<'a> Answering<'a> {
             calls::refuse_cut(wanted, self.observe)
         } else {
             let Self { agent, conversation, told, interrupt, observe, spent, .. } = self;
+            agent.host.bound_sampling(conversation.id(), spent.remaining_tokens());
             agent.call_all(wanted, &told.tools, spent, conversation, interrupt, *observe).await
         };
         let (made, results): (Vec<_>, Vec<_>) = results.into_iter().unzip();
@@ -234,7 +243,7 @@ impl<'a> Answering<'a> {
     fn request(&self) -> ModelRequest {
         let options = &self.agent.options;
         ModelRequest {
-            system: self.told.system.clone(),
+            system: self.told.system.text.clone(),
             messages: self.conversation.view(),
             tools: self.told.tools.definitions.clone(),
             max_tokens: options.max_output,
@@ -252,9 +261,8 @@ impl<'a> Answering<'a> {
     }
 
     /// One request to the model. The message is not in the conversation yet.
-    async fn ask(&mut self) -> Result<Reply, CutReply> {
+    async fn ask(&mut self, request: ModelRequest) -> Result<Reply, CutReply> {
         let model = Arc::clone(self.agent.model());
-        let request = self.request();
         let frame = self.agent.frame_of(&self.told.system, &self.told.tools);
         let asked = ContextMeter::of(model.context_window(), frame, &request.messages, false, None).used;
         let mut stream = model.stream(request);
@@ -271,6 +279,7 @@ impl<'a> Answering<'a> {
                 Some(Ok(ModelEvent::End { reason, message })) => {
                     return Ok(Reply { message, usage, end: Ok(reason), asked });
                 }
+                Some(Ok(ModelEvent::Sent(sent))) => self.sent.push(sent),
                 Some(Ok(event)) => {
                     match &event {
                         ModelEvent::Usage(figures) => usage = *figures,
@@ -312,7 +321,7 @@ impl Interrupt {
 /// The text of a message that did not become complete. Its calls are not made.
 fn partial(text: String) -> Message {
     let parts = if text.is_empty() { Vec::new() } else { vec![Part::Text { text }] };
-    Message { role: Role::Assistant, parts, raw: None, task: None }
+    Message { role: Role::Assistant, parts, raw: None, task: None, attached: None }
 }
 
 /// Text of the model's last message.

@@ -117,9 +117,19 @@ impl Spent {
         Self { budget, began: Instant::now(), turns: 0, usage, estimated: 0, sampled: 0, calls: 0, seen, repeated: 0 }
     }
 
+    /// Tokens used so far.
+    fn tokens(&self) -> u64 {
+        self.usage.input_tokens + self.usage.output_tokens + self.estimated + self.sampled
+    }
+
+    /// Tokens left; `None` without a limit.
+    pub(crate) fn remaining_tokens(&self) -> Option<u64> {
+        self.budget.tokens.map(|most| most.saturating_sub(self.tokens()))
+    }
+
     /// The limit that forbids another request to the model.
     pub(crate) fn exhausted(&self) -> Option<Stop> {
-        let tokens = self.usage.input_tokens + self.usage.output_tokens + self.estimated + self.sampled;
+        let tokens = self.tokens();
         if self.repeated >= MAX_REPEATED {
             Some(Stop::Loop)
         } else if self.turns >= self.budget.turns {

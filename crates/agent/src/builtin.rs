@@ -1,4 +1,4 @@
-//! Tools of the agent itself: reading resources and prompts of servers, the rest of a long result, and, instead of too
+//! Tools of the agent itself: listing and reading resources, prompts of servers, the rest of a long result, and, instead of too
 //! many definitions, a search for tools and three ways to call one.
 
 use serde_json::{Value, json};
@@ -8,6 +8,7 @@ use toolway_model::ToolDefinition;
 /// The agent's own tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Builtin {
+    ListResources,
     ReadResource,
     GetPrompt,
     ReadResult,
@@ -39,9 +40,10 @@ impl Effect {
 
 impl Builtin {
     /// Tools of the agent at most in a request that has the tools of all servers.
-    pub(crate) const MAX_WITH_SERVER_TOOLS: usize = 5;
+    pub(crate) const MAX_WITH_SERVER_TOOLS: usize = 6;
 
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
+        Self::ListResources,
         Self::ReadResource,
         Self::GetPrompt,
         Self::ReadResult,
@@ -56,6 +58,7 @@ impl Builtin {
 
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::ListResources => "mcp_list_resources",
             Self::ReadResource => "mcp_read_resource",
             Self::GetPrompt => "mcp_get_prompt",
             Self::ReadResult => "read_result",
@@ -77,6 +80,14 @@ impl Builtin {
     pub(crate) fn definition(self, servers: &[String]) -> ToolDefinition {
         let server = json!({ "type": "string", "enum": servers, "description": "Name of the tool server" });
         let (properties, required): (Value, &[&str]) = match self {
+            Self::ListResources => (
+                json!({
+                    "query": { "type": "string", "description": "Words for what the resource is about; without them, all are listed" },
+                    "server_id": { "type": "string", "enum": servers, "description": "Only resources of this server" },
+                    "offset": { "type": "integer", "minimum": 0, "description": "`next_offset` of the answer before" },
+                }),
+                &[],
+            ),
             Self::ReadResource => (json!({ "server_id": server, "uri": { "type": "string" } }), &["server_id", "uri"]),
             Self::GetPrompt => (
                 json!({
@@ -112,6 +123,9 @@ impl Builtin {
 
     fn description(self) -> &'static str {
         match self {
+            Self::ListResources => {
+                "List or search the resources of the tool servers, with their URIs. `mcp_read_resource` reads one."
+            }
             Self::ReadResource => "Read a resource of a tool server by its URI.",
             Self::GetPrompt => "Get a prompt of a tool server.",
             Self::ReadResult => "Read more of a truncated tool result.",

@@ -22,9 +22,10 @@ use crate::{
     content::Structured,
     conversation::Conversation,
     event::{self, AgentEvent, CallProgress, CallState, EndedCall, MadeCall, StartedCall},
+    resource_list,
     result::{self, Showing, Shown},
     search,
-    tools::{ToolSet, Visible, Wanted},
+    tools::{ToolSet, Wanted},
 };
 
 /// Reports of progress that wait to be seen.
@@ -139,7 +140,7 @@ impl Agent {
         if !call.has_object() {
             return not_made(call, format!("the arguments are not a JSON object: {}", call.arguments));
         }
-        let (catalog, visible) = (self.host.catalog(), Visible(self.options.servers.clone()));
+        let (catalog, visible) = (self.host.own_catalog(), self.visible());
         let text = match wanted {
             Wanted::Tool(name) => {
                 let arguments = Some(call.arguments.clone());
@@ -163,6 +164,9 @@ impl Agent {
                 self.use_task(builtin, &call.arguments, conversation.id())
             }
             Wanted::Builtin(Builtin::ReadResult) => self.read_result(&call.arguments),
+            Wanted::Builtin(Builtin::ListResources) => {
+                resource_list::list(&catalog, &visible, &call.arguments).map(|text| self.first_page(&call.id, text))
+            }
             Wanted::Builtin(Builtin::SearchTools) => search::search(&catalog, &visible, &call.arguments),
             Wanted::Builtin(Builtin::DescribeTool) => {
                 search::describe(&catalog, &visible, &call.arguments).map(|text| self.first_page(&call.id, text))
@@ -201,8 +205,8 @@ impl Agent {
         Planned { tool, step: Step::Open(Box::new(self.host.open(request))) }
     }
 
-    fn request(&self, target: Target, arguments: Option<Raw>, conversation: &Conversation) -> CallRequest {
-        let visible = self.options.servers.clone().map_or(VisibleServers::All, |servers| servers.into_iter().collect());
+    pub(crate) fn request(&self, target: Target, arguments: Option<Raw>, conversation: &Conversation) -> CallRequest {
+        let visible = VisibleServers::from(self.visible().0);
         let task = self.task_handling(&target);
         CallRequest {
             task,
@@ -212,18 +216,23 @@ impl Agent {
             arguments,
             visible,
             mode: self.options.mode,
+            max_age: self.options.reading.cache,
+            assistant: self.assistant().map(|assistant| Arc::clone(assistant.policy())),
+            poll_interval: self.assistant().and_then(|assistant| assistant.tasks().poll_interval),
             ..CallRequest::new(Caller::Agent(Arc::clone(conversation.id())), target)
         }
     }
 
     /// Whether a call ends with its task, or waits for it.
     fn task_handling(&self, target: &Target) -> TaskHandling {
-        let catalog = self.host.catalog();
+        let catalog = self.host.own_catalog();
         let tool = match target {
             Target::Tool(name) if self.tasks.is_some() => catalog.find_tool(name),
             _ => None,
         };
-        match tool.is_some_and(|tool| self.host.task_terms(&tool.origin.server).background) {
+        let own = self.assistant().and_then(|assistant| assistant.tasks().background);
+        let is_background = |server| own.unwrap_or_else(|| self.host.task_terms(server).background);
+        match tool.is_some_and(|tool| is_background(&tool.origin.server)) {
             true => TaskHandling::Background,
             false => TaskHandling::Await,
         }
@@ -246,7 +255,7 @@ impl Agent {
         let outcome = relay.end_with(|event| send_progress(&progress, &call.id, event)).await;
         let report = self.host.take_validation_report(call_id);
         let delivery = relay.delivery().unwrap_or(Delivery::Unknown);
-        let structured = Structured::of(&self.host.catalog(), &planned.tool);
+        let structured = Structured::of(&self.host.own_catalog(), &planned.tool);
         let redactor = self.host.redactor();
         let showing = Showing { result_id: &id, structured, page: self.page_size(), redactor: &redactor };
         let mut shown = result::show(call, &outcome, delivery, &showing);

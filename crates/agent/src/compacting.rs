@@ -19,6 +19,7 @@ use crate::{
     context::{self, ContextMeter, Frame},
     conversation::Conversation,
     event::AgentEvent,
+    replay::SummarySource,
 };
 
 /// Share of the window that a summary may have, as a divisor.
@@ -191,8 +192,10 @@ impl Compacting<'_> {
         let from = summary.as_ref().map_or(0, |summary| summary.until);
         let mut text = summary.map(|summary| summary.text).unwrap_or_default();
         let room = context::bytes_of((window / TRANSCRIPT_SHARE).max(MIN_TRANSCRIPT));
-        for piece in transcript(&self.conversation.messages()[from..until], room) {
-            text = self.ask(&text, &piece, window).await?;
+        let pieces = transcript(&self.conversation.messages()[from..until], room);
+        for (number, piece) in pieces.iter().enumerate() {
+            let source = SummarySource { from, until, room, piece: number, before: text };
+            text = self.ask(source, piece, window).await?;
         }
         let summary = Summary { until, text };
         self.conversation.compact_to(Compaction { results_until, summary: Some(summary) });
@@ -200,7 +203,7 @@ impl Compacting<'_> {
     }
 
     /// One request for a summary.
-    async fn ask(&mut self, before: &str, piece: &str, window: u64) -> Result<String, NoSummary> {
+    async fn ask(&mut self, source: SummarySource, piece: &str, window: u64) -> Result<String, NoSummary> {
         if let Some(stop) = self.spent.exhausted() {
             return Err(NoSummary::Stopped(stop));
         }
@@ -213,10 +216,9 @@ impl Compacting<'_> {
              in it. Answer with the summary only, in at most {} words.",
             tokens * 2 / 3
         );
-        let before = if before.is_empty() { String::new() } else { format!("Summary so far:\n{before}\n\n") };
         let request = ModelRequest {
             system: self.agent.host.redactor().plain(&system).into_owned(),
-            messages: vec![Message::user(format!("{before}Conversation:\n{piece}"))],
+            messages: vec![question(&source.before, piece)],
             // Reasoning counts as output.
             max_tokens: Some((window / 4).clamp(512, 4 * MAX_SUMMARY)),
             purpose: Purpose::Summary,
@@ -224,14 +226,16 @@ impl Compacting<'_> {
         };
         let asked: u64 = request.messages.iter().map(context::message_tokens).sum();
         let model = Arc::clone(self.agent.model());
-        let mut stream = model.stream(request);
+        let mut stream = model.stream(request.clone());
         let mut usage = Usage::default();
+        let mut sent = Vec::new();
         let end = loop {
             let event = tokio::select! {
                 event = stream.next() => event,
                 stop = self.interrupt.triggered() => break Err(NoSummary::Stopped(stop)),
             };
             match event {
+                Some(Ok(ModelEvent::Sent(request))) => sent.push(request),
                 Some(Ok(ModelEvent::Usage(figures))) => usage = figures,
                 Some(Ok(ModelEvent::End { reason, message })) => break Ok((reason, message)),
                 Some(Ok(_)) => {}
@@ -239,6 +243,9 @@ impl Compacting<'_> {
                 None => break Err(NoSummary::Failed(ModelError::new(model.name(), ModelErrorKind::Cut))),
             }
         };
+        for sent in &sent {
+            self.conversation.keep_summary_request(&request, sent, source.clone()).await;
+        }
         let used = ModelTokens { input: usage.input_tokens, output: usage.output_tokens };
         self.agent.host.count_model_tokens(model.name(), used);
         self.spent.add(usage, || asked);
@@ -253,8 +260,14 @@ impl Compacting<'_> {
     }
 }
 
+/// The message of a request for a summary.
+pub(crate) fn question(before: &str, piece: &str) -> Message {
+    let before = if before.is_empty() { String::new() } else { format!("Summary so far:\n{before}\n\n") };
+    Message::user(format!("{before}Conversation:\n{piece}"))
+}
+
 /// Messages as text, in pieces of at most so many bytes.
-fn transcript(messages: &[Message], room: usize) -> Vec<String> {
+pub(crate) fn transcript(messages: &[Message], room: usize) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
     for message in messages {
         let text = as_text(message);
@@ -268,7 +281,11 @@ fn transcript(messages: &[Message], room: usize) -> Vec<String> {
 }
 
 fn as_text(message: &Message) -> String {
-    let speaker = if message.role == Role::Assistant { "Model" } else { "User" };
+    let speaker = match message.role {
+        Role::Assistant => "Model",
+        Role::User if message.attached.is_some() => "Attachment",
+        Role::User | Role::Tool => "User",
+    };
     let parts = message.parts.iter().filter_map(|part| match part {
         Part::Text { text } if text.trim().is_empty() => None,
         Part::Text { text } => Some(format!("{speaker}: {text}\n")),

@@ -2,6 +2,7 @@
 //! themselves stay in the conversation and in the store. `compacting` decides when, and asks the model for the summary.
 
 use serde::{Deserialize, Serialize};
+use toolway_host::conversation::ConversationNote;
 use toolway_model::{Message, Part, ResultPart, Role, ToolResult};
 
 use crate::answering::CORRECTION;
@@ -32,6 +33,33 @@ pub(crate) struct Compaction {
 pub(crate) struct Summary {
     pub(crate) until: usize,
     pub(crate) text: String,
+}
+
+/// What requests of a stored conversation have instead of older messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredCompaction {
+    /// How many messages the summary stands for.
+    pub summarised: usize,
+    /// Long results in messages before this one are shortened.
+    pub shortened: usize,
+    /// The summary, which the model wrote; `None` if no message is summarised.
+    pub summary: Option<String>,
+}
+
+impl StoredCompaction {
+    /// Name of the note.
+    pub const NOTE: &str = NOTE;
+
+    /// What the notes of a conversation say; `None` if nothing is left out, or it cannot be read.
+    pub fn of_notes(notes: &[ConversationNote]) -> Option<Self> {
+        let note = notes.iter().find(|note| note.name == NOTE)?;
+        let kept: Compaction = serde_json::from_str(&note.body).ok()?;
+        Some(Self {
+            summarised: kept.summarised(),
+            shortened: kept.results_until,
+            summary: kept.summary.map(|summary| summary.text),
+        })
+    }
 }
 
 impl Compaction {
@@ -96,7 +124,9 @@ fn shortened(message: &Message) -> Message {
         }),
         other => other.clone(),
     });
-    Message { role: message.role, parts: parts.collect(), raw: message.raw.clone(), task: message.task.clone() }
+    let parts = parts.collect();
+    let attached = message.attached.clone();
+    Message { role: message.role, parts, raw: message.raw.clone(), task: message.task.clone(), attached }
 }
 
 /// The beginning of a result, with what was left out.

@@ -3,13 +3,16 @@
 
 use std::borrow::Cow;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use toolway_host::{catalog::Catalog, record::redact::Redactor};
 use toolway_model::{Audio, Image, Message, Part, ResultPart, Role, value_of};
 use toolway_wire::json::Raw;
 
+use crate::media;
+
 /// Bytes of an image or a sound in base64.
-const MAX_MEDIUM: usize = 5 * 1024 * 1024;
+pub(crate) const MAX_MEDIUM: usize = 5 * 1024 * 1024;
 
 /// Whether the definition of a tool describes its structured content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +65,7 @@ pub fn prompt_messages(result: &Raw, redactor: &Redactor) -> Vec<Message> {
         let parts = block_parts(&message["content"]).into_iter().map(Part::from);
         match messages.last_mut().filter(|last| last.role == role) {
             Some(last) => last.parts.extend(parts),
-            None => messages.push(Message { role, parts: parts.collect(), raw: None, task: None }),
+            None => messages.push(Message { role, parts: parts.collect(), raw: None, task: None, attached: None }),
         }
     }
     messages
@@ -87,8 +90,15 @@ fn block_parts(block: &Value) -> Vec<ResultPart> {
     let member = |key: &str| block[key].as_str().unwrap_or_default();
     match member("type") {
         kind @ ("image" | "audio") => {
-            let medium = medium(member("mimeType"), member("data"));
-            vec![medium.unwrap_or_else(|| too_large(kind, member("data").len()))]
+            let mime_type = member("mimeType");
+            let data = member("data");
+            if is_no_medium(data) {
+                return vec![text(format!(
+                    "[{kind} left out: it is said to be `{}` and is text]",
+                    one_line(mime_type)
+                ))];
+            }
+            vec![medium(mime_type, data).unwrap_or_else(|| too_large(kind, data.len()))]
         }
         "resource_link" => vec![text(format!("[Resource link: {}]", label(block, "uri", "title")))],
         "resource" => resource_parts(&block["resource"]),
@@ -107,6 +117,9 @@ fn resource_parts(resource: &Value) -> Vec<ResultPart> {
     let Some(blob) = resource["blob"].as_str() else { return vec![text(resource.to_string())] };
     let mime_type = resource["mimeType"].as_str().unwrap_or_default();
     let is_medium = mime_type.starts_with("image/") || mime_type.starts_with("audio/");
+    if is_medium && is_no_medium(blob) {
+        return vec![text(format!("[Binary resource: {label}] left out: it is text and not what its type says"))];
+    }
     let medium = is_medium.then(|| medium(mime_type, blob)).flatten();
     let left_out = if medium.is_some() { String::new() } else { format!(" left out: {} bytes of base64", blob.len()) };
     std::iter::once(text(format!("[Binary resource: {label}]{left_out}"))).chain(medium).collect()
@@ -125,7 +138,7 @@ fn word(value: &Value) -> Cow<'_, str> {
 }
 
 /// A text of a server inside a line of ours: without line breaks and brackets, which would end the label early.
-fn one_line(text: &str) -> Cow<'_, str> {
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     let breaks = |letter: char| letter.is_control() || letter == '[' || letter == ']';
     match text.contains(breaks) {
         true => text.replace(breaks, "�").into(),
@@ -144,6 +157,14 @@ fn medium(mime_type: &str, data: &str) -> Option<ResultPart> {
         true => ResultPart::Audio(Audio { mime_type, data }),
         false => ResultPart::Image(Image { mime_type, data }),
     })
+}
+
+/// Whether what is said to be an image or a sound is plainly text. A vendor refuses the whole request for it, and so every
+/// later one of the conversation.
+fn is_no_medium(data: &str) -> bool {
+    let length = data.len().min(media::HEAD) / 4 * 4;
+    let head = data.get(..length).and_then(|head| STANDARD.decode(head).ok());
+    head.is_some_and(|head| media::is_plainly_text(&head))
 }
 
 fn too_large(kind: &str, bytes: usize) -> ResultPart {

@@ -27,13 +27,17 @@ pub struct ContextOptions {
 pub enum ContextPart {
     /// The system prompt of the user or the assistant.
     System,
-    /// Instructions of servers and of the project.
+    /// Instructions of the project that the user accepted.
+    ProjectInstructions,
+    /// Instructions of servers.
     Instructions,
     /// Definitions of tools.
     Tools,
+    /// Files and resources that stand before messages of the user.
+    Attachments,
     /// Summary of older turns.
     Summary,
-    /// Messages of the user and the model, with attachments and calls.
+    /// Messages of the user and the model, with calls.
     Messages,
     /// Results of calls.
     Results,
@@ -72,6 +76,9 @@ pub(crate) struct Measure {
 pub(crate) struct Frame {
     /// Bytes of the system prompt without instructions.
     pub(crate) system: usize,
+    /// Bytes of the project's instructions.
+    pub(crate) project: usize,
+    /// Bytes of servers' instructions.
     pub(crate) instructions: usize,
     /// Tokens of the definitions of tools, estimated.
     pub(crate) tools: u64,
@@ -96,8 +103,10 @@ impl ContextPart {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::System => "system",
+            Self::ProjectInstructions => "project instructions",
             Self::Instructions => "instructions",
             Self::Tools => "tools",
+            Self::Attachments => "attachments",
             Self::Summary => "summary",
             Self::Messages => "messages",
             Self::Results => "results",
@@ -115,14 +124,17 @@ impl ContextMeter {
         measure: Option<Measure>,
     ) -> Self {
         let summary = usize::from(has_summary).min(messages.len());
-        let of = |role: fn(Role) -> bool| messages[summary..].iter().filter(move |message| role(message.role));
+        let of = |part: ContextPart| messages[summary..].iter().filter(move |message| part_of(message) == part);
+        let tokens = |part: ContextPart| of(part).map(message_tokens).sum();
         let parts = [
             (ContextPart::System, tokens_of(frame.system)),
+            (ContextPart::ProjectInstructions, tokens_of(frame.project)),
             (ContextPart::Instructions, tokens_of(frame.instructions)),
             (ContextPart::Tools, frame.tools),
+            (ContextPart::Attachments, tokens(ContextPart::Attachments)),
             (ContextPart::Summary, messages[..summary].iter().map(message_tokens).sum()),
-            (ContextPart::Messages, of(|role| role != Role::Tool).map(message_tokens).sum()),
-            (ContextPart::Results, of(|role| role == Role::Tool).map(message_tokens).sum()),
+            (ContextPart::Messages, tokens(ContextPart::Messages)),
+            (ContextPart::Results, tokens(ContextPart::Results)),
         ];
         let corrected = |tokens: u64| measure.map_or(tokens, |measure| measure.correct(tokens));
         let parts = parts.into_iter().map(|(part, tokens)| MeteredPart { part, tokens: corrected(tokens) });
@@ -137,6 +149,15 @@ impl ContextMeter {
     }
 }
 
+/// The part that a message after the summary belongs to.
+fn part_of(message: &Message) -> ContextPart {
+    match message.role {
+        Role::Tool => ContextPart::Results,
+        Role::User if message.attached.is_some() => ContextPart::Attachments,
+        Role::User | Role::Assistant => ContextPart::Messages,
+    }
+}
+
 /// Tokens of a text of so many bytes, estimated.
 pub(crate) fn tokens_of(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(BYTES_PER_TOKEN)
@@ -148,7 +169,7 @@ pub(crate) fn bytes_of(tokens: u64) -> usize {
 }
 
 /// Tokens of a message, estimated from what is sent: the vendor's items if they are kept.
-pub(crate) fn message_tokens(message: &Message) -> u64 {
+pub fn message_tokens(message: &Message) -> u64 {
     let parts: u64 = message.parts.iter().map(part_tokens).sum();
     let items = message.raw.iter().flat_map(|raw| &raw.items).map(|item| item.to_string().len()).sum();
     parts.max(tokens_of(items))
@@ -161,15 +182,18 @@ fn part_tokens(part: &Part) -> u64 {
         Part::Image(_) => IMAGE,
         Part::Audio(_) => AUDIO,
         Part::ToolCall(call) => tokens_of(call.name.len() + call.arguments.to_string().len()),
-        Part::ToolResult(result) => {
-            let content = result.content.iter().map(|part| match part {
-                ResultPart::Text { text } => tokens_of(text.len()),
-                ResultPart::Image(_) => IMAGE,
-                ResultPart::Audio(_) => AUDIO,
-            });
-            content.sum()
-        }
+        Part::ToolResult(result) => content_tokens(&result.content),
     }
+}
+
+/// Tokens of what a server sent, or a file has, estimated.
+pub(crate) fn content_tokens(content: &[ResultPart]) -> u64 {
+    let tokens = content.iter().map(|part| match part {
+        ResultPart::Text { text } => tokens_of(text.len()),
+        ResultPart::Image(_) => IMAGE,
+        ResultPart::Audio(_) => AUDIO,
+    });
+    tokens.sum()
 }
 
 /// Share of the input tokens that the vendor read from its cache.

@@ -9,15 +9,17 @@ use toolway_host::{
     policy::SeenUrls,
     record::RecordsError,
 };
-use toolway_model::{Message, Part, ResultPart, Role, StopReason, ToolResult};
+use toolway_model::{Message, ModelRequest, Part, ResultPart, Role, SentRequest, StopReason, ToolResult};
 use uuid::Uuid;
 
 use crate::{
+    assistant::{self, Assistant, StoredAssistant, UnreadableAssistant},
     budget::Stop,
     compaction::{self, Compaction},
     context::Measure,
     event::MadeCall,
     kept_message::{self, Keeping},
+    replay::{Asked, RequestLog, RequestToKeep, SummarySource},
     seen,
 };
 
@@ -37,6 +39,10 @@ pub struct Conversation {
     compaction: Compaction,
     /// What the vendor counted of the last request, and the model's name.
     measured: Option<(String, Measure)>,
+    /// The note about its assistant, as it is stored.
+    assistant: Option<String>,
+    /// Its requests, for a replay.
+    requests: RequestLog,
 }
 
 /// Ids of the records of calls, by the ids that the model gave the calls. Stored beside a message with results, and never
@@ -75,7 +81,17 @@ impl Conversation {
     fn of(id: Arc<str>, messages: Vec<Message>, seen: SeenUrls, log: Option<Arc<dyn ConversationLog>>) -> Self {
         let keeping = Keeping::default();
         let compaction = Compaction::default();
-        Self { id, messages, log, seen: Arc::new(seen), keeping, compaction, measured: None }
+        Self {
+            id,
+            messages,
+            log,
+            seen: Arc::new(seen),
+            keeping,
+            compaction,
+            measured: None,
+            assistant: None,
+            requests: RequestLog::default(),
+        }
     }
 
     /// The same conversation with what is kept about it in the store. A note that cannot be read is ignored.
@@ -88,7 +104,25 @@ impl Conversation {
         if let Some(kept) = kept.filter(|kept| kept.summarised() <= count) {
             self.compaction = kept;
         }
+        self.assistant = notes.iter().find(|note| note.name == assistant::NOTE).map(|note| note.body.clone());
         self
+    }
+
+    /// The assistant that it is stored with; `None` if it has none.
+    pub fn assistant(&self) -> Result<Option<StoredAssistant>, UnreadableAssistant> {
+        self.assistant.as_deref().map(StoredAssistant::parse).transpose()
+    }
+
+    /// Stores the assistant of the conversation, unless it is stored already.
+    pub(crate) async fn store_assistant(&mut self, assistant: &Assistant) {
+        let note = assistant.note(|text| self.keeping.text(text));
+        if self.assistant.as_ref() == Some(&note.body) {
+            return;
+        }
+        self.assistant = Some(note.body.clone());
+        if let Some(log) = &self.log {
+            report(log.keep(&self.id, note).await);
+        }
     }
 
     /// The messages of a request: older ones are shortened or summarised.
@@ -113,6 +147,27 @@ impl Conversation {
         }
         let body = serde_json::to_string(&kept).unwrap_or_default();
         report(log.keep(&self.id, ConversationNote { name: compaction::NOTE.to_owned(), body }).await);
+    }
+
+    /// Keeps a request for an answer, as it was sent, for a replay.
+    pub(crate) async fn keep_request(&mut self, request: &ModelRequest, sent: &SentRequest) {
+        let Some(log) = &self.log else { return };
+        let asked = Asked::Answer(&self.compaction);
+        let Self { messages, keeping, requests, .. } = self;
+        report(requests.keep(&**log, &self.id, RequestToKeep { request, sent, asked, messages, keeping }).await);
+    }
+
+    /// Keeps a request for a summary, as it was sent, for a replay.
+    pub(crate) async fn keep_summary_request(
+        &mut self,
+        request: &ModelRequest,
+        sent: &SentRequest,
+        source: SummarySource,
+    ) {
+        let Some(log) = &self.log else { return };
+        let asked = Asked::Summary(source);
+        let Self { messages, keeping, requests, .. } = self;
+        report(requests.keep(&**log, &self.id, RequestToKeep { request, sent, asked, messages, keeping }).await);
     }
 
     /// Notes what a vendor counted of a request.
@@ -223,6 +278,7 @@ fn without_calls(parts: Vec<Part>) -> Vec<Part> {
 
 fn stored(seq: usize, message: &Message, records: &RecordIds) -> ConversationMessage {
     let role = match message.role {
+        Role::User if message.attached.is_some() => "attachment",
         Role::User => "user",
         Role::Assistant => "assistant",
         Role::Tool => "tool",

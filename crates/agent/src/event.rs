@@ -9,7 +9,7 @@ use toolway_host::{
 };
 use toolway_model::{ModelEvent, ToolCall, ToolResult, Usage};
 
-use crate::{compacting::Compacted, task_board::EndedTask};
+use crate::{attaching::AttachedResource, compacting::Compacted, task_board::EndedTask};
 
 /// Something that happens while an agent answers.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub enum AgentEvent {
     CallEnded(EndedCall),
     /// The model is told that a background task has ended.
     TaskEnded(EndedTask),
+    /// A resource was attached because it fits the message.
+    Attached(AttachedResource),
     /// Older turns were shortened or summarised to keep the context window.
     Compacted(Compacted),
 }

@@ -8,6 +8,8 @@ use toolway_wire::json::Raw;
 
 /// Begins the text that stands for a result that was not kept.
 const NOT_KEPT: &str = "[result not kept: ";
+/// Begins the text that stands for a file or resource that was not kept.
+const ATTACHMENT_NOT_KEPT: &str = "[attachment not kept: ";
 
 /// What is stored of messages.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +22,16 @@ impl Keeping {
     /// As the records of a host.
     pub(crate) fn of(host: &Host) -> Self {
         Self { bodies: host.bodies(), redactor: host.redactor() }
+    }
+
+    /// What is kept of calls and results.
+    pub(crate) fn bodies(&self) -> Bodies {
+        self.bodies
+    }
+
+    /// What removes secrets; `None` if everything is kept.
+    pub(crate) fn redactor(&self) -> Option<&Redactor> {
+        (self.bodies != Bodies::Full).then_some(&self.redactor)
     }
 
     /// A text without secrets, unless everything is kept.
@@ -38,9 +50,13 @@ impl Keeping {
             Bodies::Redacted => message.clone(),
             Bodies::None => Message {
                 role: message.role,
-                parts: message.parts.iter().map(without_bodies).collect(),
+                parts: match &message.attached {
+                    Some(_) => vec![not_kept_attachment(&message.parts)],
+                    None => message.parts.iter().map(without_bodies).collect(),
+                },
                 raw: message.raw.clone().filter(|_| message.tool_calls().next().is_none()),
                 task: message.task.clone(),
+                attached: message.attached.clone(),
             },
         };
         self.redacted(kept)
@@ -50,7 +66,8 @@ impl Keeping {
     fn redacted(&self, message: Message) -> Message {
         let raw = message.raw.filter(|raw| raw.items.iter().all(|item| !self.redactor.finds(&item.to_string())));
         let parts = message.parts.into_iter().map(|part| self.part(part)).collect();
-        Message { raw, parts, role: message.role, task: message.task }
+        let attached = message.attached.map(|name| self.text(&name));
+        Message { raw, parts, role: message.role, task: message.task, attached }
     }
 
     fn part(&self, part: Part) -> Part {
@@ -126,11 +143,24 @@ fn without_bodies(part: &Part) -> Part {
     }
 }
 
-/// Whether results of these messages were not kept.
+/// What stands for the parts of an attachment: they are the result of a call, or as long as one.
+fn not_kept_attachment(parts: &[Part]) -> Part {
+    let length = |part: &Part| match part {
+        Part::Text { text } => text.len(),
+        Part::Image(image) => image.data.len(),
+        Part::Audio(audio) => audio.data.len(),
+        Part::Reasoning { .. } | Part::ToolCall(_) | Part::ToolResult(_) => 0,
+    };
+    let bytes: usize = parts.iter().map(length).sum();
+    Part::Text { text: format!("{ATTACHMENT_NOT_KEPT}{bytes} bytes; `store.bodies` is `none`]") }
+}
+
+/// Whether results or attachments of these messages were not kept.
 pub(crate) fn lack_results(messages: &[Message]) -> bool {
     let is_placeholder = |part: &ResultPart| matches!(part, ResultPart::Text { text } if text.starts_with(NOT_KEPT));
     messages.iter().flat_map(|message| &message.parts).any(|part| match part {
         Part::ToolResult(result) => result.content.iter().any(is_placeholder),
+        Part::Text { text } => text.starts_with(ATTACHMENT_NOT_KEPT),
         _ => false,
     })
 }
@@ -161,7 +191,7 @@ mod tests {
         let result = ToolResult { call_id, name, content: vec![ResultPart::Text { text }], is_error: false };
         let raw = Some(RawItems { vendor: Vendor::Openai, model: "m".to_owned(), items });
         let parts = vec![Part::Text { text: "I read it.".to_owned() }, Part::ToolCall(call)];
-        [Message { role: Role::Assistant, parts, raw, task: None }, Message::tool_results([result])]
+        [Message { role: Role::Assistant, parts, raw, task: None, attached: None }, Message::tool_results([result])]
     }
 
     fn stored(bodies: Bodies) -> [String; 2] {
@@ -201,8 +231,23 @@ mod tests {
     fn an_image_with_a_secret_is_a_placeholder() {
         let image = Image { mime_type: "image/png".to_owned(), data: "AAAAtoken123AAAA".to_owned() };
         let keeping = Keeping { bodies: Bodies::Redacted, redactor: Redactor::new([Secret::new("token123")]) };
-        let shown = Message { role: Role::User, parts: vec![Part::Image(image)], raw: None, task: None };
+        let shown =
+            Message { role: Role::User, parts: vec![Part::Image(image)], raw: None, task: None, attached: None };
         assert_eq!(keeping.message(&shown).text(), "[image not kept: it contains a secret]");
+    }
+
+    #[test]
+    fn without_bodies_an_attachment_is_a_placeholder_and_its_name_has_no_secret() {
+        let parts = vec![Part::Text { text: "tok\"en-123 and a page of text".to_owned() }];
+        let attached = Some("docs://x?key=tok\"en-123".to_owned());
+        let message = Message { role: Role::User, parts, raw: None, task: None, attached };
+        let none = keeping(Bodies::None).message(&message);
+        assert_eq!(none.text(), "[attachment not kept: 29 bytes; `store.bodies` is `none`]");
+        assert!(
+            lack_results(std::slice::from_ref(&none)) && none.attached.as_deref() == Some("docs://x?key=[hidden]"),
+            "{none:?}"
+        );
+        assert_eq!(keeping(Bodies::Redacted).message(&message).text(), "[hidden] and a page of text");
     }
 
     #[test]
@@ -219,6 +264,7 @@ mod tests {
             parts: vec![Part::Text { text: "tok\"en-123".to_owned() }],
             raw,
             task: None,
+            attached: None,
         };
         let kept = keeping(Bodies::Redacted).message(&said);
         assert_eq!((kept.text().as_str(), kept.raw), ("[hidden]", said.raw));

@@ -46,7 +46,7 @@ impl Agent {
         let delivery = found.as_ref().and_then(|found| found.row.outcome).unwrap_or(Delivery::Unknown);
         let id = found.as_ref().map(|found| found.row.id.to_string()).unwrap_or_default();
         let tool = found.as_ref().and_then(|found| found.row.tool.as_deref()).unwrap_or_default();
-        let structured = Structured::of(&self.host.catalog(), tool);
+        let structured = Structured::of(&self.host.own_catalog(), tool);
         let answer = found.and_then(|found| found.body.result).and_then(|text| Raw::parse(text).ok());
         match answer.filter(|_| delivery == Delivery::Answered) {
             Some(answer) => {

@@ -25,7 +25,7 @@ pub(crate) fn search(catalog: &Catalog, visible: &Visible, arguments: &Raw) -> R
     let server = text_member(arguments, "server_id");
     let server = server.as_deref();
     let is_meant = |entry: &ToolEntry| {
-        visible.covers(&entry.origin.server) && server.is_none_or(|server| entry.origin.server.as_str() == server)
+        visible.covers_tool(&entry.origin) && server.is_none_or(|server| entry.origin.server.as_str() == server)
     };
     let mut hits: Vec<&ToolEntry> =
         catalog.search_among(query, MOST_HITS, is_meant).into_iter().map(|hit| hit.entry).collect();
@@ -81,7 +81,7 @@ fn find<'a>(catalog: &'a Catalog, visible: &Visible, arguments: &Raw) -> Result<
         let origin = Origin { server: server.parse().ok()?, raw_name: raw_name.to_owned() };
         catalog.tool_at(&origin.server, &origin.raw_name)
     };
-    let found = by_public().or_else(by_origin).filter(|entry| visible.covers(&entry.origin.server));
+    let found = by_public().or_else(by_origin).filter(|entry| visible.covers_tool(&entry.origin));
     found.ok_or_else(|| format!("unknown tool `{name}`; find it with `search_tools`"))
 }
 

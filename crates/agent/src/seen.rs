@@ -11,6 +11,8 @@ pub(crate) fn note(seen: &SeenUrls, earlier: &[Message], message: &Message) {
         // It quotes the model.
         Role::User if message.text().starts_with(CORRECTION) => seen.note_model(&message.text()),
         Role::User if task_block::is_task_block(message) => seen.note_result(&task_block::server_text(message), ""),
+        // A server, or the author of a file, wrote it.
+        Role::User if message.attached.is_some() => seen.note_result(&message.text(), ""),
         Role::User => seen.note_user(&message.text()),
         Role::Assistant => message.parts.iter().for_each(|part| match part {
             Part::ToolCall(call) => seen.note_arguments(&call.arguments.to_string()),

@@ -43,7 +43,7 @@ pub(crate) fn message(task: &EndedTask, content: Vec<ResultPart>) -> Message {
     );
     let block = Part::Text { text: format!("{opening}\n--- begin {mark} ---\n{text}--- end {mark} ---") };
     let parts = std::iter::once(block).chain(media).collect();
-    Message { role: Role::User, parts, raw: None, task: Some(task.row.id.to_string()) }
+    Message { role: Role::User, parts, raw: None, task: Some(task.row.id.to_string()), attached: None }
 }
 
 /// Whether the host wrote this message about a task. Its words do not count: a user or a server can write the same.

@@ -424,24 +424,10 @@ pub(crate) mod tests {
 
     pub(crate) fn row(conversation: &str) -> Arc<TaskRow> {
         Arc::new(TaskRow {
-            id: Uuid::now_v7(),
-            remote_id: "1".to_owned(),
-            server: "jobs".to_owned(),
             tool: "jobs__long".to_owned(),
-            caller: "agent".to_owned(),
             conversation: Some(conversation.to_owned()),
             status: TaskStatus::Completed,
-            message: None,
-            progress: None,
-            created_at: 0,
-            updated_at: 0,
-            ttl: None,
-            poll_interval: None,
-            kept_by: KeptBy::Process,
-            answered_by: AnsweredBy::Host,
-            hosted_for: None,
-            capabilities: None,
-            process: None,
+            ..TaskRow::begun(Uuid::now_v7(), KeptBy::Process, AnsweredBy::Host)
         })
     }
 }

@@ -1,13 +1,14 @@
 //! The tools on offer: those of the visible servers, adapted to the model, and the agent's own.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde_json::Value;
-use toolway_config::ServerName;
+use toolway_config::{ServerName, ToolPattern};
 use toolway_host::{
     Host,
-    catalog::{Catalog, PublicName, ToolEntry},
+    call::Selection,
+    catalog::{Catalog, Origin, PublicName, ToolEntry},
     connection::ServerStatus,
 };
 use toolway_model::{
@@ -27,13 +28,20 @@ const SHARE: u64 = 4;
 /// The extension of tasks in the revision without sessions.
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
-/// Which servers the agent sees.
+/// Which servers and tools the agent sees.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Visible(pub(crate) Option<BTreeSet<ServerName>>);
+pub(crate) struct Visible(pub(crate) Selection);
 
 impl Visible {
     pub(crate) fn covers(&self, server: &ServerName) -> bool {
-        self.0.as_ref().is_none_or(|servers| servers.contains(server))
+        self.0.servers.as_ref().is_none_or(|servers| servers.contains(server))
+    }
+
+    pub(crate) fn covers_tool(&self, tool: &Origin) -> bool {
+        let is_named = |patterns: &Vec<ToolPattern>| {
+            patterns.iter().any(|pattern| pattern.matches(tool.server.as_str(), &tool.raw_name))
+        };
+        self.covers(&tool.server) && self.0.tools.as_ref().is_none_or(is_named)
     }
 }
 
@@ -92,7 +100,7 @@ impl AdaptedTools {
 impl Adapted {
     fn of(catalog: &Catalog, offer: Offer<'_>) -> Self {
         let mut adapted = Self::default();
-        for entry in catalog.tools().iter().filter(|entry| offer.visible.covers(&entry.origin.server)) {
+        for entry in catalog.tools().iter().filter(|entry| offer.visible.covers_tool(&entry.origin)) {
             match adapt(offer.vendor, entry) {
                 // Possible without prefixes; vendors refuse two tools with one name.
                 Ok(definition) if Builtin::find(&definition.name).is_some() => {
@@ -111,7 +119,7 @@ impl Adapted {
 
 impl ToolSet {
     pub(crate) fn of(host: &Host, adapted: &AdaptedTools, offer: Offer<'_>) -> Self {
-        let (catalog, statuses) = (host.catalog(), host.servers());
+        let (catalog, statuses) = (host.own_catalog(), host.servers());
         let adapted = adapted.of(&catalog, offer);
         let is_seen = |status: &&ServerStatus| offer.visible.covers(&status.server);
         let servers = || statuses.iter().filter(is_seen);
@@ -132,9 +140,11 @@ impl ToolSet {
                 .filter(|status| status.profile.as_ref().is_some_and(|profile| profile.capabilities.has(capability)));
             having.map(|status| status.server.to_string()).collect()
         };
-        for (wanted, capability, tool) in
-            [(offer.resources, "resources", Builtin::ReadResource), (offer.prompts, "prompts", Builtin::GetPrompt)]
-        {
+        for (wanted, capability, tool) in [
+            (offer.resources, "resources", Builtin::ListResources),
+            (offer.resources, "resources", Builtin::ReadResource),
+            (offer.prompts, "prompts", Builtin::GetPrompt),
+        ] {
             let owners = if wanted { owners(capability) } else { Vec::new() };
             if !owners.is_empty() {
                 set.definitions.push(tool.definition(&owners));

@@ -88,7 +88,7 @@ impl AnswerBuilder {
     /// The message, with the vendor's items.
     pub(crate) fn finish(&mut self, raw: RawItems) -> Message {
         let parts = std::mem::take(&mut self.parts).into_iter().map(Building::finish).collect();
-        Message { role: Role::Assistant, parts, raw: Some(raw), task: None }
+        Message { role: Role::Assistant, parts, raw: Some(raw), task: None, attached: None }
     }
 
     /// Whether a call with this id was begun.

@@ -2,12 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::Message;
+use crate::{message::Message, sent::SentRequest};
 
 /// One event of a stream. A stream ends with [`ModelEvent::End`] or with an error; without either it was cut, which is
 /// an error too.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelEvent {
+    /// A request was sent. It comes first, and twice if the vendor refused the answer schema.
+    Sent(SentRequest),
     /// More text.
     Text(String),
     /// More reasoning, as far as the vendor shows it.

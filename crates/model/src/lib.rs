@@ -7,11 +7,13 @@
 //! | wire formats: requests and streams | `anthropic.rs`, `openai.rs`, `openai_chat.rs`, `gemini.rs` |
 //! | text of a model and a vendor, kept as it was written | `raw_json.rs` |
 //! | sending a request and reading its stream | `transport.rs` |
+//! | a request as it was sent, to be rebuilt later | `sent.rs` |
 //! | asking for the vendor's models, and choosing one | `transport/listing.rs`, `newest.rs` |
 //! | what vendors accept, as one table | `vendor.rs` |
 //! | adapting tool schemas to a vendor | `schema.rs` |
 //! | problems of tool definitions | `lint.rs` |
 //! | a script instead of a model | `scripted.rs` |
+//! | a model that takes no images | `text_only.rs` |
 //! | finding Ollama on its port | `ollama.rs` |
 //!
 //! Knows nothing about MCP servers, policy, the database or the terminal.
@@ -31,6 +33,8 @@ mod openai_chat;
 mod raw_json;
 pub mod schema;
 pub mod scripted;
+mod sent;
+mod text_only;
 pub mod transport;
 pub mod vendor;
 mod wire;
@@ -42,5 +46,7 @@ pub use model::{Model, ModelRequest, Purpose, ToolChoice, ToolDefinition};
 pub use ollama::Ollama;
 pub use raw_json::value_of;
 pub use scripted::{ScriptError, ScriptedModel};
+pub use sent::{Encoding, SentRequest};
+pub use text_only::TextOnly;
 pub use toolway_config::Vendor;
 pub use transport::{HttpModel, HttpModelOptions};

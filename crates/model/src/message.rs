@@ -25,6 +25,10 @@ pub struct Message {
     /// server wrote, whatever it says. Vendors do not get it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
+    /// Name of the file or resource that this message of role `User` attaches. `None` for everything that a user typed and that
+    /// a model or a server wrote, whatever it says. Vendors do not get it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attached: Option<String>,
 }
 
 /// Author of a message.
@@ -141,12 +145,18 @@ pub struct RawItems {
 impl Message {
     /// A message of the user.
     pub fn user(text: impl Into<String>) -> Self {
-        Self { role: Role::User, parts: vec![Part::Text { text: text.into() }], raw: None, task: None }
+        Self { role: Role::User, parts: vec![Part::Text { text: text.into() }], raw: None, task: None, attached: None }
     }
 
     /// Results of tool calls.
     pub fn tool_results(results: impl IntoIterator<Item = ToolResult>) -> Self {
-        Self { role: Role::Tool, parts: results.into_iter().map(Part::ToolResult).collect(), raw: None, task: None }
+        Self {
+            role: Role::Tool,
+            parts: results.into_iter().map(Part::ToolResult).collect(),
+            raw: None,
+            task: None,
+            attached: None,
+        }
     }
 
     /// The text parts, joined.
@@ -226,15 +236,15 @@ impl<'de> Deserialize<'de> for Part {
 }
 
 /// A vendor as its word in the configuration.
-mod vendor_word {
+pub(crate) mod vendor_word {
     use serde::{Deserialize, Deserializer, Serializer, de};
     use toolway_config::Vendor;
 
-    pub(super) fn serialize<S: Serializer>(vendor: &Vendor, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(vendor: &Vendor, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(vendor.as_str())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vendor, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vendor, D::Error> {
         let word = String::deserialize(deserializer)?;
         Vendor::from_word(&word).ok_or_else(|| de::Error::custom(format!("unknown vendor `{word}`")))
     }
@@ -253,7 +263,7 @@ mod tests {
         let call = ToolCall { id: "1".to_owned(), name: "t".to_owned(), arguments: arguments.clone() };
         let raw = RawItems { vendor: Vendor::Gemini, model: "m".to_owned(), items: vec![arguments] };
         let parts = vec![Part::Text { text: "hi".to_owned() }, Part::ToolCall(call)];
-        let message = Message { role: Role::Assistant, parts, raw: Some(raw), task: None };
+        let message = Message { role: Role::Assistant, parts, raw: Some(raw), task: None, attached: None };
         let stored = serde_json::to_string(&message).unwrap();
         assert_eq!(stored.matches(text).count(), 2, "{stored}");
         assert_eq!(serde_json::from_str::<Message>(&stored).unwrap(), message);

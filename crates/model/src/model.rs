@@ -18,6 +18,11 @@ pub trait Model: Send + Sync + fmt::Debug {
     /// Tokens that a conversation may have; `None` if unknown.
     fn context_window(&self) -> Option<u64>;
 
+    /// Whether images can be sent to it.
+    fn takes_images(&self) -> bool {
+        true
+    }
+
     /// Sends a request. Nothing is sent before the stream is polled; dropping the stream ends the request.
     fn stream(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>>;
 }

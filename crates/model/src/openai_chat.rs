@@ -79,7 +79,9 @@ fn neutral_messages(settings: &WireSettings, ids: &CallIds<'_>, message: &Messag
     match message.role {
         Role::Assistant => vec![assistant(message, |id| ids.on_wire(id))],
         Role::User => {
-            let content = user_content(&message.parts);
+            // What a server asks with a sound is sent as it is.
+            let sounds = message.attached.as_ref().map_or(Sounds::Sent, |_| sounds_of(&settings.model));
+            let content = user_content(&message.parts, sounds);
             content.map(|content| json!({ "role": "user", "content": content })).into_iter().collect()
         }
         Role::Tool => results(ids, message, sounds_of(&settings.model)),
@@ -144,10 +146,11 @@ fn results(ids: &CallIds<'_>, message: &Message, sounds: Sounds) -> Vec<Value> {
 }
 
 /// Text alone as a string, which every compatible server takes; `None` if there is nothing to send.
-fn user_content(parts: &[Part]) -> Option<Value> {
+fn user_content(parts: &[Part], sounds: Sounds) -> Option<Value> {
     let contents = parts.iter().filter_map(|part| match part {
         Part::Text { text } => Some(json!({ "type": "text", "text": text })),
         Part::Image(image) => Some(json!({ "type": "image_url", "image_url": { "url": data_url(image) } })),
+        Part::Audio(audio) if sounds == Sounds::LeftOut => Some(json!({ "type": "text", "text": audio.left_out() })),
         Part::Audio(audio) => Some(input_audio(audio)),
         _ => None,
     });

@@ -24,8 +24,8 @@ use serde::Deserialize;
 use toolway_wire::json::Raw;
 
 use crate::{
-    Message, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, Part, Purpose, RawItems, ResultPart, Role,
-    StopReason, ToolCall, ToolResult, Usage, Vendor, raw_json,
+    Encoding, Message, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, Part, Purpose, RawItems,
+    ResultPart, Role, StopReason, ToolCall, ToolResult, Usage, Vendor, raw_json,
 };
 
 /// Bytes that a script may have.
@@ -167,13 +167,15 @@ impl Model for ScriptedModel {
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>> {
+        let sent = ModelEvent::Sent(Encoding::scripted(&self.name).encode(&request));
         if request.purpose == Purpose::Summary {
-            return stream::iter(summary(&self.name).into_iter().map(Ok)).boxed();
+            return stream::iter(std::iter::once(sent).chain(summary(&self.name)).map(Ok)).boxed();
         }
         let events = match self.take_turn(&request) {
             Ok((number, turn)) => turn.events(number, &self.name, &request),
             Err(why) => vec![Err(ModelError::new(&self.name, ModelErrorKind::Script(why)))],
         };
+        let events = std::iter::once(Ok(sent)).chain(events).collect::<Vec<_>>();
         let delay = self.turns.get(self.next.lock().saturating_sub(1)).map_or(0, |turn| turn.delay_ms.min(MAX_DELAY));
         let paused = stream::iter(events).then(move |event| async move {
             if delay > 0 && matches!(event, Ok(ModelEvent::Text(_))) {
@@ -189,7 +191,8 @@ impl Model for ScriptedModel {
 fn summary(model: &str) -> Vec<ModelEvent> {
     let text = "A script has no summary.".to_owned();
     let raw = RawItems { vendor: Vendor::Scripted, model: model.to_owned(), items: Vec::new() };
-    let message = Message { role: Role::Assistant, parts: vec![Part::Text { text }], raw: Some(raw), task: None };
+    let message =
+        Message { role: Role::Assistant, parts: vec![Part::Text { text }], raw: Some(raw), task: None, attached: None };
     vec![ModelEvent::Usage(Usage::default()), ModelEvent::End { reason: StopReason::EndTurn, message }]
 }
 
@@ -220,7 +223,7 @@ impl Turn {
             parts.push(Part::ToolCall(call));
         }
         let raw = RawItems { vendor: Vendor::Scripted, model: model.to_owned(), items: Vec::new() };
-        let message = Message { role: Role::Assistant, parts, raw: Some(raw), task: None };
+        let message = Message { role: Role::Assistant, parts, raw: Some(raw), task: None, attached: None };
         events.extend([ModelEvent::Usage(Usage::default()), ModelEvent::End { reason, message }]);
         events.into_iter().map(Ok).collect()
     }

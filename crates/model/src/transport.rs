@@ -16,6 +16,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
+use serde_json::Value;
 use tokio::time::Instant;
 use toolway_config::Secret;
 use toolway_wire::{
@@ -26,7 +27,7 @@ use toolway_wire::{
 use url::Url;
 
 use crate::{
-    Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, Vendor, anthropic,
+    Encoding, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, SentRequest, Vendor, anthropic,
     wire::{self, Decoder, WireSettings},
 };
 
@@ -95,6 +96,11 @@ impl HttpModel {
         ModelError::new(&self.options.name, kind)
     }
 
+    fn encoding(&self) -> Encoding {
+        let WireSettings { model, max_tokens, at_openai } = self.settings();
+        Encoding { vendor: self.options.vendor, model, max_tokens, at_openai }
+    }
+
     fn http_request(&self, request: &ModelRequest) -> Result<Request<Bytes>, ModelError> {
         let unusable = |what: &str| self.error(ModelErrorKind::InvalidAnswer(what.to_owned()));
         let encoded = wire::encode(self.options.vendor, &self.settings(), request);
@@ -147,18 +153,27 @@ impl HttpModel {
     }
 
     /// Opens the stream of an answer. A request that is refused with an answer schema is repeated without it: older
-    /// models and compatible servers do not know it, or not together with tools.
-    async fn open(&self, request: &ModelRequest) -> Result<Answer, ModelError> {
+    /// models and compatible servers do not know it, or not together with tools. What was sent is added to `sent`.
+    async fn open(&self, request: &ModelRequest, sent: &mut Vec<SentRequest>) -> Result<Answer, ModelError> {
+        let mut note = |http: &Request<Bytes>, answer_schema: Option<&Value>| {
+            let encoding = self.encoding();
+            let answer_schema = answer_schema.cloned();
+            sent.push(SentRequest { encoding, answer_schema, body: http.body().clone() });
+        };
         let with_schema = self.http_request(request)?;
         if request.answer_schema.is_none() {
+            note(&with_schema, None);
             return self.open_patiently(with_schema).await;
         }
         let without = self.http_request(&ModelRequest { answer_schema: None, ..request.clone() })?;
         if self.refuses_schema.load(Ordering::Relaxed) || with_schema.body() == without.body() {
+            note(&without, None);
             return self.open_patiently(without).await;
         }
+        note(&with_schema, request.answer_schema.as_ref());
         match self.open_patiently(with_schema).await {
             Err(error) if matches!(error.kind, ModelErrorKind::InvalidRequest { .. }) => {
+                note(&without, None);
                 let answer = self.open_patiently(without).await?;
                 tracing::warn!(model = %self.options.name, %error, "the vendor rejects the answer schema; asking without it");
                 self.refuses_schema.store(true, Ordering::Relaxed);
@@ -291,27 +306,31 @@ impl Model for HttpModel {
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'_, Result<ModelEvent, ModelError>> {
-        let state = State::Closed(Box::new(request));
-        let events = stream::unfold(state, move |state| async move {
-            let mut answer = match state {
-                State::Closed(request) => match self.open(&request).await {
-                    Ok(answer) => Box::new(answer),
-                    Err(error) => return Some((Err(error), State::Over)),
-                },
-                State::Open(answer) => answer,
-                State::Over => return None,
+        let opened = async move {
+            let mut sent = Vec::new();
+            let state = match self.open(&request, &mut sent).await {
+                Ok(answer) => State::Open(Box::new(answer)),
+                Err(error) => State::Failed(error),
             };
-            let event = answer.next(self).await?;
-            let state = if event.is_err() { State::Over } else { State::Open(answer) };
-            Some((event, state))
-        });
-        events.boxed()
+            let answer = stream::unfold(state, move |state| async move {
+                let mut answer = match state {
+                    State::Open(answer) => answer,
+                    State::Failed(error) => return Some((Err(error), State::Over)),
+                    State::Over => return None,
+                };
+                let event = answer.next(self).await?;
+                let state = if event.is_err() { State::Over } else { State::Open(answer) };
+                Some((event, state))
+            });
+            stream::iter(sent.into_iter().map(|sent| Ok(ModelEvent::Sent(sent)))).chain(answer)
+        };
+        stream::once(opened).flatten().boxed()
     }
 }
 
 enum State {
-    Closed(Box<ModelRequest>),
     Open(Box<Answer>),
+    Failed(ModelError),
     Over,
 }
 

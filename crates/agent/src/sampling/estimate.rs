@@ -62,7 +62,7 @@ mod tests {
         request.system = "b".repeat(300);
         assert_eq!(input_tokens(&request), 1_108);
         let image = Part::Image(Image { mime_type: "image/png".to_owned(), data: "A".repeat(1_000_000) });
-        request.messages.push(Message { role: Role::User, parts: vec![image], raw: None, task: None });
+        request.messages.push(Message { role: Role::User, parts: vec![image], raw: None, task: None, attached: None });
         assert_eq!(input_tokens(&request), 1_108 + 8 + 1_600);
     }
 }

@@ -165,7 +165,7 @@ fn message(message: &Value, abilities: Abilities, calls: &mut BTreeMap<String, S
         }
     }
     let role = if parts.iter().any(|part| matches!(part, Part::ToolResult(_))) { Role::Tool } else { role };
-    Ok(Message { role, parts, raw: None, task: None })
+    Ok(Message { role, parts, raw: None, task: None, attached: None })
 }
 
 fn part(block: &Value, role: Role, abilities: Abilities) -> Result<Part, RpcError> {
@@ -365,7 +365,8 @@ mod tests {
     fn answers_have_the_words_of_the_protocol() {
         let said = |text: &str| Message { role: Role::Assistant, ..Message::user(text) };
         let call = ToolCall { id: "c1".to_owned(), name: "add".to_owned(), arguments: Raw::of(&json!({ "a": 1 })) };
-        let calling = Message { role: Role::Assistant, parts: vec![Part::ToolCall(call)], raw: None, task: None };
+        let calling =
+            Message { role: Role::Assistant, parts: vec![Part::ToolCall(call)], raw: None, task: None, attached: None };
         for (message, reason, stop_reason, content) in [
             (said("x"), StopReason::EndTurn, "endTurn", json!({ "type": "text", "text": "x" })),
             (said("x"), StopReason::MaxTokens, "maxTokens", json!({ "type": "text", "text": "x" })),

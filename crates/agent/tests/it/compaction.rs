@@ -44,7 +44,7 @@ impl Parrot {
             return Err(ModelErrorKind::ContextExceeded);
         }
         let raw = Some(RawItems { vendor: self.vendor, model: self.name().to_owned(), items: Vec::new() });
-        let message = |part| Ok(Message { role: Role::Assistant, parts: vec![part], raw, task: None });
+        let message = |part| Ok(Message { role: Role::Assistant, parts: vec![part], raw, task: None, attached: None });
         let text = |text: String| Part::Text { text };
         if request.purpose == Purpose::Summary {
             if self.is_mute.load(Ordering::Relaxed) {

@@ -2,12 +2,15 @@
 #![expect(clippy::unwrap_used, reason = "setup of a story is part of the test")]
 
 mod answer_schema;
+mod attaching;
 mod cancelling;
 mod compaction;
 mod cut_messages;
 mod everyday;
+mod example;
 mod hosts;
 mod instructions;
+mod replaying;
 mod searching;
 mod vendor_requests;
 
@@ -35,6 +38,8 @@ fn options() -> AgentOptions {
         answer_schema: None,
         mode: None,
         context: toolway_agent::ContextOptions::default(),
+        reading: toolway_agent::ResourceOptions::default(),
+        assistant: None,
     }
 }
 

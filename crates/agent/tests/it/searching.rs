@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
-use toolway_agent::{Agent, CallState};
+use toolway_agent::{Agent, AgentOptions, Assistant, CallState};
+use toolway_config::AssistantConfig;
 use toolway_host::policy::ApprovalAnswer;
 use toolway_model::{Model, ModelError, ModelEvent, ModelRequest, ScriptedModel, Vendor};
 
@@ -68,6 +69,23 @@ async fn a_small_window_gets_a_search_and_three_ways_to_call() {
     let made: Vec<_> = answer.calls.iter().map(|call| (call.name.as_str(), call.state)).collect();
     assert_eq!(made.last(), Some(&("files__read", CallState::Succeeded)));
     assert_eq!(host.asked().len(), 1, "policy decides about the call inside, and only about it");
+}
+
+#[tokio::test]
+async fn a_search_finds_and_calls_only_the_tools_of_the_assistant() {
+    let host = files_host(None).await;
+    let script = r#"{"turns": [
+        {"calls": [{"tool": "search_tools", "arguments": {"query": "write"}},
+                   {"tool": "describe_tool", "arguments": {"name": "files__write"}},
+                   {"tool": "call_tool_destructive", "arguments": {"name": "files.write", "arguments": {}}},
+                   {"tool": "describe_tool", "arguments": {"name": "files__read"}}]},
+        {"expect": [{"contains": "no tool matches", "error": true}, {"contains": "unknown tool", "error": true},
+                    {"contains": "unknown tool", "error": true}, {"contains": "files__read", "error": false}],
+         "text": "Found one."}]}"#;
+    let values = r#"{"tools": ["files.re*"], "approval": "auto"}"#;
+    let assistant = Some(Assistant::new("reader", &AssistantConfig::of_json(values).unwrap()));
+    let agent = Agent::new(host.host.clone(), SmallModel::new(10, script), AgentOptions { assistant, ..options() });
+    assert_eq!(answer_with(&agent).await.text, "Found one.");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use toolway_agent::{Agent, Conversation};
+use toolway_agent::{Agent, Attachment, Conversation};
 use toolway_host::policy::ApprovalAnswer;
 use toolway_model::{HttpModel, HttpModelOptions, Message, Vendor};
 use toolway_testkit::{
@@ -39,11 +39,25 @@ fn server() -> FixtureServer {
         .structured("measure", &schema)
 }
 
+/// Names of the files, and models whose names say what they take.
+const VENDORS: [(&str, VendorKind, &str); 5] = [
+    ("anthropic", VendorKind::Anthropic, "claude"),
+    ("openai", VendorKind::Openai, "gpt"),
+    ("openai-chat", VendorKind::OpenaiChat, "qwen"),
+    ("openai-chat-audio", VendorKind::OpenaiChat, "gpt-audio"),
+    ("gemini", VendorKind::Gemini, "gemini-2"),
+];
+
 /// A model of a mock vendor that asks for one call and for a prompt.
 async fn model(kind: VendorKind, model: &str) -> (MockVendor, Arc<HttpModel>) {
     let prompt = json!({ "server_id": "weather", "prompt_name": "hello" });
     let first = Reply::new().call("call_a", "weather__measure", json!({})).call("call_b", "mcp_get_prompt", prompt);
     let vendor = MockVendor::start(kind, vec![first, Reply::text("Warm.")]).await.unwrap();
+    let model = http_model(&vendor, kind, model);
+    (vendor, model)
+}
+
+fn http_model(vendor: &MockVendor, kind: VendorKind, model: &str) -> Arc<HttpModel> {
     let wire = match kind {
         VendorKind::Anthropic => Vendor::Anthropic,
         VendorKind::Openai => Vendor::Openai,
@@ -61,7 +75,7 @@ async fn model(kind: VendorKind, model: &str) -> (MockVendor, Arc<HttpModel>) {
         context_window: Some(200_000),
         pause: Duration::from_millis(1),
     };
-    (vendor, Arc::new(HttpModel::new(options, HttpClient::new(HttpOptions::default(), &Limits::default()))))
+    Arc::new(HttpModel::new(options, HttpClient::new(HttpOptions::default(), &Limits::default())))
 }
 
 /// The last request of a conversation with one call, without the delimiter of its id.
@@ -76,15 +90,48 @@ async fn last_request(kind: VendorKind, name: &str) -> String {
     let answer = agent.answer(&mut conversation, asked, &cancel, &mut |_| {}).await.unwrap();
     assert_eq!(answer.text, "Warm.");
     let body = serde_json::to_string_pretty(&vendor.requests().remove(1).message()).unwrap();
-    let mut pieces = body.split("instructions-");
-    let first = pieces.next().unwrap_or_default().to_owned();
-    pieces.fold(first, |whole, piece| {
-        format!("{whole}instructions-{}", piece.trim_start_matches(|c: char| c.is_ascii_hexdigit()))
+    without_digits(&body)
+}
+
+/// The request of a message with a file, an image, a sound, and a resource with an embedded image.
+async fn request_with_attachments(kind: VendorKind, name: &str) -> String {
+    let listed = json!({ "uri": "weather://chart", "name": "chart" });
+    let contents = json!([
+        { "uri": "weather://chart", "mimeType": "text/markdown", "text": "# Chart" },
+        { "uri": "weather://chart.png", "mimeType": "image/png", "blob": "iVBORw0KGgo=" },
+    ]);
+    let host = TestHost::with(&server().resource(listed, contents), "weather").start().await;
+    host.ready("weather").await;
+    let vendor = MockVendor::start(kind, vec![Reply::text("Warm.")]).await.unwrap();
+    let agent = Agent::new(host.host.clone(), http_model(&vendor, kind, name), options());
+    let mut conversation = Conversation::new(None);
+    let mut messages = Vec::new();
+    for file in ["notes.txt", "dot.png", "beep.wav"] {
+        let file = Attachment::read_file(&PathBuf::from("tests/attached").join(file)).await.unwrap();
+        messages.push(file.message(&conversation));
+    }
+    messages.push(agent.attach_resource(&conversation, "weather://chart").await.unwrap().message(&conversation));
+    messages.push(Message::user("How warm is it?"));
+    agent.answer(&mut conversation, messages, &CancellationToken::new(), &mut |_| {}).await.unwrap();
+    let mut body = vendor.requests().remove(0).message().clone();
+    // The definitions of tools are in the other files.
+    body.as_object_mut().unwrap().remove("tools");
+    without_digits(&serde_json::to_string_pretty(&body).unwrap())
+}
+
+/// A request without the delimiters that are derived from the id of its conversation.
+fn without_digits(body: &str) -> String {
+    ["instructions-", "attachment-"].iter().fold(body.to_owned(), |body, mark| {
+        let mut pieces = body.split(mark);
+        let first = pieces.next().unwrap_or_default().to_owned();
+        pieces.fold(first, |whole, piece| {
+            format!("{whole}{mark}{}", piece.trim_start_matches(|c: char| c.is_ascii_hexdigit()))
+        })
     })
 }
 
-async fn compare(golden: &str, kind: VendorKind, model: &str) {
-    let found = format!("{}\n", last_request(kind, model).await);
+fn compare(golden: &str, found: &str) {
+    let found = format!("{found}\n");
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{golden}.json"));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -96,9 +143,14 @@ async fn compare(golden: &str, kind: VendorKind, model: &str) {
 
 #[tokio::test]
 async fn each_vendor_gets_hints_structure_sounds_and_resources() {
-    compare("anthropic", VendorKind::Anthropic, "claude").await;
-    compare("openai", VendorKind::Openai, "gpt").await;
-    compare("openai-chat", VendorKind::OpenaiChat, "qwen").await;
-    compare("openai-chat-audio", VendorKind::OpenaiChat, "gpt-audio").await;
-    compare("gemini", VendorKind::Gemini, "gemini-2").await;
+    for (golden, kind, model) in VENDORS {
+        compare(golden, &last_request(kind, model).await);
+    }
+}
+
+#[tokio::test]
+async fn each_vendor_gets_attachments_before_the_message() {
+    for (golden, kind, model) in VENDORS {
+        compare(&format!("{golden}-attachments"), &request_with_attachments(kind, model).await);
+    }
 }

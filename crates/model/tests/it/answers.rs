@@ -136,15 +136,28 @@ async fn ids_that_a_vendor_refuses_are_replaced_for_it_and_kept_for_their_own() 
 
 #[tokio::test]
 async fn no_empty_message_is_sent() {
-    let blank = |role| Message { role, parts: vec![Part::Text { text: " ".to_owned() }], raw: None, task: None };
+    let blank = |role| Message {
+        role,
+        parts: vec![Part::Text { text: " ".to_owned() }],
+        raw: None,
+        task: None,
+        attached: None,
+    };
     for kind in VendorKind::ALL {
         let (_vendor, model) = model(kind, vec![Reply::text("done")]).await;
         let call = toolway_model::ToolCall { id: "c".to_owned(), name: "t".to_owned(), arguments: Raw::of("{\"a\":") };
-        let called =
-            Message { role: toolway_model::Role::Assistant, parts: vec![Part::ToolCall(call)], raw: None, task: None };
+        let called = Message {
+            role: toolway_model::Role::Assistant,
+            parts: vec![Part::ToolCall(call)],
+            raw: None,
+            task: None,
+            attached: None,
+        };
         let failed = ToolResult { content: Vec::new(), is_error: true, ..result("c", "t") };
-        let nothing = Message { role: toolway_model::Role::Assistant, parts: Vec::new(), raw: None, task: None };
-        let empty = Message { role: toolway_model::Role::User, parts: Vec::new(), raw: None, task: None };
+        let nothing =
+            Message { role: toolway_model::Role::Assistant, parts: Vec::new(), raw: None, task: None, attached: None };
+        let empty =
+            Message { role: toolway_model::Role::User, parts: Vec::new(), raw: None, task: None, attached: None };
         let messages = vec![
             Message::user("a"),
             nothing,

@@ -48,7 +48,7 @@ async fn conversation(author: VendorKind) -> Vec<Message> {
     });
     let results = Message::tool_results(results.collect::<Vec<_>>());
     let question = vec![Part::Text { text: "Compare the files with this.".to_owned() }, Part::Image(pixel())];
-    let question = Message { role: Role::User, parts: question, raw: None, task: None };
+    let question = Message { role: Role::User, parts: question, raw: None, task: None, attached: None };
     vec![question, message, results, Message::user("Be brief.")]
 }
 
@@ -108,7 +108,7 @@ async fn sampling(kind: VendorKind) -> RecordedRequest {
         parts.push(Part::Audio(Audio { mime_type: "audio/wav".to_owned(), data: "UklGRg==".to_owned() }));
     }
     let request = ModelRequest {
-        messages: vec![Message { role: Role::User, parts, raw: None, task: None }],
+        messages: vec![Message { role: Role::User, parts, raw: None, task: None, attached: None }],
         tools: tools(vendor(kind)),
         max_tokens: Some(100),
         temperature: Some(1.5),
@@ -175,7 +175,7 @@ async fn reasoning_is_never_sent_to_another_vendor_and_always_back_to_its_own() 
         for author in VendorKind::ALL {
             let request = request(kind, author).await;
             let body = String::from_utf8(request.body().to_vec()).unwrap();
-            let signatures = ["EqQBCgIYAhIM1", "gAAAAABo-encrypted", "thought-signature"];
+            let signatures = ["EqQBCgIYAhIM1", "gAAAAABo-encrypted", "geminiThoughtSignature"];
             let found = signatures.iter().filter(|signature| body.contains(**signature)).count();
             // Chat Completions has no signature of the whole answer.
             let expected = usize::from(kind == author && kind != VendorKind::OpenaiChat);

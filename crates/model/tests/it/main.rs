@@ -13,5 +13,6 @@ mod refusals;
 mod schema_rules;
 mod schemas;
 mod scripts;
+mod sdk_types;
 mod stage;
 mod stream_faults;

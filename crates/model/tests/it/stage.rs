@@ -114,6 +114,7 @@ pub(crate) fn gather(events: Vec<ModelEvent>) -> (Answer, Message) {
             ModelEvent::ToolCallEnd { index } => assert!(!std::mem::replace(&mut calls[index].3, true), "ended twice"),
             ModelEvent::Usage(later) => usage = later,
             ModelEvent::End { reason, message } => end = Some((reason, message)),
+            ModelEvent::Sent(_) => {}
         }
     }
     let (reason, message) = end.unwrap();
