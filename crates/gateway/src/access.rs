@@ -3,31 +3,43 @@
 //! Access is either open to every local program, if the configuration says so, or requires a key. A key is 256 random
 //! bits; only its digest is stored, and digests are compared in constant time.
 
+mod key_digest;
 mod key_ring;
 mod key_use;
 pub mod keys;
 
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{Arc, atomic::AtomicU64},
 };
 
 use http::{HeaderMap, header};
+use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 use toolway_config::{Secret, ServerName};
-use toolway_host::call::VisibleServers;
+use toolway_host::call::{Selection, VisibleServers};
 
 pub use key_use::LastUses;
 pub use keys::{Change, KeyError, KeyFile, KeyRights, KeyScope, KeyUpdate, KnownClient, PreviousKey};
 
-use self::{key_ring::KeyRing, keys::Digest};
+use self::{key_digest::Digest, key_ring::KeyRing};
 
 /// How clients are authenticated.
 pub enum Access {
     /// No authentication. Allowed only on loopback addresses.
     Open,
+    /// The same, with what the configuration lets its only client see.
+    OpenWithin(OpenAccess),
     /// Clients send one of these keys as a bearer token.
     Keys(Box<Keys>),
+}
+
+/// What clients without a key see.
+#[derive(Debug, Default)]
+pub struct OpenAccess {
+    // Nothing awaits under this lock.
+    client: RwLock<Option<Arc<Client>>>,
 }
 
 /// The accepted keys: those of the key file, and the temporary key of this run.
@@ -77,6 +89,9 @@ impl KeyEnd {
 #[error("a valid key is required: `Authorization: Bearer <key>`; create one with `toolway clients add <name>`")]
 pub struct Unauthenticated;
 
+/// What the configuration lets clients see, by name.
+pub type ClientBounds = BTreeMap<String, Selection>;
+
 /// Client name under open access and over stdio.
 pub const ANONYMOUS: &str = "anonymous";
 /// Client name of the temporary key. It is not a valid name for a client of the key file.
@@ -111,6 +126,7 @@ impl Access {
     pub fn admit(&self, headers: &HeaderMap) -> Result<Arc<Client>, Unauthenticated> {
         match self {
             Self::Open => Ok(Arc::new(Client::anonymous())),
+            Self::OpenWithin(open) => Ok(open.client()),
             Self::Keys(keys) => keys.admit(&Digest::of(bearer(headers).ok_or(Unauthenticated)?)),
         }
     }
@@ -119,6 +135,7 @@ impl Access {
     pub fn client(&self, name: &str) -> Option<Arc<Client>> {
         match self {
             Self::Open => Some(Arc::new(Client::anonymous())),
+            Self::OpenWithin(open) => Some(open.client()),
             Self::Keys(keys) => keys.named(name),
         }
     }
@@ -127,6 +144,7 @@ impl Access {
     pub(crate) fn all_clients_see_all_servers(&self) -> bool {
         match self {
             Self::Open => true,
+            Self::OpenWithin(open) => open.client().servers == VisibleServers::All,
             Self::Keys(keys) => keys.ring.as_ref().is_none_or(KeyRing::all_clients_see_all_servers),
         }
     }
@@ -134,7 +152,7 @@ impl Access {
     /// Takes the revoked clients not yet handled that had the name of `client`.
     pub(crate) fn take_revoked_namesakes(&self, client: &Client) -> Vec<Arc<Client>> {
         match self {
-            Self::Open => Vec::new(),
+            Self::Open | Self::OpenWithin(_) => Vec::new(),
             Self::Keys(keys) => keys.ring.as_ref().map(|ring| ring.take_revoked_namesakes(client)).unwrap_or_default(),
         }
     }
@@ -142,7 +160,7 @@ impl Access {
     /// Path of the key file; `None` if access is open or there is no file.
     pub(crate) fn key_file(&self) -> Option<&std::path::Path> {
         match self {
-            Self::Open => None,
+            Self::Open | Self::OpenWithin(_) => None,
             Self::Keys(keys) => keys.ring.as_ref().map(KeyRing::path),
         }
     }
@@ -150,9 +168,24 @@ impl Access {
     /// Reads the key file now, so that its current content is in force.
     pub(crate) fn reload(&self) -> Result<(), KeyError> {
         match self {
-            Self::Open => Ok(()),
+            Self::Open | Self::OpenWithin(_) => Ok(()),
             Self::Keys(keys) => keys.ring.as_ref().map_or(Ok(()), KeyRing::reload),
         }
+    }
+
+    /// Sets what the configuration lets clients see, by name: what their key allows beyond that is not visible. What a client
+    /// has open ends when that changes.
+    pub fn set_bounds(&self, bounds: &ClientBounds) {
+        match self {
+            Self::Open => {}
+            Self::OpenWithin(open) => open.set_bound(bounds.get(ANONYMOUS)),
+            Self::Keys(keys) => keys.ring.iter().for_each(|ring| ring.set_bounds(bounds)),
+        }
+    }
+
+    /// Whether clients need no key.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Open | Self::OpenWithin(_))
     }
 
     /// Writes when keys were last used. Blocks for the disk.
@@ -167,9 +200,21 @@ impl Access {
     /// Checks the key file, and takes the clients whose keys were revoked or expired since the last call.
     pub(crate) fn take_revoked(&self) -> Vec<(Arc<Client>, KeyEnd)> {
         match self {
-            Self::Open => Vec::new(),
+            Self::Open | Self::OpenWithin(_) => Vec::new(),
             Self::Keys(keys) => keys.ring.as_ref().map(KeyRing::take_revoked).unwrap_or_default(),
         }
+    }
+}
+
+impl OpenAccess {
+    fn client(&self) -> Arc<Client> {
+        let bounded = self.client.read().clone();
+        bounded.unwrap_or_else(|| Arc::new(Client::anonymous()))
+    }
+
+    fn set_bound(&self, bound: Option<&Selection>) {
+        let bounded = bound.map(|bound| Client { servers: bound.clone().into(), ..Client::anonymous() });
+        *self.client.write() = bounded.map(Arc::new);
     }
 }
 
@@ -231,7 +276,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 impl fmt::Debug for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Open => "Access::Open",
+            Self::Open | Self::OpenWithin(_) => "Access::Open",
             Self::Keys(_) => "Access::Keys",
         })
     }

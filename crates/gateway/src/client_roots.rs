@@ -2,8 +2,6 @@
 //!
 //! A client reads and replaces its own roots only. They are bounded like those that it declares over MCP.
 
-use std::time::Duration;
-
 use http::{Method, Request, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -13,15 +11,18 @@ use toolway_host::{
 };
 use toolway_wire::{
     budget::MemoryBudget,
-    down::http::{BodyError, Incoming, ResponseBody, read_body},
+    down::http::{Incoming, ResponseBody},
 };
 
-use crate::{access::Client, reply};
+use crate::{
+    access::Client,
+    reply,
+    small_body::{self, Expected},
+};
 
-/// Bytes of a list: enough for the longest one.
-const MAX_LIST: usize = 256 * 1024;
-/// Longest time that its body takes.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// A list: its bytes are enough for the longest one.
+const EXPECTED: Expected =
+    Expected { what: "roots", most: 256 * 1024, form: r#"{"roots": [{"uri": "file:///…", "name": "…"}]}"# };
 
 /// A list of a client.
 #[derive(Deserialize)]
@@ -67,25 +68,9 @@ async fn replace(
     request: Request<Incoming>,
     memory: &MemoryBudget,
 ) -> Response<ResponseBody> {
-    let memory = memory.of_principal(&client.name);
-    let reading = read_body(request.into_body(), MAX_LIST, &memory);
-    let body = match tokio::time::timeout(BODY_TIMEOUT, reading).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(BodyError::TooLarge)) => {
-            return reply::text(StatusCode::PAYLOAD_TOO_LARGE, format!("a list of roots has at most {MAX_LIST} bytes"));
-        }
-        Ok(Err(error @ BodyError::OverBudget(_))) => {
-            return reply::text(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
-        }
-        Ok(Err(error @ BodyError::Incomplete)) => return reply::text(StatusCode::BAD_REQUEST, error.to_string()),
-        Err(_) => return reply::text(StatusCode::REQUEST_TIMEOUT, "the request body was not received in time"),
-    };
-    let list: List = match serde_json::from_slice(&body) {
+    let list: List = match small_body::read(request, client, memory, &EXPECTED).await {
         Ok(list) => list,
-        Err(error) => {
-            let expected = r#"{"roots": [{"uri": "file:///…", "name": "…"}]} is expected"#;
-            return reply::text(StatusCode::BAD_REQUEST, format!("invalid roots: {error}; {expected}"));
-        }
+        Err(refusal) => return *refusal,
     };
     let roots = list.roots.into_iter().map(|ListedRoot { uri, name }| Root { uri, name }).collect();
     match host.set_client_roots(&client.name, roots).await {

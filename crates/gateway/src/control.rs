@@ -102,6 +102,8 @@ pub enum ControlRequest {
         /// Name of the client.
         client: String,
     },
+    /// What is used of the limits of servers and clients.
+    Limits {},
     /// Reload the configuration.
     Reload {},
     /// Items that wait for a user, and a number that changes with them.

@@ -159,6 +159,7 @@ impl Gateway {
             shared_capacity: Some(SharedCapacity::default()),
             ..DownstreamOptions::default()
         };
+        options.access.set_bounds(&host.client_bounds());
         let (access, guard) = (Arc::new(options.access), HostGuard::and_hosts(options.hosts));
         let hosted = HostedTasks::charged_to(HostedTaskOptions::default(), downstream.limits.memory.clone());
         let service = HostService::with_hosted_tasks(
@@ -191,7 +192,7 @@ impl Gateway {
 
     /// Binds the address; fails if access is open and the address is not a loopback address.
     pub async fn bind(&self, address: SocketAddr) -> Result<TcpListener, GatewayError> {
-        if !address.ip().is_loopback() && matches!(*self.access, Access::Open) {
+        if !address.ip().is_loopback() && self.access.is_open() {
             return Err(GatewayError::OpenToAll(address));
         }
         TcpListener::bind(address).await.map_err(|problem| GatewayError::Address { address, problem })
@@ -237,6 +238,12 @@ impl Gateway {
         self.access.reload()?;
         self.end_revoked();
         Ok(())
+    }
+
+    /// Applies what the configuration lets clients see. What a client has open ends when that has changed.
+    pub(crate) fn apply_client_bounds(&self) {
+        self.access.set_bounds(&self.host.client_bounds());
+        self.end_revoked();
     }
 
     /// Whether a client of this name has a valid key, or needs none.
@@ -301,8 +308,10 @@ impl Gateway {
                     known.retain(|server| self.host.has(server));
                     self.records.record_states(&mut known, &self.host.servers());
                     self.close_removed();
+                    self.apply_client_bounds();
                 }
-                StateEvent::Applied(_) | StateEvent::Catalog { .. } => {}
+                StateEvent::Applied(_) => self.apply_client_bounds(),
+                StateEvent::Catalog { .. } => {}
             }
             event = events.next().await;
         }

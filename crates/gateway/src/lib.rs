@@ -6,6 +6,7 @@
 //! | [`gateway`] | the gateway on one address: downstreams, periodic checks, shutdown |
 //! | [`route`] | the closed list of paths and their guards |
 //! | [`access`] | authentication of clients, and the servers each may see |
+//! | [`cluster`] | this gateway as a member of a cluster |
 //! | [`control`] | the control socket for the operator's commands |
 //! | [`sealing`] | the key file that seals handles |
 //! | [`records`] | metrics and access log of calls and refused requests |
@@ -16,6 +17,7 @@
 
 pub mod access;
 mod client_roots;
+pub mod cluster;
 pub mod control;
 pub mod gateway;
 pub mod records;
@@ -24,6 +26,7 @@ mod requests;
 pub mod route;
 pub mod sealing;
 pub mod service;
+mod small_body;
 mod view;
 
 pub use gateway::{Gateway, GatewayOptions, SseTransport};

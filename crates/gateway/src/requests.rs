@@ -15,11 +15,15 @@ use toolway_host::{
 };
 use toolway_wire::{
     budget::MemoryBudget,
-    down::http::{BodyError, Incoming, ResponseBody, read_body},
+    down::http::{Incoming, ResponseBody},
     time::rfc3339_of,
 };
 
-use crate::{access::Client, reply};
+use crate::{
+    access::Client,
+    reply,
+    small_body::{self, Expected},
+};
 
 /// Longest time that a request waits for an item.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -27,10 +31,12 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 const MAX_WAITING: usize = 256;
 /// Requests of one client that wait at the same time; further ones are answered at once.
 const MAX_WAITING_OF_CLIENT: usize = 16;
-/// Bytes of an answer.
-const MAX_ANSWER: usize = 1024 * 1024;
-/// Longest time that its body takes.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// An answer.
+const EXPECTED: Expected = Expected {
+    what: "answer",
+    most: 1024 * 1024,
+    form: r#"{"action": "accept", "content": {…}}, "decline" or "cancel""#,
+};
 
 /// The requests that wait for an item.
 #[derive(Debug, Default)]
@@ -123,27 +129,9 @@ pub(crate) async fn answer(
     memory: &MemoryBudget,
 ) -> Response<ResponseBody> {
     let unknown = || reply::text(StatusCode::NOT_FOUND, format!("no request `{id}` of this client is waiting"));
-    let memory = memory.of_principal(&client.name);
-    let reading = read_body(request.into_body(), MAX_ANSWER, &memory);
-    let body = match tokio::time::timeout(BODY_TIMEOUT, reading).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(BodyError::TooLarge)) => {
-            return reply::text(StatusCode::PAYLOAD_TOO_LARGE, format!("an answer has at most {MAX_ANSWER} bytes"));
-        }
-        Ok(Err(error @ BodyError::OverBudget(_))) => {
-            return reply::text(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
-        }
-        Ok(Err(error @ BodyError::Incomplete)) => return reply::text(StatusCode::BAD_REQUEST, error.to_string()),
-        Err(_) => {
-            return reply::text(StatusCode::REQUEST_TIMEOUT, "the request body was not received in time");
-        }
-    };
-    let answer: ClientAnswer = match serde_json::from_slice(&body) {
+    let answer: ClientAnswer = match small_body::read(request, client, memory, &EXPECTED).await {
         Ok(answer) => answer,
-        Err(error) => {
-            let expected = r#"{"action": "accept", "content": {…}}, "decline" or "cancel" is expected"#;
-            return reply::text(StatusCode::BAD_REQUEST, format!("invalid answer: {error}; {expected}"));
-        }
+        Err(refusal) => return *refusal,
     };
     let Some(item) = own_items(host, client).into_iter().find(|item| item.id == id) else { return unknown() };
     let answer = match answer.action {

@@ -33,7 +33,7 @@ use toolway_host::{
 };
 use toolway_wire::{
     down::{self, Caller, HostedTaskOptions, HostedTasks, ListPage, Profile, Service, ServiceSubscription, Tasks},
-    exchange::{Exchange, Outcome, Request, ServerRequestHandler},
+    exchange::{Exchange, Handover, Outcome, Request, ServerRequestHandler},
     header::{self, ParamHeader},
     json::Raw,
     message::RpcError,
@@ -124,9 +124,10 @@ impl HostService {
         };
         let caller_context = tasks::caller_context((&client, caller));
         match self.host.locate_for(&caller_context, target) {
-            Located { target: target @ (Target::Tool(_) | Target::ToolOf(_)), origin: Some(origin) } => {
+            Located { target: target @ (Target::Tool(_) | Target::ToolOf(_)), origin: Some(origin), .. } => {
                 self.call(target, origin, request, caller_context, caller)
             }
+            Located { target, is_awaited: true, .. } => self.call_awaited(target, request, caller_context, caller),
             Located { target, .. } => match owner_in_uri(&target) {
                 Some(server) => Ok(self.relay_owned(target, server, request, caller_context)),
                 None => Ok(self.relay(target, request, caller_context)),
@@ -164,6 +165,26 @@ impl HostService {
             TaskMode::Hosted => {
                 let call = self.relay_for(TaskHandling::Hosted, target, request, caller_context)?;
                 self.tasks.keep(call, wanted, caller)
+            }
+        }
+    }
+
+    /// Calls a tool whose server has not listed its tools yet. Whether the server makes a task of the call is known only when
+    /// it is sent, so that a task is one of the gateway.
+    fn call_awaited(
+        &self,
+        target: Target,
+        request: Request,
+        caller_context: CallerContext,
+        caller: &Caller,
+    ) -> Result<Exchange, RpcError> {
+        match request.handover {
+            wanted @ Handover::Wanted(_) => {
+                let call = self.relay_for(TaskHandling::Hosted, target, request, caller_context)?;
+                self.tasks.keep(call, wanted, caller)
+            }
+            Handover::Never | Handover::Allowed => {
+                Ok(self.relay_for(TaskHandling::Await, target, request, caller_context)?.exchange)
             }
         }
     }

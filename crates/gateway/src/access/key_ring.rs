@@ -15,9 +15,10 @@ use toolway_config::FileStamp;
 use toolway_host::call::VisibleServers;
 
 use super::{
-    Client, KeyEnd,
+    Client, ClientBounds, KeyEnd,
+    key_digest::Digest,
     key_use::{KeyUseFile, LastUses},
-    keys::{Digest, KeyError, KeyFile, KnownClient, is_unexpired, unix_seconds},
+    keys::{KeyError, KeyFile, KnownClient, is_unexpired, unix_seconds},
 };
 
 /// The keys of one file.
@@ -25,6 +26,8 @@ pub(super) struct KeyRing {
     file: KeyFile,
     // Nothing awaits under this lock.
     state: Mutex<KeySnapshot>,
+    /// What the configuration lets clients see.
+    bounds: Mutex<ClientBounds>,
     /// Times of last use as they were last written.
     written: Mutex<LastUses>,
 }
@@ -60,7 +63,7 @@ const UNREADABLE_GRACE: Duration = Duration::from_secs(10);
 
 impl KeyRing {
     pub(super) fn open(file: KeyFile) -> Result<Self, KeyError> {
-        let ring = Self { file, state: Mutex::default(), written: Mutex::default() };
+        let ring = Self { file, state: Mutex::default(), bounds: Mutex::default(), written: Mutex::default() };
         let read = ring.read()?;
         *ring.state.lock() = read;
         Ok(ring)
@@ -141,6 +144,15 @@ impl KeyRing {
         self.state.lock().revoked.extract_if(.., |revoked| revoked.name == client.name).collect()
     }
 
+    /// Sets what the configuration lets clients see, and applies it.
+    pub(super) fn set_bounds(&self, bounds: &ClientBounds) {
+        let before = std::mem::replace(&mut *self.bounds.lock(), bounds.clone());
+        if before != *bounds {
+            // The problem is logged.
+            let _logged = self.reload();
+        }
+    }
+
     /// Reads the file now. On failure the grace period of the previous keys begins or continues.
     pub(super) fn reload(&self) -> Result<(), KeyError> {
         let mut state = self.state.lock();
@@ -196,9 +208,13 @@ impl KeyRing {
     fn read(&self) -> Result<KeySnapshot, KeyError> {
         // Taken first: a change during the read causes another read. If it fails, so does the read.
         let stamp = self.file.stamp().ok().flatten();
+        let bounds = self.bounds.lock().clone();
         let keys = |known: KnownClient| {
             let identity = known.identity();
-            let servers = known.visible();
+            let servers = match bounds.get(&known.name) {
+                Some(bound) => known.visible().within(bound.clone()),
+                None => known.visible(),
+            };
             // One for each key: what was opened with one ends with it.
             let client = || Arc::new(Client::with_key(&known.name, &identity, servers.clone(), known.scope));
             let previous = known.previous.map(|previous| (previous.key, Some(previous.expires), client()));

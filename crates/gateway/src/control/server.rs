@@ -197,6 +197,10 @@ impl CommandHandler {
                 let file = self.gateway.key_file();
                 Ok(json!({ "client": client, "accepted": self.gateway.accepts_client(&client), "file": file }))
             }
+            ControlRequest::Limits {} => {
+                let uses = host.limit_uses().await.map_err(|error| failure("store", &error.to_string()))?;
+                Ok(json!({ "limits": uses.iter().map(view::limit).collect::<Vec<_>>() }))
+            }
             ControlRequest::Reload {} => self.reload().await,
             ControlRequest::Console {} => {
                 let link = (self.console)().map_err(|problem| failure("console", &problem))?;
@@ -278,6 +282,7 @@ impl CommandHandler {
         let config = read.map_err(|error| error.to_string()).flatten();
         let config = config.map_err(|problem| failure("config", &problem))?;
         let applied = self.host.reload(&config).map_err(|error| failure("config", &error.to_string()))?;
+        self.gateway.apply_client_bounds();
         let happened = |(name, happened): (&ServerName, &toolway_host::connection::ServerPlanResult)| json!({ "name": name.as_str(), "happened": happened.to_string() });
         Ok(json!({ "servers": applied.results.iter().map(happened).collect::<Vec<_>>() }))
     }

@@ -108,6 +108,10 @@ impl Gateway {
             Route::Sse if *request.method() == Method::GET => self.serve_sse(client, request).await,
             Route::Messages if *request.method() == Method::POST => self.serve_sse(client, request).await,
             Route::Sse | Route::Messages => reply::not_allowed(route.methods()),
+            // All anonymous clients have one name: none may see or answer what waits for another one.
+            Route::Requests | Route::Request(_) if self.access.is_open() => {
+                reply::text(StatusCode::FORBIDDEN, "requests of servers are shown to clients with a key")
+            }
             Route::Requests if *request.method() == Method::GET => tokio::select! {
                 response = self.polls.list(&self.host, client, request.uri().query()) => response,
                 () = self.draining.cancelled() => reply::text(StatusCode::SERVICE_UNAVAILABLE, "shutting down"),
@@ -116,8 +120,7 @@ impl Gateway {
                 requests::answer(&self.host, client, &id, request, &self.downstream.limits.memory).await
             }
             Route::Requests | Route::Request(_) => reply::not_allowed(route.methods()),
-            // All anonymous clients have one name.
-            Route::Roots if matches!(*self.access, Access::Open) => {
+            Route::Roots if self.access.is_open() => {
                 reply::text(StatusCode::FORBIDDEN, "roots are kept for clients with a key")
             }
             Route::Roots if matches!(*request.method(), Method::GET | Method::PUT) => {

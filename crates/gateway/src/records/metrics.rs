@@ -49,6 +49,7 @@ struct ServerMetrics {
     durations: DurationCounts,
     argument_bytes: AtomicU64,
     result_bytes: AtomicU64,
+    cache_hits: AtomicU64,
 }
 
 /// Current values of the gateway gauges.
@@ -176,6 +177,7 @@ impl Metrics {
             ("toolway_server_requests", "Server requests during calls", ServerMetrics::server_requests as Count),
             ("toolway_call_argument_bytes", "Bytes of call arguments", ServerMetrics::argument_bytes),
             ("toolway_call_result_bytes", "Bytes of call results", ServerMetrics::result_bytes),
+            ("mcp_resource_cache_hits", "Resources that an earlier result answered", ServerMetrics::cache_hits),
         ] {
             let metric = scrape.counter(name, what);
             for (server, of) in all.iter().filter(|(_, of)| 0 < of.durations.count()) {
@@ -219,10 +221,15 @@ impl ServerMetrics {
         add(&self.argument_bytes, record.argument_bytes as u64);
         add(&self.result_bytes, record.result_bytes as u64);
         add(&self.server_requests, u64::from(record.server_requests));
+        add(&self.cache_hits, u64::from(record.from_cache));
     }
 
     fn server_requests(&self) -> &AtomicU64 {
         &self.server_requests
+    }
+
+    fn cache_hits(&self) -> &AtomicU64 {
+        &self.cache_hits
     }
 
     fn argument_bytes(&self) -> &AtomicU64 {

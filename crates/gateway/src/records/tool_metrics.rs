@@ -119,3 +119,26 @@ impl ToolCounts {
         self.durations.observe(record.duration());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{MAX_TOOLS, ToolMetrics};
+
+    #[test]
+    fn tools_beyond_the_limit_share_one_series_of_their_server() {
+        let metrics = ToolMetrics::default();
+        let [files, mail] = ["files", "mail"].map(|name| name.parse().unwrap());
+        let named: Vec<_> = (0..MAX_TOOLS).map(|tool| metrics.of(&files, Some(&format!("tool{tool}")))).collect();
+        let others = metrics.of(&files, None);
+        assert!(named.iter().all(|counts| !Arc::ptr_eq(counts, &others)), "each has its own");
+        for beyond in ["one_more", "another"] {
+            assert!(Arc::ptr_eq(&metrics.of(&files, Some(beyond)), &others), "{beyond}");
+            assert!(Arc::ptr_eq(&metrics.of(&mail, Some(beyond)), &metrics.of(&mail, None)), "over all servers");
+        }
+        assert!(Arc::ptr_eq(&metrics.of(&files, Some("tool7")), &named[7]), "a counted tool keeps its series");
+        let series: usize = metrics.servers.read().values().map(|of| of.tools.len()).sum();
+        assert_eq!(series, MAX_TOOLS);
+    }
+}

@@ -12,7 +12,7 @@ use toolway_config::ServerName;
 use toolway_host::{
     audience::ClientText,
     call::{CallError, CallId, CallKind, CallOutcome, Relay},
-    policy::Refusal,
+    policy::{LimitReached, Refusal},
     record::{Delivery, OUTCOME_META, Repeated},
 };
 use toolway_wire::{
@@ -148,6 +148,7 @@ impl RelayedCall {
                 };
                 unanswered.refused(&refusal)
             }
+            (CallOutcome::Failed(CallError::Limit(reached)), Some(text)) => self.unanswered(&text).limited(&reached),
             (CallOutcome::Cancelled, Some(_)) => {
                 let text = self.unanswered_with("the request was cancelled");
                 text.error(RpcError::INTERNAL)
@@ -178,7 +179,9 @@ impl Unanswered {
             | Refusal::UnknownServer(_)
             | Refusal::Malformed(_)
             | Refusal::Repeated(Repeated::OtherArguments)
+            | Refusal::Hidden { .. }
             | Refusal::FilteredOut { .. } => self.error(RpcError::INVALID_PARAMS),
+            Refusal::Limit(reached) => self.limited(reached),
             Refusal::Disabled(_)
             | Refusal::Denied { .. }
             | Refusal::InvalidArguments { .. }
@@ -186,12 +189,20 @@ impl Unanswered {
             | Refusal::KeepsChanging(_)
             | Refusal::ApproverUnavailable { .. }
             | Refusal::NotRecorded(_)
+            | Refusal::LimitUnknown(_)
             | Refusal::Repeated(_)
             | Refusal::Busy { .. }
             | Refusal::TooMany { .. }
             | Refusal::Changed(_)
             | Refusal::ShuttingDown => self.failed(),
         }
+    }
+
+    /// A limit: an error for tools too, with the limit and when to try again. Over HTTP the time is in `Retry-After` as well.
+    fn limited(&self, reached: &LimitReached) -> Outcome {
+        let mut data = reached.data();
+        data["outcome"] = json!(self.delivery.as_str());
+        Outcome::Refused(RpcError::with_data(RpcError::INTERNAL, &self.message, data))
     }
 
     /// A failed call: for a tool, a result with `isError`, so that a model can react.

@@ -186,7 +186,7 @@ async fn client_whose_operator_approves_is_told_that_its_call_waits_and_gets_no_
         let client = gateway.client_of("/mcp", era, Arc::clone(&user) as _).await;
         call(&client, Some(&user)).await;
         assert_eq!(user.shown.lock().drain(..).count(), 1, "{era:?}: it approves its own calls");
-        gateway.host.host.reload(&configured(r#"{"approver": "operator"}"#)).unwrap();
+        gateway.host.host.reload(&configured(r#"{"approver": "inbox"}"#)).unwrap();
         let inbox = gateway.host.host.inbox().clone();
         let answer = async {
             let mut changes = inbox.changes();
@@ -201,7 +201,7 @@ async fn client_whose_operator_approves_is_told_that_its_call_waits_and_gets_no_
         assert_eq!(*user.shown.lock(), Vec::<String>::new(), "{era:?}");
         let told = "waits for approval in the inbox of the gateway; the operator of the gateway approves";
         assert!(logs.iter().any(|log| log.contains(told)), "{era:?}: {logs:?}");
-        gateway.host.host.reload(&configured(r#"{"approver": "any"}"#)).unwrap();
+        gateway.host.host.reload(&configured(r#"{"approver": "client"}"#)).unwrap();
         call(&client, Some(&user)).await;
         assert_eq!(user.shown.lock().len(), 1, "{era:?}: it approves its own calls again");
     }

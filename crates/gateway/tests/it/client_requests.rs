@@ -6,7 +6,7 @@ use futures_util::{FutureExt as _, future::select_all};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 use toolway_config::{Config, document::Document};
-use toolway_gateway::access::{Access, KeyFile};
+use toolway_gateway::access::{Access, KeyFile, KeyRights, KeyScope, OpenAccess};
 use toolway_host::inbox::{ElicitationAnswer, ElicitationModes, InboxAnswer, InboxAnswerer};
 use toolway_testkit::test_host::{TestHost, within};
 use toolway_wire::{
@@ -24,6 +24,7 @@ use crate::{over_http::OverHttp, test_gateway::TestGateway};
 /// A gateway with the keys of `ada` and `ben`, and a server whose tools ask.
 struct Stage {
     gateway: TestGateway,
+    file: KeyFile,
     ada: String,
     ben: String,
     _server: OverHttp,
@@ -34,22 +35,13 @@ const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
 impl Stage {
     async fn new(era: Era, settings: &Value) -> Self {
-        let revision = if era == Era::Legacy { Revision::V2025_11_25 } else { Revision::V2026_07_28 };
-        let server = OverHttp::serve(revision).await;
         let folder = tempfile::tempdir().unwrap();
         let file = KeyFile::at(folder.path().join("clients.json"));
         let key = |name| file.add(name, None, None).unwrap().expose().to_owned();
         let (ada, ben) = (key("ada"), key("ben"));
-        let (access, _) = Access::with_keys(Some(file)).unwrap();
-        let mut whole = settings.clone();
-        whole["mcpServers"] = json!({ "files": { "url": format!("http://{}/mcp", server.address) } });
-        let document = Document::of(Path::new("/x/toolway.json"), &whole.to_string()).unwrap();
-        let mut builder = TestHost::new().config(Config::of(&document, None).unwrap());
-        builder.options.declared = Some(ClientCapabilities::none());
-        builder.ports.answerer = Arc::new(InboxAnswerer { modes: ElicitationModes::FormsAndUrls });
-        let gateway = TestGateway::open_to(builder, access, None).await;
-        gateway.host.ready("files").await;
-        Self { gateway, ada, ben, _server: server, _folder: folder }
+        let (access, _) = Access::with_keys(Some(file.clone())).unwrap();
+        let (gateway, server) = gateway(era, settings, access).await;
+        Self { gateway, file, ada, ben, _server: server, _folder: folder }
     }
 
     /// What the client with this key sees, waiting up to 20 seconds for the first.
@@ -67,6 +59,21 @@ impl Stage {
         let status = response.status;
         (status, response.text().await)
     }
+}
+
+/// A gateway with a server of this era whose tools ask, and whose requests wait in the inbox.
+async fn gateway(era: Era, settings: &Value, access: Access) -> (TestGateway, OverHttp) {
+    let revision = if era == Era::Legacy { Revision::V2025_11_25 } else { Revision::V2026_07_28 };
+    let server = OverHttp::serve(revision).await;
+    let mut whole = settings.clone();
+    whole["mcpServers"] = json!({ "files": { "url": format!("http://{}/mcp", server.address) } });
+    let document = Document::of(Path::new("/x/toolway.json"), &whole.to_string()).unwrap();
+    let mut builder = TestHost::new().config(Config::of(&document, None).unwrap());
+    builder.options.declared = Some(ClientCapabilities::none());
+    builder.ports.answerer = Arc::new(InboxAnswerer { modes: ElicitationModes::FormsAndUrls });
+    let gateway = TestGateway::open_to(builder, access, None).await;
+    gateway.host.ready("files").await;
+    (gateway, server)
 }
 
 /// A call that goes on in the background.
@@ -212,4 +219,60 @@ async fn answers_are_charged_to_the_byte_budget_of_the_client() {
     }
     assert_eq!((memory.refused(), memory.used()), (1, 0));
     assert!(100_000 <= memory.peak());
+}
+
+/// A request to `/requests` with these headers, and its status.
+async fn status(gateway: &TestGateway, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> u16 {
+    let client = gateway.raw_client(path, None);
+    within("an answer", client.send(method, headers, body.to_owned())).await.status
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn anonymous_clients_neither_see_nor_answer_what_waits_for_one_of_them() {
+    let settings = json!({ "inbox": { "wait": true } });
+    for access in [Access::Open, Access::OpenWithin(OpenAccess::default())] {
+        let (gateway, _server) = gateway(Era::Legacy, &settings, access).await;
+        let client = gateway.connect_without_user("/mcp", Era::Legacy, "").await;
+        let form = calling(call(client, "test_elicitation"));
+        let inbox = gateway.host.host.inbox().clone();
+        let mut changes = inbox.changes();
+        within("the form", async {
+            while inbox.list().is_empty() {
+                changes.changed().await.unwrap();
+            }
+        })
+        .await;
+        let id = inbox.list()[0].id.clone();
+        assert_eq!(status(&gateway, "GET", "/requests", &[], "").await, 403);
+        assert_eq!(status(&gateway, "POST", &format!("/requests/{id}"), &[], ADA).await, 403);
+        inbox.answer(&id, InboxAnswer::Elicitation(ElicitationAnswer::Decline)).unwrap();
+        assert!(form.await.unwrap().unwrap().contains("decline"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_for_a_revoked_key_is_not_seen_by_a_new_key_of_the_same_name_or_by_another_scope() {
+    let stage = Stage::new(Era::Legacy, &json!({ "inbox": { "wait": true } })).await;
+    let adas = stage.gateway.connect_without_user("/mcp", Era::Legacy, &stage.ada).await;
+    let form = calling(call(adas, "test_elicitation"));
+    let id = stage.requests(&stage.ada, "?wait=20").await[0]["id"].as_str().unwrap().to_owned();
+    let path = format!("/requests/{id}");
+    let rights = KeyRights { scope: KeyScope::Metrics, ..KeyRights::default() };
+    let metrics = format!("Bearer {}", stage.file.add_with("metrics", None, &rights).unwrap().expose());
+    let ada = format!("Bearer {}", stage.ada);
+    for (method, path, headers, expected) in [
+        ("GET", "/requests", &[("authorization", metrics.as_str())][..], 403),
+        ("POST", &path, &[("authorization", &metrics)], 403),
+        ("POST", &path, &[("authorization", &ada), ("origin", "https://evil.example")], 403),
+        ("POST", &path, &[("authorization", &ada), ("host", "evil.example")], 403),
+        ("PUT", &path, &[("authorization", &ada)], 405),
+    ] {
+        assert_eq!(status(&stage.gateway, method, path, headers, ADA).await, expected, "{method} {path} {headers:?}");
+    }
+    stage.file.revoke("ada").unwrap();
+    let again = stage.file.add("ada", None, None).unwrap().expose().to_owned();
+    assert!(stage.requests(&again, "").await.is_empty());
+    assert_eq!(stage.answer(&again, &id, ADA).await.0, 404);
+    assert!(stage.gateway.host.host.inbox().list().is_empty(), "nothing waits for the revoked key");
+    drop(form);
 }

@@ -81,6 +81,11 @@ async fn keep(kind: Kept, charged: &Charged) {
         Kept::SearchIndex => charged.gateway.host.host.catalog().prepare_search(),
         Kept::Page => drop(ada.ask("tools/list", json!({})).await),
         Kept::Session => std::mem::forget(ada.clone().start_session().await),
+        Kept::Resource => {
+            let minute = Duration::from_secs(60);
+            let read = CallRequest { max_age: minute, ..CallRequest::read(Caller::Terminal, "files://one") };
+            drop(charged.gateway.host.host.call(read).await);
+        }
         // The agent is above the gateway: `a_loaded_conversation_is_charged` of `console`.
         Kept::Conversation => drop(charged.memory.keeping(kind).charge(1)),
     }

@@ -10,7 +10,11 @@ use toolway_gateway::{
     access::{Access, KeyFile},
     records::{AccessLog, LogFormat, Records},
 };
-use toolway_host::{connection::Phase, record::CallLog};
+use toolway_host::{
+    call::{CallOutcome, CallRequest, Caller},
+    connection::Phase,
+    record::CallLog,
+};
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
     odd::http::{OddHttp, Reply},
@@ -91,6 +95,25 @@ async fn calls_are_counted_by_server_kind_and_state() {
     says(&text, r#"mcp_tool_executions_total{server="files",tool="echo",status="success"} 2"#);
     // Text from a caller is never a label.
     assert!(!text.contains("nothing"), "{text}");
+}
+
+#[tokio::test]
+async fn reads_that_an_earlier_result_answers_are_counted() {
+    let files = files().keeping(60_000, "private");
+    let gateway = TestGateway::with(TestHost::with(&files, "files")).await;
+    gateway.host.ready("files").await;
+    let minute = Duration::from_secs(60);
+    let read = || CallRequest { max_age: minute, ..CallRequest::read(Caller::Agent("one".into()), "files://one") };
+    for _ in 0..3 {
+        assert!(matches!(gateway.host.call_of(read()).await, CallOutcome::Answered(_)));
+    }
+    let caller = gateway.raw_client("/mcp", Some(gateway.key.as_ref().unwrap().expose()));
+    // A client's own read is always sent.
+    caller.ask("resources/read", json!({ "uri": "files://one" })).await;
+    let text = metrics(&caller).await;
+    says(&text, r#"mcp_resource_cache_hits_total{server="files"} 2"#);
+    says(&text, r#"mcp_resources_read_total{server="files"} 4"#);
+    assert_eq!(files.seen("resources/read").len(), 2);
 }
 
 #[tokio::test]

@@ -23,9 +23,11 @@ passed at `/mcp` and at `/servers/<id>/mcp`, with a real client and a real serve
 const UNDECLARED: &str = "
 ## Undeclared capabilities
 
-A server request reaches a caller only if the caller declared the capability, and the gateway declares no capability to a
-server that the caller does not have. A call that needs an undeclared capability is refused;
-`data.requiredCapabilities` names it. Between two sessions the server gets the error and ends the call itself.
+A server request reaches a caller only if the caller declared the capability, and a server is told of a capability only where
+the caller has it or the gateway answers in its place: with a model of yours (`sampling`), from the inbox (`inbox.wait`) or
+with configured roots, as [client capabilities](../guide/client-capabilities.md) says. Without these settings, a call that
+needs an undeclared capability is refused; `data.requiredCapabilities` names it. Between two sessions the server gets the error
+and ends the call itself.
 
 | caller → server | code | message | names the capability |
 |---|---|---|---|

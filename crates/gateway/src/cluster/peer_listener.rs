@@ -1,0 +1,214 @@
+//! The listener for other gateways: what one of them forwards for a client, to the process that holds the call or the
+//! connection.
+//!
+//! A request is read only after its sender has proven the key of the cluster ([`toolway_wire::peer`]). It names the member
+//! that it is for; another generation refuses it instead of forwarding it, so that there is one hop at most: what arrives
+//! here reaches a [`PeerService`], which answers from this process.
+
+use std::{str::FromStr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use toolway_host::cluster::{GatewayId, Member, MemberGeneration};
+use toolway_wire::{
+    down::http::{BodyError, Incoming, PeerConnection, Responder, ResponseBody, read_body},
+    limit::Limits,
+};
+use uuid::Uuid;
+
+/// What other gateways may ask of this process.
+pub trait PeerService: Send + Sync + 'static {
+    /// The member that this process is now; `None` while it has none.
+    fn member(&self) -> Option<Member>;
+
+    /// Answers a request from this process. It checks the client's key itself, and forwards nothing.
+    fn answer(&self, request: ForwardedRequest) -> BoxFuture<'_, Response<ResponseBody>>;
+}
+
+/// A request that another gateway forwards for a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForwardedRequest {
+    /// The member that forwards it.
+    pub from: Member,
+    /// The member that it is for.
+    pub to: Member,
+    /// Name of the client's key.
+    pub caller: String,
+    /// Id of the row of its session; `None` for a stateless client.
+    pub session: Option<Uuid>,
+    /// The message of the client.
+    pub body: Bytes,
+}
+
+/// Listens for other gateways.
+pub struct PeerListener {
+    service: Arc<dyn PeerService>,
+    limits: Limits,
+}
+
+/// Why a request of another gateway is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum PeerRefusal {
+    #[error("not found")]
+    NotFound,
+    #[error("the head of a forwarded request is incomplete or invalid")]
+    InvalidHead,
+    #[error("this process is not the member that the request is for")]
+    AnotherMember,
+    #[error("too many connections of other gateways")]
+    TooManyConnections,
+    #[error("the forwarded request is too large")]
+    TooLarge,
+    #[error("the forwarded request was not received in time or is incomplete")]
+    Incomplete,
+    #[error("no memory is left for the forwarded request")]
+    NoMemory,
+}
+
+/// The only path.
+const PATH: &str = "/forward";
+const FROM: &str = "toolway-from";
+const TO: &str = "toolway-to";
+const CALLER: &str = "toolway-caller";
+const SESSION: &str = "toolway-session";
+/// The principal that connections and bodies of other gateways are counted for. No client has this name.
+const PRINCIPAL: &str = "(gateway)";
+/// Longest name of a caller.
+const MAX_CALLER: usize = 256;
+/// Maximum time for the body of a request.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl PeerListener {
+    /// Answers with this service, within these limits.
+    pub fn new(service: Arc<dyn PeerService>, limits: Limits) -> Arc<Self> {
+        Arc::new(Self { service, limits })
+    }
+
+    async fn receive(&self, request: Request<Incoming>) -> Result<ForwardedRequest, PeerRefusal> {
+        if request.uri().path() != PATH || request.method() != Method::POST {
+            return Err(PeerRefusal::NotFound);
+        }
+        // Before the body: it may be large, and is of no use to another member.
+        let head = ForwardedRequest::from_headers(request.headers()).ok_or(PeerRefusal::InvalidHead)?;
+        if self.service.member() != Some(head.to) {
+            return Err(PeerRefusal::AnotherMember);
+        }
+        let memory = self.limits.memory.of_principal(PRINCIPAL);
+        let body = read_body(request.into_body(), self.limits.request_body_bytes, &memory);
+        let body = tokio::time::timeout(BODY_TIMEOUT, body).await.map_err(|_| PeerRefusal::Incomplete)?;
+        let body = body.map_err(|error| match error {
+            BodyError::TooLarge => PeerRefusal::TooLarge,
+            BodyError::OverBudget(_) => PeerRefusal::NoMemory,
+            BodyError::Incomplete => PeerRefusal::Incomplete,
+        })?;
+        Ok(ForwardedRequest { body, ..head })
+    }
+}
+
+impl Responder for PeerListener {
+    fn respond<'a>(
+        &'a self,
+        request: Request<Incoming>,
+        connection: &'a PeerConnection,
+    ) -> BoxFuture<'a, Response<ResponseBody>> {
+        Box::pin(async move {
+            // Proven by the handshake.
+            if connection.authenticated(&Arc::from(PRINCIPAL)).is_err() {
+                return PeerRefusal::TooManyConnections.response();
+            }
+            match self.receive(request).await {
+                Ok(request) => self.service.answer(request).await,
+                Err(refusal) => {
+                    tracing::warn!(peer = %connection.peer(), %refusal, "refused a request of another gateway");
+                    refusal.response()
+                }
+            }
+        })
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn finish(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+// === impl ForwardedRequest ===
+
+impl ForwardedRequest {
+    /// The request that carries it; `None` if the name of the caller cannot be written in a header.
+    pub fn to_http<B: From<Bytes>>(&self) -> Option<Request<B>> {
+        let mut request = Request::new(B::from(self.body.clone()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = http::Uri::from_static(PATH);
+        let headers = request.headers_mut();
+        headers.insert(header::HOST, HeaderValue::from_static("gateway"));
+        headers.insert(FROM, written(self.from)?);
+        headers.insert(TO, written(self.to)?);
+        headers.insert(CALLER, HeaderValue::from_str(&self.caller).ok()?);
+        if let Some(session) = self.session {
+            headers.insert(SESSION, HeaderValue::from_str(&session.to_string()).ok()?);
+        }
+        Some(request)
+    }
+
+    /// The same without its body; `None` if a header is missing, repeated or invalid.
+    fn from_headers(headers: &HeaderMap) -> Option<Self> {
+        let caller = only(headers, CALLER)?;
+        let session = if headers.contains_key(SESSION) { Some(only(headers, SESSION)?.parse().ok()?) } else { None };
+        (!caller.is_empty() && caller.len() <= MAX_CALLER).then_some(())?;
+        Some(Self {
+            from: member(only(headers, FROM)?)?,
+            to: member(only(headers, TO)?)?,
+            caller: caller.to_owned(),
+            session,
+            body: Bytes::new(),
+        })
+    }
+}
+
+fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    values.next().filter(|_| values.next().is_none())?.to_str().ok()
+}
+
+fn written(member: Member) -> Option<HeaderValue> {
+    HeaderValue::from_str(&format!("{}/{}", member.gateway, member.generation)).ok()
+}
+
+fn member(text: &str) -> Option<Member> {
+    let (gateway, generation) = text.split_once('/')?;
+    let gateway = GatewayId(Uuid::from_str(gateway).ok()?);
+    Some(Member { gateway, generation: MemberGeneration(generation.parse().ok()?) })
+}
+
+// === impl PeerRefusal ===
+
+impl PeerRefusal {
+    fn status(self) -> StatusCode {
+        match self {
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::InvalidHead | Self::Incomplete => StatusCode::BAD_REQUEST,
+            Self::AnotherMember => StatusCode::MISDIRECTED_REQUEST,
+            Self::TooManyConnections => StatusCode::TOO_MANY_REQUESTS,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::NoMemory => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    fn response(self) -> Response<ResponseBody> {
+        let mut response = Response::new(ResponseBody::whole(Bytes::from(self.to_string())));
+        *response.status_mut() = self.status();
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        response
+    }
+}
+
+impl std::fmt::Debug for PeerListener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PeerListener(..)")
+    }
+}
