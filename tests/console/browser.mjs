@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { createServer, request } from "node:http";
 import { createRequire } from "node:module";
 
 const installed = createRequire(new URL("../../.interop/console/package.json", import.meta.url));
@@ -112,12 +113,46 @@ export class Window {
 }
 
 // Waits until `check` returns something; for what is not on the page.
-export async function until(check, what) {
-  const end = Date.now() + PATIENCE;
+export async function until(check, what, patience = PATIENCE) {
+  const end = Date.now() + patience;
   for (;;) {
     const value = await check();
     if (value) return value;
     if (Date.now() > end) throw new Error(`timed out: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 25));
   }
+}
+
+// A proxy for HTTP between the browser and the console, which can be cut.
+export async function cuttable() {
+  let isCut = false;
+  const sockets = new Set();
+  const server = createServer((incoming, outgoing) => {
+    const { hostname, port, pathname, search } = new URL(incoming.url);
+    const onward = request({ hostname, port, path: pathname + search, method: incoming.method, headers: incoming.headers, agent: false }, (answer) => {
+      outgoing.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(outgoing);
+    });
+    onward.on("error", () => outgoing.destroy());
+    outgoing.on("close", () => onward.destroy());
+    incoming.pipe(onward);
+  });
+  server.on("connection", (socket) => {
+    if (isCut) return socket.destroy();
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${server.address().port}`,
+    cut: () => {
+      isCut = true;
+      sockets.forEach((socket) => socket.destroy());
+    },
+    mend: () => (isCut = false),
+    close: () => {
+      sockets.forEach((socket) => socket.destroy());
+      server.close();
+    },
+  };
 }

@@ -6,8 +6,12 @@ import { launch, until, PATIENCE } from "./browser.mjs";
 const ROUNDS = 5;
 export const LIMITS = { "first paint": 200, interaction: 100 };
 
-// All figures: { what, ms, limit }. `server` is the server with many tools, `calls` the number of calls to load.
-export async function figures(page, { origin, server, calls }) {
+// Time for all calls to be loaded, page by page.
+const LOADING = 300_000;
+
+// All figures: { what, ms, limit }. `server` is the server with many tools; `calls` and `conversations` are as many as there
+// are; without conversations the chat is left out.
+export async function figures(page, { origin, server, calls, conversations = 0 }) {
   const found = [];
   const add = (what, ms, limit = LIMITS.interaction) => found.push({ what, ms, limit });
   add("first paint", await firstPaint(page, `${origin}/#/servers/${server}`), LIMITS["first paint"]);
@@ -19,13 +23,21 @@ export async function figures(page, { origin, server, calls }) {
   add("last tool", await interaction(page, "key", "End"));
   add("open a tool", await interaction(page, "key", "Enter"));
   const tools = await page.locator(".tool-row").count();
+  await show(page, "#/tools", ".offers .tool-row");
+  add("search all tools", await interaction(page, "type", names.at(-9)));
+  add("clear the search", await interaction(page, "type", ""));
+  add("scroll all tools", await interaction(page, "scroll", 700));
   await show(page, "#/calls", ".call-row");
   await loadAll(page, calls);
   add("scroll calls", await interaction(page, "scroll", -700));
   add("next call", await interaction(page, "key", "ArrowUp"));
   add("first call", await interaction(page, "key", "Home"));
   add("open a call", await interaction(page, "key", "Enter"));
-  return { figures: found, rows: { tools, calls: await page.locator(".call-row").count() } };
+  const rows = { tools, calls: await page.locator(".call-row").count() };
+  const screens = [["Servers", `#/servers/${server}`, ".tool-row"], ["Tools", "#/tools", ".tool-row"], ["a tool with its form", `#/tools/${server}/${names.at(-9)}`, ".tool-form button"], ["Resources", "#/resources", ".empty"], ["Prompts", "#/prompts", ".empty"], ["Calls", "#/calls", ".call-row"], ["Calls of a server", `#/calls?server=${server}`, ".call-row"], ["Inbox", "#/inbox", ".empty"], ["Tasks", "#/tasks", ".empty"]];
+  if (conversations) screens.push([`Chat with ${conversations} conversations`, "#/chat", ".conversation"]);
+  for (const [what, hash, selector] of screens) add(`open ${what}`, await arrival(page, hash, selector));
+  return { figures: found, rows };
 }
 
 async function firstPaint(page, address) {
@@ -46,7 +58,7 @@ async function show(page, hash, row) {
     const list = () => document.querySelector(".window");
     window.acts = {
       type: (text) => {
-        const input = document.querySelector(".tools-head input");
+        const input = document.querySelector(".tools-head input, .offers-head input");
         input.value = text;
         input.dispatchEvent(new Event("input"));
       },
@@ -71,23 +83,43 @@ async function interaction(page, act, argument) {
   return best;
 }
 
+// From another screen until what was asked for is there, with what is read for it.
+async function arrival(page, hash, selector) {
+  let best = Infinity;
+  for (let turn = 0; turn < ROUNDS; turn += 1) {
+    await page.evaluate(() => (location.hash = "#/add"));
+    await page.locator("main[data-screen='add'] .page").waitFor();
+    const time = await page.evaluate(async ([place, wanted]) => {
+      const began = performance.now();
+      location.hash = place;
+      const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+      const shown = () => [...document.querySelectorAll(`main ${wanted}`)].some((node) => node.checkVisibility());
+      while (!shown()) await frame();
+      await new Promise((resolve) => setTimeout(resolve));
+      return performance.now() - began;
+    }, [hash, selector]);
+    best = Math.min(best, time);
+  }
+  return best;
+}
+
 async function loadAll(page, calls) {
   const loaded = () => page.evaluate(() => Number(document.querySelector(".calls .sub").textContent.replace(/[^\d+]/g, "").replace("+", "")));
   await until(async () => {
     await page.evaluate(() => (document.querySelector(".window").scrollTop = 1e9));
     return (await loaded()) >= calls;
-  }, "all calls are loaded");
+  }, "all calls are loaded", LOADING);
 }
 
 if (process.argv[1] === import.meta.filename) {
-  const [, , origin, server, calls] = process.argv;
+  const [, , origin, server, calls, conversations] = process.argv;
   const [name, value] = process.env.COOKIE.split("=");
   const browser = await launch();
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
   context.setDefaultTimeout(PATIENCE);
   await context.addCookies([{ name, value, url: origin, httpOnly: true, sameSite: "Strict" }]);
   await context.addInitScript((key) => localStorage.setItem("toolway-key", key), process.env.KEY);
-  const measured = await figures(await context.newPage(), { origin, server, calls: Number(calls) });
+  const measured = await figures(await context.newPage(), { origin, server, calls: Number(calls), conversations: Number(conversations) });
   for (const figure of measured.figures) console.log(JSON.stringify(figure));
   await browser.close();
 }

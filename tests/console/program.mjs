@@ -17,6 +17,12 @@ export const NOTES = { command: "toolway", args: ["sample", "--play", "notes"] }
 export const CRASHES = { command: "toolway", args: ["sample", "--play", "crashes"] };
 export const hostile = (...args) => ({ command: process.execPath, args: [fileURLToPath(new URL("servers/hostile.mjs", import.meta.url)), ...args] });
 
+// One whose schemas are hard for forms, and whose resources and prompts are hostile.
+export const schemas = (...args) => ({ command: process.execPath, args: [fileURLToPath(new URL("servers/schemas.mjs", import.meta.url)), ...args] });
+
+// One that says something else of its tool once there is a file `drifted` in `folder`.
+export const drifting = (folder) => ({ command: process.execPath, args: [fileURLToPath(new URL("servers/drifting.mjs", import.meta.url))], cwd: folder });
+
 // A server of the testkit whose tools run as tasks.
 export const conformance = (era = "2026-07-28") => ({ command: join(dirname(TOOLWAY), "conformance-server"), args: ["--era", era, "--stdio"] });
 
@@ -68,6 +74,18 @@ export async function say(window, model, text, mode = "writes") {
   await window.page.keyboard.press("Enter");
 }
 
+// Begins a conversation of an assistant, with its approval; `model` replaces its model.
+export async function sayAs(window, assistant, text, model) {
+  await window.show("#/chat");
+  await window.see("New conversation");
+  const chosen = window.page.getByRole("combobox", { name: "Assistant" });
+  await chosen.selectOption(assistant);
+  if (model) await window.page.getByRole("combobox", { name: "Model" }).selectOption(model);
+  await window.page.getByRole("textbox", { name: "Message" }).fill(text);
+  await window.page.keyboard.press("Enter");
+  await chosen.waitFor({ state: "hidden" });
+}
+
 // Waits until a server lists a tool: some list further ones after the handshake.
 export async function offers(window, server, tool) {
   const lists = async ([path, name]) => (await (await fetch(path)).text()).includes(`"${name}"`);
@@ -78,17 +96,17 @@ export async function offers(window, server, tool) {
 export const card = (window, state) => window.page.locator(`.card[data-state="${state}"]`);
 
 export class Program {
-  // options: { servers, scripts: { NAME: { turns } }, policy, settings, flags }
-  static async start({ servers = { sample: SAMPLE }, scripts = {}, policy, settings = {}, flags = [] } = {}) {
+  // options: { servers, scripts: { NAME: { turns } }, models: more of a script's entry by name, policy, settings, flags, indent: of the configuration }
+  static async start({ servers = { sample: SAMPLE }, scripts = {}, models: more = {}, policy, settings = {}, flags = [], indent = 0 } = {}) {
     const program = new Program();
     program.home = await mkdtemp(join(tmpdir(), "toolway-console-"));
     const models = {};
     for (const [name, script] of Object.entries(scripts)) {
-      models[name] = { vendor: "scripted", model: join(program.home, `${name}.json`) };
+      models[name] = { vendor: "scripted", model: join(program.home, `${name}.json`), ...more[name] };
       await writeFile(models[name].model, JSON.stringify(script));
     }
     await mkdir(join(program.home, ".config/toolway"), { recursive: true });
-    await writeFile(join(program.home, ".config/toolway/toolway.json"), JSON.stringify({ mcpServers: servers, models, ...(policy ? { policy } : {}), ...settings }));
+    await writeFile(join(program.home, ".config/toolway/toolway.json"), JSON.stringify({ mcpServers: servers, models, ...(policy ? { policy } : {}), ...settings }, null, indent));
     program.flags = flags;
     await program.serve();
     return program;

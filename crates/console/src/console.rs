@@ -14,6 +14,7 @@ use toolway_host::{
     record::{RecordChanges, Records},
 };
 use toolway_wire::{
+    budget::Kept,
     down::{
         self,
         http::{Incoming, PeerConnection, Responder, ResponseBody, ServerTls},
@@ -27,6 +28,7 @@ use crate::{
     access::{Access, NewSession, Session},
     api,
     backend::ConsoleBackend,
+    drafts::Drafts,
     error::ApiError,
     feed::{self, StreamCount},
     guard::{ExactGuard, OriginNeed},
@@ -34,7 +36,9 @@ use crate::{
     records::ConsoleRecords,
     reply,
     ring::EventRing,
+    runs::Runs,
     turns::Turns,
+    watches::Watches,
 };
 
 /// Connections of signed-in browsers.
@@ -76,6 +80,9 @@ pub struct Console {
     pub(crate) changes: Option<Arc<dyn RecordChanges>>,
     pub(crate) ring: EventRing,
     pub(crate) turns: Turns,
+    pub(crate) drafts: Drafts,
+    pub(crate) runs: Runs,
+    pub(crate) watches: Watches,
     pub(crate) streams: StreamCount,
     /// Commands to servers that a page started and does not wait for.
     pub(crate) commands: TaskTracker,
@@ -114,14 +121,24 @@ impl Console {
             ..options.limits
         };
         let ring = EventRing::new(seal::random_token()?, limits.memory.clone());
+        let streams = StreamCount::default();
         Ok(Arc::new(Self {
-            turns: Turns::new(host.clone(), ring.clone(), options.records.clone(), &limits.memory),
+            turns: Turns::new(
+                host.clone(),
+                Arc::clone(&backend),
+                ring.clone(),
+                options.records.clone(),
+                &limits.memory,
+            ),
+            drafts: Drafts::new(limits.memory.keeping(Kept::Conversation)),
+            runs: Runs::new(host.clone(), ring.clone(), &limits.memory),
+            watches: Watches::new(host.clone(), ring.clone(), streams.clone()),
             host,
             backend,
             changes: options.records.as_ref().map(|records| Arc::clone(&records.changes)),
             records: options.records.map(|records| records.records),
             ring,
-            streams: StreamCount::default(),
+            streams,
             commands: TaskTracker::new(),
             limits,
             draining: CancellationToken::new(),
@@ -253,6 +270,8 @@ impl Responder for Console {
     fn drain(&self) {
         self.draining.cancel();
         self.turns.stop();
+        self.runs.stop();
+        self.watches.stop();
     }
 
     fn drain_timeout(&self) -> Duration {
@@ -264,7 +283,7 @@ impl Responder for Console {
             self.commands.close();
             // A command waits for its server, which may take long; the host ends it at shutdown.
             let commands = tokio::time::timeout(DRAIN_TIMEOUT, self.commands.wait());
-            let (_late, ()) = tokio::join!(commands, self.turns.wait());
+            let _ended = tokio::join!(commands, self.turns.wait(), self.runs.wait(), self.watches.wait());
         })
     }
 }

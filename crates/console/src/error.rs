@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
-use toolway_host::{HostError, record::RecordsError};
+use toolway_host::{HostError, call::CallOutcome, record::RecordsError};
 use toolway_wire::budget::OverBudget;
 
 use crate::turns::NotStarted;
@@ -53,6 +53,16 @@ impl ApiError {
         error.hint("the store could not be opened; see the log of `toolway serve`")
     }
 
+    /// Why something that was asked of a server did not succeed.
+    pub(crate) fn of_outcome(outcome: &CallOutcome) -> Self {
+        let message =
+            outcome.message().map_or_else(|| "it did not succeed".to_owned(), |text| text.as_str().to_owned());
+        match outcome {
+            CallOutcome::Refused(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", message),
+            _ => Self::new(StatusCode::BAD_GATEWAY, "failed", message),
+        }
+    }
+
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -81,7 +91,9 @@ impl From<HostError> for ApiError {
     fn from(error: HostError) -> Self {
         match &error {
             HostError::UnknownServer(_) => Self::not_found(error.to_string()),
-            HostError::Disabled(_) | HostError::NameTaken { .. } => Self::conflict(error.to_string()),
+            HostError::Disabled(_) | HostError::NameTaken { .. } | HostError::DefinedTwice(_) => {
+                Self::conflict(error.to_string())
+            }
             HostError::ShutDown => Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", error.to_string()),
         }
     }

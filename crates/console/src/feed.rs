@@ -6,10 +6,18 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::json;
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{
+        broadcast::{self, error::RecvError},
+        watch,
+    },
+    time::Instant,
+};
 use toolway_config::ServerName;
 use toolway_host::{
     Host,
+    call::Caller,
+    connection::CallerListChange,
     event::{CallStage, CallStageEvent, EventListener, StateEvent, TaskEvent},
     record::Delivery,
 };
@@ -60,6 +68,7 @@ impl Drop for OpenStream {
 pub(crate) async fn run(host: Host, ring: EventRing, streams: StreamCount) {
     tokio::join!(
         follow_states(host.listen_states(), &ring),
+        follow_own_lists(host.caller_list_changes(), &ring),
         follow_inbox(&host, &ring),
         follow_calls(&host, &ring, streams.0.subscribe()),
         follow_tasks(host.listen_tasks(), &ring),
@@ -78,6 +87,20 @@ async fn follow_states(mut states: EventListener<StateEvent>, ring: &EventRing) 
                 servers.into_iter().for_each(changed);
             }
             StateEvent::Missed(_) => reset(ring),
+        }
+    }
+}
+
+/// What servers list to the user of this process, once that is known.
+async fn follow_own_lists(mut changes: broadcast::Receiver<CallerListChange>, ring: &EventRing) {
+    loop {
+        match changes.recv().await {
+            Ok(CallerListChange { server, caller: None | Some(Caller::Console) }) => {
+                ring.publish("servers", &json!({ "name": server.as_str() }));
+            }
+            Ok(_) => {}
+            Err(RecvError::Lagged(_)) => reset(ring),
+            Err(RecvError::Closed) => return,
         }
     }
 }
@@ -101,6 +124,11 @@ async fn follow_calls(host: &Host, ring: &EventRing, mut streams: watch::Receive
         // What happens until the next stream opens is not seen.
         ring.interrupt();
     }
+}
+
+/// Resolves when no stream has been open for a while.
+pub(crate) async fn unused(streams: &StreamCount) {
+    drop(until_unused(&mut streams.0.subscribe()).await);
 }
 
 /// Resolves when no stream has been open for a while; fails when the console is dropped.

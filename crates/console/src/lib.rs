@@ -9,7 +9,9 @@
 //! | what the embedding program provides | `backend.rs` |
 //! | routes of the API, and their JSON shapes | `api.rs`, `api/`, `view.rs`, `view/` |
 //! | live events with resume | `ring.rs`, `feed.rs` |
-//! | chat turns, and long results between them | `turns.rs`, `kept.rs` |
+//! | chat turns, messages that wait, branches, and long results between turns | `turns.rs`, `turns/`, `kept.rs` |
+//! | what is attached to a message that is not sent yet | `drafts.rs` |
+//! | calls that a person makes on a page, and resources that they follow | `runs.rs`, `watches.rs` |
 //! | queries on the store | `records.rs` |
 //!
 //! Everything a page shows comes from the host, the store and the agent; every call takes the host's path of a call. An
@@ -20,6 +22,7 @@ mod access;
 mod api;
 pub mod backend;
 mod console;
+mod drafts;
 mod error;
 mod feed;
 mod guard;
@@ -29,8 +32,10 @@ pub mod pages;
 mod records;
 mod reply;
 mod ring;
+mod runs;
 mod turns;
 mod view;
+mod watches;
 
 pub use console::{Console, ConsoleOptions, ConsoleTls, Lifetimes};
 pub use records::ConsoleRecords;

@@ -12,7 +12,7 @@ use crate::{error::ApiError, marked};
 
 /// Nothing inline, nothing from elsewhere, no markup made from strings.
 pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
-    img-src 'self' data:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'; \
+    img-src 'self' data:; media-src data:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// Headers of every response.
@@ -43,6 +43,15 @@ pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Respo
 pub(crate) fn json(value: &impl Serialize) -> Result<Response<ResponseBody>, ApiError> {
     let body = serde_json::to_string(value).map_err(|error| ApiError::internal(error.to_string()))?;
     Ok(whole(StatusCode::OK, "application/json", marked::outgoing(body)))
+}
+
+/// A file to be saved, never shown: the text of others stays as it is.
+pub(crate) fn attachment(name: &str, bytes: Bytes) -> Response<ResponseBody> {
+    let mut response = whole(StatusCode::OK, "application/octet-stream", bytes);
+    if let Ok(disposition) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\"")) {
+        response.headers_mut().insert(header::CONTENT_DISPOSITION, disposition);
+    }
+    response
 }
 
 pub(crate) fn error(error: &ApiError) -> Response<ResponseBody> {

@@ -3,25 +3,35 @@
 //! turns when tasks have ended.
 
 mod background;
+mod branch;
 mod publisher;
+mod queue;
+mod usage;
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use parking_lot::Mutex;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolway_agent::{
-    Agent, AgentEvent, AgentOptions, Conversation, TaskBoard,
-    model::{Message, Model, ModelEvent},
+    Agent, AgentError, AgentEvent, AgentOptions, Answer, AttachError, Attachment, ContextMeter, Conversation, Stop,
+    TaskBoard,
+    model::{Message, Model, ModelEvent, Usage},
 };
 use toolway_host::{Host, record::Records};
 use toolway_wire::budget::{Kept, MemoryBudget, OverBudget};
 use uuid::Uuid;
 
-use crate::{error::ApiError, kept::KeptByConversation, records::ConsoleRecords, ring::EventRing};
+use crate::{
+    backend::ConsoleBackend, error::ApiError, kept::KeptByConversation, records::ConsoleRecords, ring::EventRing,
+};
 pub(crate) use background::Resumed;
+pub(crate) use branch::BranchOrigin;
 use publisher::Publisher;
+use queue::Queues;
+pub(crate) use queue::UserMessage;
+pub(crate) use usage::ConversationUsage;
 
 /// Turns that run at the same time.
 const MAX_TURNS: usize = 16;
@@ -29,6 +39,7 @@ const MAX_TURNS: usize = 16;
 /// All turns of a console.
 pub(crate) struct Turns {
     host: Host,
+    backend: Arc<dyn ConsoleBackend>,
     ring: EventRing,
     records: Option<ConsoleRecords>,
     running: Arc<Running>,
@@ -36,6 +47,8 @@ pub(crate) struct Turns {
     /// Background tasks of the conversations.
     pub(crate) board: TaskBoard,
     waiting: Arc<Waiting>,
+    /// Messages that wait. No await under its lock.
+    queues: Arc<Mutex<Queues>>,
     tasks: TaskTracker,
     stop: CancellationToken,
     memory: MemoryBudget,
@@ -46,17 +59,24 @@ type Running = Mutex<HashMap<String, Turn>>;
 
 struct Turn {
     cancel: CancellationToken,
-    /// Text of the message in progress.
-    partial: Arc<Mutex<String>>,
+    in_progress: Arc<Mutex<InProgress>>,
     /// Messages of the conversation before the turn; `None` until it is loaded.
     messages_before: Option<usize>,
+}
+
+/// What a turn has not finished. No await under its lock.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InProgress {
+    /// Text of the message in progress.
+    pub(crate) partial: String,
+    /// Calls in progress as they were published, in their order.
+    pub(crate) calls: Vec<Value>,
 }
 
 /// How far a turn is.
 #[derive(Clone, Debug)]
 pub(crate) struct TurnProgress {
-    /// Text of the message in progress.
-    pub(crate) partial: String,
+    pub(crate) in_progress: InProgress,
     /// Messages of the conversation before the turn; `None` until it is loaded.
     pub(crate) messages_before: Option<usize>,
 }
@@ -96,7 +116,7 @@ pub(crate) struct ReservedTurn {
     running: Arc<Running>,
     id: String,
     cancel: CancellationToken,
-    partial: Arc<Mutex<String>>,
+    in_progress: Arc<Mutex<InProgress>>,
 }
 
 impl Drop for ReservedTurn {
@@ -107,25 +127,50 @@ impl Drop for ReservedTurn {
 
 impl Turns {
     /// Needs a runtime.
-    pub(crate) fn new(host: Host, ring: EventRing, records: Option<ConsoleRecords>, memory: &MemoryBudget) -> Self {
+    pub(crate) fn new(
+        host: Host,
+        backend: Arc<dyn ConsoleBackend>,
+        ring: EventRing,
+        records: Option<ConsoleRecords>,
+        memory: &MemoryBudget,
+    ) -> Self {
         let memory = memory.keeping(Kept::Conversation);
         Self {
             board: TaskBoard::new(&host),
             host,
+            backend,
             ring,
             records,
             running: Arc::default(),
             kept: Arc::new(KeptByConversation::new(memory.clone())),
             waiting: Arc::default(),
+            queues: Arc::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             memory,
         }
     }
 
-    /// A new conversation.
-    pub(crate) fn new_conversation(&self) -> Conversation {
-        Conversation::new(self.records.as_ref().map(|records| Arc::clone(&records.conversations)))
+    /// A new conversation with this id.
+    pub(crate) fn new_conversation(&self, id: Uuid) -> Conversation {
+        let log = self.records.as_ref().map(|records| Arc::clone(&records.conversations));
+        Conversation::resume(&id.to_string(), Vec::new(), log)
+    }
+
+    /// Checks that the model of a turn takes these attachments.
+    pub(crate) fn check(&self, settings: &TurnSettings, attachments: &[Attachment]) -> Result<(), AttachError> {
+        self.agent(settings).check_attachments(attachments)
+    }
+
+    /// What the next request of a conversation would fill of a model's context window.
+    pub(crate) fn meter(&self, settings: &TurnSettings, conversation: &Conversation) -> ContextMeter {
+        self.agent(settings).context(conversation)
+    }
+
+    /// An agent that works as these settings say.
+    pub(crate) fn agent(&self, settings: &TurnSettings) -> Agent {
+        let TurnSettings { model, options } = settings.clone();
+        Agent::new(self.host.clone(), model, options).with_tasks(self.board.clone())
     }
 
     /// Loads a stored conversation with its background tasks. Its turn must be reserved.
@@ -141,9 +186,21 @@ impl Turns {
         Ok(Some(resumed.with_notes(&notes)))
     }
 
+    /// Reads a stored conversation, without its tasks.
+    pub(crate) async fn read(&self, id: Uuid) -> Result<Option<Conversation>, ApiError> {
+        let Some(ConsoleRecords { records, .. }) = &self.records else { return Ok(None) };
+        if records.conversation(id).await?.is_none() {
+            return Ok(None);
+        }
+        let messages = stored_messages(&**records, id).await?;
+        let notes = records.conversation_notes(id).await?;
+        Ok(Some(Conversation::resume(&id.to_string(), messages, None).with_notes(&notes)))
+    }
+
     /// Reserves the turn of a conversation, before its messages are read.
     pub(crate) fn reserve(&self, id: &str) -> Result<ReservedTurn, NotStarted> {
-        let (cancel, partial) = (self.stop.child_token(), Arc::new(Mutex::new(String::new())));
+        let cancel = self.stop.child_token();
+        let in_progress = Arc::new(Mutex::new(InProgress::default()));
         let mut running = self.running.lock();
         if self.stop.is_cancelled() {
             return Err(NotStarted::Stopping);
@@ -156,20 +213,22 @@ impl Turns {
         }
         running.insert(
             id.to_owned(),
-            Turn { cancel: cancel.clone(), partial: Arc::clone(&partial), messages_before: None },
+            Turn { cancel: cancel.clone(), in_progress: Arc::clone(&in_progress), messages_before: None },
         );
-        Ok(ReservedTurn { running: Arc::clone(&self.running), id: id.to_owned(), cancel, partial })
+        Ok(ReservedTurn { running: Arc::clone(&self.running), id: id.to_owned(), cancel, in_progress })
     }
 
-    /// Starts a turn of a conversation, which is charged to the byte budget until the turn has ended. Without messages, the
-    /// model is told of background tasks that have ended.
+    /// Starts a turn of a conversation, which is charged to the byte budget until the turn has ended. Without a message, the
+    /// model is told of background tasks that have ended, and goes on.
     pub(crate) fn start(
         &self,
         reserved: ReservedTurn,
         mut conversation: Conversation,
-        messages: Vec<Message>,
+        message: Option<UserMessage>,
         settings: TurnSettings,
     ) -> Result<(), NotStarted> {
+        let begun = message.as_ref().map(UserMessage::view);
+        let messages = message.map(|message| message.messages(&conversation)).unwrap_or_default();
         let seen = conversation.seen_urls();
         let mut of_seen = seen.bytes();
         let loaded = message_bytes(&messages) + message_bytes(conversation.messages()) + of_seen;
@@ -181,15 +240,21 @@ impl Turns {
         let cancel = reserved.cancel.clone();
         let all_kept = Arc::clone(&self.kept);
         let kept = self.kept.take(&id);
-        let publisher = Publisher::new(self.ring.clone(), id, Arc::clone(&reserved.partial));
-        let TurnSettings { model, options } = settings.clone();
-        let agent = Agent::new(self.host.clone(), model, options)
-            .with_kept_results(Arc::clone(&kept))
-            .with_tasks(self.board.clone());
+        let publisher = Publisher::new(self, settings.model.name(), id, Arc::clone(&reserved.in_progress));
+        let agent = self.agent(&settings).with_kept_results(Arc::clone(&kept));
+        let records = self.records.clone();
+        let queues = Arc::clone(&self.queues);
         let board = self.board.clone();
         let waiting = Arc::clone(&self.waiting);
         self.tasks.spawn(async move {
+            if let Some(begun) = begun {
+                publisher.publish("begin", begun);
+            }
+            let mut used = Usage::default();
             let mut observe = |event: AgentEvent| {
+                if let AgentEvent::Usage(usage) = &event {
+                    used = *usage;
+                }
                 let more = seen.bytes().saturating_sub(of_seen);
                 of_seen += more;
                 if let Err(error) = charge.grow(event_bytes(&event) + more) {
@@ -199,6 +264,11 @@ impl Turns {
                 publisher.event(event);
             };
             let answered = agent.answer(&mut conversation, messages, &cancel, &mut observe).await;
+            let total = keep_usage(records.as_ref(), &publisher, &used).await;
+            publisher.context(&agent.context(&conversation), total);
+            if !goes_on(&answered) {
+                queue::hold(&queues, &publisher);
+            }
             // Before the last event: a page may send the next message at once.
             all_kept.put(&publisher.id, kept);
             waiting.keep(&publisher.id, &board, settings);
@@ -218,8 +288,8 @@ impl Turns {
     /// How far the turn of a conversation is; `None` if no turn runs.
     pub(crate) fn progress(&self, id: &str) -> Option<TurnProgress> {
         let running = self.running.lock();
-        let Turn { partial, messages_before, .. } = running.get(id)?;
-        Some(TurnProgress { partial: partial.lock().clone(), messages_before: *messages_before })
+        let Turn { in_progress, messages_before, .. } = running.get(id)?;
+        Some(TurnProgress { in_progress: in_progress.lock().clone(), messages_before: *messages_before })
     }
 
     /// Cancels all turns and starts no more.
@@ -233,6 +303,24 @@ impl Turns {
         self.stop();
         self.tasks.wait().await;
     }
+}
+
+/// Whether messages that wait are sent after an answer.
+fn goes_on(answered: &Result<Answer, AgentError>) -> bool {
+    answered.as_ref().is_ok_and(|answer| answer.stop != Stop::Cancelled)
+}
+
+/// Adds what a turn used to the note of its conversation.
+async fn keep_usage(records: Option<&ConsoleRecords>, publisher: &Publisher, used: &Usage) -> ConversationUsage {
+    let cost = publisher.cost(used);
+    let id = publisher.id.parse().ok();
+    let Some((stores, id)) = records.zip(id) else { return ConversationUsage::default().plus(used, cost) };
+    let notes = stores.records.conversation_notes(id).await.unwrap_or_default();
+    let total = ConversationUsage::of_notes(&notes).plus(used, cost);
+    if let Err(error) = stores.conversations.keep(&publisher.id, total.note()).await {
+        tracing::warn!(%error, "the usage of a conversation is not kept");
+    }
+    total
 }
 
 /// The messages of a stored conversation.
@@ -254,6 +342,7 @@ fn event_bytes(event: &AgentEvent) -> usize {
         AgentEvent::CallStarted(started) => started.call.arguments.to_string().len(),
         AgentEvent::CallEnded(ended) => serde_json::to_vec(&ended.result).map_or(0, |text| text.len()),
         AgentEvent::TaskEnded(task) => serde_json::to_vec(&task.content).map_or(0, |text| text.len()),
+        AgentEvent::Attached(attached) => attached.bytes,
         AgentEvent::Model(_)
         | AgentEvent::Usage(_)
         | AgentEvent::CallProgress(_)

@@ -68,13 +68,21 @@ function key() {
 export const get = (path) => request("GET", path);
 export const post = (path, body = {}) => request("POST", path, body);
 
+// Asks about a draft that may be half written: what is wrong with it is thrown as a refusal would be.
+export async function judge(path, draft) {
+  const answer = await post(path, draft);
+  if (answer.error) throw new ApiError(200, answer.error, answer.fields);
+  return answer;
+}
+
 async function request(method, path, body, token = method === "GET" ? null : key()) {
   const headers = { accept: "application/json" };
   const options = { method, headers, credentials: "same-origin", cache: "no-store" };
   if (token !== null) headers["x-toolway-csrf"] = token;
   if (method !== "GET") {
-    headers["content-type"] = "application/json";
-    options.body = JSON.stringify(body);
+    const isFile = body instanceof Blob;
+    headers["content-type"] = isFile ? "application/octet-stream" : "application/json";
+    options.body = isFile ? body : JSON.stringify(body);
   }
   let response;
   try {

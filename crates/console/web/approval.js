@@ -5,7 +5,7 @@ import { Coverage, isOneHost } from "./coverage.js";
 import { fill, h, name, visible, words } from "./dom.js";
 import { ruleWords, TRUST } from "./format.js";
 import { json } from "./json.js";
-import { hints, labelled, warnings } from "./parts.js";
+import { hints, labelled, MUST_OPEN, warnings } from "./parts.js";
 
 const TAKEN_BACK = "Belongs to the server as it is configured now; `toolway trust` takes it back.";
 // Answers for longer than the call, by what it belongs to.
@@ -22,7 +22,7 @@ export class Approval {
     const { approval } = this.item;
     this.rows = new ArgumentRows(this.item.id, approval, () => view.lock(view.locked));
     this.coverage = new Coverage(this.item, () => this.back());
-    this.folded = h("p", { class: "sub", role: "status", hidden: true }, "Open everything that is folded before you allow this.");
+    this.folded = h("p", { class: "sub", role: "status", hidden: true }, MUST_OPEN);
     this.reason = h("input", { id: `reason-${this.item.id}`, placeholder: "Reason, if you like", "aria-label": "Reason for a no", autocomplete: "off", maxlength: 500 });
     this.question = h("div", { class: "confirm", role: "group", "aria-label": "Confirm the answer", hidden: true });
     this.answers = [h("div", { class: "actions" }, this.approvals(), view.options.extra ?? null), h("div", { class: "actions refuse" }, this.refusals(), this.reason)];

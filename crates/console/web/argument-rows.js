@@ -22,7 +22,7 @@ export class ArgumentRows {
     this.before = new Map(proposal.arguments.map(({ name, before }) => [name, BEFORE[before]]));
     this.closed = new Set();
     this.onopened = onopened;
-    this.node = rows.length ? this.list(rows) : h("p", { class: "sub" }, "No arguments.");
+    this.node = rows.length ? this.list(rows) : h("p.sub", "No arguments.");
   }
 
   isFolded() {
@@ -32,18 +32,18 @@ export class ArgumentRows {
   list(rows) {
     const nodes = rows.slice(0, MOST_ROWS).map((row) => this.row(row));
     const rest = rows.slice(MOST_ROWS);
-    if (rest.length) nodes.push(h("div", { class: "more-rows" }, this.fold(`${rest.length} more ${rest.length === 1 ? "argument" : "arguments"}`, () => rest.map((row) => this.row(row)))));
-    return h("div", { class: "argument-rows" }, nodes);
+    if (rest.length) nodes.push(h("div.more-rows", this.fold(`${rest.length} more ${rest.length === 1 ? "argument" : "arguments"}`, () => rest.map((row) => this.row(row)))));
+    return h("div.argument-rows", nodes);
   }
 
   row(row) {
     const { label, value } = row;
     const props = { class: row.important ? "row important" : "row" };
-    if (value === null) return h("div", props, this.fold(["All arguments: ", bytes(row.bytes), ", SHA-256 ", h("code", { class: "wrap" }, row.sha256)], () => this.whole()));
+    if (value === null) return h("div", props, this.fold(["All arguments: ", bytes(row.bytes), ", SHA-256 ", h("code.wrap", row.sha256)], () => this.whole()));
     const isLong = value.length > LONG_VALUE || value.split("\n").length > MOST_LINES;
-    if (!isLong && label.length <= LONG_LABEL) return h("div", props, h("div", { class: "label" }, visible(label), this.compared(row)), h("div", { class: "value" }, visible(value)));
-    const beginning = [h("span", { class: "label" }, visible(start(label)), this.compared(row)), ": ", visible(start(value)), ` (${count([...value].length, "character")})`];
-    const all = () => [label.length > BEGINNING ? h("div", { class: "label" }, visible(label)) : null, h("div", { class: "value" }, visible(value))];
+    if (!isLong && label.length <= LONG_LABEL) return h("div", props, h("div.label", visible(label), this.compared(row)), h("div.value", visible(value)));
+    const beginning = [h("span.label", visible(start(label)), this.compared(row)), ": ", visible(start(value)), ` (${count([...value].length, "character")})`];
+    const all = () => [label.length > BEGINNING ? h("div.label", visible(label)) : null, h("div.value", visible(value))];
     return h("div", props, this.fold(beginning, all));
   }
 
@@ -54,20 +54,20 @@ export class ArgumentRows {
 
   // A part that is drawn when it is opened.
   fold(summary, draw) {
-    const body = h("div", { class: "fold-body" });
-    const node = h("details", { class: "fold", ontoggle: () => {
+    const body = h("div.fold-body");
+    const node = h("details.fold", { ontoggle: () => {
       if (!node.open || !this.closed.has(node)) return;
       this.closed.delete(node);
       fill(body, draw());
       this.onopened();
-    } }, h("summary", {}, summary), body);
+    } }, h("summary", summary), body);
     this.closed.add(node);
     return node;
   }
 
   // The text of arguments that are too large for the list of items. Until it is shown they count as folded.
   whole() {
-    const node = h("div", {}, "Loading…");
+    const node = h("div", "Loading…");
     const pending = {};
     this.closed.add(pending);
     get(`/inbox/${encodeURIComponent(this.id)}/arguments`).then(

@@ -15,14 +15,14 @@ export class Batch {
     this.members = [];
     this.isFixed = false;
     this.isBusy = false;
-    this.text = h("div", { class: "grow", role: "status", tabindex: "-1" });
-    this.allow = h("button", { type: "button", class: "primary", onclick: () => this.answer({ answer: "once" }, "allowed once") }, "Allow all once");
-    this.decline = h("button", { type: "button", class: "danger", onclick: () => this.answer({ answer: "no" }, "declined") }, "Decline all");
-    this.include = h("button", { type: "button", hidden: true, onclick: () => {
+    this.text = h("div.grow", { role: "status", tabindex: "-1" });
+    this.allow = h("button.primary", { onclick: () => this.answer({ answer: "once" }, "allowed once") }, "Allow all once");
+    this.decline = h("button.danger", { onclick: () => this.answer({ answer: "no" }, "declined") }, "Decline all");
+    this.include = h("button", { hidden: true, onclick: () => {
       this.begin();
       this.text.focus();
     } }, "Include all");
-    this.node = h("section", { class: "batch", "aria-label": "All calls that wait", hidden: true }, this.text, h("div", { class: "actions" }, this.allow, this.decline, this.include));
+    this.node = h("section.batch", { "aria-label": "All calls that wait", hidden: true }, this.text, h("div.actions", this.allow, this.decline, this.include));
   }
 
   // views: the cards of all approvals, in their order.
@@ -63,10 +63,10 @@ export class Batch {
     this.include.hidden = later === 0;
     this.include.disabled = this.isBusy;
     const lines = [
-      h("p", { class: "strong" }, `${this.views.length} calls wait`),
-      folded.length ? h("p", { class: "sub" }, "Open everything that is folded in ", this.names(folded), " before you allow all.") : null,
-      hidden.length ? h("p", { class: "sub" }, "Answer ", this.names(hidden), " alone because of hidden characters.") : null,
-      later ? h("p", { class: "sub" }, `${later} of them came since and ${later === 1 ? "is" : "are"} not included.`) : null,
+      h("p.strong", `${this.views.length} calls wait`),
+      folded.length ? h("p.sub", "Open everything that is folded in ", this.names(folded), " before you allow all.") : null,
+      hidden.length ? h("p.sub", "Answer ", this.names(hidden), " alone because of hidden characters.") : null,
+      later ? h("p.sub", `${later} of them came since and ${later === 1 ? "is" : "are"} not included.`) : null,
     ];
     // Said again only if it changed.
     const said = lines.map((line) => line?.textContent).join("\n");
@@ -76,7 +76,7 @@ export class Batch {
 
   // The numbers on the cards and the tools.
   names(views) {
-    const first = views.slice(0, MOST_NAMES).map((view, index) => [index ? ", " : "", `${this.views.indexOf(view) + 1} (`, h("code", {}, visible(view.item.approval.name)), ")"]);
+    const first = views.slice(0, MOST_NAMES).map((view, index) => [index ? ", " : "", `${this.views.indexOf(view) + 1} (`, h("code", visible(view.item.approval.name)), ")"]);
     return views.length > MOST_NAMES ? [first, ` and ${count(views.length - MOST_NAMES, "other")}`] : first;
   }
 

@@ -1,23 +1,26 @@
 // The screen Calls: a live list with filters, and a drawer with everything known of one call.
 
 import { get, on, post } from "./api.js";
+import { CallFilter } from "./call-filter.js";
 import { fill, h, icon, name, visible, words } from "./dom.js";
-import { picture, result } from "./content.js";
-import { bytes, callerWords, CALL_STATES, clock, duration, fullTime, isOpen, OUTCOMES, ruleWords } from "./format.js";
-import { copyButton, json } from "./json.js";
+import { argumentsOf, body, cutNote, isBare, picture, result } from "./content.js";
+import { callerWords, CALL_STATES, clock, duration, fullTime, isOpen, isOpenTask, OUTCOMES, ruleWords, TASK_STATES } from "./format.js";
+import { copyButton } from "./json.js";
 import { action, command, Drawer, empty, labelled, loading, pill, problem, section, stateOf } from "./parts.js";
 import { state } from "./state.js";
+import { TaskLine } from "./task-line.js";
 import { WindowedList } from "./window.js";
 
 const PAGE = 200;
 // Pages that are read at once to find this many calls with a text in their name.
 const MOST_PAGES = 25;
 const ENOUGH = 100;
-const SINCE = [["", "Any time"], ["3600", "Last hour"], ["86400", "Last 24 hours"], ["604800", "Last 7 days"]];
+
+export const KEYS = [["Enter", "Open the call beside the list"], ["↑ ↓", "With a call open: the one before, the next"], ["Escape", "Close it"]];
 
 export function create() {
   const screen = new CallsScreen();
-  return { node: screen.node, route: (parts) => screen.route(parts), close: () => screen.close() };
+  return { node: screen.node, route: (parts, query) => screen.route(parts, query), close: () => screen.close() };
 }
 
 class CallsScreen {
@@ -28,15 +31,18 @@ class CallsScreen {
     this.opened = null;
     this.meanwhile = new Map();
     this.loading = 0;
-    this.filter = { state: "", server: "", caller: "", tool: "", since: "" };
-    this.count = h("span", { class: "sub", role: "status" });
-    this.detail = new CallDetail(() => (location.hash = "#/calls"));
+    this.filter = new CallFilter(() => {
+      history.replaceState(null, "", this.place(this.opened));
+      this.reload();
+    });
+    this.count = h("span.sub", { role: "status" });
+    this.detail = new CallDetail(() => (location.hash = this.place(null)));
     this.list = new WindowedList({
       label: "Calls",
       rowHeight: 44,
       key: (call) => call.id,
       row,
-      onopen: (call) => (location.hash = `#/calls/${call.id}`),
+      onopen: (call) => (location.hash = this.place(call.id)),
       onend: () => this.more(),
       followSelection: () => this.detail.drawer.isOpen,
     });
@@ -45,8 +51,8 @@ class CallsScreen {
     this.node = h(
       "div",
       { class: "calls" },
-      h("header", { class: "pane-head" }, h("div", {}, h("p", { class: "title", "aria-hidden": "true" }, "Calls"), this.count), this.filters()),
-      h("div", { class: "call-head", "aria-hidden": "true" }, ["State", "Tool", "Caller", "Started", "Took"].map((word) => h("span", {}, word))),
+      h("header.pane-head", h("div", h("p.title", { "aria-hidden": "true" }, "Calls"), this.count), this.filter.node),
+      h("div.call-head", { "aria-hidden": "true" }, ["State", "Tool", "Caller", "Started", "Worked", "Waited"].map((word) => h("span", word))),
       this.list.node,
       this.blank,
       this.detail.drawer.node,
@@ -55,76 +61,45 @@ class CallsScreen {
       on("call", (call) => this.take(call)),
       on("reset", () => this.reload()),
       on("online", ({ resumed }) => resumed && this.reload()),
-      on("changed:servers", () => this.drawServers()),
+      on("changed:servers", () => this.filter.drawServers()),
     ];
     this.ticker = setInterval(() => this.tick(), 1000);
     this.blank.hidden = false;
     this.blank.append(loading(8));
-    this.reload();
   }
 
   close() {
     this.stops.forEach((stop) => stop());
+    this.detail.stop();
     clearInterval(this.ticker);
     this.list.close();
   }
 
-  route([id]) {
+  // The address of a call, or of the list, with the filter.
+  place(id) {
+    return `#/calls${id ? `/${id}` : ""}${this.filter.address}`;
+  }
+
+  route([id], query) {
+    if (this.filter.read(query) || !this.isRead) this.reload();
+    this.isRead = true;
     this.opened = id ?? null;
     this.markOpened();
     if (id) this.detail.open(id);
     else this.detail.drawer.close();
   }
 
-  filters() {
-    const change = (key) => (event) => {
-      this.filter[key] = event.target.value.trim();
-      clearTimeout(this.timer);
-      this.timer = setTimeout(() => this.reload(), event.type === "input" ? 200 : 0);
-    };
-    const states = Object.entries(CALL_STATES).map(([word, [label]]) => h("option", { value: word }, label));
-    this.servers = h("select", { "aria-label": "Server", onchange: change("server") });
-    this.tools = h("datalist", { id: "known-tools" });
-    this.callers = h("select", { "aria-label": "Caller", onchange: change("caller") }, h("option", { value: "" }, "Any caller"));
-    this.callerNames = new Set();
-    this.drawServers();
-    this.form = h(
-      "div",
-      { class: "filters", role: "search", "aria-label": "Filter calls" },
-      h("select", { "aria-label": "State", onchange: change("state") }, h("option", { value: "" }, "Any state"), states),
-      this.servers,
-      h("input", { type: "search", placeholder: "Tool", "aria-label": "Tool", list: "known-tools", oninput: change("tool") }),
-      this.callers,
-      h("select", { "aria-label": "Time", onchange: change("since") }, SINCE.map(([value, label]) => h("option", { value }, label))),
-      this.tools,
-    );
-    return this.form;
-  }
-
-  clear() {
-    for (const key of Object.keys(this.filter)) this.filter[key] = "";
-    for (const control of this.form.querySelectorAll("select, input")) control.value = "";
-    this.reload();
-  }
-
-  drawServers() {
-    const names = (state.servers ?? []).map((server) => h("option", { value: server.name, selected: server.name === this.filter.server }, visible(server.name)));
-    fill(this.servers, h("option", { value: "" }, "Any server"), names);
-  }
-
   query(before) {
-    const query = new URLSearchParams({ limit: String(PAGE) });
-    for (const key of ["state", "server", "caller"]) if (this.filter[key]) query.set(key, this.filter[key]);
+    const query = new URLSearchParams([["limit", String(PAGE)], ...this.filter.parameters]);
     const tool = this.exactTool();
     if (tool) query.set("tool", tool);
-    if (this.filter.since) query.set("since", new Date(Date.now() - Number(this.filter.since) * 1000).toISOString());
     if (before) query.set("before", before);
     return `/calls?${query}`;
   }
 
   // The API finds calls by the exact public name; any other text is looked for in the pages that are read.
   exactTool() {
-    const { tool, server } = this.filter;
+    const { tool, server } = this.filter.values;
     const offered = (wanted) => (state.servers ?? []).some((known) => wanted.startsWith(`${known.name}__`));
     if (!tool) return null;
     if (offered(tool) && this.calls.some((call) => call.tool === tool)) return tool;
@@ -137,7 +112,7 @@ class CallsScreen {
     let next = before;
     for (let pages = 0; pages < MOST_PAGES; pages += 1) {
       const answer = await get(this.query(next));
-      found.push(...answer.calls.filter((call) => this.matches(call)));
+      found.push(...answer.calls.filter((call) => this.filter.matches(call)));
       next = answer.next;
       if (next === null || found.length >= ENOUGH) break;
     }
@@ -165,7 +140,7 @@ class CallsScreen {
   // What changed while the page was read is newer than the page.
   merge(calls) {
     const read = new Set(calls.map((call) => call.id));
-    const added = [...this.meanwhile.values()].filter((call) => !read.has(call.id) && this.matches(call)).reverse();
+    const added = [...this.meanwhile.values()].filter((call) => !read.has(call.id) && this.filter.matches(call)).reverse();
     return [...added, ...calls.map((call) => this.meanwhile.get(call.id) ?? call)];
   }
 
@@ -187,18 +162,7 @@ class CallsScreen {
     this.list.set(this.calls, { anchor: true });
     this.markOpened();
     this.drawFrame();
-    const known = (key) => new Set(this.calls.slice(0, 2000).map((call) => call[key]).filter(Boolean));
-    fill(this.tools, [...known("tool")].slice(0, 100).map((value) => h("option", { value })));
-    this.addCallers(known("caller"));
-  }
-
-  // Callers stay in the list while a filter hides their calls.
-  addCallers(callers) {
-    for (const caller of callers) {
-      if (this.callerNames.has(caller) || this.callerNames.size >= 100) continue;
-      this.callerNames.add(caller);
-      this.callers.append(h("option", { value: caller }, visible(caller === "agent" ? "Models" : callerWords(caller))));
-    }
+    this.filter.addKnown(this.calls);
   }
 
   markOpened() {
@@ -207,7 +171,7 @@ class CallsScreen {
   }
 
   drawFrame() {
-    const filtered = Object.values(this.filter).some(Boolean);
+    const filtered = this.filter.isSet;
     fill(this.count, this.calls.length ? `${this.calls.length.toLocaleString()}${this.next === null ? "" : "+"}${filtered ? " matching" : ""}, newest first` : "");
     const none = this.calls.length === 0;
     this.list.node.hidden = none;
@@ -217,9 +181,9 @@ class CallsScreen {
 
   nothing(filtered) {
     if (this.failure) return problem(this.failure, "The calls could not be read");
-    if (filtered) return empty("search", "No call matches", h("p", {}, "Change or clear a filter."), h("p", {}, h("button", { type: "button", onclick: () => this.clear() }, "Clear all filters")));
-    if (state.session?.store === false) return empty("calls", "Calls are not recorded", h("p", {}, "Toolway runs without a store. Calls appear here as they are made; start it without ", command("--no-store"), " to keep them."));
-    return empty("calls", "No calls yet", h("p", {}, "Each use of a tool appears here at once: by a chat, by a program connected to Toolway, or by a command."), h("p", { class: "actions centred" }, h("a", { class: "button primary", href: "#/chat" }, icon("chat"), "Start a chat")), h("p", { class: "sub" }, "In a terminal: ", command("toolway call SERVER.TOOL")));
+    if (filtered) return empty("search", "No call matches", h("p", this.filter.contradiction ?? "Change or clear a filter."), h("p", h("button", { onclick: () => this.filter.clear() }, "Clear all filters")));
+    if (state.session?.store === false) return empty("calls", "Calls are not recorded", h("p", "Toolway runs without a store. Calls appear here as they are made; start it without ", command("--no-store"), " to keep them."));
+    return empty("calls", "No calls yet", h("p", "Each use of a tool appears here at once: by a chat, by a program connected to Toolway, or by a command."), h("p.actions.centred", h("a.button.primary", { href: "#/chat" }, icon("chat"), "Start a chat")), h("p.sub", "In a terminal: ", command("toolway call SERVER.TOOL")));
   }
 
   // A call began or changed.
@@ -227,12 +191,12 @@ class CallsScreen {
     this.detail.take(call);
     this.meanwhile.set(call.id, call);
     const known = this.known.get(call.id);
-    if (known === undefined && this.matches(call)) {
+    if (known === undefined && this.filter.matches(call)) {
       this.calls = [call, ...this.calls];
       this.known.set(call.id, call);
-      this.addCallers([call.caller]);
+      this.filter.addCaller(call.caller);
       this.later();
-    } else if (known !== undefined && this.matches(call)) {
+    } else if (known !== undefined && this.filter.matches(call)) {
       Object.assign(known, call);
       this.list.update(this.list.items.indexOf(known));
     } else if (known !== undefined) {
@@ -251,19 +215,28 @@ class CallsScreen {
     });
   }
 
-  matches(call) {
-    const { state: wanted, server, caller, tool } = this.filter;
-    return (!wanted || call.state === wanted) && (!server || call.server === server) && (!caller || call.caller === caller || call.caller?.startsWith(`${caller}:`)) && (!tool || String(call.tool).toLowerCase().includes(tool.toLowerCase()));
-  }
-
   tick() {
     for (const index of [...this.list.rows.keys()]) if (isOpen(this.list.items[index]?.state)) this.list.update(index);
     this.detail.tick();
   }
 }
 
-function took(call) {
-  return duration(isOpen(call.state) ? Date.now() - new Date(call.startedAt).getTime() : call.durationMs);
+// The time of the tool: without the person who was waited for.
+function worked(call) {
+  if (call.state === "pending") return "";
+  return duration(isOpen(call.state) ? Math.max(0, Date.now() - new Date(call.startedAt).getTime() - (call.waitedMs ?? 0)) : call.durationMs);
+}
+
+function waited(call) {
+  return duration(call.state === "pending" ? Date.now() - new Date(call.startedAt).getTime() : call.waitedMs || null);
+}
+
+// What the state does not say: what was called, if it is no tool, and what became of it at the server.
+function tags(call) {
+  const kind = call.kind !== "tool" ? h("span.tag", call.kind) : null;
+  const isLost = call.outcome === "unknown";
+  const isUnsent = call.outcome === "not-sent" && call.state !== "refused";
+  return [kind, isLost || isUnsent ? h("span", { class: isLost ? "tag bad" : "tag" }, isLost ? "outcome unknown" : "not sent") : null];
 }
 
 // The server's own name of a tool, from the public one.
@@ -277,10 +250,11 @@ function row(call) {
     "div",
     { class: "call-row" },
     pill(stateOf(CALL_STATES, call.state)),
-    h("span", { class: "one-line" }, call.server ? [name(call.server, { class: "name sub" }), h("span", { class: "sub" }, " / ")] : null, name(toolOf(call), { class: "name strong" })),
-    h("span", { class: "one-line sub" }, name(callerWords(call.caller, call.surface))),
-    h("span", { class: "number sub" }, clock(call.startedAt)),
-    h("span", { class: "number sub" }, took(call)),
+    h("span.one-line", call.server ? [name(call.server, { class: "name sub" }), h("span.sub", " / ")] : null, name(toolOf(call), { class: "name strong" }), tags(call).map((tag) => tag && [" ", tag])),
+    h("span.one-line.sub", name(callerWords(call.caller, call.surface))),
+    h("span.number.sub", clock(call.startedAt)),
+    h("span.number.sub", worked(call)),
+    h("span.number.sub", waited(call)),
   );
 }
 
@@ -293,8 +267,11 @@ class CallDetail {
       this.call = null;
       onclose();
     });
-    this.time = h("span", {});
-    this.news = h("p", { class: "news", role: "status" });
+    this.time = h("span");
+    this.waiting = h("span");
+    this.line = null;
+    this.stop = on("task", (task) => this.takeTask(task));
+    this.news = h("p.news", { role: "status" });
   }
 
   async open(id) {
@@ -325,24 +302,39 @@ class CallDetail {
   }
 
   tick() {
-    if (this.call && isOpen(this.call.state)) fill(this.time, took(this.call));
+    if (this.call && isOpen(this.call.state)) this.drawTimes();
+  }
+
+  drawTimes() {
+    fill(this.time, worked(this.call));
+    fill(this.waiting, waited(this.call));
+  }
+
+  // The task of this call changed.
+  takeTask(task) {
+    if (this.call?.id !== task.id) return;
+    if (this.line && isOpenTask(task.status)) this.line.set(task);
+    else this.load(task.id);
   }
 
   draw() {
     const { call } = this;
-    fill(this.time, took(call));
+    this.drawTimes();
+    const { task } = call;
+    this.line = task && isOpenTask(task.status) ? new TaskLine(task) : null;
     this.drawer.show(
       [name(toolOf(call)), " ", pill(stateOf(CALL_STATES, call.state))],
       this.news,
-      isOpen(call.state) ? h("div", { class: "actions" }, action("Cancel this call", () => post(`/calls/${call.id}/cancel`), { class: "danger" })) : null,
+      this.line ? this.line.node : isOpen(call.state) ? h("div.actions", action("Cancel this call", () => post(`/calls/${call.id}/cancel`), { class: "danger" })) : null,
       h(
         "dl",
         { class: "facts" },
         labelled("Server", call.server ? h("a", { href: `#/servers/${encodeURIComponent(call.server)}` }, name(call.server)) : null),
         labelled("Caller", [name(callerWords(call.caller, call.surface)), call.conversation ? [" (", h("a", { href: `#/chat/${encodeURIComponent(call.conversation)}` }, "open the conversation"), ")"] : ""]),
         labelled("Started", fullTime(call.startedAt)),
-        labelled("Took", this.time),
-        labelled("Waited for a person", call.waitedMs ? duration(call.waitedMs) : null),
+        labelled("Worked", call.state === "pending" ? null : this.time),
+        labelled(call.state === "pending" ? "Waits since" : "Waited for a person", call.state === "pending" || call.waitedMs ? this.waiting : null),
+        labelled("Task", task ? [pill(stateOf(TASK_STATES, task.status)), " ", h("a", { href: `#/tasks/${encodeURIComponent(call.id)}` }, "open it")] : null),
         labelled("Outcome", OUTCOMES[call.outcome] ?? null),
         labelled("You found out", settled(call)),
         labelled("Rule", call.rule ? words(ruleWords(call.rule)) : null),
@@ -357,11 +349,11 @@ class CallDetail {
 
   argumentPart(call) {
     const values = argumentsOf(call);
-    return section("Arguments", values === null || isBare(values) ? null : copyButton(values), cutNote(call, "arguments"), values === null ? h("p", { class: "sub" }, call.state === "pending" ? ["They are shown where the call is decided: ", h("a", { href: "#/inbox" }, "in the inbox"), "."] : "None, or not kept.") : isBare(values) ? h("p", { class: "sub" }, "None.") : body(values));
+    return section("Arguments", values === null || isBare(values) ? null : copyButton(values), cutNote(call, "arguments"), values === null ? h("p.sub", call.state === "pending" ? ["They are shown where the call is decided: ", h("a", { href: "#/inbox" }, "in the inbox"), "."] : "None, or not kept.") : isBare(values) ? h("p.sub", "None.") : body(values));
   }
 
   resultPart(call) {
-    if (isOpen(call.state)) return section("Result", null, h("p", { class: "sub" }, call.state === "pending" ? "The call waits for approval or for its turn." : "The call is running."));
+    if (isOpen(call.state)) return section("Result", null, h("p.sub", call.state === "pending" ? "The call waits for approval or for its turn." : "The call is running."));
     if (call.result === null || call.result === undefined) return null;
     return section("Result", copyButton(call.result), cutNote(call, "result"), result(call.result), typeof call.result === "string" ? (call.images ?? []).map((address) => picture(address)) : null);
   }
@@ -375,37 +367,18 @@ function settled({ settlement, outcome }) {
   return waits ? h("a", { href: "#/inbox" }, "not yet: see the inbox") : null;
 }
 
-function isBare(values) {
-  return typeof values === "object" && Object.keys(values).length === 0;
-}
-
 function technical(call) {
   return h(
     "details",
     { class: "raw" },
-    h("summary", {}, "For commands and logs"),
+    h("summary", "For commands and logs"),
     h(
       "dl",
       { class: "facts small-facts" },
-      labelled("Id", h("code", { class: "wrap" }, call.id)),
-      labelled("Name for models", call.tool ? h("code", { class: "wrap" }, visible(call.tool)) : null),
-      labelled("Recorded as", h("code", { class: "wrap" }, visible(`${call.caller}${call.surface ? ` (${call.surface})` : ""}`))),
-      labelled("Command", h("code", { class: "wrap" }, `toolway calls show ${call.id}`)),
+      labelled("Id", h("code.wrap", call.id)),
+      labelled("Name for models", call.tool ? h("code.wrap", visible(call.tool)) : null),
+      labelled("Recorded as", h("code.wrap", visible(`${call.caller}${call.surface ? ` (${call.surface})` : ""}`))),
+      labelled("Command", h("code.wrap", `toolway calls show ${call.id}`)),
     ),
   );
-}
-
-// What is recorded of a tool call are the parameters of the request.
-function argumentsOf(call) {
-  const values = call.arguments ?? null;
-  return call.kind === "tool" && typeof values?.name === "string" && "arguments" in values ? values.arguments : values;
-}
-
-function body(value) {
-  return typeof value === "string" ? h("pre", { class: "plain", tabindex: "0" }, visible(value.slice(0, 20_000))) : json(value);
-}
-
-function cutNote(call, field) {
-  const size = call.truncated?.[field];
-  return size ? h("p", { class: "note" }, `Only the beginning is shown, of ${bytes(size)} in all.`) : null;
 }

@@ -1,20 +1,22 @@
 // The screen Chat: conversations at the left, one of them at the right, with questions in place.
 
 import { get, on, post } from "./api.js";
-import { fill, h, icon, name } from "./dom.js";
-import { ago, count, isOpenTask } from "./format.js";
+import { attached } from "./attachments.js";
+import { Composer } from "./composer.js";
+import { fill, h, icon, marked, name, unmarked, visible } from "./dom.js";
+import { ago, count } from "./format.js";
 import { isIdle, started, turnOf } from "./live.js";
-import { command, empty, loading, problem, toast } from "./parts.js";
+import { Meter } from "./meter.js";
+import { action, command, empty, loading, problem, toast } from "./parts.js";
 import { Questions } from "./questions.js";
-import { Reply, taskMessage, userMessage } from "./reply.js";
+import { Reply, compaction, taskMessage, userMessage } from "./reply.js";
 import { state } from "./state.js";
 
 const MOST_MESSAGES = 200;
-const MODES = [["ask", "Ask before every call"], ["writes", "Ask before changes"], ["allow", "Allow every call"]];
 
 export function create() {
   const screen = new ChatScreen();
-  return { node: screen.node, route: (parts) => screen.route(parts), close: () => screen.close() };
+  return { node: screen.node, route: (parts, query) => screen.route(parts, query), close: () => screen.close() };
 }
 
 class ChatScreen {
@@ -22,60 +24,79 @@ class ChatScreen {
     this.id = null;
     this.reply = null;
     this.replies = [];
-    this.ends = 0;
-    this.log = h("div", { class: "log", tabindex: "0", role: "group", "aria-label": "Conversation" });
-    this.title = h("h2", {});
-    this.said = h("p", { class: "hidden", role: "status" });
+    this.changes = 0;
+    this.log = h("div.log", { tabindex: "0", role: "group", "aria-label": "Conversation" });
+    this.title = h("h2");
+    this.said = h("p.hidden", { role: "status" });
     this.questions = new Questions((waiting) => this.reply?.waiting(waiting));
+    this.meter = new Meter();
+    this.composer = new Composer(this);
     this.list = new ConversationList((item) => item.id === this.id && fill(this.title, name(item.title || "Conversation")));
-    this.node = h("div", { class: "split chat" }, this.list.node, h("section", { class: "pane detail", "aria-label": "Conversation" }, this.header(), this.log, this.questions.node, this.composer(), this.said));
+    this.pane = h("section.pane.detail", { "aria-label": "Conversation", ondragover: (event) => this.drag(event), ondragleave: () => this.pane.classList.remove("dropping"), ondrop: (event) => this.drop(event) }, this.header(), this.log, this.questions.node, this.composer.queue, this.composer.form, this.said);
+    this.node = h("div.split.chat", this.list.node, this.pane);
     this.stops = [
       on("turn", (turn) => turn.conversation === this.id && this.take(turn)),
       on("turn", ({ event, isFirst }) => (isFirst || event.type === "end") && this.list.later()),
       on("task", (task) => task.conversation === this.id && this.replies.forEach((reply) => reply.task(task))),
+      on("queue", (queue) => queue.conversation === this.id && this.composer.waits(queue)),
       on("reset", () => this.id && this.load()),
       on("online", ({ resumed }) => resumed && this.id && this.load()),
-      on("changed:inbox", () => this.questions.update(this.id)),
+      on("changed:inbox", () => this.placed()),
       on("changed:servers", () => this.welcome?.isConnected && this.greet()),
     ];
   }
 
+  get path() {
+    return `/chat/${encodeURIComponent(this.id)}`;
+  }
+
   close() {
+    this.composer.change(this.id);
     this.stops.forEach((stop) => stop());
     this.questions.close();
   }
 
   header() {
-    const toggle = h("button", { type: "button", class: "quiet icon-button narrow-only", "aria-label": "Conversations", onclick: () => this.node.classList.toggle("show-list") }, icon("list"));
-    return h("header", { class: "chat-head" }, toggle, this.title, h("a", { class: "button quiet narrow-only", href: "#/chat", "aria-label": "New conversation" }, icon("plus")));
+    const toggle = h("button.quiet.icon-button.narrow-only", { "aria-label": "Conversations", onclick: () => this.node.classList.toggle("show-list") }, icon("list"));
+    return h("header.chat-head", toggle, this.title, this.meter.node, h("a.button.quiet.narrow-only", { href: "#/chat", "aria-label": "New conversation" }, icon("plus")));
   }
 
-  composer() {
-    const { models, defaultModel, mode } = state.session;
-    this.text = h("textarea", { rows: 1, "aria-label": "Message", placeholder: "Ask something", onkeydown: (event) => this.key(event), oninput: () => this.grow() });
-    this.model = h("select", { "aria-label": "Model" }, models.map((model) => h("option", { value: model.name, selected: model.name === defaultModel }, model.name)));
-    this.mode = h("select", { "aria-label": "Approvals" }, MODES.map(([value, label]) => h("option", { value, selected: value === (mode ?? "writes") }, label)));
-    this.send = h("button", { type: "submit", class: "primary", title: "Enter sends, Shift+Enter begins a new line" }, icon("send"), h("span", {}, "Send"));
-    this.stop = h("button", { type: "button", hidden: true, onclick: () => this.cancel() }, icon("stop"), h("span", {}, "Stop"));
-    const form = h("form", { class: "composer", onsubmit: (event) => this.submit(event) }, this.text, h("div", { class: "composer-row" }, this.model, this.mode, h("span", { class: "grow" }), this.stop, this.send));
-    form.hidden = models.length === 0;
-    return form;
+  // Questions are about the conversation, or about what is read for the first message of one.
+  placed() {
+    this.questions.update(this.id ?? this.composer.attachments.draft);
+  }
+
+  drag(event) {
+    if (this.composer.form.hidden || !event.dataTransfer.types.includes("Files")) return;
+    event.preventDefault();
+    this.pane.classList.add("dropping");
+  }
+
+  drop(event) {
+    this.drag(event);
+    this.pane.classList.remove("dropping");
+    this.composer.attachments.files([...event.dataTransfer.files]);
   }
 
   // === a conversation ===
 
-  async route([id]) {
+  async route([id], query) {
     this.node.classList.remove("show-list");
     this.list.mark(id ?? null);
     if (id !== undefined && id === this.id) return;
+    const before = this.id;
     this.id = id ?? null;
+    this.composer.change(this.wasShown ? before : undefined, this.id);
+    this.wasShown = true;
     this.list.load();
     if (this.id) await this.load();
-    else this.blank();
-    this.questions.update(this.id);
+    else this.blank(query);
+    this.placed();
   }
 
-  blank() {
+  blank(query) {
+    this.meter.set(null);
+    this.composer.waits({ messages: [] });
     this.reply = null;
     this.replies = [];
     this.drawn = null;
@@ -83,7 +104,18 @@ class ChatScreen {
     if (state.session.models.length) this.greet();
     else fill(this.log, noModel());
     this.running(false);
-    if (matchMedia("(min-width: 900px)").matches) this.text.focus();
+    if (matchMedia("(min-width: 900px)").matches) this.composer.text.focus();
+    this.use(query);
+  }
+
+  // An assistant of the screen Assistants, or a prompt of the screen Prompts: `prompt=SERVER/NAME`, `arg.NAME` for its arguments.
+  use(query) {
+    if (query?.has("assistant")) this.composer.as(query.get("assistant"));
+    const [server, ...rest] = unmarked(query?.get("prompt")).split("/");
+    if (!rest.length || this.composer.form.hidden) return;
+    const given = [...query].filter(([key]) => key.startsWith("arg.")).map(([key, value]) => [unmarked(key.slice(4)), unmarked(value)]);
+    history.replaceState(null, "", "#/chat");
+    this.composer.attachments.offer({ server, prompt: rest.join("/"), label: rest.join("/"), arguments: Object.fromEntries(given) });
   }
 
   // The servers may be read, or connected, after this screen is opened. A text that did not change is left as it is.
@@ -91,19 +123,13 @@ class ChatScreen {
     const about = aboutTools();
     if (this.welcome?.isConnected && about === this.about) return;
     this.about = about;
-    this.welcome = welcome(about, (text) => this.suggest(text));
+    this.welcome = welcome(about, (text) => this.composer.type(text));
     fill(this.log, this.welcome);
-  }
-
-  suggest(text) {
-    this.text.value = text;
-    this.grow();
-    this.text.focus();
   }
 
   async load() {
     const wanted = this.id;
-    const { ends } = this;
+    const { changes } = this;
     if (this.drawn !== wanted) {
       fill(this.title, " ");
       fill(this.log, loading(3));
@@ -116,10 +142,12 @@ class ChatScreen {
       return;
     }
     if (wanted !== this.id) return;
-    // A turn that ended meanwhile is not running any more.
-    if (conversation.running && ends !== this.ends) return this.load();
+    // A turn that ended meanwhile is not running any more; the message of one that began is not in it.
+    if (changes !== this.changes) return this.load();
     fill(this.title, name(conversation.title || "Conversation"));
-    if (conversation.model && [...this.model.options].some((option) => option.value === conversation.model)) this.model.value = conversation.model;
+    if (conversation.model) this.composer.select(conversation.model);
+    this.composer.waits(conversation.queue);
+    this.meter.set(conversation, this.composer.model.value);
     if (!conversation.running) isIdle(wanted);
     this.draw(conversation);
     this.running(conversation.running);
@@ -132,12 +160,15 @@ class ChatScreen {
     const told = new Set(messages.map(({ task }) => task?.id));
     const results = messages.flatMap((message) => message.results ?? []);
     const isStarted = (task) => results.some(({ recordId, text }) => recordId === task.id && text.startsWith("started, id "));
-    if (running || !this.model.value || !tasks.some((task) => !told.has(task.id) && isStarted(task))) return;
-    this.resuming = post(`/chat/${encodeURIComponent(id)}/resume`, { model: this.model.value, mode: this.mode.value }).catch(() => {});
+    const how = this.composer.how();
+    if (running || !how.model || !tasks.some((task) => !told.has(task.id) && isStarted(task))) return;
+    this.resuming = post(`${this.path}/resume`, how).catch(() => {});
   }
 
-  draw({ messages, running, messagesBefore, partial, tasks }) {
+  draw({ messages, running, messagesBefore, partial, calling, tasks, compaction: left }) {
     this.drawn = this.id;
+    // The event of the message that began the turn may come after the message itself was read.
+    this.hasBegun = running && messagesBefore !== null && messages.length > messagesBefore;
     const turn = turnOf(this.id);
     const whole = running && turn?.whole && !turn.ended && messagesBefore !== null;
     const shown = whole ? beforeReply(messages, messagesBefore) : messages;
@@ -145,25 +176,52 @@ class ChatScreen {
     this.reply = null;
     this.replies = [];
     const first = Math.max(0, shown.length - MOST_MESSAGES);
-    if (first > 0) this.log.append(h("p", { class: "note" }, `${first} earlier messages are not shown.`));
-    for (const message of shown.slice(first)) this.drawMessage(message);
+    if (first > 0) this.log.append(h("p.note", `${first} earlier messages are not shown.`));
+    shown.slice(first).forEach((message, index) => {
+      if (left && first + index === Math.max(left.summarised, left.shortened)) this.divide(compaction(left));
+      this.drawMessage(message);
+    });
     this.reply?.settle();
     if (!running || whole) this.reply?.close();
-    if (whole) this.replay(turn, shown);
+    if (whole) this.replay(turn, shown, messagesBefore);
     else if (running && partial) this.current().text({ text: partial });
+    if (!whole) for (const call of calling) this.current().call(call);
     for (const task of tasks) this.replies.forEach((reply) => reply.task(task));
-    this.questions.update(this.id);
+    if (!running && messages.length && messages.at(-1).role !== "assistant") this.offerRetry();
+    this.placed();
+  }
+
+  // Between two turns, or two steps of one.
+  divide(node) {
+    this.reply?.settle();
+    this.reply?.close();
+    this.reply = null;
+    this.log.append(node);
+  }
+
+  // After a turn that failed: the model is asked again, and no call is made again.
+  offerRetry() {
+    const line = h("p.note", "The model has not answered. ", action("Ask it again", async () => {
+      await post(`${this.path}/retry`, this.composer.how());
+      line.remove();
+    }, { class: "small" }));
+    this.log.append(line);
   }
 
   // The events of a turn that was seen from its beginning.
-  replay(turn, shown) {
+  replay(turn, shown, before) {
     const told = new Set(shown.map(({ task }) => task?.id));
     this.reply = null;
-    for (const event of turn.events) if (event.type !== "task" || !told.has(event.id)) this.show(event);
+    // The message that began it is stored, or comes with its first event.
+    const isStored = shown.length > before && shown.at(-1).role === "user";
+    for (const event of turn.events) if (!(event.type === "task" && told.has(event.id)) && !(event.type === "begin" && isStored)) this.show(event);
   }
 
   // One event of a turn.
   show(event) {
+    if (event.type === "begin") return this.divide(this.bubbleOf(event.text, event.attached.map((label) => ({ name: label }))));
+    if (event.type === "context") return this.meter.show(event);
+    if (event.type === "compacted") return this.divide(h("p.note", visible(event.text)));
     if (event.type !== "task") return this.current().take(event);
     const node = taskMessage(event);
     if (this.bubble && !this.reply) this.bubble.before(node);
@@ -171,12 +229,20 @@ class ChatScreen {
     this.reply = null;
   }
 
-  drawMessage({ role, text, calls, results, task }) {
+  // A message of the user with what is attached to it; edited or retried, it begins a branch.
+  bubbleOf(text, items) {
+    const act = (label, run) => action(label, async () => run(await this.place(node)), { class: "small quiet" });
+    const retry = async (branch) => this.follow((await post("/chat", { text, branch, ...this.composer.how() })).conversation);
+    const node = userMessage(text, items.map((item) => attached(item)), h("div.acts", act("Edit", (branch) => this.composer.edit(branch, text)), act("Retry", retry)));
+    return node;
+  }
+
+  drawMessage(message) {
+    const { role, text, calls, results, task } = message;
+    if (role === "attachment") return void (this.attached ??= []).push(message);
     if (task || (role === "user" && !results?.length)) {
-      this.reply?.settle();
-      this.reply?.close();
-      this.reply = null;
-      this.log.append(task ? taskMessage({ ...task, text }) : userMessage(text));
+      this.divide(task ? taskMessage({ ...task, text }) : this.bubbleOf(text, this.attached ?? []));
+      this.attached = null;
       return;
     }
     const reply = this.current();
@@ -198,32 +264,55 @@ class ChatScreen {
 
   // === a turn ===
 
-  async submit(event) {
-    event.preventDefault();
-    const text = this.text.value.trim();
-    if (!text || this.isRunning) return;
-    if (this.id === null) fill(this.log);
-    const bubble = (this.bubble = userMessage(text));
-    this.log.append(bubble);
-    this.reply = null;
-    this.text.value = "";
-    this.grow();
-    this.running(true);
-    this.scroll(true);
-    this.mine = true;
+  // Sends a message; returns whether it was taken. It is drawn at once where it is the next one.
+  async send(message, items) {
+    const { branch } = message;
+    const bubble = this.isRunning || branch ? null : (this.bubble = this.bubbleOf(message.text.replace(/[^\n\t]+/g, marked), items));
+    if (bubble) {
+      if (this.id === null) fill(this.log);
+      this.divide(bubble);
+      this.running(true);
+      this.scroll(true);
+      this.mine = true;
+    }
+    const place = this.id === null || branch ? {} : { conversation: this.id, queue: true };
     try {
       await this.resuming;
-      const { conversation } = await post("/chat", { ...(this.id ? { conversation: this.id } : {}), text, model: this.model.value, mode: this.mode.value });
-      this.begun(conversation);
+      const { conversation, queued } = await post("/chat", { ...message, ...place });
+      if (branch) this.follow(conversation);
+      else if (!queued) this.begun(conversation);
+      else if (bubble) this.notNow(bubble);
+      return true;
     } catch (error) {
-      this.mine = false;
-      this.bubble = null;
-      bubble.remove();
-      this.text.value = text;
-      this.running(false);
       toast(error.message, "bad", error.hint);
-      if (this.id === null) this.blank();
+      if (bubble) {
+        this.notNow(bubble);
+        this.running(false);
+        if (this.id === null) this.blank();
+      }
+      return false;
     }
+  }
+
+  notNow(bubble) {
+    this.mine = false;
+    this.bubble = null;
+    bubble.remove();
+  }
+
+  // Where a branch begins that has a message anew: the page counts messages of the user from the end.
+  async place(node) {
+    const after = [...this.log.querySelectorAll(".turn.user")].reverse().indexOf(node);
+    const { messages } = await get(`/conversations/${encodeURIComponent(this.id)}`);
+    const own = messages.filter(({ role, results }) => role === "user" && !results?.length);
+    return { conversation: this.id, before: own.at(-1 - after).seq };
+  }
+
+  // Opens a branch, whose turn began.
+  follow(conversation) {
+    started(conversation);
+    location.hash = `#/chat/${conversation}`;
+    this.list.later();
   }
 
   begun(conversation) {
@@ -231,61 +320,53 @@ class ChatScreen {
     if (this.id === conversation) return;
     this.id = conversation;
     this.drawn = conversation;
+    this.meter.set({ id: conversation });
     for (const event of turnOf(conversation)?.events ?? []) this.take({ event, isFirst: false, whole: true });
     history.replaceState(null, "", `#/chat/${encodeURIComponent(conversation)}`);
     this.list.mark(conversation);
     this.list.later();
-    this.questions.update(conversation);
+    this.composer.draw();
+    this.placed();
   }
 
   take({ event, isFirst, whole }) {
-    if (isFirst && !this.mine) return this.load();
+    if (event.type === "begin") this.changes += 1;
+    if (event.type === "begin" && (this.mine || this.hasBegun)) return;
+    if (isFirst && !this.mine && event.type !== "begin") return this.load();
     const near = this.isNearEnd();
     this.show(event);
     if (event.type === "end" || event.type === "error") this.ended(event, whole);
     else this.running(true);
     if (near) this.scroll(true);
-    this.questions.update(this.id);
+    this.placed();
   }
 
   // A turn that was not seen from its beginning is read again.
   ended(event, whole) {
-    this.ends += 1;
+    this.changes += 1;
     this.mine = false;
+    this.hasBegun = false;
     this.bubble = null;
     this.reply = null;
     this.running(false);
     fill(this.said, event.type === "end" ? "The reply is complete." : "The turn failed.");
-    if (!whole && event.type === "end") this.load();
+    if (event.type === "error") this.offerRetry();
+    else if (!whole) this.load();
   }
 
   async cancel() {
-    this.stop.disabled = true;
-    await post(`/chat/${encodeURIComponent(this.id)}/cancel`).catch((error) => toast(error.message, "bad", error.hint));
-    this.stop.disabled = false;
+    this.composer.stop.disabled = true;
+    await post(`${this.path}/cancel`).catch((error) => toast(error.message, "bad", error.hint));
+    this.composer.stop.disabled = false;
   }
 
   running(isRunning) {
     this.isRunning = isRunning;
-    this.stop.hidden = !isRunning;
-    this.send.hidden = isRunning;
+    this.composer.running(isRunning);
     this.log.classList.toggle("working", isRunning);
   }
 
-  // === keys and scrolling ===
-
-  key(event) {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-      event.preventDefault();
-      this.text.form.requestSubmit();
-    } else if (event.key === "Escape" && this.isRunning) {
-      this.cancel();
-    }
-  }
-
-  grow() {
-    this.text.rows = Math.min(10, Math.max(1, this.text.value.split("\n").length));
-  }
+  // === scrolling ===
 
   isNearEnd() {
     return this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < 120;
@@ -316,16 +397,16 @@ function aboutTools() {
 
 function welcome(about, suggest) {
   if (about === null) return empty("chat", "Talk to a model");
-  const ideas = SUGGESTIONS.map((text) => h("button", { type: "button", class: "idea", onclick: () => suggest(text) }, text));
-  return empty("chat", "Talk to a model", h("p", {}, about), about === NO_SERVER ? h("p", {}, h("a", { class: "button", href: "#/add" }, icon("plus"), "Add a server")) : h("div", { class: "ideas" }, ideas));
+  const ideas = SUGGESTIONS.map((text) => h("button.idea", { onclick: () => suggest(text) }, text));
+  return empty("chat", "Talk to a model", h("p", about), about === NO_SERVER ? h("p", h("a.button", { href: "#/add" }, icon("plus"), "Add a server")) : h("div.ideas", ideas));
 }
 
 function noModel() {
   return empty(
     "chat",
     "No model is configured",
-    h("p", {}, "A chat needs a model of a vendor, or one that runs on this computer. Set a key such as ", command("ANTHROPIC_API_KEY"), " or ", command("OPENAI_API_KEY"), " where Toolway runs, or name a model under ", command("models"), " in the configuration, and start Toolway again."),
-    h("p", { class: "sub" }, command("toolway models"), " lists what is usable."),
+    h("p", "A chat needs a model of a vendor, or one that runs on this computer. Set a key such as ", command("ANTHROPIC_API_KEY"), " or ", command("OPENAI_API_KEY"), " where Toolway runs, or name a model under ", command("models"), " in the configuration, and start Toolway again."),
+    h("p.sub", command("toolway models"), " lists what is usable."),
   );
 }
 
@@ -340,8 +421,8 @@ class ConversationList {
     this.marked = null;
     this.items = [];
     this.search = h("input", { type: "search", placeholder: "Search conversations", "aria-label": "Search conversations", oninput: () => this.later() });
-    this.rows = h("ul", { class: "conversation-list" });
-    this.node = h("section", { class: "pane master", "aria-label": "Conversations", onclick: (event) => event.target.closest("a") && this.node.parentNode.classList.remove("show-list") }, h("header", { class: "pane-head" }, h("p", { class: "title", "aria-hidden": "true" }, "Chat"), h("a", { class: "button", href: "#/chat" }, icon("plus"), "New")), h("div", { class: "pad" }, this.search), this.rows);
+    this.rows = h("ul.conversation-list");
+    this.node = h("section.pane.master", { "aria-label": "Conversations", onclick: (event) => event.target.closest("a") && this.node.parentNode.classList.remove("show-list") }, h("header.pane-head", h("p.title", { "aria-hidden": "true" }, "Chat"), h("a.button", { href: "#/chat" }, icon("plus"), "New")), h("div.pad", this.search), this.rows);
   }
 
   later() {
@@ -356,7 +437,7 @@ class ConversationList {
       this.items.forEach(this.onitem);
       this.draw();
     } catch (error) {
-      fill(this.rows, h("li", { class: "pad" }, problem(error)));
+      fill(this.rows, h("li.pad", problem(error)));
     }
   }
 
@@ -366,8 +447,8 @@ class ConversationList {
   }
 
   draw() {
-    const row = (item) => h("li", {}, h("a", { class: "conversation", href: `#/chat/${encodeURIComponent(item.id)}`, "aria-current": item.id === this.marked ? "true" : false }, name(item.title || "Untitled"), h("span", { class: "sub" }, `${ago(item.updatedAt)}${WHERE[item.surface] ?? ""}`)));
+    const row = (item) => h("li", h("a.conversation", { href: `#/chat/${encodeURIComponent(item.id)}`, "aria-current": item.id === this.marked ? "true" : false }, name(item.title || "Untitled"), h("span.sub", `${ago(item.updatedAt)}${WHERE[item.surface] ?? ""}`)));
     fill(this.rows, this.items.slice(0, 200).map(row));
-    if (this.items.length === 0) fill(this.rows, h("li", { class: "sub pad" }, this.search.value ? "No conversation matches." : "Conversations are kept here, those of the terminal as well."));
+    if (this.items.length === 0) fill(this.rows, h("li.sub.pad", this.search.value ? "No conversation matches." : "Conversations are kept here, those of the terminal as well."));
   }
 }

@@ -14,7 +14,7 @@ export class Coverage {
     this.sentences = h("div", { role: "status" });
     // What has hidden characters is covered only as it is.
     const canChange = proposal.arguments.length > 0 && !hidden && !asksForHosts;
-    this.node = h("div", { class: "covers", tabindex: canChange ? null : "0" }, this.sentences, canChange ? this.switches() : null);
+    this.node = h("div.covers", { tabindex: canChange ? null : "0" }, this.sentences, canChange ? this.switches() : null);
     this.draw();
   }
 
@@ -28,7 +28,7 @@ export class Coverage {
   sentence(answer) {
     if (answer === "any-host") return words(this.proposal.anyHost);
     if (this.item.approval.asksForHosts) return words(this.proposal[answer].covers);
-    return h("span", { class: "covered" }, visible(this.isChanged ? this.chosen() : this.proposal[answer].covers));
+    return h("span.covered", visible(this.isChanged ? this.chosen() : this.proposal[answer].covers));
   }
 
   chosen() {
@@ -49,7 +49,7 @@ export class Coverage {
       if (this.isChanged || !holdsLonger || conversation.covers === always.covers) return labelled("Covers", this.sentence("always"));
       return [labelled(this.item.conversation ? "This conversation covers" : "This session covers", this.sentence("conversation")), labelled("Always covers", this.sentence("always"))];
     };
-    fill(this.sentences, h("dl", { class: "facts small-facts" }, lines()));
+    fill(this.sentences, h("dl.facts.small-facts", lines()));
   }
 
   // === switches ===
@@ -66,8 +66,8 @@ export class Coverage {
     return h(
       "details",
       { class: "raw" },
-      h("summary", {}, "Change what it covers"),
-      h("fieldset", { class: "switches" }, h("legend", { class: "hidden" }, "What answers for longer cover"), rows, h("label", { class: "check", for: this.any.id }, this.any, h("span", {}, "Any arguments"))),
+      h("summary", "Change what it covers"),
+      h("fieldset.switches", h("legend.hidden", "What answers for longer cover"), rows, h("label.check", { for: this.any.id }, this.any, h("span", "Any arguments"))),
     );
   }
 

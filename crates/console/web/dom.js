@@ -3,12 +3,18 @@
 const SVG = "http://www.w3.org/2000/svg";
 const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "open", "selected", "required", "indeterminate"]);
 const IMAGE = /^(data:image\/(png|jpeg|webp|gif);base64,[A-Za-z0-9+/=]+|\/[a-z-]+\.svg)$/;
+const SOUND = /^data:audio\/(mpeg|wav|x-wav|ogg|webm|flac|mp4);base64,[A-Za-z0-9+/=]+$/;
 
-// h("button", { class: "primary", onclick: run, "aria-label": "…" }, "Run", node, [more])
-export function h(tag, props, ...children) {
+// h("button.primary", { onclick: run, "aria-label": "…" }, "Run", node, [more]); what follows a dot is a class, properties may be
+// left out, and a button submits no form unless it says so.
+export function h(kind, props, ...children) {
+  const [tag, ...classes] = kind.split(".");
+  const isProps = props !== null && typeof props === "object" && !Array.isArray(props) && !(props instanceof Node);
   const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(props ?? {})) setProperty(node, name, value);
-  add(node, children);
+  if (classes.length) node.className = classes.join(" ");
+  if (tag === "button") node.type = "button";
+  if (isProps) for (const [name, value] of Object.entries(props)) setProperty(node, name, value);
+  add(node, isProps ? children : [props, children]);
   return node;
 }
 
@@ -25,7 +31,7 @@ function setProperty(node, name, value) {
     const address = link(value);
     if (address) node.setAttribute("href", address);
   } else if (name === "src") {
-    if (isImage(value)) node.setAttribute("src", value);
+    if (node.tagName === "AUDIO" ? SOUND.test(value) : isImage(value)) node.setAttribute("src", value);
   } else if (name === "style" || name === "srcdoc") {
     throw new TypeError(`${name} is not set from here`);
   } else {
@@ -72,13 +78,17 @@ const ICONS = {
   tasks: "M12 4a8 8 0 1 0 8 8M12 8v4l3 2M16 4.5l1.5 1.5M19 8l.8 2",
   inbox: "M4 13l3-8h10l3 8v6H4zM4 13h5l1 2h4l1-2h5",
   chat: "M5 5h14v10h-8l-4 4v-4H5z",
+  tools: "M14 6a4 4 0 0 0 5 5l-9 9-3-3 9-9a4 4 0 0 0-2-2zM14 6l3-2 3 3-2 3",
+  resources: "M7 4h7l4 4v12H7zM14 4v4h4M10 12h5M10 16h5",
+  prompts: "M5 7l4 5-4 5M12 17h7",
+  assistants: "M6 9h12v9H6zM12 9V5M9.5 13h.01M14.5 13h.01M3 12v3M21 12v3",
+  play: "M8 5.5v13l10-6.5z",
   sun: "M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM12 3v2M12 19v2M3 12h2M19 12h2M5.6 5.6L7 7M17 17l1.4 1.4M18.4 5.6L17 7M7 17l-1.4 1.4",
   moon: "M19 14.5A7.5 7.5 0 0 1 9.5 5 7.5 7.5 0 1 0 19 14.5z",
   plus: "M12 5v14M5 12h14",
   close: "M6 6l12 12M18 6L6 18",
   back: "M15 5l-7 7 7 7",
   warning: "M12 4l9 16H3zM12 10v4M12 17h.01",
-  tool: "M14 6a4 4 0 0 0 5 5l-9 9-3-3 9-9a4 4 0 0 0-2-2zM14 6l3-2 3 3-2 3",
   stop: "M7 7h10v10H7z",
   send: "M5 12l14-7-5 14-2.5-5.5z",
   copy: "M8 8h11v11H8zM5 16V5h11",
@@ -118,6 +128,11 @@ export function visible(text) {
   return parts.map((part, index) => (index % 2 ? mark(parseInt(part, 16)) : part));
 }
 
+// Marks hidden characters as the API does, for text that does not come from it.
+export function marked(text) {
+  return String(text).replace(/[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, (char) => `\ufdd0${char.codePointAt(0).toString(16)}\ufdd1`);
+}
+
 // The text without marks, as it was before the API marked it: for the clipboard.
 export function unmarked(text) {
   return String(text ?? "").replace(MARKED, (_, code) => String.fromCodePoint(parseInt(code, 16)));
@@ -125,18 +140,18 @@ export function unmarked(text) {
 
 function mark(point) {
   const code = `U+${point.toString(16).toUpperCase().padStart(4, "0")}`;
-  return h("span", { class: "mark", title: `Hidden character ${code}` }, NAMES[point] ?? code);
+  return h("span.mark", { title: `Hidden character ${code}` }, NAMES[point] ?? code);
 }
 
 // A message of Toolway: values between backticks are set as code.
 export function words(text) {
   const parts = String(text ?? "").split(/`([^`\n]+)`/);
-  return h("span", { class: "words" }, parts.map((part, index) => (index % 2 ? h("code", {}, visible(part)) : visible(part))));
+  return h("span.words", parts.map((part, index) => (index % 2 ? h("code", visible(part)) : visible(part))));
 }
 
 // A short text of a server, on one line, kept apart from the direction of the text around it.
 export function name(text, props) {
-  return h("bdi", { class: "name", ...props }, visible(cut(text, 400)));
+  return h("bdi.name", { ...props }, visible(cut(text, 400)));
 }
 
 export function cut(text, most) {

@@ -4,13 +4,13 @@
 import { fill, h, visible } from "./dom.js";
 
 export function externalLink(words, target) {
-  const place = h("span", { class: "link-place", role: "status", hidden: true });
-  const button = h("button", { type: "button", class: "link-words", "aria-expanded": "false", onclick: toggle }, words);
+  const place = h("span.link-place", { role: "status", hidden: true });
+  const button = h("button.link-words", { "aria-expanded": "false", onclick: toggle }, words);
 
   function toggle() {
     if (!place.hidden) return close();
-    const open = h("a", { class: "link-open", href: target, rel: "noreferrer noopener", target: "_blank", onclick: close }, "Open ", h("strong", {}, visible(new URL(target).host)));
-    fill(place, open, " ", h("code", {}, visible(target)));
+    const open = h("a.link-open", { href: target, rel: "noreferrer noopener", target: "_blank", onclick: close }, "Open ", h("strong", visible(new URL(target).host)));
+    fill(place, open, " ", h("code", visible(target)));
     place.hidden = false;
     button.setAttribute("aria-expanded", "true");
     open.focus();
@@ -23,5 +23,5 @@ export function externalLink(words, target) {
     setTimeout(() => place.hidden && fill(place));
   }
 
-  return h("span", {}, button, place);
+  return h("span", button, place);
 }

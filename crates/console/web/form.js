@@ -9,7 +9,7 @@ export class FormView {
   constructor(fields) {
     this.id = `form${++forms}`;
     this.inputs = fields.map((field, index) => new Field(field, `${this.id}-${index}`));
-    this.node = h("div", { class: "stack" }, this.inputs.map((input) => input.node));
+    this.node = h("div.stack", this.inputs.map((input) => input.node));
   }
 
   // The content to send, or null if a field is not valid; the first such field has the focus.
@@ -42,23 +42,23 @@ class Field {
   constructor(field, id) {
     this.field = field;
     this.id = id;
-    this.problem = h("p", { class: "field-problem", id: `${id}-problem`, role: "alert", hidden: true });
-    this.help = field.description ? h("p", { class: "sub", id: `${id}-help`, dir: "auto" }, longText(String(field.description), 1000)) : null;
+    this.problem = h("p.field-problem", { id: `${id}-problem`, role: "alert", hidden: true });
+    this.help = field.description ? h("p.sub", { id: `${id}-help`, dir: "auto" }, longText(String(field.description), 1000)) : null;
     this.node = this.build();
   }
 
   build() {
     const { field, id } = this;
-    const title = [visible(field.title || field.name), field.required ? h("span", { class: "sub" }, " (required)") : null];
+    const title = [visible(field.title || field.name), field.required ? h("span.sub", " (required)") : null];
     const described = [this.help ? `${id}-help` : null, `${id}-problem`].filter(Boolean).join(" ");
-    const secret = field.secret ? h("p", { class: "warning" }, "This looks like a secret. A server should not ask for one in a form; fill it in only if you are sure.") : null;
+    const secret = field.secret ? h("p.warning", "This looks like a secret. A server should not ask for one in a form; fill it in only if you are sure.") : null;
     if (field.type === "multichoice") return this.choices(title, described, secret);
     if (field.type === "boolean") {
       this.control = h("input", { type: "checkbox", id, checked: field.default === true, "aria-describedby": described });
-      return h("div", { class: "field" }, h("label", { class: "check", for: id }, this.control, h("span", {}, title)), this.help, secret, this.problem);
+      return h("div.field", h("label.check", { for: id }, this.control, h("span", title)), this.help, secret, this.problem);
     }
     this.control = field.type === "choice" ? this.select(described) : this.input(described);
-    return h("div", { class: "field" }, h("label", { for: id }, title), this.help, secret, this.control, this.problem);
+    return h("div.field", h("label", { for: id }, title), this.help, secret, this.control, this.problem);
   }
 
   input(described) {
@@ -80,8 +80,8 @@ class Field {
     const { field, id } = this;
     const chosen = new Set(Array.isArray(field.default) ? field.default : []);
     this.boxes = (field.options ?? []).map((option, index) => h("input", { type: "checkbox", id: `${id}-${index}`, value: option.value, checked: chosen.has(option.value) }));
-    const rows = this.boxes.map((box, index) => h("label", { class: "check", for: box.id }, box, h("span", {}, visible(field.options[index].title ?? box.value))));
-    return h("fieldset", { class: "field", "aria-describedby": described }, h("legend", {}, title), this.help, secret, rows, this.problem);
+    const rows = this.boxes.map((box, index) => h("label.check", { for: box.id }, box, h("span", visible(field.options[index].title ?? box.value))));
+    return h("fieldset.field", { "aria-describedby": described }, h("legend", title), this.help, secret, rows, this.problem);
   }
 
   read() {

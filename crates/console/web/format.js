@@ -93,8 +93,9 @@ export function isOpenTask(status) {
   return status === "working" || status === "input-required";
 }
 
-// What is said of a call without an answer; the answer of the others says it.
+// Whether a call was sent and answered, for readers.
 export const OUTCOMES = {
+  answered: "Answered by the server",
   "not-sent": "Not sent: no byte of it reached the server",
   unknown: "Unknown: it was sent, and the server may have acted on it",
 };

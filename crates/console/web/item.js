@@ -9,12 +9,13 @@ import { longText } from "./json.js";
 import { Outcome } from "./outcome.js";
 import { problem } from "./parts.js";
 import { Sampling } from "./sampling.js";
+import { SignInPanel } from "./sign-in.js";
 
 // A card that appears under a click or a key that was meant for something else must not take it.
 export const SETTLE_MS = 400;
 
-const ICONS = { approval: "key", form: "list", url: "open", sampling: "chat", "unknown-outcome": "warning" };
-const KINDS = { approval: "Approval", form: "Form", url: "Address to open", sampling: "Request to a model", "unknown-outcome": "Unknown outcome" };
+const ICONS = { approval: "key", form: "list", url: "open", sampling: "chat", "sign-in": "key", "unknown-outcome": "warning" };
+const KINDS = { approval: "Approval", form: "Form", url: "Address to open", sampling: "Request to a model", "sign-in": "Sign-in", "unknown-outcome": "Unknown outcome" };
 
 export class ItemView {
   // options: { onanswered(words, body), onlock(), heading: "h2" | "h3", extra: a node beside the answers }
@@ -49,12 +50,17 @@ export class ItemView {
     this.locked = locked;
     const folded = this.isFolded();
     for (const button of this.buttons) button.disabled = locked || (folded && this.approvals.has(button));
-    if (this.approval) this.approval.folded.hidden = !folded;
+    if (this.decided) this.decided.folded.hidden = !folded;
     this.options.onlock?.();
   }
 
   isFolded() {
-    return this.approval?.isFolded() ?? false;
+    return this.decided?.isFolded() ?? false;
+  }
+
+  // A sign-in changes while it waits.
+  update({ signIn }) {
+    if (signIn) this.signIn?.failed(signIn.failure);
   }
 
   // Says which of several items it is.
@@ -68,12 +74,20 @@ export class ItemView {
 
   content() {
     const { item } = this;
-    if (item.approval) return (this.approval = new Approval(this)).node;
+    if (item.approval) return (this.decided = new Approval(this)).node;
     if (item.form) return this.form(item.form);
     if (item.url) return this.url(item.url);
-    if (item.sampling) return new Sampling(this).node;
+    if (item.sampling) return (this.decided = new Sampling(this)).node;
     if (item.outcome) return new Outcome(this).node;
+    if (item.signIn) return this.signInPanel();
     return h("p", { class: "sub" }, "This kind of item cannot be answered here.");
+  }
+
+  // Answered on a page of the server; the item goes when that is done.
+  signInPanel() {
+    this.signIn = new SignInPanel(this.item.server, null);
+    this.update(this.item);
+    return this.signIn.node;
   }
 
   button(label, body, words, props) {
@@ -161,11 +175,13 @@ export function titleOf(item) {
     return ["Run ", h("code", {}, visible(shown)), " of ", h("code", {}, visible(item.server)), "?", title && title !== tool ? [" ", h("span", { class: "sub" }, "“", name(title), "”")] : null, time];
   }
   if (item.outcome) return ["Did ", h("code", {}, visible(item.outcome.tool)), " happen?"];
+  if (item.signIn) return [name(item.server), " requires a sign-in"];
   if (item.sampling) return item.sampling.answer === null ? [name(item.server), " asks a model"] : ["A model answers ", name(item.server)];
   return [name(item.server), item.kind === "url" ? " wants you to open an address" : " asks for information"];
 }
 
 function asker(item) {
+  if (item.signIn) return `Its tools cannot be used before · ${clock(item.createdAt)}`;
   const caller = item.caller ? name(callerSubject(item.caller, item.surface)) : "A caller";
   return h("span", {}, item.approval ? [caller, " wants to use ", name(item.server)] : item.outcome ? [caller, " called it"] : [caller, " is using it"], ` · ${clock(item.createdAt)}`);
 }

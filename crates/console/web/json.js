@@ -89,11 +89,13 @@ export function written(value) {
   }
 }
 
+// The value may be a function that gives it.
 export function copyButton(value, label = "Copy") {
   const node = h("button", { class: "small quiet", type: "button", onclick: async () => {
-    const text = written(value);
+    const text = written(typeof value === "function" ? value() : value);
     try {
-      await navigator.clipboard.writeText(text ?? "");
+      if (text === null) throw new RangeError();
+      await navigator.clipboard.writeText(text);
       fill(node, "Copied");
     } catch {
       fill(node, "Copying is not possible here");

@@ -3,6 +3,7 @@
 
 import { h, link, visible } from "./dom.js";
 import { externalLink } from "./external.js";
+import { highlighted } from "./highlight.js";
 import { longText } from "./json.js";
 
 const MOST_NESTING = 6;
@@ -14,7 +15,7 @@ export class Markdown {
   #text = "";
 
   constructor() {
-    this.node = h("div", { class: "markdown" });
+    this.node = h("div.markdown");
   }
 
   get text() {
@@ -124,7 +125,9 @@ function readTable(lines, at) {
   while (end < lines.length && lines[end].includes("|") && lines[end].trim() !== "") end += 1;
   const rows = [lines[at], ...lines.slice(at + 2, end)].map(cells);
   if (rows.length * rows[0].length > MOST_CELLS) return { kind: "code", language: "", text: lines.slice(at, end).join("\n"), end };
-  return { kind: "table", rows, end };
+  // `:-`, `-:` and `:-:`
+  const sides = cells(lines[at + 1]).map((cell) => ["", "start", "end", "centre"][cell.startsWith(":") + 2 * cell.endsWith(":")]);
+  return { kind: "table", rows, sides, end };
 }
 
 function cells(line) {
@@ -146,13 +149,13 @@ function draw(block, depth) {
     case "rule":
       return h("hr");
     case "quote":
-      return h("blockquote", {}, nested(block.text));
+      return h("blockquote", nested(block.text));
     case "code":
-      return h("pre", { class: "code", tabindex: "0", "data-language": block.language || false }, h("code", {}, longText(block.text, LONG_BLOCK)));
+      return h("pre.code", { tabindex: "0", "data-language": block.language || false }, h("code", highlighted(block.text, block.language) ?? longText(block.text, LONG_BLOCK)));
     case "list":
       return h(block.ordered ? "ol" : "ul", { start: block.ordered && block.start !== 1 ? block.start : false }, block.items.map((item) => h("li", { dir: "auto" }, listItem(item, nested))));
     case "table":
-      return table(block.rows);
+      return table(block.rows, block.sides);
     default:
       return h("p", { dir: "auto" }, inline(block.text));
   }
@@ -163,9 +166,9 @@ function listItem(item, nested) {
   return item.includes("\n") ? nested(item) : inline(item);
 }
 
-function table([head, ...rows]) {
-  const row = (tag, values) => h("tr", {}, head.map((_, column) => h(tag, { dir: "auto" }, inline(values[column] ?? ""))));
-  return h("div", { class: "table-scroll", tabindex: "0", role: "group", "aria-label": "Table" }, h("table", {}, h("thead", {}, row("th", head)), h("tbody", {}, rows.map((values) => row("td", values)))));
+function table([head, ...rows], sides) {
+  const row = (tag, values) => h("tr", head.map((_, column) => h(tag, { dir: "auto", "data-side": sides[column] || false }, inline(values[column] ?? ""))));
+  return h("div.table-scroll", { tabindex: "0", role: "group", "aria-label": "Table" }, h("table", h("thead", row("th", head)), h("tbody", rows.map((values) => row("td", values)))));
 }
 
 // === inline ===
@@ -189,12 +192,12 @@ function inline(text, depth = 0) {
 function span(found, depth) {
   const [whole, quoted, code, label, address, , bold, , italic, struck, bare, escaped] = found;
   const inner = (text) => (depth < MOST_NESTING ? inline(text, depth + 1) : visible(text));
-  if (quoted !== undefined) return h("code", {}, visible(quoted.trim()));
-  if (code !== undefined) return h("code", {}, visible(code));
+  if (quoted !== undefined) return h("code", visible(quoted.trim()));
+  if (code !== undefined) return h("code", visible(code));
   if (address !== undefined) return anchor(label, address);
-  if (bold !== undefined) return h("strong", {}, inner(bold));
-  if (italic !== undefined) return h("em", {}, inner(italic));
-  if (struck !== undefined) return h("s", {}, inner(struck));
+  if (bold !== undefined) return h("strong", inner(bold));
+  if (italic !== undefined) return h("em", inner(italic));
+  if (struck !== undefined) return h("s", inner(struck));
   if (bare !== undefined) return bareAnchor(bare);
   return escaped ?? whole;
 }
@@ -203,14 +206,14 @@ function span(found, depth) {
 function anchor(label, address) {
   const target = link(address);
   const words = visible(label || address);
-  if (target === null || target.startsWith("#")) return h("span", { class: "no-link" }, words, " (", visible(address), ")");
-  const shown = label && label !== address ? h("span", { class: "link-host" }, ` (${new URL(target).host})`) : null;
-  return h("span", {}, externalLink(words, target), shown);
+  if (target === null || target.startsWith("#")) return h("span.no-link", words, " (", visible(address), ")");
+  const shown = label && label !== address ? h("span.link-host", ` (${new URL(target).host})`) : null;
+  return h("span", externalLink(words, target), shown);
 }
 
 function bareAnchor(address) {
   const tail = /[.,;:!?]+$/.exec(address)?.[0] ?? "";
   const clean = address.slice(0, address.length - tail.length);
   const target = link(clean);
-  return target ? h("span", {}, externalLink(visible(clean), target), tail) : address;
+  return target ? h("span", externalLink(visible(clean), target), tail) : address;
 }

@@ -13,7 +13,7 @@ export class Outcome {
     this.node = h(
       "div",
       { class: "stack" },
-      h("p", {}, "It was sent, and no answer came: the server may have acted on it. Look there, and say what you found. A repetition under the same key is sent only if it did not happen."),
+      h("p", "It was sent, and no answer came: the server may have acted on it. Look there, and say what you found. A repetition under the same key is sent only if it did not happen."),
       h(
         "dl",
         { class: "facts small-facts" },
@@ -22,8 +22,8 @@ export class Outcome {
         labelled("Error", outcome.error ? visible(outcome.error) : null),
         labelled("Record", h("a", { href: `#/calls/${encodeURIComponent(callId)}` }, "Arguments and times")),
       ),
-      h("label", { class: "field" }, h("span", { class: "sub" }, "Note (optional): how you know"), this.note),
-      h("div", { class: "actions" }, view.button("It happened", found("happened"), "Settled: it happened"), view.button("It did not happen", found("did-not-happen"), "Settled: it did not happen")),
+      h("label.field", h("span.sub", "Note (optional): how you know"), this.note),
+      h("div.actions", view.button("It happened", found("happened"), "Settled: it happened"), view.button("It did not happen", found("did-not-happen"), "Settled: it did not happen")),
     );
   }
 }

@@ -11,9 +11,14 @@ export function stateOf(states, word) {
   return states[word] ?? [String(word ?? "unknown"), "off"];
 }
 
+export const MUST_OPEN = "Open everything that is folded before you allow this.";
+
 // The server's own icon where it is a plain picture, else the first letter of its name.
 export function serverIcon(server) {
-  if (isImage(server.icon)) return h("img", { class: "avatar", src: server.icon, alt: "", width: 32, height: 32 });
+  if (isImage(server.icon)) {
+    const picture = h("img", { class: "avatar", src: server.icon, alt: "", width: 32, height: 32, onerror: () => picture.replaceWith(serverIcon({ name: server.name })) });
+    return picture;
+  }
   const letter = [...String(server.name ?? "?")][0]?.toUpperCase() ?? "?";
   const tone = [...String(server.name ?? "")].reduce((sum, char) => (sum + char.codePointAt(0)) % 6, 0);
   return h("span", { class: `avatar letter tint${tone}`, "aria-hidden": "true" }, visible(letter));
@@ -23,6 +28,7 @@ export function hints(tool) {
   const tags = [];
   if (tool.readOnly) tags.push(h("span", { class: "tag calm" }, "read-only"));
   if (tool.destructive) tags.push(h("span", { class: "tag bad" }, "destructive"));
+  if (tool.idempotent && !tool.readOnly) tags.push(h("span", { class: "tag" }, "idempotent"));
   if (tool.openWorld) tags.push(h("span", { class: "tag" }, "open world"));
   return tags;
 }
@@ -127,6 +133,22 @@ export class Drawer {
     fill(this.body);
     if (inside) this.before?.focus?.();
     this.onclose?.();
+  }
+}
+
+// A part that is closed at first. `set(words, body)` draws it again and leaves it open; without a body it is not there.
+export class Fold {
+  constructor(title) {
+    this.title = title;
+    this.summary = h("summary", {});
+    this.body = h("div", { class: "fold-part" });
+    this.node = h("details", { class: "raw", hidden: true }, this.summary, this.body);
+  }
+
+  set(words, body) {
+    this.node.hidden = body === null;
+    fill(this.summary, this.title, words ? [" ", h("span", { class: "sub" }, words)] : null);
+    fill(this.body, body ?? []);
   }
 }
 

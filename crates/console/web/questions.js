@@ -15,8 +15,8 @@ export class Questions {
     // Answered since the last moment at which nothing waited.
     this.answers = 0;
     this.view = null;
-    this.node = h("div", { class: "waiting-line", role: "status" });
-    this.dialog = h("dialog", { class: "ask", "aria-label": "A question before the model goes on", oncancel: () => this.later(), onclick: (event) => event.target === this.dialog && this.later() });
+    this.node = h("div.waiting-line", { role: "status" });
+    this.dialog = h("dialog.ask", { "aria-label": "A question before the model goes on", oncancel: () => this.later(), onclick: (event) => event.target === this.dialog && this.later() });
     this.ticker = setInterval(() => this.view?.tick(), 1000);
     document.body.append(this.dialog);
   }
@@ -39,11 +39,11 @@ export class Questions {
     const position = items.findIndex((item) => item.id === this.view?.item.id);
     this.view?.place(this.answers + position + 1, this.answers + items.length);
     const rest = items.filter((item) => item.id !== this.view?.item.id);
-    fill(this.node, rest.length ? [`${count(rest.length, "question")} waiting. `, h("button", { type: "button", class: "small", onclick: () => this.again() }, "Review")] : []);
+    fill(this.node, rest.length ? [`${count(rest.length, "question")} waiting. `, h("button.small", { onclick: () => this.again() }, "Review")] : []);
   }
 
   show(item) {
-    const later = h("button", { type: "button", class: "quiet later", onclick: () => this.later() }, "Decide later");
+    const later = h("button.quiet.later", { onclick: () => this.later() }, "Decide later");
     this.view = new ItemView(item, { heading: "h2", extra: later, onanswered: (words) => this.answered(words) });
     fill(this.dialog, this.view.node);
     if (!this.dialog.open) this.dialog.showModal();

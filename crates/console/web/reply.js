@@ -1,11 +1,12 @@
 // What a model does in one turn: text, thoughts, tool calls with their results. Fed by stored messages or live events.
 
+import { get } from "./api.js";
 import { add, cut, fill, h, icon, name, visible } from "./dom.js";
 import { picture } from "./content.js";
 import { CALL_STATES, TASK_STATES, duration, isOpenTask, splitTool } from "./format.js";
 import { json, plain } from "./json.js";
 import { taskOf } from "./live.js";
-import { Markdown } from "./markdown.js";
+import { Markdown, markdown } from "./markdown.js";
 import { pill, problem, stateOf } from "./parts.js";
 import { state as known } from "./state.js";
 import { TaskLine } from "./task-line.js";
@@ -13,44 +14,42 @@ import { TaskLine } from "./task-line.js";
 const BACKGROUND = ["In background", "busy"];
 const WAITING = ["Waits for you", "wait"];
 const MOST_PICTURES = 8;
-const STOPS = {
-  cancelled: "Stopped by you.",
-  refused: "The model declined to answer.",
-  max_output_tokens: "Stopped: the model reached its limit of output tokens.",
-  max_turns: "Stopped: the limit of turns is reached.",
-  max_tokens: "Stopped: the limit of tokens is reached.",
-  max_tool_calls: "Stopped: the limit of tool calls is reached.",
-  max_time: "Stopped: the limit of time is reached.",
-  loop: "Stopped: the model repeated the same call.",
-};
+const SHOWN = ["text", "reasoning", "call", "progress", "result", "usage", "notice", "error", "end"];
+const STOPS = { cancelled: "Stopped by you.", refused: "The model declined to answer.", loop: "Stopped: the model repeated the same call." };
+const LIMITS = ["output_tokens", "turns", "tokens", "tool_calls", "time"];
 
-export function userMessage(text) {
-  return h("div", { class: "turn user" }, h("h2", { class: "hidden" }, "You"), h("div", { class: "bubble", dir: "auto" }, visible(cut(text, 100_000))));
+export function userMessage(text, attachments, acts) {
+  return h("div.turn.user", h("h2.hidden", "You"), attachments.length ? h("div.attachments", attachments) : null, h("div.bubble", { dir: "auto" }, visible(cut(text, 100_000))), acts);
+}
+
+// Where the model has less than the transcript.
+export function compaction({ summarised, summary }) {
+  if (!summarised) return h("p.note", "Long results above are shortened for the model, to keep the context window.");
+  return h("details.note", h("summary", "The model has a summary of the messages above, to keep the context window. They stay here."), markdown(summary));
 }
 
 // The end of a background task as the model was told of it: neither the user's words nor the model's.
 export function taskMessage({ id, tool, end, state, text }) {
-  const body = h("div", { class: "card-body" }, h("h3", {}, "Result"), text ? plain(text) : h("p", { class: "sub" }, "No text."));
-  const card = h("details", { class: "card", "data-state": state }, h("summary", { title: tool }, icon("forward"), toolName(tool), h("span", { class: "card-brief sub" }, `Background task ${end}`), pill(stateOf(TASK_STATES, state))), body, record(id));
-  return h("div", { class: "turn model told", "data-task": id }, h("h2", { class: "hidden" }, "Background task"), card);
+  const body = h("div.card-body", h("h3", "Result"), text ? plain(text) : h("p.sub", "No text."));
+  const card = h("details.card", { "data-state": state }, h("summary", { title: tool }, icon("forward"), toolName(tool), h("span.card-brief.sub", `Background task ${end}`), pill(stateOf(TASK_STATES, state))), body, record(id));
+  return h("div.turn.model.told", { "data-task": id }, h("h2.hidden", "Background task"), card);
 }
 
 function record(callId) {
-  return h("a", { class: "card-record", href: `#/calls/${encodeURIComponent(callId)}` }, "Open the record");
+  return h("a.card-record", { href: `#/calls/${encodeURIComponent(callId)}` }, "Open the record");
 }
 
 export class Reply {
   constructor() {
     this.cards = new Map();
     this.writing = null;
-    this.body = h("div", { class: "reply-body" });
-    this.foot = h("div", { class: "reply-foot sub" });
-    this.node = h("div", { class: "turn model" }, h("h2", { class: "hidden" }, "Model"), this.body, this.foot);
+    this.body = h("div.reply-body");
+    this.foot = h("div.reply-foot.sub");
+    this.node = h("div.turn.model", h("h2.hidden", "Model"), this.body, this.foot);
   }
 
   take(event) {
-    const handlers = { text: "text", reasoning: "reasoning", call: "call", progress: "progress", result: "result", usage: "usage", notice: "notice", error: "fail", end: "end" };
-    if (Object.hasOwn(handlers, event.type)) this[handlers[event.type]](event);
+    if (SHOWN.includes(event.type)) this[event.type](event);
   }
 
   text({ text }) {
@@ -63,7 +62,7 @@ export class Reply {
     if (!text) return;
     if (this.writing?.kind !== "reasoning") {
       const view = new Markdown();
-      this.begin("reasoning", view, h("details", { class: "thought" }, h("summary", {}, "Thought"), view.node));
+      this.begin("reasoning", view, h("details.thought", h("summary", "Thought"), view.node));
     }
     this.write(text);
   }
@@ -92,10 +91,10 @@ export class Reply {
     this.writing = null;
   }
 
-  call({ id, name: tool, arguments: values, callId }) {
+  call({ id, name: tool, title, arguments: values, callId }) {
     this.settle();
-    if (this.cards.has(id)) return;
-    const card = new CallCard(tool, values, callId);
+    if (this.cards.has(id)) return this.cards.get(id).know(callId);
+    const card = new CallCard(tool, title, values, callId);
     this.cards.set(id, card);
     this.body.append(card.node);
   }
@@ -111,16 +110,16 @@ export class Reply {
 
   notice({ text, message }) {
     this.settle();
-    this.body.append(h("p", { class: "note" }, visible(cut(text ?? message, 2000))));
+    this.body.append(h("p.note", visible(cut(text ?? message, 2000))));
   }
 
-  usage({ inputTokens, outputTokens, cachedTokens }) {
+  usage({ inputTokens, outputTokens, cachedTokens, cost }) {
     // Figures of the whole turn so far.
     const [input, out, cached] = [inputTokens ?? 0, outputTokens ?? 0, cachedTokens ?? 0];
-    fill(this.foot, `${input.toLocaleString()} tokens in, ${out.toLocaleString()} out${cached ? `, ${cached.toLocaleString()} cached` : ""}`);
+    fill(this.foot, `${input.toLocaleString()} tokens in, ${out.toLocaleString()} out${cached ? `, ${cached.toLocaleString()} cached` : ""}${typeof cost === "number" ? `, cost ${cost.toFixed(4)}` : ""}`);
   }
 
-  fail(error) {
+  error(error) {
     this.settle();
     this.body.append(problem(error, "The turn failed"));
     this.close();
@@ -128,7 +127,9 @@ export class Reply {
 
   end({ stopReason }) {
     this.settle();
-    if (STOPS[stopReason]) this.body.append(h("p", { class: "note" }, STOPS[stopReason]));
+    const limit = LIMITS.find((limit) => stopReason === `max_${limit}`);
+    const why = limit ? `Stopped: the limit of ${limit.replace("_", " ")} is reached.` : STOPS[stopReason];
+    if (why) this.body.append(h("p.note", why));
     this.close();
   }
 
@@ -149,17 +150,40 @@ export class Reply {
 }
 
 class CallCard {
-  constructor(tool, values, callId) {
+  constructor(tool, title, values, callId) {
     this.callId = callId ?? null;
     this.done = false;
     this.line = null;
     this.hasEnded = false;
-    this.state = h("span", {}, pill(CALL_STATES.running));
-    this.record = h("span", {});
-    this.body = h("div", { class: "card-body" }, h("h3", {}, "Arguments"), Object.keys(values ?? {}).length ? json(values) : h("p", { class: "sub" }, "None."));
+    this.state = h("span", pill(CALL_STATES.running));
+    this.record = h("span");
+    this.body = h("div.card-body", h("h3", "Arguments"), Object.keys(values ?? {}).length ? json(values) : h("p.sub", "None."));
     this.words = brief(values);
-    this.brief = h("span", { class: "card-brief sub", dir: "auto" }, visible(this.words));
-    this.node = h("details", { class: "card", "data-state": "running" }, h("summary", { title: tool }, icon("forward"), toolName(tool), this.brief, this.state), this.body, this.record);
+    this.brief = h("span.card-brief.sub", { dir: "auto" }, visible(this.words));
+    this.node = h("details.card", { "data-state": "running", ontoggle: () => this.open() }, h("summary", { title: tool }, icon("forward"), toolName(tool, title), this.brief, this.state), this.body, this.record);
+    this.link();
+    // A call that ends at once has no line.
+    this.timer = setTimeout(() => this.run(), 400);
+  }
+
+  // The line under a call that goes on: how far it is, and a button that cancels it.
+  run() {
+    if (this.done || this.line || !this.callId) return;
+    this.line = new TaskLine({ id: this.callId, status: "working" }, "calls");
+    this.node.after(this.line.node);
+  }
+
+  // Structured content is in the record.
+  async open() {
+    if (!this.node.open || !this.done || !this.callId || this.isRead) return;
+    this.isRead = true;
+    const { result } = await get(`/calls/${encodeURIComponent(this.callId)}`).catch(() => ({}));
+    if (result?.structuredContent !== undefined) add(this.body, h("h3", "Structured content"), json(result.structuredContent));
+  }
+
+  // The record of a call that was drawn from its message, while it goes on.
+  know(callId) {
+    this.callId ??= callId ?? null;
     this.link();
   }
 
@@ -176,24 +200,33 @@ class CallCard {
 
   progress({ progress, total, text }) {
     if (this.done) return;
-    const share = typeof progress === "number" && total > 0 ? h("progress", { max: total, value: Math.min(progress, total), "aria-label": "Progress" }) : null;
-    fill(this.brief, share, visible(cut(text ?? (share ? "" : `step ${progress}`), 120)));
+    this.run();
+    this.line?.set({ id: this.callId, status: "working", progress: { done: progress, total }, message: text });
   }
 
   finish({ state, isError, callId, text, images, problem: why, durationMs }) {
     if (this.done) return;
     this.done = true;
+    this.endRun();
     this.callId = callId ?? this.callId;
     const word = state ?? (isError ? "tool-error" : "succeeded");
-    add(this.body, h("h3", {}, "Result"), text ? plain(text) : h("p", { class: "sub" }, "No text."), why ? problem({ message: why }) : null);
+    add(this.body, h("h3", "Result"), text ? plain(text) : h("p.sub", "No text."), why ? problem({ message: why }) : null);
     this.link();
+    this.open();
     if (word === "running" && this.callId) return this.goOn();
     this.line?.node.remove();
     fill(this.state, pill(stateOf(CALL_STATES, word)));
     this.node.dataset.state = word;
     fill(this.brief, visible(this.words), durationMs === undefined || durationMs === null ? "" : ` ${this.words ? "· " : ""}${duration(durationMs)}`);
     const pictures = (images ?? []).slice(0, MOST_PICTURES).map((address) => picture(address));
-    if (pictures.length) this.node.after(h("div", { class: "pictures" }, pictures));
+    if (pictures.length) this.node.after(h("div.pictures", pictures));
+  }
+
+  endRun() {
+    clearTimeout(this.timer);
+    if (this.line?.of !== "calls") return;
+    this.line.node.remove();
+    this.line = null;
   }
 
   // The server goes on with it as a task, which may have ended already.
@@ -208,6 +241,7 @@ class CallCard {
   // A change of the task of this call.
   task(task) {
     if (!isOpenTask(task.status)) return this.endTask(task);
+    this.endRun();
     if (!this.line) {
       this.line = new TaskLine(task);
       this.node.after(this.line.node);
@@ -230,14 +264,15 @@ class CallCard {
   abandon() {
     if (this.done) return;
     this.done = true;
+    this.endRun();
     fill(this.state, pill(["No result", "off"]));
     this.node.dataset.state = "interrupted";
   }
 }
 
-function toolName(publicName) {
+function toolName(publicName, title) {
   const [server, tool] = splitTool(publicName, known.servers);
-  return h("span", { class: "card-name" }, server ? [name(server, { class: "name sub" }), h("span", { class: "sub" }, " / ")] : null, name(tool));
+  return h("span.card-name", server ? [name(server, { class: "name sub" }), h("span.sub", " / ")] : null, name(title ?? tool));
 }
 
 function brief(values) {

@@ -1,7 +1,8 @@
 // A sampling request on its card: what the server asks a model, or what the model answered, and the answers.
 
 import { fill, h, name, visible } from "./dom.js";
-import { labelled, warnings } from "./parts.js";
+import { longText } from "./json.js";
+import { labelled, MUST_OPEN, warnings } from "./parts.js";
 
 export class Sampling {
   // view: the card, which sends answers and locks the buttons that are added to it.
@@ -9,9 +10,10 @@ export class Sampling {
     this.view = view;
     const { sampling } = view.item;
     this.hidden = sampling.hidden;
+    this.folded = h("p", { class: "sub", role: "status", hidden: true }, MUST_OPEN);
     this.node = h(
       "div",
-      { class: "stack" },
+      { class: "stack", onclick: () => this.folded.hidden || view.lock(view.locked) },
       warnings(sampling.hidden ? ["the text contains hidden characters"] : []),
       sampling.answer === null ? request(sampling) : block("Answer of the model", sampling.answer),
       h(
@@ -23,8 +25,14 @@ export class Sampling {
         labelled("Tokens", `at most ${sampling.maxTokens}`),
         labelled("Quota", sampling.quota.length ? sampling.quota.map(({ text }) => h("div", {}, `${text} left after this`)) : null),
       ),
+      this.folded,
       h("div", { class: "actions" }, this.answers(sampling), view.options.extra ?? null),
     );
+  }
+
+  // Whether a text was not opened to its end yet.
+  isFolded() {
+    return this.node.querySelector(".sampled button") !== null;
   }
 
   answers({ answer }) {
@@ -45,7 +53,7 @@ export class Sampling {
       confirmed = true;
       fill(node, `${label} despite hidden characters`);
     } }, label);
-    return this.view.add(node, "answers");
+    return this.view.add(node, "approves");
   }
 }
 
@@ -62,5 +70,5 @@ function request(sampling) {
 
 // A text of others, whole and line by line.
 function block(heading, text) {
-  return h("div", {}, h("h3", {}, heading), h("blockquote", { class: "quoted sampled", dir: "auto" }, visible(text)));
+  return h("div", {}, h("h3", {}, heading), h("blockquote", { class: "quoted sampled", dir: "auto" }, longText(String(text), 4000)));
 }

@@ -1,22 +1,25 @@
 // The screen Servers: the list at the left, one server with its tools at the right.
 
 import { get, on, post } from "./api.js";
-import { fill, h, icon, name, visible, words } from "./dom.js";
-import { bytes, count, SERVER_STATES, TRUST } from "./format.js";
+import { fill, h, icon, name, visible } from "./dom.js";
+import { confirmRemoval } from "./entry-form.js";
+import { clock, count, SERVER_STATES } from "./format.js";
 import { copyButton, json } from "./json.js";
-import { action, command, Drawer, empty, hints, labelled, loading, pill, problem, section, sentence, serverIcon, stateOf, stderr } from "./parts.js";
+import { action, command, Drawer, empty, Fold, hints, labelled, loading, pill, problem, section, serverIcon, stateOf, warnings } from "./parts.js";
+import { drawFolds, facts, recentCall, setAside } from "./server-parts.js";
 import { SignInPanel } from "./sign-in.js";
 import { state } from "./state.js";
 import { WindowedList } from "./window.js";
 
-const ERAS = { legacy: "with a session", modern: "stateless" };
-const TRANSPORTS = { stdio: "Local program (stdio)", http: "Remote (http)", "in-process": "Built in" };
+const RECENT = 8;
+
+export const KEYS = [["↑ ↓", "In the list: server before, next one"], ["Enter", "Open the server, or the tool"]];
 
 export function create() {
   const list = h("ul", { class: "server-list", onkeydown: moveInList });
   const summary = h("p", { class: "sub" });
   const detail = h("section", { class: "pane detail", "aria-label": "Server" });
-  const drawer = new Drawer("Tool");
+  const drawer = new Drawer("Tool", () => view && (location.hash = view.place(null)));
   const node = h(
     "div",
     { class: "split" },
@@ -26,6 +29,12 @@ export function create() {
   );
   let shown = null;
   let view = null;
+  // The shown server, if it was removed: it is read again when it is back.
+  let missing = null;
+  // Whether the sign-in begins as soon as the server requires it.
+  let authorize = false;
+  // The tool that the address names, and what tools are filtered by, until it is shown.
+  let place = null;
 
   const drawList = () => {
     if (state.servers === null) return void fill(list, h("li", {}, loading()));
@@ -44,37 +53,66 @@ export function create() {
       const server = await get(`/servers/${encodeURIComponent(wanted)}`);
       if (wanted !== shown) return;
       view ??= new ServerView(detail, drawer);
-      view.set(server);
+      view.set(server, authorize);
+      arrive();
+      if (authorize && server.signIn?.required) {
+        authorize = false;
+        history.replaceState(null, "", `#/servers/${encodeURIComponent(wanted)}`);
+      }
     } catch (error) {
-      if (wanted === shown) fill(detail, backLink(), problem(error, `Server ${wanted}`));
+      if (wanted === shown) gone(wanted, error);
     }
+  };
+
+  const arrive = () => {
+    if (place !== null && view.go(place)) place = null;
+  };
+
+  const gone = (wanted, error) => {
+    missing = error.status === 404 ? wanted : null;
+    view?.close();
+    view = null;
+    fill(detail, h("div", { class: "server-view" }, backLink(), error.status === 404 ? empty("servers", "This server is gone", h("p", {}, "It was removed from the configuration: ", name(wanted), ".")) : problem(error, `Server ${wanted}`)));
   };
 
   const stops = [
     on("changed:servers", () => {
       if (shown === null && isWide() && state.servers.length) show(state.servers[0].name);
       else drawList();
+      if (missing !== null && missing === shown && state.servers.some((server) => server.name === shown)) {
+        missing = null;
+        load();
+      }
     }),
-    on("servers", ({ name: changed }) => changed === shown && load()),
+    on("servers", ({ name: changed }) => changed === shown && changed !== missing && load()),
+    on("call", (call) => call.server === shown && view?.callsLater()),
     on("reset", load),
     on("online", ({ resumed }) => resumed && load()),
   ];
 
   const show = (wanted) => {
     if (wanted !== shown) {
-      drawer.close();
       view?.close();
       view = null;
+      drawer.close();
       fill(detail);
     }
     shown = wanted;
+    missing = null;
     drawList();
     load();
   };
 
   return {
     node,
-    route: ([wanted]) => show(wanted ?? (isWide() ? state.servers?.[0]?.name ?? null : null)),
+    route: ([wanted, part, tool], query) => {
+      authorize = part === "authorize";
+      place = { tool: part === "tools" ? tool ?? null : null, filter: (query.get("filter") ?? "").slice(0, 200) };
+      const name = wanted ?? (isWide() ? state.servers?.[0]?.name ?? null : null);
+      // Another place on the same page needs nothing read again.
+      if (view && name === shown && missing === null && !authorize) arrive();
+      else show(name);
+    },
     close: () => {
       stops.forEach((stop) => stop());
       view?.close();
@@ -124,7 +162,7 @@ function welcome() {
     "No servers yet",
     h("p", {}, "A server gives models and programs new tools. Add one by pasting what its README shows: a snippet, a command or a URL."),
     h("p", {}, h("a", { class: "button primary", href: "#/add" }, icon("plus"), "Add a server")),
-    h("p", { class: "sub" }, "Servers of other applications are found by ", command("toolway import"), "."),
+    h("p", { class: "sub" }, "Or ", h("a", { href: "#/import" }, "import those of other applications"), "; in a terminal: ", command("toolway import"), "."),
   );
 }
 
@@ -140,35 +178,66 @@ class ServerView {
     this.head = h("div", {});
     this.panel = null;
     this.none = h("p", { class: "quiet-box", hidden: true });
-    this.filter = h("input", { type: "search", placeholder: "Filter tools", "aria-label": "Filter tools", oninput: () => this.applyFilter() });
+    this.opened = null;
+    this.filter = h("input", { type: "search", placeholder: "Filter tools", "aria-label": "Filter tools", oninput: () => {
+      this.applyFilter();
+      history.replaceState(null, "", this.place(this.opened));
+    } });
     this.total = h("span", { class: "sub", role: "status" });
     this.tools = new WindowedList({
       label: "Tools",
       rowHeight: 58,
       key: (tool) => tool.name,
       row: toolRow,
-      onopen: (tool) => this.open(tool),
+      onopen: (tool) => (location.hash = this.place(tool.name)),
       followSelection: () => drawer.isOpen,
     });
     this.tools.node.addEventListener("keydown", (event) => event.key === "Escape" && drawer.close());
     this.toolPart = section("Tools", h("div", { class: "tools-head" }, this.total, this.filter), this.tools.node);
     this.toolPart.classList.add("grow");
-    fill(node, h("div", { class: "server-view" }, backLink(), this.head, this.none, this.toolPart));
+    this.folds = { connections: new Fold("Connections and processes"), roots: new Fold("Roots that it is given"), capabilities: new Fold("Capabilities"), instructions: new Fold("Instructions"), calls: new Fold("Recent calls"), output: new Fold("Output on stderr") };
+    fill(node, h("div", { class: "server-view" }, backLink(), this.head, h("div", { class: "folds" }, Object.values(this.folds).map((fold) => fold.node)), this.none, this.toolPart));
+    this.loadCalls();
   }
 
   close() {
+    clearTimeout(this.timer);
     this.tools.close();
   }
 
-  set(server) {
+  // After calls: they may also have opened connections, processes and sessions.
+  callsLater() {
+    this.timer ??= setTimeout(async () => {
+      this.timer = null;
+      this.loadCalls();
+      const server = await get(`/servers/${encodeURIComponent(this.server.name)}`).catch(() => null);
+      if (!server || !this.head.isConnected) return;
+      drawFolds(this.folds, server);
+      const before = this.facts;
+      before.replaceWith((this.facts = facts(server)));
+    }, 1000);
+  }
+
+  async loadCalls() {
+    if (!this.server) return;
+    const wanted = this.server.name;
+    const { calls } = await get(`/calls?limit=${RECENT}&server=${encodeURIComponent(wanted)}`).catch(() => ({ calls: [] }));
+    this.folds.calls.set(calls.length ? `last ${clock(calls[0].startedAt)}` : "", calls.length ? [h("ul", { class: "recent-calls" }, calls.map(recentCall)), h("p", {}, h("a", { href: `#/calls?${new URLSearchParams({ server: wanted })}` }, "All calls of this server"))] : null);
+  }
+
+  set(server, authorize) {
+    const isFirst = !this.server;
     this.server = server;
+    if (isFirst) this.loadCalls();
+    drawFolds(this.folds, server);
     const needsSignIn = server.signIn?.required === true;
     if (!needsSignIn) this.panel = null;
     else this.panel ??= new SignInPanel(server.name);
     this.panel?.failed(server.signIn.failure ?? null);
     const focused = this.panel?.node.contains(document.activeElement) ? document.activeElement : null;
-    fill(this.head, header(server), this.panel?.node ?? trouble(server), facts(server), this.panel || server.error ? null : output(server));
+    fill(this.head, header(server), this.panel?.node ?? trouble(server), warnings(server.setAside.map(setAside)), (this.facts = facts(server)));
     focused?.focus();
+    if (authorize) this.panel?.authorize();
     this.toolPart.hidden = server.tools.length === 0;
     this.none.hidden = server.tools.length > 0;
     fill(this.none, server.state === "connected" ? "This server offers no tools." : server.state === "disabled" ? "Its tools appear here when it is enabled." : "Its tools appear here when it is connected.");
@@ -186,10 +255,34 @@ class ServerView {
     this.tools.set(found);
   }
 
+  // The address of a tool of this server, or of the server, with the filter.
+  place(tool) {
+    const filter = this.filter.value.trim();
+    return `#/servers/${encodeURIComponent(this.server.name)}${tool ? `/tools/${encodeURIComponent(tool)}` : ""}${filter ? `?${new URLSearchParams({ filter })}` : ""}`;
+  }
+
+  // Shows what the address says; returns whether that was possible.
+  go({ tool: wanted, filter }) {
+    if (this.filter.value.trim() !== filter) {
+      this.filter.value = filter;
+      this.applyFilter();
+    }
+    const tool = this.server.tools.find((known) => known.name === wanted);
+    // It may be listed when the server is connected.
+    if (wanted !== null && !tool && this.server.state !== "connected") return false;
+    this.opened = tool ? wanted : null;
+    if (tool) this.open(tool);
+    else if (this.drawer.isOpen) this.drawer.close();
+    else if (wanted !== null) history.replaceState(null, "", this.place(null));
+    return true;
+  }
+
   open(tool) {
+    const index = this.tools.items.indexOf(tool);
+    if (index >= 0) this.tools.select(index);
     this.drawer.show(
       name(tool.title || tool.name),
-      h("p", { class: "tags" }, hints(tool)),
+      tool.icon || hints(tool).length ? h("p", { class: "tags" }, tool.icon ? serverIcon(tool) : null, hints(tool)) : null,
       h("dl", { class: "facts" }, labelled("Name", h("code", {}, visible(tool.name))), labelled("For models", h("code", {}, visible(tool.publicName)))),
       tool.description ? section("Description", null, h("p", { class: "prose", dir: "auto" }, visible(tool.description))) : null,
       section("Arguments", copyButton(tool.inputSchema), argumentTable(tool.inputSchema), h("details", { class: "raw" }, h("summary", {}, "Schema"), json(tool.inputSchema))),
@@ -201,6 +294,7 @@ function toolRow(tool) {
   return h(
     "div",
     { class: "tool-row" },
+    tool.icon ? serverIcon(tool) : null,
     h("span", { class: "tool-words" }, h("span", { class: "tool-name" }, name(tool.name), tool.title && tool.title !== tool.name ? name(tool.title, { class: "name sub" }) : null), h("span", { class: "sub one-line", dir: "auto" }, visible((tool.description ?? tool.title ?? "").slice(0, 300)))),
     h("span", { class: "tags" }, hints({ ...tool, openWorld: false })),
     icon("forward"),
@@ -233,7 +327,7 @@ function header(server) {
     { class: "server-head" },
     serverIcon(server),
     h("div", { class: "server-title" }, h("h2", {}, name(server.label), ownTitle(server) ? name(ownTitle(server), { class: "name sub" }) : null, pill(stateOf(SERVER_STATES, server.state))), h("p", { class: "sub", dir: "auto" }, server.description ? visible(server.description.slice(0, 600)) : subtitle(server))),
-    h("div", { class: "actions" }, actions(server)),
+    h("div", { class: "actions" }, actions(server), server.transport === "in-process" ? null : [h("a", { class: "button", href: `#/edit/${encodeURIComponent(server.name)}` }, "Edit"), action("Remove", () => confirmRemoval({ noun: "Server", path: "/servers", entry: server.name, label: server.label, said: "It is ended. Its secrets stay in the vault. ", onremoved: () => (location.hash = "#/servers") }), { class: "quiet danger" })]),
   );
 }
 
@@ -256,48 +350,8 @@ function actions(server) {
   return [isUp ? button("Disconnect", "disconnect") : button("Connect", "connect", { class: "primary" }), isUp || server.state === "failed" ? button("Restart", "restart") : null, button("Disable", "disable", { class: "quiet" })];
 }
 
-function facts(server) {
-  const era = server.era ? `${server.revision ?? ""} (${ERAS[server.era] ?? server.era})`.trim() : server.revision;
-  const { tools, prompts, resources } = server.counts ?? {};
-  return h(
-    "dl",
-    { class: "fact-grid" },
-    fact("Name", h("code", {}, visible(server.name))),
-    fact("Offers", server.state === "connected" ? [count(tools, "tool"), ", ", count(prompts, "prompt"), ", ", count(resources, "resource")] : null),
-    fact("Kind", TRANSPORTS[server.transport] ?? server.transport),
-    fact(server.transport === "http" ? "Address" : "Command", server.address ? h("code", {}, visible(server.address)) : null),
-    fact("Protocol", era),
-    fact("Session", sessions(server)),
-    fact("Processes", processes(server.processes)),
-    fact("Trust", server.trust ? sentence(TRUST[server.trust] ?? server.trust) : null),
-    fact("Detail", server.detail && !server.error && !server.signIn?.required ? words(server.detail) : null),
-  );
-}
-
-function sessions(server) {
-  const shared = server.sessionId ? [h("code", {}, visible(server.sessionId))] : [];
-  const own = (server.sessions ?? []).map(({ caller, id }) => h("div", {}, h("code", {}, visible(id)), " of ", visible(caller)));
-  return shared.length + own.length ? [shared, own] : null;
-}
-
-function processes(running) {
-  if (!running?.length) return null;
-  const memory = running.reduce((sum, one) => sum + (one.bytes ?? 0), 0);
-  const one = (process, index) => [index ? ", " : "", process.caller ? visible(process.caller) : "shared", process.bytes ? ` ${bytes(process.bytes)}` : ""];
-  return [count(running.length, "process", "processes"), memory ? `, ${bytes(memory)}` : "", " (", running.map(one), ")"];
-}
-
-function fact(label, value) {
-  return value === null || value === undefined || value === "" ? null : h("div", {}, h("dt", {}, label), h("dd", {}, value));
-}
-
 function trouble(server) {
   if (!server.error) return null;
   const hint = server.error.hint ?? (server.state === "retrying" ? "Toolway tries again by itself; Restart tries at once." : null);
   return problem({ ...server.error, hint, stderr: server.error.stderr?.length ? server.error.stderr : server.stderr }, SERVER_STATES[server.state]?.[0]);
-}
-
-function output(server) {
-  if (!server.stderr?.length) return null;
-  return h("details", { class: "raw" }, h("summary", {}, `Output on stderr (${count(server.stderr.length, "line")})`), stderr(server.stderr));
 }

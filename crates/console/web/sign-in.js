@@ -6,21 +6,29 @@ import { command, problem } from "./parts.js";
 
 // One panel for one server; it stays as it is while the server's state is drawn again.
 export class SignInPanel {
-  constructor(server) {
+  // title: what stands above the button.
+  constructor(server, title = "This server requires a sign-in") {
     this.server = server;
+    this.title = title;
     this.said = null;
-    this.node = h("section", { class: "panel sign-in", "aria-label": "Sign-in" });
+    this.node = h("section.panel.sign-in", { "aria-label": "Sign-in" });
     this.ask();
   }
 
   ask() {
-    const start = h("button", { type: "button", class: "primary", onclick: () => this.begin(start) }, icon("key"), "Sign in");
+    const start = h("button.primary", { onclick: () => this.begin(start) }, icon("key"), "Authorize");
+    this.start = start;
     fill(
       this.node,
-      h("h3", { class: "panel-title" }, "This server requires a sign-in"),
-      h("p", {}, "Sign in at its own page, in a new tab. Toolway keeps the credentials, and uses the server with your account."),
-      h("div", { class: "actions" }, start),
+      this.title ? h("h3.panel-title", this.title) : null,
+      h("p", "Sign in at its own page, in a new tab. Toolway keeps the credentials, and uses the server with your account."),
+      h("div.actions", start),
     );
+  }
+
+  // Begins at once, where nothing is under way.
+  authorize() {
+    if (!this.start.disabled && this.start.isConnected) this.begin(this.start);
   }
 
   async begin(start) {
@@ -45,16 +53,16 @@ export class SignInPanel {
 
   show({ url, notices }) {
     const target = link(url);
-    const open = h("a", { class: "button primary", href: target ?? "#/servers", rel: "noreferrer noopener", target: "_blank", onclick: () => (this.waiting.hidden = false) }, icon("open"), "Open the sign-in page");
-    this.waiting = h("p", { class: "sub busy-line", role: "status", hidden: true }, "Waiting for you to finish there. This page goes on by itself.");
+    const open = h("a.button.primary", { href: target ?? "#/servers", rel: "noreferrer noopener", target: "_blank", onclick: () => (this.waiting.hidden = false) }, icon("open"), "Open the sign-in page");
+    this.waiting = h("p.sub.busy-line", { role: "status", hidden: true }, "Waiting for you to finish there. This page goes on by itself.");
     fill(
       this.node,
-      h("h3", { class: "panel-title" }, "Check the address, then sign in there"),
+      h("h3.panel-title", "Check the address, then sign in there"),
       notices.map((notice) => h("p", { class: notice.startsWith("Warning") ? "warning" : "" }, words(notice))),
-      h("p", {}, h("code", { class: "address" }, visible(String(url).split("?")[0]))),
-      h("div", { class: "actions" }, open, h("button", { type: "button", class: "quiet", onclick: () => this.ask() }, "Start again")),
+      h("p", h("code.address", visible(String(url).split("?")[0]))),
+      h("div.actions", open, h("button.quiet", { onclick: () => this.ask() }, "Start again")),
       this.waiting,
-      h("p", { class: "sub" }, "If this browser runs on another computer than Toolway, use ", command(`toolway login ${this.server} --no-browser`), " there."),
+      h("p.sub", "If this browser runs on another computer than Toolway, use ", command(`toolway login ${this.server} --no-browser`), " there."),
     );
     open.focus();
   }

@@ -14,6 +14,11 @@ async function loadSession() {
 export async function loadServers() {
   state.servers = await get("/servers");
   emit("changed:servers");
+  // Sign-ins are items, and begin and end with the state of their server.
+  const sorted = (names) => JSON.stringify(names.sort());
+  const required = state.servers.filter((server) => server.signIn?.required).map((server) => server.name);
+  const listed = state.inbox?.filter((item) => item.signIn).map((item) => item.server);
+  if (listed && sorted(required) !== sorted(listed)) refreshInbox();
 }
 
 export async function loadInbox() {

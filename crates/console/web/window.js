@@ -122,7 +122,8 @@ export class WindowedList {
   }
 
   click(event) {
-    const row = event.target.closest(".window-row");
+    // A row that was drawn again under the pointer is not the target.
+    const row = [event.target, document.elementFromPoint(event.clientX, event.clientY)].map((node) => node?.closest(".window-row")).find(Boolean);
     if (row) this.select(Number(row.dataset.index), { open: true });
   }
 }

@@ -3,7 +3,8 @@
 import { createHash, randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 
-export async function startSigned() {
+// options: { clientId: the only client, which is registered by hand; discovery: whether it names its endpoints }
+export async function startSigned({ clientId = null, discovery = true } = {}) {
   const codes = new Map();
   const tokens = new Set();
   const server = createServer(async (request, response) => {
@@ -27,10 +28,14 @@ export async function startSigned() {
       "/refuse": () => goBack(response, url.searchParams, { error: "access_denied", iss: origin }),
       "/token": () => exchange(new URLSearchParams(text), codes, tokens, send),
     };
+    if (!discovery && url.pathname.startsWith("/.well-known/")) return send(404, {});
+    if (clientId !== null && url.pathname === "/register") return send(403, {});
+    if (clientId !== null && url.pathname === "/authorize" && url.searchParams.get("client_id") !== clientId) return send(400, { error: "invalid_client" });
     (handlers[url.pathname] ?? (() => send(404, {})))();
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return { url: `http://127.0.0.1:${server.address().port}/mcp`, close: () => server.closeAllConnections() ?? server.close() };
+  const origin = `http://127.0.0.1:${server.address().port}`;
+  return { origin, url: `${origin}/mcp`, close: () => server.closeAllConnections() ?? server.close() };
 }
 
 function metadata(origin) {

@@ -4,13 +4,13 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 
 import { launch, until, Window } from "../browser.mjs";
-import { conformance, CRASHES, NOTES, Program, SAMPLE } from "../program.mjs";
+import { conformance, CRASHES, NOTES, Program, SAMPLE, schemas } from "../program.mjs";
 import { startSigned } from "../servers/signed.mjs";
 
 const IMAGES = new URL("../../../docs/images/", import.meta.url);
 const scripts = {
   lunch: { turns: [{ text: "I ask the server for the menu.", calls: [{ tool: "notes__order_lunch" }] }, { text: "{{result}}" }] },
-  assistant: {
+  demo: {
     turns: [
       { text: "I look at the notes first.", calls: [{ tool: "notes__list_notes" }] },
       { text: "There is a note for this week. I add the milk to it.", calls: [{ tool: "notes__write_note", arguments: { name: "shopping", text: "- bread\n- milk" } }] },
@@ -18,13 +18,19 @@ const scripts = {
     ],
   },
 };
+const assistants = {
+  librarian: { description: "Keeps the notes, and asks before it changes one.", model: "demo", system: "You keep the notes.", servers: ["notes"], approval: "trusted-only", trustedTools: ["notes.list_*", "notes.read_*"] },
+  planner: { description: "Plans the week.", servers: ["notes", "weather"], budgets: { maxToolCalls: 20, maxTime: "10m" } },
+};
 let browser, program, client, tickets;
 
 before(async () => {
   tickets = await startSigned();
-  const servers = { tickets: { url: tickets.url }, notes: NOTES, sample: SAMPLE, jobs: { ...conformance(), trust: "full" }, weather: CRASHES, archive: { ...SAMPLE, disabled: true } };
-  [browser, program] = await Promise.all([launch(), Program.start({ servers, scripts, policy: { mode: "writes" } })]);
+  const servers = { tickets: { url: tickets.url }, notes: NOTES, sample: SAMPLE, jobs: { ...conformance(), includeTools: ["long_job"], trust: "full" }, weather: CRASHES, odd: schemas("--plain"), archive: { ...SAMPLE, disabled: true } };
+  [browser, program] = await Promise.all([launch(), Program.start({ servers, scripts, policy: { mode: "writes" }, settings: { assistants }, indent: 2 })]);
   client = await program.client("claude-code");
+  const offered = async () => JSON.stringify(await client.request("tools/list", {}));
+  for (const tool of ["notes__write_note", "sample__echo", "jobs__long_job", "odd__rich"]) await until(async () => (await offered()).includes(tool), `${tool} is offered`);
   for (const text of ["a", "b", "c", "d"]) await client.call("sample__echo", { text });
   await client.call("sample__fail");
   await client.call("sample__picture");
@@ -66,7 +72,7 @@ async function order() {
 
 async function chat() {
   const window = await Window.open(browser, program);
-  await say(window, "assistant", "Put milk on my shopping list");
+  await say(window, "demo", "Put milk on my shopping list");
   await window.page.getByRole("dialog").getByRole("button", { name: "Allow once" }).click();
   await window.page.locator(".markdown td").first().waitFor();
   await window.button("Send").waitFor();
@@ -88,7 +94,7 @@ const SCREENS = {
   },
   "sign-in": async (window) => {
     await window.show("#/servers/tickets");
-    await window.button("Sign in").click();
+    await window.button("Authorize").click();
     await window.page.locator(".sign-in .address").waitFor();
   },
   tool: async (window) => {
@@ -99,18 +105,102 @@ const SCREENS = {
   add: async (window) => {
     await window.show("#/add");
     await window.page.getByLabel("Snippet, command or URL").fill("npx -y @modelcontextprotocol/server-everything");
-    await window.page.getByRole("checkbox").check();
+    await window.page.getByRole("checkbox", { name: "Run this program" }).check();
+  },
+  "add-oauth": async (window) => {
+    await window.show("#/servers");
+    await window.show("#/add");
+    await window.page.getByLabel("Snippet, command or URL").fill(tickets.url);
+    await window.page.locator(".difference").waitFor();
+    await window.page.getByText("Endpoints, instead of those discovered").click();
+  },
+  tested: async (window) => {
+    await window.page.getByRole("checkbox", { name: "Connect to" }).check();
+    await window.button("Test connection").click();
+    await window.see("It answers, and requires a sign-in.");
+  },
+  edit: async (window) => {
+    await window.show("#/edit/notes");
+    await window.page.getByLabel("Description", { exact: true }).fill("My notes");
+    for (const title of await window.page.locator(".form-groups > details > summary").all()) await title.click();
+    await window.button("Root").click();
+    await window.page.locator(".difference").waitFor();
+  },
+  remove: async (window) => {
+    await window.show("#/servers/notes");
+    await window.button("Remove").click();
+    await window.page.getByRole("dialog").waitFor();
+    ends.push(() => window.page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click());
+  },
+  import: async (window) => {
+    await window.show("#/import");
+    await window.see("Nothing found");
+  },
+  "server-parts": async (window) => {
+    await window.show("#/servers/notes");
+    await window.page.locator(".recent-call").first().waitFor({ state: "attached" });
+    for (const part of await window.page.locator(".folds summary:visible").all()) await part.click();
+  },
+  assistants: async (window) => {
+    await window.show("#/assistants");
+    await window.see("Plans the week.");
+  },
+  assistant: async (window) => {
+    await window.show("#/edit-assistant/librarian");
+    await window.page.locator(".import-row summary").first().click();
+    await window.page.getByLabel("Offered: write_note").uncheck();
+    await window.page.locator(".difference .added").first().waitFor();
+    await window.page.locator(".import-group").evaluate((list) => list.scrollIntoView({ block: "start" }));
+  },
+  tools: async (window) => {
+    await window.show("#/tools/sample/add");
+    await window.page.getByLabel(/^a /).fill("20");
+    await window.page.getByLabel(/^b /).fill("22");
+    await window.button("Run").click();
+    await window.page.locator(".run .pill", { hasText: "Succeeded" }).waitFor();
+  },
+  "tool-form": async (window) => {
+    await window.show("#/tools/odd/rich");
+    await window.page.getByLabel(/^title /).fill("Party");
+    for (const begin of (await window.page.getByRole("button", { name: "Fill in", exact: true }).all()).slice(0, 3).reverse()) await begin.click();
+    await window.page.getByRole("heading", { name: "Rich form" }).scrollIntoViewIfNeeded();
+  },
+  "tool-json": async (window) => {
+    await window.button("JSON").click();
+    await window.page.getByRole("textbox", { name: "Arguments as JSON" }).waitFor();
+  },
+  resources: async (window) => {
+    await window.show("#/resources/sample/memo%3A%2F%2Ftoday");
+    await window.button("Read").click();
+    await window.page.locator(".run .plain").waitFor();
+  },
+  prompts: async (window) => {
+    await window.show("#/prompts/sample/introduce?arg.name=Ada");
+    await window.button("Preview").click();
+    await window.page.locator(".run .plain").waitFor();
   },
   calls: async (window) => {
     await window.show("#/calls");
     await window.page.locator(".call-row").nth(6).waitFor();
   },
+  "calls-filtered": async (window) => {
+    await window.show("#/calls?since=dates&from=2026-01-01&server=sample");
+    await window.page.locator(".call-row").nth(2).waitFor();
+    const opener = window.button("Filters (2)");
+    if (await opener.isVisible()) await opener.click();
+    await window.page.getByLabel("First day").waitFor();
+  },
   tasks: async (window) => {
     await window.show("#/tasks");
+    await window.page.locator(".task-row").nth(1).waitFor();
+  },
+  task: async (window) => {
     await window.page.locator(".task-row").first().click();
     await window.page.locator(".drawer .facts").waitFor();
   },
   call: async (window) => {
+    // The newest one, so that it is in view.
+    await client.call("sample__picture");
     await window.show("#/calls");
     await window.page.locator(".call-row", { hasText: "picture" }).first().click();
     await window.page.locator(".picture").waitFor();
@@ -136,6 +226,19 @@ const SCREENS = {
       await window.page.evaluate(() => document.getElementById("toasts").replaceChildren());
     });
   },
+  keys: async (window) => {
+    await window.page.keyboard.press("?");
+    await window.page.getByRole("dialog", { name: "Keys" }).waitFor();
+    ends.push(() => window.page.keyboard.press("Escape"));
+  },
+  more: async (window) => {
+    const more = window.button("More");
+    if (await more.isVisible()) await more.click();
+    ends.push(async () => {
+      await window.page.keyboard.press("Escape");
+      await window.page.evaluate(() => document.activeElement.blur());
+    });
+  },
   chat: async (window) => {
     await window.show(conversation);
     await window.page.locator(".markdown td").first().waitFor();
@@ -145,13 +248,13 @@ const SCREENS = {
     await window.see("Talk to a model");
   },
   dialog: async (window) => {
-    await say(window, "assistant", "Put milk on my shopping list");
+    await say(window, "demo", "Put milk on my shopping list");
     await window.page.getByRole("dialog").getByRole("button", { name: "Allow once" }).and(window.page.locator(":enabled")).waitFor();
   },
 };
 
 async function keep(window, name) {
-  if (!process.env.UPDATE_IMAGES || name.startsWith("inbox-always") || name.startsWith("inbox-several")) return;
+  if (!process.env.UPDATE_IMAGES || /^(add-oauth|tested|remove|import|keys|inbox-always|inbox-several|more)/.test(name)) return;
   await window.page.mouse.move(0, 0);
   const session = await window.context.newCDPSession(window.page);
   const { data } = await session.send("Page.captureScreenshot", { format: "webp", quality: 72 });
@@ -184,7 +287,7 @@ test("screens without content are accessible and say what to do", async (story) 
   const bare = await Program.start({ servers: {} });
   story.after(() => bare.stop());
   const window = await Window.open(browser, bare, { bypassCSP: true });
-  for (const [hash, words] of [["#/servers", "This server is a sample"], ["#/calls", "No calls yet"], ["#/inbox", "Nothing waits for you"], ["#/chat", "No model is configured"]]) {
+  for (const [hash, words] of [["#/servers", "This server is a sample"], ["#/calls", "No calls yet"], ["#/tools", "Choose a tool"], ["#/resources", "Choose a resource"], ["#/prompts", "Choose a prompt"], ["#/tasks", "No tasks"], ["#/inbox", "Nothing waits for you"], ["#/chat", "No model is configured"], ["#/assistants", "No assistants yet"], ["#/add-assistant", "Add an assistant"]]) {
     await window.show(hash);
     await window.see(words);
     assert.deepEqual(await window.violations(), [], hash);

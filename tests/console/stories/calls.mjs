@@ -35,7 +35,7 @@ test("a call appears at once and shows arguments, result, rule and times", async
   await drawer(window).getByText("Succeeded").first().waitFor();
   await drawer(window).locator(".json-number", { hasText: "40" }).waitFor();
   await drawer(window).locator(".json-key", { hasText: "sum" }).waitFor();
-  for (const word of ["Rule", "Started", "Took", "Caller"]) await drawer(window).locator("dt", { hasText: word }).waitFor();
+  for (const word of ["Rule", "Started", "Worked", "Outcome", "Caller"]) await drawer(window).locator("dt", { hasText: word }).waitFor();
   await window.close();
 });
 

@@ -67,10 +67,10 @@ test("from a URL to a record: add, test, chat, the warning, approve, result", as
   const { page } = window;
   await window.show("#/add");
   await page.getByLabel("Snippet, command or URL").fill(url);
-  await page.getByLabel("Name").fill("added");
-  await page.getByRole("checkbox").check();
+  await page.getByLabel("Name", { exact: true }).fill("added");
+  await page.getByRole("checkbox", { name: /^Connect to/ }).check();
   await window.button("Test connection").click();
-  await window.see("It works.");
+  await window.see("It works");
   await window.button("Add server").click();
   await page.locator(".server-title", { hasText: "Connected" }).waitFor();
 
@@ -247,6 +247,22 @@ test("a conversation is followed in a second tab, and resumed after a reload", a
   await window.page.locator(".turn.model .markdown", { hasText: whole }).waitFor();
   await window.page.getByRole("searchbox", { name: "Search conversations" }).fill("slowly");
   await window.page.locator(".conversation", { hasText: "Talk slowly" }).waitFor();
+  await window.close();
+});
+
+test("a page opened while a call waits marks its card, and shows how it ends", async () => {
+  const window = await Window.open(browser, program);
+  await say(window, "write", "Write in two tabs");
+  await dialog(window).waitFor();
+  const { hash } = new URL(window.page.url());
+  const other = await window.tab(hash);
+  await other.locator('.card[data-state="waiting"]', { hasText: "Waits for you" }).waitFor();
+  assert.equal(await other.locator(".card").count(), 1);
+  await other.getByRole("dialog").getByRole("button", { name: "Allow once" }).click();
+  await other.locator('.card[data-state="succeeded"]').waitFor();
+  await other.getByText("I am done.").waitFor();
+  assert.equal(await other.locator(".card").count(), 1);
+  await card(window, "succeeded").waitFor();
   await window.close();
 });
 

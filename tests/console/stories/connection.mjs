@@ -1,11 +1,10 @@
 // Signing in, a lost connection, an expired session, a link used twice, an invalid configuration.
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
-import { createServer, request } from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 
-import { launch, Window } from "../browser.mjs";
+import { cuttable, launch, Window } from "../browser.mjs";
 import { Program } from "../program.mjs";
 
 let browser, program;
@@ -17,40 +16,6 @@ after(async () => {
   await browser?.close();
   await program?.stop();
 });
-
-// A proxy for HTTP between the browser and the console, which can be cut.
-async function cuttable() {
-  let isCut = false;
-  const sockets = new Set();
-  const server = createServer((incoming, outgoing) => {
-    const { hostname, port, pathname, search } = new URL(incoming.url);
-    const onward = request({ hostname, port, path: pathname + search, method: incoming.method, headers: incoming.headers, agent: false }, (answer) => {
-      outgoing.writeHead(answer.statusCode, answer.headers);
-      answer.pipe(outgoing);
-    });
-    onward.on("error", () => outgoing.destroy());
-    outgoing.on("close", () => onward.destroy());
-    incoming.pipe(onward);
-  });
-  server.on("connection", (socket) => {
-    if (isCut) return socket.destroy();
-    sockets.add(socket);
-    socket.on("close", () => sockets.delete(socket));
-  });
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return {
-    url: `http://127.0.0.1:${server.address().port}`,
-    cut: () => {
-      isCut = true;
-      sockets.forEach((socket) => socket.destroy());
-    },
-    mend: () => (isCut = false),
-    close: () => {
-      sockets.forEach((socket) => socket.destroy());
-      server.close();
-    },
-  };
-}
 
 test("the link that serve prints signs in once", async () => {
   const window = await Window.open(browser, program, { link: program.link });

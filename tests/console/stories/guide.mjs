@@ -35,7 +35,7 @@ test("the commands of the guide run", async (story) => {
     const { stdout } = await promisify(execFile)("timeout", ["60", "sh", "-euc", script], { env, cwd: home });
     said.push(stdout);
   }
-  assert.match(said[0], new RegExp(`http://127\\.0\\.0\\.1:${ports[7718]}/login\\?token=`));
+  assert.match(said.join(""), new RegExp(`http://127\\.0\\.0\\.1:${ports[7718]}/login\\?token=`));
 });
 
 test("the pictures of the guide exist, and its words in bold are on the screens", async () => {

@@ -55,6 +55,28 @@ test("titles, descriptions, icons and schemas of a server are text", async () =>
   await window.close();
 });
 
+test("schemas that are wide, deep or endless, instructions and stderr leave the page of a server usable", async () => {
+  const window = await Window.open(browser, program);
+  const { page } = window;
+  for (const tool of ["shapes", "cycles"]) {
+    await window.show(`#/servers/evil/tools/${tool}`);
+    const drawer = page.getByRole("complementary", { name: "Tool" });
+    await drawer.locator("h2", { hasText: tool }).waitFor();
+    await drawer.getByText("Schema", { exact: true }).click();
+    await drawer.locator(".json").waitFor();
+    assert.ok((await page.evaluate(() => document.querySelectorAll("*").length)) < 6000, tool);
+    await isClean(window);
+    await page.keyboard.press("Escape");
+  }
+  for (const title of ["Instructions", "Output on stderr"]) {
+    const part = page.locator(".folds details", { has: page.locator("summary", { hasText: title }) });
+    await part.locator("summary").first().click();
+    await part.getByText(ATTACK).first().waitFor();
+  }
+  await isClean(window);
+  await window.close();
+});
+
 test("results of calls are text, cut, folded or refused", async () => {
   const window = await Window.open(browser, program);
   await window.show("#/calls");
@@ -122,6 +144,54 @@ test("an address to open shows its real host; one that is a script cannot be ope
   await window.close();
 });
 
+test("a server with a hostile name, title and tools is tested, added and edited as text", async () => {
+  const window = await Window.open(browser, program);
+  const { page } = window;
+  window.expect(/status of 4\d\d/);
+  const label = `${ATTACK}"alert(9)">`;
+  const entry = { ...hostile(), description: `${ATTACK}safe\u202egpj.exe` };
+  await window.show("#/add");
+  await page.getByLabel("Snippet, command or URL").fill(JSON.stringify({ mcpServers: { [label]: entry } }));
+  await page.locator(".problem, .field-problem:visible", { hasText: "letters" }).or(page.locator(".difference")).first().waitFor();
+  await isClean(window);
+  await page.getByLabel("Name", { exact: true }).fill("second-evil");
+  await page.getByLabel("Command", { exact: true }).fill(entry.command);
+  await page.getByLabel("Arguments", { exact: true }).fill(entry.args.join("\n"));
+  await page.getByRole("checkbox", { name: "Run this program" }).check();
+  await window.button("Test connection").click();
+  const result = page.getByRole("status", { name: "Result of the test" });
+  await result.locator(".mark", { hasText: "RLO" }).first().waitFor();
+  assert.equal(await result.locator("img").count(), 0);
+  await isClean(window);
+  await window.button("Add server").click();
+  await page.locator(".server-title", { hasText: "Connected" }).waitFor();
+  await window.show("#/edit/second-evil");
+  await page.getByLabel("Arguments", { exact: true }).waitFor();
+  await isClean(window);
+  await window.close();
+});
+
+test("snippets that are very large or very deep are refused, and stay as they were pasted", async () => {
+  const window = await Window.open(browser, program);
+  const { page } = window;
+  window.expect(/status of 4\d\d/);
+  await window.show("#/add");
+  const box = page.getByLabel("Snippet, command or URL");
+  const levels = `${'{"mcpServers":'.repeat(1000)}{}${"}".repeat(1000)}`;
+  for (const text of [levels, `{"mcpServers":{"a":{"command":"${"x".repeat(3_000_000)}"}}}`, `{"mcpServers":{"${ATTACK}":${"[".repeat(1000)}${"]".repeat(1000)}}}`]) {
+    await box.evaluate((input, value) => {
+      input.value = value;
+      input.dispatchEvent(new Event("input"));
+    }, text);
+    await page.locator(".problem").first().waitFor();
+    assert.equal(await box.evaluate((input) => input.value.length), text.length);
+    await isClean(window);
+    await box.fill("");
+    await page.locator(".problem").first().waitFor({ state: "detached" });
+  }
+  await window.close();
+});
+
 test("markup cannot be made from a string in this page", async () => {
   const window = await Window.open(browser, program);
   window.expect(/TrustedHTML|Trusted/);
@@ -152,7 +222,7 @@ test("the message of a task is text, in the chat and on the screen Tasks", async
   await say(window, "task");
   const line = window.page.locator(".task-line");
   await line.getByText(ATTACK).waitFor();
-  await line.locator(".mark", { hasText: "RLO" }).waitFor();
+  for (const letter of ["RLO", "ESC", "BEL"]) await line.locator(".mark", { hasText: letter }).first().waitFor();
   await isClean(window);
   await window.show("#/tasks");
   await window.page.locator(".task-row", { hasText: ATTACK }).first().click();
@@ -162,5 +232,22 @@ test("the message of a task is text, in the chat and on the screen Tasks", async
   await drawer.getByRole("button", { name: "Cancel" }).click();
   await drawer.getByText("Cancelled").first().waitFor();
   await isClean(window);
+  await window.close();
+});
+
+test("hostile text in an address is text or nothing, on every screen that reads one", async () => {
+  const window = await Window.open(browser, program);
+  const { page } = window;
+  window.expect(/status of 40\d/);
+  const text = encodeURIComponent('<img src=x onerror=alert(1)>"\'\u202eevil\u200b');
+  for (const place of [`#/calls?tool=${text}&server=${text}&caller=${text}&since=${text}`, `#/calls/${text}`, `#/tasks/${text}`, `#/inbox/${text}`, `#/servers/${text}`, `#/servers/${text}/tools/${text}?filter=${text}`, `#/edit/${text}`, "#/calls?%", "#/tasks/%", `#/${text}`]) {
+    await window.show(place);
+    await page.locator("main > *").first().waitFor();
+    await isClean(window);
+  }
+  await window.show(`#/servers/${text}`);
+  await page.locator(".detail .mark", { hasText: "RLO" }).waitFor();
+  await window.show("#/servers");
+  await page.locator('#nav a[aria-current][href="#/servers"]').waitFor();
   await window.close();
 });

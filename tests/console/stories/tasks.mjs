@@ -1,9 +1,10 @@
 // Background tasks of servers written by others: cards in the chat, further messages meanwhile, cancelling, a restart.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
 
-import { launch, Window } from "../browser.mjs";
-import { card, conformance, everything, everythingOverHttp, Program, say } from "../program.mjs";
+import { launch, until, Window } from "../browser.mjs";
+import { card, conformance, everything, everythingOverHttp, offers, Program, say } from "../program.mjs";
 
 const research = (topic, more = {}) => ({ tool: "every__simulate-research-query", arguments: { topic, ...more } });
 const begun = { expect: [{ contains: "started, id " }], text: "It has begun." };
@@ -31,7 +32,7 @@ test("the user goes on while a task runs, and its result starts a turn", async (
   await say(window, "goes_on", "look into paint", "allow");
   await window.see("It has begun.");
   await card(window, "background").waitFor();
-  await line(window).getByText("Analyzing content").waitFor();
+  await line(window).waitFor();
   await window.page.getByRole("textbox", { name: "Message" }).fill("what is the time?");
   await window.page.keyboard.press("Enter");
   await window.see("Noon.");
@@ -124,6 +125,13 @@ test("the screen Tasks shows what runs, its end and its result, and cancels", as
   const begin = async (topic) => (await client.request("tools/call", { name: "every__simulate-research-query", arguments: { topic }, task: { ttl: 60_000 } })).result.task.taskId;
   await window.show("#/tasks");
   await page.getByText("Tasks").first().waitFor();
+  await begin("clay");
+  // The server is asked at once, and the task goes on.
+  await page.locator('.task-row[data-status="working"]').click();
+  await page.getByRole("complementary", { name: "Task" }).getByRole("button", { name: "Check now" }).click();
+  await window.see("The server is asked how far it is.");
+  await page.getByRole("complementary", { name: "Task" }).getByText("# Research Report: clay").waitFor();
+  await page.getByRole("complementary", { name: "Task" }).getByRole("button", { name: "Close" }).click();
   await begin("glue");
   const open = page.locator('.task-row[data-status="working"]');
   await open.getByText("Gathering sources").or(open.getByText("Analyzing content")).waitFor();
@@ -138,5 +146,57 @@ test("the screen Tasks shows what runs, its end and its result, and cancels", as
   await drawer.getByRole("button", { name: "Cancel" }).click();
   await drawer.getByText("Cancelled").first().waitFor();
   await page.locator('.task-row[data-status="cancelled"]').first().waitFor();
+  await window.close();
+});
+
+test("a task that its own caller cancelled leaves nothing to settle", async (story) => {
+  const own = await Program.start({ servers: { jobs: { ...conformance(), trust: "full" } } });
+  story.after(() => own.stop());
+  const client = await own.client();
+  const window = await Window.open(browser, own);
+  const { page } = window;
+  await offers(window, "jobs", "long_job");
+  await window.show("#/tools/jobs/long_job");
+  await page.getByLabel(/^seconds /).fill("600");
+  await window.button("Run").click();
+  await window.show("#/tasks");
+  await page.locator('.task-row[data-status="working"]').click();
+  await page.getByRole("complementary", { name: "Task" }).getByRole("button", { name: "Cancel" }).click();
+  await page.locator('.task-row[data-status="cancelled"]').waitFor();
+  const begun = await client.request("tools/call", { name: "jobs__long_job", arguments: { seconds: 600 }, task: { ttl: 60_000 } });
+  await client.request("tasks/cancel", { taskId: begun.result.task.taskId });
+  await page.locator('.task-row[data-status="cancelled"]').nth(1).waitFor();
+  const calls = JSON.parse(await own.run("calls", "list", "-o", "json"));
+  assert.deepEqual(calls.map(({ state, outcome }) => [state, outcome]), [["cancelled", "unknown"], ["cancelled", "unknown"]]);
+  await window.show("#/inbox");
+  await window.see("Nothing waits for you");
+  await window.close();
+});
+
+test("the bar of a task moves as its server reports progress, in the chat and on the screen Tasks", async (story) => {
+  const walls = fileURLToPath(new URL("../servers/progress.mjs", import.meta.url));
+  const paints = { turns: [{ calls: [{ tool: "walls__paint", arguments: { pause: 800 } }] }, begun, { heard: ["what is the time?"], text: "Noon." }, { heard: ["The wall is painted."], text: "All painted." }] };
+  const own = await Program.start({ servers: { walls: { command: process.execPath, args: [walls] } }, scripts: { paints } });
+  story.after(() => own.stop());
+  const window = await Window.open(browser, own);
+  const tasks = await window.tab("#/tasks");
+  await say(window, "paints", "paint the wall", "allow");
+  const seen = new Set();
+  const bar = line(window).getByRole("progressbar");
+  await until(async () => {
+    const value = await bar.evaluateAll(([node]) => node?.value ?? null);
+    if (value) seen.add(value);
+    return seen.size >= 3;
+  }, "the bar moves");
+  assert.deepEqual([...seen], [...seen].sort((a, b) => a - b));
+  // The conversation goes on meanwhile.
+  await window.page.getByRole("textbox", { name: "Message" }).fill("what is the time?");
+  await window.page.keyboard.press("Enter");
+  await window.see("Noon.");
+  await tasks.locator(".task-row").getByRole("progressbar").waitFor();
+  await tasks.locator(".task-row", { hasText: "coat" }).waitFor();
+  await window.see("All painted.");
+  await card(window, "succeeded").first().waitFor();
+  assert.equal(await line(window).count(), 0);
   await window.close();
 });

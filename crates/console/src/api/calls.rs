@@ -5,7 +5,7 @@ use serde_json::json;
 use toolway_host::{
     call::{CallId, Caller},
     record::{AuditNote, CallFilter, CallState, Delivery, Finding, Records, Settlement, StoredCall, kind},
-    time,
+    time::{self, Micros},
 };
 use uuid::Uuid;
 
@@ -50,7 +50,8 @@ pub(super) async fn show(console: &Console, id: &str) -> Answered {
         Some(Delivery::Unknown) => records(console)?.settlement(id).await?,
         _ => None,
     };
-    reply::json(&call::details(row, body, settlement))
+    let task = records(console)?.task(id).await?;
+    reply::json(&call::details(row, body, settlement, task.as_ref()))
 }
 
 /// What a person found out about a call.
@@ -114,23 +115,33 @@ fn filter(query: &Query) -> Result<CallFilter, ApiError> {
     let states = query.get("state").unwrap_or_default();
     let states: Result<Vec<CallState>, _> =
         states.split(',').filter(|state| !state.is_empty()).map(str::parse).collect();
-    let since = match query.get("since") {
-        Some(since) => Some(
-            time::parse_rfc3339(&since)
-                .ok_or_else(|| ApiError::bad_request("`since` must be a time such as `2026-11-16T23:29:24Z`"))?,
-        ),
-        None => None,
-    };
+    let before = query.get("before").map(|id| parse_id(&id)).transpose()?;
+    // Ids begin with the time.
+    let until = moment(query, "until")?.map(first_id_at);
     Ok(CallFilter {
         states: states.map_err(|error| ApiError::bad_request(error.to_string()))?,
         server: query.get("server"),
         caller: query.get("caller"),
         tool: query.get("tool"),
         conversation: query.get("conversation"),
-        since,
-        before: query.get("before").map(|id| parse_id(&id)).transpose()?,
+        since: moment(query, "since")?,
+        before: before.into_iter().chain(until).min(),
         limit: limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT),
     })
+}
+
+fn moment(query: &Query, key: &str) -> Result<Option<Micros>, ApiError> {
+    let parse = |text: String| {
+        let wrong = || ApiError::bad_request(format!("`{key}` must be a time such as `2026-11-16T23:29:24Z`"));
+        time::parse_rfc3339(&text).ok_or_else(wrong)
+    };
+    query.get(key).map(parse).transpose()
+}
+
+/// The least id of a call that began at this time.
+fn first_id_at(at: Micros) -> Uuid {
+    let milliseconds = u64::try_from(at / 1_000).unwrap_or_default();
+    Uuid::from_u64_pair(milliseconds << 16, 0)
 }
 
 fn parse_id(id: &str) -> Result<Uuid, ApiError> {

@@ -6,6 +6,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use toolway_host::{
+    connection::Phase,
     inbox::{AnswerError, ElicitationAnswer, InboxAnswer, InboxContent, InboxItem, SamplingAnswer},
     policy::{ApprovalAnswer, ApprovalTerm, Scope},
 };
@@ -59,17 +60,22 @@ enum Action {
     Cancel,
 }
 
-/// All items, and the calls of which a person is to find out whether they happened. What is shown of them can be long: it is
-/// written off the runtime.
+/// All items, servers that require a sign-in, and the calls of which a person is to find out whether they happened. What is
+/// shown of them can be long: it is written off the runtime.
 pub(super) async fn list(console: &Console) -> Answered {
     let unsettled = match &console.records {
         Some(records) => records.unsettled(MAX_UNSETTLED).await?,
         None => Vec::new(),
     };
     let items = console.host.inbox().list();
+    let servers = console.host.servers();
+    let backend = Arc::clone(&console.backend);
     blocking(move || {
         let waiting = items.iter().map(|item| inbox::view(item));
-        reply::json(&waiting.chain(unsettled.iter().map(inbox::unsettled)).collect::<Vec<Value>>())
+        let required = servers.iter().filter(|status| matches!(status.phase, Phase::SignInRequired { .. }));
+        let sign_ins =
+            required.map(|status| inbox::sign_in(status, backend.sign_in_failure(&status.server).as_deref()));
+        reply::json(&waiting.chain(sign_ins).chain(unsettled.iter().map(inbox::unsettled)).collect::<Vec<Value>>())
     })
     .await?
 }

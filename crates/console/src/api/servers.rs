@@ -1,54 +1,32 @@
-//! `/api/v1/servers`: states, tools, commands, and adding a server.
+//! `/api/v1/servers`: states, tools and commands. `entries` adds, changes and removes servers.
 
 use std::sync::Arc;
 
-use serde::Deserialize;
 use toolway_config::{ServerName, server::Standing};
 use toolway_host::connection::Phase;
 
 use super::{Answered, blocking, done};
 use crate::{console::Console, error::ApiError, reply, view::server};
 
-/// Pasted text, and the name for the entry.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Pasted {
-    text: String,
-    name: Option<String>,
-    /// Whether the user has agreed to run the command or to connect to the URL.
-    #[serde(default)]
-    consent: bool,
-}
-
-impl Pasted {
-    fn name(&self) -> Option<&str> {
-        self.name.as_deref().map(str::trim).filter(|name| !name.is_empty())
-    }
-
-    fn require_consent(&self) -> Result<(), ApiError> {
-        if self.consent {
-            return Ok(());
-        }
-        let error = ApiError::new(
-            http::StatusCode::FORBIDDEN,
-            "consent",
-            "the server was not started: your consent is missing",
-        );
-        Err(error.hint("review what will run, then confirm it"))
-    }
-}
-
 pub(super) fn list(console: &Console) -> Answered {
-    let catalog = console.host.catalog();
+    let catalog = console.host.own_catalog();
     let statuses = console.host.servers();
     let views: Vec<_> = statuses.iter().map(|status| server::view(&console.host, &catalog, status)).collect();
     reply::json(&views)
 }
 
-pub(super) fn show(console: &Console, name: &str) -> Answered {
-    let status = console.host.status(&find(console, name)?)?;
-    let failure = console.backend.sign_in_failure(&status.server);
-    reply::json(&server::details(&console.host, &status, failure))
+pub(super) async fn show(console: &Console, name: &str) -> Answered {
+    let name = find(console, name)?;
+    let backend = Arc::clone(&console.backend);
+    let host = console.host.clone();
+    // Roots of clients and the memory of processes are read from the file system.
+    let details = blocking(move || {
+        let status = host.status(&name)?;
+        let facts =
+            server::ServerFacts { sign_in_failure: backend.sign_in_failure(&name), command: backend.command(&name) };
+        Ok::<_, ApiError>(server::details(&host, &status, facts))
+    });
+    reply::json(&details.await??)
 }
 
 /// Carries out a command. Connecting does not wait for its end: events tell the page.
@@ -91,29 +69,7 @@ async fn toggle(console: &Console, name: ServerName, standing: Standing) -> Resu
     Ok(())
 }
 
-pub(super) async fn parse(console: &Console, pasted: Pasted) -> Answered {
-    let backend = Arc::clone(&console.backend);
-    let parsed = blocking(move || backend.parse(&pasted.text, pasted.name())).await??;
-    reply::json(&parsed)
-}
-
-pub(super) async fn test(console: &Console, pasted: Pasted) -> Answered {
-    pasted.require_consent()?;
-    let report = console.backend.test(&pasted.text, pasted.name()).await?;
-    reply::json(&report)
-}
-
-pub(super) async fn add(console: &Console, pasted: Pasted) -> Answered {
-    pasted.require_consent()?;
-    let backend = Arc::clone(&console.backend);
-    let added = blocking(move || backend.add(&pasted.text, pasted.name())).await??;
-    let host = console.host.clone();
-    let name = added.name.clone();
-    console.commands.spawn(async move { drop(host.connect(&name).await) });
-    reply::json(&added)
-}
-
-fn find(console: &Console, name: &str) -> Result<ServerName, ApiError> {
+pub(super) fn find(console: &Console, name: &str) -> Result<ServerName, ApiError> {
     let known = name.parse().ok().filter(|name| console.host.has(name));
     known.ok_or_else(|| ApiError::not_found("unknown server"))
 }

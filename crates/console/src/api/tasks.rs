@@ -42,6 +42,20 @@ pub(super) async fn cancel(console: &Console, id: &str) -> Answered {
     Err(error.hint(format!("run `toolway tasks cancel {id}`")))
 }
 
+/// Asks the server at once how far a task is; events tell what changed.
+pub(super) async fn poll(console: &Console, id: &str) -> Answered {
+    let id: Uuid = id.parse().map_err(|_| unknown())?;
+    let task = records(console)?.task(id).await?.ok_or_else(unknown)?;
+    if !task.status.is_open() {
+        return Err(ApiError::conflict(format!("the task has ended: {}", task.status)));
+    }
+    if console.host.poll_task(id) {
+        return done();
+    }
+    let error = ApiError::conflict("its caller, or another process, follows the task");
+    Err(error.hint("it asks the server by itself; what changes is shown here"))
+}
+
 fn unknown() -> ApiError {
     ApiError::not_found("unknown task")
 }

@@ -27,7 +27,7 @@ impl Waiting {
 }
 
 impl Turns {
-    /// Tells models of the ends of their tasks until the console stops.
+    /// Sends messages that wait, and tells models of the ends of their tasks, until the console stops.
     pub(crate) async fn follow_tasks(&self) {
         let mut changes = self.board.changes();
         loop {
@@ -37,6 +37,9 @@ impl Turns {
                 },
                 () = self.waiting.turn_ended.notified() => {}
                 () = self.stop.cancelled() => return,
+            }
+            for id in self.ready_queues() {
+                self.send_next(&id).await;
             }
             for id in self.board.conversations() {
                 if let Some(settings) = self.settings_at_rest(&id) {
@@ -77,7 +80,7 @@ impl Turns {
         let conversation = self.load(uuid).await?.ok_or_else(ApiError::unknown_conversation)?;
         let settings = self.waiting.settings.lock().get(&id).cloned().unwrap_or(settings);
         if self.board.wants_turn(&id) {
-            self.start(reserved, conversation, Vec::new(), settings)?;
+            self.start(reserved, conversation, None, settings)?;
             return Ok(Resumed::Told);
         }
         self.waiting.keep(&id, &self.board, settings);

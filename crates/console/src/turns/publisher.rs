@@ -5,14 +5,19 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use toolway_agent::{
-    AgentError, AgentEvent, Answer, CallProgress, EndedCall, EndedTask, StartedCall,
+    AgentError, AgentEvent, Answer, CallProgress, ContextMeter, EndedCall, EndedTask, StartedCall,
     model::{ModelError, ModelErrorKind, ModelEvent, ResultPart, Usage},
 };
-use toolway_host::visible::StreamedText;
+use toolway_host::{Host, visible::StreamedText};
 
+use super::{ConversationUsage, InProgress, Turns};
 use crate::{
+    backend::ConsoleBackend,
     ring::EventRing,
-    view::{conversation::contents, cut},
+    view::{
+        conversation::{contents, context, tool_title},
+        cut,
+    },
 };
 
 /// Bytes of an answer in progress that a second page gets.
@@ -24,24 +29,53 @@ const MAX_IMAGES: usize = 5 * 1024 * 1024 + 512 * 1024;
 
 /// Publishes the events of one turn.
 pub(super) struct Publisher {
+    host: Host,
+    backend: Arc<dyn ConsoleBackend>,
+    /// Name of the model.
+    model: String,
     ring: EventRing,
     pub(super) id: String,
-    partial: Arc<Mutex<String>>,
+    in_progress: Arc<Mutex<InProgress>>,
     /// Pieces of the answer that are not complete. No await under these locks.
     text: Mutex<StreamedText>,
     reasoning: Mutex<StreamedText>,
 }
 
 impl Publisher {
-    /// Events of a turn of this conversation; `partial` is the text of its message in progress.
-    pub(super) fn new(ring: EventRing, id: String, partial: Arc<Mutex<String>>) -> Self {
-        Self { ring, id, partial, text: Mutex::default(), reasoning: Mutex::default() }
+    /// Events of a turn of this conversation; `in_progress` is what it has not finished.
+    pub(super) fn new(turns: &Turns, model: &str, id: String, in_progress: Arc<Mutex<InProgress>>) -> Self {
+        Self {
+            host: turns.host.clone(),
+            backend: Arc::clone(&turns.backend),
+            model: model.to_owned(),
+            ring: turns.ring.clone(),
+            id,
+            in_progress,
+            text: Mutex::default(),
+            reasoning: Mutex::default(),
+        }
+    }
+
+    /// What tokens of the model cost, if its price is configured.
+    pub(super) fn cost(&self, used: &Usage) -> Option<f64> {
+        self.backend.cost(&self.model, used)
+    }
+
+    /// How full the context window is, and what the conversation used so far.
+    pub(super) fn context(&self, meter: &ContextMeter, used: ConversationUsage) {
+        self.publish("context", context(meter, used));
     }
 
     pub(super) fn publish(&self, kind: &str, mut event: Value) {
         event["conversation"] = json!(self.id);
         event["type"] = json!(kind);
         self.ring.publish("chat", &event);
+    }
+
+    /// Publishes the messages that wait.
+    pub(super) fn queue(&self, mut view: Value) {
+        view["conversation"] = json!(self.id);
+        self.ring.publish("queue", &view);
     }
 
     /// Publishes a piece of text that is complete.
@@ -65,11 +99,11 @@ impl Publisher {
         }
         match event {
             AgentEvent::Model(ModelEvent::Text(text)) => {
-                let mut partial = self.partial.lock();
-                if partial.len() + text.len() <= MAX_PARTIAL {
-                    partial.push_str(&text);
+                let mut in_progress = self.in_progress.lock();
+                if in_progress.partial.len() + text.len() <= MAX_PARTIAL {
+                    in_progress.partial.push_str(&text);
                 }
-                drop(partial);
+                drop(in_progress);
                 let complete = self.text.lock().push(&text);
                 self.publish_text("text", &complete);
             }
@@ -79,22 +113,31 @@ impl Publisher {
             }
             AgentEvent::Model(_) => {}
             AgentEvent::Usage(usage) => {
-                self.partial.lock().clear();
-                self.publish("usage", usage_view(&usage));
+                self.in_progress.lock().partial.clear();
+                let mut view = usage_view(&usage);
+                view["cost"] = json!(self.cost(&usage));
+                self.publish("usage", view);
             }
             AgentEvent::CallStarted(StartedCall { call, tool, call_id }) => {
                 let (arguments, id) = (call.arguments_value(), call.id);
-                self.publish("call", json!({ "id": id, "name": tool, "arguments": arguments, "callId": call_id }));
+                let title = tool_title(&self.host, &tool);
+                let view = json!({ "id": id, "name": tool, "title": title, "arguments": arguments, "callId": call_id });
+                self.in_progress.lock().calls.push(view.clone());
+                self.publish("call", view);
             }
             AgentEvent::CallProgress(progress) => {
                 let CallProgress { id, progress, total, message } = progress;
                 let message = message.as_deref().map(cut);
                 self.publish("progress", json!({ "id": id, "progress": progress, "total": total, "text": message }));
             }
-            AgentEvent::CallEnded(ended) => self.publish("result", result_view(&ended)),
+            AgentEvent::CallEnded(ended) => {
+                self.in_progress.lock().calls.retain(|call| call["id"] != ended.result.call_id);
+                self.publish("result", result_view(&ended));
+            }
             AgentEvent::TaskEnded(task) => self.publish("task", task_view(&task)),
             AgentEvent::LeftOut(reason) => self.publish("notice", json!({ "text": reason })),
-            AgentEvent::Compacted(compacted) => self.publish("notice", json!({ "text": compacted.words() })),
+            AgentEvent::Attached(attached) => self.publish("notice", json!({ "text": attached.words() })),
+            AgentEvent::Compacted(compacted) => self.publish("compacted", json!({ "text": compacted.words() })),
         }
     }
 

@@ -5,11 +5,12 @@ use serde_json::{Map, Value, json, value::RawValue};
 use toolway_host::{
     event::CallStage,
     record::{CallBody, CallRecord, CallRow, CallState, Delivery, Settlement},
+    task::TaskRow,
     time,
 };
 use toolway_wire::json::Raw;
 
-use super::{image, moment, within};
+use super::{image, moment, task, within};
 
 /// Bytes of arguments or of a result that are shown.
 const MAX_BODY: usize = 256 * 1024;
@@ -48,6 +49,7 @@ pub(crate) struct CallDetails {
     approved_by: Option<String>,
     server_requests: i64,
     settlement: Option<Value>,
+    task: Option<Value>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     truncated: Map<String, Value>,
 }
@@ -95,8 +97,13 @@ pub(crate) fn of_stage(record: &CallRecord, stage: &CallStage) -> CallView {
     }
 }
 
-/// A call with its bodies, and what a person found out about it.
-pub(crate) fn details(row: CallRow, body: CallBody, settlement: Option<Settlement>) -> CallDetails {
+/// A call with its bodies, what a person found out about it, and how its server continues it.
+pub(crate) fn details(
+    row: CallRow,
+    body: CallBody,
+    settlement: Option<Settlement>,
+    task: Option<&TaskRow>,
+) -> CallDetails {
     let mut truncated = Map::new();
     let images = body.result.as_deref().map(images).unwrap_or_default();
     let arguments = body.arguments.and_then(|text| shown("arguments", text, &mut truncated));
@@ -119,6 +126,7 @@ pub(crate) fn details(row: CallRow, body: CallBody, settlement: Option<Settlemen
         approved_by,
         server_requests,
         settlement,
+        task: task.map(task::view),
         truncated,
     }
 }

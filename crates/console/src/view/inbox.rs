@@ -1,7 +1,8 @@
-//! An item of the inbox: an approval request, a form, a URL, or a call whose outcome is unknown.
+//! An item of the inbox: an approval request, a form, a URL, a sign-in, or a call whose outcome is unknown.
 
 use serde_json::{Value, json};
 use toolway_host::{
+    connection::ServerStatus,
     inbox::{ApprovalDetails, Form, FormField, InboxContent, InboxItem, approval_rows::ArgumentRow},
     record::CallRow,
     time, visible,
@@ -43,6 +44,22 @@ pub(crate) fn view(item: &InboxItem) -> Value {
         }
     }
     view
+}
+
+/// A server that cannot be used before its user has signed in. It is answered on the sign-in page.
+pub(crate) fn sign_in(status: &ServerStatus, failure: Option<&str>) -> Value {
+    json!({
+        "id": format!("sign-in-{}", status.server),
+        "kind": "sign-in",
+        "server": status.server.as_str(),
+        "caller": null,
+        "surface": null,
+        "callId": null,
+        "conversation": null,
+        "createdAt": moment(status.since),
+        "expiresAt": null,
+        "signIn": { "failure": failure },
+    })
 }
 
 /// A call whose outcome is unknown.

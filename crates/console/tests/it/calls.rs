@@ -59,7 +59,11 @@ async fn calls_are_filtered() {
     assert_eq!(count("caller=terminal").await, 3);
     assert_eq!(count("since=2020-01-01").await, 4);
     assert_eq!(count("since=2099-01-01T00:00:00Z").await, 0);
-    for query in ["limit=x", "state=odd", "since=today"] {
+    assert_eq!(count("until=2099-01-01T00:00:00Z").await, 4);
+    assert_eq!(count("until=2020-01-01").await, 0);
+    let all = ids(&browser, "").await;
+    assert_eq!(ids(&browser, &format!("until=2099-01-01&before={}", all[1])).await, all[2..]);
+    for query in ["limit=x", "state=odd", "since=today", "until=today"] {
         assert_eq!(browser.get(&format!("/api/v1/calls?{query}")).await.status, 400, "{query}");
     }
     for path in ["/api/v1/calls?before=x", "/api/v1/calls/x", "/api/v1/calls/0194a000-0000-7000-8000-000000000000"] {
@@ -130,6 +134,17 @@ async fn a_call_of_unknown_outcome_waits_in_the_inbox_until_it_is_settled() {
     assert_eq!(settle(&id, json!({ "finding": "perhaps" })).await, 400);
     assert_eq!(settle(&id, json!({ "finding": "did-not-happen", "note": "no such file" })).await, 200);
     assert_eq!(browser.json("/api/v1/inbox").await, json!([]));
+    // One that ended elsewhere than in a chat is listed: no user may have stopped it.
+    let abandoned = async {
+        tokio::select! {
+            _ = stage.host.call("files__wait") => {}
+            () = files.until_received("tools/call", 3) => {}
+        }
+    };
+    within("the call", abandoned).await;
+    let cancelled = browser.until("/api/v1/calls?state=cancelled", |page| page["calls"][1].is_object()).await;
+    assert_eq!(cancelled["calls"][0]["outcome"], json!("unknown"), "{cancelled}");
+    assert_eq!(browser.json("/api/v1/inbox").await[0]["kind"], "unknown-outcome");
     let details = browser.json(&format!("/api/v1/calls/{id}")).await;
     assert_eq!(
         (&details["settlement"]["finding"], &details["settlement"]["note"]),

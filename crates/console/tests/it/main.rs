@@ -3,10 +3,13 @@
 
 mod calls;
 mod chat;
+mod documented;
 mod events;
 mod guards;
 mod hostile;
 mod inbox;
+mod offers;
+mod runs;
 mod servers;
 mod signing_in;
 mod stage;

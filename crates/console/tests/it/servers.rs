@@ -1,7 +1,9 @@
-//! States, tools and commands of servers, and adding one.
+//! States, tools and commands of servers; adding, changing, removing and importing them.
 
 use serde_json::json;
-use toolway_testkit::fixture_server::FixtureServer;
+use toolway_console::ConsoleOptions;
+use toolway_host::roots::Root;
+use toolway_testkit::{fixture_server::FixtureServer, test_host::TestHostBuilder};
 
 use crate::stage::Stage;
 
@@ -73,31 +75,90 @@ async fn nothing_is_tested_or_added_without_consent() {
     let browser = stage.browser().await;
     let pasted = json!({ "text": "run-me", "name": "mine" });
     let parsed = browser.post("/api/v1/servers/parse", &pasted).await.json();
-    assert_eq!((&parsed["name"], &parsed["runs"]), (&"mine".into(), &"run-me".into()));
+    assert_eq!((&parsed["name"], &parsed["entry"]["command"]), (&"mine".into(), &"run-me".into()));
+    let draft = json!({ "name": "mine", "entry": parsed["entry"] });
     for path in ["/api/v1/servers/test", "/api/v1/servers"] {
-        let reply = browser.post(path, &pasted).await;
+        let reply = browser.post(path, &json!({ "draft": draft })).await;
         assert_eq!((reply.status, reply.code().as_str()), (403, "consent"), "{path}");
     }
     assert!(stage.backend.changes.lock().is_empty());
-    let agreed = json!({ "text": "run-me", "consent": true });
+    let agreed = json!({ "draft": draft, "consent": true });
     let tested = browser.post("/api/v1/servers/test", &agreed).await.json();
     assert_eq!((&tested["ok"], &tested["error"]["stderr"][0]), (&false.into(), &"boo".into()));
-    assert_eq!(browser.post("/api/v1/servers", &agreed).await.json()["name"], "pasted");
-    assert_eq!(*stage.backend.changes.lock(), ["add run-me"]);
-    let keyed = json!({ "text": "TOKEN=word run-me", "name": "keyed", "consent": true });
+    assert_eq!(browser.post("/api/v1/servers", &agreed).await.json(), json!({ "name": "mine" }));
+    let edited = json!({ "name": "mine", "entry": { "command": "run-me" }, "version": "1" });
+    assert_eq!(browser.post("/api/v1/servers", &json!({ "draft": edited })).await.status, 200, "the same program");
+    assert_eq!(*stage.backend.changes.lock(), ["save run-me", "save run-me"]);
+    let entry = json!({ "command": "run-me", "env": { "TOKEN": "word" } });
+    let keyed = json!({ "draft": { "name": "keyed", "entry": entry }, "consent": true });
     let added = browser.post("/api/v1/servers", &keyed).await.json();
     assert_eq!(added, json!({ "name": "keyed", "notices": ["the secret is stored"] }));
 }
 
 #[tokio::test]
-async fn problems_of_pasted_text_are_said() {
+async fn wrong_values_name_their_field() {
     let stage = Stage::new(&[]).await;
     let browser = stage.browser().await;
     let reply = browser.post("/api/v1/servers/parse", &json!({ "text": "" })).await;
-    assert_eq!((reply.status, &reply.json()["error"]["hint"]), (422, &"paste something".into()));
-    let taken = json!({ "text": "x", "name": "taken", "consent": true });
+    assert_eq!((reply.status, &reply.json()["error"]["hint"]), (200, &"paste something".into()));
+    let taken = json!({ "draft": { "name": "taken", "entry": { "command": "x" } }, "consent": true });
     let reply = browser.post("/api/v1/servers", &taken).await;
     assert_eq!((reply.status, reply.code().as_str()), (409, "conflict"));
+    assert_eq!(reply.json()["fields"]["name"], "server `taken` already exists");
+    let reply = browser.post("/api/v1/servers/plan", &json!({ "name": "x", "entry": { "command": "" } })).await;
+    assert_eq!((reply.status, &reply.json()["fields"]["command"]), (200, &"the program is missing".into()));
+    let empty = json!({ "draft": { "name": "x", "entry": { "command": "" } }, "consent": true });
+    assert_eq!(browser.post("/api/v1/servers", &empty).await.status, 422);
+    let unknown = json!({ "name": "x", "entry": {}, "run": true });
+    assert_eq!(browser.post("/api/v1/servers/plan", &unknown).await.status, 400);
+}
+
+#[tokio::test]
+async fn the_entry_that_the_user_saw_is_removed() {
+    let stage = Stage::new(&[("files", &files())]).await;
+    let browser = stage.browser().await;
+    let entry = browser.json("/api/v1/servers/files/entry").await;
+    assert_eq!((&entry["label"], &entry["place"]), (&"files".into(), &"toolway.json:3".into()));
+    let removal = browser.json("/api/v1/servers/files/removal").await;
+    assert_eq!(removal["difference"][0], json!({ "kind": "removed", "text": "files" }));
+    let other = browser.post("/api/v1/servers/files/remove", &json!({ "version": "0" })).await;
+    assert_eq!((other.status, other.code().as_str()), (409, "conflict"));
+    let version = json!({ "version": removal["version"] });
+    assert_eq!(browser.post("/api/v1/servers/files/remove", &version).await.status, 200);
+    assert_eq!(*stage.backend.changes.lock(), ["remove files"]);
+    for path in ["/api/v1/servers/other/entry", "/api/v1/servers/other/removal"] {
+        assert_eq!(browser.get(path).await.status, 404, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn servers_of_other_applications_are_listed_and_chosen() {
+    let stage = Stage::new(&[]).await;
+    let browser = stage.browser().await;
+    let found = browser.json("/api/v1/import").await;
+    assert_eq!((&found[0]["host"], &found[0]["secrets"]), (&"cursor".into(), &1.into()));
+    let key = json!({ "host": "cursor", "label": "files", "place": "mcp.json:2" });
+    let copied = browser.post("/api/v1/import", &json!({ "servers": [key] })).await.json();
+    assert_eq!(copied[0], json!({ "name": "files", "copied": true, "notices": [] }));
+    assert_eq!(browser.post("/api/v1/import", &json!({ "servers": [] })).await.status, 400);
+}
+
+#[tokio::test]
+async fn a_server_shows_its_whole_command_capabilities_and_roots() {
+    let root = Root { uri: "file:///srv/shared".to_owned(), name: Some("shared".to_owned()) };
+    let files = files();
+    let give_root = |mut builder: TestHostBuilder| {
+        builder.options.roots = vec![root];
+        builder
+    };
+    let stage = Stage::with(&[("files", &files)], ConsoleOptions::default(), give_root).await;
+    let details = stage.browser().await.json("/api/v1/servers/files").await;
+    assert_eq!((&details["command"], &details["needsPerson"]), (&"run-files --all".into(), &false.into()));
+    assert_eq!(
+        details["roots"],
+        json!([{ "uri": "file:///srv/shared", "name": "shared", "origin": "command", "client": null }])
+    );
+    assert!(details["capabilities"].to_string().contains("tools"), "{}", details["capabilities"]);
 }
 
 #[tokio::test]

@@ -11,12 +11,13 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use toolway_agent::model::{Model, ScriptedModel};
-use toolway_config::ServerName;
+use toolway_config::{AssistantConfig, ServerName};
 use toolway_console::{
     Console, ConsoleOptions, ConsoleRecords, Lifetimes,
     backend::{
-        AddedServer, ConsoleBackend, ConsoleSettings, ListedModel, ParsedServer, Problem, SignInPage, TestFailure,
-        TestReport,
+        ConsoleBackend, ConsoleSettings, DifferenceLine, EntryDraft, FoundKey, FoundServer, ImportedServer,
+        ListedAssistant, ListedModel, ParsedServer, PlannedEdit, Problem, SavedServer, SignInPage, TestFailure,
+        TestReport, WrittenEntry,
     },
 };
 use toolway_host::{
@@ -45,6 +46,8 @@ pub(crate) struct Stage {
 #[derive(Default)]
 pub(crate) struct TestBackend {
     models: Mutex<HashMap<String, Arc<dyn Model>>>,
+    /// Assistants as they are configured now.
+    pub(crate) assistants: Mutex<HashMap<String, AssistantConfig>>,
     /// What was added, enabled and disabled.
     pub(crate) changes: Mutex<Vec<String>>,
 }
@@ -298,36 +301,141 @@ impl ConsoleBackend for TestBackend {
         found.cloned().ok_or_else(|| Problem::new("unknown model"))
     }
 
+    fn assistants(&self) -> Vec<ListedAssistant> {
+        let listed = |(name, config): (&String, &AssistantConfig)| ListedAssistant {
+            name: name.clone(),
+            description: config.description.clone(),
+            approval: config.approval.as_str(),
+            model: config.model.clone(),
+            servers: config.servers.as_ref().map(|servers| servers.iter().map(ToString::to_string).collect()),
+        };
+        self.assistants.lock().iter().map(listed).collect()
+    }
+
+    fn assistant(&self, name: &str) -> Result<AssistantConfig, Problem> {
+        self.assistants.lock().get(name).cloned().ok_or_else(|| Problem::new(format!("unknown assistant `{name}`")))
+    }
+
+    fn assistant_entry(&self, name: &str) -> Result<WrittenEntry, Problem> {
+        Ok(WrittenEntry {
+            label: name.to_owned(),
+            entry: self.assistant(name)?.json(),
+            place: "toolway.json:9".to_owned(),
+            version: "1".to_owned(),
+            notices: Vec::new(),
+        })
+    }
+
+    fn plan_assistant(&self, draft: &EntryDraft) -> Result<PlannedEdit, Problem> {
+        let read = AssistantConfig::of_json(&draft.entry.to_string());
+        read.map_err(|error| Problem::of_field("approval", error.to_string()))?;
+        let planned = self.plan(&EntryDraft { version: Some("1".to_owned()), ..draft.clone() })?;
+        Ok(PlannedEdit { version: draft.version.clone(), ..planned })
+    }
+
+    fn save_assistant(&self, draft: &EntryDraft) -> Result<String, Problem> {
+        self.plan_assistant(draft)?;
+        let config = AssistantConfig::of_json(&draft.entry.to_string()).unwrap();
+        self.assistants.lock().insert(draft.name.clone(), config);
+        Ok(draft.name.clone())
+    }
+
+    fn plan_assistant_removal(&self, name: &str) -> Result<PlannedEdit, Problem> {
+        self.plan_removal(&name.parse().unwrap())
+    }
+
+    fn remove_assistant(&self, name: &str, version: &str) -> Result<(), Problem> {
+        if version != "1" {
+            return Err(Problem { conflict: true, ..Problem::new("the entry was changed") });
+        }
+        self.assistants.lock().remove(name);
+        Ok(())
+    }
+
     fn parse(&self, text: &str, name: Option<&str>) -> Result<ParsedServer, Problem> {
         if text.is_empty() {
             return Err(Problem { hint: Some("paste something".into()), ..Problem::new("nothing was pasted") });
         }
-        Ok(ParsedServer {
-            name: name.unwrap_or("pasted").to_owned(),
-            entry: json!({ "command": text }),
-            kind: "stdio",
-            runs: Some(text.to_owned()),
-            url: None,
-            environment: Vec::new(),
-            warnings: Vec::new(),
+        let name = name.unwrap_or("pasted").to_owned();
+        Ok(ParsedServer { name, entry: json!({ "command": text }), warnings: Vec::new() })
+    }
+
+    fn entry(&self, server: &ServerName) -> Result<WrittenEntry, Problem> {
+        Ok(WrittenEntry {
+            label: server.to_string(),
+            entry: json!({ "command": "run-me" }),
+            place: "toolway.json:3".to_owned(),
+            version: "1".to_owned(),
+            notices: vec!["It is yours.".to_owned()],
         })
     }
 
-    fn test<'a>(&'a self, text: &'a str, _name: Option<&'a str>) -> BoxFuture<'a, Result<TestReport, Problem>> {
-        let failure = TestFailure { message: format!("cannot start {text}"), hint: None, stderr: vec!["boo".into()] };
-        let error = Some(failure);
-        Box::pin(async {
-            Ok(TestReport { ok: false, sign_in_required: false, title: None, revision: None, tools: Vec::new(), error })
-        })
-    }
-
-    fn add(&self, text: &str, name: Option<&str>) -> Result<AddedServer, Problem> {
-        if name == Some("taken") {
-            return Err(Problem { conflict: true, ..Problem::new("server `taken` already exists") });
+    fn plan(&self, draft: &EntryDraft) -> Result<PlannedEdit, Problem> {
+        if draft.name == "taken" {
+            let problem = Problem::of_field("name", "server `taken` already exists");
+            return Err(Problem { conflict: true, ..problem });
         }
-        self.changes.lock().push(format!("add {text}"));
-        let notices = if text.contains("TOKEN=") { vec!["the secret is stored".to_owned()] } else { Vec::new() };
-        Ok(AddedServer { name: name.unwrap_or("pasted").parse().unwrap(), notices })
+        if draft.entry["command"] == "" {
+            return Err(Problem::of_field("command", "the program is missing"));
+        }
+        Ok(PlannedEdit {
+            file: "toolway.json".to_owned(),
+            difference: vec![DifferenceLine { kind: "added", text: draft.entry.to_string() }],
+            by_hand: None,
+            runs: draft.entry["command"].as_str().map(str::to_owned),
+            url: None,
+            needs_consent: draft.version.is_none(),
+            warnings: vec!["it is new".to_owned()],
+            version: draft.version.clone(),
+        })
+    }
+
+    fn test<'a>(&'a self, draft: &'a EntryDraft) -> BoxFuture<'a, Result<TestReport, Problem>> {
+        let message = format!("cannot start {}", draft.entry["command"]);
+        let error = Some(TestFailure { message, hint: None, stderr: vec!["boo".into()] });
+        Box::pin(async { Ok(TestReport { error, ..TestReport::default() }) })
+    }
+
+    fn save(&self, draft: &EntryDraft) -> Result<SavedServer, Problem> {
+        self.changes.lock().push(format!("save {}", draft.entry["command"].as_str().unwrap_or_default()));
+        let has_secret = draft.entry["env"]["TOKEN"].is_string();
+        let notices = if has_secret { vec!["the secret is stored".to_owned()] } else { Vec::new() };
+        Ok(SavedServer { name: draft.name.parse().unwrap(), notices })
+    }
+
+    fn plan_removal(&self, server: &ServerName) -> Result<PlannedEdit, Problem> {
+        let planned = self.plan(&EntryDraft {
+            name: server.to_string(),
+            entry: json!({ "command": "run-me" }),
+            version: Some("1".to_owned()),
+            pasted: None,
+        })?;
+        let difference = vec![DifferenceLine { kind: "removed", text: server.to_string() }];
+        Ok(PlannedEdit { difference, ..planned })
+    }
+
+    fn remove(&self, server: &ServerName, version: &str) -> Result<(), Problem> {
+        if version != "1" {
+            return Err(Problem { conflict: true, ..Problem::new("the entry was changed") });
+        }
+        self.changes.lock().push(format!("remove {server}"));
+        Ok(())
+    }
+
+    fn importable(&self) -> Result<Vec<FoundServer>, Problem> {
+        let key = FoundKey { host: "cursor".into(), label: "files".into(), place: "mcp.json:2".into() };
+        let name = "files".to_owned();
+        let command = "npx files".to_owned();
+        Ok(vec![FoundServer { key, name, command, skipped: None, secrets: 1, inputs: Vec::new() }])
+    }
+
+    fn import(&self, chosen: &[FoundKey]) -> Result<Vec<ImportedServer>, Problem> {
+        let one = |key: &FoundKey| ImportedServer { name: key.label.clone(), copied: true, notices: Vec::new() };
+        Ok(chosen.iter().map(one).collect())
+    }
+
+    fn command(&self, server: &ServerName) -> Option<String> {
+        Some(format!("run-{server} --all"))
     }
 
     fn sign_in<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Result<SignInPage, Problem>> {
