@@ -1,14 +1,15 @@
-//! The console with 1,000 tools and 10,000 recorded calls: times of its API, size of its pages, and first paint and
-//! interactions in a browser, which `tests/console/measure.mjs` measures.
+//! The console with 1,000 tools, 100,000 recorded calls and 500 conversations: times of its API, size of its pages, and first
+//! paint and interactions in a browser, which `tests/console/measure.mjs` measures.
 
 use std::{
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, Instant},
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -23,14 +24,18 @@ use crate::{
 /// Tools of the server.
 const TOOLS: usize = 1_000;
 /// Recorded calls, over this many connections.
-const CALLS: usize = 10_000;
+const CALLS: usize = 100_000;
 const WIDTH: usize = 16;
+/// Stored conversations, each of one message and its answer.
+const CONVERSATIONS: usize = 500;
+/// What the model of the conversations says.
+const SCRIPT: &str = r#"{ "turns": [{ "text": "Noted." }] }"#;
 /// Requests for each row.
 const ROUNDS: usize = 30;
 /// Longest time of a response that a user waits for.
 const BUDGET: Duration = Duration::from_millis(100);
 /// Largest size of all pages, in bytes.
-const MAX_PAGE_BYTES: usize = 300 * 1024;
+const MAX_PAGE_BYTES: usize = 400_000;
 
 /// A connection of a signed-in browser.
 struct Browser {
@@ -57,14 +62,22 @@ async fn measure() -> io::Result<ExitCode> {
     let stories = stories().await?;
     let program = processes::program().await?;
     let here = std::env::current_exe()?;
-    let servers = json!({ "many": { "command": here, "args": Way::StdioModern.role(TOOLS) } });
+    let script = tempfile::NamedTempFile::new()?;
+    std::fs::write(script.path(), SCRIPT)?;
+    let config = json!({
+        "mcpServers": { "many": { "command": here, "args": Way::StdioModern.role(TOOLS) } },
+        "models": { "script": { "vendor": "scripted", "model": script.path() } },
+    });
     let options = ["--log", "off", "--console", "127.0.0.1:0"];
-    let process = GatewayProcess::start_with(&program, servers, &options).await?;
+    let process = GatewayProcess::start_configured(&program, config, &options).await?;
     process.wait_for_tools(&["many__small".to_owned()]).await?;
     process.load(Era::Modern, "many").await?.round_trips("small", CALLS / WIDTH, WIDTH).await?;
     let link = process.console.clone().ok_or_else(|| io::Error::other("the gateway has no console"))?;
     let mut browser = Browser::open(&link).await?;
-    println!("console: {TOOLS} tools, {CALLS} calls; API: median of {ROUNDS} requests; browser: best of 5");
+    browser.converse().await?;
+    println!(
+        "console: {TOOLS} tools, {CALLS} calls, {CONVERSATIONS} conversations; API: median of {ROUNDS} requests; browser: best of 5"
+    );
     println!("{:<64} {:>10} {:>10} {:>10} {:>10}", "", "figure", "slowest", "size", "limit");
     let mut within = true;
     let calls = "/api/v1/calls?limit=100";
@@ -72,16 +85,22 @@ async fn measure() -> io::Result<ExitCode> {
         "/api/v1/session",
         "/api/v1/servers",
         "/api/v1/servers/many",
+        "/api/v1/tools",
+        "/api/v1/tools/many/small",
+        "/api/v1/resources",
+        "/api/v1/prompts",
         calls,
         "/api/v1/calls?limit=100&server=many&state=succeeded",
         "/api/v1/calls?limit=100&state=failed",
         "/api/v1/calls?limit=100&caller=client",
+        "/api/v1/calls?limit=100&since=2020-01-01&until=2099-01-01",
         "/api/v1/inbox",
+        "/api/v1/tasks",
         "/api/v1/conversations",
     ] {
         within &= browser.row(path).await?;
     }
-    let page: serde_json::Value = serde_json::from_slice(&browser.get(calls).await?.body).map_err(io::Error::other)?;
+    let page = browser.get(calls).await?.read()?;
     let next = page["next"].as_str().unwrap_or_default();
     within &= browser.row(&format!("/api/v1/calls?limit=100&before={next}")).await?;
     within &= browser.row(&format!("/api/v1/calls/{next}")).await?;
@@ -108,6 +127,25 @@ impl Browser {
         Ok(browser)
     }
 
+    /// Has the conversations, one after the other.
+    async fn converse(&mut self) -> io::Result<()> {
+        for number in 0..CONVERSATIONS {
+            let said = json!({ "text": format!("Please keep note {number}"), "model": "script" });
+            let begun = self.post("/api/v1/chat", &said).await?.read()?;
+            let path = format!("/api/v1/conversations/{}", begun["conversation"].as_str().unwrap_or_default());
+            while self.is_under_way(&path).await? {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the turn of a conversation goes on; it is stored a moment after its turn has begun.
+    async fn is_under_way(&mut self, path: &str) -> io::Result<bool> {
+        let reply = self.get(path).await?;
+        Ok(reply.head.starts_with("HTTP/1.1 404") || reply.read()?["running"] == true)
+    }
+
     /// Prints median, slowest and size of a path; returns whether the median is within the budget.
     async fn row(&mut self, path: &str) -> io::Result<bool> {
         let (mut times, mut size) = (Vec::new(), 0);
@@ -130,21 +168,29 @@ impl Browser {
     async fn pages(&mut self) -> io::Result<bool> {
         let begun = Instant::now();
         let index = self.get("/").await?.body;
-        let (mut size, mut seen) = (index.len(), vec!["/".to_owned()]);
+        let mut kinds = BTreeMap::from([("html", index.len())]);
+        let mut seen = vec!["/".to_owned()];
         let mut left = references(&index);
         while let Some(path) = left.pop() {
             if seen.contains(&path) {
                 continue;
             }
             let reply = self.get(&path).await?;
-            seen.push(path);
             if reply.head.starts_with("HTTP/1.1 200") {
-                size += reply.body.len();
+                let kind = ["js", "css"].into_iter().find(|kind| path.ends_with(kind)).unwrap_or("svg");
+                *kinds.entry(kind).or_default() += reply.body.len();
                 left.extend(references(&reply.body));
             }
+            seen.push(path);
         }
-        let (files, limit) = (format!("page: {} files", seen.len()), format!("{:.0} KB", kilobytes(MAX_PAGE_BYTES)));
-        line(&files, &ms(begun.elapsed()), "", &format!("{:.1} KB", kilobytes(size)), &limit);
+        let took = begun.elapsed();
+        for (kind, size) in &kinds {
+            line(&format!("page: {kind}"), "", "", &format!("{:.1} KB", kilobytes(*size)), "");
+        }
+        let size: usize = kinds.values().sum();
+        let files = format!("page: {} files", seen.len());
+        let limit = format!("{:.0} KB", kilobytes(MAX_PAGE_BYTES));
+        line(&files, &ms(took), "", &format!("{:.1} KB", kilobytes(size)), &limit);
         Ok(size <= MAX_PAGE_BYTES)
     }
 
@@ -153,7 +199,7 @@ impl Browser {
     async fn figures(&self, stories: &Path) -> io::Result<bool> {
         let mut node = Command::new("node");
         node.arg(stories.join("measure.mjs")).arg(format!("http://{}", self.authority)).arg("many");
-        node.arg(CALLS.to_string()).env("COOKIE", &self.cookie).env("KEY", &self.key);
+        node.arg(CALLS.to_string()).arg(CONVERSATIONS.to_string()).env("COOKIE", &self.cookie).env("KEY", &self.key);
         let output = node.stderr(std::process::Stdio::inherit());
         let output = output.kill_on_drop(true).output().await?;
         if !output.status.success() {
@@ -161,7 +207,7 @@ impl Browser {
         }
         let mut within = true;
         for figure in output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            let figure: serde_json::Value = serde_json::from_slice(figure).map_err(io::Error::other)?;
+            let figure: Value = serde_json::from_slice(figure).map_err(io::Error::other)?;
             let number = |key: &str| figure[key].as_f64().unwrap_or(f64::INFINITY);
             let (took, limit) = (number("ms"), number("limit"));
             let what = format!("browser: {}", figure["what"].as_str().unwrap_or_default());
@@ -174,6 +220,21 @@ impl Browser {
     async fn get(&mut self, path: &str) -> io::Result<Reply> {
         let Self { authority, cookie, .. } = self;
         let request = format!("GET {path} HTTP/1.1\r\nhost: {authority}\r\ncookie: {cookie}\r\n\r\n");
+        self.send(&request).await
+    }
+
+    async fn post(&mut self, path: &str, body: &Value) -> io::Result<Reply> {
+        let Self { authority, cookie, key, .. } = self;
+        let body = body.to_string();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: {authority}\r\ncookie: {cookie}\r\norigin: http://{authority}\r\nx-toolway-csrf: \
+             {key}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        self.send(&request).await
+    }
+
+    async fn send(&mut self, request: &str) -> io::Result<Reply> {
         let begun = Instant::now();
         self.stream.write_all(request.as_bytes()).await?;
         let mut bytes = Vec::new();
@@ -195,6 +256,16 @@ impl Browser {
             }
         }
         Ok(Reply { head, body: bytes, took: begun.elapsed() })
+    }
+}
+
+impl Reply {
+    /// The body as JSON; an error for a status other than success.
+    fn read(&self) -> io::Result<Value> {
+        if !self.head.starts_with("HTTP/1.1 200") {
+            return Err(io::Error::other(self.head.clone()));
+        }
+        serde_json::from_slice(&self.body).map_err(io::Error::other)
     }
 }
 
@@ -230,5 +301,5 @@ fn ms(time: Duration) -> String {
 }
 
 fn kilobytes(bytes: usize) -> f64 {
-    bytes as f64 / 1_024.0
+    bytes as f64 / 1_000.0
 }

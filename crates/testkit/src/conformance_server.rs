@@ -37,6 +37,8 @@ use toolway_wire::{
     revision::Revision,
 };
 
+use crate::effects::EffectsFile;
+
 /// The server. Clones share the same state.
 #[derive(Clone, Debug)]
 pub struct ConformanceServer {
@@ -53,6 +55,8 @@ struct Shared {
     left: Mutex<HashSet<String>>,
     opened: Mutex<HashSet<String>>,
     tasks: HostedTasks,
+    /// Where jobs write that they start and end.
+    effects: Option<EffectsFile>,
 }
 
 /// Capacity of event and notice queues.
@@ -69,6 +73,15 @@ impl Default for ConformanceServer {
 impl ConformanceServer {
     /// A new server.
     pub fn new() -> Self {
+        Self::of(None)
+    }
+
+    /// A server whose tool `long_job` writes `start LABEL` and `end LABEL`, with its argument `label`.
+    pub fn with_effects(effects: EffectsFile) -> Self {
+        Self::of(Some(effects))
+    }
+
+    fn of(effects: Option<EffectsFile>) -> Self {
         let shared = Shared {
             notices: broadcast::Sender::new(UNREAD),
             tool_changes: AtomicUsize::new(0),
@@ -76,6 +89,7 @@ impl ConformanceServer {
             left: Mutex::default(),
             opened: Mutex::default(),
             tasks: HostedTasks::new(HostedTaskOptions { poll_interval: POLL, ..HostedTaskOptions::default() }),
+            effects,
         };
         Self { shared: Arc::new(shared) }
     }

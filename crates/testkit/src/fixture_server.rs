@@ -45,13 +45,22 @@ pub struct FixtureServer {
 struct Shared {
     name: String,
     tools: Mutex<Vec<FixtureTool>>,
+    /// Items of its resource list besides the first, each with what reading it returns.
+    resources: Mutex<Vec<FixtureResource>>,
     capabilities: Mutex<Value>,
+    instructions: Mutex<String>,
     /// TTL in milliseconds and cache scope of its lists, if set.
     keeps: Mutex<Option<(u64, &'static str)>>,
     notices: broadcast::Sender<Notice>,
     seen: Mutex<Vec<Request>>,
     cancelled: AtomicUsize,
     moved: Notify,
+}
+
+#[derive(Clone, Debug)]
+struct FixtureResource {
+    listed: Value,
+    contents: Value,
 }
 
 #[derive(Clone, Debug)]
@@ -74,6 +83,8 @@ pub enum Behaviour {
     Answer(&'static str),
     /// Sends three progress notifications, then answers.
     Count,
+    /// Sends a progress notification, then answers after 50 milliseconds.
+    Linger,
     /// Never answers.
     Wait,
     /// Requests a name by elicitation, then greets.
@@ -117,7 +128,9 @@ impl FixtureServer {
         let shared = Shared {
             name: name.to_owned(),
             tools: Mutex::default(),
+            resources: Mutex::default(),
             capabilities: Mutex::new(capabilities),
+            instructions: Mutex::new(format!("This is {name}.")),
             keeps: Mutex::default(),
             notices: broadcast::Sender::new(UNREAD),
             seen: Mutex::default(),
@@ -152,6 +165,25 @@ impl FixtureServer {
         self
     }
 
+    /// Adds a resource: its item in the list, and the `contents` of reading it.
+    #[must_use]
+    pub fn resource(self, listed: Value, contents: Value) -> Self {
+        self.shared.resources.lock().push(FixtureResource { listed, contents });
+        self
+    }
+
+    /// Replaces what reading a resource returns, and announces nothing.
+    pub fn rewrite(&self, uri: &str, contents: &Value) {
+        for resource in self.shared.resources.lock().iter_mut().filter(|resource| resource.listed["uri"] == uri) {
+            resource.contents = contents.clone();
+        }
+    }
+
+    /// Notifies that the list of resources has changed.
+    pub fn announce_resources(&self) {
+        drop(self.shared.notices.send(Notice::Changed(List::Resources)));
+    }
+
     /// Gives a tool an output schema.
     #[must_use]
     pub fn structured(self, name: &str, schema: &Value) -> Self {
@@ -168,7 +200,14 @@ impl FixtureServer {
         self
     }
 
-    /// Sets the TTL in milliseconds and the cache scope of `tools/list`.
+    /// Replaces its instructions.
+    #[must_use]
+    pub fn instructing(self, instructions: &str) -> Self {
+        instructions.clone_into(&mut self.shared.instructions.lock());
+        self
+    }
+
+    /// Sets the TTL in milliseconds and the cache scope of `tools/list` and `resources/read`.
     #[must_use]
     pub fn keeping(self, milliseconds: u64, scope: &'static str) -> Self {
         *self.shared.keeps.lock() = Some((milliseconds, scope));
@@ -281,11 +320,9 @@ impl FixtureServer {
         Ok(match request.method() {
             "tools/list" => self.tool_list(),
             "tools/call" => return self.call(&text("name").unwrap_or_default(), request, feed).await,
-            "resources/list" => {
-                Raw::of(&json!({ "resources": [{ "uri": format!("{}://one", self.shared.name), "name": "one" }] }))
-            }
+            "resources/list" => self.resource_list(),
             "resources/templates/list" => Raw::of(&json!({ "resourceTemplates": [] })),
-            "resources/read" => Raw::of(&json!({ "contents": [{ "uri": text("uri"), "text": self.shared.name }] })),
+            "resources/read" => self.read_resource(&text("uri").unwrap_or_default()),
             "prompts/list" => Raw::of(&json!({ "prompts": [{ "name": "hello", "arguments": [{ "name": "who" }] }] })),
             "prompts/get" => {
                 Raw::of(&json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": "hello" } }] }))
@@ -293,6 +330,25 @@ impl FixtureServer {
             "completion/complete" => Raw::of(&json!({ "completion": { "values": ["Ada", "Grace"] } })),
             other => return Err(RpcError::new(RpcError::METHOD_NOT_FOUND, &format!("unknown method `{other}`"))),
         })
+    }
+
+    fn resource_list(&self) -> Raw {
+        let first = json!({ "uri": format!("{}://one", self.shared.name), "name": "one" });
+        let resources = self.shared.resources.lock();
+        let others = resources.iter().map(|resource| resource.listed.clone());
+        Raw::of(&json!({ "resources": std::iter::once(first).chain(others).collect::<Vec<_>>() }))
+    }
+
+    fn read_resource(&self, uri: &str) -> Raw {
+        let resources = self.shared.resources.lock();
+        let found = resources.iter().find(|resource| resource.listed["uri"] == uri);
+        let contents = found
+            .map_or_else(|| json!([{ "uri": uri, "text": self.shared.name }]), |resource| resource.contents.clone());
+        let mut result = json!({ "contents": contents });
+        if let Some((milliseconds, scope)) = *self.shared.keeps.lock() {
+            (result["ttlMs"], result["cacheScope"]) = (milliseconds.into(), scope.into());
+        }
+        Raw::of(&result)
     }
 
     fn tool_list(&self) -> Raw {
@@ -335,6 +391,11 @@ impl FixtureServer {
                 }
                 feed.log(Raw::of(&json!({ "level": "info", "data": "counted" })));
                 Ok(text_result("three", false))
+            }
+            Behaviour::Linger => {
+                feed.progress(Raw::of(&json!({ "progress": 1 })));
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                Ok(text_result("done", false))
             }
             Behaviour::Greet => Ok(greet(feed).await),
             Behaviour::Ponder => {
@@ -387,7 +448,7 @@ impl Service for FixtureServer {
         Profile {
             info: Raw::of(&json!({ "name": self.shared.name, "version": "1" })),
             capabilities: Raw::of(&*self.shared.capabilities.lock()),
-            instructions: Some(format!("This is {}.", self.shared.name)),
+            instructions: Some(self.shared.instructions.lock().clone()),
         }
     }
 

@@ -14,7 +14,7 @@ use toolway_host::{
     policy::{ApprovalAnswer, Stance},
     record::{CallRecord, MemoryCallLog},
 };
-use toolway_wire::json::Raw;
+use toolway_wire::{json::Raw, up::EraChoice};
 
 use crate::fixture_server::FixtureServer;
 
@@ -180,6 +180,13 @@ impl TestHostBuilder {
     pub fn asking(mut self, answer: ApprovalAnswer) -> Self {
         self.options.stance = Stance::Ask;
         *self.scripted_approver.answer.lock() = answer;
+        self
+    }
+
+    /// Connects to the servers added so far in the era with sessions.
+    #[must_use]
+    pub fn with_sessions(mut self) -> Self {
+        self.options.servers.iter_mut().for_each(|server| server.era = EraChoice::Legacy);
         self
     }
 

@@ -1,15 +1,8 @@
 //! A server that writes each effect to its own file, for stories about what happened when everything else was killed.
 
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, Write},
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, time::Duration};
 
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
 use serde_json::json;
 use tokio::{runtime::Handle, sync::mpsc};
 use toolway_wire::{
@@ -20,35 +13,26 @@ use toolway_wire::{
     notice::SubscriptionFilter,
 };
 
+use crate::effects::EffectsFile;
+
 /// The server. Its tool `act` appends its argument `id` to the file, waits `afterMs` milliseconds, and answers; `act_again`
 /// does the same and is annotated idempotent.
 #[derive(Clone, Debug)]
 pub struct Witness {
-    file: Arc<Mutex<File>>,
+    effects: EffectsFile,
 }
 
 impl Witness {
-    /// A server that writes to this file, after what it has.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self { file: Arc::new(Mutex::new(file)) })
-    }
-
-    /// The effects that such a server has written, in order.
-    pub fn effects(path: &PathBuf) -> Vec<String> {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        text.lines().map(str::to_owned).collect()
+    /// A server that writes to this file.
+    pub fn new(effects: EffectsFile) -> Self {
+        Self { effects }
     }
 
     async fn act(&self, request: &Request) -> io::Result<Raw> {
         let arguments = request.param("arguments").unwrap_or_else(Raw::empty_object);
         let id = arguments.get("id").and_then(|id| id.as_str().map(|id| id.into_owned())).unwrap_or_default();
         let after = arguments.get("afterMs").and_then(|after| after.as_u64()).unwrap_or_default();
-        {
-            let mut file = self.file.lock();
-            file.write_all(format!("{id}\n").as_bytes())?;
-            file.sync_all()?;
-        }
+        self.effects.write(&id)?;
         tokio::time::sleep(Duration::from_millis(after)).await;
         Ok(Raw::of(&json!({ "content": [{ "type": "text", "text": format!("did {id}") }] })))
     }

@@ -1,17 +1,18 @@
 //! Server for the official conformance suite, in one revision, on a port or over stdio.
 //!
-//! `conformance-server --era 2025-11-25|2026-07-28 (--listen <address> | --stdio)`. On a port it serves `/mcp` and
-//! prints the URL to standard output.
+//! `conformance-server --era 2025-11-25|2026-07-28 [--effects <file>] (--listen <address> | --stdio)`. On a port it serves
+//! `/mcp` and prints the URL to standard output. The tool `long_job` appends its start and its end to the file.
 
 use std::{
     env,
     io::{self, Write},
+    path::PathBuf,
     sync::Arc,
 };
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use toolway_testkit::conformance_server::ConformanceServer;
+use toolway_testkit::{conformance_server::ConformanceServer, effects::EffectsFile};
 use toolway_wire::{
     down::{
         self,
@@ -20,7 +21,15 @@ use toolway_wire::{
     revision::Revision,
 };
 
-const USAGE: &str = "usage: conformance-server --era 2025-11-25|2026-07-28 (--listen <address> | --stdio)";
+const USAGE: &str =
+    "usage: conformance-server --era 2025-11-25|2026-07-28 [--effects <file>] (--listen <address> | --stdio)";
+
+/// What the arguments say.
+struct Options {
+    revision: Revision,
+    effects: Option<PathBuf>,
+    transport: Transport,
+}
 
 /// Transport of the server.
 enum Transport {
@@ -30,40 +39,47 @@ enum Transport {
 
 #[tokio::main]
 async fn main() -> io::Result<()> {
-    let (revision, transport) = read(env::args().skip(1)).ok_or_else(|| io::Error::other(USAGE))?;
+    let Options { revision, effects, transport } = read(env::args().skip(1)).ok_or_else(|| io::Error::other(USAGE))?;
+    let server = match effects {
+        Some(path) => ConformanceServer::with_effects(EffectsFile::open(&path)?),
+        None => ConformanceServer::new(),
+    };
     match transport {
-        Transport::Port(address) => listen(revision, &address).await,
-        Transport::Stdio => stdio(revision).await,
+        Transport::Port(address) => listen(server, revision, &address).await,
+        Transport::Stdio => stdio(server, revision).await,
     }
 }
 
-fn read(mut arguments: impl Iterator<Item = String>) -> Option<(Revision, Transport)> {
-    let (mut revision, mut transport) = (None, None);
+fn read(mut arguments: impl Iterator<Item = String>) -> Option<Options> {
+    let mut revision = None;
+    let mut effects = None;
+    let mut transport = None;
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--era" => revision = Some(arguments.next()?.parse().ok()?),
+            "--effects" => effects = Some(PathBuf::from(arguments.next()?)),
             "--listen" => transport = Some(Transport::Port(arguments.next()?)),
             "--stdio" => transport = Some(Transport::Stdio),
             _ => return None,
         }
     }
-    Some((revision?, transport?))
+    Some(Options { revision: revision?, effects, transport: transport? })
 }
 
-async fn listen(revision: Revision, address: &str) -> io::Result<()> {
+async fn listen(server: ConformanceServer, revision: Revision, address: &str) -> io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     let options = HttpDownstreamOptions {
         downstream: ConformanceServer::downstream_options(revision),
         ..HttpDownstreamOptions::default()
     };
     let url = format!("http://{}{}", listener.local_addr()?, options.path.as_deref().unwrap_or_default());
-    let downstream = HttpDownstream::new(Arc::new(ConformanceServer::new()), options).map_err(io::Error::other)?;
+    let downstream = HttpDownstream::new(Arc::new(server), options).map_err(io::Error::other)?;
     writeln!(io::stdout(), "{url}")?;
     down::http::serve(listener, downstream, CancellationToken::new()).await
 }
 
-async fn stdio(revision: Revision) -> io::Result<()> {
+async fn stdio(server: ConformanceServer, revision: Revision) -> io::Result<()> {
     let (read, write) = (tokio::io::stdin(), tokio::io::stdout());
-    let (server, options) = (Arc::new(ConformanceServer::new()), ConformanceServer::downstream_options(revision));
-    down::stdio::serve(read, write, server, options, CancellationToken::new()).await.map_err(io::Error::other)
+    let options = ConformanceServer::downstream_options(revision);
+    down::stdio::serve(read, write, Arc::new(server), options, CancellationToken::new()).await.map_err(io::Error::other)
 }

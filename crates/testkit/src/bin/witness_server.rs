@@ -12,7 +12,7 @@ use std::{
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use toolway_testkit::witness::Witness;
+use toolway_testkit::{effects::EffectsFile, witness::Witness};
 use toolway_wire::down::{
     self, DownstreamOptions,
     http::{HttpDownstream, HttpDownstreamOptions},
@@ -26,12 +26,12 @@ async fn main() -> io::Result<()> {
         [file, "--stdio"] => {
             let input = tokio::io::stdin();
             let output = tokio::io::stdout();
-            let witness = Arc::new(Witness::open(Path::new(file))?);
+            let witness = Arc::new(Witness::new(EffectsFile::open(Path::new(file))?));
             let serving =
                 down::stdio::serve(input, output, witness, DownstreamOptions::default(), CancellationToken::new());
             serving.await.map_err(io::Error::other)
         }
-        [file, "--listen", address] => listen(Witness::open(Path::new(file))?, address).await,
+        [file, "--listen", address] => listen(Witness::new(EffectsFile::open(Path::new(file))?), address).await,
         _ => Err(io::Error::other("usage: witness-server FILE (--listen ADDRESS | --stdio)")),
     }
 }

@@ -68,7 +68,7 @@ pub(super) async fn call(server: &ConformanceServer, request: &Request, caller: 
     let keeps = match (support, request.handover) {
         (None, _) => return tools::call(server, request, feed).await,
         (Some(Support::Required), Handover::Never) => return Outcome::Refused(down::tasks_not_declared()),
-        (Some(Support::Optional), Handover::Never) => return ended(run(&name, request, None, feed).await),
+        (Some(Support::Optional), Handover::Never) => return ended(run(server, &name, request, None, feed).await),
         (Some(_), Handover::Allowed) => None,
         (Some(_), Handover::Wanted(keeps)) => keeps,
     };
@@ -76,7 +76,7 @@ pub(super) async fn call(server: &ConformanceServer, request: &Request, caller: 
         Ok(gathered) => gathered,
         Err(error) => return Outcome::Refused(error),
     };
-    let work = start(name, request.clone(), gathered);
+    let work = start(server.clone(), name, request.clone(), gathered);
     match server.shared.tasks.start(work, keeps, caller) {
         Ok(task) => Outcome::HandedOff(Box::new(task)),
         Err(error) => Outcome::Refused(error),
@@ -94,12 +94,12 @@ async fn gather(name: &str, request: &Request, feed: &Feed) -> Result<Option<Str
 }
 
 /// Starts the work of a task as an exchange without a caller.
-fn start(name: String, request: Request, gathered: Option<String>) -> Exchange {
+fn start(server: ConformanceServer, name: String, request: Request, gathered: Option<String>) -> Exchange {
     let (exchange, feed) = exchange::pair(ExchangeTimeouts::unbounded(), UNREAD);
     // The task ends with its exchange when it is cancelled.
     tokio::runtime::Handle::current().spawn(async move {
         let outcome = tokio::select! {
-            answer = run(&name, &request, gathered, &feed) => ended(answer),
+            answer = run(&server, &name, &request, gathered, &feed) => ended(answer),
             () = feed.cancelled() => Outcome::Cancelled,
         };
         feed.end(outcome);
@@ -111,16 +111,21 @@ fn ended(answer: Result<Raw, RpcError>) -> Outcome {
     answer.map_or_else(Outcome::Refused, Outcome::Answered)
 }
 
-async fn run(name: &str, request: &Request, gathered: Option<String>, feed: &Feed) -> Result<Raw, RpcError> {
+async fn run(
+    server: &ConformanceServer,
+    name: &str,
+    request: &Request,
+    gathered: Option<String>,
+    feed: &Feed,
+) -> Result<Raw, RpcError> {
     match name {
-        "slow_compute" | "long_job" => {
-            if name == "long_job" {
-                feed.progress(Raw::of(&json!({ "progress": 1, "message": "mixing the paint" })));
-            }
-            let seconds = request.param("arguments").and_then(|arguments| arguments.get("seconds"));
-            let seconds = seconds.and_then(|seconds| seconds.as_f64()).unwrap_or_default().clamp(0.0, LONGEST);
-            tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
-            Ok(content::text_result(&format!("Computed for {seconds} seconds.")))
+        "slow_compute" => Ok(compute(request).await),
+        "long_job" => {
+            write_effect(server, "start", request)?;
+            feed.progress(Raw::of(&json!({ "progress": 1, "message": "mixing the paint" })));
+            let result = compute(request).await;
+            write_effect(server, "end", request)?;
+            Ok(result)
         }
         "failing_job" => {
             tokio::time::sleep(JOB).await;
@@ -150,4 +155,19 @@ async fn run(name: &str, request: &Request, gathered: Option<String>, feed: &Fee
             Err(RpcError::new(RpcError::INTERNAL, "the job cannot go on"))
         }
     }
+}
+
+/// Takes the time that the request says.
+async fn compute(request: &Request) -> Raw {
+    let seconds = request.param("arguments").and_then(|arguments| arguments.get("seconds"));
+    let seconds = seconds.and_then(|seconds| seconds.as_f64()).unwrap_or_default().clamp(0.0, LONGEST);
+    tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+    content::text_result(&format!("Computed for {seconds} seconds."))
+}
+
+/// Writes what a job did, if the server has a file for it.
+fn write_effect(server: &ConformanceServer, what: &str, request: &Request) -> Result<(), RpcError> {
+    let Some(effects) = &server.shared.effects else { return Ok(()) };
+    let written = effects.write(&format!("{what} {}", tools::argument(request, "label")));
+    written.map_err(|error| RpcError::new(RpcError::INTERNAL, &format!("the effect cannot be written: {error}")))
 }

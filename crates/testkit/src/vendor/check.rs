@@ -44,14 +44,17 @@ pub(super) fn key(kind: VendorKind, request: &RecordedRequest) -> Result<(), Ref
         VendorKind::OpenaiChat => return Ok(()),
         VendorKind::Gemini => "x-goog-api-key",
     };
-    match request.header(header) {
+    // Anthropic takes a key in either; its SDK sends the second.
+    let other = (kind == VendorKind::Anthropic).then(|| request.header("authorization")).flatten();
+    match request.header(header).or(other) {
         Some(value) if !value.trim_start_matches("Bearer").trim().is_empty() => Ok(()),
         _ => Err((401, format!("no key in the header `{header}`"))),
     }
 }
 
 fn anthropic(request: &RecordedRequest, body: &Value) -> Result<(), Refusal> {
-    if request.header("anthropic-version") != Some("2023-06-01") {
+    // The second is what the vendor's own SDK sends.
+    if !matches!(request.header("anthropic-version"), Some("2023-06-01" | "2026-10-21")) {
         return Err(invalid("anthropic-version: header is required"));
     }
     if body["max_tokens"].as_u64().unwrap_or_default() == 0 {

@@ -8,7 +8,7 @@ use super::{
 };
 
 /// Signature of reasoning, on the first call.
-const SIGNATURE: &str = "CiQBVKhc7gemini-thought-signature";
+const SIGNATURE: &str = "CiQBVKhc7geminiThoughtSignature1";
 
 /// All events of an answer. The last one has the reason.
 pub(super) fn events(answer: &Answer, fault: Option<Fault>) -> Vec<Event> {

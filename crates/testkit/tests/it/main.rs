@@ -3,6 +3,7 @@
 
 mod dialling;
 mod hostile;
+mod lease_stories;
 mod probing;
 mod process_refreshes;
 mod process_secrets;

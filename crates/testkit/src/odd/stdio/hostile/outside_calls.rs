@@ -20,6 +20,7 @@ pub(super) fn find(name: &str) -> Option<Oddity> {
         "sampling-task" => sampling_task,
         "unready-task" => unready_task,
         "hinting-task" => hinting_task,
+        "progress-task" => progress_task,
         _ => return None,
     })
 }
@@ -100,10 +101,14 @@ fn sampling_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<
 }
 
 /// Turns every call of `odd` in a session into a task, and refuses to wait for its result, as FastMCP 3 does; with the
-/// argument `early`, in the form of FastMCP 2.14; with `fast`, it suggests to poll it every millisecond. The task ends with
-/// the third `tasks/get`.
+/// argument `early`, in the form of FastMCP 2.14; with `fast`, it suggests to poll it every millisecond, with `silent`, nothing.
+/// The task ends with the third `tasks/get`.
 fn unready_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
-    let interval = if output.argument == "fast" { 1 } else { 1_000 };
+    let interval = match output.argument.as_str() {
+        "fast" => json!(1),
+        "silent" => Value::Null,
+        _ => json!(1_000),
+    };
     let task = |status: &str| {
         json!({ "taskId": "t", "status": status, "createdAt": "2026-01-01T00:00:00Z",
             "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": 60_000, "pollInterval": interval })
@@ -153,6 +158,32 @@ fn hinting_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<F
             }
             Ok(Flow::Continue)
         }
+        "tasks/result" => say(received, output, &json!({ "content": [{ "type": "text", "text": "done at last" }] })),
+        _ => unready_task(received, output),
+    }
+}
+
+/// Like [`unready_task`] with a long poll interval: the task reports five steps of ten with the token of its call, one every
+/// 300 ms, and then goes on until it is read. With the argument `bell` its messages ring.
+fn progress_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
+    let reads = output.received.get("tasks/get").copied().unwrap_or_default();
+    let task = |status: &str| {
+        json!({ "taskId": "t", "status": status, "statusMessage": "painting", "ttl": 600_000, "pollInterval": 20_000,
+        "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z" })
+    };
+    match received.method.as_str() {
+        "tools/call" => {
+            say(received, output, &json!({ "task": task("working") }))?;
+            let token = received.message["params"]["_meta"]["progressToken"].clone();
+            for step in 1..=5 {
+                std::thread::sleep(std::time::Duration::from_millis(300));
+                let message = format!("wall {step}{}", if output.argument == "bell" { "\u{7}" } else { "" });
+                let params = json!({ "progressToken": token, "progress": step, "total": 10, "message": message });
+                output.send(&compliant::notification("notifications/progress", &params))?;
+            }
+            Ok(Flow::Continue)
+        }
+        "tasks/get" => say(received, output, &task(if reads < 3 { "working" } else { "completed" })),
         "tasks/result" => say(received, output, &json!({ "content": [{ "type": "text", "text": "done at last" }] })),
         _ => unready_task(received, output),
     }
