@@ -12,6 +12,8 @@ use toolway_wire::limit::MESSAGE_BYTES;
 use crate::{
     args::{ReachArgs, ShowArgs},
     logging::Log,
+    message_export::{ExportEnd, MessageExport},
+    output::Output,
     report::Report,
     stop::Stop,
 };
@@ -25,6 +27,8 @@ pub(crate) struct App {
     pub(crate) show: ShowArgs,
     pub(crate) log: Log,
     pub(crate) stop: Stop,
+    /// Where `--export` writes the messages of all servers.
+    pub(crate) export: Option<Arc<MessageExport>>,
     /// The vault of this process, once it is used: one that stores nothing on disk must be the same everywhere.
     pub(crate) vault: Arc<OnceLock<Arc<dyn Vault>>>,
 }
@@ -33,13 +37,26 @@ impl App {
     pub(crate) fn new(environment: Environment, reach: ReachArgs, show: ShowArgs, log: Log) -> Self {
         let paths = Paths::of(&environment);
         let stop = Stop::watch(reach.timeout);
-        Self { environment, paths, reach, show, log, stop, vault: Arc::default() }
+        Self { environment, paths, reach, show, log, stop, export: None, vault: Arc::default() }
     }
 
     /// The same context for work that outlives the command's own future.
     pub(crate) fn detached(&self) -> Self {
         let app = Self::new(self.environment.clone(), self.reach.clone(), self.show.clone(), self.log.clone());
-        Self { vault: Arc::clone(&self.vault), ..app }
+        Self { vault: Arc::clone(&self.vault), export: self.export.clone(), ..app }
+    }
+
+    /// Writes the summary of the export, and says where it is.
+    pub(crate) fn end_export(&self, output: &mut Output) {
+        let Some(export) = &self.export else { return };
+        let ExportEnd { path, messages, omitted, failure } = export.end();
+        let path = path.display();
+        if let Some(failure) = failure {
+            output.notice(&format!("toolway: cannot write the export `{path}`: {failure}"));
+            return;
+        }
+        let left_out = if omitted == 0 { String::new() } else { format!("; the last {omitted} only in its summary") };
+        output.notice(&format!("toolway: exported {messages} messages to {path}{left_out}"));
     }
 
     /// Reads standard input to its end if `wanted`, else returns nothing. Ctrl-C and `--timeout` still stop the command.

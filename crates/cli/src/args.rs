@@ -7,6 +7,7 @@ use toolway_config::{Prefix, Secret, layers::Flags, server::Start};
 
 use crate::{
     commands::{
+        assistants::AssistantsArgs,
         audit::AuditArgs,
         auth::AuthArgs,
         call::CallArgs,
@@ -104,6 +105,7 @@ pub(crate) enum Command {
     Run(RunArgs),
     History(HistoryArgs),
     Models(ModelsArgs),
+    Assistants(AssistantsArgs),
     Inbox(InboxArgs),
     Calls(CallsArgs),
     Tasks(TasksArgs),
@@ -198,6 +200,11 @@ pub(crate) struct ShowArgs {
     /// show more about each server instead
     #[arg(long, short, global = true, action = ArgAction::SetTrue)]
     pub(crate) verbose: bool,
+
+    /// Write every protocol message to this new file as a JSON line, with times and sizes, secrets masked, and a summary by
+    /// method at the end; only you can read it
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) export: Option<PathBuf>,
 }
 
 impl Command {
@@ -252,7 +259,7 @@ pub(crate) enum PrefixArg {
 }
 
 /// Options whose value is the next argument.
-const OPTIONS_WITH_VALUE: [&str; 18] = [
+const OPTIONS_WITH_VALUE: [&str; 19] = [
     "--stdio",
     "--env",
     "--cwd",
@@ -267,6 +274,7 @@ const OPTIONS_WITH_VALUE: [&str; 18] = [
     "--auto-connect",
     "--prefix",
     "--output",
+    "--export",
     "--log-level",
     "--log-format",
     "--log-file",

@@ -3,9 +3,12 @@
 //! | part | file |
 //! |---|---|
 //! | messages: the line editor, or standard input | `chat/input.rs`, `chat/editor.rs`, `chat/seen_text.rs`, `chat/words.rs` |
-//! | one turn: the model works, Ctrl-C stops it | `chat/turn.rs` |
+//! | one turn: the model works, Esc and Ctrl-C stop it | `chat/turn.rs` |
+//! | what is typed meanwhile | `chat/typing.rs`, `chat/echo.rs` |
 //! | output: text, calls, status | `chat/screen.rs`, `chat/call_line.rs`, `chat/status_line.rs` |
 //! | approvals and forms in place | `chat/answerer.rs` |
+//! | files, resources and prompts behind `@` | `chat/attaching.rs`, `chat/reference.rs`, `chat/file_words.rs` |
+//! | the assistant of a conversation | `chat/assistants.rs` |
 //! | slash commands | `chat/command.rs`, `chat/commands.rs`, `chat/choosing.rs`, `chat/prompt.rs` |
 //! | the context window and what was used | `chat/usage.rs` |
 //! | background tasks | `chat/tasks.rs` |
@@ -14,15 +17,19 @@
 //! | without a model | `chat/no_model.rs` |
 
 mod answerer;
+mod assistants;
+mod attaching;
 mod call_line;
 mod choosing;
 mod command;
 mod commands;
 mod echo;
 mod editor;
+mod file_words;
 mod input;
 pub(crate) mod no_model;
 mod prompt;
+mod reference;
 mod screen;
 mod seen_text;
 mod status_line;
@@ -30,14 +37,15 @@ pub(crate) mod stored;
 mod tasks;
 mod terminal_gate;
 mod turn;
+mod typing;
 mod usage;
 mod words;
 
-use std::sync::Arc;
+use std::{collections::VecDeque, ffi::OsStr, path::PathBuf, sync::Arc};
 
 use futures_util::future::join_all;
 use tokio_util::task::AbortOnDropHandle;
-use toolway_agent::{Agent, AgentOptions, Conversation, TaskBoard};
+use toolway_agent::{Agent, AgentOptions, Conversation, ProjectInstructions, TaskBoard};
 use toolway_config::Config;
 use toolway_host::{
     Host,
@@ -45,11 +53,13 @@ use toolway_host::{
     conversation::ConversationLog,
     inbox::{Answerer, NoAnswerer},
 };
-use toolway_model::{Message, Model, Usage};
+use toolway_model::{Model, Usage};
+use url::Url;
 
 pub(crate) use answerer::ChatAnswerer;
 use command::ChatCommand;
 use editor::{EditedLine, Editor, EditorOptions};
+use file_words::AttachFolders;
 use input::ChatInput;
 pub(crate) use screen::{Screen, ScreenKind};
 pub(crate) use terminal_gate::TerminalGate;
@@ -69,9 +79,15 @@ pub(crate) struct Chat<'a> {
     host: Host,
     agent: Agent,
     conversation: Conversation,
+    /// File of the project's instructions that the model gets.
+    project_file: Option<String>,
     log: Option<Arc<dyn ConversationLog>>,
     screen: Arc<Screen>,
     input: ChatInput,
+    /// Where files are attached from.
+    folders: AttachFolders,
+    /// Messages that were typed while the model worked.
+    queued: VecDeque<String>,
     gate: TerminalGate,
     tasks: TaskBoard,
     used: Usage,
@@ -90,6 +106,8 @@ pub(crate) struct ChatParts {
     pub(crate) log: Option<Arc<dyn ConversationLog>>,
     pub(crate) model: Arc<dyn Model>,
     pub(crate) options: AgentOptions,
+    /// Accepted instructions of the project.
+    pub(crate) project: Option<ProjectInstructions>,
     pub(crate) screen: Arc<Screen>,
     pub(crate) colour: Colour,
     pub(crate) gate: TerminalGate,
@@ -114,10 +132,11 @@ pub(crate) fn answerer(app: &App) -> (Arc<dyn Answerer>, Option<Arc<ChatAnswerer
 impl<'a> Chat<'a> {
     /// A chat with a new conversation.
     pub(crate) fn new(app: &'a App, parts: ChatParts) -> Result<Self, Report> {
-        let ChatParts { config, host, log, model, options, screen, colour, gate } = parts;
+        let ChatParts { config, host, log, model, options, project, screen, colour, gate } = parts;
+        let folders = attach_folders(app, &config);
         let input = if output::is_interactive() {
             let models = app.listed_models(&config.settings).into_iter().map(|model| model.name).collect();
-            let words = Words { host: host.clone(), models };
+            let words = Words { host: host.clone(), models, folders: folders.clone() };
             let history = app.paths.state.as_ref().filter(|_| !app.reach.no_store).map(|folder| folder.join(HISTORY));
             let editor = Editor::start(EditorOptions { history, words, colour, gate: gate.clone() });
             let failed = |error: std::io::Error| Report::new(ExitCode::Internal, "internal", error.to_string());
@@ -127,6 +146,8 @@ impl<'a> Chat<'a> {
         };
         let tasks = TaskBoard::new(&host);
         let agent = Agent::new(host.clone(), model, options).with_tasks(tasks.clone());
+        let project_file = project.as_ref().map(|project| project.file.clone());
+        let agent = agent.with_project_instructions(project);
         let connecting =
             Some(AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(connect_all(host.clone()))));
         let conversation = Conversation::new(log.clone());
@@ -138,9 +159,12 @@ impl<'a> Chat<'a> {
             host,
             agent,
             conversation,
+            project_file,
             log,
             screen,
             input,
+            folders,
+            queued: VecDeque::new(),
             gate,
             tasks,
             used,
@@ -154,7 +178,7 @@ impl<'a> Chat<'a> {
     pub(crate) async fn run(mut self, resumed: Option<&str>) -> ExitCode {
         self.greet();
         if let Some(id) = resumed {
-            self.resume(id).await;
+            self.go_on(id).await;
         }
         loop {
             let next = match self.next_line().await {
@@ -196,6 +220,7 @@ impl<'a> Chat<'a> {
             count => format!("{count} servers"),
         };
         self.screen.note(&format!("Model {}, {servers}. /help lists the commands.", self.agent.model().name()));
+        self.greet_as_assistant();
         if self.host.servers().is_empty() {
             self.screen
                 .note("Add a server with `toolway import`, or in toolway.json; docs/guide/servers.md shows how.");
@@ -218,10 +243,25 @@ impl<'a> Chat<'a> {
                 Next::Continue
             }
             None => {
-                self.turn(vec![Message::user(text.trim())]).await;
+                self.send(text.trim()).await;
                 Next::Continue
             }
         }
+    }
+}
+
+/// The working folder, and the folders of the configured roots.
+fn attach_folders(app: &App, config: &Config) -> AttachFolders {
+    let home = app.environment.get(OsStr::new("HOME")).map(PathBuf::from);
+    let roots = config.settings.roots.value.iter().filter(|root| root.enabled);
+    let folder = |uri: &str| Url::parse(uri).ok()?.to_file_path().ok();
+    let configured = roots.filter_map(|root| folder(&root.uri(home.as_deref()).ok()?));
+    let given = app.given_roots().unwrap_or_default();
+    let given = given.iter().filter_map(|root| folder(&root.uri));
+    AttachFolders {
+        working: std::env::current_dir().unwrap_or_default(),
+        roots: configured.chain(given).collect(),
+        home,
     }
 }
 

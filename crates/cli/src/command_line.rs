@@ -8,8 +8,20 @@ use clap::{Arg, Command, CommandFactory, FromArgMatches, error::ErrorKind};
 use crate::{args::Args, terminal::text};
 
 /// Commands that connect to no server.
-const WITHOUT_SERVERS: [&str; 11] =
-    ["audit", "calls", "clients", "completions", "history", "inbox", "man", "models", "secret", "store", "trust"];
+const WITHOUT_SERVERS: [&str; 12] = [
+    "assistants",
+    "audit",
+    "calls",
+    "clients",
+    "completions",
+    "history",
+    "inbox",
+    "man",
+    "models",
+    "secret",
+    "store",
+    "trust",
+];
 
 /// Commands whose `--server` selects records.
 const RECORDS_BY_SERVER: [&str; 2] = ["audit", "calls"];
@@ -32,7 +44,7 @@ const SERVER_OPTIONS: [&str; 11] = [
 /// Commands by what a user wants to do, in the order of the help.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Use servers", &["tools", "call", "resources", "prompts", "complete", "ping", "rpc", "tasks"]),
-    ("Let a model work", &["chat", "run", "history", "models"]),
+    ("Let a model work", &["chat", "run", "assistants", "history", "models"]),
     ("Serve clients", &["serve", "console", "clients", "inbox"]),
     ("Set up", &["demo", "servers", "import", "login", "logout", "auth", "secret", "roots", "config"]),
     ("Decide and look back", &["policy", "trust", "calls", "audit", "store"]),

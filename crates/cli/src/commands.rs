@@ -1,5 +1,6 @@
 //! The list of commands.
 
+pub(crate) mod assistants;
 pub(crate) mod audit;
 pub(crate) mod auth;
 pub(crate) mod call;
@@ -45,6 +46,7 @@ use crate::{
     effect,
     exit_code::ExitCode,
     logging::Log,
+    message_export::MessageExport,
     output::Output,
     report::Report,
 };
@@ -56,13 +58,34 @@ pub(crate) async fn run(args: Args, environment: Environment, log: Log, output: 
         return output.report(&report);
     }
     let ended = match &command {
+        Command::Demo(_)
+        | Command::Sample(_)
+        | Command::Completions(_)
+        | Command::Candidates(_)
+        | Command::Man(_)
+        | Command::Reference(_)
+            if show.export.is_some() =>
+        {
+            Err(Report::usage("usage", "this command takes no `--export`: it connects to no configured server"))
+        }
         Command::Demo(args) => Ok(demo::run(args, output).await),
         Command::Sample(args) => Ok(sample::run(args, reach.era, output).await),
         Command::Completions(args) => Ok(completions::run(args, output)),
         Command::Candidates(args) => Ok(completions::candidates(args, &environment, output)),
         Command::Man(args) => man::run(args, output),
         Command::Reference(args) => Ok(man::reference(args, output)),
-        of_server => run_of_server(of_server, &App::new(environment, reach, show, log), output).await,
+        of_server => {
+            let app = App::new(environment, reach, show, log);
+            match app.show.export.as_deref().map(MessageExport::create).transpose() {
+                Ok(export) => {
+                    let app = App { export, ..app };
+                    let ended = run_of_server(of_server, &app, output).await;
+                    app.end_export(output);
+                    ended
+                }
+                Err(report) => Err(report),
+            }
+        }
     };
     ended.unwrap_or_else(|report| output.report(&report))
 }
@@ -89,6 +112,7 @@ async fn run_of_server(command: &Command, app: &App, output: &mut Output) -> Res
         Command::Import(args) => import::run(args, app, output).await,
         Command::Config(args) => config::run(args, app, output).await,
         Command::Models(args) => models::run(args, app, output).await,
+        Command::Assistants(args) => assistants::run(args, app, output),
         Command::Run(args) => run::run(args, app, output).await,
         Command::Chat(args) => chat::run(args, app, output).await,
         Command::History(args) => history::run(args, app, output).await,

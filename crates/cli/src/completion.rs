@@ -91,6 +91,10 @@ struct CompletionData<'a> {
 }
 
 impl CompletionData<'_> {
+    fn assistants(&self) -> Vec<String> {
+        self.config.settings.assistants.value.keys().cloned().collect()
+    }
+
     fn servers(&self) -> Vec<String> {
         self.config.servers.keys().map(ToString::to_string).collect()
     }
@@ -143,6 +147,11 @@ fn words_of(command: &Command, current: &str, known: &CompletionData<'_>) -> Vec
         ("status" | "doctor", _) => found.extend(known.servers()),
         ("tools" | "ping" | "rpc" | "complete" | "resources", _) if line.position() == 0 => {
             found.extend(known.servers())
+        }
+        ("assistants", None)
+            if line.commands.get(1).is_some_and(|inner| ["show", "set", "remove"].contains(&&**inner)) =>
+        {
+            found.extend(known.assistants());
         }
         ("servers", None) => match line.commands.get(1).map(String::as_str) {
             Some("accept") => found.extend(known.unaccepted.clone()),
@@ -214,8 +223,10 @@ fn options(command: &Command) -> Vec<String> {
 }
 
 fn values_of(option: &Arg, known: &CompletionData<'_>) -> Vec<String> {
-    if option.get_long() == Some("server") {
-        return known.servers();
+    match option.get_long() {
+        Some("server") => return known.servers(),
+        Some("assistant") => return known.assistants(),
+        _ => {}
     }
     option.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect()
 }

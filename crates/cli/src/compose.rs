@@ -13,7 +13,7 @@ use toolway_config::{
 use toolway_console::ConsoleRecords;
 use toolway_gateway::{
     Gateway, GatewayOptions, SseTransport,
-    access::Access,
+    access::{Access, OpenAccess},
     records::Records as GatewayRecords,
     sealing::{self, SealingKeyError},
     service::{HostService, Scope},
@@ -48,12 +48,13 @@ use crate::{
     commands::clients,
     exit_code::ExitCode,
     listing_cache,
+    message_export::MessageExport,
     report::Report,
     sampler::{AskedFrom, AskingServer},
     storage::{console_records, session_store, with_recorder},
     target::Target,
     verbose_call_log::VerboseCallLog,
-    wire_tap::WireTap,
+    wire_tap::{ConnectionTap, WireTap},
 };
 
 /// Upper bound of the TCP and TLS connection setup.
@@ -119,7 +120,7 @@ impl App {
             servers: targets.iter().map(|target| self.server_options(&target.server, lists)).collect(),
             listing_cache: listing_cache::open(&self.paths).filter(|_| is_cached),
             roots: self.given_roots()?,
-            tap: Some(tap_factory(taps.clone())),
+            tap: Some(tap_factory(taps.clone(), self.export.clone())),
             ..self.host_options(&settings, Clients::Ourselves)
         };
         let calls = Arc::new(VerboseCallLog { shown: self.show.verbose });
@@ -238,7 +239,7 @@ impl App {
     ) -> Result<(Arc<Gateway>, Option<Secret>), Report> {
         let settings = &config.settings.gateway;
         let (access, key) = match (settings.access.value, first_key) {
-            (GatewayAccess::Open, _) => (Access::Open, None),
+            (GatewayAccess::Open, _) => (Access::OpenWithin(OpenAccess::default()), None),
             (GatewayAccess::Keys, FirstKey::Made) => Access::with_keys(clients::key_file(self).ok())?,
             (GatewayAccess::Keys, FirstKey::Omitted) => (Access::with_key_file(clients::key_file(self).ok())?, None),
         };
@@ -272,7 +273,9 @@ impl App {
             Some(stored) => stored,
             None => Arc::new(Sealer::with_random_key().map_err(|error| internal(&error))?),
         };
-        let service = HostService::new(host.clone(), Arc::new(Access::Open), Scope::All, Arc::clone(&sealer));
+        let access = Access::OpenWithin(OpenAccess::default());
+        access.set_bounds(&host.client_bounds());
+        let service = HostService::new(host.clone(), Arc::new(access), Scope::All, Arc::clone(&sealer));
         let mut service = service.starting_with_its_client();
         if let Some(items) = config.settings.gateway.page_size.value {
             service = service.with_page_size(items as usize);
@@ -309,6 +312,8 @@ impl App {
             environment: self.environment.clone(),
             http: HttpClient::new(self.http_options(), &Limits::default()),
             memory: self.era_memory(),
+            // Without an export, messages of a gateway or an agent are not observed.
+            tap: self.export.clone().map(|export| tap_factory(WireTaps::new(), Some(export))),
             shared_sessions: "terminal",
             ..HostOptions::default()
         }
@@ -373,10 +378,11 @@ fn default_log_level(config: &Config) -> Option<LogLevel> {
     config.settings.gateway.log_level.value.as_str().parse().ok()
 }
 
-fn tap_factory(taps: WireTaps) -> TapFactory {
-    Arc::new(move |server| {
-        let tap = taps.get(server).map(Arc::clone).unwrap_or_default();
-        tap as Arc<dyn Tap>
+fn tap_factory(taps: WireTaps, export: Option<Arc<MessageExport>>) -> TapFactory {
+    Arc::new(move |server, redactor| {
+        let export = export.as_ref().map(|export| export.connection(server, redactor));
+        let server = taps.get(server).map(Arc::clone).unwrap_or_default();
+        Arc::new(ConnectionTap { server, export }) as Arc<dyn Tap>
     })
 }
 

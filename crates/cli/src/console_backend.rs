@@ -1,16 +1,30 @@
 //! The console of `serve`: its listener, and what it needs of the configuration and the models.
+//!
+//! `console_backend/entries.rs` edits entries of servers, `assistants.rs` assistants, `difference.rs` shows what an edit writes.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+mod assistants;
+mod difference;
+mod entries;
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant},
+};
 
 use futures_util::future::BoxFuture;
 use tokio::{net::TcpListener, sync::Semaphore};
-use toolway_agent::{ContextOptions, model::Model};
-use toolway_config::{Config, ServerName};
+use toolway_agent::{
+    ContextOptions,
+    model::{Model, Usage},
+};
+use toolway_config::{AssistantConfig, Config, ServerName};
 use toolway_console::{
     Console, ConsoleOptions, ConsoleRecords, ConsoleTls,
     backend::{
-        AddedServer, AgentSettings, ConsoleBackend, ConsoleSettings, ListedModel, ParsedServer, Problem, SignInPage,
-        TestFailure, TestReport,
+        AgentSettings, ConsoleBackend, ConsoleSettings, EntryDraft, FoundKey, FoundServer, ImportedServer,
+        ListedAssistant, ListedModel, ParsedServer, PlannedEdit, Problem, SavedServer, SignInPage, TestFailure,
+        TestReport, WrittenEntry,
     },
 };
 use toolway_host::{
@@ -18,10 +32,17 @@ use toolway_host::{
     host::Host,
 };
 use toolway_wire::limit::Limits;
+use url::Url;
 
 use crate::{
     app::App,
-    commands::servers::change,
+    assistant,
+    commands::{
+        chat::resource_options,
+        import,
+        servers::{change, show},
+    },
+    cost::Cost,
     exit_code::ExitCode,
     output::Output,
     pasted_server::PastedServer,
@@ -68,6 +89,8 @@ struct Backend {
     host: Host,
     sign_ins: PageSignIns,
     tests: Semaphore,
+    /// Address of the console, once it is known.
+    url: OnceLock<String>,
 }
 
 impl BoundConsole {
@@ -105,15 +128,18 @@ impl App {
         let internal = |error: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", error.to_string());
         let address = listener.local_addr().map_err(|error| internal(&error))?;
         let options = ConsoleOptions { limits: limits.clone(), records, tls, ..ConsoleOptions::default() };
-        let backend = Backend {
+        let backend = Arc::new(Backend {
             app: Arc::new(self.detached()),
             config: Arc::clone(config),
             host: host.clone(),
             sign_ins: PageSignIns::default(),
             tests: Semaphore::new(MAX_TESTS),
-        };
-        let console = Console::new(host.clone(), Arc::new(backend), options, address);
-        Ok(Some(BoundConsole { console: console.map_err(|error| internal(&error))?, listener }))
+            url: OnceLock::new(),
+        });
+        let port: Arc<dyn ConsoleBackend> = Arc::<Backend>::clone(&backend);
+        let console = Console::new(host.clone(), port, options, address).map_err(|error| internal(&error))?;
+        backend.url.get_or_init(|| console.url());
+        Ok(Some(BoundConsole { console, listener }))
     }
 }
 
@@ -132,20 +158,43 @@ impl Backend {
         self.host.reload(&config).map(drop).map_err(|error| Problem::new(error.to_string()))
     }
 
-    async fn test_server(&self, pasted: &PastedServer) -> Result<TestReport, Problem> {
+    /// Refuses the name of a server that is part of the program: the file could not be applied.
+    fn check_name(&self, draft: &EntryDraft) -> Result<(), Problem> {
+        match ServerName::from_label(draft.name.trim()) {
+            Ok(name) if self.host.embeds(&name) => Err(Problem::of_field(
+                "name",
+                format!("`{name}` is the server that comes with Toolway; choose another name"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    async fn test_server(&self, draft: &EntryDraft) -> Result<TestReport, Problem> {
         let busy = |_| Problem::new("other servers are being tested; try again when they are done");
         let _permit = self.tests.try_acquire().map_err(busy)?;
+        let app = Arc::clone(&self.app);
+        let draft = draft.clone();
+        let pasted = tokio::task::spawn_blocking(move || entries::tested(&draft, &app)).await;
+        let pasted = pasted.map_err(|error| Problem::new(error.to_string()))??;
         let settings = self.config.current().config.settings.clone();
         let config = Config { settings, ..pasted.config()? };
+        let began = Instant::now();
         let host = self.app.test_host(&config).await.map_err(problem)?;
         let listed = tokio::time::timeout(TEST_TIMEOUT, host.list(&pasted.name)).await;
         let status = listed.ok().and_then(Result::ok).or_else(|| host.status(&pasted.name).ok());
         let report = match status {
-            Some(status) => report(&host, &status),
+            Some(status) => report(&host, &status, began.elapsed()),
             None => return Err(Problem::new("the server disappeared while it was tested")),
         };
         host.shutdown().await;
         Ok(report)
+    }
+
+    /// The page of a server in this console.
+    fn page_of(&self, server: &ServerName) -> Option<Url> {
+        let mut page = Url::parse(self.url.get()?).ok()?;
+        page.set_fragment(Some(&format!("/servers/{server}")));
+        Some(page)
     }
 }
 
@@ -161,7 +210,8 @@ impl ConsoleBackend for Backend {
     }
 
     fn settings(&self) -> ConsoleSettings {
-        let settings = &self.config.current().config.settings;
+        let current = self.config.current();
+        let settings = &current.config.settings;
         ConsoleSettings {
             default_model: settings.default_model.value.clone(),
             mode: settings.policy.mode.value,
@@ -170,6 +220,7 @@ impl ConsoleBackend for Backend {
                 resources: settings.agent.expose_resources.value.unwrap_or(true),
                 prompts: settings.agent.expose_prompts.value.unwrap_or(true),
                 context: ContextOptions { compact_at: settings.agent.compaction_share() },
+                reading: resource_options(&current.config),
             },
             problem: self.config.problem(),
         }
@@ -179,30 +230,98 @@ impl ConsoleBackend for Backend {
         self.app.model(name, &self.config.current().config.settings).map_err(problem)
     }
 
+    fn cost(&self, model: &str, usage: &Usage) -> Option<f64> {
+        Cost::of(&self.config.current().config.settings, model, usage).map(Cost::amount)
+    }
+
+    fn assistants(&self) -> Vec<ListedAssistant> {
+        let config = self.config.current();
+        let configured = config.config.settings.assistants.value.iter();
+        configured.map(|(name, config)| assistants::listed(name, config)).collect()
+    }
+
+    fn assistant(&self, name: &str) -> Result<AssistantConfig, Problem> {
+        let config = self.config.current();
+        assistant::find(&config.config.settings, name).cloned().map_err(problem)
+    }
+
+    fn assistant_entry(&self, name: &str) -> Result<WrittenEntry, Problem> {
+        assistants::entry(name, &self.app)
+    }
+
+    fn plan_assistant(&self, draft: &EntryDraft) -> Result<PlannedEdit, Problem> {
+        assistants::planned(draft, &self.app)
+    }
+
+    fn save_assistant(&self, draft: &EntryDraft) -> Result<String, Problem> {
+        assistants::save(draft, &self.app)
+    }
+
+    fn plan_assistant_removal(&self, name: &str) -> Result<PlannedEdit, Problem> {
+        assistants::planned_removal(name, &self.app)
+    }
+
+    fn remove_assistant(&self, name: &str, version: &str) -> Result<(), Problem> {
+        assistants::remove(name, version, &self.app)
+    }
+
     fn parse(&self, text: &str, name: Option<&str>) -> Result<ParsedServer, Problem> {
         let pasted = PastedServer::read(text, name)?;
         let gets = pasted.secrets_it_gets()?;
         let loaded = self.config.current();
         let (entry, secrets) = self.app.detach_entry(&pasted.name, &pasted.new_entry()?, &loaded).map_err(problem)?;
-        let mut view = PastedServer { entry: entry.json(), ..pasted }.view()?;
-        view.warnings.extend(gets.into_iter().chain(secrets.preview()));
-        Ok(view)
+        let mut warnings = pasted.summary()?.warnings;
+        warnings.extend(gets.into_iter().chain(secrets.preview()));
+        Ok(ParsedServer { name: pasted.label, entry: entry.json(), warnings })
     }
 
-    fn test<'a>(&'a self, text: &'a str, name: Option<&'a str>) -> BoxFuture<'a, Result<TestReport, Problem>> {
-        Box::pin(async move { self.test_server(&PastedServer::read(text, name)?).await })
+    fn entry(&self, server: &ServerName) -> Result<WrittenEntry, Problem> {
+        entries::entry(server, &self.app)
     }
 
-    fn add(&self, text: &str, name: Option<&str>) -> Result<AddedServer, Problem> {
-        let pasted = PastedServer::read(text, name)?;
-        pasted.config()?;
-        let (name, secrets) = change::add_entry(&pasted.label, pasted.new_entry()?, &self.app).map_err(problem)?;
+    fn plan(&self, draft: &EntryDraft) -> Result<PlannedEdit, Problem> {
+        self.check_name(draft)?;
+        entries::planned(draft, &self.app)
+    }
+
+    fn test<'a>(&'a self, draft: &'a EntryDraft) -> BoxFuture<'a, Result<TestReport, Problem>> {
+        Box::pin(async move { self.test_server(draft).await })
+    }
+
+    fn save(&self, draft: &EntryDraft) -> Result<SavedServer, Problem> {
+        self.check_name(draft)?;
+        let saved = entries::save(draft, &self.app)?;
         self.apply()?;
-        Ok(AddedServer { name, notices: secrets.sentence().into_iter().collect() })
+        Ok(saved)
+    }
+
+    fn plan_removal(&self, server: &ServerName) -> Result<PlannedEdit, Problem> {
+        entries::planned_removal(server, &self.app)
+    }
+
+    fn remove(&self, server: &ServerName, version: &str) -> Result<(), Problem> {
+        entries::remove(server, version, &self.app)?;
+        self.apply()
+    }
+
+    fn importable(&self) -> Result<Vec<FoundServer>, Problem> {
+        import::console::found(&self.app).map_err(problem)
+    }
+
+    fn import(&self, chosen: &[FoundKey]) -> Result<Vec<ImportedServer>, Problem> {
+        let imported = import::console::copy_chosen(chosen, &self.app).map_err(problem)?;
+        self.apply()?;
+        Ok(imported)
+    }
+
+    fn command(&self, server: &ServerName) -> Option<String> {
+        let loaded = self.config.current();
+        Some(show::command_of(loaded.config.servers.get(server)?, &loaded.config))
     }
 
     fn sign_in<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, Result<SignInPage, Problem>> {
-        Box::pin(async move { self.sign_ins.begin(&self.app, &self.host, server).await.map_err(problem) })
+        let back = self.page_of(server);
+        Box::pin(async move { self.sign_ins.begin(&self.app, &self.host, server, back).await.map_err(problem) })
     }
 
     fn sign_in_failure(&self, server: &ServerName) -> Option<String> {
@@ -218,30 +337,19 @@ impl ConsoleBackend for Backend {
     }
 }
 
-fn report(host: &Host, status: &ServerStatus) -> TestReport {
-    let profile = status.profile.as_ref();
-    let info = |key: &str| {
-        profile.and_then(|profile| profile.info.get(key)).and_then(|text| Some(text.as_str()?.into_owned()))
-    };
-    let catalog = host.catalog();
-    let ok = status.phase == Phase::Ready && status.counts.is_some();
-    let error = (!ok).then(|| {
-        let message = status.last_error.as_ref().map(|error| error.message.as_str().to_owned());
-        let hint = match &status.phase {
-            Phase::SignInRequired { .. } => Some("add it, then sign in".to_owned()),
-            _ => None,
-        };
-        let message = message.unwrap_or_else(|| status.phase.for_operator().into_string());
-        TestFailure { message, hint, stderr: status.stderr.clone() }
-    });
-    TestReport {
-        ok,
-        sign_in_required: matches!(status.phase, Phase::SignInRequired { .. }),
-        title: info("title").or_else(|| info("name")),
-        revision: profile.map(|profile| profile.revision.as_str().to_owned()),
-        tools: catalog.tools_of(&status.server).iter().map(|tool| tool.origin.raw_name.clone()).collect(),
-        error,
+fn report(host: &Host, status: &ServerStatus, took: Duration) -> TestReport {
+    let report = TestReport::of(host, status, took);
+    if report.ok {
+        return report;
     }
+    let message = status.last_error.as_ref().map(|error| error.message.as_str().to_owned());
+    let hint = match &status.phase {
+        Phase::SignInRequired { .. } => Some("save it, then authorize it on its page".to_owned()),
+        _ => None,
+    };
+    let message = message.unwrap_or_else(|| status.phase.for_operator().into_string());
+    let error = Some(TestFailure { message, hint, stderr: status.stderr.clone() });
+    TestReport { error, ..report }
 }
 
 /// A report as the console shows it.
@@ -250,5 +358,5 @@ fn problem(report: Report) -> Problem {
         Note::Hint(hint) => Some(hint.clone()),
         Note::Detail(_) => None,
     });
-    Problem { conflict: report.code == "exists", message: report.message, hint }
+    Problem { conflict: report.code == "exists", message: report.message, hint, field: None }
 }

@@ -30,6 +30,7 @@ impl Command {
             Self::Trust(args) => args.effect(),
             Self::Roots(args) => args.effect(),
             Self::Models(args) => args.effect(),
+            Self::Assistants(args) => args.effect(),
             Self::Store(args) => args.effect(),
             Self::Calls(args) => args.effect(),
             // A console session answers in place of the user, and a sign-in gives servers a token.
@@ -130,6 +131,9 @@ mod tests {
             "toolway secret move files",
             "toolway secret remove token",
             "toolway models set anthropic claude-example",
+            "toolway assistants add helper",
+            "toolway assistants set helper --approval auto",
+            "toolway assistants remove helper",
             "toolway roots add /srv",
             "toolway roots remove /srv",
         ] {
@@ -154,6 +158,8 @@ mod tests {
             "toolway serve",
             "toolway call files.read",
             "toolway models list",
+            "toolway assistants",
+            "toolway assistants show helper",
             "toolway roots",
             "toolway roots list --client editor",
             "toolway store backup backup.db",

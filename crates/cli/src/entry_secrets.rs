@@ -147,6 +147,21 @@ impl EntrySecrets {
         self.secrets.len()
     }
 
+    /// A value in which each reference to one of these secrets is replaced by the secret: they are not stored yet.
+    pub(crate) fn put_back(&self, value: &NewValue) -> NewValue {
+        match value {
+            NewValue::Flag(_) | NewValue::Number(_) => value.clone(),
+            NewValue::Text(text) => NewValue::Text(self.secrets.iter().fold(text.clone(), |text, one| {
+                // A literal text; the rest of it is written as in the file.
+                text.replace(&one.name.reference(), &one.value.expose().replace("${", "$${"))
+            })),
+            NewValue::List(elements) => NewValue::List(elements.iter().map(|element| self.put_back(element)).collect()),
+            NewValue::Object(members) => {
+                NewValue::Object(members.iter().map(|(key, value)| (key.clone(), self.put_back(value))).collect())
+            }
+        }
+    }
+
     /// What happened to the secrets, as one sentence; `None` if there are none.
     pub(crate) fn sentence(&self) -> Option<String> {
         let place = self.store.place();

@@ -51,7 +51,8 @@ impl ExitCode {
         match self {
             Self::Ok => "Success.",
             Self::Internal => {
-                "Internal error of Toolway, a result that cannot be written, or a credential vault that cannot be used."
+                "Internal error of Toolway, a result that cannot be written, a credential vault that cannot be used, or a \
+                difference found by `history replay`."
             }
             Self::Usage => {
                 "The command line or the configuration is invalid: unknown server, tool or argument, missing or \
@@ -67,8 +68,8 @@ impl ExitCode {
             }
             Self::Denied => {
                 "The call was refused and not sent: the server's entry excludes the tool, prompt or resource, the \
-                server comes from a project file and is not accepted, or a policy denies it. The message names the \
-                file and the line. Or a process of a server ran a command that only the user may run."
+                server comes from a project file and is not accepted, a policy denies it, or a limit has no \
+                room for it or for its result. The message names the file and the line, or the limit. Or a process of a server ran a command that only the user may run."
             }
             Self::Protocol => "A JSON-RPC error, or a server that violates the protocol.",
             Self::Interrupted => "Interrupted with Ctrl-C; the call was cancelled at the server.",

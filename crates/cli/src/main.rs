@@ -5,6 +5,8 @@ mod answering_tools;
 mod app;
 mod args;
 mod arguments;
+mod assistant;
+mod attach_args;
 mod chat;
 mod client_setup;
 mod clock;
@@ -25,15 +27,19 @@ mod gateway_control;
 mod gateway_inbox;
 mod installed_package;
 mod lifecycle;
+mod line_difference;
 mod listing_cache;
 mod loading;
 mod logging;
 mod markdown;
+mod message_export;
 mod model_proposal;
 mod models;
 mod multi_server_host;
 mod output;
 mod pasted_server;
+mod planned_change;
+mod project_instructions;
 #[cfg(test)]
 #[path = "../../wire/src/property.rs"]
 mod property;

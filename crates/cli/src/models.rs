@@ -9,7 +9,9 @@ use toolway_config::{
     interpolate::{Lookup, Template},
     server::PlainHttp,
 };
-use toolway_model::{HttpModel, HttpModelOptions, Model, ModelError, ModelErrorKind, Ollama, ScriptedModel, vendor};
+use toolway_model::{
+    HttpModel, HttpModelOptions, Model, ModelError, ModelErrorKind, Ollama, ScriptedModel, TextOnly, vendor,
+};
 use toolway_wire::{
     limit::Limits,
     up::{client::HttpClient, connector::HttpOptions},
@@ -26,6 +28,11 @@ pub(crate) const UNCONFIGURED: [Vendor; 3] = [Vendor::Anthropic, Vendor::Openai,
 
 /// Name of the model of a running Ollama.
 const OLLAMA: &str = "ollama";
+
+/// Whether `--model` takes this name without an entry of the configuration and without a key: a script, or Ollama.
+pub(crate) fn needs_no_entry(name: &str) -> bool {
+    name.starts_with(SCRIPT_PREFIX) || name == OLLAMA
+}
 
 /// A model that can be used.
 pub(crate) struct ListedModel {
@@ -137,7 +144,11 @@ impl App {
                         Ollama, or use --model scripted:FILE";
             return Err(Report::usage("model", message).hint(hint));
         };
-        self.build(&found.name, &found.config, settings)
+        let chosen = self.build(&found.name, &found.config, settings)?;
+        Ok(match found.config.images {
+            true => chosen,
+            false => ChosenModel { model: Arc::new(TextOnly(chosen.model)), ..chosen },
+        })
     }
 
     fn build(&self, name: &str, config: &ModelConfig, settings: &Settings) -> Result<ChosenModel, Report> {
@@ -234,6 +245,7 @@ fn unconfigured(vendor: Vendor, model: Option<String>, base_url: Option<Template
         headers,
         max_tokens: None,
         context_window: None,
+        images: true,
         priority: None,
         price: None,
     }

@@ -4,21 +4,21 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use toolway_config::{
-    Config, ServerName,
+    Config, ConfigError, ServerName,
     document::Document,
     edit::NewValue,
     import::{CopiedEntry, copy, input_secret, is_installer, label_for, read_snippet},
     interpolate::Reference,
     server::Transport,
 };
-use toolway_console::backend::{ParsedServer, Problem};
+use toolway_console::backend::Problem;
 use url::Url;
 
 /// Keys with which a snippet of YAML begins.
 const CONTAINERS: [&str; 6] = ["mcpServers", "mcp_servers", "servers", "mcp", "context_servers", "extensions"];
 
 /// A server as pasted.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PastedServer {
     /// Key for the entry.
     pub(crate) label: String,
@@ -26,6 +26,16 @@ pub(crate) struct PastedServer {
     /// The entry as pasted, with its secrets in clear.
     pub(crate) entry: Value,
     /// What was not understood or has no effect.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What a user has to know of a server before consenting.
+#[derive(Debug)]
+pub(crate) struct ServerSummary {
+    /// The command line that would run, for a program.
+    pub(crate) runs: Option<String>,
+    /// The URL that would be connected to, for a server over HTTP.
+    pub(crate) url: Option<String>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -60,10 +70,13 @@ impl PastedServer {
 
     /// The configuration with this server alone; fails if the entry is invalid.
     pub(crate) fn config(&self) -> Result<Config, Problem> {
+        self.checked().map_err(|error| Problem::new(format!("the entry is invalid: {error}")))
+    }
+
+    /// The configuration with this server alone.
+    pub(crate) fn checked(&self) -> Result<Config, ConfigError> {
         let text = json!({ "mcpServers": { &self.label: self.entry } }).to_string();
-        let document = Document::of(Path::new("toolway.json"), &text);
-        let config = document.and_then(|document| Config::of(&document, None));
-        config.map_err(|error| Problem::new(format!("the entry is invalid: {error}")))
+        Config::of(&Document::of(Path::new("toolway.json"), &text)?, None)
     }
 
     /// The stored secrets that the text itself refers to, one sentence each: its author chose the names.
@@ -82,51 +95,34 @@ impl PastedServer {
     }
 
     /// What the user has to know before consenting.
-    pub(crate) fn view(&self) -> Result<ParsedServer, Problem> {
+    pub(crate) fn summary(&self) -> Result<ServerSummary, Problem> {
         let config = self.config()?;
         let server = config.servers.get(&self.name).ok_or_else(|| Problem::new("the entry defines no server"))?;
         let text = |key: &str| self.entry[key].as_str().map(str::to_owned);
         let mut warnings = self.warnings.clone();
         warnings.extend(config.warnings.iter().map(|warning| warning.message.clone()));
-        let (kind, runs) = match &server.transport {
+        let mut runs = None;
+        let mut url = None;
+        match &server.transport {
             Transport::Process(_) => {
                 let program = text("command").unwrap_or_default();
                 if is_installer(&program) {
                     warnings.push(format!("`{program}` may download a program from the internet and run it as you"));
                 }
-                ("stdio", Some(self.command_line(&program)))
+                runs = Some(self.command_line(&program));
             }
-            Transport::Http(_) => ("http", None),
-        };
-        let url = text("url").filter(|_| kind == "http");
+            Transport::Http(_) => url = text("url"),
+        }
         if url.as_deref().is_some_and(toolway_config::is_insecure_http_url) {
             warnings.push("the connection is not encrypted".to_owned());
         }
-        let (name, entry, environment) = (self.label.clone(), self.entry.clone(), self.environment());
-        Ok(ParsedServer { name, entry, kind, runs, url, environment, warnings })
+        Ok(ServerSummary { runs, url, warnings })
     }
 
     fn command_line(&self, program: &str) -> String {
         let arguments = self.entry["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let words: Vec<&str> = std::iter::once(program).chain(arguments).collect();
         shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "))
-    }
-
-    /// Variables that the entry sets or refers to.
-    fn environment(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            self.entry["env"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
-        let text = self.entry.to_string();
-        for reference in text.split("${").skip(1) {
-            let reference = reference.strip_prefix("env:").unwrap_or(reference);
-            let name: String = reference.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-            let is_variable =
-                matches!(reference.get(name.len()..), Some(rest) if rest.starts_with(['}']) || rest.starts_with(":-"));
-            if is_variable && !name.is_empty() && !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
     }
 }
 
@@ -305,13 +301,12 @@ mod tests {
 
     #[test]
     fn user_sees_what_would_run() {
-        let view = PastedServer::read("npx -y 'a b'", Some("x")).unwrap().view().unwrap();
-        assert_eq!((view.kind, view.runs.as_deref()), ("stdio", Some("npx -y 'a b'")));
-        assert!(view.warnings[0].contains("download"));
-        let view =
-            PastedServer::read("{\"url\":\"https://e.org/mcp\",\"headers\":{\"A\":\"${KEY}\"}}", None).unwrap().view();
-        let view = view.unwrap();
-        assert_eq!((view.kind, view.url.as_deref()), ("http", Some("https://e.org/mcp")));
-        assert_eq!(view.environment, ["KEY"]);
+        let summary = PastedServer::read("npx -y 'a b'", Some("x")).unwrap().summary().unwrap();
+        assert_eq!((summary.runs.as_deref(), summary.url), (Some("npx -y 'a b'"), None));
+        assert!(summary.warnings[0].contains("download"));
+        let entry = r#"{"url":"http://example.org/mcp","allowInsecureHttp":true}"#;
+        let summary = PastedServer::read(entry, None).unwrap().summary().unwrap();
+        assert_eq!((summary.runs, summary.url.as_deref()), (None, Some("http://example.org/mcp")));
+        assert!(summary.warnings.iter().any(|warning| warning.contains("not encrypted")));
     }
 }

@@ -119,6 +119,7 @@ impl Report {
         let (exit, code) = match code {
             "config" => (ExitCode::Usage, code),
             "unauthorized" => (ExitCode::Authorization, code),
+            "limit_exceeded" => (ExitCode::Denied, code),
             "vault" => (ExitCode::Internal, code),
             "unreachable" | "no_token" | "timed_out" | "ended" | "http_status" | "redirect" | "overloaded" => {
                 (ExitCode::Unreachable, code)
@@ -147,11 +148,14 @@ impl Report {
     pub(crate) fn from_refusal(refusal: &Refusal) -> Self {
         let exit = match refusal {
             Refusal::FilteredOut { .. }
+            | Refusal::Hidden { .. }
             | Refusal::Denied { .. }
             | Refusal::Declined { .. }
             | Refusal::KeepsChanging(_)
             | Refusal::ApproverUnavailable { .. }
             | Refusal::Repeated(_)
+            | Refusal::Limit(_)
+            | Refusal::LimitUnknown(_)
             | Refusal::NotRecorded(_) => ExitCode::Denied,
             Refusal::Busy { .. } | Refusal::TooMany { .. } | Refusal::Changed(_) => ExitCode::Unreachable,
             Refusal::ShuttingDown => ExitCode::Internal,

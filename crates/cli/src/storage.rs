@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use toolway_config::{Settings, SyncMode};
+use toolway_config::{Secret, Settings, SyncMode, interpolate::Lookup, server::DefinedBy};
 use toolway_console::ConsoleRecords;
 use toolway_host::{
     call::Caller,
@@ -23,11 +23,41 @@ use crate::{app::App, exit_code::ExitCode, report::Report};
 /// File name of the database in the state directory.
 const FILE: &str = "toolway.db";
 
+/// Where a store is kept.
+#[derive(Debug)]
+pub(crate) enum StoreLocation {
+    File(PathBuf),
+    /// A Postgres database, by its URL.
+    Database(Secret),
+    /// Nowhere: it ends with this process.
+    Memory,
+}
+
 impl App {
     /// The database file; `None` without a state directory.
     pub(crate) fn store_path(&self, settings: &Settings) -> Option<PathBuf> {
         let configured = settings.store.path.value.clone();
         configured.or_else(|| self.paths.state.as_ref().map(|folder| folder.join(FILE)))
+    }
+
+    /// Where the store is kept.
+    pub(crate) fn store_location(&self, settings: &Settings) -> Result<StoreLocation, Report> {
+        let Some(template) = &settings.store.url.value else {
+            return Ok(self.store_path(settings).map_or(StoreLocation::Memory, StoreLocation::File));
+        };
+        let keychain = self.keychain(settings);
+        let home = self.paths.home.clone().unwrap_or_default();
+        let lookup = Lookup {
+            environment: &self.environment,
+            keychain: &*keychain,
+            folder: self.paths.home.as_deref(),
+            base: &home,
+            server: "store",
+            file: &home,
+            defined_by: DefinedBy::User,
+        };
+        let url = template.expand(&lookup).map_err(|problem| Report::usage("config", format!("`store.url` {problem}")));
+        Ok(StoreLocation::Database(url?))
     }
 
     /// Opens the store for writing.
@@ -37,12 +67,17 @@ impl App {
 
     /// Opens the store for writing, with these limits.
     fn open_store_with(&self, settings: &Settings, limits: RetentionLimits) -> Result<Store, Report> {
-        let path = if self.reach.no_store { None } else { self.store_path(settings) };
+        let location = if self.reach.no_store { StoreLocation::Memory } else { self.store_location(settings)? };
+        let (path, url) = match location {
+            StoreLocation::File(path) => (Some(path), None),
+            StoreLocation::Database(url) => (None, Some(url)),
+            StoreLocation::Memory => (None, None),
+        };
         let sync = match settings.store.sync.value {
             SyncMode::Normal => Sync::Normal,
             SyncMode::Full => Sync::Full,
         };
-        let (store, notice) = Store::open(&StoreOptions { path, sync, limits }).map_err(RecordsError::from)?;
+        let (store, notice) = Store::open(&StoreOptions { path, url, sync, limits }).map_err(RecordsError::from)?;
         if let Some(notice) = notice {
             tracing::error!("{notice}");
         }
@@ -66,8 +101,12 @@ impl App {
     /// What was recorded; `None` if there is no store yet.
     pub(crate) fn stored_records(&self) -> Result<Option<Arc<dyn Records>>, Report> {
         let settings = self.load()?.config.settings;
-        let Some(path) = self.store_path(&settings) else { return Ok(None) };
-        let records = StoreRecords::open(&path, retention_limits(&settings)).map_err(RecordsError::from)?;
+        let limits = retention_limits(&settings);
+        let records = match self.store_location(&settings)? {
+            StoreLocation::File(path) => StoreRecords::open(&path, limits).map_err(RecordsError::from)?,
+            StoreLocation::Database(url) => Some(StoreRecords::connect(&url, limits).map_err(RecordsError::from)?),
+            StoreLocation::Memory => None,
+        };
         Ok(records.map(|records| Arc::new(records) as _))
     }
 
@@ -153,7 +192,9 @@ impl App {
 fn retention_limits(settings: &Settings) -> RetentionLimits {
     let store = &settings.store;
     let audit = store.audit_max_age.value.map_or(AuditLimit::Kept, AuditLimit::MaxAge);
-    let (max_age, max_bytes) = (store.max_age(), store.max_bytes());
+    // The server of a database frees no space by itself, so its size is not limited.
+    let max_bytes = store.max_bytes().filter(|_| store.url.value.is_none());
+    let max_age = store.max_age();
     RetentionLimits { max_age, max_bytes, conversations: store.conversations_max_age.value, audit }
 }
 
@@ -183,11 +224,10 @@ pub(crate) fn console_records(recorder: &StoreRecorder) -> ConsoleRecords {
     ConsoleRecords { records, changes, conversations: Arc::new(conversations) }
 }
 
-/// Where the sessions of servers are stored; `None` without a file: they would end with this process.
+/// Where the sessions of servers are stored; `None` in memory: they would end with this process.
 pub(crate) fn session_store(recorder: Option<&StoreRecorder>) -> Option<Arc<dyn SessionStore>> {
     let store = recorder?.store();
-    store.path()?;
-    Some(Arc::new(store.clone()))
+    store.is_durable().then(|| Arc::new(store.clone()) as _)
 }
 
 /// Adds a recorder to the ports of a host.
@@ -199,7 +239,9 @@ pub(crate) fn with_recorder(ports: HostPorts, recorder: Option<Arc<StoreRecorder
             let baselines = Arc::clone(&recorder) as _;
             let sampling = Arc::clone(&recorder) as _;
             let tasks = Arc::clone(&recorder) as _;
-            HostPorts { recorder: Some(recorder), tasks, approvals, baselines, sampling, bodies, ..ports }
+            let call_days = Arc::clone(&recorder) as _;
+            let recorder = Some(recorder as _);
+            HostPorts { recorder, tasks, approvals, baselines, sampling, call_days, bodies, ..ports }
         }
         None => ports,
     }
@@ -208,11 +250,15 @@ pub(crate) fn with_recorder(ports: HostPorts, recorder: Option<Arc<StoreRecorder
 impl From<RecordsError> for Report {
     fn from(error: RecordsError) -> Self {
         let hint = match error {
-            RecordsError::Newer(_) => "use a newer toolway, set `store.path` to another file, or use --no-store",
-            RecordsError::Full(_) => "free some space, set `store.path` to another disk, or use --no-store",
+            RecordsError::Newer(_) => {
+                "use a newer toolway, set `store.path` or `store.url` to another store, or use --no-store"
+            }
+            RecordsError::Full(_) => {
+                "free some space, set `store.path` or `store.url` to another store, or use --no-store"
+            }
             RecordsError::Busy(_) => "try again; another process holds the store",
             RecordsError::Invalid(_) | RecordsError::Closed | RecordsError::Unavailable(_) => {
-                "set `store.path` to another file, or use --no-store"
+                "check `store.path` or `store.url`, or use --no-store"
             }
         };
         Self::new(ExitCode::Internal, "store", format!("the store cannot be used: {error}")).hint(hint)

@@ -121,7 +121,7 @@ mod tests {
             ("toolway tools --servr x", "a similar argument exists: '--server'"),
             ("toolway tools --json", "a similar argument exists: '--output json'"),
             ("toolway serve --port 3", "a similar argument exists: '--listen 127.0.0.1:PORT'"),
-            ("toolway tools --port 3", ""),
+            ("toolway tools --port 3", "a similar argument exists: '--export'"),
             ("toolway run x --mood allow", "a similar argument exists: '--mode'"),
         ] {
             assert_eq!(tip(line), expected, "{line}");

@@ -1,7 +1,7 @@
-//! The wire tap of a command: prints messages with `-v`, holds back the request of a dry run, and records whether the
-//! server sent a request to its client.
+//! The wire tap of a command: prints messages with `-v`, writes them to an export, holds back the request of a dry run, and
+//! records whether the server sent a request to its client.
 
-use std::io::Write;
+use std::{io::Write, sync::Arc};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -10,7 +10,10 @@ use toolway_config::Secret;
 use toolway_host::connection::tap::{Passage, Tap};
 use toolway_wire::{json::Raw, up::transport::Outbound};
 
-use crate::output::clean;
+use crate::{
+    message_export::{Direction, ExportedConnection},
+    output::clean,
+};
 
 /// Wire tap of one server.
 #[derive(Debug, Default)]
@@ -22,6 +25,13 @@ pub(crate) struct WireTap {
     /// Method of the last server request.
     server_request: Mutex<Option<String>>,
     hold: Mutex<Hold>,
+}
+
+/// Wire tap of one connection: that of its server, and the export.
+#[derive(Debug)]
+pub(crate) struct ConnectionTap {
+    pub(crate) server: Arc<WireTap>,
+    pub(crate) export: Option<ExportedConnection>,
 }
 
 /// What is held back.
@@ -105,6 +115,23 @@ impl Tap for WireTap {
     }
 }
 
+impl Tap for ConnectionTap {
+    fn outgoing(&self, outbound: &Outbound) -> Passage {
+        let passage = self.server.outgoing(outbound);
+        if let (Passage::Pass, Some(export)) = (passage, &self.export) {
+            export.record(Direction::Out, &outbound.message);
+        }
+        passage
+    }
+
+    fn incoming(&self, text: &Bytes) {
+        if let Some(export) = &self.export {
+            export.record(Direction::In, text);
+        }
+        self.server.incoming(text);
+    }
+}
+
 fn is_call_of(method: &str, message: &Bytes) -> bool {
     let message = Raw::parse(message.clone()).ok();
     message.and_then(|message| message.get("method")).as_ref().and_then(Raw::as_str).is_some_and(|said| said == method)
@@ -125,7 +152,7 @@ fn server_request_in(text: &Bytes) -> Option<String> {
 }
 
 /// Masks known secrets, and string values of members with a sensitive name.
-fn mask(text: &str, secrets: &[Secret]) -> String {
+pub(crate) fn mask(text: &str, secrets: &[Secret]) -> String {
     let mut text = mask_members(text);
     for secret in secrets.iter().filter(|secret| MIN_SECRET <= secret.expose().len()) {
         text = text.replace(secret.expose(), MASK);

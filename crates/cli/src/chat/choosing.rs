@@ -84,7 +84,7 @@ impl Chat<'_> {
     }
 
     /// The row that the user chooses.
-    async fn choose(&self, picker: Picker) -> Option<usize> {
+    pub(super) async fn choose(&self, picker: Picker) -> Option<usize> {
         match picker.pick(self.app).await {
             Ok(chosen) => chosen,
             Err(report) => {

@@ -13,6 +13,7 @@ pub(crate) enum ChatCommand {
     Servers,
     Model(Option<String>),
     Mode(Option<PolicyMode>),
+    Assistant,
     /// The result with this number, or the last one.
     Show(Option<usize>),
     Usage,
@@ -34,6 +35,7 @@ pub(crate) const COMMANDS: &[(&str, &str, &str)] = &[
     ("show", "[N]", "Show a result as a whole: the last one, or the one with this number"),
     ("model", "[NAME]", "Choose a model, or use this one"),
     ("mode", "[MODE]", "Choose when calls are asked about, or change it: ask, writes, allow"),
+    ("assistant", "", "Show the assistant of this conversation"),
     ("tasks", "[cancel ID]", "Show what goes on in the background, or cancel it"),
     ("usage", "", "Show how full the context window is, and the tokens used so far"),
     ("compact", "", "Summarise all turns but the last four, to make room"),
@@ -59,9 +61,10 @@ impl ChatCommand {
             "servers" => Ok(Self::Servers),
             "model" => Ok(Self::Model(rest)),
             "mode" => rest.map(|mode| parse_mode(&mode)).transpose().map(Self::Mode),
+            "assistant" => Ok(Self::Assistant),
             "show" => rest.map(|number| parse_number(&number)).transpose().map(Self::Show),
             "tasks" => parse_tasks(rest.as_deref()),
-            "usage" => Ok(Self::Usage),
+            "usage" | "context" => Ok(Self::Usage),
             "compact" => Ok(Self::Compact),
             "resume" => Ok(Self::Resume(rest)),
             "clear" => Ok(Self::Clear),
@@ -92,7 +95,7 @@ fn parse_number(word: &str) -> Result<usize, String> {
 }
 
 /// Finds `server.prompt` or `server/prompt`.
-fn find_prompt<'a>(catalog: &'a Catalog, name: &str) -> Option<&'a PromptEntry> {
+pub(super) fn find_prompt<'a>(catalog: &'a Catalog, name: &str) -> Option<&'a PromptEntry> {
     let (server, prompt) = name.split_once(['.', '/'])?;
     catalog.prompt_at(&server.parse().ok()?, prompt)
 }

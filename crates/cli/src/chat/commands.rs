@@ -1,8 +1,8 @@
 //! What the slash commands do.
 
-use toolway_agent::is_task_block;
+use toolway_agent::{is_attachment, is_task_block};
 use toolway_config::PolicyMode;
-use toolway_host::connection::ServerStatus;
+use toolway_host::{catalog::ToolEntry, connection::ServerStatus};
 use toolway_model::{Message, Role};
 
 use super::{
@@ -10,7 +10,7 @@ use super::{
     command::{COMMANDS, ChatCommand},
     stored,
 };
-use crate::{clock::Clock, output::clean, record_id, schema, terminal::text};
+use crate::{assistant, clock::Clock, output::clean, record_id, schema, terminal::text};
 
 /// Tools in one list.
 const MOST_TOOLS: usize = 200;
@@ -35,6 +35,7 @@ impl Chat<'_> {
             ChatCommand::Model(name) => self.change_model(name.as_deref()),
             ChatCommand::Mode(None) if self.screen.is_terminal() => self.pick_mode().await,
             ChatCommand::Mode(mode) => self.change_mode(mode),
+            ChatCommand::Assistant => self.show_assistant(),
             ChatCommand::Tasks(None) => self.list_tasks(),
             ChatCommand::Tasks(Some(id)) => self.cancel_task(&id),
             ChatCommand::Usage => self.show_usage(),
@@ -65,15 +66,23 @@ impl Chat<'_> {
         }
         self.screen
             .line("\nEnter sends, Alt+Enter or Shift+Enter begins a new line, Tab completes commands and tools.");
+        self.screen.line(
+            "@ attaches a file, a resource or a prompt: @notes.txt, @\"my notes.txt\", @SERVER.URI, @SERVER.PROMPT.",
+        );
         self.screen
             .line("Ctrl-C drops what you typed or stops the model; twice leaves. Ctrl-R searches earlier messages.");
+        self.screen
+            .line("While the model works, Enter queues a message for the end of the turn, and Esc stops the model.");
     }
 
     fn tools(&self, words: Option<&str>) {
         let catalog = self.host.catalog();
         let entries: Vec<_> = match words {
-            Some(words) => catalog.search(words, MOST_TOOLS).into_iter().map(|hit| hit.entry).collect(),
-            None => catalog.tools().iter().take(MOST_TOOLS).collect(),
+            Some(words) => {
+                let sees = |entry: &ToolEntry| self.agent.sees(&entry.origin);
+                catalog.search_among(words, MOST_TOOLS, sees).into_iter().map(|hit| hit.entry).collect()
+            }
+            None => catalog.tools().iter().filter(|entry| self.agent.sees(&entry.origin)).take(MOST_TOOLS).collect(),
         };
         if entries.is_empty() {
             self.screen.line("No tools.");
@@ -84,7 +93,8 @@ impl Chat<'_> {
             let room = super::screen::width().saturating_sub(name.chars().count() + 3).max(20);
             self.screen.line(&format!("{}  {}", clean::flat(&name), clean::line(about, room)));
         }
-        let rest = if words.is_none() { catalog.tools().len().saturating_sub(entries.len()) } else { 0 };
+        let all = || catalog.tools().iter().filter(|entry| self.agent.sees(&entry.origin)).count();
+        let rest = if words.is_none() { all().saturating_sub(entries.len()) } else { 0 };
         if rest > 0 {
             self.screen.line(&format!("… and {rest} more; search with /tools WORDS"));
         }
@@ -128,6 +138,9 @@ impl Chat<'_> {
         // Only the model's calls: what the user invokes with a command is approved by that.
         self.agent = self.agent.with_mode(mode);
         self.screen.line(&format!("Mode {} from the next call on; rules still come first.", about(mode)));
+        if let Some(note) = assistant::looser_mode(self.agent.assistant(), Some(mode)) {
+            self.screen.line(&note);
+        }
     }
 
     async fn list_conversations(&self) {
@@ -152,15 +165,28 @@ impl Chat<'_> {
         self.conversation = conversation;
     }
 
-    /// Continues a stored conversation.
-    pub(crate) async fn resume(&mut self, id: &str) {
+    /// Continues a stored conversation of the same assistant.
+    pub(super) async fn resume(&mut self, id: &str) {
+        match stored::load(self.app, id).await {
+            Ok(stored) => match self.other_assistant(&stored.head, &stored.notes) {
+                Some(problem) => self.screen.line(&problem),
+                None => self.go_on(id).await,
+            },
+            Err(report) => self.screen.line(&report.to_human()),
+        }
+    }
+
+    /// Continues a stored conversation, with the assistant of this chat.
+    pub(crate) async fn go_on(&mut self, id: &str) {
         match stored::load(self.app, id).await {
             Ok(stored) => {
                 let stored::Stored { head, messages, notes } = stored;
                 self.screen.note(&format!("Conversation `{}`, {} messages.", head.title, messages.len()));
                 let last = messages
                     .iter()
-                    .rposition(|message| message.role == Role::User && !is_task_block(message))
+                    .rposition(|message| {
+                        message.role == Role::User && !is_task_block(message) && !is_attachment(message)
+                    })
                     .unwrap_or_default();
                 messages.iter().skip(last).for_each(|message| self.show(message));
                 self.resume_tasks(head.id, &messages).await;
@@ -179,7 +205,9 @@ impl Chat<'_> {
     fn show(&self, message: &Message) {
         let text = message.text();
         match message.role {
-            Role::User if is_task_block(message) => self.screen.note(text.lines().next().unwrap_or_default()),
+            Role::User if is_attachment(message) || is_task_block(message) => {
+                self.screen.note(text.lines().next().unwrap_or_default())
+            }
             Role::User => self.screen.line(&format!("> {text}")),
             Role::Assistant if !text.is_empty() => self.screen.markdown(&text),
             _ => {}

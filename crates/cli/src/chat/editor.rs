@@ -19,6 +19,8 @@ pub(crate) struct Editor {
     gate: TerminalGate,
     /// The line that is being read.
     reading: Option<Reading>,
+    /// What the next message begins with.
+    prefill: String,
 }
 
 #[derive(Debug)]
@@ -53,6 +55,8 @@ pub(crate) struct EditorOptions {
 
 struct Request {
     label: Label,
+    /// Text that stands there already.
+    prefill: String,
     reply: oneshot::Sender<EditedLine>,
 }
 
@@ -78,10 +82,13 @@ impl Editor {
             let (mut messages, seen) = (None, SeenText::default());
             let colour = options.colour;
             let mut options = Some(options);
-            while let Ok(Request { label, reply }) = received.recv() {
+            while let Ok(Request { label, prefill, reply }) = received.recv() {
                 let line = match &label {
                     Label::Message(_) => {
                         let editor = messages.get_or_insert_with(|| message_editor(options.take(), &seen, colour));
+                        if !prefill.is_empty() {
+                            editor.run_edit_commands(&[EditCommand::InsertString(prefill)]);
+                        }
                         read(editor, &label, &seen)
                     }
                     Label::Value(_) => read(&mut plain_editor(&seen, colour), &label, &seen),
@@ -90,7 +97,7 @@ impl Editor {
                 let _gone = reply.send(line);
             }
         })?;
-        Ok(Self { requests, gate, reading: None })
+        Ok(Self { requests, gate, reading: None, prefill: String::new() })
     }
 
     /// Reads a message. Reading goes on if the future is dropped; the next call returns the same line.
@@ -101,7 +108,8 @@ impl Editor {
                 let terminal = self.gate.take().await;
                 let (reply, line) = oneshot::channel();
                 let label = Label::Message(self.gate.clone());
-                if self.requests.send(Request { label, reply }).is_err() {
+                let prefill = std::mem::take(&mut self.prefill);
+                if self.requests.send(Request { label, prefill, reply }).is_err() {
                     return EditedLine::End;
                 }
                 none.insert(Reading { line, _terminal: terminal })
@@ -110,6 +118,11 @@ impl Editor {
         let line = (&mut reading.line).await.unwrap_or(EditedLine::End);
         self.reading = None;
         line
+    }
+
+    /// Adds text to what the next message begins with.
+    pub(crate) fn prefill(&mut self, text: &str) {
+        self.prefill.push_str(text);
     }
 
     /// Interrupts the reading of a message. Returns the line that was entered at the same moment, if any.
@@ -130,7 +143,7 @@ impl Editor {
 
     async fn request(&self, label: Label) -> EditedLine {
         let (reply, line) = oneshot::channel();
-        if self.requests.send(Request { label, reply }).is_err() {
+        if self.requests.send(Request { label, prefill: String::new(), reply }).is_err() {
             return EditedLine::End;
         }
         line.await.unwrap_or(EditedLine::End)

@@ -33,6 +33,19 @@ impl ChatInput {
         }
     }
 
+    /// Adds text to what the next message begins with, where messages are edited.
+    pub(crate) fn prefill(&mut self, text: &str) {
+        match self {
+            Self::Editor(editor) => editor.prefill(text),
+            Self::Lines(_) => {}
+        }
+    }
+
+    /// Whether keys can be read while the model works.
+    pub(crate) fn has_keys(&self) -> bool {
+        matches!(self, Self::Editor(_))
+    }
+
     /// A value that a command needs; `None` if the user does not give it.
     pub(crate) async fn value(&mut self, name: &str) -> Option<String> {
         match self {

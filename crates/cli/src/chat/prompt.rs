@@ -13,8 +13,14 @@ use super::{Chat, commands::prompt_usage, turn::Stoppable};
 use crate::report::Report;
 
 impl Chat<'_> {
-    /// Gets a prompt; `None` if it failed, which is said, or the user gave up.
+    /// Gets the messages of a prompt; `None` if it failed, which is said, or the user gave up.
     pub(super) async fn get_prompt(&mut self, prompt: &PromptEntry, words: &[String]) -> Option<Vec<Message>> {
+        let result = self.get_prompt_result(prompt, words).await?;
+        Some(prompt_messages(&result, &self.host.redactor()))
+    }
+
+    /// Gets a prompt as its server sends it.
+    pub(super) async fn get_prompt_result(&mut self, prompt: &PromptEntry, words: &[String]) -> Option<Raw> {
         let arguments = match given(prompt, words) {
             Ok(given) => self.ask_missing(prompt, given).await?,
             Err(problem) => {
@@ -32,7 +38,7 @@ impl Chat<'_> {
         let outcome = self.stoppable(self.host.call(request)).await;
         self.screen.idle();
         match outcome {
-            Stoppable::Done(CallOutcome::Answered(result)) => Some(prompt_messages(&result, &self.host.redactor())),
+            Stoppable::Done(CallOutcome::Answered(result)) => Some(result),
             Stoppable::Done(outcome) => {
                 self.screen.line(&Report::from_outcome(&outcome, "prompts/get").to_human());
                 None

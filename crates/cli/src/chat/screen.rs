@@ -54,6 +54,9 @@ struct State {
     /// What the status line says, and since when; `None` between turns.
     status: Option<(String, Instant)>,
     is_status_shown: bool,
+    /// What the user has typed meanwhile, on the row below the output; empty: nothing.
+    typed: String,
+    is_typed_shown: bool,
     /// Prompts that have the terminal.
     holders: usize,
     /// What is printed when they are over, so that a prompt stays the last thing on the screen.
@@ -74,6 +77,13 @@ pub(super) struct ShownResult {
     pub(super) text: String,
 }
 
+/// Characters of a queued message on the row below the output.
+const QUEUED: usize = 30;
+/// Erases the row below the cursor, which stays.
+const ERASE_BELOW: &str = "\u{1b}7\u{1b}[1B\r\u{1b}[K\u{1b}8";
+/// Makes sure that there is a row below the cursor, which stays in its row and column.
+const ROOM_BELOW: &str = "\u{b}\u{1b}[1A";
+
 /// Columns of a terminal that does not tell its width.
 const USUAL_WIDTH: usize = 80;
 
@@ -91,6 +101,8 @@ impl Screen {
             running: Vec::new(),
             status: None,
             is_status_shown: false,
+            typed: String::new(),
+            is_typed_shown: false,
             holders: 0,
             held: String::new(),
             left_out: HashSet::new(),
@@ -128,12 +140,39 @@ impl Screen {
         self.draw_status(&mut state);
     }
 
+    /// Shows what was typed while the model works: messages that wait, and the draft.
+    pub(super) fn typing<'a>(&self, queued: impl Iterator<Item = &'a str>, draft: &str) {
+        if self.kind == ScreenKind::Plain {
+            return;
+        }
+        let mut words: Vec<String> = queued.map(|text| format!("queued: {}", clean::line(text, QUEUED))).collect();
+        words.extend((!draft.is_empty()).then(|| format!("» {}", clean::flat(draft))));
+        // The end is what the user types.
+        let line = words.join("  ");
+        let width = width().saturating_sub(1);
+        let mut used = 0;
+        let units: Vec<&str> = clean::units(&line).collect();
+        let fits = |unit: &&&str| {
+            used += clean::columns(unit);
+            used <= width
+        };
+        let kept = units.iter().rev().take_while(fits).count();
+        let line = units[units.len() - kept..].concat();
+        let line =
+            if self.colour == Colour::Yes && !line.is_empty() { format!("\u{1b}[2m{line}\u{1b}[0m") } else { line };
+        let mut state = self.state.lock();
+        state.typed = line;
+        state.write("");
+    }
+
     /// Ends what is unfinished.
     pub(crate) fn idle(&self) {
         let mut state = self.state.lock();
+        state.typed.clear();
         state.end_message();
         state.erase_status();
         (state.status, state.running) = (None, Vec::new());
+        state.write("");
     }
 
     /// The result with this number, or the last one.
@@ -158,6 +197,7 @@ impl Screen {
         let mut state = self.state.lock();
         state.end_message();
         state.erase_status();
+        state.erase_typed();
         state.holders += 1;
     }
 
@@ -181,6 +221,9 @@ impl Screen {
             }
             AgentEvent::Model(_) => {}
             AgentEvent::Usage(_) => state.end_message(),
+            AgentEvent::Attached(attached) => {
+                state.print(&format!("{}\n", self.wrapped(&clean::text(&attached.words()))));
+            }
             AgentEvent::Compacted(compacted) => {
                 state.print(&format!("{}\n", self.wrapped(&format!("{}.", usage::sentence(&compacted)))));
             }
@@ -338,7 +381,20 @@ impl State {
         if self.holders > 0 {
             return self.held.push_str(text);
         }
+        let erased = if std::mem::take(&mut self.is_typed_shown) { ERASE_BELOW } else { "" };
+        let mut text = format!("{erased}{text}");
+        if !self.typed.is_empty() {
+            self.is_typed_shown = true;
+            text += &format!("{ROOM_BELOW}\u{1b}7\u{1b}[1B\r\u{1b}[K{}\u{1b}8", self.typed);
+        }
         let _gone = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+    }
+
+    /// Erases what was typed; it is drawn again with the next output.
+    fn erase_typed(&mut self) {
+        let typed = std::mem::take(&mut self.typed);
+        self.write("");
+        self.typed = typed;
     }
 }
 

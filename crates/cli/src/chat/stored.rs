@@ -1,5 +1,6 @@
 //! Conversations in the store, by id.
 
+use toolway_agent::{StoredAssistant, UnreadableAssistant};
 use toolway_host::conversation::{ConversationNote, StoredConversation, StoredMessage};
 use toolway_model::Message;
 
@@ -38,6 +39,21 @@ pub(crate) async fn find(app: &App, id: &str) -> Result<StoredConversation, Repo
         return Err(record_id::ambiguous("unknown_conversation", "stored conversations", id, &ids));
     }
     matching.pop().ok_or_else(unknown)
+}
+
+/// The assistant that a conversation began with; `None` if it has none.
+pub(crate) async fn assistant(app: &App, id: &str) -> Result<Option<StoredAssistant>, Report> {
+    let head = find(app, id).await?;
+    assistant_of(&app.records()?.conversation_notes(head.id).await?)
+}
+
+/// The assistant in the notes of a conversation.
+pub(crate) fn assistant_of(notes: &[ConversationNote]) -> Result<Option<StoredAssistant>, Report> {
+    let unreadable = |error: UnreadableAssistant| {
+        let hint = "it may have been stored by a newer version; name an assistant with `--assistant`";
+        Report::usage("conversation", error.to_string()).hint(hint)
+    };
+    StoredAssistant::of_notes(notes).map_err(unreadable)
 }
 
 /// The messages of a conversation as they were stored.

@@ -10,8 +10,12 @@ use super::{Chat, EditedLine, screen};
 use crate::{output::clean, record_id, report::Report};
 
 impl Chat<'_> {
-    /// The next line of the user. Until then, the ends of tasks are told to the model, which is idle.
+    /// The next line of the user: one that was typed while the model worked, or a new one. Until then, the ends of tasks are told to the model, which is idle.
     pub(super) async fn next_line(&mut self) -> EditedLine {
+        if let Some(text) = self.queued.pop_front() {
+            self.screen.line(&format!("> {text}"));
+            return EditedLine::Text(text);
+        }
         let mut changes = self.tasks.changes();
         loop {
             changes.borrow_and_update();

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 pub(crate) struct TerminalGate {
     /// Written by the editor; prompts, which queue among themselves, read it.
     terminal: Arc<RwLock<()>>,
-    /// Makes the editor stop reading.
+    /// Makes what reads keys stop.
     interrupted: Arc<AtomicBool>,
     /// Nothing awaits under this lock.
     line: Arc<Mutex<TaskLine>>,
@@ -35,7 +35,7 @@ struct TaskLine {
 type Repaint = Box<dyn Fn() + Send>;
 
 impl TerminalGate {
-    /// Takes the terminal for the editor, when no prompt has it.
+    /// Takes the terminal for the editor, or for keys that are typed while the model works, when no prompt has it.
     pub(super) async fn take(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.terminal).write_owned().await
     }
@@ -54,6 +54,11 @@ impl TerminalGate {
 
     pub(super) fn calm(&self) {
         self.interrupted.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether a prompt wants the terminal.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::SeqCst)
     }
 
     pub(super) fn break_signal(&self) -> Arc<AtomicBool> {

@@ -1,4 +1,4 @@
-//! One turn: the model works, its calls and words appear, Ctrl-C stops it.
+//! One turn: the model works, its calls and words appear, messages are queued, Esc and Ctrl-C stop it.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,12 @@ use toolway_agent::{AgentError, AgentEvent, Answer, Stop};
 use toolway_host::connection::Phase;
 use toolway_model::Message;
 
-use super::{Chat, echo::EchoOff, usage::tokens};
+use super::{
+    Chat,
+    echo::EchoOff,
+    typing::{MAX_QUEUED, Typed, Typing, Unsent},
+    usage::tokens,
+};
 use crate::commands::run::model_report;
 
 /// Time between two status lines.
@@ -22,6 +27,17 @@ pub(super) enum Stoppable<T> {
     Stopped,
 }
 
+/// What ended a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StoppedBy {
+    /// The model was done, or failed.
+    Itself,
+    /// Esc: messages that wait are sent next.
+    Escape,
+    /// Ctrl-C: they are not.
+    Interrupt,
+}
+
 impl Chat<'_> {
     /// Answers messages of the user.
     pub(super) async fn turn(&mut self, messages: Vec<Message>) {
@@ -30,33 +46,81 @@ impl Chat<'_> {
         let (screen, agent) = (self.screen.clone(), self.agent.clone());
         let mut observe = |event: AgentEvent| screen.event(event);
         self.screen.busy("thinking");
+        self.screen.typing(self.queued.iter().map(String::as_str), "");
         let answer = agent.answer(&mut self.conversation, messages, &cancel, &mut observe);
         let echo = EchoOff::new();
+        let mut typing = self.input.has_keys().then(|| Typing::start(self.gate.clone()));
+        let mut stopped_by = StoppedBy::Itself;
         let answered = {
             let mut answer = std::pin::pin!(answer);
             let mut ticks = ticks();
+            let mut draft = String::new();
             loop {
                 tokio::select! {
                     biased;
                     answered = &mut answer => break answered,
-                    _ = tokio::signal::ctrl_c() => cancel.cancel(),
-                    _ = ticks.tick() => screen.tick(),
+                    _ = tokio::signal::ctrl_c() => {
+                        stopped_by = StoppedBy::Interrupt;
+                        cancel.cancel();
+                        continue;
+                    }
+                    typed = next_typed(&mut typing) => match typed {
+                        Typed::Draft(text) => draft = text,
+                        Typed::Message(text) if self.queued.len() < MAX_QUEUED => {
+                            draft.clear();
+                            self.queued.push_back(text);
+                        }
+                        Typed::Message(text) => {
+                            draft.clear();
+                            self.input.prefill(&format!("{text}\n"));
+                        }
+                        Typed::Stop => {
+                            if stopped_by == StoppedBy::Itself {
+                                stopped_by = StoppedBy::Escape;
+                            }
+                            cancel.cancel();
+                            continue;
+                        }
+                    },
+                    _ = ticks.tick() => {
+                        screen.tick();
+                        continue;
+                    }
                 }
+                screen.typing(self.queued.iter().map(String::as_str), &draft);
             }
         };
-        drop(echo);
         self.screen.idle();
-        self.was_interrupted = cancel.is_cancelled();
+        let unsent = match typing {
+            Some(typing) => typing.finish().await,
+            None => Unsent { messages: Vec::new(), draft: String::new() },
+        };
+        drop(echo);
+        self.was_interrupted = stopped_by == StoppedBy::Interrupt;
+        self.queued.extend(unsent.messages);
+        // Nothing is sent after Ctrl-C or an error without the user.
+        let mut left = match (&answered, stopped_by) {
+            (Ok(_), StoppedBy::Itself | StoppedBy::Escape) => Vec::new(),
+            (Err(_), _) | (Ok(_), StoppedBy::Interrupt) => self.queued.drain(..).collect::<Vec<_>>(),
+        };
         match answered {
-            Ok(answer) => self.end_turn(&answer, began.elapsed()),
+            Ok(answer) => self.end_turn(&answer, stopped_by, began.elapsed()),
             Err(AgentError::Model(error)) => self.screen.line(&model_report(&error).to_human()),
         }
+        match left.len() {
+            0 => {}
+            1 => self.screen.note("The queued message was not sent; it is at the prompt."),
+            count => self.screen.note(&format!("The {count} queued messages were not sent; they are at the prompt.")),
+        }
+        left.extend(Some(unsent.draft).filter(|draft| !draft.is_empty()));
+        self.input.prefill(&left.join("\n"));
     }
 
-    fn end_turn(&mut self, answer: &Answer, duration: Duration) {
+    fn end_turn(&mut self, answer: &Answer, stopped_by: StoppedBy, duration: Duration) {
         self.count_usage(&answer.usage);
         let why = match answer.stop {
             Stop::Done => None,
+            Stop::Cancelled if stopped_by == StoppedBy::Escape => Some("Stopped.".to_owned()),
             Stop::Cancelled => Some("Stopped. Press Ctrl-C again to leave.".to_owned()),
             Stop::MaxOutput => {
                 Some("The model reached its limit of output tokens; say `go on` to continue.".to_owned())
@@ -108,6 +172,13 @@ impl Chat<'_> {
                 _ = ticks.tick() => self.screen.tick(),
             }
         }
+    }
+}
+
+async fn next_typed(typing: &mut Option<Typing>) -> Typed {
+    match typing {
+        Some(typing) => typing.next().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -10,6 +10,9 @@ use crate::{commands::run::model_report, cost::Cost};
 impl Chat<'_> {
     pub(super) fn show_usage(&self) {
         self.screen.line(&meter_words(&self.agent.context(&self.conversation)));
+        if let Some(file) = &self.project_file {
+            self.screen.line(&format!("project instructions: {file} (accepted)"));
+        }
         let count = self.conversation.messages().len();
         let cost = self.cost.map(|cost| format!("; cost {:.4}", cost.amount())).unwrap_or_default();
         self.screen.line(&format!("{}; {count} messages in this conversation{cost}", tokens(&self.used)));

@@ -195,7 +195,10 @@ pub(super) fn find<'a>(
     let by_public = || public.as_ref().and_then(|name| catalog.find_tool(name)).filter(is_ours);
     match catalog.tool_at(single.name(), name).or_else(by_public) {
         Some(entry) => Ok(entry),
-        None => Err(tools::unknown(catalog.tools_of(single.name()), name, &single.target)),
+        None => match catalog.hidden_at(ItemKind::Tool, single.name(), name) {
+            Some(hidden) => Err(tools::hidden::report(hidden)),
+            None => Err(tools::unknown(catalog.tools_of(single.name()), name, &single.target)),
+        },
     }
 }
 

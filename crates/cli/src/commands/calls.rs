@@ -249,6 +249,7 @@ fn show_rows(call: &CallRow, body: &CallBody, settlement: Option<&Settlement>, o
         ("rule", call.rule.clone()),
         ("approved by", call.approved_by.clone()),
         ("error", call.error.clone()),
+        ("from cache", call.from_cache.then(|| "yes: an earlier result answered it, nothing was sent".to_owned())),
         ("task", call.task.map(|status| status.to_string())),
         ("requests", (call.server_requests > 0).then(|| format!("{} of the server", call.server_requests))),
         ("arguments", Some(count(call.argument_bytes))),
@@ -383,8 +384,10 @@ fn full_view(call: &CallRow, body: &CallBody) -> Value {
     view["result"] = json(&body.result).into();
     view["error"] = call.error.clone().into();
     view["approvedBy"] = call.approved_by.clone().into();
+    view["code"] = call.code.clone().into();
     view["argumentBytes"] = call.argument_bytes.into();
     view["resultBytes"] = call.result_bytes.into();
+    view["fromCache"] = call.from_cache.into();
     view["serverRequests"] = call.server_requests.into();
     view
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, io::IsTerminal, path::PathBuf, sync::Arc};
 
-use toolway_agent::{AgentOptions, Budget, ContextOptions};
+use toolway_agent::{AgentOptions, Assistant, Budget, ContextOptions, ResourceOptions};
 use toolway_config::{Config, HostPattern, PolicyMode, ServerName};
 use toolway_host::{policy::Surface, sampling::Presence};
 use toolway_model::Model;
@@ -10,9 +10,11 @@ use toolway_model::Model;
 use super::run::{self as run_command, ServerChoice};
 use crate::{
     app::App,
+    assistant::{self, GivenBudget},
     chat::{self, Chat, ChatParts, Screen, ScreenKind, no_model, stored},
     exit_code::ExitCode,
     output::{Format, Output},
+    project_instructions::Asking,
     report::Report,
     sampler::AskedFrom,
 };
@@ -24,6 +26,12 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ChatArgs {
+    /// Talk to this assistant: its model, prompt, servers, tools, approval and budgets
+    ///
+    /// Another option wins where it is not looser: of two modes, of two lists of servers, the stricter counts.
+    #[arg(long, value_name = "NAME")]
+    assistant: Option<String>,
+
     /// Name of the model, or `scripted:FILE` [default: `defaultModel`, or the first one]
     #[arg(long)]
     model: Option<String>,
@@ -54,18 +62,25 @@ Examples:
   toolway chat
   toolway chat --model scripted:demo          A built-in script instead of a model
   toolway chat --model local --servers files --mode ask
+  toolway chat --assistant librarian          One of `toolway assistants`
   toolway chat --resume last";
 
 pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     refuse_format(app)?;
     let mut config = app.config(output)?;
     config.settings.policy.hosts.value.extend(args.allow_host.iter().cloned());
-    let system = args.system.as_ref().map(|file| run_command::read_file(file)).transpose()?.unwrap_or_default();
-    let ServerChoice { servers, additional } = run_command::server_choice(&args.servers, &mut config, app)?;
-    let Some(model) = model(args, app, &config, output).await? else { return Ok(ExitCode::Usage) };
-    if let Some(id) = &args.resume {
-        stored::find(app, id).await?;
-    }
+    let stored = match (&args.resume, &args.assistant) {
+        (Some(id), None) => stored::assistant(app, id).await?,
+        (Some(id), Some(_)) => stored::find(app, id).await.map(|_| None)?,
+        (None, _) => None,
+    };
+    let assistant = assistant::choose(args.assistant.as_deref(), stored.as_ref(), &config.settings, output)?;
+    assistant::note_mode(assistant.as_ref(), args.mode, output);
+    let system = run_command::system(args.system.as_deref(), assistant.as_ref())?;
+    let chosen = run_command::server_choice(&args.servers, assistant.as_ref(), &mut config, app, output)?;
+    let ServerChoice { servers, additional } = chosen;
+    let Some(model) = model(args, assistant.as_ref(), app, &config, output).await? else { return Ok(ExitCode::Usage) };
+    let project = app.project_instructions(Asking::Allowed, output)?;
     let (answerer, terminal) = chat::answerer(app);
     let has_sample = |config: &Config| config.servers.keys().any(|name| name.as_str() == "sample");
     let is_demo = model.name() == "demo" && !has_sample(&config);
@@ -73,6 +88,7 @@ pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Resu
     let others = embedded.into_iter().chain(additional).collect();
     let presence = if terminal.is_some() { Presence::Person } else { Presence::Unattended };
     let mode = args.mode.or(config.settings.policy.mode.value);
+    let mode = assistant.as_ref().map_or(mode, |assistant| assistant.policy().bound(mode));
     let sampler = app.conversation_sampler(&config, AskedFrom { conversation: Some(&model), presence, mode });
     let (host, log) = app.agent_host(&config, others, answerer, sampler, "chat").await?;
     let kind = if std::io::stdout().is_terminal() { ScreenKind::Terminal } else { ScreenKind::Plain };
@@ -81,9 +97,11 @@ pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Resu
     if let Some(terminal) = terminal {
         terminal.attach(&screen);
     }
-    let options = AgentOptions { mode: args.mode, ..options(&config, system, servers) };
+    let budget = assistant::budget(assistant.as_ref(), GivenBudget::default(), output);
+    let options = options(&config, system, servers);
+    let options = AgentOptions { mode: args.mode, budget, assistant, ..options };
     let colour = output.colour();
-    let chat = Chat::new(app, ChatParts { config, host, log, model, options, screen, colour, gate })?;
+    let chat = Chat::new(app, ChatParts { config, host, log, model, options, project, screen, colour, gate })?;
     Ok(chat.run(args.resume.as_deref()).await)
 }
 
@@ -101,15 +119,17 @@ fn refuse_format(app: &App) -> Result<(), Report> {
 /// The model; `None` if no model is configured and the user does not want the script.
 async fn model(
     args: &ChatArgs,
+    assistant: Option<&Assistant>,
     app: &App,
     config: &Config,
     output: &mut Output,
 ) -> Result<Option<Arc<dyn Model>>, Report> {
-    let wanted = args.model.as_deref().or(config.settings.default_model.value.as_deref());
+    let named = args.model.as_deref().or(assistant.and_then(|assistant| assistant.values().model.as_deref()));
+    let wanted = named.or(config.settings.default_model.value.as_deref());
     if wanted == Some(no_model::DEMO) {
         return no_model::demo().map(Some);
     }
-    match app.proposed_model(args.model.as_deref(), &config.settings, output).await {
+    match app.proposed_model(named, &config.settings, output).await {
         Err(_) if wanted.is_none() && !app.knows_model(&config.settings) => {
             let wants_demo = no_model::offer_demo(app, output).await?;
             wants_demo.then(no_model::demo).transpose()
@@ -121,6 +141,16 @@ async fn model(
 /// How the context of a model is kept within its window.
 pub(crate) fn context_options(config: &Config) -> ContextOptions {
     ContextOptions { compact_at: config.settings.agent.compaction_share() }
+}
+
+/// How an agent uses resources.
+pub(crate) fn resource_options(config: &Config) -> ResourceOptions {
+    let is_on = config.settings.agent.auto_context.value.unwrap_or_default();
+    let servers = config.servers.values().filter(|server| is_on && server.auto_context);
+    ResourceOptions {
+        cache: config.settings.agent.resource_cache(),
+        auto_context: servers.map(|server| server.name.clone()).collect(),
+    }
 }
 
 fn options(config: &Config, system: String, servers: Option<BTreeSet<ServerName>>) -> AgentOptions {
@@ -135,5 +165,7 @@ fn options(config: &Config, system: String, servers: Option<BTreeSet<ServerName>
         answer_schema: None,
         mode: None,
         context: context_options(config),
+        reading: resource_options(config),
+        assistant: None,
     }
 }

@@ -2,21 +2,23 @@
 
 mod change;
 mod list;
+mod show;
 mod snippet;
 
 use std::{collections::BTreeSet, time::Duration};
 
 use clap::{Subcommand, ValueEnum};
 use serde_json::json;
-use toolway_config::{Config, Loaded, ServerName, Warning, clients::unknown_clients, parse_duration};
+use toolway_config::{Config, Loaded, ServerName, ToolPattern, Warning, clients::unknown_clients, parse_duration};
 use toolway_gateway::{
     access::{ANONYMOUS, KeyError, KeyFile, KeyRights, KeyScope, KnownClient},
     control::ControlRequest,
 };
-use toolway_host::{call::Selection, catalog::filter::ToolPattern, record::kind};
+use toolway_host::{call::Selection, record::kind};
 use toolway_wire::json::Raw;
 
 use change::{RotateArgs, UpdateArgs};
+use show::ShowArgs;
 use snippet::SnippetArgs;
 
 use super::{serve::DEFAULT_LISTEN, servers};
@@ -50,6 +52,11 @@ enum ClientsCommand {
     Add(AddArgs),
     /// List the clients: servers, creation, last use and expiry of their keys
     List,
+    /// Show what is in effect for one client, where that comes from, and what is used of its limits
+    ///
+    /// The key file and the configuration (`gateway.clients.<name>`) both bound a client: the stricter one counts. Calls per
+    /// minute and calls at the same time are counted by the running gateway, calls per day in the store.
+    Show(ShowArgs),
     /// Replace the key of a client, and print the new one
     ///
     /// The client keeps its name, rights and sessions. The key before is accepted for the overlap, so that the client can be
@@ -103,7 +110,10 @@ impl ClientsArgs {
     pub(crate) fn effect(&self) -> Effect {
         match &self.command {
             ClientsCommand::Add(_) | ClientsCommand::Rotate(_) | ClientsCommand::Update(_) => Effect::Widens,
-            ClientsCommand::List | ClientsCommand::Snippet(_) | ClientsCommand::Revoke { .. } => Effect::Ordinary,
+            ClientsCommand::List
+            | ClientsCommand::Show(_)
+            | ClientsCommand::Snippet(_)
+            | ClientsCommand::Revoke { .. } => Effect::Ordinary,
         }
     }
 }
@@ -113,6 +123,7 @@ pub(crate) async fn run(args: &ClientsArgs, app: &App, output: &mut Output) -> R
     match &args.command {
         ClientsCommand::Add(args) => add(args, &file, app, output).await,
         ClientsCommand::List => list::run(&file, app, output).await,
+        ClientsCommand::Show(args) => show::run(args, &file, app, output).await,
         ClientsCommand::Rotate(args) => change::rotate(args, &file, app, output).await,
         ClientsCommand::Update(args) => change::update(args, &file, app, output).await,
         ClientsCommand::Snippet(args) => snippet::run(args, &file, app, output),

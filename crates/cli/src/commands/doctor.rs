@@ -2,16 +2,17 @@
 
 mod advice;
 mod clear_secrets;
+mod instructions;
 mod layout;
 mod processes;
 mod unusual;
 mod variables;
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 use serde_json::{Map, Value, json};
 use toolway_config::{
-    Config, Endpoint, Environment,
+    Config, Endpoint, Environment, ServerName,
     server::{Sharing, Transport},
     show::show as show_config,
 };
@@ -22,6 +23,7 @@ use toolway_host::{
 };
 use toolway_wire::revision::Era;
 
+use instructions::InstructionsReport;
 use layout::{Details, Findings};
 
 use super::clients;
@@ -73,9 +75,15 @@ pub(crate) async fn run(args: &DoctorArgs, app: &App, output: &mut Output) -> Re
     let patience = |target: &Target| target.server.connect + target.server.connect.min(CONNECT);
     let slowest = targets.iter().map(patience).max().unwrap_or_default();
     let hosts = app.connect_all(targets, Lists::Once, WaitPolicy::Fixed(slowest), output).await?;
+    let mut withheld = BTreeMap::new();
+    for ServerOutcome { status, .. } in &hosts.outcomes {
+        if let Some(line) = unusual::changed_instructions(&hosts.host, &status.server).await {
+            withheld.insert(status.server.clone(), line);
+        }
+    }
     let findings: Vec<Diagnosis<'_>> = {
         let catalog = hosts.host.catalog();
-        hosts.outcomes.iter().map(|outcome| Diagnosis::of(outcome, &catalog, app)).collect()
+        hosts.outcomes.iter().map(|outcome| Diagnosis::of(outcome, &catalog, &withheld, app)).collect()
     };
     let in_clear = match app.reach.names_no_server() {
         true => clear_secrets::find(&app.load()?, &args.servers),
@@ -83,8 +91,15 @@ pub(crate) async fn run(args: &DoctorArgs, app: &App, output: &mut Output) -> Re
     };
     let store = store_report(app).await;
     let processes = processes::find(&args.servers, app).await;
-    let found =
-        Findings { servers: &findings, unused: &unused, in_clear: &in_clear, processes: &processes, store: &store };
+    let instructions = instructions::find(args, app);
+    let found = Findings {
+        servers: &findings,
+        unused: &unused,
+        in_clear: &in_clear,
+        processes: &processes,
+        store: &store,
+        instructions: instructions.as_ref(),
+    };
     show(&found, app, output);
     let broken = unused.iter().filter(|unused| unused.why == UnusedReason::Broken).count();
     let unhealthy = broken + findings.iter().filter(|finding| finding.outcome.problem().is_some()).count();
@@ -113,7 +128,8 @@ struct Diagnosis<'a> {
 }
 
 impl<'a> Diagnosis<'a> {
-    fn of(outcome: &'a ServerOutcome, catalog: &Catalog, app: &App) -> Self {
+    /// `changed` has a line for each server whose instructions have changed.
+    fn of(outcome: &'a ServerOutcome, catalog: &Catalog, changed: &BTreeMap<ServerName, String>, app: &App) -> Self {
         let given = environment_of(&outcome.target, &app.environment);
         let names = |names: &mut dyn Iterator<Item = &OsString>| -> Vec<String> {
             names.map(|name| name.to_string_lossy().into_owned()).collect()
@@ -129,7 +145,12 @@ impl<'a> Diagnosis<'a> {
             folder: folder(&outcome.target, app),
             withheld: advice::wanted_and_withheld(outcome, &withheld),
             advice,
-            unusual: unusual::find(&outcome.status, catalog),
+            unusual: changed
+                .get(&outcome.status.server)
+                .cloned()
+                .into_iter()
+                .chain(unusual::find(&outcome.status, catalog))
+                .collect(),
         }
     }
 
@@ -162,6 +183,9 @@ impl<'a> Diagnosis<'a> {
                 object.insert("cleanupReason".to_owned(), json!(reason));
             }
             None => {}
+        }
+        if let Some(limits) = self.outcome.target.server.limits.to_json() {
+            object.insert("limits".to_owned(), limits);
         }
         object.insert("advice".to_owned(), json!(self.advice));
         object.insert("unusual".to_owned(), json!(self.unusual));
@@ -211,7 +235,7 @@ async fn store_report(app: &App) -> StoreReport {
         let Some(records) = app.stored_records()? else { return Ok(None) };
         let usage = records.usage().await?;
         let view = json!({
-            "path": app.store_path(&settings),
+            "path": app.store_path(&settings).filter(|_| settings.store.url.value.is_none()),
             "bytes": usage.bytes,
             "maxBytes": usage.max_bytes,
             "corruptBytes": usage.corrupt_bytes,
@@ -226,12 +250,14 @@ async fn store_report(app: &App) -> StoreReport {
 }
 
 fn show(found: &Findings<'_>, app: &App, output: &mut Output) {
-    let Findings { servers: findings, unused, in_clear, processes, store } = found;
+    let Findings { servers: findings, unused, in_clear, processes, store, instructions } = found;
     match output.format {
         Format::Json | Format::Ndjson => {
             let servers = findings.iter().map(Diagnosis::object).collect();
             let mut more = Map::new();
             more.insert("store".to_owned(), store.view.clone());
+            let instructions = instructions.map_or(Value::Null, InstructionsReport::view);
+            more.insert("projectInstructions".to_owned(), instructions);
             more.insert("processes".to_owned(), processes::view(processes));
             more.insert("secretsInClear".to_owned(), in_clear.iter().map(clear_secrets::Finding::view).collect());
             server_view::print(servers, unused, more, output);

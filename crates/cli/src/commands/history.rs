@@ -1,28 +1,26 @@
 //! `toolway history`: stored conversations.
 
+mod replay;
+
 use clap::Subcommand;
-use serde_json::{Value, json};
-use toolway_host::{
-    conversation::{FoundMessage, StoredConversation, StoredMessage},
-    time,
-};
-use toolway_wire::{
-    json::Raw,
-    message::splice::{self, Edit},
-};
+use serde_json::json;
+use toolway_agent::{StoredAssistant, export};
+use toolway_host::conversation::{FoundMessage, StoredConversation};
+use toolway_wire::json::Raw;
 
 use crate::{
     app::App,
+    assistant,
     chat::stored,
     clock::Clock,
     exit_code::ExitCode,
-    output::{Format, Listing, Output},
+    output::{Format, Listing, Output, clean},
     record_args::DEFAULT_LIMIT,
     record_id,
     report::Report,
 };
 
-/// List, show, search, export and delete conversations
+/// List, show, search, export, replay and delete conversations
 ///
 /// `chat`, `run` and the web console store every message before the next step, so that a conversation survives a crash.
 /// `toolway chat --resume ID` continues one. Without a command, lists the last 100.
@@ -38,6 +36,7 @@ Examples:
   toolway history list
   toolway history search invoice -o json
   toolway history export last > conversation.md
+  toolway history replay last                         Are its requests the ones that were sent?
   toolway chat --resume last";
 
 #[derive(Debug, Subcommand)]
@@ -66,6 +65,15 @@ enum HistoryCommand {
         /// Id of the conversation, the beginning or end of it, or `last`
         id: String,
     },
+    /// Rebuild the requests of one conversation, and compare them with what was sent
+    ///
+    /// Works offline, from what is stored: the messages with the model's answers and the results of calls, and the tools and
+    /// instructions of that time. No server is started. Exits with 0 if every request is byte-identical, else with 1 after
+    /// showing the first difference. Header fields, and with them keys, are not stored.
+    Replay {
+        /// Id of the conversation, the beginning or end of it, or `last`
+        id: String,
+    },
     /// Delete one conversation
     Delete {
         /// Id of the conversation, or the beginning or end of it
@@ -83,6 +91,7 @@ pub(crate) async fn run(args: &HistoryArgs, app: &App, output: &mut Output) -> R
         Some(HistoryCommand::Show { id }) => show(app, id, output).await?,
         Some(HistoryCommand::Search { text, limit }) => search(app, text, *limit, output).await?,
         Some(HistoryCommand::Export { id }) => export(app, id, output).await?,
+        Some(HistoryCommand::Replay { id }) => return replay::run(app, id, output).await,
         Some(HistoryCommand::Delete { id }) => delete(app, id, output).await?,
     }
     Ok(ExitCode::Ok)
@@ -93,7 +102,7 @@ const LISTING: Listing<'_, StoredConversation, 5> = Listing {
     headings: ["UPDATED", "SURFACE", "MODEL", "TITLE", "ID"],
     row,
     id: |head| head.id.to_string(),
-    view,
+    view: export::head,
 };
 
 fn row(head: &StoredConversation, clock: Clock) -> [String; 5] {
@@ -101,25 +110,19 @@ fn row(head: &StoredConversation, clock: Clock) -> [String; 5] {
     [updated, head.surface.clone(), head.model.clone(), head.title.clone(), record_id::short(&head.id)]
 }
 
-fn view(head: &StoredConversation) -> Value {
-    json!({
-        "id": head.id.to_string(),
-        "title": head.title,
-        "model": head.model,
-        "surface": head.surface,
-        "startedAt": time::rfc3339(head.started_at),
-        "updatedAt": time::rfc3339(head.updated_at),
-    })
-}
-
 async fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
     let head = stored::find(app, id).await?;
     let messages = stored::messages(app, &head).await?;
+    let assistant = assistant_of(app, &head).await?;
     if output.format != Format::Human {
-        output.json(&with_messages(&head, &messages));
+        output.json(&export::json(&head, assistant.as_ref(), &messages));
         return Ok(());
     }
     output.print_wrapped("", &format!("{} ({}, model {}, {})", head.title, head.surface, head.model, head.id));
+    if let Some(stored) = &assistant {
+        output.line(&format!("assistant {}", clean::flat(&stored.name)));
+        assistant::lines(&stored.values).iter().for_each(|line| output.print_wrapped("  ", line));
+    }
     for message in &messages {
         output.line("");
         let at = output.clock().full(message.at);
@@ -129,24 +132,16 @@ async fn show(app: &App, id: &str, output: &mut Output) -> Result<(), Report> {
     Ok(())
 }
 
-/// A conversation with its messages: text for readers, `body` as it was stored.
-fn with_messages(head: &StoredConversation, messages: &[StoredMessage]) -> Raw {
-    let message = |message: &StoredMessage| {
-        let (at, role, text) = (time::rfc3339(message.at), &message.role, &message.text);
-        let view = json!({ "seq": message.seq, "at": at, "role": role, "text": text, "body": null });
-        match Raw::parse(message.body.clone()) {
-            Ok(body) => splice::edited(&Raw::of(&view), &[Edit::Set("body", body)]),
-            Err(_) => Raw::of(&view),
-        }
-    };
-    let messages: Vec<Raw> = messages.iter().map(message).collect();
-    splice::edited(&Raw::of(&view(head)), &[Edit::Set("messages", splice::array(&messages))])
+/// The assistant that a conversation began with; `None` also if what is stored cannot be read.
+async fn assistant_of(app: &App, head: &StoredConversation) -> Result<Option<StoredAssistant>, Report> {
+    let notes = app.records()?.conversation_notes(head.id).await?;
+    Ok(StoredAssistant::of_notes(&notes).ok().flatten())
 }
 
 async fn search(app: &App, text: &str, limit: usize, output: &mut Output) -> Result<(), Report> {
     let found = app.records()?.search_conversations(text, limit).await?;
     let view = |FoundMessage { conversation, message }: &FoundMessage| {
-        let mut view = view(conversation);
+        let mut view = export::head(conversation);
         view["match"] = json!({ "seq": message.seq, "role": message.role, "text": around(&message.text, text) });
         view
     };
@@ -184,18 +179,11 @@ async fn export(app: &App, id: &str, output: &mut Output) -> Result<(), Report> 
     let head = stored::find(app, id).await?;
     let messages = stored::messages(app, &head).await?;
     if matches!(output.format, Format::Json | Format::Ndjson) {
-        output.json(&with_messages(&head, &messages));
+        let assistant = assistant_of(app, &head).await?;
+        output.json(&export::json(&head, assistant.as_ref(), &messages));
         return Ok(());
     }
-    let mut page = format!("# {}\n\nConversation {} with {}\n", head.title, head.id, head.model);
-    for message in &messages {
-        let text = match message.role.as_str() {
-            // Results are not markdown.
-            "tool" => format!("````\n{}\n````", message.text),
-            _ => message.text.clone(),
-        };
-        page.push_str(&format!("\n## {}\n\n{text}\n", message.role));
-    }
+    let page = export::markdown(&head, &messages);
     output.content(page.as_bytes());
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! `toolway import`: servers in the configuration files of other applications.
 
+pub(crate) mod console;
 mod copy;
 mod offer;
 mod report;

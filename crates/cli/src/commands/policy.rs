@@ -18,16 +18,16 @@ use toolway_host::{
     catalog::ItemKind,
     connection::Lists,
     policy::{
-        Annotations, ApprovalKey, AskedCall, Attendance, FoundHost, HostStatus, Lift, Opinion, Policy, PolicyInput,
-        Proposal, Reach, Risk, RuleId, SavedApproval, SavedEffect, SavedFinding, Stance, Subject, Surface, TrustLevel,
-        Verdict, saved,
+        Annotations, ApprovalKey, AskedCall, AssistantPolicy, Attendance, FoundHost, HostStatus, Lift, Opinion, Policy,
+        PolicyInput, Proposal, Reach, Risk, RuleId, SavedApproval, SavedEffect, SavedFinding, Stance, Subject, Surface,
+        TrustLevel, Verdict, saved,
     },
 };
 use toolway_wire::json::Raw;
 
 use crate::{
     app::App,
-    arguments,
+    arguments, assistant,
     commands::run::parse_mode,
     effect::Effect,
     exit_code::ExitCode,
@@ -88,6 +88,10 @@ struct ExplainArgs {
     /// The mode, instead of `policy.mode`: `ask` (about every call), `writes` or `allow`
     #[arg(long, value_parser = parse_mode)]
     mode: Option<PolicyMode>,
+
+    /// For a conversation with this assistant
+    #[arg(long, value_name = "NAME")]
+    assistant: Option<String>,
 
     /// `<server>.<tool>`
     tool: String,
@@ -201,7 +205,14 @@ async fn explain(app: &App, args: &ExplainArgs, output: &mut Output) -> Result<E
     let ExplainArgs { caller, tool, arguments: words, .. } = args;
     let surface = args.surface.unwrap_or(Surface::of(caller));
     let selected = app.select(tool, ItemKind::Tool, output)?;
-    let policy = Policy::new(Stance::BySurface, &selected.target.settings).with_mode(args.mode);
+    let settings = &selected.target.settings;
+    let named = args.assistant.as_deref();
+    let assistant = match named {
+        Some(name) => Some(Arc::new(AssistantPolicy::new(name, assistant::find(settings, name)?))),
+        None => None,
+    };
+    let approval = assistant.as_ref().map(|assistant| assistant.approval().as_str());
+    let policy = Policy::new(Stance::BySurface, settings).with_mode(args.mode).with_assistant(assistant);
     let mode = policy.mode_of(caller).map(PolicyMode::as_str);
     let trust = selected.target.server.trust;
     let lists = Arc::clone(&selected.target.server.trust_lists);
@@ -234,6 +245,9 @@ async fn explain(app: &App, args: &ExplainArgs, output: &mut Output) -> Result<E
             let project = verdict.project.as_ref().map(opinion_text);
             output.line(&format!("project's file: {}", project.as_deref().unwrap_or("no rule matches")));
             output.line(&format!("mode: {}", mode.unwrap_or(NO_MODE)));
+            if let (Some(name), Some(approval)) = (named, approval) {
+                output.line(&format!("assistant `{name}`: approval {approval}"));
+            }
             output.line(&format!("trust of `{}`: {}", subject.server, trust_text(trust)));
             output.line(&format!("trust level: {trust_level}; risk: {risk}"));
             if let Some(saved) = &explained.saved {

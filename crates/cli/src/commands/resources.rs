@@ -1,4 +1,6 @@
-//! `toolway resources`: lists and reads resources.
+//! `toolway resources`: lists, reads and watches resources.
+
+mod watch;
 
 use std::path::PathBuf;
 
@@ -28,7 +30,7 @@ use crate::{
     single_server_host::SingleServerHost,
 };
 
-/// List and read resources of one server or of all
+/// List, read and watch resources of one server or of all
 ///
 /// Without a server, lists the resources of all configured servers, each with its server, which `read` needs before the URI.
 #[derive(Debug, clap::Args)]
@@ -50,6 +52,9 @@ pub(crate) enum ResourcesCommand {
     /// Read one resource
     #[command(override_usage = "toolway resources read [OPTIONS] [SERVER] <URI>")]
     Read(ReadArgs),
+    /// Print the changes of a resource until Ctrl-C
+    #[command(override_usage = "toolway resources watch [OPTIONS] [SERVER] <URI>")]
+    Watch(watch::WatchArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -75,6 +80,7 @@ Examples:
   toolway resources files
   toolway resources read --stdio 'toolway sample' memo://today
   toolway resources read files file:///notes.txt --save notes.txt
+  toolway resources watch files file:///notes.txt -o ndjson
   toolway resources templates files -o json";
 
 pub(crate) async fn run(args: &ResourcesArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
@@ -83,6 +89,7 @@ pub(crate) async fn run(args: &ResourcesArgs, app: &App, output: &mut Output) ->
         Some(ResourcesCommand::List(args)) => list::<Resource>(args, app, output).await,
         Some(ResourcesCommand::Templates(args)) => list::<Template>(args, app, output).await,
         Some(ResourcesCommand::Read(args)) => read(args, app, output).await,
+        Some(ResourcesCommand::Watch(args)) => watch::run(args, app, output).await,
     }
 }
 

@@ -6,10 +6,9 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use toolway_config::{
     Loaded, RootLocation, RootSetting, ServerConfig,
-    edit::{Change, NewValue, RootsEdit, RootsLevel, plan_roots},
+    edit::{NewValue, RootsEdit, RootsLevel, plan_roots},
     server::Format as EntryFormat,
 };
-use toolway_host::record::kind;
 use toolway_wire::json::Raw;
 
 use crate::{
@@ -18,6 +17,7 @@ use crate::{
     effect::Effect,
     exit_code::ExitCode,
     output::{Format, Output, clean},
+    planned_change,
     report::Report,
 };
 
@@ -176,28 +176,14 @@ async fn change(app: &App, level: &Level, wish: &Wish<'_>, output: &mut Output) 
         };
         let key = level.key(&loaded)?;
         let planned = plan_roots(&level.file(&loaded)?, key, &edit)?;
-        if let Change::Text { file, .. } = &planned {
-            planned.write()?;
-            let (word, root) = match &edit {
-                RootsEdit::Add(root) => ("added root", root.json()),
-                RootsEdit::Remove(index) => ("removed root", value(&roots[*index]).json()),
-            };
-            let details = json!({ "change": word, "file": file, "key": key.key(), "root": root });
-            app.audit(kind::CONFIGURATION, None, None, &details);
-        }
+        let (word, root) = match &edit {
+            RootsEdit::Add(root) => ("added root", root.json()),
+            RootsEdit::Remove(index) => ("removed root", value(&roots[*index]).json()),
+        };
+        planned_change::write(&planned, json!({ "change": word, "key": key.key(), "root": root }), app)?;
         planned
     };
-    match &planned {
-        Change::Text { file, .. } => {
-            output.notice(&format!("toolway: wrote {}", file.display()));
-            app.apply_in_gateway(output).await?;
-        }
-        Change::Lines { lines, advice, .. } => {
-            output.notice(&format!("YAML files are not edited. {advice}"));
-            output.line(lines.trim_end());
-        }
-    }
-    Ok(ExitCode::Ok)
+    planned_change::report(&planned, app, output).await
 }
 
 /// The root of a folder that exists, or of a URI.

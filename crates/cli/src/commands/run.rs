@@ -13,8 +13,9 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use toolway_agent::{
-    Agent, AgentError, AgentEvent, AgentOptions, Answer, AnswerSchema, Budget, Compacted, Conversation, EndedCall,
-    EndedTask, Observer, OfferedTools, StartedCall, Stop, TaskBoard, describe,
+    Agent, AgentError, AgentEvent, AgentOptions, Answer, AnswerSchema, Assistant, AttachedResource, Attachment,
+    AttachmentSource, Budget, Compacted, Conversation, EndedCall, EndedTask, Observer, OfferedTools, StartedCall, Stop,
+    TaskBoard, describe,
 };
 use toolway_config::{Config, HostPattern, PolicyMode, ServerName, parse_duration};
 use toolway_host::{
@@ -29,13 +30,16 @@ use toolway_wire::{
     message::splice::{self, Edit},
 };
 
-use super::chat::context_options;
+use super::chat::{context_options, resource_options};
 use crate::{
     app::App,
+    assistant::{self, GivenBudget},
+    attach_args::{self, AttachArgs},
     cost::Cost,
     exit_code::ExitCode,
     gateway_inbox::WaitSetting,
     output::{Format, Output},
+    project_instructions::Asking,
     report::Report,
     sampler::AskedFrom,
     target,
@@ -57,6 +61,12 @@ pub(crate) struct RunArgs {
     /// Read the prompt from this file
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     file: Option<PathBuf>,
+
+    /// Let this assistant work: its model, prompt, servers, tools, approval and budgets
+    ///
+    /// Another option wins where it is not looser: of two modes, lists of servers or limits, the stricter counts.
+    #[arg(long, value_name = "NAME")]
+    assistant: Option<String>,
 
     /// Name of the model, or `scripted:FILE` [default: `defaultModel`, or the first one]
     #[arg(long)]
@@ -86,21 +96,24 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     dry_run: bool,
 
-    /// At most this many requests to the model
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    max_turns: u32,
+    /// At most this many requests to the model [default: 50]
+    #[arg(long, value_name = "N")]
+    max_turns: Option<u32>,
 
     /// At most this many tokens in all requests, with those that servers ask a model for
     #[arg(long, value_name = "N")]
     max_tokens: Option<u64>,
 
-    /// At most this many tool calls
-    #[arg(long, value_name = "N", default_value_t = 200)]
-    max_tool_calls: u32,
+    /// At most this many tool calls [default: 200]
+    #[arg(long, value_name = "N")]
+    max_tool_calls: Option<u32>,
 
     /// At most this much time, e.g. `10m`
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     max_time: Option<Duration>,
+
+    #[command(flatten)]
+    attached: AttachArgs,
 
     #[command(flatten)]
     answer: AnswerArgs,
@@ -109,23 +122,32 @@ pub(crate) struct RunArgs {
 const EXAMPLES: &str = "\
 Examples:
   toolway run 'Summarise notes.txt' --model local --servers files
+  toolway run 'Sort my notes' --assistant librarian
   toolway run --file task.md --mode allow --max-tool-calls 20 -o json
+  toolway run 'What is in this picture?' --attach photo.png
+  toolway run 'Compare these' --resource docs.memo://plan --attach notes.txt
   toolway run 'List open tickets' --schema tickets.schema.json -o json
   toolway run 'Book a table' --answer guests=2 --wait";
 
 pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let prompt = prompt(args, app).await?;
-    let system = args.system.as_deref().map(read_file).transpose()?.unwrap_or_default();
+    let files = args.attached.read_files().await?;
     let schema = args.schema.as_deref().map(read_schema).transpose()?.map(Arc::new);
     let mut config = app.config(output)?;
     if let Some(mode) = args.mode {
         config.settings.policy.mode.value = Some(mode);
     }
     config.settings.policy.hosts.value.extend(args.allow_host.iter().cloned());
-    let ServerChoice { servers, additional } = server_choice(&args.servers, &mut config, app)?;
-    let model = app.proposed_model(args.model.as_deref(), &config.settings, output).await?;
+    let assistant = assistant::choose(args.assistant.as_deref(), None, &config.settings, output)?;
+    assistant::note_mode(assistant.as_ref(), args.mode, output);
+    let system = system(args.system.as_deref(), assistant.as_ref())?;
+    let chosen = server_choice(&args.servers, assistant.as_ref(), &mut config, app, output)?;
+    let ServerChoice { servers, additional } = chosen;
+    let own_model = assistant.as_ref().and_then(|assistant| assistant.values().model.as_deref());
+    let model = app.proposed_model(args.model.as_deref().or(own_model), &config.settings, output).await?;
     // Without a user, the mode decides on what would be asked.
     let mode = config.settings.policy.mode.value;
+    let mode = assistant.as_ref().map_or(mode, |assistant| assistant.policy().bound(mode));
     // A server may ask where `ask` is set: a refusal ends the run with exit code 7 and says what would allow it.
     let from = AskedFrom { conversation: Some(&model), presence: Presence::Person, mode };
     let sampler = app.conversation_sampler(&config, from);
@@ -135,34 +157,49 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
     let port = Arc::<CommandAnswerer>::clone(&answerer);
     let (host, conversations) = app.agent_host(&config, others, port, sampler, "run").await?;
     app.stop.or(connect_all(&host, output)).await?;
+    let given = GivenBudget {
+        turns: args.max_turns,
+        tokens: args.max_tokens,
+        tool_calls: args.max_tool_calls,
+        time: args.max_time,
+    };
     let options = AgentOptions {
         surface: Surface::Run,
         system: with_schema(system, schema.as_deref()),
         servers: servers.clone(),
-        budget: Budget {
-            turns: args.max_turns,
-            tokens: args.max_tokens,
-            tool_calls: args.max_tool_calls,
-            time: args.max_time,
-        },
+        budget: assistant::budget(assistant.as_ref(), given, output),
         max_output: None,
         resources: config.settings.agent.expose_resources.value.unwrap_or(true),
         prompts: config.settings.agent.expose_prompts.value.unwrap_or(true),
         answer_schema: schema.clone(),
         mode: None,
         context: context_options(&config),
+        reading: resource_options(&config),
+        assistant,
     };
+    let project = app.project_instructions(Asking::Never, output)?;
     let tasks = TaskBoard::new(&host);
     let agent = Agent::new(host.clone(), Arc::clone(&model), options).with_tasks(tasks.clone());
+    let agent = agent.with_project_instructions(project);
     if args.dry_run {
         let shown = dry_run(&agent, &host, servers.as_ref(), output);
         host.shutdown().await;
         return Ok(shown);
     }
     let mut conversation = Conversation::new(conversations);
+    let attachments = args.attached.with_resources(files, &agent, &conversation);
+    let attachments = match app.stop.or(attachments).await.and_then(|attachments| attachments) {
+        Ok(attachments) => attachments,
+        Err(report) => {
+            host.shutdown().await;
+            return Err(report);
+        }
+    };
+    attachments.iter().for_each(|attachment| show_attachment(attachment, output));
+    let attached = attachments.into_iter().map(|attachment| attachment.message(&conversation));
+    let messages = attached.chain([Message::user(prompt)]).collect();
     let mut observe = |event: AgentEvent| show(&event, output);
     let cancel = CancellationToken::new();
-    let messages = vec![Message::user(prompt)];
     let work = TaskedRun { agent: &agent, tasks: &tasks, cancel: &cancel };
     let answer = work.answer(&mut conversation, messages, &mut observe);
     let answered = stopped_by(app, answer, &cancel).await;
@@ -178,8 +215,14 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
     }
     let cost = Cost::of(&config.settings, model.name(), &answer.usage);
     let context = agent.context(&conversation);
-    let ended =
-        ending::EndedRun { answer: &answer, conversation: &conversation, schema: schema.as_deref(), context, cost };
+    let ended = ending::EndedRun {
+        answer: &answer,
+        conversation: &conversation,
+        schema: schema.as_deref(),
+        context,
+        cost,
+        assistant: agent.assistant(),
+    };
     let finished = ending::finish(&ended, output)?;
     match sampling.unapproved.first() {
         Some(server) => Err(ending::unapproved_sampling(server)),
@@ -302,19 +345,38 @@ pub(crate) struct ServerChoice {
     pub(crate) additional: Option<WantedServer>,
 }
 
-/// The servers of `--servers`, or of `--server`, else all; and the one of `--stdio` or `--url`. Removes the others from
-/// `config`.
-pub(crate) fn server_choice(names: &[String], config: &mut Config, app: &App) -> Result<ServerChoice, Report> {
+/// The servers of `--servers`, or of `--server`, else those of the assistant, else all; and the one of `--stdio` or `--url`.
+/// Removes the others from `config`.
+pub(crate) fn server_choice(
+    names: &[String],
+    assistant: Option<&Assistant>,
+    config: &mut Config,
+    app: &App,
+    output: &mut Output,
+) -> Result<ServerChoice, Report> {
     let names = names.iter().chain(&app.reach.by_name);
     let named = names.map(|name| target::entry(config, name).map(|server| server.name.clone()));
     let named: BTreeSet<ServerName> = named.collect::<Result<_, _>>()?;
-    let mut servers = Some(named).filter(|named| !named.is_empty());
+    let named = Some(named).filter(|named| !named.is_empty());
+    let mut servers = match assistant {
+        Some(assistant) => assistant::narrowed(assistant, named, config, output)?,
+        None => named,
+    };
     config.servers.retain(|name, _| servers.as_ref().is_none_or(|servers| servers.contains(name)));
     let additional = app.additional_server(config)?;
+    if let (Some(assistant), Some(_)) = (assistant, &additional) {
+        assistant::refuse_additional(assistant)?;
+    }
     if let (Some(servers), Some(additional)) = (&mut servers, &additional) {
         servers.insert(additional.name.clone());
     }
     Ok(ServerChoice { servers, additional })
+}
+
+/// The system prompt: of a file of the command line, else of the assistant.
+pub(crate) fn system(file: Option<&Path>, assistant: Option<&Assistant>) -> Result<String, Report> {
+    let own = || assistant.and_then(|assistant| assistant.values().system.clone()).unwrap_or_default();
+    file.map_or_else(|| Ok(own()), read_file)
 }
 
 /// Reads a file of the command line.
@@ -352,6 +414,10 @@ fn dry_run(agent: &Agent, host: &Host, servers: Option<&BTreeSet<ServerName>>, o
     let statuses: Vec<_> = host.servers().into_iter().filter(|status| seen(&status.server)).collect();
     if output.format == Format::Human {
         let servers = statuses.iter().map(|status| format!("{} ({})", status.server, status.phase.word()));
+        if let Some(assistant) = agent.assistant() {
+            let approval = assistant.policy().approval().as_str();
+            output.line(&format!("assistant: {} (approval {approval})", assistant.name()));
+        }
         output.line(&format!("model: {model}"));
         output.line(&format!("servers: {}", servers.collect::<Vec<_>>().join(", ")));
         output.line(&format!("tools: {}", names.join(", ")));
@@ -359,9 +425,32 @@ fn dry_run(agent: &Agent, host: &Host, servers: Option<&BTreeSet<ServerName>>, o
     } else {
         let view = |status: &ServerStatus| json!({ "name": status.server.as_str(), "state": status.phase.word() });
         let servers: Vec<Value> = statuses.iter().map(view).collect();
-        output.json(&Raw::of(&json!({ "model": model, "servers": servers, "tools": names, "leftOut": left_out })));
+        let mut view = json!({ "model": model, "servers": servers, "tools": names, "leftOut": left_out });
+        if let Some(assistant) = agent.assistant() {
+            view["assistant"] = json!(&**assistant.name());
+        }
+        output.json(&Raw::of(&view));
     }
     ExitCode::Ok
+}
+
+/// Shows what is attached, before it is sent.
+fn show_attachment(attachment: &Attachment, output: &mut Output) {
+    if output.format != Format::Ndjson {
+        return output.notice(&format!("toolway: {}", attach_args::words(attachment)));
+    }
+    let tokens = attachment.tokens();
+    let view = match attachment.source() {
+        AttachmentSource::File { path } => json!({ "type": "attached", "file": path, "tokens": tokens }),
+        AttachmentSource::Resource { server, uri, .. } => {
+            let server = server.as_ref().map(|server| server.as_str());
+            json!({ "type": "attached", "server": server, "uri": uri, "tokens": tokens })
+        }
+        AttachmentSource::Prompt { server, name } => {
+            json!({ "type": "attached", "server": server.as_str(), "prompt": name, "tokens": tokens })
+        }
+    };
+    output.json(&Raw::of(&view));
 }
 
 /// Shows what happens: text on standard output at the end, calls on standard error.
@@ -382,6 +471,7 @@ fn show(event: &AgentEvent, output: &mut Output) {
         AgentEvent::TaskEnded(EndedTask { row, end, .. }) => {
             output.notice(&format!("toolway: task {} of {} {}", row.id, row.tool, end.words()));
         }
+        AgentEvent::Attached(attached) => output.notice(&format!("toolway: {}", attached.words())),
         AgentEvent::Compacted(compacted) => output.notice(&format!("toolway: {}", compacted.words())),
         AgentEvent::Model(_) | AgentEvent::Usage(_) | AgentEvent::CallStarted(_) | AgentEvent::CallProgress(_) => {}
     }
@@ -394,6 +484,10 @@ fn event_view(event: &AgentEvent) -> Option<Raw> {
         AgentEvent::Model(_) | AgentEvent::CallProgress(_) => None,
         AgentEvent::Usage(usage) => Some(json!({ "type": "usage", "usage": usage })),
         AgentEvent::LeftOut(reason) => Some(json!({ "type": "leftOut", "reason": reason })),
+        AgentEvent::Attached(AttachedResource { server, uri, tokens, .. }) => {
+            let server = server.as_ref().map(ServerName::as_str);
+            Some(json!({ "type": "attached", "server": server, "uri": uri, "tokens": tokens }))
+        }
         AgentEvent::Compacted(Compacted { summarised, before, after }) => Some(json!({
             "type": "compacted", "summarisedMessages": summarised, "tokensBefore": before, "tokensAfter": after,
         })),

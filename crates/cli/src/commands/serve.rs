@@ -9,7 +9,7 @@ use clap::ValueEnum;
 #[cfg(unix)]
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use toolway_config::{Config, GatewaySettings};
+use toolway_config::{Config, GatewaySettings, Settings};
 use toolway_console::ConsoleTls;
 #[cfg(unix)]
 use toolway_gateway::control::Control;
@@ -167,6 +167,7 @@ async fn serve(args: &ServeArgs, open: OpenConsole, app: &App, output: &mut Outp
     refuse_other_servers(app)?;
     let watched = Arc::new(app.watched_config(output)?);
     let config = watched.current().config.clone();
+    refuse_cluster(&config.settings)?;
     let records = Arc::new(app.log.records());
     let limits = gateway_limits(&config.settings);
     let client_roots = args.client_roots(app, &config.settings.gateway);
@@ -188,6 +189,18 @@ async fn serve(args: &ServeArgs, open: OpenConsole, app: &App, output: &mut Outp
     };
     host.shutdown().await;
     served
+}
+
+/// Refuses to be one of several gateways, which they cannot be yet: alone, it would answer for a database that it shares.
+fn refuse_cluster(settings: &Settings) -> Result<(), Report> {
+    match settings.cluster.value {
+        None => Ok(()),
+        Some(_) => {
+            let message = "`cluster`: this version cannot serve several gateways over one database";
+            Err(Report::usage("config", message)
+                .hint("remove `cluster` from the configuration to serve with this gateway alone"))
+        }
+    }
 }
 
 /// Refuses options that select a server: `serve` always serves the configuration.

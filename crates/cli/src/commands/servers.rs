@@ -7,7 +7,7 @@ mod entry;
 pub(crate) mod list;
 mod logs;
 mod order;
-mod show;
+pub(crate) mod show;
 
 use clap::Subcommand;
 use toolway_config::{Loaded, ServerConfig};

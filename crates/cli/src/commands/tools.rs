@@ -1,12 +1,13 @@
 //! `toolway tools`: lists, shows and checks tools.
 
+pub(super) mod hidden;
 mod lint;
 
 use std::sync::Arc;
 
 use toolway_host::{
     call::Target as CallTarget,
-    catalog::{Catalog, ItemKind, Origin, ToolEntry},
+    catalog::{Catalog, HiddenItem, ItemKind, Origin, ToolEntry},
     connection::Lists,
 };
 use toolway_wire::{
@@ -113,8 +114,13 @@ async fn of_server(
         };
         let own = |entry| ListedTool::own(entry, &marks);
         match (words, search) {
-            ([], None) => list(&catalog.tools_of(single.name()).iter().map(own).collect::<Vec<_>>(), output),
-            ([], Some(search)) => list(&found(&catalog, search).into_iter().map(own).collect::<Vec<_>>(), output),
+            ([], None) => {
+                let tools: Vec<_> = catalog.tools_of(single.name()).iter().map(own).collect();
+                list(&tools, &hidden::of(&catalog, Some(single.name())), output);
+            }
+            ([], Some(search)) => {
+                list(&found(&catalog, search).into_iter().map(own).collect::<Vec<_>>(), &[], output);
+            }
             ([name], None) => one(&call::find(&catalog, single, name, selector)?.item, &single.target, output),
             _ => return Err(Report::usage("arguments", "a tool name and --search cannot be combined")),
         }
@@ -138,9 +144,13 @@ async fn all(search: Option<&str>, app: &App, output: &mut Output) -> Result<Exi
         };
         let listed = entries.into_iter().map(|entry| ListedTool::public(entry, &hosts, &marks));
         let listed: Vec<ListedTool<'_>> = listed.collect();
+        let hidden = if search.is_none() { hidden::of(&catalog, None) } else { Vec::new() };
         match (output.format, search) {
-            (Format::Human, None) => by_server(&listed, &hosts, output),
-            _ => list(&listed, output),
+            (Format::Human, None) => {
+                by_server(&listed, &hosts, output);
+                hidden::print(&hidden, output);
+            }
+            _ => list(&listed, &hidden, output),
         }
     }
     lifecycle::disconnect(&hosts.host).await;
@@ -252,15 +262,19 @@ pub(crate) fn unknown(tools: &[ToolEntry], name: &str, target: &Target) -> Repor
     }
 }
 
-fn list(tools: &[ListedTool<'_>], output: &mut Output) {
+/// Prints tools, and those that are hidden.
+fn list(tools: &[ListedTool<'_>], hidden: &[&HiddenItem], output: &mut Output) {
     match output.format {
         Format::Json => {
             let objects: Vec<Raw> = tools.iter().map(ListedTool::object).collect();
-            output.json(&content::listed("tools", objects.iter()));
+            output.json(&hidden::add(content::listed("tools", objects.iter()), hidden));
         }
         Format::Ndjson => tools.iter().for_each(|tool| output.json(&tool.object())),
         Format::Raw => tools.iter().for_each(|tool| output.content(format!("{}\n", tool.name).as_bytes())),
-        Format::Human => tools.iter().for_each(|tool| brief(tool, output)),
+        Format::Human => {
+            tools.iter().for_each(|tool| brief(tool, output));
+            hidden::print(hidden, output);
+        }
     }
 }
 

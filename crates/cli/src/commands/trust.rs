@@ -1,5 +1,6 @@
 //! `toolway trust`: saved approvals, and the trust of servers and folders.
 
+mod instructions;
 mod levels;
 mod lock;
 
@@ -45,6 +46,7 @@ Examples:
   toolway trust server files full
   toolway trust folder add ~/work read
   toolway trust folder remove ~/work
+  toolway trust instructions
   toolway trust lock
   toolway trust check";
 
@@ -89,6 +91,11 @@ enum TrustCommand {
     Lock,
     /// Compare the project's servers with `toolway.lock`; exits with 7 if one differs
     Check,
+    /// Show the project's `TOOLWAY.md`, and accept it as instructions to the model
+    ///
+    /// A model gets it in `chat` and `run` after you have accepted exactly this text. A file that changes has to be accepted
+    /// again; the difference is shown. In a script, give the digest that was shown.
+    Instructions(instructions::InstructionsArgs),
     /// Trust the accepted servers of projects inside a folder
     #[command(subcommand)]
     Folder(levels::FolderCommand),
@@ -103,6 +110,7 @@ impl TrustArgs {
                 | TrustCommand::Allow { .. }
                 | TrustCommand::Server { .. }
                 | TrustCommand::Lock
+                | TrustCommand::Instructions(_)
                 | TrustCommand::Folder(_),
             ) => Effect::Widens,
             None | Some(TrustCommand::List | TrustCommand::Show { .. } | TrustCommand::Check) => Effect::Ordinary,
@@ -130,6 +138,7 @@ pub(crate) async fn run(args: &TrustArgs, app: &App, output: &mut Output) -> Res
         Some(TrustCommand::Server { name, level }) => levels::set_server(name, *level, app, output).await,
         Some(TrustCommand::Lock) => lock::write(app, output).await,
         Some(TrustCommand::Check) => lock::check(app, output).await,
+        Some(TrustCommand::Instructions(args)) => instructions::run(args, app, output),
         Some(TrustCommand::Folder(command)) => levels::change_folder(command, app, output).await,
     }
 }

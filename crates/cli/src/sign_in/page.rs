@@ -46,6 +46,8 @@ struct PageBrowser {
     port: Option<u16>,
     redirect: Option<Url>,
     page: PageSender,
+    /// Page of the console that the browser is offered afterwards.
+    back: Option<Url>,
 }
 
 /// Where the page is waited for, once.
@@ -54,11 +56,19 @@ type PageSender = Arc<Mutex<Option<oneshot::Sender<SignInPage>>>>;
 struct PageVisit {
     listener: CallbackListener,
     page: PageSender,
+    back: Option<Url>,
 }
 
 impl PageSignIns {
     /// Begins a sign-in; it goes on in the background until the callback arrives or the time is over.
-    pub(crate) async fn begin(&self, app: &Arc<App>, host: &Host, server: &ServerName) -> Result<SignInPage, Report> {
+    /// `back` is the page of the console that the browser is offered then.
+    pub(crate) async fn begin(
+        &self,
+        app: &Arc<App>,
+        host: &Host,
+        server: &ServerName,
+        back: Option<Url>,
+    ) -> Result<SignInPage, Report> {
         let prepared = {
             let (app, server) = (Arc::clone(app), server.clone());
             let prepared = tokio::task::spawn_blocking(move || prepare(&app, &server)).await;
@@ -67,7 +77,7 @@ impl PageSignIns {
         self.end(server).await;
         let (sender, page) = oneshot::channel();
         let (failed, failure) = oneshot::channel();
-        let browser = PageBrowser { page: Arc::new(Mutex::new(Some(sender))), ..prepared.browser };
+        let browser = PageBrowser { page: Arc::new(Mutex::new(Some(sender))), back, ..prepared.browser };
         let session = SessionOptions { browser: Some(Arc::new(browser)), ..prepared.session };
         let (app, host, name, failures) = (Arc::clone(app), host.clone(), server.clone(), Arc::clone(&self.failures));
         let signing_in = async move {
@@ -137,7 +147,8 @@ fn prepare(app: &App, server: &ServerName) -> Result<Prepared, Report> {
     let entry = crate::target::entry(&config, server.as_str())?;
     let account = app.account(&config, entry, &app.principal())?;
     let notice = account.is_private.then(|| clients_notice(app, server)).flatten();
-    let browser = PageBrowser { port: account.callback_port, redirect: account.redirect, page: Arc::default() };
+    let browser =
+        PageBrowser { port: account.callback_port, redirect: account.redirect, page: Arc::default(), back: None };
     Ok(Prepared { session: account.options, browser, notice })
 }
 
@@ -170,7 +181,8 @@ impl Browser for PageBrowser {
                 return Err(BrowserError::Failed(message));
             }
             let listener = browser::bind(self.redirect.as_ref(), self.port, before).await?;
-            Ok(Box::new(PageVisit { listener, page: Arc::clone(&self.page) }) as Box<dyn Visit>)
+            let page = Arc::clone(&self.page);
+            Ok(Box::new(PageVisit { listener, page, back: self.back.clone() }) as Box<dyn Visit>)
         })
     }
 }
@@ -189,7 +201,8 @@ impl Visit for PageVisit {
             if !shown {
                 return Err(BrowserError::Cancelled);
             }
-            browser::await_callback(&self.listener, &prompt.state).await
+            let received = browser::await_callback(&self.listener, &prompt.state).await?;
+            Ok(received.with_way_back(self.back))
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use toolway_host::{
     inbox::{ApprovalDetails, InboxItem, approval_rows::ArgumentRow},
-    policy::{Before, Proposal, Scope, Subject},
+    policy::{Before, Proposal, RuleId, Scope, Subject},
 };
 
 use super::{
@@ -76,8 +76,7 @@ pub(crate) fn call(item: &InboxItem, details: &ApprovalDetails, width: usize, fo
         let surface = item.surface.map(|surface| format!(" ({surface})")).unwrap_or_default();
         shown.lines.extend(text::lines(Style::Faint, &format!("caller: {}{surface}", caller.label()), width));
     }
-    let reason = details.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    shown.lines.extend(text::lines(Style::Faint, &format!("asked by {}{reason}", details.rule), width));
+    shown.lines.extend(asked_by(details, width));
     if let Some(remedy) = &details.remedy {
         shown.lines.extend(text::lines(Style::Faint, &format!("allow it always with: {remedy}"), width));
     }
@@ -92,9 +91,17 @@ pub(crate) fn calls(items: &[(&InboxItem, &ApprovalDetails)], width: usize, fold
         shown.lines.extend(text::lines(Style::Strong, &format!("{number}. {}", name(details)), width));
         shown.add_arguments(details, width, fold);
         shown.add_warnings(details, width);
-        shown.lines.extend(text::lines(Style::Faint, &format!("asked by {}", details.rule), width));
+        shown.lines.extend(asked_by(details, width));
     }
     shown
+}
+
+/// The rule and the reason, complete. What has changed of a definition has a line for each change.
+fn asked_by(details: &ApprovalDetails, width: usize) -> Vec<Line> {
+    let reason = details.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let text = format!("asked by {}{reason}", details.rule);
+    let style = if text.contains('\n') || details.rule == RuleId::Drift { Style::Plain } else { Style::Faint };
+    text.split('\n').flat_map(|line| text::lines(style, line, width)).collect()
 }
 
 /// The item that is to be used.

@@ -49,19 +49,30 @@ impl ChatScreen {
         Self::start_with(home, words, columns, Keyboard::Plain)
     }
 
+    /// Runs `toolway` in a folder of the home.
+    pub(crate) fn start_in(home: &Home, folder: &str, words: &[&str], columns: u16) -> Self {
+        let mut command = home.command(words);
+        command.current_dir(home.path(folder));
+        Self::start_command(&command, columns, Keyboard::Plain)
+    }
+
     pub(crate) fn start_with(home: &Home, words: &[&str], columns: u16, keyboard_kind: Keyboard) -> Self {
+        Self::start_command(&home.command(words), columns, keyboard_kind)
+    }
+
+    fn start_command(plain: &Command, columns: u16, keyboard_kind: Keyboard) -> Self {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
         let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
         let side = || File::options().read(true).write(true).open(&name).unwrap();
         tcsetwinsize(&terminal, Winsize { ws_row: ROWS, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-        let plain = home.command(words);
         // The terminal controls the process, so that Ctrl-C is a signal.
         let mut command = Command::new("setsid");
         command.arg("--ctty").arg(plain.get_program()).args(plain.get_args());
         command.env_clear().envs(plain.get_envs().filter_map(|(key, value)| Some((key, value?))));
-        command.env_remove("TOOLWAY_OUTPUT").env("TERM", "xterm-256color").env("TZ", "UTC").current_dir(home.path(""));
+        command.env_remove("TOOLWAY_OUTPUT").env("TERM", "xterm-256color").env("TZ", "UTC");
+        command.current_dir(plain.get_current_dir().unwrap());
         let child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
         drop(command);
         let keyboard = File::from(terminal);

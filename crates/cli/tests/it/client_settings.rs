@@ -74,7 +74,7 @@ fn add(serving: &Serving, key: &str) -> TcpStream {
 fn a_client_whose_operator_approves_is_never_sent_a_form_and_another_is() {
     let clients = Clients::new();
     let asks = json!({ "rules": [{ "match": { "server": "shop" }, "then": "ask" }] });
-    clients.configure(&json!({ "editor": { "approver": "operator" }, "helper": { "approver": "any" } }), &asks);
+    clients.configure(&json!({ "editor": { "approver": "inbox" }, "helper": { "approver": "client" } }), &asks);
     let serving = clients.serve();
 
     let mut stream = add(&serving, &clients.editor);
@@ -94,7 +94,7 @@ fn a_client_whose_operator_approves_is_never_sent_a_form_and_another_is() {
 #[test]
 fn the_mode_of_one_client_leaves_others_alone_and_a_reload_changes_it() {
     let clients = Clients::new();
-    clients.configure(&json!({ "editor": { "mode": "ask", "approver": "operator" } }), &json!({}));
+    clients.configure(&json!({ "editor": { "mode": "ask", "approver": "inbox" } }), &json!({}));
     let serving = clients.serve();
     let answer = |key: &str| Answer::of(add(&serving, key)).body;
     assert!(answer(&clients.helper).contains("\"sum\":5"), "the other client is not asked about");
@@ -106,7 +106,7 @@ fn the_mode_of_one_client_leaves_others_alone_and_a_reload_changes_it() {
         assert!(called.join().unwrap().contains("declined"));
     });
 
-    clients.configure(&json!({ "helper": { "mode": "ask", "approver": "operator" } }), &json!({}));
+    clients.configure(&json!({ "helper": { "mode": "ask", "approver": "inbox" } }), &json!({}));
     clients.home.run(&["config", "reload"]).ok();
     assert!(answer(&clients.editor).contains("\"sum\":5"), "it is not asked about any more");
     thread::scope(|scope| {
@@ -125,7 +125,7 @@ fn settings_of_clients_are_shown_and_explained() {
     let shown = home.run(&["config", "show", "gateway.clients", "-o", "raw"]);
     assert_eq!(
         shown.ok(),
-        "gateway.clients.editor.mode=\"ask\"\ngateway.clients.editor.approver=\"any\"\ngateway.clients.editor.sampling=true\ngateway.clients.editor.roots=[]\ngateway.clients.editor.inbox.wait=null\n"
+        "gateway.clients.editor.servers=null\ngateway.clients.editor.tools=null\ngateway.clients.editor.mode=\"ask\"\ngateway.clients.editor.approver=\"client\"\ngateway.clients.editor.sampling=true\ngateway.clients.editor.roots=[]\ngateway.clients.editor.inbox.wait=null\ngateway.clients.editor.limits=null\n"
     );
     let explain = |caller: &str| home.run(&["policy", "explain", "--caller", caller, "shop.add", "-o", "json"]).json();
     let editor = explain("client:editor");
@@ -133,9 +133,9 @@ fn settings_of_clients_are_shown_and_explained() {
     assert_eq!(editor["rule"], json!("mode `ask` of client `editor`"), "{editor}");
     assert_eq!(explain("client:helper")["mode"], json!("writes"));
     let policy = home.run(&["policy", "show", "-o", "json"]).json();
-    assert_eq!(policy["clients"], json!({ "editor": { "mode": "ask", "approver": "any" } }), "{policy}");
+    assert_eq!(policy["clients"], json!({ "editor": { "mode": "ask", "approver": "client" } }), "{policy}");
     let policy = home.run(&["policy", "show", "-o", "human"]);
-    assert!(policy.ok().contains("client `editor`: mode ask, approver any\n"), "{policy:?}");
+    assert!(policy.ok().contains("client `editor`: mode ask, approver client\n"), "{policy:?}");
 }
 
 #[test]

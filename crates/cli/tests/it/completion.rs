@@ -16,7 +16,7 @@ fn commands_options_and_servers_are_completed() {
     assert_eq!(candidates(&home, "tools o"), ["old-sample"]);
     assert_eq!(candidates(&home, "doctor sample o"), ["old-sample"]);
     assert_eq!(candidates(&home, "tools lint s"), ["sample"]);
-    assert_eq!(candidates(&home, "resources "), ["list", "templates", "read", "old-sample", "sample"]);
+    assert_eq!(candidates(&home, "resources "), ["list", "templates", "read", "watch", "old-sample", "sample"]);
     assert_eq!(candidates(&home, "call --dry"), ["--dry-run"]);
     assert_eq!(candidates(&home, "--era "), ["auto", "legacy", "modern"]);
     assert_eq!(candidates(&home, "call --server s"), ["sample"]);

@@ -88,7 +88,7 @@ fn check_reports_file_and_line() {
         format!(
             "{OWN}:4: `a.args` needs the environment variable `UNSET`, which is not set\n\
              {OWN}:5: unknown key `mcpServers.b.retrys` is ignored; did you mean `retries`? (warning)\n\
-             {OWN}:2: unknown key `colour` is ignored (warning)\n"
+             {OWN}:2: unknown key `colour` is ignored; did you mean `cluster`? (warning)\n"
         )
     );
     assert_eq!(checked.talk, "toolway: the configuration has 1 error\n");

@@ -138,23 +138,107 @@ fn pasted_server_is_tested_added_and_disabled() {
     let home = Home::new();
     home.configure(r#"{ "mcpServers": {} }"#);
     let (_serving, browser) = serving(&home);
-    let pasted = json!({ "text": format!("{TOOLWAY} sample"), "name": "mine", "consent": true });
+    let pasted = json!({ "text": format!("{TOOLWAY} sample"), "name": "mine" });
     let (status, parsed) = browser.post("/api/v1/servers/parse", &pasted);
-    assert_eq!((status, &parsed["runs"]), (200, &format!("{TOOLWAY} sample").into()), "{parsed}");
-    let (status, tested) = browser.post("/api/v1/servers/test", &pasted);
+    assert_eq!((status, &parsed["entry"]["command"]), (200, &TOOLWAY.into()), "{parsed}");
+    let draft = json!({ "name": "mine", "entry": parsed["entry"] });
+    let (status, planned) = browser.post("/api/v1/servers/plan", &draft);
+    assert_eq!((status, &planned["runs"]), (200, &format!("{TOOLWAY} sample").into()), "{planned}");
+    assert!(planned["needsConsent"] == true && planned["difference"].to_string().contains("\\\"mine\\\""), "{planned}");
+    let agreed = json!({ "draft": draft, "consent": true });
+    let (status, tested) = browser.post("/api/v1/servers/test", &agreed);
     assert_eq!((status, &tested["ok"], tested["tools"].as_array().unwrap().len()), (200, &true.into(), 7), "{tested}");
-    let broken = json!({ "text": "/does/not/exist", "consent": true });
+    assert!(tested["revision"].is_string() && tested["capabilities"].to_string().contains("tools"), "{tested}");
+    let broken = json!({ "draft": { "name": "broken", "entry": { "command": "/does/not/exist" } }, "consent": true });
     let (_, tested) = browser.post("/api/v1/servers/test", &broken);
     assert!(tested["ok"] == false && tested["error"]["message"].is_string(), "{tested}");
-    assert_eq!(browser.post("/api/v1/servers", &pasted), (200, json!({ "name": "mine" })));
+    assert_eq!(browser.post("/api/v1/servers", &json!({ "draft": draft })).0, 403, "without consent");
+    assert_eq!(browser.post("/api/v1/servers", &agreed), (200, json!({ "name": "mine" })));
     browser.until("mine", "connected");
-    assert_eq!(browser.post("/api/v1/servers", &pasted).0, 409);
+    let (status, taken) = browser.post("/api/v1/servers", &agreed);
+    assert!(status == 409 && taken["fields"]["name"].is_string(), "{taken}");
     let listed = home.run(&["servers", "list", "-o", "json"]).json();
     assert!(listed.to_string().contains("\"mine\""), "{listed}");
     assert_eq!(browser.post("/api/v1/servers/mine/disable", &json!({})).0, 200);
     browser.until("mine", "disabled");
     assert_eq!(browser.post("/api/v1/servers/mine/enable", &json!({})).0, 200);
     browser.until("mine", "connected");
+}
+
+#[test]
+fn name_of_the_embedded_server_is_refused_before_anything_is_written() {
+    let home = Home::new();
+    let (_serving, browser) = serving(&home);
+    let draft = json!({ "name": "sample", "entry": { "command": TOOLWAY, "args": ["sample"] } });
+    let (_, planned) = browser.post("/api/v1/servers/plan", &draft);
+    assert!(planned.to_string().contains("comes with Toolway"), "{planned}");
+    let (status, refused) = browser.post("/api/v1/servers", &json!({ "draft": draft, "consent": true }));
+    assert!(status == 422 && refused["fields"]["name"].is_string(), "{status} {refused}");
+    let listed = home.run(&["servers", "list", "-o", "json"]);
+    assert!(!listed.out.contains("\"sample\""), "{listed:?}");
+}
+
+#[test]
+fn entry_is_edited_key_by_key_and_removed() {
+    let home = Home::new();
+    let text = format!(
+        "{{\n  // mine\n  \"mcpServers\": {{\n    \"mine\": {{ \"command\": \"{TOOLWAY}\", \"args\": [\"sample\"], \"env\": {{ \"TOKEN\": \"ghp_0123456789abcdefghijklmnopqrstuvwxyz\" }} }}\n  }}\n}}\n"
+    );
+    home.configure(&text);
+    let (_serving, browser) = serving(&home);
+    browser.until("mine", "connected");
+    let shown = browser.get("/api/v1/servers/mine/entry");
+    assert!(!shown.to_string().contains("ghp_"), "{shown}");
+    assert_eq!(shown["entry"]["env"]["TOKEN"], "${secret:mine-TOKEN}");
+    let mut entry = shown["entry"].clone();
+    entry["description"] = "My own".into();
+    let draft = json!({ "name": "mine", "entry": entry, "version": shown["version"] });
+    let (status, planned) = browser.post("/api/v1/servers/plan", &draft);
+    assert!(status == 200 && planned["needsConsent"] == false, "{planned}");
+    assert!(!planned.to_string().contains("ghp_"), "{planned}");
+    let mut wrong = draft.clone();
+    wrong["entry"]["timeouts"] = json!({ "connect": "soon" });
+    let (status, wrong) = browser.post("/api/v1/servers/plan", &wrong);
+    assert!(status == 200 && wrong["fields"]["timeouts.connect"].is_string(), "{wrong}");
+    let (status, saved) = browser.post("/api/v1/servers", &json!({ "draft": draft }));
+    assert_eq!((status, &saved["name"]), (200, &"mine".into()), "{saved}");
+    let file = std::fs::read_to_string(home.path(".config/toolway/toolway.json")).unwrap();
+    assert!(file.contains("// mine") && file.contains("My own") && file.contains("${secret:mine-TOKEN}"), "{file}");
+    assert!(!file.contains("ghp_"), "{file}");
+    // A second page has the entry as it was.
+    let (status, stale) = browser.post("/api/v1/servers", &json!({ "draft": draft }));
+    assert!(status == 409 && stale["error"]["message"].as_str().unwrap().contains("was changed after"), "{stale}");
+    let mut moved = draft.clone();
+    moved["entry"]["args"] = json!(["sample", "--play", "notes"]);
+    moved["version"] = browser.get("/api/v1/servers/mine/entry")["version"].clone();
+    assert_eq!(browser.post("/api/v1/servers", &json!({ "draft": moved })).0, 403, "another command needs a consent");
+    assert_eq!(browser.post("/api/v1/servers/mine/remove", &json!({ "version": "0" })).0, 409);
+    let removal = browser.get("/api/v1/servers/mine/removal");
+    assert!(removal["difference"].to_string().contains("removed"), "{removal}");
+    assert_eq!(browser.post("/api/v1/servers/mine/remove", &json!({ "version": removal["version"] })).0, 200);
+    let listed = home.run(&["servers", "list", "-o", "json"]).json();
+    assert!(!listed.to_string().contains("\"mine\""), "{listed}");
+}
+
+#[test]
+fn servers_of_other_applications_are_chosen_and_copied() {
+    let home = Home::new();
+    home.configure(r#"{ "mcpServers": {} }"#);
+    let entry = json!({ "command": TOOLWAY, "args": ["sample"], "env": { "API_TOKEN": "ghp_0123456789abcdefghijklmnopqrstuvwxyz" } });
+    home.write(".cursor/mcp.json", &json!({ "mcpServers": { "one": entry, "two": entry } }).to_string());
+    let (_serving, browser) = serving(&home);
+    let found = browser.get("/api/v1/import");
+    assert!(!found.to_string().contains("ghp_"), "{found}");
+    let one = found.as_array().unwrap().iter().find(|server| server["label"] == "one").unwrap().clone();
+    assert_eq!((&one["host"], &one["secrets"], &one["skipped"]), (&"cursor".into(), &1.into(), &Value::Null), "{one}");
+    let key = json!({ "host": one["host"], "label": one["label"], "place": one["place"] });
+    let (status, copied) = browser.post("/api/v1/import", &json!({ "servers": [key] }));
+    assert!(status == 200 && copied[0]["copied"] == true && copied.as_array().unwrap().len() == 1, "{copied}");
+    browser.until("one", "connected");
+    let found = browser.get("/api/v1/import");
+    let one = found.as_array().unwrap().iter().find(|server| server["label"] == "one").unwrap();
+    assert!(one["skipped"].as_str().unwrap().contains("already exists"), "{one}");
+    assert_eq!(browser.post("/api/v1/import", &json!({ "servers": [] })).0, 400);
 }
 
 #[test]

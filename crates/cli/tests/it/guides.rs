@@ -191,6 +191,11 @@ fn chat_guide_works() {
 }
 
 #[test]
+fn assistants_guide_works() {
+    follow("assistants.md", Shell::Pipe);
+}
+
+#[test]
 fn context_guide_works() {
     follow("context.md", Shell::Pipe);
 }
@@ -208,4 +213,14 @@ fn outcomes_guide_works() {
 #[test]
 fn audit_guide_works() {
     follow("audit.md", Shell::Pipe);
+}
+
+#[test]
+fn troubleshooting_guide_works() {
+    follow("troubleshooting.md", Shell::Pipe);
+}
+
+#[test]
+fn best_practices_guide_works() {
+    follow("best-practices.md", Shell::Pipe);
 }

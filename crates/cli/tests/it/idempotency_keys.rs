@@ -10,11 +10,11 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use toolway_testkit::witness::Witness;
+use toolway_testkit::effects::EffectsFile;
 
 use crate::{
     gateway::{Answer, Serving},
-    home::{Home, Running},
+    home::{Home, Running, root},
 };
 
 /// A gateway with the witness over HTTP and the keys of two clients.
@@ -56,7 +56,7 @@ impl Scene {
 
     fn effects(&self) -> Vec<String> {
         let file: PathBuf = self.home.path("effects");
-        Witness::effects(&file)
+        EffectsFile::read(&file)
     }
 
     fn until_acted(&self) {
@@ -224,4 +224,55 @@ fn a_command_says_that_its_call_was_not_sent() {
     let unreachable = scene.home.run(&["call", "witness.act", "id=x", "-o", "human"]);
     assert_eq!(unreachable.code, 4, "{unreachable:?}");
     assert!(unreachable.talk.contains("\nthe call was not sent"), "{unreachable:?}");
+}
+
+/// Calls `connect` of a server on the TypeScript SDK that requires a URL first, under one key; `more` are parameters.
+fn connect(serving: &Serving, more: &Value) -> Value {
+    let mut params = json!({ "name": "url__connect", "arguments": {}, "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "story", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": { "elicitation": { "url": {} } },
+    } });
+    let more = more.as_object().unwrap().clone();
+    params.as_object_mut().unwrap().extend(more);
+    let headers = [
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "url__connect"),
+        ("Idempotency-Key", "once"),
+    ];
+    let bearer = format!("Bearer {}", serving.key());
+    let headers: Vec<_> = headers.into_iter().chain([("authorization", bearer.as_str())]).collect();
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string();
+    response(serving.send("POST", "/mcp", &headers, &body))
+}
+
+#[test]
+fn a_call_that_is_continued_after_a_url_has_the_key_of_its_beginning() {
+    let home = Home::new();
+    let node = root().join(".interop/node_modules/.bin/node");
+    let script = root().join("tests/interop/servers/url_typescript.mjs");
+    let server = json!({ "command": node, "args": [script, home.path("done")] });
+    home.configure(&json!({ "mcpServers": { "url": server } }).to_string());
+    let serving = Serving::start(&home, &[]);
+    home.settled(&serving, "url", "ready");
+    let mut ended = connect(&serving, &json!({}));
+    assert_eq!(ended["result"]["resultType"], "input_required", "{ended}");
+    // Answers without a state continue nothing: the call is a repetition as before.
+    let forged = connect(&serving, &json!({ "inputResponses": { "page-1": { "action": "accept" } } }));
+    assert_eq!(forged["result"]["resultType"], "input_required", "{forged}");
+    home.write("done", "");
+    let began = Instant::now();
+    while ended["result"]["resultType"] == "input_required" {
+        assert!(began.elapsed() < Duration::from_secs(20), "{ended}");
+        let state = &ended["result"]["requestState"];
+        let answers = json!({ "page-1": { "action": "accept" } });
+        ended = connect(&serving, &json!({ "requestState": state, "inputResponses": answers }));
+    }
+    assert!(text(&ended).starts_with("connected in call "), "{ended}");
+    for more in [json!({}), json!({ "inputResponses": { "page-1": { "action": "accept" } } })] {
+        assert_eq!(text(&connect(&serving, &more)), text(&ended), "the recorded answer");
+    }
 }

@@ -53,7 +53,7 @@ fn start(home: &Home, words: &[&str]) -> Running {
 }
 
 /// Waits until this many items wait; returns them.
-fn waiting(home: &Home, count: usize) -> Vec<Value> {
+pub(crate) fn waiting(home: &Home, count: usize) -> Vec<Value> {
     let began = Instant::now();
     loop {
         let items = home.run(&["inbox", "list", "-o", "json"]).json();
@@ -222,4 +222,26 @@ fn a_url_that_a_stateless_server_repeats_while_it_waits_is_asked_about_once() {
     let ran = calling.output();
     assert_eq!(ran.ok(), "asked twice, then {\"action\":\"accept\"}\n");
     assert_eq!(ran.talk.matches("waiting for an answer").count(), 1, "{ran:?}");
+}
+
+#[test]
+fn server_everything_requires_one_url_and_then_asks_for_another() {
+    let home = Home::new();
+    let peers = root().join(".interop/node_modules/.bin");
+    let [node, script] = ["node", "mcp-server-everything"].map(|name| peers.join(name));
+    assert!(script.exists(), "{} is missing: run ./test, which installs it", script.display());
+    let server = format!("{} {} stdio", node.display(), script.display());
+    let arguments = json!({ "url": "https://a.example/x", "message": "Look", "errorPath": true }).to_string();
+    let _serving = Serving::start(&home, &[]);
+    let words = ["--args", &arguments, "--wait", "-o", "human"];
+    let calling = start(&home, &[&["call", "--stdio", &server, "trigger-url-elicitation"], &words[..]].concat());
+    // It announces nothing about the first: the call is sent again half a minute after the answer.
+    for url in ["https://modelcontextprotocol.io", "https://a.example/x"] {
+        let item = &waiting(&home, 1)[0];
+        assert_eq!(item["url"].as_str().unwrap().trim_end_matches('/'), url, "{item}");
+        home.run(&["inbox", "answer", item["id"].as_str().unwrap()]).ok();
+        waiting(&home, 0);
+    }
+    assert!(calling.output().ok().contains("User completed the URL elicitation flow."));
+    assert_eq!(home.run(&["calls", "list", "-o", "json"]).json().as_array().unwrap().len(), 1);
 }

@@ -14,7 +14,7 @@ use std::{
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
-use toolway_testkit::{seeded_random::SeededRandom, witness::Witness};
+use toolway_testkit::{effects::EffectsFile, seeded_random::SeededRandom};
 
 use crate::{chat_screen::ChatScreen, home::Home, stdio_client::StdioClient};
 
@@ -70,7 +70,7 @@ impl Scene {
     /// How often each effect happened.
     fn effects(&self) -> BTreeMap<String, usize> {
         let mut effects = BTreeMap::new();
-        for id in Witness::effects(&self.file) {
+        for id in EffectsFile::read(&self.file) {
             *effects.entry(id).or_default() += 1;
         }
         effects
@@ -227,21 +227,25 @@ const ALLOWED: [&str; 4] = ["--model", "scripted:script.json", "--mode", "allow"
 
 #[test]
 fn a_run_that_is_killed_during_a_call_and_resumed_does_not_act_again() {
-    let scene = acting("run");
-    let mut command = scene.home.command(&[&["run"], &ALLOWED[..], &["act"]].concat());
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    scene.until_acted();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    scene.resume("run");
+    for _ in 0..rounds() {
+        let scene = acting("run");
+        let mut command = scene.home.command(&[&["run"], &ALLOWED[..], &["act"]].concat());
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        scene.until_acted();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        scene.resume("run");
+    }
 }
 
 #[test]
 fn a_chat_that_is_killed_during_a_call_and_resumed_does_not_act_again() {
-    let scene = acting("chat");
-    let mut chat = ChatScreen::start(&scene.home, &[&["chat"], &ALLOWED[..]].concat(), 100);
-    chat.prompts(1).types("act\r");
-    scene.until_acted();
-    chat.kills();
-    scene.resume("chat");
+    for _ in 0..rounds() {
+        let scene = acting("chat");
+        let mut chat = ChatScreen::start(&scene.home, &[&["chat"], &ALLOWED[..]].concat(), 100);
+        chat.prompts(1).types("act\r");
+        scene.until_acted();
+        chat.kills();
+        scene.resume("chat");
+    }
 }

@@ -1,6 +1,7 @@
 //! Roots: folders that servers are told to work in.
 
 use std::{
+    path::Path,
     process::Stdio,
     time::{Duration, Instant},
 };
@@ -8,6 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
+    chat_screen::ChatScreen,
     gateway::{Answer, Serving},
     home::{Home, Running, TOOLWAY, odd, root},
 };
@@ -78,6 +80,18 @@ fn without_roots_a_server_keeps_its_own_folder() {
     let server = format!("{} {}", peer(".interop/node_modules/.bin/mcp-server-filesystem"), own.display());
     let said = home.run(&["call", "--stdio", &server, "list_allowed_directories", "-o", "human"]);
     assert!(said.ok().contains("/own"), "{said:?}");
+}
+
+#[test]
+fn first_call_to_a_server_that_reads_its_roots_after_its_start_finds_them() {
+    let home = Home::new();
+    let [own, given] = ["own", "given"].map(|name| home.folder(name).to_str().unwrap().to_owned());
+    let server = json!({ "command": peer(".interop/node_modules/.bin/mcp-server-filesystem"), "args": [own] });
+    home.configure(&json!({ "mcpServers": { "files": server } }).to_string());
+    for _ in 0..3 {
+        let called = home.run(&["call", "files.list_allowed_directories", "--root", &given, "-o", "human"]);
+        assert!(called.ok().contains(&given) && !called.ok().contains(&own), "{called:?}");
+    }
 }
 
 #[test]
@@ -191,20 +205,40 @@ fn dropped_roots_of_a_client_are_logged_and_audited() {
     let roots = json!([{ "uri": "file:///etc" }, { "uri": "https://a.example/" }]);
     let set = supplied(&serving, serving.key(), "PUT", &roots);
     assert_eq!(set, json!({ "roots": [{ "uri": "https://a.example/" }], "dropped": ["file:///etc"] }));
+    has_logged_and_audited_one_dropped_root(&home, &log);
+}
+
+/// Waits for the audit entry about one dropped root of a client.
+fn has_logged_and_audited_one_dropped_root(home: &Home, log: &Path) {
+    let is_about_roots = |entry: &Value| entry["details"]["dropped"].is_number();
     let began = Instant::now();
-    let entries = loop {
+    let entry = loop {
         let entries = home.run(&["audit", "query", "--kind", "server-request", "-o", "json"]).json();
-        if entries[0].is_object() {
-            break entries;
+        let found = entries.as_array().unwrap().iter().find(|entry| is_about_roots(entry)).cloned();
+        if let Some(entry) = found {
+            break entry;
         }
         assert!(began.elapsed() < Duration::from_secs(60), "{entries}");
     };
-    let details = &entries[0]["details"];
-    assert_eq!((&details["method"], &details["dropped"]), (&json!("roots/list"), &json!(1)), "{entries}");
-    assert!(details["reason"].as_str().unwrap().contains("`gateway.rootsWithin` is not set"), "{entries}");
-    assert!(entries[0]["caller"].as_str().unwrap().starts_with("client:"), "{entries}");
+    let details = &entry["details"];
+    assert_eq!((&details["method"], &details["dropped"]), (&json!("roots/list"), &json!(1)), "{entry}");
+    assert!(details["reason"].as_str().unwrap().contains("`gateway.rootsWithin` is not set"), "{entry}");
+    assert!(entry["caller"].as_str().unwrap().starts_with("client:"), "{entry}");
     let said = std::fs::read_to_string(log).unwrap();
     assert!(said.contains("roots of a client are not passed on to servers"), "{said}");
+}
+
+/// Waits until a command says in the audit log that it uses other roots: it looks at its configuration every second.
+fn until_other_roots_are_used(home: &Home) {
+    let began = Instant::now();
+    let is_used = || {
+        let entries = home.run(&["audit", "query", "--kind", "configuration", "-o", "json"]).json();
+        let is_roots = |entry: &Value| entry["details"]["change"] == "roots";
+        entries.as_array().unwrap().iter().any(is_roots)
+    };
+    while !is_used() {
+        assert!(began.elapsed() < Duration::from_secs(60));
+    }
 }
 
 #[test]
@@ -234,16 +268,30 @@ fn a_running_run_uses_a_root_that_is_added() {
         }
     };
     home.run(&["roots", "add", home.folder("added").to_str().unwrap()]).ok();
-    // The run looks at its configuration every second, and says in the audit log that it uses another one.
-    let is_used = || {
-        let entries = home.run(&["audit", "query", "--kind", "configuration", "-o", "json"]).json();
-        let is_roots = |entry: &Value| entry["details"]["change"] == "roots";
-        entries.as_array().unwrap().iter().any(is_roots)
-    };
-    while !is_used() {
-        assert!(began.elapsed() < Duration::from_secs(60));
-    }
+    until_other_roots_are_used(&home);
     home.run(&["inbox", "answer", &item]).ok();
     let ran = running.output();
     assert_eq!(ran.json()["result"], "Done.", "{ran:?}");
+}
+
+#[test]
+fn a_running_chat_uses_a_root_that_is_added() {
+    let asks = json!([{ "tool": "asking__roots" }]);
+    let home = Home::with_script(&json!([
+        { "calls": asks },
+        { "expect": [{ "contains": "/first", "error": false }], "text": "One folder." },
+        { "calls": asks },
+        { "expect": [{ "contains": "/added", "error": false }], "text": "Two folders." },
+    ]));
+    let script = root().join("tests/interop/servers/asking_fastmcp.py");
+    let config = json!({ "roots": [{ "path": home.folder("first") }], "mcpServers": {
+        "asking": { "command": peer(".interop/venv/bin/python"), "args": [script], "trust": "full" },
+    } });
+    home.configure(&config.to_string());
+    let mut chat = ChatScreen::start(&home, &["chat", "--model", "scripted:script.json"], 100);
+    chat.prompts(1).types("go\r").sees("One folder.").prompts(2);
+    home.run(&["roots", "add", home.folder("added").to_str().unwrap()]).ok();
+    until_other_roots_are_used(&home);
+    chat.types("again\r").sees("Two folders.").types("/exit\r");
+    assert!(chat.end().0.success());
 }

@@ -202,8 +202,8 @@ pub(crate) fn run_client(home: &Home, client: &[PathBuf; 2], plan: &Value) -> Ra
 /// The SDK clients of others, with their modes.
 pub(crate) fn sdk_clients() -> Vec<([PathBuf; 2], &'static str)> {
     let script = |name: &str| root().join("tests/interop/clients").join(name);
-    let typescript = [root().join(".interop/node_modules/.bin/node"), script("sampling_typescript.mjs")];
-    let python = [root().join(".interop/venv/bin/python"), script("sampling_python.py")];
+    let typescript = [root().join(".interop/node_modules/.bin/node"), script("answering_typescript.mjs")];
+    let python = [root().join(".interop/venv/bin/python"), script("answering_python.py")];
     vec![(typescript, "legacy"), (python.clone(), "legacy"), (python, "auto")]
 }
 

@@ -87,3 +87,20 @@ fn gateway_answers_both_for_clients_without_sampling() {
         serving.stop();
     }
 }
+
+#[test]
+fn server_uses_no_more_than_the_budget_of_a_run_in_one_call() {
+    let asks = json!({ "calls": [{ "tool": "loops__solve" }] });
+    // Its first turn leaves less of the second budget than the two requests of the server use.
+    for (budget, code, is_refused) in [("100000", 0, false), ("300", 5, true)] {
+        let home = home();
+        let turns = json!({ "turns": [asks, { "text": "It is solved." }] });
+        let model = format!("scripted:{}", home.write("run.json", &turns.to_string()).display());
+        let ran = home.run(&["run", "Solve", "--model", &model, "--mode", "allow", "--max-tokens", budget]);
+        assert_eq!(ran.code, code, "{ran:?}");
+        let shown = home.run(&["calls", "show", "last", "-o", "json"]).json();
+        let requests = shown["sampling"].as_array().unwrap().len();
+        let is_said = shown["result"].to_string().contains("the tokens of the conversation's budget are used up");
+        assert_eq!((requests < 2, is_said), (is_refused, is_refused), "{shown}");
+    }
+}

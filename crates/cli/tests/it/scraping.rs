@@ -3,6 +3,7 @@
 use std::{
     io::Write,
     process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
@@ -11,8 +12,12 @@ use toolway_testkit::vendor::{MockVendor, Reply, VendorKind};
 
 use crate::{
     gateway::{Answer, Serving},
-    home::{Home, root},
+    home::{Home, TOOLWAY, root},
+    left_to_inbox::waiting,
 };
+
+/// Longest wait for what is counted beside the calls.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The samples of a scrape, as the parser of Prometheus's own Python client reads them.
 fn parsed(text: &str) -> Vec<Value> {
@@ -32,14 +37,25 @@ fn value(samples: &[Value], name: &str, labels: &Value) -> f64 {
 }
 
 #[test]
-fn scrape_is_valid_and_counts_tools_prompts_and_resources() {
-    let home = Home::with_sample();
+fn scrape_is_valid_and_counts_tools_prompts_resources_approvals_and_invalid_arguments() {
+    let home = Home::new();
+    let sample = json!({ "command": TOOLWAY, "args": ["sample"] });
+    let policy = json!({ "rules": [{ "match": { "tool": "write_memo" }, "then": "ask" }] });
+    home.configure(&json!({ "mcpServers": { "sample": sample }, "policy": policy }).to_string());
     let serving = Serving::start(&home, &[]);
     home.settled(&serving, "sample", "ready");
     let ask = |method: &str, params: Value| Answer::of(serving.call(method, params));
+    for answer in ["answer", "decline"] {
+        let memo = json!({ "name": "sample__write_memo", "arguments": { "text": "x" } });
+        let asked = serving.call("tools/call", memo);
+        let item = waiting(&home, 1)[0]["id"].as_str().unwrap().to_owned();
+        home.run(&["inbox", answer, &item]).ok();
+        Answer::of(asked);
+    }
     for tool in ["sample__echo", "sample__echo", "sample__fail", "sample__missing"] {
         ask("tools/call", json!({ "name": tool, "arguments": { "text": "hunter2" } }));
     }
+    ask("tools/call", json!({ "name": "sample__add", "arguments": { "a": "no number", "b": 1 } }));
     let prompts = ask("prompts/list", json!({})).json();
     let prompt = &prompts["result"]["prompts"][0]["name"];
     let server = prompt.as_str().unwrap().split_once("__").unwrap().0;
@@ -47,7 +63,15 @@ fn scrape_is_valid_and_counts_tools_prompts_and_resources() {
     let resources = ask("resources/list", json!({})).json();
     ask("resources/read", json!({ "uri": resources["result"]["resources"][0]["uri"] }));
 
-    let scrape = serving.get("/metrics", serving.key());
+    // What is only reported is checked beside the calls.
+    let began = Instant::now();
+    let scrape = loop {
+        let scrape = serving.get("/metrics", serving.key());
+        if scrape.body.contains("toolway_validation_total{found=\"invalid-arguments\"} 1") {
+            break scrape;
+        }
+        assert!(began.elapsed() < PATIENCE, "no invalid arguments are counted: {}", scrape.body);
+    };
     assert!(scrape.head.contains("application/openmetrics-text; version=1.0.0"), "{scrape:?}");
     let samples = parsed(&scrape.body);
     let executions = |tool: &str, status: &str| {
@@ -61,6 +85,11 @@ fn scrape_is_valid_and_counts_tools_prompts_and_resources() {
         assert_eq!(value(&samples, name, &sample), 1.0, "{name}");
     }
     assert_eq!(value(&samples, "mcp_prompts_invoked_total", &json!({ "server": server })), 1.0);
+    let found = |what: &str| value(&samples, "toolway_validation_total", &json!({ "found": what }));
+    assert_eq!([found("invalid-arguments"), found("rejected")], [1.0, 0.0], "a failure that is only reported counts");
+    let approvals = |answer: &str| value(&samples, "toolway_approvals_total", &json!({ "answer": answer }));
+    assert_eq!([approvals("approved"), approvals("refused")], [1.0, 1.0]);
+    assert_eq!(value(&samples, "mcp_resource_cache_hits_total", &sample), 0.0, "a client's own read is always sent");
     let read = samples.iter().filter(|sample| sample["name"] == "mcp_resources_read_total");
     assert_eq!(read.filter_map(|sample| sample["value"].as_f64()).sum::<f64>(), 1.0);
     // Neither a name that a caller invented nor an argument is part of it.

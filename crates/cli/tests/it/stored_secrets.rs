@@ -317,15 +317,20 @@ fn console_adds_a_server_without_its_secret() {
     let home = Home::new();
     let (serving, browser) = serving(&home);
     let snippet = json!({ "mcpServers": { "shop": checking_entry(VALUE) } });
-    let pasted = json!({ "text": snippet.to_string(), "consent": true });
+    let pasted = json!({ "text": snippet.to_string() });
     let (status, parsed) = browser.post("/api/v1/servers/parse", &pasted);
     assert_eq!((status, &parsed["entry"]["env"]["TOKEN"]), (200, &json!("${secret:shop-TOKEN}")));
     let warnings = parsed["warnings"].to_string();
     assert!(warnings.contains("the secret in `env.TOKEN` will be stored in the vault as `shop-TOKEN`"), "{warnings}");
     assert_eq!(home.run(&["secret", "list"]).json()["secrets"], json!([]), "nothing is stored before the consent");
-    let (_, tested) = browser.post("/api/v1/servers/test", &pasted);
+    let source = json!({ "text": snippet.to_string(), "name": "shop" });
+    let draft = json!({ "name": "shop", "entry": parsed["entry"], "pasted": source });
+    let (_, planned) = browser.post("/api/v1/servers/plan", &draft);
+    assert!(planned["difference"].to_string().contains("${secret:shop-TOKEN}"), "{planned}");
+    let agreed = json!({ "draft": draft, "consent": true });
+    let (_, tested) = browser.post("/api/v1/servers/test", &agreed);
     assert_eq!(tested["ok"], true, "{tested}");
-    let (status, added) = browser.post("/api/v1/servers", &pasted);
+    let (status, added) = browser.post("/api/v1/servers", &agreed);
     assert_eq!((status, &added["name"]), (200, &json!("shop")));
     assert!(added["notices"][0].as_str().unwrap().contains("is stored as `shop-TOKEN`"), "{added}");
     let ready = browser.until("shop", "connected");
@@ -333,10 +338,13 @@ fn console_adds_a_server_without_its_secret() {
     let foreign = json!({ "url": "https://example.com/mcp", "headers": { "X": "${secret:shop-TOKEN}" } });
     let (_, foreign) = browser.post("/api/v1/servers/parse", &json!({ "text": foreign.to_string() }));
     assert_eq!(foreign["warnings"][0], "the server gets your stored secret `shop-TOKEN`");
-    let command = json!({ "text": format!("TOKEN={VALUE} npx -y thing --key {VALUE}"), "consent": true });
-    let (_, runs) = browser.post("/api/v1/servers/parse", &command);
-    assert_eq!(runs["runs"], "npx -y thing --key '${secret:thing-key}'");
-    for answer in [&parsed, &tested, &added, &ready, &shown, &runs] {
+    let command = format!("TOKEN={VALUE} npx -y thing --key {VALUE}");
+    let (_, read) = browser.post("/api/v1/servers/parse", &json!({ "text": command }));
+    let source = json!({ "text": command, "name": read["name"] });
+    let draft = json!({ "name": "thing", "entry": read["entry"], "pasted": source });
+    let (_, runs) = browser.post("/api/v1/servers/plan", &draft);
+    assert_eq!(runs["runs"], "npx -y thing --key '${secret:thing-key}'", "{runs}");
+    for answer in [&parsed, &planned, &tested, &read, &added, &ready, &shown, &runs] {
         assert!(!answer.to_string().contains(VALUE), "{answer}");
     }
     let talk = serving.stop();

@@ -4,6 +4,7 @@
 
 use std::{
     net::{TcpListener, TcpStream},
+    path::PathBuf,
     process::Command,
     thread,
     time::{Duration, Instant},
@@ -15,6 +16,7 @@ use crate::{
     chaos::rng::{self, SeededRng},
     gateway::{Answer, Serving},
     home::{Home, Running, root},
+    witnessed_jobs::{Transport, WitnessedJobs, quietly},
 };
 
 /// Seconds that a job of our own server takes.
@@ -31,12 +33,17 @@ pub(crate) struct HttpServer {
 impl HttpServer {
     /// A server of the testkit in one era.
     pub(crate) fn conformance(era: &str) -> Self {
+        let port = free_port();
+        let listen = format!("127.0.0.1:{port}");
+        Self::start(Command::new(Self::conformance_program()).args(["--era", era, "--listen", &listen]), port)
+    }
+
+    /// Path of that server.
+    pub(crate) fn conformance_program() -> PathBuf {
         let here = std::env::current_exe().unwrap();
         let program = here.ancestors().nth(2).unwrap().join("conformance-server");
         assert!(program.exists(), "{} is missing: run ./test, which builds it", program.display());
-        let port = free_port();
-        let listen = format!("127.0.0.1:{port}");
-        Self::start(Command::new(program).args(["--era", era, "--listen", &listen]), port)
+        program
     }
 
     /// The reference server, which has sessions.
@@ -48,7 +55,7 @@ impl HttpServer {
         Self::start(Command::new(node).arg(script).arg("streamableHttp").env("PORT", port.to_string()), port)
     }
 
-    fn start(command: &mut Command, port: u16) -> Self {
+    pub(crate) fn start(command: &mut Command, port: u16) -> Self {
         let process = Running::start(command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()));
         until(|| TcpStream::connect(("127.0.0.1", port)).ok());
         Self { _process: process, port }
@@ -60,24 +67,24 @@ impl HttpServer {
 }
 
 /// Moments from a seed, which is printed.
-struct Moments(SeededRng);
+pub(crate) struct Moments(SeededRng);
 
 impl Moments {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(SeededRng::of(rng::seed(), 31))
     }
 
     /// The next time below a bound.
-    fn next(&mut self, most: Duration) -> Duration {
+    pub(crate) fn next(&mut self, most: Duration) -> Duration {
         Duration::from_millis(self.0.below(most.as_millis() as u64))
     }
 }
 
-fn rounds() -> usize {
+pub(crate) fn rounds() -> usize {
     if std::env::var_os("TOOLWAY_TEST_LONG").is_some() { 50 } else { 3 }
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
@@ -126,15 +133,17 @@ fn survived(home: &Home, words: &[&str], moment: Duration) -> String {
 
 #[test]
 fn tasks_of_a_server_without_sessions_survive_the_gateway() {
-    let server = HttpServer::conformance("2026-07-28");
-    let home = home(server.entry());
+    let jobs = WitnessedJobs::new(Transport::Http, "2026-07-28");
     let seconds = format!("seconds={JOB}");
     let mut moments = Moments::new();
-    for _ in 0..rounds() {
+    for round in 0..rounds() {
+        let label = format!("label={round}");
         let moment = moments.next(Duration::from_secs_f64(JOB * 1.5));
-        let result = survived(&home, &["jobs.long_job", &seconds], moment);
+        let result = survived(&jobs.home, &["jobs.long_job", &label, &seconds], moment);
         assert!(result.starts_with("Computed for"), "{result}");
+        jobs.assert_done_once(&round.to_string());
     }
+    jobs.assert_records_are_true();
 }
 
 #[test]
@@ -172,13 +181,13 @@ fn tasks_of_a_server_that_was_started_are_lost_with_the_gateway() {
 
 #[test]
 fn a_task_whose_command_was_killed_is_waited_for_by_the_next() {
-    let server = HttpServer::conformance("2026-07-28");
-    let home = home(server.entry());
+    let jobs = WitnessedJobs::new(Transport::Http, "2026-07-28");
+    let home = &jobs.home;
     let seconds = format!("seconds={JOB}");
     let mut moments = Moments::new();
     for round in 0..rounds() {
-        let command =
-            Running::start(home.command(&["call", "jobs.long_job", &seconds]).stderr(std::process::Stdio::null()));
+        let label = format!("label={round}");
+        let command = quietly(&mut home.command(&["call", "jobs.long_job", &label, &seconds]));
         let started = || {
             let tasks = home.run(&["tasks", "-o", "json"]).json();
             (tasks.as_array().unwrap().len() == round + 1).then_some(tasks)
@@ -191,7 +200,31 @@ fn a_task_whose_command_was_killed_is_waited_for_by_the_next() {
         let calls = home.run(&["calls", "list", "-o", "json"]).json();
         assert_eq!(calls[0]["state"], json!("succeeded"), "{calls}");
         assert_eq!(calls.as_array().unwrap().len(), round + 1, "a call is recorded once: {calls}");
+        jobs.assert_done_once(&round.to_string());
     }
+    jobs.assert_records_are_true();
+}
+
+#[test]
+fn a_repetition_under_its_key_gets_the_result_of_a_task_whose_command_was_killed() {
+    let jobs = WitnessedJobs::new(Transport::Http, "2026-07-28");
+    let home = &jobs.home;
+    let seconds = format!("seconds={JOB}");
+    let mut moments = Moments::new();
+    for round in 0..rounds() {
+        let key = format!("key-{round}");
+        let label = format!("label={round}");
+        let words = ["call", "jobs.long_job", &label, &seconds, "--idempotency-key", &key, "-o", "human"];
+        let command = quietly(&mut home.command(&words));
+        let tasks = || home.run(&["tasks", "-o", "json"]).json().as_array().unwrap().len();
+        until(|| (tasks() == round + 1).then_some(()));
+        thread::sleep(moments.next(Duration::from_secs_f64(JOB / 2.0)));
+        drop(command);
+        assert!(home.run(&words).ok().starts_with("Computed for"));
+        assert_eq!(tasks(), round + 1, "the server was not asked again");
+        jobs.assert_done_once(&round.to_string());
+    }
+    jobs.assert_records_are_true();
 }
 
 #[test]
@@ -257,14 +290,14 @@ impl<'a> SessionClient<'a> {
 
 #[test]
 fn tasks_that_the_gateway_hosts_for_its_clients_survive_it() {
-    let server = HttpServer::conformance("2026-07-28");
-    let home = Home::new();
+    let jobs = WitnessedJobs::new(Transport::Http, "2026-07-28");
+    let home = &jobs.home;
     let sample = json!({ "command": crate::home::TOOLWAY, "args": ["sample"] });
-    home.configure(&json!({ "mcpServers": { "jobs": server.entry(), "workshop": sample } }).to_string());
+    home.configure(&json!({ "mcpServers": { "jobs": jobs.entry("2026-07-28"), "workshop": sample } }).to_string());
     let key = home.run(&["clients", "add", "ada", "-o", "json"]).json()["key"].as_str().unwrap().to_owned();
     let mut moments = Moments::new();
     for round in 0..rounds() {
-        let serving = Serving::start(&home, &[]);
+        let serving = Serving::start(home, &[]);
         serving.settled(&key, "jobs", "ready");
         serving.settled(&key, "workshop", "ready");
         let client = SessionClient::connect(&serving, &key);
@@ -278,20 +311,21 @@ fn tasks_that_the_gateway_hosts_for_its_clients_survive_it() {
             (client.request("tasks/get", &json!({ "taskId": sum }))["result"]["status"] == json!("completed"))
                 .then_some(())
         });
-        let job = begin("jobs__long_job", json!({ "seconds": JOB }));
+        let job = begin("jobs__long_job", json!({ "label": round.to_string(), "seconds": JOB }));
         until(|| {
             let tasks = home.run(&["tasks", "jobs", "-o", "json"]).json();
             (tasks[0]["status"] == json!("working")).then_some(())
         });
         thread::sleep(moments.next(Duration::from_secs_f64(JOB)));
         drop(serving);
-        let again = Serving::start(&home, &[]);
+        let again = Serving::start(home, &[]);
         let client = SessionClient::connect(&again, &key);
         let result = client.request("tasks/result", &json!({ "taskId": sum }));
         assert_eq!(result["result"]["structuredContent"]["sum"], json!(5.0), "{result}");
         let result = client.request("tasks/result", &json!({ "taskId": job }));
         let text = result["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{result}"));
         assert!(text.starts_with("Computed for"), "{result}");
+        jobs.assert_done_once(&round.to_string());
         let listed = |client: &SessionClient<'_>| {
             let page = client.request("tasks/list", &json!({}));
             let ids = page["result"]["tasks"].as_array().unwrap_or_else(|| panic!("{page}")).clone();

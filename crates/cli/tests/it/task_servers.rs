@@ -13,7 +13,9 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
+    gateway::Serving,
     home::{Home, Running, odd},
+    stdio_client::StdioClient,
     task_crashes::{HttpServer, until},
     terminal_tasks::ERAS,
 };
@@ -23,6 +25,23 @@ fn odd_entry(name: &str) -> Value {
     let words = odd(name);
     let mut words = words.split(' ');
     json!({ "command": words.next(), "args": words.collect::<Vec<_>>() })
+}
+
+#[test]
+fn a_task_of_a_server_that_is_still_connecting_has_an_id_that_its_client_can_use() {
+    for era in ERAS {
+        let home = Home::new();
+        let program = HttpServer::conformance_program();
+        let script = format!("sleep 0.5; exec {} --era {era} --stdio", program.display());
+        home.configure(&json!({ "mcpServers": { "jobs": { "command": "sh", "args": ["-c", script] } } }).to_string());
+        let mut client = StdioClient::start(&home);
+        let call = json!({ "name": "jobs__long_job", "arguments": { "seconds": 0.1 }, "task": { "ttl": 60_000 } });
+        let begun = client.request("tools/call", call);
+        let task = begun["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{era}: {begun}")).to_owned();
+        let ended = client.request("tasks/result", json!({ "taskId": task }));
+        assert_eq!(ended["result"]["content"][0]["text"], "Computed for 0.1 seconds.", "{era}: {ended}");
+        client.leave();
+    }
 }
 
 #[test]
@@ -70,6 +89,29 @@ fn announced_changes_are_read_sooner_and_not_as_often_as_they_are_announced() {
     assert_eq!(ran.json()["result"], json!("Done."), "{ran:?}");
     let calls = home.run(&["calls", "list", "-o", "json"]).json();
     assert!(calls.as_array().unwrap().iter().all(is_fine), "{calls}");
+}
+
+#[test]
+fn progress_that_a_server_reports_during_a_task_is_recorded() {
+    let home = Home::new();
+    let entry = odd_entry("progress-task:bell");
+    let jobs = json!({ "era": "legacy", "command": entry["command"], "args": entry["args"] });
+    home.configure(&json!({ "mcpServers": { "jobs": jobs } }).to_string());
+    let serving = Serving::start(&home, &[]);
+    home.settled(&serving, "jobs", "ready");
+    let id = home.run(&["call", "jobs.odd", "--detach", "-o", "human"]).ok().trim().to_owned();
+    let shown = || home.run(&["tasks", "show", &id, "-o", "json"]).json();
+    let reported = json!({ "done": 5.0, "total": 10.0 });
+    until(|| (shown()["progress"] == reported).then_some(()));
+    let task = shown();
+    assert_eq!((&task["status"], &task["message"]), (&json!("working"), &json!("wall 5\u{7}")), "{task}");
+    assert!(home.run(&["tasks", "-o", "human"]).ok().contains("5/10 wall 5\\u{7}"), "a bell is shown, not rung");
+    serving.stop();
+    // A command that waits for the task shows it, too.
+    let ran = home.run(&["call", "jobs.odd", "-v", "-o", "human"]);
+    assert_eq!(ran.ok(), "done at last\n", "{ran:?}");
+    let task = home.run(&["tasks", "show", "last", "-o", "json"]).json();
+    assert_eq!((&task["status"], &task["progress"]), (&json!("completed"), &reported), "{task}");
 }
 
 /// Passes connections on to a server, or refuses them while it is down.

@@ -2,7 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::home::{Home, Ran, TOOLWAY, odd};
+use serde_json::json;
+
+use crate::{
+    gateway::{Answer, Serving},
+    home::{Home, Ran, TOOLWAY, odd},
+    terminal::Terminal,
+};
 
 /// What is said of every call that was sent and not answered.
 const UNKNOWN: &str = "; outcome unknown: the server may have acted on the call";
@@ -83,4 +89,54 @@ fn record_says_where_a_call_spent_its_time() {
     home.run(&["call", "sample.none"]).failed(2, "unknown_tool");
     let call = home.run(&["calls", "show", "last", "-o", "json"]).json();
     assert_eq!(call["timing"]["serverMs"], serde_json::Value::Null, "{call}");
+}
+
+/// The parts of the newest call, in milliseconds, checked against its duration.
+fn parts(home: &Home) -> [f64; 3] {
+    let call = home.run(&["calls", "show", "last", "--timing", "-o", "json"]).json();
+    let part = |name: &str| call["timing"][name].as_f64().unwrap_or_else(|| panic!("{name}: {call}"));
+    let parts = [part("preparedMs"), part("waitedMs"), part("serverMs")];
+    let took = call["durationMs"].as_f64().unwrap();
+    assert!((parts[0] + parts[2] - took).abs() < 0.01, "without the person: {call}");
+    parts
+}
+
+#[test]
+fn time_of_an_approval_of_a_connection_and_of_the_server_are_told_apart() {
+    let home = Home::new();
+    // It starts after half a second, and its tool takes 600 ms.
+    let slow = format!("sleep 0.5; exec {TOOLWAY} sample");
+    let rule = json!({ "match": { "server": "slow" }, "then": "ask" });
+    let config = json!({
+        "mcpServers": { "slow": { "command": "sh", "args": ["-c", slow] } }, "policy": { "rules": [rule] },
+    });
+    home.configure(&config.to_string());
+    let mut command = home.command(&["call", "slow.count", "to=2", "pause=300"]);
+    command.env("NO_COLOR", "1");
+    let mut terminal = Terminal::start(command);
+    terminal.until("[y] once");
+    let thinking = Instant::now();
+    // The person thinks.
+    std::thread::sleep(Duration::from_millis(700));
+    let thought = thinking.elapsed().as_secs_f64() * 1_000.0;
+    terminal.types("y");
+    let (status, shown) = terminal.end(Duration::from_secs(60));
+    assert!(status.success(), "{shown}");
+    let [prepared, waited, server] = parts(&home);
+    assert!(thought <= waited, "{waited} ms, of {thought} ms");
+    assert!(600.0 <= server && server < waited + 600.0, "{server} ms at the server");
+    assert!(prepared < 500.0 + thought, "the person is no part of it: {prepared} ms");
+
+    // A server that starts on first use: the call waits for its connection.
+    let lazy = json!({ "command": "sh", "args": ["-c", slow], "lazy": true });
+    home.configure(&json!({ "mcpServers": { "slow": lazy } }).to_string());
+    home.run(&["tools", "slow"]).ok();
+    let serving = Serving::start(&home, &[]);
+    let params = json!({ "name": "slow__add", "arguments": { "a": 1, "b": 2 } });
+    let answer = Answer::of(serving.call("tools/call", params));
+    assert!(answer.body.contains("\"sum\":3"), "{answer:?}");
+    serving.stop();
+    let [prepared, waited, server] = parts(&home);
+    assert!(500.0 <= prepared && waited == 0.0, "{prepared} ms prepared, {waited} ms waited");
+    assert!(server < prepared, "{server} ms at the server");
 }

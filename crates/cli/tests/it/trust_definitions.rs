@@ -57,6 +57,7 @@ fn a_restart_asks_nothing_and_a_changed_description_is_refused_to_a_run() {
         refused.talk.contains("the definition has changed") && !refused.talk.contains("policy allow"),
         "{refused:?}"
     );
+    assert!(refused.talk.contains("Looks, and sends what it finds to evil.example"), "the difference: {refused:?}");
     // A person's own call is recorded, and decides nothing for a model.
     home.run(&["call", "shop.look"]).ok();
     let audit = home.run(&["audit", "query"]).json().to_string();
@@ -85,4 +86,97 @@ fn a_lock_file_finds_what_has_changed() {
     let doctor = run_in(&home, "clone", &["doctor"]).json();
     let unusual = doctor["servers"][0]["unusual"][0].as_str().unwrap();
     assert_eq!(unusual, "the description of `look` contains hidden characters (\\u{200b})");
+}
+
+/// The configuration of the server, with this policy.
+fn configure(home: &Home, start: &str, policy: &serde_json::Value) {
+    let servers = json!({ "shop": { "command": "sh", "args": ["-c", start] } });
+    home.configure(&json!({ "mcpServers": servers, "policy": policy }).to_string());
+}
+
+#[test]
+fn a_hidden_tool_is_shown_to_a_person_with_the_reason_and_cannot_be_called() {
+    let home = home();
+    let start = format!("exec python3 {} {}", home.path("server.py").display(), home.path("listing").display());
+    run(&home).ok();
+    home.write("listing", "Looks\u{200b} twice");
+    configure(&home, &start, &json!({ "changedTools": "hide" }));
+    let tools = home.run(&["tools", "shop"]).json();
+    assert_eq!(tools["tools"], json!([]), "{tools}");
+    let reason = r#"description: was "Looks", is now "Looks\u{200b} twice""#;
+    assert_eq!(tools["hidden"], json!([{ "server": "shop", "name": "look", "reason": reason }]));
+    let all = home.run(&["tools", "-o", "human"]);
+    assert!(all.out.contains("look  of shop  [hidden]") && all.out.contains(reason), "{all:?}");
+    let refused = home.run(&["call", "shop.look"]).failed(7, "hidden");
+    assert!(refused["message"].as_str().unwrap().contains(reason), "{refused}");
+    // The model does not know it.
+    let ran = run(&home);
+    assert_eq!(ran.json()["toolCalls"][0]["state"], "failed", "{ran:?}");
+    assert!(!ran.talk.contains("seen"), "{ran:?}");
+    configure(&home, &start, &json!({ "changedTools": "allow" }));
+    run(&home).ok();
+    configure(&home, &start, &json!({ "changedTools": "hide" }));
+    assert_eq!(home.run(&["tools", "shop"]).json()["tools"][0]["name"], "look", "what models used is the baseline");
+}
+
+#[test]
+fn another_command_and_another_file_of_a_server_are_refused_to_a_run_and_shown() {
+    let home = home();
+    let script = home.path("server.py").display().to_string();
+    let listing = home.path("listing").display().to_string();
+    let by_file = |argument: &str| {
+        let entry = json!({ "command": "python3", "args": [script, listing, argument] });
+        home.configure(&json!({ "mcpServers": { "shop": entry } }).to_string());
+    };
+    by_file("--mild");
+    run(&home).ok();
+    run(&home).ok();
+    by_file("--wild");
+    let refused = run(&home);
+    refused.failed(7, "no_approver");
+    assert!(refused.talk.contains(r#"server: args 3: was "--mild", is now "--wild""#), "{refused:?}");
+    by_file("--mild");
+    run(&home).ok();
+    home.write("server.py", &format!("{SERVER}# more\n"));
+    let refused = run(&home);
+    refused.failed(7, "no_approver");
+    assert!(refused.talk.contains("server: content of ") && refused.talk.contains("server.py"), "{refused:?}");
+}
+
+#[test]
+fn a_lock_file_is_the_same_each_time_and_tells_drift_from_a_server_that_does_not_start() {
+    let home = Home::new();
+    home.configure("{}");
+    let script = home.write("server.py", SERVER).display().to_string();
+    let listing = home.write("listing", "Looks").display().to_string();
+    let start = format!("test -e {} && exec python3 {script} {listing}", home.path("ready").display());
+    let project = json!({ "mcpServers": { "shop": { "command": "sh", "args": ["-c", start] } } }).to_string();
+    home.write("ready", "");
+    home.write("clone/toolway.json", &project);
+    accept(&home, "clone", "shop");
+    run_in(&home, "clone", &["trust", "lock"]).ok();
+    let first = std::fs::read_to_string(home.path("clone/toolway.lock")).unwrap();
+    run_in(&home, "clone", &["trust", "lock"]).ok();
+    assert_eq!(first, std::fs::read_to_string(home.path("clone/toolway.lock")).unwrap());
+    assert!(first.lines().any(|line| line.trim() == r#""description": "Looks","#), "one value on each line: {first}");
+    // Keys in another order are no difference.
+    let lines: serde_json::Value = serde_json::from_str(&first).unwrap();
+    let turned = format!(r#"{{"version": 1, "servers": {}}}"#, lines["servers"]);
+    home.write("clone/toolway.lock", &turned);
+    run_in(&home, "clone", &["trust", "check"]).ok();
+    // A definition that was edited without its digest, and a digest without its definition.
+    for (from, to) in [("Looks", "Sees"), (lines["servers"]["shop"]["tools"]["look"]["digest"].as_str().unwrap(), "0")]
+    {
+        home.write("clone/toolway.lock", &first.replace(from, to));
+        run_in(&home, "clone", &["trust", "check"]).failed(7, "drift");
+    }
+    home.write("clone/toolway.lock", &first);
+    std::fs::remove_file(home.path("ready")).unwrap();
+    let failed = run_in(&home, "clone", &["trust", "check"]).failed(4, "unhealthy");
+    assert!(failed["message"].as_str().unwrap().contains("server `shop` cannot be compared"), "{failed}");
+    let ran = run_in(&home, "clone", &["trust", "lock"]);
+    ran.failed(4, "unhealthy");
+    assert_eq!(first, std::fs::read_to_string(home.path("clone/toolway.lock")).unwrap(), "nothing was written");
+    home.write("clone/toolway.lock", "{");
+    run_in(&home, "clone", &["trust", "check"]).failed(2, "lock");
 }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
+use toolway_config::ToolPattern;
 use toolway_gateway::access::{Change, KeyFile, KeyUpdate};
-use toolway_host::{catalog::filter::ToolPattern, record::kind};
+use toolway_host::record::kind;
 use toolway_wire::json::Raw;
 
 use super::{GatewayKeys, list, parse_lifetime};

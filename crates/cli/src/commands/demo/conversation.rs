@@ -49,6 +49,8 @@ pub(super) async fn hold(host: &Host, output: &mut Output) -> Result<(), Report>
         answer_schema: None,
         mode: None,
         context: toolway_agent::ContextOptions::default(),
+        reading: toolway_agent::ResourceOptions::default(),
+        assistant: None,
     };
     let agent = Agent::new(host.clone(), Arc::new(model), options);
     output.entry("   you    ", PROMPT);

@@ -5,6 +5,7 @@ use toolway_host::connection::Phase;
 
 use super::{
     Diagnosis, StoreReport, TAIL, clear_secrets,
+    instructions::InstructionsReport,
     processes::{self, ServerProcesses},
 };
 use crate::{
@@ -29,6 +30,8 @@ pub(super) struct Findings<'a> {
     /// Processes of the running gateway.
     pub(super) processes: &'a [ServerProcesses],
     pub(super) store: &'a StoreReport,
+    /// `TOOLWAY.md` of the project.
+    pub(super) instructions: Option<&'a InstructionsReport>,
 }
 
 impl Findings<'_> {
@@ -61,6 +64,7 @@ impl Findings<'_> {
         processes::print(self.processes, output);
         output.line("");
         output.line(&self.store.line);
+        self.instructions.into_iter().for_each(|instructions| instructions.print(output));
         let states = self.servers.iter().map(|finding| server_view::state(finding.outcome));
         if let Some(summary) = state::summary(states.chain(self.unused.iter().map(Unused::state))) {
             output.line(&summary);
@@ -131,6 +135,9 @@ impl Diagnosis<'_> {
             ));
         } else {
             output.field("    could reach    nothing on this machine; it receives requests and configured headers");
+        }
+        if let Some(limits) = outcome.target.server.limits.to_json() {
+            output.field(&format!("    limits         {limits}"));
         }
         if let Some(profile) = &status.profile {
             output.field(&format!("    protocol       {} ({})", profile.revision, profile.era));

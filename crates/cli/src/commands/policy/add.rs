@@ -17,6 +17,7 @@ use crate::{
     app::App,
     commands::servers::apply_edit::{lock, own_file, project_file},
     exit_code::ExitCode,
+    line_difference::line_difference,
     output::{Format, Output},
     report::Report,
 };
@@ -169,7 +170,7 @@ fn print(change: &Change, place: &Place<'_>, args: &AddArgs, output: &mut Output
     if output.format != Format::Human {
         let mut view = match change {
             Change::Text { file, before, text } => {
-                json!({ "changed": !args.dry_run, "file": file, "difference": difference(before, text) })
+                json!({ "changed": !args.dry_run, "file": file, "difference": line_difference(before, text) })
             }
             Change::Lines { file, lines, advice } => {
                 json!({ "changed": false, "file": file, "lines": lines, "advice": advice })
@@ -183,7 +184,7 @@ fn print(change: &Change, place: &Place<'_>, args: &AddArgs, output: &mut Output
     match change {
         Change::Text { file, before, text } => {
             output.line(&file.display().to_string());
-            difference(before, text).iter().for_each(|line| output.line(line));
+            line_difference(before, text).iter().for_each(|line| output.line(line));
         }
         Change::Lines { lines, advice, .. } => {
             output.notice(&format!("YAML files are not edited. {advice}"));
@@ -199,27 +200,6 @@ fn print(change: &Change, place: &Place<'_>, args: &AddArgs, output: &mut Output
     if args.dry_run {
         output.notice("toolway: nothing was written");
     }
-}
-
-/// Lines of context around a change.
-const CONTEXT: usize = 2;
-
-/// The lines that differ, with `+`, `-` or a space in front.
-fn difference(before: &str, after: &str) -> Vec<String> {
-    let old: Vec<&str> = before.lines().collect();
-    let new: Vec<&str> = after.lines().collect();
-    let start = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
-    let rest = old.len().min(new.len()) - start;
-    let end = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(old, new)| old == new).count();
-    let marked = |mark: char, lines: &[&str]| lines.iter().map(|line| format!("{mark} {line}")).collect::<Vec<_>>();
-    let last = new.len() - end;
-    [
-        marked(' ', &new[start.saturating_sub(CONTEXT)..start]),
-        marked('-', &old[start..old.len() - end]),
-        marked('+', &new[start..last]),
-        marked(' ', &new[last..(last + CONTEXT).min(new.len())]),
-    ]
-    .concat()
 }
 
 fn parse_rule_caller(text: &str) -> Result<String, String> {

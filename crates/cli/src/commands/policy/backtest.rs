@@ -3,13 +3,17 @@
 //! With a file, its policy is compared with the one in effect; without one, the policy in effect with what was recorded.
 //! Nothing is called. Saved answers are left out on both sides: they lift what policy asks about.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Value, json};
-use toolway_config::{Config, RuleEffect, ServerName, Trust, TrustLists};
+use toolway_config::{Config, FileAccess, RuleEffect, ServerName, Trust, TrustLists};
 use toolway_host::{
     call::{CallKind, Caller},
-    policy::{Annotations, Baseline, Policy, PolicyInput, Reach, Stance, Subject, Surface},
+    catalog::ItemKind,
+    policy::{Annotations, Baseline, Policy, PolicyInput, Reach, RuleId, Stance, Subject, Surface},
     record::{CallFilter, CallRow, CallState, StoredCall},
 };
 use toolway_wire::{
@@ -17,7 +21,7 @@ use toolway_wire::{
     time::{self, Micros},
 };
 
-use super::parse_caller;
+use super::{parse_caller, roots_of};
 use crate::{
     app::App,
     exit_code::ExitCode,
@@ -45,6 +49,10 @@ pub(super) struct TestArgs {
 
 /// Calls that are read at once.
 const PAGE: usize = 5_000;
+/// Bytes of their arguments. One call may have more.
+const PAGE_BYTES: usize = 8 * 1024 * 1024;
+/// Kinds of changes that are told apart: their names come from servers and callers.
+const MAX_CHANGES: usize = 10_000;
 /// What a server that is no longer configured says about its tools.
 static NO_LISTS: TrustLists = TrustLists::NONE;
 /// Examples of one change.
@@ -78,31 +86,31 @@ struct Findings {
     /// Calls without recorded arguments, or of a tool whose definition is not known.
     incomplete: u64,
     changes: BTreeMap<Change, Changed>,
+    /// Changed calls of further kinds.
+    further: u64,
 }
 
 pub(super) async fn run(args: &TestArgs, app: &App, output: &mut Output) -> Result<ExitCode, Report> {
     let config = app.load()?.config;
     let current = Policy::new(Stance::BySurface, &config.settings);
     let given = match &args.file {
-        Some(file) => Some(Policy::new(Stance::BySurface, &Config::read(file, None)?.settings)),
+        Some(file) => Some(given_policy(file, &config, output)?),
         None => None,
     };
     let records = app.records()?;
-    let known = Known { config: &config, tools: definitions(&records.baselines().await?) };
+    let known = Known { app, config: &config, tools: definitions(&records.baselines().await?) };
     let mut findings = Findings::default();
     let mut before = None;
     loop {
         let filter = CallFilter { since: Some(args.since), before, limit: PAGE, ..CallFilter::default() };
-        let page = records.calls_with_arguments(filter).await?;
-        before = page.last().map(|call| call.row.id);
+        let page = records.calls_with_arguments(filter, PAGE_BYTES).await?;
+        let Some(last) = page.last() else { break };
+        before = Some(last.row.id);
         page.iter().for_each(|call| findings.add(call, &known, &current, given.as_ref()));
-        if page.len() < PAGE {
-            break;
-        }
     }
     print(&findings, args.since, output);
-    if args.fail_on_change && !findings.changes.is_empty() {
-        let count: u64 = findings.changes.values().map(|changed| changed.count).sum();
+    let count = findings.changed();
+    if args.fail_on_change && 0 < count {
         return Err(Report::new(
             ExitCode::Denied,
             "policy_change",
@@ -112,8 +120,20 @@ pub(super) async fn run(args: &TestArgs, app: &App, output: &mut Output) -> Resu
     Ok(ExitCode::Ok)
 }
 
+/// The policy of a file. Rules of the project hold beside it, as they do beside the user's own.
+fn given_policy(file: &Path, config: &Config, output: &mut Output) -> Result<Policy, Report> {
+    let mut settings = Config::read(file, None)?.settings;
+    if settings.policy.user.is_empty() && settings.policy.mode.value.is_none() {
+        let file = file.display();
+        output.notice(&format!("toolway: `{file}` has neither `policy.rules` nor `policy.mode`: defaults decide"));
+    }
+    settings.policy.project = config.settings.policy.project.clone();
+    Ok(Policy::new(Stance::BySurface, &settings))
+}
+
 /// What is known about servers and tools now.
 struct Known<'a> {
+    app: &'a App,
     config: &'a Config,
     tools: BTreeMap<String, Definition>,
 }
@@ -130,8 +150,11 @@ fn definitions(baselines: &[Baseline]) -> BTreeMap<String, Definition> {
         let annotations = Annotations::of_tool(text.get("annotations").as_ref());
         Some(Definition { annotations, schema: text.get("inputSchema") })
     };
-    let tools = baselines.iter().filter(|baseline| !baseline.item.is_empty());
-    tools.filter_map(|tool| Some((key(tool.server.as_str(), &tool.item), definition(tool)?))).collect()
+    let tool = |baseline: &Baseline| match baseline.item.as_shared() {
+        Some((ItemKind::Tool, name)) => Some((key(baseline.server.as_str(), name), definition(baseline)?)),
+        _ => None,
+    };
+    baselines.iter().filter_map(tool).collect()
 }
 
 fn key(server: &str, tool: &str) -> String {
@@ -139,6 +162,11 @@ fn key(server: &str, tool: &str) -> String {
 }
 
 impl Findings {
+    /// Calls that would be decided differently.
+    fn changed(&self) -> u64 {
+        self.changes.values().map(|changed| changed.count).sum::<u64>() + self.further
+    }
+
     fn add(&mut self, call: &StoredCall, known: &Known<'_>, current: &Policy, given: Option<&Policy>) {
         self.calls += 1;
         let Some(again) = Again::of(&call.row, known) else {
@@ -171,6 +199,10 @@ impl Findings {
             before: before.as_str(),
             after: after.effect.as_str(),
         };
+        if MAX_CHANGES <= self.changes.len() && !self.changes.contains_key(&change) {
+            self.further += 1;
+            return;
+        }
         let changed = self.changes.entry(change).or_default();
         changed.count += 1;
         if changed.examples.len() < EXAMPLES {
@@ -187,6 +219,7 @@ struct Again<'a> {
     trust: Trust,
     lists: &'a TrustLists,
     definition: Option<&'a Definition>,
+    roots: Vec<String>,
 }
 
 impl<'a> Again<'a> {
@@ -212,7 +245,11 @@ impl<'a> Again<'a> {
         let subject = Subject { kind, raw_name: raw_name.to_owned(), server };
         let trust = entry.map_or(Trust::Untrusted, toolway_config::ServerConfig::trust);
         let lists = entry.map_or(&NO_LISTS, |entry| &entry.trust_lists);
-        Some(Self { caller, surface, subject, trust, lists, definition })
+        let roots = match (lists.file_access, entry) {
+            (FileAccess::RootsOnly, Some(entry)) => roots_of(known.app, &known.config.settings, &entry.roots),
+            _ => Vec::new(),
+        };
+        Some(Self { caller, surface, subject, trust, lists, definition, roots })
     }
 
     fn input<'b>(&'b self, arguments: Option<&'b Raw>) -> PolicyInput<'b> {
@@ -230,7 +267,11 @@ impl<'a> Again<'a> {
             lists: self.lists,
             annotations,
             arguments,
-            reach: Reach { schema: self.definition.and_then(|known| known.schema.as_ref()), ..Reach::default() },
+            reach: Reach {
+                schema: self.definition.and_then(|known| known.schema.as_ref()),
+                roots: &self.roots,
+                ..Reach::default()
+            },
         }
     }
 }
@@ -238,25 +279,26 @@ impl<'a> Again<'a> {
 /// What policy decided, as far as the record says; `None` if it decided nothing.
 fn recorded(row: &CallRow) -> Option<RuleEffect> {
     let rule = row.rule.as_deref().unwrap_or_default();
-    let error = row.error.as_deref().unwrap_or_default();
+    // A changed definition was asked about, whatever the rules said.
+    if rule == RuleId::Drift.label() {
+        return None;
+    }
     if rule.starts_with("saved approval") || row.approved_by.is_some() {
         return Some(RuleEffect::Ask);
     }
-    match row.state {
-        CallState::Refused if error.contains("denied by policy") => Some(RuleEffect::Deny),
-        CallState::Refused if error.contains("requires approval") || error.contains("approval declined") => {
-            Some(RuleEffect::Ask)
-        }
-        CallState::Refused => None,
+    match (row.state, row.code.as_deref()) {
+        (CallState::Refused, Some("denied")) => Some(RuleEffect::Deny),
+        (CallState::Refused, Some("no_approver" | "declined")) => Some(RuleEffect::Ask),
+        (CallState::Refused, _) => None,
         _ => Some(RuleEffect::Allow),
     }
 }
 
 fn print(findings: &Findings, since: Micros, output: &mut Output) {
-    let Findings { calls, skipped, incomplete, changes } = findings;
+    let Findings { calls, skipped, incomplete, changes, further } = findings;
     let mut sorted: Vec<(&Change, &Changed)> = changes.iter().collect();
     sorted.sort_by_key(|(_, changed)| std::cmp::Reverse(changed.count));
-    let count: u64 = changes.values().map(|changed| changed.count).sum();
+    let count = findings.changed();
     if output.format != Format::Human {
         let change = |(change, changed): &(&Change, &Changed)| {
             let example =
@@ -278,6 +320,7 @@ fn print(findings: &Findings, since: Micros, output: &mut Output) {
             "changed": count,
             "skipped": skipped,
             "incomplete": incomplete,
+            "further": further,
             "changes": sorted.iter().map(change).collect::<Vec<Value>>(),
         })));
     }
@@ -290,6 +333,9 @@ fn print(findings: &Findings, since: Micros, output: &mut Output) {
         output.line(&format!("    by {rule}"));
         let ids: Vec<String> = changed.examples.iter().map(|row| record_id::short(&row.id.to_string())).collect();
         output.line(&format!("    such as {}", ids.join(", ")));
+    }
+    if 0 < *further {
+        output.line(&format!("{further} × in further kinds of changes, which are not told apart"));
     }
     if 0 < *incomplete {
         output.notice(&format!("toolway: {incomplete} calls have no recorded arguments, or their tool was not seen"));

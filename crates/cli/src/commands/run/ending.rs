@@ -1,7 +1,7 @@
 //! The end of a run: its result on standard output, and the report of what kept the model from being done.
 
 use serde_json::{Value, json};
-use toolway_agent::{Answer, AnswerSchema, CallState, ContextMeter, Conversation, MadeCall, Stop};
+use toolway_agent::{Answer, AnswerSchema, Assistant, CallState, ContextMeter, Conversation, MadeCall, Stop};
 use toolway_config::ServerName;
 use toolway_wire::json::Raw;
 
@@ -20,11 +20,12 @@ pub(super) struct EndedRun<'a> {
     pub(super) context: ContextMeter,
     /// `None` if the price of the model is not configured.
     pub(super) cost: Option<Cost>,
+    pub(super) assistant: Option<&'a Assistant>,
 }
 
 /// Prints the result, and reports what is missing in it.
 pub(super) fn finish(ended: &EndedRun<'_>, output: &mut Output) -> Result<ExitCode, Report> {
-    let EndedRun { answer, conversation, schema, context, cost } = ended;
+    let EndedRun { answer, conversation, schema, context, cost, assistant } = ended;
     let structured = schema.map(|schema| schema.check(&answer.text));
     let valid = structured.as_ref().and_then(|structured| structured.as_ref().ok());
     match output.format {
@@ -47,6 +48,9 @@ pub(super) fn finish(ended: &EndedRun<'_>, output: &mut Output) -> Result<ExitCo
                 "cost": cost.map(Cost::amount),
                 "conversationId": &**conversation.id(),
             });
+            if let Some(assistant) = assistant {
+                view["assistant"] = json!(&**assistant.name());
+            }
             if output.format == Format::Ndjson {
                 view["type"] = json!("result");
             }
@@ -61,9 +65,13 @@ pub(super) fn finish(ended: &EndedRun<'_>, output: &mut Output) -> Result<ExitCo
     if answer.stop.is_out_of_budget() {
         let message = format!("stopped before the model was done: {}", answer.stop.as_str());
         let report = Report::new(ExitCode::ToolError, "budget", message);
-        return Err(match option_of(answer.stop) {
-            Some(option) => report.hint(format!("set a higher limit with `{option}`")),
-            None => report,
+        let own = assistant.and_then(|assistant| Some((assistant.name(), budget_of(assistant, answer.stop)?)));
+        return Err(match (own, option_of(answer.stop)) {
+            (Some((name, key)), Some(option)) => {
+                report.hint(format!("the stricter of `{option}` and `{key}` of assistant `{name}` counts"))
+            }
+            (None, Some(option)) => report.hint(format!("set a higher limit with `{option}`")),
+            (_, None) => report,
         });
     }
     if answer.stop == Stop::MaxOutput {
@@ -88,6 +96,18 @@ fn option_of(stop: Stop) -> Option<&'static str> {
         Stop::MaxTokens => Some("--max-tokens"),
         Stop::MaxToolCalls => Some("--max-tool-calls"),
         Stop::MaxTime => Some("--max-time"),
+        Stop::Done | Stop::MaxOutput | Stop::Refused | Stop::Loop | Stop::Cancelled => None,
+    }
+}
+
+/// The budget of an assistant that limits an answer.
+fn budget_of(assistant: &Assistant, stop: Stop) -> Option<&'static str> {
+    let budgets = assistant.values().budgets;
+    match stop {
+        Stop::MaxTurns => budgets.max_turns.map(|_| "budgets.maxTurns"),
+        Stop::MaxTokens => budgets.max_tokens.map(|_| "budgets.maxTokens"),
+        Stop::MaxToolCalls => budgets.max_tool_calls.map(|_| "budgets.maxToolCalls"),
+        Stop::MaxTime => budgets.max_time.map(|_| "budgets.maxTime"),
         Stop::Done | Stop::MaxOutput | Stop::Refused | Stop::Loop | Stop::Cancelled => None,
     }
 }

@@ -78,7 +78,7 @@ impl PendingEdit {
     }
 
     /// Applies the edit without printing, and returns its secrets. Fails if the file is not edited by Toolway.
-    pub(super) fn write(&self, defined: Option<&ServerConfig>, ours: &Path, app: &App) -> Result<EntrySecrets, Report> {
+    pub(crate) fn write(&self, defined: Option<&ServerConfig>, ours: &Path, app: &App) -> Result<EntrySecrets, Report> {
         let (edit, secrets) = app.detach_edit(&self.name, &self.edit, &app.load()?)?;
         match plan(&edit, defined, ours).map_err(|error| self.invalid(error))? {
             Change::Text { file, text, .. } => self.replace(&file, &text, &secrets, app).map(|()| secrets),

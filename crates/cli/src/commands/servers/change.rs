@@ -17,10 +17,7 @@ use super::{
     entry::{self, KeyArgs, Members, wrong},
     find,
 };
-use crate::{
-    app::App, entry_secrets::EntrySecrets, exit_code::ExitCode, loading, output::Output, pasted_server::PastedServer,
-    report::Report,
-};
+use crate::{app::App, exit_code::ExitCode, loading, output::Output, pasted_server::PastedServer, report::Report};
 
 /// Add a server
 ///
@@ -118,7 +115,7 @@ Examples:
 
 /// The file for a new server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Destination {
+pub(crate) enum Destination {
     User,
     Project,
 }
@@ -194,18 +191,6 @@ fn snippet_members(pasted: &PastedServer) -> Result<Members, Report> {
         }
     }
     Ok(members)
-}
-
-/// Adds an entry to the user's file, without printing. Returns its name, and its secrets, which are stored.
-pub(crate) fn add_entry(label: &str, entry: NewValue, app: &App) -> Result<(ServerName, EntrySecrets), Report> {
-    let name = ServerName::from_label(label).map_err(|error| wrong(error.to_string()))?;
-    let _lock = lock(app)?;
-    let loaded = app.load()?;
-    let file = own_file(&loaded)?;
-    refuse_known(&loaded, &name, &file, Destination::User)?;
-    let edit = Edit::Add { label: label.to_owned(), entry };
-    let secrets = PendingEdit { verb: "Added", name: name.clone(), edit }.write(None, &file, app)?;
-    Ok((name, secrets))
 }
 
 /// Enables or disables a server in the configuration, without printing. Returns `false` if it is not configured.
@@ -322,7 +307,7 @@ fn own_gap<'a>(loaded: &'a Loaded, wanted: &str) -> Option<&'a Warning> {
 
 /// Refuses to change a server of another application's project file, except to enable or disable it: the user has only
 /// accepted the definition in that file.
-fn refuse_foreign(server: &ServerConfig, edit: &Edit) -> Result<(), Report> {
+pub(crate) fn refuse_foreign(server: &ServerConfig, edit: &Edit) -> Result<(), Report> {
     let foreign = server.source.defined_by == DefinedBy::Project && server.source.format != Format::Toolway;
     if !foreign || matches!(edit, Edit::Enable { .. } | Edit::Disable { .. }) {
         return Ok(());
@@ -335,7 +320,12 @@ fn refuse_foreign(server: &ServerConfig, edit: &Edit) -> Result<(), Report> {
     Err(Report::usage("not_ours", message).hint(format!("disable it with `toolway servers disable {}`", server.name)))
 }
 
-fn refuse_known(loaded: &Loaded, name: &ServerName, file: &Path, destination: Destination) -> Result<(), Report> {
+pub(crate) fn refuse_known(
+    loaded: &Loaded,
+    name: &ServerName,
+    file: &Path,
+    destination: Destination,
+) -> Result<(), Report> {
     let waiting = || loading::proposal_of(loaded, name.as_str()).map(|proposal| &proposal.server);
     let Some(known) = loaded.config.servers.get(name).or_else(waiting) else { return Ok(()) };
     let here = known.source.place.file == file;

@@ -94,12 +94,24 @@ async fn status(server: &str, app: &App, output: &mut Output) -> Result<Map<Stri
 }
 
 /// The effective values of an entry, by key below the entry.
-fn values(entry: &ServerConfig, config: &Config) -> Vec<(String, ShownValue)> {
+pub(crate) fn values(entry: &ServerConfig, config: &Config) -> Vec<(String, ShownValue)> {
     let mut alone = Config { settings: config.settings.clone(), ..Config::default() };
     alone.servers.insert(entry.name.clone(), entry.clone());
     let prefix = format!("mcpServers.{}.", entry.label);
     let own = |shown: ShownValue| Some((shown.key.strip_prefix(&prefix)?.to_owned(), shown));
     show(&alone).into_iter().filter_map(own).collect()
+}
+
+/// The command with its arguments, or the whole URL, without secrets.
+pub(crate) fn command_of(entry: &ServerConfig, config: &Config) -> String {
+    let values = values(entry, config);
+    let value = |wanted: &str| values.iter().find(|(key, _)| key == wanted).map(|(_, shown)| &shown.value);
+    if let Some(url) = value("url").and_then(Value::as_str) {
+        return url.to_owned();
+    }
+    let arguments = value("args").and_then(Value::as_array).into_iter().flatten();
+    let words: Vec<&str> = value("command").into_iter().chain(arguments).filter_map(Value::as_str).collect();
+    shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "))
 }
 
 /// The sessions of callers that have their own connections.

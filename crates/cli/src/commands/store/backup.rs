@@ -196,6 +196,10 @@ fn calls(number: u64) -> String {
 }
 
 fn database(app: &App, settings: &Settings) -> Result<PathBuf, Report> {
+    if settings.store.url.value.is_some() {
+        let report = Report::usage("store", "the store is a Postgres database, which is backed up with its own tools");
+        return Err(report.hint("use `pg_dump` and `pg_restore` with the URL of `store.url`"));
+    }
     let no_home = || Report::usage("config", "no home directory, so there is no database");
     app.store_path(settings).ok_or_else(no_home)
 }

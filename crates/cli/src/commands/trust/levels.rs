@@ -6,10 +6,9 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use toolway_config::{
     FileAccess, Loaded, Pattern, ServerConfig, Trust, TrustedFolder,
-    edit::{Change, Edit, NewValue, plan_trusted_folder},
+    edit::{Edit, NewValue, plan_trusted_folder},
     server::DefinedBy,
 };
-use toolway_host::record::kind;
 use toolway_wire::json::Raw;
 
 use super::parse_trust;
@@ -18,6 +17,7 @@ use crate::{
     commands::servers::apply_edit::{PendingEdit, lock, own_file},
     exit_code::ExitCode,
     output::{Format, Output, clean},
+    planned_change,
     report::Report,
 };
 
@@ -155,25 +155,12 @@ pub(super) async fn change_folder(command: &FolderCommand, app: &App, output: &m
             FolderCommand::Remove { folder } => (as_written(known, folder, home)?, None),
         };
         let planned = plan_trusted_folder(&own_file(&loaded)?, &path, trust)?;
-        if let Change::Text { file, .. } = &planned {
-            planned.write()?;
-            let word = if trust.is_some() { "trusted folder" } else { "removed trusted folder" };
-            let details = json!({ "change": word, "file": file, "folder": path, "trust": trust.map(Trust::as_str) });
-            app.audit(kind::CONFIGURATION, None, None, &details);
-        }
+        let word = if trust.is_some() { "trusted folder" } else { "removed trusted folder" };
+        let details = json!({ "change": word, "folder": path, "trust": trust.map(Trust::as_str) });
+        planned_change::write(&planned, details, app)?;
         planned
     };
-    match &planned {
-        Change::Text { file, .. } => {
-            output.notice(&format!("toolway: wrote {}", file.display()));
-            app.apply_in_gateway(output).await?;
-        }
-        Change::Lines { lines, advice, .. } => {
-            output.notice(&format!("YAML files are not edited. {advice}"));
-            output.line(lines.trim_end());
-        }
-    }
-    Ok(ExitCode::Ok)
+    planned_change::report(&planned, app, output).await
 }
 
 /// The canonical path of a folder.

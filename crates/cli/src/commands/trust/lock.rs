@@ -1,16 +1,21 @@
 //! `toolway trust lock|check`: the definitions of a project's servers in a file that stands in its repository.
 //!
-//! The file contains what is the same on every machine: the entry as written, and what the server lists. It is one value on
-//! each line, sorted, so that a review shows what has changed.
+//! The file contains what is the same on every machine: the entry as written, and the tools and prompts that the server
+//! lists. It is one value on each line, sorted, so that a review shows what has changed. Only digests and definitions decide;
+//! a digest that was edited by hand is a difference. A server that cannot be listed is an error, and no difference: nothing
+//! is known about it.
 
 use std::{fs, path::PathBuf};
 
 use serde_json::{Map, Value, json};
 use toolway_config::{ServerName, server::DefinedBy};
 use toolway_host::{
-    catalog::ItemKind,
+    catalog::{
+        Catalog, ItemKind,
+        entry::{CatalogItem, ListedItem},
+    },
     connection::{Lists, wanted::CONNECT},
-    policy::Baseline,
+    policy::{Baseline, SeenItem, baseline::difference},
 };
 use toolway_wire::json::Raw;
 
@@ -39,7 +44,8 @@ pub(super) async fn write(app: &App, output: &mut Output) -> Result<ExitCode, Re
     let text = format!("{:#}\n", json!({ "version": VERSION, "servers": servers }));
     toolway_config::edit::replace(&file, &text)
         .map_err(|error| Report::usage("lock", format!("`{}` cannot be written: {error}", file.display())))?;
-    output.notice(&format!("toolway: wrote {} with {count} servers", file.display()));
+    let word = if count == 1 { "server" } else { "servers" };
+    output.notice(&format!("toolway: wrote {} with {count} {word}", file.display()));
     Ok(ExitCode::Ok)
 }
 
@@ -97,25 +103,50 @@ async fn current(app: &App, output: &mut Output) -> Result<Map<String, Value>, R
     }
     let targets = app.targets(&names, output)?;
     let slowest = targets.iter().map(|target: &Target| target.server.connect + CONNECT).max().unwrap_or(CONNECT);
-    let hosts = app.connect_all(targets, Lists::Only(ItemKind::Tool), WaitPolicy::Fixed(slowest), output).await?;
+    let hosts = app.connect_all(targets, Lists::Once, WaitPolicy::Fixed(slowest), output).await?;
     let catalog = hosts.host.catalog();
     let mut servers = Map::new();
-    let mut failed = None;
+    let mut failed: Option<Report> = None;
     for outcome in &hosts.outcomes {
         let name: &ServerName = &outcome.status.server;
         if let Some(problem) = outcome.problem().filter(|_| outcome.target.is_enabled()) {
-            failed = Some(Report::new(ExitCode::Unreachable, "unhealthy", format!("server `{name}`: {problem}")));
+            let message = format!("server `{name}` cannot be compared: {problem}");
+            let report = Report::new(ExitCode::Unreachable, "unhealthy", message);
+            failed = Some(report.hint("install what it needs, or disable it in the project's file"));
         }
-        let tool = |tool: &toolway_host::catalog::ToolEntry| {
-            let seen = Baseline::of_tool(name, &tool.item, tool.fingerprint);
-            let definition = serde_json::from_str(&seen.text).unwrap_or(Value::Null);
-            (tool.item.name.to_string(), json!({ "digest": seen.digest, "definition": definition }))
-        };
-        let tools: Map<String, Value> = catalog.tools_of(name).iter().map(tool).collect();
-        servers.insert(name.to_string(), json!({ "entry": outcome.target.server.definition(), "tools": tools }));
+        let Some(listing) = catalog.listing_of(name) else { continue };
+        let tools = definitions(name, &catalog, &listing.tools);
+        let prompts = definitions(name, &catalog, &listing.prompts);
+        let mut view = json!({ "entry": outcome.target.server.definition(), "tools": tools });
+        if !prompts.is_empty() {
+            view["prompts"] = prompts.into();
+        }
+        servers.insert(name.to_string(), view);
     }
     lifecycle::disconnect(&hosts.host).await;
     failed.map_or(Ok(servers), Err)
+}
+
+/// What a server offers of one kind, by name. What policy hides on this machine is offered elsewhere.
+fn definitions<T: CatalogItem>(server: &ServerName, catalog: &Catalog, listed: &[ListedItem<T>]) -> Map<String, Value> {
+    let mut definitions = Map::new();
+    for listed in listed {
+        let name = listed.item.raw_name();
+        let is_offered = match T::KIND {
+            ItemKind::Tool => catalog.tool_at(server, name).is_some(),
+            _ => catalog.prompt_at(server, name).is_some(),
+        };
+        if !is_offered && catalog.hidden_at(T::KIND, server, name).is_none() {
+            continue;
+        }
+        let seen = Baseline::of(server, SeenItem::shared(T::KIND, name), listed.item.raw(), listed.fingerprint);
+        let definition: Value = serde_json::from_str(&seen.text).unwrap_or(Value::Null);
+        // Of several items of one name only the first is offered.
+        definitions
+            .entry(name.to_owned())
+            .or_insert_with(|| json!({ "digest": seen.digest, "definition": definition }));
+    }
+    definitions
 }
 
 /// What differs, one change on each line.
@@ -129,25 +160,30 @@ fn differences(locked: &Map<String, Value>, now: &Map<String, Value>) -> Vec<Str
         if before["entry"] != server["entry"] {
             lines.push(format!("{name}: its entry has changed"));
         }
-        let none = Map::new();
-        let old = before["tools"].as_object().unwrap_or(&none);
-        let new = server["tools"].as_object().unwrap_or(&none);
-        lines.extend(
-            new.keys().filter(|tool| !old.contains_key(*tool)).map(|tool| format!("{name}.{}: new", shown(tool))),
-        );
-        lines.extend(
-            old.keys().filter(|tool| !new.contains_key(*tool)).map(|tool| format!("{name}.{}: gone", shown(tool))),
-        );
-        for (tool, definition) in new {
-            if let Some(before) = old.get(tool).filter(|before| before["digest"] != definition["digest"]) {
-                let changes =
-                    toolway_host::policy::baseline::difference(&before["definition"], &definition["definition"]);
-                lines.extend(changes.into_iter().map(|change| format!("{name}.{}: {change}", shown(tool))));
+        for (kind, key) in [("", "tools"), ("prompt ", "prompts")] {
+            let none = Map::new();
+            let old = before[key].as_object().unwrap_or(&none);
+            let new = server[key].as_object().unwrap_or(&none);
+            let of = |item: &str| format!("{name}.{kind}{}", shown(item));
+            lines.extend(new.keys().filter(|item| !old.contains_key(*item)).map(|item| format!("{}: new", of(item))));
+            lines.extend(old.keys().filter(|item| !new.contains_key(*item)).map(|item| format!("{}: gone", of(item))));
+            for (item, now) in new {
+                let changed = old.get(item).filter(|before| *before != now);
+                let changes = changed.map(|before| change(before, now)).unwrap_or_default();
+                lines.extend(changes.into_iter().map(|change| format!("{}: {change}", of(item))));
             }
         }
     }
     lines.extend(locked.keys().filter(|name| !now.contains_key(*name)).map(|name| format!("{}: gone", shown(name))));
     lines
+}
+
+/// How one definition differs. The file may have been edited by hand: its digest and its text each count.
+fn change(before: &Value, now: &Value) -> Vec<String> {
+    if before["definition"] != now["definition"] {
+        return difference(&before["definition"], &now["definition"]);
+    }
+    vec!["its digest in the file is not that of its definition".to_owned()]
 }
 
 fn shown(text: &str) -> String {

@@ -1,15 +1,26 @@
-// The client of the TypeScript SDK 1.x, which declares sampling or does not: lists tools and calls one that asks a model.
+// The client of the TypeScript SDK 1.x, which declares sampling (`declares`), roots (URIs) and elicitation (values of a form) or
+// does not: lists tools and calls one that asks.
 //
-//     sampling_typescript.mjs '{"url", "key", "declares", "call"}'
+//     answering_typescript.mjs '{"url", "key", "declares", "roots", "form", "call"}'
 import { createRequire } from "node:module";
 
 const peers = createRequire(new URL("../../../.interop/peers.js", import.meta.url));
 const { Client } = peers("@modelcontextprotocol/sdk/client/index.js");
 const { StreamableHTTPClientTransport } = peers("@modelcontextprotocol/sdk/client/streamableHttp.js");
-const { CreateMessageRequestSchema } = peers("@modelcontextprotocol/sdk/types.js");
+const { CreateMessageRequestSchema, ElicitRequestSchema, ListRootsRequestSchema } = peers("@modelcontextprotocol/sdk/types.js");
 
 const plan = JSON.parse(process.argv[2]);
-const client = new Client({ name: "typescript-sdk", version: "1" }, { capabilities: plan.declares ? { sampling: {} } : {} });
+const capabilities = {};
+if (plan.declares) capabilities.sampling = {};
+if (plan.roots) capabilities.roots = {};
+if (plan.form) capabilities.elicitation = {};
+const client = new Client({ name: "typescript-sdk", version: "1" }, { capabilities });
+if (plan.roots) {
+  client.setRequestHandler(ListRootsRequestSchema, async () => ({ roots: plan.roots.map((uri) => ({ uri })) }));
+}
+if (plan.form) {
+  client.setRequestHandler(ElicitRequestSchema, async () => ({ action: "accept", content: plan.form }));
+}
 if (plan.declares) {
   client.setRequestHandler(CreateMessageRequestSchema, async ({ params }) => ({
     role: "assistant",
