@@ -201,7 +201,14 @@ impl TaskBoard {
         self.shared.changed.subscribe()
     }
 
-    /// The open tasks of a conversation whose first result was "started".
+    /// Whether a task of a conversation goes on: its first result was "started", and its end is not known yet.
+    /// True also before its first state was heard, for which [`Self::open`] has nothing.
+    pub fn has_open(&self, conversation: &str) -> bool {
+        let state = self.shared.state.lock();
+        state.get(conversation).is_some_and(ConversationTasks::has_open)
+    }
+
+    /// The open tasks of a conversation whose first result was "started", as far as their state was heard.
     pub fn open(&self, conversation: &str) -> Vec<Arc<TaskRow>> {
         let state = self.shared.state.lock();
         let Some(tasks) = state.get(conversation) else { return Vec::new() };
@@ -353,6 +360,10 @@ impl GivenTask {
 }
 
 impl ConversationTasks {
+    fn has_open(&self) -> bool {
+        self.started.keys().any(|id| self.ended.iter().all(|ended| ended.row.id != *id))
+    }
+
     fn has_news(&self) -> bool {
         self.ended.iter().any(|ended| self.started.contains_key(&ended.row.id))
     }
@@ -409,6 +420,7 @@ fn keep_end(
     }
     if MAX_ENDED <= tasks.ended.len() {
         tracing::warn!(task = %row.id, "too many tasks of a conversation have ended; the model is not told of this one");
+        tasks.started.remove(&row.id);
         return Some(());
     }
     tasks.ended.push(EndedTask::charged(row, end, content, host));

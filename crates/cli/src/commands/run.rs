@@ -275,7 +275,7 @@ impl TaskedRun<'_> {
         let mut out_of_time = std::pin::pin!(tokio::time::sleep(left.unwrap_or(Duration::MAX)));
         loop {
             changes.borrow_and_update();
-            let is_open = !self.tasks.open(conversation).is_empty();
+            let is_open = self.tasks.has_open(conversation);
             let is_last = self.tasks.turns_left(conversation) <= 1;
             match self.tasks.wants_turn(conversation) {
                 true if !is_open || !is_last => return NextEnd::Turn,
