@@ -127,6 +127,13 @@ pub fn random_token() -> Result<String, NoRandomness> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// Returns 64 random bits.
+pub(crate) fn random_number() -> Result<u64, NoRandomness> {
+    let mut bytes = [0; 8];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
 /// SHA-256 over several parts in hexadecimal; each part is prefixed with its length, so that parts do not run together.
 pub fn fingerprint<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut context = digest::Context::new(&digest::SHA256);

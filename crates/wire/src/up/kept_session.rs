@@ -58,6 +58,9 @@ pub(super) async fn resume(
         return Ok(None);
     }
     let router = &guard.router;
+    if router.begin_resumed_ids().is_err() {
+        return Ok(None);
+    }
     let link =
         handshake::within(router.client.handshake_timeout, transport.open(HttpMode::Session, router.next_sink()))
             .await??;

@@ -49,6 +49,7 @@ use crate::{
     },
     notice::Notice,
     revision::{Era, Revision},
+    seal::{self, NoRandomness},
 };
 
 /// State of one server connection: pending requests, link, accent.
@@ -111,6 +112,9 @@ pub(crate) enum HandshakeReply {
     Closed(WireError),
 }
 
+/// Least first id in a resumed session, above all that count from 1. Ids stay below 2^53, which every JSON reader keeps exactly.
+const RESUMED_IDS: u64 = 1 << 52;
+
 impl Router {
     pub(crate) fn new(
         limits: Limits,
@@ -151,6 +155,12 @@ impl Router {
 
     pub(crate) fn new_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Continues with ids that no earlier connection of the same session has used: its requests may still be in progress.
+    pub(crate) fn begin_resumed_ids(&self) -> Result<(), NoRandomness> {
+        self.next_id.store(RESUMED_IDS | (seal::random_number()? >> 13), Ordering::Relaxed);
+        Ok(())
     }
 
     /// Creates the sink for the next link; messages of earlier links are ignored from now on.

@@ -147,6 +147,23 @@ async fn session_continues_in_a_later_connection() {
 }
 
 #[tokio::test]
+async fn ids_of_a_resumed_session_differ_from_those_that_are_in_progress() {
+    let (address, _downstream, killed) = forgetful_at().await;
+    let mut waiting: Vec<_> = (0..8).map(|_| killed.call_tool("wait", None).unwrap()).collect();
+    // They are at the server once a later call was answered.
+    assert!(matches!(killed.call_tool("echo", None).unwrap().outcome().await, Outcome::Answered(_)));
+
+    let options = ConnectOptions { resume: killed.kept_session(), ..pinned(EraChoice::Legacy) };
+    let again = Peer::connect(Arc::new(http(&address)), options).await.unwrap();
+    for _ in 0..16 {
+        let outcome = again.call_tool("echo", None).unwrap().outcome().await;
+        assert!(matches!(outcome, Outcome::Answered(_)), "{outcome:?}");
+    }
+    assert_eq!(again.session(), killed.session());
+    waiting.clear();
+}
+
+#[tokio::test]
 async fn forgotten_session_is_replaced_by_a_new_one() {
     let (address, downstream, peer) = forgetful_at().await;
     let kept = peer.kept_session().expect("a session");
