@@ -3,7 +3,10 @@
 //! A folder is compared by its canonical path, with symbolic links resolved, component by component. It raises the trust of
 //! servers of projects that the user has accepted; it accepts none.
 
-use std::path::{Path, PathBuf};
+use std::{
+    cmp::Reverse,
+    path::{Path, PathBuf},
+};
 
 use crate::{
     Pattern,
@@ -112,14 +115,14 @@ pub(crate) fn folders(field: &Field<'_>) -> Result<Vec<TrustedFolder>, ConfigErr
 }
 
 /// The trust that these folders give to a server of a project: that of the innermost folder which contains both the
-/// project and the file of the entry. `None` outside of all.
+/// project and the file of the entry; of two that name the same folder, the stricter. `None` outside of all.
 pub(crate) fn of_project(folders: &[TrustedFolder], source: &Source, home: Option<&Path>) -> Option<Trust> {
     let project = source.folder.as_deref().or_else(|| source.place.file.parent())?;
     let inside = [paths::real(project).ok()?, paths::real(&source.place.file).ok()?];
     let contains = |folder: &PathBuf| inside.iter().all(|path| path.starts_with(folder));
     let real = |folder: &TrustedFolder| Some((folder.real(home)?, folder.trust));
     let containing = folders.iter().filter_map(real).filter(|(folder, _)| contains(folder));
-    containing.max_by_key(|(folder, _)| folder.components().count()).map(|(_, trust)| trust)
+    containing.max_by_key(|(folder, trust)| (folder.components().count(), Reverse(*trust))).map(|(_, trust)| trust)
 }
 
 impl TrustedFolder {

@@ -43,6 +43,12 @@ fn a_folder_raises_the_trust_of_accepted_servers_inside_and_accepts_none() {
     let root = world.root().display().to_string();
     let both = format!(r#"{{ "{root}": "full", "{root}/project": "read" }}"#);
     assert_eq!(trust(&world, &both), Trust::Read, "the inner folder counts");
+    // Two spellings of one folder, in either order.
+    for levels in [["full", "read"], ["read", "full"]] {
+        let [one, other] = levels;
+        let twice = format!(r#"{{ "{root}/project": "{one}", "{root}/project/../project": "{other}" }}"#);
+        assert_eq!(trust(&world, &twice), Trust::Read, "{levels:?}");
+    }
 }
 
 #[test]
