@@ -109,7 +109,7 @@ pub(crate) fn file_in(folder: &Path) -> Result<Option<PathBuf>, ConfigError> {
 /// Why a file is not used: it belongs to another user, or another user could change it.
 ///
 /// Group-writable files are accepted because many systems create them for groups with one member.
-pub(crate) fn refusal(folder: &Path, file: &Path, user: u32) -> Option<String> {
+pub fn refusal(folder: &Path, file: &Path, user: u32) -> Option<String> {
     let real = match paths::real(file) {
         Ok(real) => real,
         Err(error) => return Some(error.to_string()),

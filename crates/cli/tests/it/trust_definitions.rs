@@ -1,5 +1,10 @@
 //! Definitions that change between runs: what a model's user is asked, what is locked, and what `doctor` finds.
 
+use std::{
+    fs::Permissions,
+    os::unix::fs::{PermissionsExt, symlink},
+};
+
 use serde_json::json;
 
 use crate::{
@@ -179,4 +184,43 @@ fn a_lock_file_is_the_same_each_time_and_tells_drift_from_a_server_that_does_not
     assert_eq!(first, std::fs::read_to_string(home.path("clone/toolway.lock")).unwrap(), "nothing was written");
     home.write("clone/toolway.lock", "{");
     run_in(&home, "clone", &["trust", "check"]).failed(2, "lock");
+}
+
+#[test]
+fn a_lock_file_that_a_repository_made_a_link_a_pipe_or_a_folder_is_neither_written_nor_read() {
+    let home = Home::new();
+    home.configure("{}");
+    let script = home.write("server.py", SERVER).display().to_string();
+    let listing = home.write("listing", "Looks").display().to_string();
+    let start = format!("exec python3 {script} {listing}");
+    let project = json!({ "mcpServers": { "shop": { "command": "sh", "args": ["-c", start] } } }).to_string();
+    home.write("clone/toolway.json", &project);
+    accept(&home, "clone", "shop");
+    let own = home.write(".profile", "export EDITOR=vi\n");
+    home.write("clone/src/main.rs", "fn main() {}\n");
+    let lock = home.path("clone/toolway.lock");
+    let refused = |why: &str| {
+        for command in ["lock", "check"] {
+            let said = run_in(&home, "clone", &["trust", command]).failed(2, "lock")["message"].to_string();
+            assert!(said.contains("toolway.lock` is not used: ") && said.contains(why), "{command}: {said}");
+        }
+    };
+    for target in ["../.profile", "src/main.rs", "nowhere", "/dev/zero"] {
+        symlink(target, &lock).unwrap();
+        refused("it is a link");
+        std::fs::remove_file(&lock).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(own).unwrap(), "export EDITOR=vi\n");
+    assert!(!home.path("clone/nowhere").exists());
+    assert!(std::process::Command::new("mkfifo").arg(&lock).status().unwrap().success());
+    refused("not a regular file");
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    refused("not a regular file");
+    std::fs::remove_dir(&lock).unwrap();
+    run_in(&home, "clone", &["trust", "lock"]).ok();
+    std::fs::set_permissions(&lock, Permissions::from_mode(0o666)).unwrap();
+    refused("writable by all users");
+    std::fs::set_permissions(&lock, Permissions::from_mode(0o644)).unwrap();
+    run_in(&home, "clone", &["trust", "check"]).ok();
 }

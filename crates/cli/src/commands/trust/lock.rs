@@ -8,7 +8,7 @@
 use std::{fs, path::PathBuf};
 
 use serde_json::{Map, Value, json};
-use toolway_config::{ServerName, server::DefinedBy};
+use toolway_config::{ServerName, project, server::DefinedBy};
 use toolway_host::{
     catalog::{
         Catalog, ItemKind,
@@ -16,6 +16,7 @@ use toolway_host::{
     },
     connection::{Lists, wanted::CONNECT},
     policy::{Baseline, SeenItem, baseline::difference},
+    private_file::user,
 };
 use toolway_wire::json::Raw;
 
@@ -67,8 +68,19 @@ pub(super) async fn check(app: &App, output: &mut Output) -> Result<ExitCode, Re
     Err(Report::new(ExitCode::Denied, "drift", message).hint("review them, then run `toolway trust lock`"))
 }
 
+/// The file. A repository may contain a link of its name, to be written through, or a pipe, to be read from: neither is used.
 fn path(app: &App) -> Result<PathBuf, Report> {
-    Ok(project_file(app)?.with_file_name(FILE))
+    let file = project_file(app)?.with_file_name(FILE);
+    let Ok(found) = file.symlink_metadata() else { return Ok(file) };
+    let folder = file.parent().unwrap_or(&file);
+    let problem = match (found.is_symlink(), found.is_file()) {
+        (true, _) => Some("it is a link".to_owned()),
+        (false, false) => Some("it is not a regular file".to_owned()),
+        (false, true) => project::refusal(folder, &file, user()),
+    };
+    let Some(problem) = problem else { return Ok(file) };
+    let message = format!("the lock file `{}` is not used: {problem}", file.display());
+    Err(Report::usage("lock", message).hint("remove it, and write it anew with `toolway trust lock`"))
 }
 
 /// The servers of the file.
