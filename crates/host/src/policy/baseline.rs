@@ -9,12 +9,14 @@
 //! |---|---|
 //! | what a baseline is about, and its stored key | `baseline/item.rs` |
 //! | whether a definition is the same, changed or new | `baseline/seen.rs` |
+//! | what is kept of a definition, without loss | `baseline/kept_value.rs` |
 //! | how a definition differs, for a person | `baseline/difference.rs` |
 //! | comparing in a call | `call/drift.rs` |
 //! | hiding from lists | `host/hiding.rs`, `catalog/guard.rs` |
 
 pub mod difference;
 pub mod item;
+mod kept_value;
 pub(crate) mod seen;
 
 use std::{collections::HashMap, time::SystemTime};
@@ -22,6 +24,7 @@ use std::{collections::HashMap, time::SystemTime};
 pub use difference::difference;
 use futures_util::future::BoxFuture;
 pub use item::SeenItem;
+use kept_value::kept_value;
 use parking_lot::Mutex;
 pub use seen::SeenDigest;
 pub(crate) use seen::{SeenServer, Sight};
@@ -132,9 +135,8 @@ impl Baseline {
 
 /// The members of a definition that are compared.
 fn members<const N: usize>(raw: &Raw, compared: [&'static str; N]) -> Map<String, Value> {
-    let value = |text: &[u8]| serde_json::from_slice::<Value>(text).unwrap_or_default();
     let members = compared.iter().zip(raw.fields(compared));
-    members.filter_map(|(key, member)| Some(((*key).to_owned(), value(member?.as_bytes())))).collect()
+    members.filter_map(|(key, member)| Some(((*key).to_owned(), kept_value(&member?)))).collect()
 }
 
 /// The value of a member, or its digest if it is too large.
