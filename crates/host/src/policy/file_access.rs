@@ -51,9 +51,9 @@ fn json_in(text: &str) -> Option<Raw> {
 fn outside(text: &str, roots: &[PathBuf]) -> Option<String> {
     let others = hosts::other_readings(text);
     std::iter::once(text).chain(others.iter().map(String::as_str)).find_map(|text| {
-        let uris = file_uris(text).filter(|uri| !path_of_uri(uri).is_some_and(|path| is_inside(&path, roots)));
+        let is_outside = |uri: &String| !path_of_uri(uri).is_some_and(|path| is_inside(&path, roots));
         let path = absolute(text).filter(|path| !(is_inside(path, roots) && is_inside(&with_slashes(text), roots)));
-        uris.map(str::to_owned).next().or(path.map(|_| text.to_owned()))
+        file_uris(text).into_iter().find(is_outside).or(path.map(|_| text.to_owned()))
     })
 }
 
@@ -62,22 +62,45 @@ fn with_slashes(text: &str) -> PathBuf {
     PathBuf::from(text.trim().replace('\\', "/"))
 }
 
-/// The `file:` URIs in a text, each up to the next space or quote.
-fn file_uris(text: &str) -> impl Iterator<Item = &str> {
-    let is_start = |index: &usize| {
-        let scheme = text.as_bytes().get(*index..*index + 5);
-        let before = text[..*index].chars().next_back();
-        scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"file:"))
-            // `git+file:` reads a file as `file:` does; `profile:` is a word.
-            && !before.is_some_and(char::is_alphanumeric)
-            // A colon at the end of a word is one of a sentence.
-            && text[*index + 5..].starts_with(|letter: char| !letter.is_whitespace())
-    };
-    let starts = text.char_indices().map(|(index, _)| index).filter(is_start).collect::<Vec<_>>();
-    starts.into_iter().map(|start| {
-        let rest = &text[start..];
-        &rest[..rest.find(|letter: char| letter.is_whitespace() || "\"'<>`".contains(letter)).unwrap_or(rest.len())]
-    })
+/// The `file:` URIs in a text: each up to the next white space or quote, and as parsers read it that take tabs and line
+/// breaks out of a URL first, as those of browsers do.
+fn file_uris(text: &str) -> Vec<String> {
+    let mut uris = Vec::new();
+    for (start, _) in text.char_indices() {
+        // `git+file:` reads a file as `file:` does; `profile:` is a word.
+        if text[..start].chars().next_back().is_some_and(char::is_alphanumeric) {
+            continue;
+        }
+        let Some(length) = scheme_length(&text[start..]) else { continue };
+        let rest = &text[start + length..];
+        let up_to = |ends: fn(char) -> bool| &rest[..rest.find(ends).unwrap_or(rest.len())];
+        let shortest = up_to(|letter| letter.is_whitespace() || QUOTES.contains(letter));
+        let without_breaks = up_to(|letter| letter == ' ' || QUOTES.contains(letter)).replace(BREAKS, "");
+        // A colon at the end of a word is one of a sentence.
+        if !shortest.is_empty() || without_breaks.starts_with(['/', '\\']) {
+            uris.extend([format!("file:{shortest}"), format!("file:{without_breaks}")]);
+        }
+    }
+    uris
+}
+
+/// What ends a URI in a text.
+const QUOTES: &str = "\"'<>`";
+/// What parsers of URLs take out of them.
+const BREAKS: [char; 3] = ['\t', '\n', '\r'];
+
+/// Bytes of the scheme `file:` at the beginning of a text, with the tabs and line breaks inside it.
+fn scheme_length(text: &str) -> Option<usize> {
+    let mut expected = "file:".chars();
+    for (index, letter) in text.char_indices().filter(|(index, letter)| *index == 0 || !BREAKS.contains(letter)) {
+        if !expected.next()?.eq_ignore_ascii_case(&letter) {
+            return None;
+        }
+        if letter == ':' {
+            return Some(index + 1);
+        }
+    }
+    None
 }
 
 /// A text that is an absolute path, of this system or of Windows, or of the home directory.
@@ -188,6 +211,10 @@ mod tests {
             "$5/month",
             "100%/year",
             "/home/ada/notes/a\\b",
+            "in that file:\n- a",
+            "of the\nfile: a",
+            "see file:///home/ada/notes/x\nand more",
+            "fi le:///etc/passwd",
         ] {
             assert_eq!(outside(inside, &roots), None, "{inside}");
         }
@@ -213,6 +240,14 @@ mod tests {
             "%USERPROFILE%\\.ssh\\id_rsa",
             "git+file:///etc",
             "view-source:file:///etc/passwd",
+            "fi\tle:///etc/passwd",
+            "F\r\nILE\n:///etc/passwd",
+            "file:\n///etc/passwd",
+            "file:///home/ada/notes/\n../../../etc/passwd",
+            "file:///home/ada/notes/x\t/../../../eve",
+            "//etc/passwd",
+            "/proc/self/root/etc/passwd",
+            "file:///home/ada/notes/..%2f..%2f..%2fetc",
             "FILE:\\\\etc\\passwd",
             "file:etc/passwd",
             "file:%2F%2F%2Fetc%2Fpasswd",
