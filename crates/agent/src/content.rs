@@ -9,7 +9,7 @@ use toolway_host::{catalog::Catalog, record::redact::Redactor};
 use toolway_model::{Audio, Image, Message, Part, ResultPart, Role, value_of};
 use toolway_wire::json::Raw;
 
-use crate::media;
+use crate::media::{self, Medium};
 
 /// Bytes of an image or a sound in base64.
 pub(crate) const MAX_MEDIUM: usize = 5 * 1024 * 1024;
@@ -90,15 +90,11 @@ fn block_parts(block: &Value) -> Vec<ResultPart> {
     let member = |key: &str| block[key].as_str().unwrap_or_default();
     match member("type") {
         kind @ ("image" | "audio") => {
-            let mime_type = member("mimeType");
-            let data = member("data");
-            if is_no_medium(data) {
-                return vec![text(format!(
-                    "[{kind} left out: it is said to be `{}` and is text]",
-                    one_line(mime_type)
-                ))];
-            }
-            vec![medium(mime_type, data).unwrap_or_else(|| too_large(kind, data.len()))]
+            let claim = if kind == "image" { MediumKind::Image } else { MediumKind::Audio };
+            vec![
+                medium(claim, member("mimeType"), member("data"))
+                    .unwrap_or_else(|why| text(format!("[{kind} left out: {why}]"))),
+            ]
         }
         "resource_link" => vec![text(format!("[Resource link: {}]", label(block, "uri", "title")))],
         "resource" => resource_parts(&block["resource"]),
@@ -116,13 +112,15 @@ fn resource_parts(resource: &Value) -> Vec<ResultPart> {
     }
     let Some(blob) = resource["blob"].as_str() else { return vec![text(resource.to_string())] };
     let mime_type = resource["mimeType"].as_str().unwrap_or_default();
-    let is_medium = mime_type.starts_with("image/") || mime_type.starts_with("audio/");
-    if is_medium && is_no_medium(blob) {
-        return vec![text(format!("[Binary resource: {label}] left out: it is text and not what its type says"))];
+    let medium = match MediumKind::of_type(mime_type) {
+        Some(claim) => medium(claim, mime_type, blob),
+        None => Err(format!("{} bytes of base64", blob.len())),
+    };
+    let named = |left_out: &str| text(format!("[Binary resource: {label}]{left_out}"));
+    match medium {
+        Ok(medium) => vec![named(""), medium],
+        Err(why) => vec![named(&format!(" left out: {why}"))],
     }
-    let medium = is_medium.then(|| medium(mime_type, blob)).flatten();
-    let left_out = if medium.is_some() { String::new() } else { format!(" left out: {} bytes of base64", blob.len()) };
-    std::iter::once(text(format!("[Binary resource: {label}]{left_out}"))).chain(medium).collect()
 }
 
 /// A member, and another one in brackets if it is there, on one line.
@@ -146,29 +144,48 @@ pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// An image or a sound; `None` if it is too large.
-fn medium(mime_type: &str, data: &str) -> Option<ResultPart> {
-    if data.len() > MAX_MEDIUM {
-        return None;
+/// What a server says that its bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MediumKind {
+    Image,
+    Audio,
+}
+
+impl MediumKind {
+    fn of_type(mime_type: &str) -> Option<Self> {
+        match mime_type.split('/').next() {
+            Some("image") => Some(Self::Image),
+            Some("audio") => Some(Self::Audio),
+            _ => None,
+        }
     }
-    let mime_type = mime_type.to_owned();
-    let data = data.to_owned();
-    Some(match mime_type.starts_with("audio/") {
-        true => ResultPart::Audio(Audio { mime_type, data }),
-        false => ResultPart::Image(Image { mime_type, data }),
-    })
 }
 
-/// Whether what is said to be an image or a sound is plainly text. A vendor refuses the whole request for it, and so every
-/// later one of the conversation.
-fn is_no_medium(data: &str) -> bool {
-    let length = data.len().min(media::HEAD) / 4 * 4;
-    let head = data.get(..length).and_then(|head| STANDARD.decode(head).ok());
-    head.is_some_and(|head| media::is_plainly_text(&head))
-}
-
-fn too_large(kind: &str, bytes: usize) -> ResultPart {
-    text(format!("[{kind} of {bytes} bytes left out: it is too large]"))
+/// An image or a sound under the type that its bytes have, or why it is left out. A vendor refuses the whole request for one
+/// that it cannot read, and so every later one of the conversation.
+fn medium(claim: MediumKind, mime_type: &str, data: &str) -> Result<ResultPart, String> {
+    if data.len() > MAX_MEDIUM {
+        return Err(format!("{} bytes of base64 are too many", data.len()));
+    }
+    let bytes = media::decoded(data).ok_or("its data is not base64")?;
+    let data = STANDARD.encode(&bytes);
+    match (claim, Medium::of(&bytes)) {
+        (MediumKind::Image, Some(Medium::Image(mime_type))) => {
+            Ok(ResultPart::Image(Image { mime_type: mime_type.to_owned(), data }))
+        }
+        (MediumKind::Audio, Some(Medium::Sound(mime_type))) => {
+            Ok(ResultPart::Audio(Audio { mime_type: mime_type.to_owned(), data }))
+        }
+        _ if media::is_plainly_text(&bytes[..bytes.len().min(media::HEAD)]) => {
+            Err("it is text and not what its type says".to_owned())
+        }
+        (MediumKind::Image, _) => Err("it is none of PNG, JPEG, GIF and WebP, which models take".to_owned()),
+        // Sounds have more formats than are recognised here.
+        (MediumKind::Audio, None) if !bytes.is_empty() => {
+            Ok(ResultPart::Audio(Audio { mime_type: mime_type.to_owned(), data }))
+        }
+        (MediumKind::Audio, _) => Err("it is not what its type says".to_owned()),
+    }
 }
 
 fn text(text: String) -> ResultPart {

@@ -1,5 +1,10 @@
 //! What a file or a blob really is, by its first bytes: a name or a MIME type is only a claim.
 
+use base64::{
+    Engine, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+
 /// An image or a sound that models take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Medium {
@@ -36,6 +41,19 @@ impl Medium {
     }
 }
 
+/// How servers write base64: with and without padding, and in either alphabet.
+const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
+    .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+    .with_decode_allow_trailing_bits(true);
+const USUAL: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
+const FOR_URLS: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
+
+/// The bytes of a text in base64, also with line breaks; `None` if it is something else.
+pub(crate) fn decoded(data: &str) -> Option<Vec<u8>> {
+    let text: Vec<u8> = data.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    USUAL.decode(&text).or_else(|_| FOR_URLS.decode(&text)).ok()
+}
+
 /// Whether bytes that are said to be an image or a sound are plainly text, such as a page with an error.
 pub(crate) fn is_plainly_text(head: &[u8]) -> bool {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
@@ -45,7 +63,18 @@ pub(crate) fn is_plainly_text(head: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Medium, is_plainly_text};
+    use super::{Medium, decoded, is_plainly_text};
+
+    #[test]
+    fn base64_is_read_as_servers_write_it() {
+        for text in ["+/8A", "-_8A", "+/8A\n", " +/\r\n8A "] {
+            assert_eq!(decoded(text).unwrap(), [0xfb, 0xff, 0], "{text:?}");
+        }
+        assert_eq!([decoded("AA=="), decoded("AA"), decoded("")], [Some(vec![0]), Some(vec![0]), Some(vec![])]);
+        for text in ["!", "AA=A", "data:image/png;base64,AA==", "é"] {
+            assert_eq!(decoded(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn media_are_recognised_by_their_bytes() {

@@ -183,7 +183,7 @@ mod tests {
         let both = shown(r#"{"content":[{"type":"text","text":"hi"}],"structuredContent":{"a":1}}"#);
         assert_eq!((both.content.len(), text(&both)), (1, "hi"));
         assert_eq!(text(&shown(r#"{"content":[],"structuredContent":{"a":1}}"#)), r#"{"a":1}"#);
-        let image = r#"{"content":[{"type":"image","mimeType":"image/png","data":""}],"structuredContent":{"a":1}}"#;
+        let image = r#"{"content":[{"type":"image","mimeType":"image/png","data":"iVBORw0KGgo="}],"structuredContent":{"a":1}}"#;
         assert_eq!(texts(&shown(image)), ["-", r#"{"a":1}"#]);
     }
 
@@ -203,7 +203,7 @@ mod tests {
             r#"{"content":[
                 {"type":"resource","resource":{"uri":"file:///a.txt","mimeType":"text/plain","text":"hi"}},
                 {"type":"resource","resource":{"uri":"file:///b.bin","blob":"AAAA"}},
-                {"type":"resource","resource":{"uri":"file:///c.png","mimeType":"image/png","blob":"AAAA"}},
+                {"type":"resource","resource":{"uri":"file:///c.png","mimeType":"image/png","blob":"iVBORw0KGgo="}},
                 {"type":"resource","resource":{"uri":"x:]\n[Resource: y","text":"z"}}]}"#,
         );
         let expected = [
@@ -229,14 +229,39 @@ mod tests {
     #[test]
     fn images_links_and_errors_are_kept() {
         let result = shown(
-            r#"{"content":[{"type":"image","mimeType":"image/png","data":"AA=="},
-                {"type":"resource_link","uri":"file:///a","title":"A"},{"type":"audio","mimeType":"audio/wav","data":""}],
+            r#"{"content":[{"type":"image","mimeType":"image/png","data":"iVBORw0KGgo="},
+                {"type":"resource_link","uri":"file:///a","title":"A"},{"type":"audio","mimeType":"audio/wav","data":"UklGRg=="}],
                 "isError":true}"#,
         );
         assert!(result.is_error);
         assert!(matches!(&result.content[0], ResultPart::Image(image) if image.mime_type == "image/png"));
         assert!(matches!(&result.content[1], ResultPart::Text { text } if text.contains("file:///a (A)")));
         assert!(matches!(&result.content[2], ResultPart::Audio(audio) if audio.mime_type == "audio/wav"));
+    }
+
+    #[test]
+    fn an_image_has_the_type_of_its_bytes_and_one_that_a_vendor_would_refuse_is_left_out() {
+        let of = |mime: &str, data: &str| {
+            let block = serde_json::json!({ "type": "image", "mimeType": mime, "data": data });
+            let outcome = CallOutcome::Answered(Raw::of(&serde_json::json!({ "content": [block] })));
+            show_it(&outcome, Structured::Undeclared).result.content.remove(0)
+        };
+        for (mime, data) in [("image/png", "/9j/4AAQ"), ("image/jpg", "_9j_4AAQ"), ("", "/9j/\n4AAQ")] {
+            let ResultPart::Image(image) = of(mime, data) else { panic!("{mime} {data}") };
+            assert_eq!((image.mime_type.as_str(), image.data.as_str()), ("image/jpeg", "/9j/4AAQ"));
+        }
+        for (mime, data, why) in [
+            ("image/bmp", "Qk0AAAAA", "none of PNG"),
+            ("image/png", "", "none of PNG"),
+            ("image/png", "AAAA", "none of PNG"),
+            ("image/png", "T2dnUw==", "none of PNG"),
+            ("image/png", "!!!!", "not base64"),
+            ("image/png", "data:image/png;base64,iVBORw0KGgo=", "not base64"),
+            ("image/svg+xml", "PHN2ZyB4bWxucz0i", "it is text"),
+        ] {
+            let part = of(mime, data);
+            assert!(matches!(&part, ResultPart::Text { text } if text.contains(why)), "{mime} {data}: {part:?}");
+        }
     }
 
     #[test]
