@@ -28,7 +28,10 @@ use crate::{
     policy::{
         Annotations, ApprovalKey, ApprovalRequest, ApprovalTerm, AssistantPolicy, Attendance, Decision, Definition,
         Grant, Lift, PolicyInput, Proposal, Refusal, RuleId, SavedApproval, SavedEffect, SavedFinding, Scope, SeenUrls,
-        Surface, approval, conversation_answers::Approved, saved, scan,
+        Surface, approval,
+        conversation_answers::Approved,
+        saved,
+        scan::{self, Scanner},
     },
     record::{Recording, kind},
 };
@@ -265,14 +268,8 @@ pub(super) async fn obtain_grant(
     };
     let key = definition.key(asker.caller, &found.subject, method.as_deref());
     let request = request.defined_as(definition);
-    let description = found.raw_definition().and_then(|raw| raw.get("description"));
-    let description = description.as_ref().and_then(Raw::as_str);
-    let catalog = host.catalog_publisher.catalog();
-    let findings = description.map(|text| scan::scan(&text, &found.subject.server, &catalog)).unwrap_or_default();
-    let request = match scan::sentence(&findings) {
-        Some(findings) => request.because_for_operator(&findings),
-        None => request,
-    };
+    let findings = findings(host, found, accepted.as_ref());
+    let request = if findings.is_empty() { request } else { request.because_for_operator(&findings.join("; ")) };
     let title = found.tool.as_ref().and_then(|tool| tool.item.title.as_deref());
     // Boxed: few calls are asked about, and every call would carry the future otherwise.
     let obtained = Box::pin(Approval { host, key, asker, recording, title }.obtain(request, previous)).await?;
@@ -280,6 +277,19 @@ pub(super) async fn obtain_grant(
         Box::pin(drift.accept(host, found, asker.caller)).await;
     }
     Ok(obtained)
+}
+
+/// What is unusual in the definition that a person is asked about, and in instructions that an approval accepts with it.
+fn findings(host: &Inner, found: &Found, drift: Option<&drift::Drift>) -> Vec<String> {
+    let server = &found.subject.server;
+    let catalog = host.catalog_publisher.catalog();
+    let scanner = Scanner::new(&catalog);
+    let of_definition = found.raw_definition().map(|raw| scanner.definition(raw, server)).unwrap_or_default();
+    let instructions = drift.and_then(drift::Drift::instructions).unwrap_or_default();
+    let of_instructions = scanner.text(&instructions, server);
+    let of_server = (!of_instructions.is_empty())
+        .then(|| format!("the instructions of its server contain {}", scan::contents(&of_instructions)));
+    of_definition.iter().map(ToString::to_string).chain(of_server).collect()
 }
 
 /// Refuses what policy allows if a user has refused it for good. Needed only where a refusal may be saved.

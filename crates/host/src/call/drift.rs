@@ -5,7 +5,10 @@
 mod entry;
 mod instructions;
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 pub(crate) use entry::entry_baseline;
 use entry::{EntryNow, NamedFiles};
@@ -336,6 +339,13 @@ impl Drift {
     /// The differences in one text, each on a line.
     pub(super) fn reason(&self) -> String {
         self.lines.join(";\n")
+    }
+
+    /// The changed instructions of the server, if an approval accepts them.
+    pub(super) fn instructions(&self) -> Option<String> {
+        let baseline = self.now.iter().find(|baseline| baseline.item == SeenItem::Instructions)?;
+        let text = Raw::parse(baseline.text.clone()).ok()?.get("instructions")?;
+        text.as_str().map(Cow::into_owned)
     }
 
     /// As many of the differences as the audit log keeps. A person who is asked sees all.

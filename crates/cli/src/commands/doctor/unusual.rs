@@ -6,8 +6,9 @@ use toolway_host::{
     call::ServerInstructions,
     catalog::{Catalog, ItemKind},
     connection::ServerStatus,
-    policy::scan::{self, TextFinding},
+    policy::scan::{self, PartFindings, Scanner},
 };
+use toolway_wire::json::Raw;
 
 use crate::output::clean;
 
@@ -30,14 +31,11 @@ pub(super) async fn changed_instructions(host: &Host, server: &ServerName) -> Op
 /// One line for each text with a finding.
 pub(super) fn find(status: &ServerStatus, catalog: &Catalog) -> Vec<String> {
     let server = &status.server;
-    let line = |what: &str, findings: &[TextFinding]| {
-        let texts: Vec<String> = findings.iter().map(ToString::to_string).collect();
-        (!texts.is_empty()).then(|| format!("{what} contains {}", texts.join(", ")))
-    };
-    let profile = status.profile.as_ref();
-    let instructions = profile.and_then(|profile| profile.instructions.as_deref()).unwrap_or_default();
-    let of_server = line("its instructions", &scan::scan(instructions, server, catalog));
-    let of_item = |kind: ItemKind, name: &str, description: Option<&str>| {
+    let scanner = Scanner::new(catalog);
+    let instructions = status.profile.as_ref().and_then(|profile| profile.instructions.as_deref()).unwrap_or_default();
+    let of_server = scanner.text(instructions, server);
+    let of_server = (!of_server.is_empty()).then(|| format!("its instructions contain {}", scan::contents(&of_server)));
+    let of_item = |kind: ItemKind, name: &str, raw: &Raw| {
         // One that policy hides is worth a look most of all.
         let is_offered = match kind {
             ItemKind::Tool => catalog.tool_at(server, name).is_some(),
@@ -45,14 +43,16 @@ pub(super) fn find(status: &ServerStatus, catalog: &Catalog) -> Vec<String> {
         };
         let is_meant = is_offered || catalog.hidden_at(kind, server, name).is_some();
         let what = if kind == ItemKind::Prompt { "prompt " } else { "" };
-        let what = format!("the description of {what}`{}`", clean::flat(name));
-        is_meant.then(|| line(&what, &scan::scan(description.unwrap_or_default(), server, catalog))).flatten()
+        let parts = if is_meant { scanner.definition(raw, server) } else { Vec::new() };
+        let line = |PartFindings { part, findings }: PartFindings| {
+            format!("the {part} of {what}`{}` contains {}", clean::flat(name), scan::contents(&findings))
+        };
+        parts.into_iter().map(line).collect::<Vec<_>>()
     };
     let listing = catalog.listing_of(server);
     let tools = listing.into_iter().flat_map(|listing| &listing.tools);
-    let tools = tools.filter_map(|tool| of_item(ItemKind::Tool, &tool.item.name, tool.item.description.as_deref()));
+    let tools = tools.flat_map(|tool| of_item(ItemKind::Tool, &tool.item.name, &tool.item.raw));
     let prompts = listing.into_iter().flat_map(|listing| &listing.prompts);
-    let prompts =
-        prompts.filter_map(|prompt| of_item(ItemKind::Prompt, &prompt.item.name, prompt.item.description.as_deref()));
+    let prompts = prompts.flat_map(|prompt| of_item(ItemKind::Prompt, &prompt.item.name, &prompt.item.raw));
     of_server.into_iter().chain(tools).chain(prompts).take(MAX_LINES).collect()
 }
