@@ -70,6 +70,8 @@ struct FixtureTool {
     behaviour: Behaviour,
     annotations: Option<Value>,
     output_schema: Option<Value>,
+    /// The whole definition, instead of one made of the members above.
+    listed: Option<Value>,
 }
 
 /// What a tool does when it is called.
@@ -162,6 +164,17 @@ impl FixtureServer {
                 tool.annotations = Some(annotations.clone());
             }
         });
+        self
+    }
+
+    /// Adds a tool that returns its arguments and is listed with exactly this definition.
+    #[must_use]
+    pub fn defined(self, definition: Value) -> Self {
+        let name = definition["name"].as_str().unwrap_or_default();
+        self.push(name, "", Behaviour::Echo);
+        if let Some(tool) = self.shared.tools.lock().last_mut() {
+            tool.listed = Some(definition);
+        }
         self
     }
 
@@ -292,6 +305,7 @@ impl FixtureServer {
             behaviour,
             annotations: None,
             output_schema: None,
+            listed: None,
         };
         self.shared.tools.lock().push(tool);
     }
@@ -354,6 +368,9 @@ impl FixtureServer {
     fn tool_list(&self) -> Raw {
         let tools = self.shared.tools.lock();
         let tool = |tool: &FixtureTool| {
+            if let Some(listed) = &tool.listed {
+                return listed.clone();
+            }
             let mut listed = json!({
                 "name": tool.name, "description": tool.description, "inputSchema": { "type": "object" },
             });

@@ -22,5 +22,6 @@ fn agent_of_the_embedding_guide_calls_a_native_tool_and_one_of_a_process() {
 #[test]
 fn embedding_guide_shows_the_example_as_it_is() {
     let (_, code) = EXAMPLE.split_once("\nfn main()").unwrap();
+    assert!(code.lines().count() <= 30, "an agent takes no more than 30 lines");
     assert!(GUIDE.contains(&format!("fn main(){code}")), "docs/guide/embedding.md differs from examples/agent.rs");
 }

@@ -1,6 +1,9 @@
 //! Files and resources before a prompt: `run --attach` and `--resource`, and `@` in `chat`.
 
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use toolway_testkit::fixture_server::FixtureServer;
+use toolway_wire::revision::Era;
 
 use crate::{
     chat_screen::ChatScreen,
@@ -161,6 +164,42 @@ fn resources_that_fit_a_message_are_attached_where_both_settings_say_so() {
     home.configure(r#"{"agent": {"resourceCache": "soon"}}"#);
     let error = run(&home, &["x"]).failed(2, "config");
     assert!(error["message"].as_str().unwrap().contains("must be 0, or a duration"), "{error}");
+}
+
+#[test]
+fn a_resource_for_the_assistant_that_fits_the_message_stands_before_it_and_the_user_is_told() {
+    let runtime = Runtime::new().unwrap();
+    let resource = |uri: &str, name: &str, audience: &str| {
+        let listed = json!({ "uri": uri, "name": name, "annotations": { "audience": [audience] } });
+        (listed, json!([{ "uri": uri, "text": format!("{name}: on Friday") }]))
+    };
+    let listed = [
+        resource("docs://plan", "release plan", "assistant"),
+        resource("docs://draft", "release draft for people", "user"),
+        resource("docs://menu", "lunch menu", "assistant"),
+    ];
+    let server =
+        listed.into_iter().fold(FixtureServer::new("docs"), |server, (item, contents)| server.resource(item, contents));
+    let http = runtime.block_on(server.over_http(Some(Era::Legacy))).unwrap();
+    let home = answers(1);
+    for (agent, of_server, attached) in [(true, true, 1), (false, true, 0), (true, false, 0)] {
+        let server = json!({ "url": http.url(), "autoContext": of_server });
+        home.configure(&json!({ "mcpServers": { "docs": server }, "agent": { "autoContext": agent } }).to_string());
+        let ran = run(&home, &["when is the release?", "-o", "human"]);
+        assert_eq!(ran.ok(), "Answer 1.\n");
+        let told = "toolway: attached resource `docs://plan` of `docs` (about ";
+        assert_eq!(ran.talk.matches(told).count(), attached, "{}", ran.talk);
+        assert_eq!(ran.talk.matches("attached resource").count(), attached, "{}", ran.talk);
+        let messages = messages(&home);
+        assert_eq!(messages.len(), 2 + attached, "{messages:?}");
+        if attached == 1 {
+            assert!(
+                messages[0][0] == "attachment" && messages[0][1].contains("release plan: on Friday"),
+                "{messages:?}"
+            );
+            assert_eq!(messages[1][1], "when is the release?");
+        }
+    }
 }
 
 #[test]

@@ -57,6 +57,7 @@ mod left_to_inbox;
 mod listing;
 mod logging;
 mod many_servers;
+mod metering;
 mod models;
 mod offered_tools;
 mod outcome_crash;

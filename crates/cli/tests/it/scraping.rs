@@ -8,7 +8,11 @@ use std::{
 
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use toolway_testkit::vendor::{MockVendor, Reply, VendorKind};
+use toolway_testkit::{
+    fixture_server::FixtureServer,
+    vendor::{MockVendor, Reply, VendorKind},
+};
+use toolway_wire::revision::Era;
 
 use crate::{
     gateway::{Answer, Serving},
@@ -119,4 +123,44 @@ fn scrape_counts_the_tokens_of_each_model() {
         let labels = json!({ "model": "small", "direction": direction });
         assert!(0.0 < value(&samples, "toolway_model_tokens_total", &labels), "{samples:#?}");
     }
+}
+
+#[test]
+fn the_name_of_a_tool_adds_no_sample_and_no_label_whatever_its_server_calls_it() {
+    let runtime = Runtime::new().unwrap();
+    let names = [
+        "x\"} 1\nmcp_forged_total{a=\"b",
+        "back\\slash\\",
+        "x\",status=\"success",
+        "# EOF\n",
+        "carriage\r\nreturn\u{2028}\u{85}",
+    ];
+    let add = |server: FixtureServer, name: &&str| {
+        server.defined(json!({ "name": name, "description": "x", "inputSchema": { "type": "object" } }))
+    };
+    let server = names.iter().fold(FixtureServer::new("odd"), add);
+    let http = runtime.block_on(server.over_http(Some(Era::Legacy))).unwrap();
+    let home = Home::new();
+    home.configure(&json!({ "mcpServers": { "odd": { "url": http.url() } } }).to_string());
+    let serving = Serving::start(&home, &[]);
+    home.settled(&serving, "odd", "ready");
+    let listed = Answer::of(serving.call("tools/list", json!({}))).json();
+    let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
+    assert_eq!(tools.len(), names.len(), "{listed}");
+    for tool in tools {
+        Answer::of(serving.call("tools/call", json!({ "name": tool["name"], "arguments": {} })));
+    }
+    let samples = parsed(&serving.get("/metrics", serving.key()).body);
+    let executions: Vec<&Value> =
+        samples.iter().filter(|sample| sample["name"] == "mcp_tool_executions_total").collect();
+    assert_eq!(executions.len(), names.len(), "{executions:#?}");
+    for sample in executions {
+        let labels = sample["labels"].as_object().unwrap();
+        assert_eq!(
+            (labels.len(), &labels["status"], sample["value"].as_f64()),
+            (3, &json!("success"), Some(1.0)),
+            "{sample}"
+        );
+    }
+    assert!(!samples.iter().any(|sample| sample["name"].as_str().unwrap().contains("forged")), "{samples:#?}");
 }

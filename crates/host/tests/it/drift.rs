@@ -16,7 +16,7 @@ use toolway_testkit::{
 };
 
 /// A host that allows everything but what has changed.
-async fn host(server: &FixtureServer, baselines: &Arc<MemoryBaselines>, policy: &str) -> TestHost {
+pub(crate) async fn host(server: &FixtureServer, baselines: &Arc<MemoryBaselines>, policy: &str) -> TestHost {
     let text = format!(r#"{{"policy": {{"mode": "allow"{policy}}}}}"#);
     let config = Config::of(&Document::of("/toolway.json".as_ref(), &text).unwrap(), None).unwrap();
     let mut builder = TestHost::with(server, "notes").config(config);
@@ -27,7 +27,7 @@ async fn host(server: &FixtureServer, baselines: &Arc<MemoryBaselines>, policy: 
     host
 }
 
-async fn call(host: &TestHost, caller: Caller, surface: Surface, tool: &str) -> CallState {
+pub(crate) async fn call(host: &TestHost, caller: Caller, surface: Surface, tool: &str) -> CallState {
     let request = CallRequest::tool(caller, format!("notes__{tool}").parse().unwrap(), None);
     host.call_of(CallRequest { surface, ..request }).await.state()
 }
@@ -145,71 +145,6 @@ async fn what_other_callers_did_with_a_changed_tool_decides_nothing_for_a_model(
         call(&later, caller.clone(), surface, "write").await;
         agent(&later, "write").await;
         assert_eq!(later.asked().len(), 1, "{caller:?}");
-    }
-}
-
-/// One kind of change, and how it is shown.
-struct Change {
-    before: fn() -> FixtureServer,
-    after: fn() -> FixtureServer,
-    shown: &'static str,
-}
-
-fn annotated(hint: bool) -> FixtureServer {
-    FixtureServer::new("notes").annotated("write", &json!({ "readOnlyHint": hint }), Behaviour::Echo)
-}
-
-fn structured(kind: &str) -> FixtureServer {
-    let schema = json!({ "type": "object", "properties": { "path": { "type": kind } } });
-    FixtureServer::new("notes").tool("write", "Write").structured("write", &schema)
-}
-
-const CHANGES: [Change; 3] = [
-    Change {
-        before: || notes("Write"),
-        after: || notes("Write, and mail it"),
-        shown: r#"description: was "Write", is now "Write, and mail it""#,
-    },
-    Change {
-        before: || annotated(true),
-        after: || annotated(false),
-        shown: "annotations/readOnlyHint: was true, is now false",
-    },
-    Change {
-        before: || structured("string"),
-        after: || structured("array"),
-        shown: r#"outputSchema/properties/path/type: was "string", is now "array""#,
-    },
-];
-
-#[tokio::test]
-async fn each_kind_of_change_is_asked_about_hidden_or_recorded_for_models_and_for_clients() {
-    let client = Caller::Client("editor".into());
-    let agent = Caller::Agent("a".into());
-    // What is set, who calls: what becomes of the call, and whether a person is asked.
-    let table = [
-        ("", &agent, Surface::Chat, CallState::Succeeded, 1),
-        (r#", "changedTools": "ask""#, &agent, Surface::Chat, CallState::Succeeded, 1),
-        (r#", "changedTools": "hide""#, &agent, Surface::Chat, CallState::Refused, 0),
-        (r#", "changedTools": "allow""#, &agent, Surface::Chat, CallState::Succeeded, 0),
-        ("", &client, Surface::Gateway, CallState::Succeeded, 0),
-        (r#", "changedTools": "ask""#, &client, Surface::Gateway, CallState::Succeeded, 1),
-        (r#", "changedTools": "hide""#, &client, Surface::Gateway, CallState::Refused, 0),
-        (r#", "changedTools": "allow""#, &client, Surface::Gateway, CallState::Succeeded, 0),
-    ];
-    for change in &CHANGES {
-        for (policy, caller, surface, state, asked) in &table {
-            let baselines = Arc::default();
-            let before = host(&(change.before)(), &baselines, "").await;
-            call(&before, (*caller).clone(), *surface, "write").await;
-            let after = host(&(change.after)(), &baselines, policy).await;
-            let now = call(&after, (*caller).clone(), *surface, "write").await;
-            assert_eq!((now, after.asked().len()), (*state, *asked), "{}: {policy} {caller}", change.shown);
-            let reasons = after.reasons();
-            assert!(reasons.iter().all(|reason| reason.contains(change.shown)), "{reasons:?}");
-            let hidden = after.host.catalog().hidden().iter().any(|item| item.reason == change.shown);
-            assert_eq!(hidden, *state == CallState::Refused, "{}: {policy}", change.shown);
-        }
     }
 }
 

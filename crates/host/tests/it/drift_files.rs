@@ -1,13 +1,15 @@
 //! Files that a server's entry names and that change while the host runs: the next process may run another program.
 
-use serde_json::json;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolway_config::{Config, document::Document};
 use toolway_host::{
     call::{CallRequest, Caller},
     connection::{Phase, StopReason, WantedServer},
     keeper::KeeperHandle,
-    policy::{ApprovalAnswer, Surface},
+    policy::{ApprovalAnswer, MemoryBaselines, Surface},
     record::CallState,
 };
 use toolway_testkit::test_host::{TestHost, name};
@@ -45,6 +47,19 @@ async fn started(arguments: &[&str]) -> (TempDir, TestHost) {
     let host = builder.start().await;
     host.answering(ApprovalAnswer::approved("test"));
     (folder, host)
+}
+
+/// A host with this entry, and the definitions that hosts before it have seen.
+async fn host_of(entry: &Value, baselines: &Arc<MemoryBaselines>) -> TestHost {
+    let text = json!({ "mcpServers": { "shop": entry } }).to_string();
+    let config = Config::of(&Document::of("/x/toolway.json".as_ref(), &text).unwrap(), None).unwrap();
+    let mut builder = TestHost::new().wanted(WantedServer::configured(&config, &config.servers[&name("shop")]));
+    builder.options.keeper = KeeperHandle::disabled();
+    builder.ports.baselines = Arc::clone(baselines) as _;
+    let host = builder.start().await;
+    host.answering(ApprovalAnswer::approved("test"));
+    host.ready("shop").await;
+    host
 }
 
 async fn look(host: &TestHost) -> String {
@@ -96,4 +111,49 @@ async fn an_approval_for_another_reason_does_not_accept_a_program_that_changed_m
     let reasons = host.reasons();
     let about_file = reasons.iter().filter(|reason| reason.contains("server: content of ")).count();
     assert!(about_file == 1 && host.asked().len() == 3, "{reasons:?}");
+}
+
+#[tokio::test]
+async fn each_kind_of_change_of_an_entry_is_asked_about_once_and_an_unchanged_one_never() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |file: &str| folder.path().join(file).display().to_string();
+    std::fs::create_dir(path("sub")).unwrap();
+    for file in ["server.py", "other.py"] {
+        std::fs::write(path(file), PROGRAM).unwrap();
+    }
+    let entry = |members: &Value| {
+        let mut entry =
+            json!({ "command": "python3", "args": [path("server.py")], "env": { "MODE": "mild" }, "cwd": path("") });
+        members.as_object().unwrap().iter().for_each(|(key, value)| entry[key] = value.clone());
+        entry
+    };
+    for (members, shown) in [
+        (
+            json!({ "command": "env", "args": ["python3", path("server.py")] }),
+            r#"server: command: was "python3", is now "env""#,
+        ),
+        (json!({ "args": [path("other.py")] }), "server: args: was "),
+        (json!({ "args": [path("server.py"), "--wild"] }), r#"server: args 2: added "--wild""#),
+        (json!({ "args": ["-I", path("server.py")] }), "server: args: was "),
+        (json!({ "env": { "MODE": "wild" } }), "server: "),
+        (json!({ "env": { "MODE": "mild", "PYTHONSTARTUP": path("other.py") } }), "PYTHONSTARTUP"),
+        (json!({ "env": {} }), "MODE"),
+        (json!({ "cwd": path("sub") }), "server: cwd: was "),
+    ] {
+        let baselines = Arc::default();
+        let before = entry(&json!({}));
+        for _ in 0..2 {
+            let host = host_of(&before, &baselines).await;
+            look(&host).await;
+            assert!(host.asked().is_empty(), "an unchanged entry: {:?}", host.reasons());
+        }
+        let after = entry(&members);
+        let host = host_of(&after, &baselines).await;
+        look(&host).await;
+        let reasons = host.reasons();
+        assert!(reasons.len() == 1 && reasons[0].contains(shown), "{members}: {reasons:?}");
+        let host = host_of(&after, &baselines).await;
+        look(&host).await;
+        assert!(host.asked().is_empty(), "what was approved is the baseline: {:?}", host.reasons());
+    }
 }
