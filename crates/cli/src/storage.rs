@@ -77,7 +77,8 @@ impl App {
             SyncMode::Normal => Sync::Normal,
             SyncMode::Full => Sync::Full,
         };
-        let (store, notice) = Store::open(&StoreOptions { path, url, sync, limits }).map_err(RecordsError::from)?;
+        let (store, notice) = Store::open(&StoreOptions { path, url, sync, limits, ..StoreOptions::default() })
+            .map_err(RecordsError::from)?;
         if let Some(notice) = notice {
             tracing::error!("{notice}");
         }

@@ -9,6 +9,7 @@
 //! | `membership` | registration, renewal, loss of the lease, takeover of others |
 //! | `cluster_server` | where the connection to a server with `replicas: one` is |
 //! | `step` | events and actions |
+//! | `session_rows` | rows of client sessions in the store, with the fingerprint of the key |
 //! | `peer_listener` | requests that other gateways forward to this one |
 //!
 //! The port of the store is in [`toolway_host::cluster`]; why it is so is in
@@ -17,9 +18,11 @@
 mod cluster_server;
 mod membership;
 mod peer_listener;
+mod session_rows;
 mod step;
 
 pub use cluster_server::ServerPlace;
 pub use membership::Membership;
 pub use peer_listener::{ForwardedRequest, PeerListener, PeerService};
+pub use session_rows::ClusterSessions;
 pub use step::{ClockTime, ClusterAction, ClusterEvent};

@@ -34,6 +34,6 @@ use sqlite::{
     baselines, batch, call_days, chain, client_roots, database, journal, keys, migration, reader::SqliteReader,
     readers, recent, runs, sessions, settlements, unwritten, usage, writer,
 };
-pub use store::{Freshness, Store, StoreOptions, StoreUsage, Sync};
+pub use store::{Freshness, RegisteredBy, Store, StoreOptions, StoreUsage, Sync};
 pub use toolway_host::time;
 pub use uuid::Uuid;

@@ -9,6 +9,7 @@ use std::{
 use rusqlite::Connection;
 use toolway_config::Secret;
 use toolway_host::{
+    cluster::{ClientSessionStore, LeaseStore},
     policy::{Attendance, Baseline, DayUse},
     record::{KeyClaim, Settlement},
     roots::ClientRootList,
@@ -52,6 +53,19 @@ pub struct StoreOptions {
     pub sync: Sync,
     /// What is kept; by default everything.
     pub limits: RetentionLimits,
+    /// Who registers this process in a Postgres database.
+    pub registered_by: RegisteredBy,
+}
+
+/// Who registers this process among those that write to a database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RegisteredBy {
+    /// The store, until it is closed.
+    #[default]
+    Store,
+    /// The cluster of which this process is a member ([`Store::leases`]). Until it is registered, and after it has lost its lease,
+    /// writes fail.
+    Cluster,
 }
 
 /// How full a store is.
@@ -167,7 +181,7 @@ impl Store {
     fn open_database(url: &Secret, options: &StoreOptions) -> Result<(Self, Option<OpenNotice>), StoreError> {
         // Its size is that of the database server, which frees no space by itself.
         let limits = RetentionLimits { max_bytes: None, ..options.limits };
-        let (engine, notice) = PostgresEngine::open(url, limits)?;
+        let (engine, notice) = PostgresEngine::open(url, limits, options.registered_by)?;
         Ok((Self { shared: Arc::new(Shared { engine: Engine::Postgres(engine), limits }) }, notice))
     }
 
@@ -208,6 +222,22 @@ impl Store {
         match &self.shared.engine {
             Engine::Sqlite { writer, .. } => writer.usage(),
             Engine::Postgres(engine) => engine.usage(),
+        }
+    }
+
+    /// Leases of the members of a cluster; `None` in a file.
+    pub fn leases(&self) -> Option<Arc<dyn LeaseStore>> {
+        match &self.shared.engine {
+            Engine::Sqlite { .. } => None,
+            Engine::Postgres(engine) => Some(Arc::new(engine.members())),
+        }
+    }
+
+    /// Sessions of the clients of a cluster; `None` in a file.
+    pub fn client_sessions(&self) -> Option<Arc<dyn ClientSessionStore>> {
+        match &self.shared.engine {
+            Engine::Sqlite { .. } => None,
+            Engine::Postgres(engine) => Some(Arc::new(engine.client_sessions())),
         }
     }
 

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
-use toolway_config::ServerName;
 use toolway_host::{
     cluster::{
         GatewayId, LeaseClaim, LeaseError, LeaseHolder, LeaseKey, LeaseReply, LeaseStore, Member, MemberState,
@@ -63,6 +62,7 @@ pub async fn check_every_story<F: LeaseFixture>(new: impl AsyncFn() -> F) {
     server_of_the_cluster_is_replaced_only_by_name_of_its_holder(&new().await).await;
     only_one_of_many_takes_a_server(&new().await).await;
     lease_of_a_session_is_free_after_a_takeover(&new().await).await;
+    home_of_a_session_is_replaced_at_once_and_only_by_name(&new().await).await;
     server_that_became_free_is_taken_by_one(&new().await).await;
     lease_is_released_only_by_its_holder(&new().await).await;
     member_that_leaves_frees_everything(&new().await).await;
@@ -93,15 +93,11 @@ fn address() -> PeerAddress {
 }
 
 fn of_the_cluster() -> LeaseKey {
-    LeaseKey::Cluster(server())
+    LeaseKey::Cluster("browser".parse().unwrap())
 }
 
 fn of_a_session() -> LeaseKey {
-    LeaseKey::Session { session: Uuid::now_v7(), server: server() }
-}
-
-fn server() -> ServerName {
-    "browser".parse().unwrap()
+    LeaseKey::Session { session: Uuid::now_v7() }
 }
 
 fn is_fenced<T: std::fmt::Debug>(result: &Result<T, LeaseError>, member: Member) -> bool {
@@ -284,6 +280,18 @@ async fn lease_of_a_session_is_free_after_a_takeover(store: &impl LeaseFixture) 
     assert!(matches!(held, LeaseClaim::Held(LeaseHolder::Current { .. })), "{held:?}");
     store.leases().take_over(by, member).await.unwrap();
     assert_eq!(store.leases().claim(by, key).await.unwrap(), LeaseClaim::Granted);
+}
+
+async fn home_of_a_session_is_replaced_at_once_and_only_by_name(store: &impl LeaseFixture) {
+    let former = join(store).await;
+    let home = join(store).await;
+    let key = of_a_session();
+    store.leases().claim(former, key.clone()).await.unwrap();
+    assert_eq!(store.leases().take_server(home, key.clone(), former).await.unwrap(), LeaseClaim::Granted);
+    let other = join(store).await;
+    let held = LeaseClaim::Held(LeaseHolder::Current { member: home, address: address() });
+    assert_eq!(store.leases().take_server(other, key.clone(), former).await.unwrap(), held, "another holder was named");
+    assert_eq!(store.leases().claim(former, key).await.unwrap(), held);
 }
 
 async fn lease_is_released_only_by_its_holder(store: &impl LeaseFixture) {

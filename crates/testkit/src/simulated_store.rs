@@ -151,9 +151,10 @@ impl LeaseStore for SimulatedStore {
         self.reply(|tables| {
             tables.live(by)?;
             let has_ended = tables.members.get(&from.generation).is_none_or(|row| row.has_ended);
+            let may_replace = has_ended || matches!(key, LeaseKey::Session { .. });
             let holder = tables.leases.get(&key);
             // It is free if the member that took it from this holder has left since.
-            if holder.is_none() || (has_ended && holder == Some(&from)) {
+            if holder.is_none() || (may_replace && holder == Some(&from)) {
                 tables.leases.insert(key.clone(), by);
             }
             Ok(tables.holder(by, &key))

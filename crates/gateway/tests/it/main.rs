@@ -11,6 +11,7 @@ mod client_approvals;
 mod client_requests;
 mod client_roots;
 mod closed_methods;
+mod cluster_sessions;
 mod cluster_simulation;
 mod configured_roots;
 mod default_log_level;

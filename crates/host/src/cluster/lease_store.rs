@@ -27,7 +27,7 @@ pub trait LeaseStore: Send + Sync {
     fn check(&self, member: Member) -> LeaseReply<'_, ()>;
 
     /// Ends a member that has ended its calls and its processes. What is left open is settled as in a takeover, and all its
-    /// leases of servers are free at once. Its tasks are left to any member.
+    /// leases are free at once. Its tasks are left to any member.
     fn leave(&self, member: Member) -> LeaseReply<'_, TakenOver>;
 
     /// All members that have not left and were not taken over, oldest first.
@@ -37,11 +37,13 @@ pub trait LeaseStore: Send + Sync {
     /// `by`, and frees its leases of client sessions. Happens once for each member.
     fn take_over(&self, by: Member, from: Member) -> LeaseReply<'_, TakeOver>;
 
-    /// Takes a lease of a server if it is free.
+    /// Takes a lease if it is free.
     fn claim(&self, by: Member, key: LeaseKey) -> LeaseReply<'_, LeaseClaim>;
 
-    /// Takes a lease from a member that was taken over, if that is still the holder, or if it is free. The caller has waited until the
-    /// process of that holder has ended; the store does not measure this time, because its clock may jump.
+    /// Takes a lease from `from`, if that is still the holder, or if it is free. `from` was taken over if the lease is of a server;
+    /// then the caller has waited until the process of that holder has ended: the store does not measure this time, because its
+    /// clock may jump. The home of a session may change before: the caller has found that the process of `from` has ended, or
+    /// that it is another registration now.
     fn take_server(&self, by: Member, key: LeaseKey, from: Member) -> LeaseReply<'_, LeaseClaim>;
 
     /// Frees a lease whose process has ended. Without effect if `by` does not hold it.

@@ -1,9 +1,8 @@
-//! Which member holds the connection to a server.
+//! Which member holds the connection to a server with `replicas: one`, and which one is the home of a client session.
 //!
-//! A lease of a server has no time of its own: it is valid as long as its member is. When the member is taken over, its
-//! leases for client sessions are free. A lease for the whole cluster is not: the process may still run for a while, so
-//! the next holder waits and then replaces the holder that it has seen
-//! ([`LeaseStore::take_server`](super::LeaseStore::take_server)).
+//! Such a lease has no time of its own: it is valid as long as its member is. When the member is taken over, its client
+//! sessions have no home. A server is not free: its process may still run for a while, so the next holder waits and then
+//! replaces the holder that it has seen ([`LeaseStore::take_server`](super::LeaseStore::take_server)).
 
 use std::time::Duration;
 
@@ -17,12 +16,10 @@ use super::Member;
 pub enum LeaseKey {
     /// The connection to a server with `replicas: one`.
     Cluster(ServerName),
-    /// The connection to a server that is reserved for one client session.
+    /// The requests of a client session: the member that holds it is its home.
     Session {
         /// Id of the row of the session.
         session: Uuid,
-        /// The server.
-        server: ServerName,
     },
 }
 
@@ -35,7 +32,7 @@ pub enum LeaseClaim {
     Held(LeaseHolder),
 }
 
-/// The member that holds a connection.
+/// The member that holds a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseHolder {
     /// A member that was not taken over; requests are forwarded to it.
@@ -52,13 +49,4 @@ pub enum LeaseHolder {
         /// Length of its lease.
         lease: Duration,
     },
-}
-
-impl LeaseKey {
-    /// The server it is about.
-    pub fn server(&self) -> &ServerName {
-        match self {
-            Self::Cluster(server) | Self::Session { server, .. } => server,
-        }
-    }
 }

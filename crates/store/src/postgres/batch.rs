@@ -201,7 +201,10 @@ impl<'a> Filling<'a> {
             Write::SettleSampling(id, end) => sampling::settle(self, *id, end).await,
             Write::TakeOfDay(wanted) => call_days::take(self, wanted).await,
             Write::GiveBackOfDay(call) => call_days::give_back(self, *call).await,
-            Write::Recover(dead) => runs::recover(self, dead.id).await,
+            Write::Recover(dead) => {
+                let ending = if dead.id == self.run { runs::Ending::Own } else { runs::Ending::Expired };
+                runs::settle(self, dead.id, ending, None).await.map(drop)
+            }
             Write::Prune(_) | Write::Dropped(_) => Err(StoreError::Invalid("this write is of a file")),
         }
     }

@@ -23,7 +23,8 @@ pub(super) const COLUMNS: &str = "calls.id, calls.started_at, calls.duration, ca
      (SELECT status FROM tasks WHERE tasks.id = calls.id), calls.prepared, calls.code, calls.from_cache";
 
 /// Inserts a call, or updates what changes between its beginning and its end, and adds what is known of its body. A call that
-/// has ended stays as it is, unless it was only found open.
+/// has ended stays as it is, unless it was only found open while its process was registered. A call that another process has
+/// closed or follows stays as it is too: it was told how it ended.
 pub(super) const WRITE: &str = "\
     WITH written AS (\
         INSERT INTO calls (run, id, started_at, duration, caller, surface, kind, name, server, tool, state, rule, \
@@ -35,8 +36,8 @@ pub(super) const WRITE: &str = "\
             result_bytes = excluded.result_bytes, server_requests = excluded.server_requests, waited = excluded.waited, \
             outcome = excluded.outcome, idempotent = excluded.idempotent, prepared = excluded.prepared, \
             code = excluded.code, from_cache = excluded.from_cache \
-            WHERE calls.state IN ('pending', 'running') \
-            OR (calls.state = 'interrupted' AND excluded.state NOT IN ('pending', 'running')) \
+            WHERE calls.run = excluded.run AND (calls.state IN ('pending', 'running') \
+            OR (calls.state = 'interrupted' AND excluded.state NOT IN ('pending', 'running'))) \
         RETURNING id, caller), \
     body AS (\
         INSERT INTO bodies (call, caller, bytes, arguments, result) \

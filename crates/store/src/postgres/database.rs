@@ -6,6 +6,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime as PoolRuntime};
+use futures_util::future::BoxFuture;
 use rustls::{
     ClientConfig, RootCertStore,
     crypto::ring,
@@ -24,6 +25,10 @@ use crate::StoreError;
 
 /// Connections that are open at once: one for writes, the others for queries; a further query waits.
 const MOST: usize = 5;
+/// Connections of members: renewals of a lease do not wait for queries.
+const MEMBERS: usize = 3;
+/// How long a transaction may take: as long as the end of a call is held before its caller gets an error.
+pub(super) const TRANSACTION: Duration = Duration::from_secs(10);
 /// How long a connection may take to open.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long a query waits for a connection that others use.
@@ -40,6 +45,8 @@ const ROOT_CERTIFICATES: &str = "sslrootcert";
 #[derive(Debug)]
 pub(crate) struct Database {
     pool: Pool,
+    /// For what is asked by this gateway as a member of a cluster, and for its clients' sessions.
+    members: Pool,
     place: Arc<str>,
     /// `None` only while it is dropped.
     runtime: Option<Runtime>,
@@ -58,21 +65,26 @@ impl Database {
             _ => trusted(certificates.as_deref()),
         };
         let tls = MakeRustlsConnect::new(tls(trusted.map_err(invalid)?).map_err(invalid)?);
-        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config, tls, recycling))
-            .max_size(MOST)
-            .runtime(PoolRuntime::Tokio1)
-            .wait_timeout(Some(WAIT))
-            .create_timeout(Some(CONNECT + Duration::from_secs(1)))
-            .build()
-            .map_err(|error| invalid(error.to_string()))?;
+        let pool = |most: usize| {
+            let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+            Pool::builder(Manager::from_config(config.clone(), tls.clone(), recycling))
+                .max_size(most)
+                .runtime(PoolRuntime::Tokio1)
+                .wait_timeout(Some(WAIT))
+                .create_timeout(Some(CONNECT + Duration::from_secs(1)))
+                .build()
+                .map_err(|error| invalid(error.to_string()))
+        };
+        // Connections are opened when they are used first.
+        let members = pool(MEMBERS)?;
+        let pool = pool(MOST)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("toolway-postgres")
             .enable_all()
             .build()
             .map_err(|error| invalid(error.to_string()))?;
-        let database = Self { pool, place, runtime: Some(runtime) };
+        let database = Self { pool, members, place, runtime: Some(runtime) };
         database.wait(async {
             let mut client = database.client().await?;
             migration::migrate(&mut client, &database.place).await
@@ -99,9 +111,34 @@ impl Database {
         }
     }
 
+    /// Acts with a connection of the members as a task, which goes on if its caller does not wait.
+    pub(super) fn transact<A: Send + 'static, T: Send + 'static>(
+        self: &Arc<Self>,
+        asked: A,
+        act: for<'c> fn(&'c Object, A) -> BoxFuture<'c, Result<T, StoreError>>,
+    ) -> BoxFuture<'static, Result<T, StoreError>> {
+        let Some(runtime) = &self.runtime else { return Box::pin(std::future::ready(Err(StoreError::Closed))) };
+        let database = Arc::clone(self);
+        let task = runtime.spawn(async move {
+            let client = database.connection(&database.members).await?;
+            let acted = tokio::time::timeout(TRANSACTION, act(&client, asked)).await;
+            let acted = acted.unwrap_or_else(|_| Err(StoreError::TimedOut(Arc::clone(&database.place))));
+            if acted.as_ref().is_err_and(StoreError::is_disconnection) {
+                // Not back into the pool: a transaction may be open on it.
+                drop(Object::take(client));
+            }
+            acted
+        });
+        Box::pin(async move { task.await.unwrap_or(Err(StoreError::Closed)) })
+    }
+
     /// A connection of the pool.
     pub(crate) async fn client(&self) -> Result<Object, StoreError> {
-        self.pool.get().await.map_err(|error| match error {
+        self.connection(&self.pool).await
+    }
+
+    async fn connection(&self, pool: &Pool) -> Result<Object, StoreError> {
+        pool.get().await.map_err(|error| match error {
             PoolError::Backend(error) if error.as_db_error().is_some() => error.into(),
             PoolError::Backend(error) => StoreError::Database {
                 place: Arc::clone(&self.place),

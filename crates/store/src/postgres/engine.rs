@@ -9,18 +9,20 @@ use std::{
     thread::JoinHandle,
 };
 
-use parking_lot::RwLock;
 use toolway_config::Secret;
 use uuid::Uuid;
 
-use super::{database::Database, reader::PostgresReader, retention, runs, writer::Worker};
+use super::{
+    client_sessions::PostgresClientSessions, database::Database, members::PostgresMembers, reader::PostgresReader,
+    registration::Registration, retention, runs, runs::Looking, writer::Worker,
+};
 use crate::{
     OpenNotice, StoreError,
     journal::Left,
     queue::{Ahead, Queue},
     retention::{RetentionLimits, RetentionPlan},
     runs::DeadRun,
-    store::StoreUsage,
+    store::{RegisteredBy, StoreUsage},
     write::Write,
 };
 
@@ -36,18 +38,27 @@ pub(super) struct Shared {
     pub(super) queue: Arc<Queue>,
     pub(super) failed: AtomicU64,
     pub(super) removed_calls: AtomicU64,
-    /// This process in the table of those that write; another one after it was taken for dead.
-    pub(super) run: RwLock<Uuid>,
+    /// This process in the table of those that write.
+    pub(super) registration: Arc<Registration>,
 }
 
 impl PostgresEngine {
-    /// Connects, registers this process, and closes calls that processes left open whose registration has expired. Blocks.
-    pub(crate) fn open(url: &Secret, limits: RetentionLimits) -> Result<(Self, Option<OpenNotice>), StoreError> {
+    /// Connects, registers this process unless its cluster does, and closes calls that processes left open whose registration
+    /// has expired. Blocks.
+    pub(crate) fn open(
+        url: &Secret,
+        limits: RetentionLimits,
+        by: RegisteredBy,
+    ) -> Result<(Self, Option<OpenNotice>), StoreError> {
         let database = Database::open(url)?;
-        let run = Uuid::now_v7();
+        let registration = Registration::new(by);
         let notice = database.wait(async {
             let client = database.client().await?;
-            runs::register(&client, run).await?;
+            if by == RegisteredBy::Store {
+                let run = Uuid::now_v7();
+                runs::register(&client, run).await?;
+                registration.set_own(run);
+            }
             retention::take_notice(&client).await
         })?;
         let shared = Arc::new(Shared {
@@ -55,7 +66,7 @@ impl PostgresEngine {
             queue: Arc::new(Queue::new(Ahead::Nothing, None)),
             failed: AtomicU64::default(),
             removed_calls: AtomicU64::default(),
-            run: RwLock::new(run),
+            registration: Arc::new(registration),
         });
         shared.recover_dead()?;
         shared.database.spawn(keep_registered(Arc::downgrade(&shared)));
@@ -72,7 +83,18 @@ impl PostgresEngine {
 
     /// This process.
     pub(crate) fn run(&self) -> Uuid {
-        *self.shared.run.read()
+        self.shared.registration.run()
+    }
+
+    /// The port of leases, for this process as a member of a cluster.
+    pub(crate) fn members(&self) -> PostgresMembers {
+        let Shared { database, registration, queue, .. } = &*self.shared;
+        PostgresMembers::new(Arc::clone(database), Arc::clone(registration), Arc::clone(queue))
+    }
+
+    /// The port for the rows of client sessions.
+    pub(crate) fn client_sessions(&self) -> PostgresClientSessions {
+        PostgresClientSessions::new(Arc::clone(&self.shared.database))
     }
 
     /// Writes that could not be committed since the start.
@@ -100,7 +122,7 @@ impl PostgresEngine {
         let shared = Arc::clone(&self.shared);
         let prune = move || {
             shared.queue.catch_up();
-            let run = *shared.run.read();
+            let run = shared.registration.run();
             shared.database.wait(async {
                 let client = shared.database.client().await?;
                 let mut removed = RetentionPlan { size: reader(&shared).size().await?, ..RetentionPlan::default() };
@@ -146,29 +168,42 @@ impl Shared {
     }
 
     async fn insist_on_recovery(&self) -> Result<(), StoreError> {
+        // Before it is registered, this process cannot close anything.
+        let Some(run) = self.registration.known_run() else { return Ok(()) };
+        let looking = match self.registration.by() {
+            RegisteredBy::Store => Looking::All,
+            RegisteredBy::Cluster => Looking::ProcessesAlone,
+        };
         let client = self.database.client().await?;
-        for id in runs::dead(&client).await? {
+        for id in runs::dead(&client, looking).await?.into_iter().filter(|id| *id != run) {
             self.queue.insist(Write::Recover(Box::new(DeadRun { id, journal: Left::default() })));
         }
         Ok(())
     }
 }
 
-/// Renews the registration of this process, and looks for processes that did not, until the store is closed.
+/// Renews the registration of this process unless its cluster does, and looks for processes that did not, until the store is
+/// closed.
 async fn keep_registered(shared: Weak<Shared>) {
     loop {
         tokio::time::sleep(runs::LEASE / 3).await;
         let Some(shared) = shared.upgrade() else { return };
-        let run = *shared.run.read();
-        let renewed = async { runs::renew(&shared.database.client().await?, run).await };
-        match renewed.await {
-            Ok(true) => {}
-            // The next commit fails for this reason and registers anew.
-            Ok(false) => tracing::error!(error = %StoreError::Expired),
-            Err(error) => tracing::warn!(%error, "the registration of this process could not be renewed"),
+        if shared.registration.by() == RegisteredBy::Store {
+            renew(&shared).await;
         }
         if let Err(error) = shared.insist_on_recovery().await {
             tracing::debug!(%error, "processes that have ended could not be looked for");
         }
+    }
+}
+
+async fn renew(shared: &Shared) {
+    let run = shared.registration.run();
+    let renewed = async { runs::renew(&shared.database.client().await?, run).await };
+    match renewed.await {
+        Ok(true) => {}
+        // The next commit fails for this reason and registers anew.
+        Ok(false) => tracing::error!(error = %StoreError::Expired),
+        Err(error) => tracing::warn!(%error, "the registration of this process could not be renewed"),
     }
 }

@@ -17,7 +17,10 @@ struct Migration {
 }
 
 /// Migrations in order; the version of a database is how many were applied.
-const MIGRATIONS: &[Migration] = &[Migration { sql: include_str!("../../migrations/postgres/0001.sql"), runs_with: 1 }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { sql: include_str!("../../migrations/postgres/0001.sql"), runs_with: 1 },
+    Migration { sql: include_str!("../../migrations/postgres/0002.sql"), runs_with: 1 },
+];
 
 /// Key of the advisory lock that one process holds while it changes the schema: "toolway" as a number.
 const LOCK: i64 = 0x0074_6f6f_6c77_6179;

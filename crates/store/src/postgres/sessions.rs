@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Sessions that no process uses.
-const UNUSED: &str = "(run IS NULL OR run NOT IN (SELECT id FROM runs))";
+const UNUSED: &str = "(run IS NULL OR run NOT IN (SELECT id FROM runs WHERE ended_at IS NULL))";
 
 pub(super) async fn write<'a>(filling: &mut Filling<'a>, change: &'a SessionChange) -> Result<(), StoreError> {
     match change {

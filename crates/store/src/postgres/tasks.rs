@@ -67,7 +67,11 @@ pub(super) async fn write<'a>(filling: &mut Filling<'a>, task: &'a TaskRow) -> R
 pub(super) async fn claim(filling: &mut Filling<'_>, id: Uuid) -> Result<(), StoreError> {
     let claim = format!("UPDATE tasks SET run = $2 WHERE id = $1 AND run IS NULL AND {OPEN}");
     let run = filling.run;
-    filling.send(&claim, vec![Box::new(id), Box::new(run)]).await
+    filling.send(&claim, vec![Box::new(id), Box::new(run)]).await?;
+    // Its call is ended by the same process.
+    let call = "UPDATE calls SET run = $2 WHERE id = $1 AND run <> $2 \
+                AND EXISTS (SELECT 1 FROM tasks WHERE tasks.id = $1 AND tasks.run = $2)";
+    filling.send(call, vec![Box::new(id), Box::new(run)]).await
 }
 
 /// Lets another process claim a task of this one.
@@ -88,9 +92,9 @@ pub(super) async fn end<'a>(filling: &mut Filling<'a>, end: &'a TaskEnd) -> Resu
     write(filling, &end.task).await
 }
 
-/// Frees the tasks of a process that has ended. Those whose call has ended, end as it did; those that ran in a process which
-/// it had started are lost.
-pub(super) async fn abandon(client: &Object, run: Uuid) -> Result<(), StoreError> {
+/// Frees the tasks of a process that has ended, or gives them to `heir`. Those whose call has ended, end as it did; those that
+/// ran in a process which it had started are lost. Returns those that go on.
+pub(super) async fn abandon(client: &Object, run: Uuid, heir: Option<Uuid>) -> Result<Vec<Uuid>, StoreError> {
     // The error of a call is for the operator; clients read the message of its task.
     let ended = format!(
         "UPDATE tasks SET run = NULL, status = CASE c.state WHEN 'succeeded' THEN 'completed' WHEN 'tool-error' THEN 'completed' \
@@ -109,9 +113,14 @@ pub(super) async fn abandon(client: &Object, run: Uuid) -> Result<(), StoreError
         let tool: String = row.try_get(2)?;
         tracing::warn!(%task, server, tool, "a task is lost: {ENDED_WITH_PROCESS}");
     }
-    let free = format!("UPDATE tasks SET run = NULL WHERE run = $1 AND {OPEN}");
-    pipeline::execute(client, &free, vec![Box::new(run)]).await?;
-    Ok(())
+    let free = format!("UPDATE tasks SET run = $2 WHERE run = $1 AND {OPEN} RETURNING id");
+    let rows = pipeline::rows(client, &free, &[Box::new(run), Box::new(heir)]).await?;
+    let tasks: Vec<Uuid> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    if let Some(heir) = heir {
+        let calls = "UPDATE calls SET run = $1 WHERE id = ANY($2)";
+        pipeline::execute(client, calls, vec![Box::new(heir), Box::new(tasks.clone())]).await?;
+    }
+    Ok(tasks)
 }
 
 /// Ends the oldest tasks that no process has followed since a time, at most `most`, and returns their calls, which end

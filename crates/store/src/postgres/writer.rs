@@ -10,7 +10,7 @@ use std::{
 
 use uuid::Uuid;
 
-use super::{batch, engine::Shared, retention, runs};
+use super::{batch, database::TRANSACTION, engine::Shared, retention, runs};
 use crate::{
     StoreError,
     calls::{CallBody, CallRow},
@@ -18,11 +18,10 @@ use crate::{
     queue::{Job, Queue},
     retention::{RetentionLimits, RetentionPlan},
     runs::DeadRun,
+    store::RegisteredBy,
     write::Write,
 };
 
-/// How long a transaction may take: as long as the end of a call is held before its caller gets an error.
-const TRANSACTION: Duration = Duration::from_secs(10);
 /// How long writes fail at once after the database could not be reached.
 const AWAY: Duration = Duration::from_millis(500);
 /// Time between two attempts to write what could not be written.
@@ -83,7 +82,11 @@ impl Worker {
         // There is no later attempt.
         self.away = None;
         self.write_late();
-        let run = *self.shared.run.read();
+        if self.shared.registration.by() == RegisteredBy::Cluster {
+            // It has left its cluster, or another member takes it over.
+            return;
+        }
+        let run = self.shared.registration.run();
         let itself = Write::Recover(Box::new(DeadRun { id: run, journal: Left::default() }));
         if let Err(error) = self.apply(&[&itself]) {
             tracing::warn!(%error, "this process could not be removed from the store's list of processes");
@@ -110,8 +113,8 @@ impl Worker {
         }
     }
 
-    /// Applies writes in one transaction, or those that can be applied. Registers this process anew if it was taken for dead:
-    /// these writes still fail.
+    /// Applies writes in one transaction, or those that can be applied. If this process was taken for dead, they fail; it
+    /// registers anew, or its cluster does.
     fn apply(&mut self, writes: &[&Write]) -> Result<Vec<Result<(), StoreError>>, StoreError> {
         if let Some((since, error)) = &self.away
             && since.elapsed() < AWAY
@@ -119,7 +122,7 @@ impl Worker {
             return Err(error.clone());
         }
         let shared = Arc::clone(&self.shared);
-        let run = *shared.run.read();
+        let Some(run) = shared.registration.known_run() else { return Err(StoreError::Expired) };
         let applied = shared.database.wait(async {
             let client = shared.database.client().await?;
             let applying = async {
@@ -138,7 +141,10 @@ impl Worker {
         });
         self.away = match &applied {
             Err(StoreError::Expired) => {
-                self.register_anew(run);
+                match self.shared.registration.by() {
+                    RegisteredBy::Store => self.register_anew(run),
+                    RegisteredBy::Cluster => self.shared.registration.lose(run),
+                }
                 None
             }
             Err(error) => Some((Instant::now(), error.clone())),
@@ -154,7 +160,7 @@ impl Worker {
         let registered = database.wait(async { runs::register(&database.client().await?, run).await });
         match registered {
             Ok(()) => {
-                *self.shared.run.write() = run;
+                self.shared.registration.set_own(run);
                 self.shared.queue.insist(Write::Recover(Box::new(DeadRun { id: expired, journal: Left::default() })));
             }
             Err(error) => tracing::error!(%error, "this process could not register anew in the database"),
@@ -208,8 +214,8 @@ impl Worker {
         if self.limits == RetentionLimits::default() {
             return;
         }
-        let Shared { database, removed_calls, run, .. } = &*self.shared;
-        let run = *run.read();
+        let Shared { database, removed_calls, registration, .. } = &*self.shared;
+        let Some(run) = registration.known_run() else { return };
         let removed = database.wait(async {
             let client = database.client().await?;
             for _ in 0..STEPS {

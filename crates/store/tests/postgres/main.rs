@@ -7,11 +7,14 @@ mod audit;
 mod call_days;
 #[path = "../it/calls.rs"]
 mod calls;
+mod client_sessions;
 #[path = "../it/conversations.rs"]
 mod conversations;
 mod database;
 #[path = "../it/keys.rs"]
 mod keys;
+mod lease_fixture;
+mod members;
 #[path = "../it/recorder.rs"]
 mod recorder;
 #[path = "../it/records.rs"]
