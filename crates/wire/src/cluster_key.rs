@@ -4,7 +4,7 @@ use std::fmt;
 
 use ring::hmac;
 
-use crate::seal::KEY_BYTES;
+use crate::seal::{KEY_BYTES, NoRandomness, Sealer};
 
 /// The secret of a cluster. It is never used itself; each use has a key of its own.
 #[derive(Clone)]
@@ -34,6 +34,8 @@ pub(crate) enum KeyUse {
     Sessions,
     /// The identity that gateways prove to each other.
     Peers,
+    /// What clients hold besides: positions in lists, ids of tasks, requests that wait for answers.
+    Handles,
 }
 
 /// Fewest characters of a secret.
@@ -54,6 +56,7 @@ impl ClusterKey {
         let label: &[u8] = match of {
             KeyUse::Sessions => b"toolway cluster sessions",
             KeyUse::Peers => b"toolway cluster peers",
+            KeyUse::Handles => b"toolway cluster handles",
         };
         let mut key = [0; KEY_BYTES];
         key.copy_from_slice(hmac::sign(&self.0, label).as_ref());
@@ -62,6 +65,11 @@ impl ClusterKey {
 }
 
 impl ClusterKeys {
+    /// Seals what clients hold besides the ids of their sessions. What was sealed before the key was changed does not open.
+    pub fn sealer(&self) -> Result<Sealer, NoRandomness> {
+        Sealer::with_key(&self.current.derive(KeyUse::Handles))
+    }
+
     /// One key, which is not being changed.
     pub fn only(current: ClusterKey) -> Self {
         Self { current, accepted: None }

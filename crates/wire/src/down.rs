@@ -40,6 +40,7 @@ use crate::{
 
 pub use hosted_tasks::{HostedTaskOptions, HostedTasks, TASKS_PER_CALLER};
 pub use list_page::{ListDialect, ListPage};
+pub use park::ParkedCallHolder;
 pub use shared_sessions::{
     MAX_CAPABILITIES, SessionChanges, SessionReply, SessionRow, SessionRows, SessionRowsUnavailable, SharedSessions,
     SubscriptionChange,
@@ -152,6 +153,8 @@ pub struct DownstreamOptions {
     pub sealer: Option<Arc<Sealer>>,
     /// Sessions that other gateways of a cluster share; `None`: they live here only.
     pub shared_sessions: Option<SharedSessions>,
+    /// Which gateway of a cluster has the parked calls; `None`: it is alone.
+    pub parked_call_holder: Option<ParkedCallHolder>,
     /// Capacity for sessions and parked calls; `None`: not shared with other downstreams.
     pub shared_capacity: Option<SharedCapacity>,
 }
@@ -202,6 +205,7 @@ impl Default for DownstreamOptions {
             default_log_level: Some(LogLevel::Info),
             sealer: None,
             shared_sessions: None,
+            parked_call_holder: None,
             shared_capacity: None,
         }
     }
@@ -215,7 +219,13 @@ impl Downstream {
         };
         // Taken out of the options: sessions hold their downstream and must not keep the shared store alive.
         let parked_calls = options.shared_capacity.take().map(|capacity| capacity.parked).unwrap_or_default();
-        let parked = ParkingLot::new(sealer, &options.limits, options.answer_timeout, parked_calls)?;
+        let parked = ParkingLot::new(
+            sealer,
+            &options.limits,
+            options.answer_timeout,
+            parked_calls,
+            options.parked_call_holder.clone(),
+        )?;
         Ok(Arc::new(Self { service, options, parked, draining: CancellationToken::new() }))
     }
 

@@ -5,11 +5,17 @@
 //! a listener on an address from the database is of use. There is no resumption and no early data: each connection proves
 //! the key anew, so a secret that was removed opens nothing.
 
+mod idle;
+
 use std::{fmt, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use futures_util::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
 use http::{Request, Response};
-use http_body_util::Full;
+use http_body_util::{BodyDataStream, BodyExt, Full};
 use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use rustls::{
@@ -30,6 +36,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, server};
 use tokio_util::task::AbortOnDropHandle;
 
+use self::idle::{IdleConnections, ProvenConnection};
 use crate::cluster_key::{ClusterKey, ClusterKeys, KeyUse};
 
 /// Both sides of a connection between gateways. Clones share the configuration.
@@ -37,14 +44,64 @@ use crate::cluster_key::{ClusterKey, ClusterKeys, KeyUse};
 pub struct PeerTls {
     server: Arc<ServerConfig>,
     client: Arc<ClientConfig>,
+    idle: IdleConnections,
 }
 
-/// The response of another gateway. Dropping it closes the connection, which cancels the request there.
-#[derive(Debug)]
+/// The response of another gateway. Dropping it before the end of its body closes the connection, which cancels the request
+/// there.
 pub struct PeerResponse {
     /// Head and body; the body ends with the connection.
     pub response: Response<Incoming>,
-    _connection: AbortOnDropHandle<()>,
+    connection: ProvenConnection,
+    address: String,
+    idle: IdleConnections,
+}
+
+impl PeerResponse {
+    /// The body as it comes. An error means that it is not complete.
+    pub fn pieces(self) -> BoxStream<'static, Result<Bytes, hyper::Error>> {
+        let Self { response, connection, address, idle } = self;
+        let reading = Some(Reading { body: response.into_body().into_data_stream(), connection, address, idle });
+        Box::pin(stream::unfold(reading, |reading| async {
+            let mut reading = reading?;
+            match reading.body.next().await {
+                Some(Ok(piece)) => Some((Ok(piece), Some(reading))),
+                Some(Err(error)) => Some((Err(error), None)),
+                None => {
+                    reading.idle.keep(&reading.address, reading.connection);
+                    None
+                }
+            }
+        }))
+    }
+}
+
+/// A response that is being read.
+struct Reading {
+    body: BodyDataStream<Incoming>,
+    connection: ProvenConnection,
+    address: String,
+    idle: IdleConnections,
+}
+
+impl fmt::Debug for PeerResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PeerResponse").field("status", &self.response.status()).finish_non_exhaustive()
+    }
+}
+
+impl PeerError {
+    /// Whether there is no process at the address: the system says so itself, at once.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::Unreachable { source, .. } if source.kind() == io::ErrorKind::ConnectionRefused)
+    }
+
+    /// Whether the other side was gone before it had proven the key, as a process that ends is.
+    pub fn is_cut_in_handshake(&self) -> bool {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        let Self::Unproven { source, .. } = self else { return false };
+        matches!(source.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+    }
 }
 
 /// Why another gateway has not answered.
@@ -97,6 +154,7 @@ impl PeerTls {
         Ok(Self {
             server: Arc::new(server_config(&provider, &verifier, &certified)?),
             client: Arc::new(client_config(&provider, &verifier, certified)?),
+            idle: IdleConnections::default(),
         })
     }
 
@@ -106,25 +164,53 @@ impl PeerTls {
     }
 
     /// The side that connects: sends one request once the other side has proven the key.
-    pub async fn send(&self, host: &str, port: u16, request: Request<Full<Bytes>>) -> Result<PeerResponse, PeerError> {
-        let address = || format!("{host}:{port}");
+    pub async fn send(
+        &self,
+        host: &str,
+        port: u16,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<PeerResponse, PeerError> {
+        let address = format!("{host}:{port}");
+        let lost = |source| PeerError::Lost { address: address.clone(), source };
+        loop {
+            let kept = self.idle.take(&address);
+            let is_new = kept.is_none();
+            let mut connection = match kept {
+                Some(connection) => connection,
+                None => self.connect(host, port, &address).await?,
+            };
+            let mut error = match connection.sender.try_send_request(request).await {
+                Ok(response) => {
+                    return Ok(PeerResponse { response, connection, address, idle: self.idle.clone() });
+                }
+                Err(error) => error,
+            };
+            match error.take_message() {
+                // A kept connection was closed before anything was written.
+                Some(unsent) if !is_new => request = unsent,
+                _ => return Err(lost(error.into_error())),
+            }
+        }
+    }
+
+    /// A new connection, once the other side has proven the key.
+    async fn connect(&self, host: &str, port: u16, address: &str) -> Result<ProvenConnection, PeerError> {
         let in_time = |result: Result<io::Result<TcpStream>, _>| result.unwrap_or_else(|_| Err(timed_out()));
         let stream = in_time(tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect((host, port))).await);
         let stream = stream.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
-        let stream = stream.map_err(|source| PeerError::Unreachable { address: address(), source })?;
-        let unproven = |source| PeerError::Unproven { address: address(), source };
+        let stream = stream.map_err(|source| PeerError::Unreachable { address: address.to_owned(), source })?;
+        let unproven = |source| PeerError::Unproven { address: address.to_owned(), source };
         let name = ServerName::try_from("gateway").map_err(|error| unproven(io::Error::other(error)))?;
         let connecting = TlsConnector::from(Arc::clone(&self.client)).connect(name, stream);
         let stream = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
         let stream = stream.unwrap_or_else(|_| Err(timed_out())).map_err(unproven)?;
-        let lost = |source| PeerError::Lost { address: address(), source };
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
-        let connection = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
+        let lost = |source| PeerError::Lost { address: address.to_owned(), source };
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
+        let task = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(async move {
             // The request reports the same error.
             drop(connection.await);
         }));
-        let response = sender.send_request(request).await.map_err(lost)?;
-        Ok(PeerResponse { response, _connection: connection })
+        Ok(ProvenConnection { sender, _task: task })
     }
 }
 

@@ -31,15 +31,14 @@ use std::{
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use hyper::body::Body;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use body::ResponseBody;
 pub use connections::{PeerConnection, TooManyConnections};
 pub use guard::{GuardRefusal, HostGuard};
 pub use http_sse::HttpSsePaths;
-/// Body of an incoming request.
-pub use hyper::body::Incoming;
+/// Body of an incoming request, and of any request that is answered.
+pub use hyper::body::{Body, Incoming};
 pub use request_body::{BodyError, read_body};
 pub use serving::{DRAIN_TIMEOUT, Responder, WRITE_TIMEOUT, serve, serve_peers, serve_with_tls};
 pub(crate) use sessions::SessionStore;

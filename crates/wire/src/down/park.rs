@@ -6,6 +6,7 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -37,7 +38,13 @@ struct Inner {
     limit_per_caller: usize,
     timeout: Duration,
     calls: SharedParkedCalls,
+    /// Which gateway of a cluster has the calls.
+    holder: Option<ParkedCallHolder>,
 }
+
+/// Says which gateway of a cluster this process is now, as its handles name it; `None` while it is none.
+#[derive(Clone)]
+pub struct ParkedCallHolder(Arc<dyn Fn() -> Option<String> + Send + Sync>);
 
 /// Parked calls of one downstream, or of several that share a limit.
 pub(crate) type SharedParkedCalls = Arc<ParkedCallStore>;
@@ -86,7 +93,14 @@ struct Handle {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum HandleTarget {
     /// A parked call of one instance; `until` is in milliseconds since the instance started.
-    Place { instance: String, place: String, until: u64 },
+    Place {
+        instance: String,
+        place: String,
+        until: u64,
+        /// The gateway that has it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        holder: Option<String>,
+    },
     /// Permission to repeat the request until this time, in seconds since 1970.
     Again { until: u64 },
 }
@@ -122,6 +136,7 @@ impl ParkingLot {
         limits: &Limits,
         timeout: Duration,
         calls: SharedParkedCalls,
+        holder: Option<ParkedCallHolder>,
     ) -> Result<Self, NoRandomness> {
         let inner = Inner {
             sealer,
@@ -131,6 +146,7 @@ impl ParkingLot {
             limit_per_caller: limits.parked_calls_per_caller,
             timeout,
             calls,
+            holder,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -147,7 +163,8 @@ impl ParkingLot {
         let (place, instance) = (seal::random_token()?, self.inner.instance.clone());
         let expires = Instant::now() + self.inner.timeout;
         let until = millis(expires.duration_since(self.inner.began));
-        let stands_for = HandleTarget::Place { instance: instance.clone(), place: place.clone(), until };
+        let holder = self.inner.holder.as_ref().and_then(|holder| holder.0());
+        let stands_for = HandleTarget::Place { instance: instance.clone(), place: place.clone(), until, holder };
         let handle = self.sealed(stands_for, principal, request)?;
         let (principal, expiry) = (principal.to_owned(), self.expiry(place.clone(), expires));
         self.inner.calls.by_id.lock().insert(place, StoredCall { parked, instance, principal, _expiry: expiry });
@@ -174,6 +191,16 @@ impl ParkingLot {
         self.inner.sealer.seal(Purpose::Request, serde_json::to_string(&handle).unwrap_or_default().as_bytes())
     }
 
+    /// The gateway that has the call of a handle; `None` if it names none, or was not sealed under this key.
+    pub(crate) fn holder_of(&self, handle: &str) -> Option<String> {
+        let content = self.inner.sealer.open(Purpose::Request, handle)?;
+        let handle: Handle = serde_json::from_slice(&content).ok()?;
+        match handle.stands_for {
+            HandleTarget::Place { holder, .. } => holder,
+            HandleTarget::Again { .. } => None,
+        }
+    }
+
     /// Resolves a handle; a parked call can be claimed once.
     pub(crate) fn claim(&self, handle: &str, principal: &str, request: &str) -> Result<Claimed, ClaimError> {
         let content = self.inner.sealer.open(Purpose::Request, handle).ok_or(ClaimError::Invalid)?;
@@ -183,7 +210,7 @@ impl ParkingLot {
         }
         match handle.stands_for {
             HandleTarget::Again { until } if now() < until => Ok(Claimed::Again),
-            HandleTarget::Place { instance, place, until } if instance == self.inner.instance => {
+            HandleTarget::Place { instance, place, until, .. } if instance == self.inner.instance => {
                 let stored = self.inner.calls.by_id.lock().remove(&place);
                 let over = until <= millis(self.inner.began.elapsed());
                 let absent = if over { ClaimError::Expired } else { ClaimError::Used };
@@ -219,6 +246,19 @@ impl ParkingLot {
                 parked.abandon();
             }
         }))
+    }
+}
+
+impl ParkedCallHolder {
+    /// Calls `name` for each call that is parked.
+    pub fn new(name: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(name))
+    }
+}
+
+impl fmt::Debug for ParkedCallHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ParkedCallHolder").field(&self.0()).finish()
     }
 }
 

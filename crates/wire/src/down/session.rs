@@ -187,6 +187,12 @@ impl DownstreamSession {
         self.downstream.service.on_session_end(&self.caller);
     }
 
+    /// The session is at another gateway now: closes the standing stream. Requests in progress go on.
+    pub(super) fn release(&self) {
+        self.close_streams();
+        self.downstream.service.on_session_end(&self.caller);
+    }
+
     /// Whether the session belongs to this downstream.
     pub(super) fn is_of(&self, downstream: &Arc<Downstream>) -> bool {
         Arc::ptr_eq(&self.downstream, downstream)

@@ -12,11 +12,13 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use http::HeaderMap;
 
 use super::Caller;
 use crate::{
     cluster_key::{ClusterKey, ClusterKeys, KeyUse},
     exchange::LogLevel,
+    header as mcp,
     json::{JsonKind, Raw},
     message::ClientCapabilities,
     revision::Revision,
@@ -98,6 +100,13 @@ impl SharedSessions {
         let sealer = |key: &ClusterKey| Sealer::with_key(&key.derive(KeyUse::Sessions)).map(Arc::new);
         let accepted = keys.accepted.as_ref().map(sealer).transpose()?;
         Ok(Self { rows, current: sealer(&keys.current)?, accepted })
+    }
+
+    /// The id of the row that the headers of a request name; `None` if they name no session of the cluster, or more than one.
+    pub fn named(&self, headers: &HeaderMap) -> Option<String> {
+        let mut names = headers.get_all(mcp::SESSION_ID).iter();
+        let name = names.next().filter(|_| names.next().is_none())?;
+        self.open(name.to_str().ok()?)
     }
 
     pub(super) fn rows(&self) -> &dyn SessionRows {

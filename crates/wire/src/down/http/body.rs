@@ -60,6 +60,8 @@ enum Kind {
         pieces: BoxStream<'static, Bytes>,
         alive: KeepAlive,
     },
+    /// The body of another gateway, as it comes: its events have keep-alive comments in between already.
+    Relayed(BoxStream<'static, Bytes>),
     /// A body that ends when the client loses access.
     Until {
         body: Box<ResponseBody>,
@@ -91,6 +93,11 @@ impl ResponseBody {
     /// An event stream of the embedding server: its encoded events, with keep-alive comments in between.
     pub fn pieces(pieces: BoxStream<'static, Bytes>, keep_alive: Duration) -> Self {
         Self(Kind::Pieces { pieces, alive: KeepAlive::new(keep_alive) })
+    }
+
+    /// The body of another gateway, in pieces of any size.
+    pub fn relayed(pieces: BoxStream<'static, Bytes>) -> Self {
+        Self(Kind::Relayed(pieces))
     }
 
     pub(super) fn events(
@@ -130,6 +137,9 @@ impl Body for ResponseBody {
                 Poll::Pending => return Pin::new(&mut **body).poll_frame(context),
             },
             Kind::Whole(message) => return Poll::Ready(message.take().map(|message| Ok(Frame::data(message)))),
+            Kind::Relayed(pieces) => {
+                return pieces.poll_next_unpin(context).map(|piece| piece.map(Frame::data).map(Ok));
+            }
             Kind::Pieces { pieces, alive } => (pieces.poll_next_unpin(context), alive),
             Kind::Events { first, rest, alive } => match first.take() {
                 Some(message) => (Poll::Ready(Some(message.framed(sse::encode))), alive),
@@ -184,6 +194,7 @@ impl Body for ResponseBody {
         match &self.0 {
             Kind::Whole(message) => SizeHint::with_exact(message.as_ref().map_or(0, |message| message.len() as u64)),
             Kind::Pieces { .. }
+            | Kind::Relayed(_)
             | Kind::Events { .. }
             | Kind::Stream { .. }
             | Kind::HttpSse { .. }

@@ -172,6 +172,17 @@ impl SessionRegistry {
         own.iter().for_each(|(_, session)| session.end());
     }
 
+    /// Gives up sessions of this downstream, all or the one of a row, without cancelling their requests.
+    pub(super) fn release(&self, row: Option<&str>) {
+        let is_meant =
+            |session: &DownstreamSession| row.is_none_or(|row| session.caller.session.as_deref() == Some(row));
+        let mut sessions = self.inner.sessions.lock();
+        let own: Vec<_> =
+            sessions.extract_if(|_, session| session.is_of(&self.downstream) && is_meant(session)).collect();
+        drop(sessions);
+        own.iter().for_each(|(_, session)| session.release());
+    }
+
     /// Number of sessions of this downstream.
     pub(super) fn count(&self) -> usize {
         self.inner.sessions.lock().values().filter(|session| session.is_of(&self.downstream)).count()

@@ -16,7 +16,7 @@ fn lot() -> ParkingLot {
 
 fn lot_with(sealer: &Arc<Sealer>) -> ParkingLot {
     let limits = Limits { parked_calls: 3, parked_calls_per_caller: 2, ..Limits::default() };
-    ParkingLot::new(Arc::clone(sealer), &limits, Duration::from_secs(600), SharedParkedCalls::default()).unwrap()
+    ParkingLot::new(Arc::clone(sealer), &limits, Duration::from_secs(600), SharedParkedCalls::default(), None).unwrap()
 }
 
 fn call() -> (ParkedCall, Feed) {
