@@ -1,6 +1,6 @@
 //! Settings of a cluster: several gateways over one database.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use crate::{
     error::ConfigError,
@@ -20,6 +20,8 @@ pub struct ClusterSettings {
     pub accepted_key: Option<Template>,
     /// Where other gateways reach this one.
     pub address: PeerAddress,
+    /// Where this one listens for them; `None`: at `address`.
+    pub listen: Option<SocketAddr>,
     /// How long this gateway counts as alive after a renewal.
     pub lease: Duration,
 }
@@ -41,8 +43,13 @@ const LEASE: Duration = Duration::from_secs(15);
 const SHORTEST: Duration = Duration::from_secs(3);
 const LONGEST: Duration = Duration::from_secs(120);
 
-const MEMBERS: &[(&str, Shape)] =
-    &[("key", Shape::Text), ("acceptedKey", Shape::Text), ("address", Shape::Text), ("lease", Shape::Time)];
+const MEMBERS: &[(&str, Shape)] = &[
+    ("key", Shape::Text),
+    ("acceptedKey", Shape::Text),
+    ("address", Shape::Text),
+    ("listen", Shape::Text),
+    ("lease", Shape::Time),
+];
 
 const REPLICAS: &[(&str, Replicas)] =
     &[("each", Replicas::Each), ("session", Replicas::Session), ("one", Replicas::One)];
@@ -53,11 +60,12 @@ pub(crate) const REPLICAS_VALUES: Shape = Shape::OneOf(&["each", "session", "one
 pub(crate) const CLUSTER: Key<Settings> = Key {
     name: "cluster",
     shape: Shape::Members(MEMBERS),
-    doc: "Makes this gateway one of several over one database. In preparation: `serve` refuses to start with it. `key`: a \
-          reference such as `env:CLUSTER_KEY` or `${secret:cluster}` to the secret that all gateways share, at least 32 \
-          characters. `acceptedKey`: a second secret that is accepted and not used, while the key is being changed. \
-          `address`: `host:port` where other gateways reach this one. `lease`: how long this gateway counts as alive after \
-          a renewal, from `3s` to `120s`, default `15s`.",
+    doc: "Makes `serve` one of several gateways over the database of `store.url`. `key`: a reference such as \
+          `env:CLUSTER_KEY` or `${secret:cluster}` to the secret that all gateways share, at least 32 characters. \
+          `acceptedKey`: a second secret that is accepted and not used, while the key is being changed. `address`: \
+          `host:port` where other gateways reach this one. `listen`: the address and port that it listens on for them, \
+          if that is not `address`. `lease`: how long this gateway counts as alive after a renewal, from `3s` to `120s`, \
+          default `15s`.",
     example: r#"{"key": "env:CLUSTER_KEY", "address": "10.0.0.5:7719"}"#,
     set: |settings, field| put(&mut settings.cluster, field.setting(Some(read(field)?))),
 };
@@ -66,6 +74,7 @@ fn read(field: &Field<'_>) -> Result<ClusterSettings, ConfigError> {
     let mut key = None;
     let mut accepted_key = None;
     let mut address = None;
+    let mut listen = None;
     let mut lease = LEASE;
     for (name, field) in field.members()? {
         match name {
@@ -74,6 +83,10 @@ fn read(field: &Field<'_>) -> Result<ClusterSettings, ConfigError> {
             "address" => {
                 let read = field.text()?.parse::<PeerAddress>();
                 address = Some(read.map_err(|_| field.expected("`host:port`, such as `10.0.0.5:7719`"))?);
+            }
+            "listen" => {
+                let read = field.text()?.parse::<SocketAddr>();
+                listen = Some(read.map_err(|_| field.expected("an address and port, such as `0.0.0.0:7719`"))?);
             }
             "lease" => {
                 lease = field.time()?;
@@ -87,7 +100,7 @@ fn read(field: &Field<'_>) -> Result<ClusterSettings, ConfigError> {
     let missing = |name: &str, expected: &str| field.below(name).expected(expected);
     let key = key.ok_or_else(|| missing("key", A_REFERENCE))?;
     let address = address.ok_or_else(|| missing("address", "`host:port`, such as `10.0.0.5:7719`"))?;
-    Ok(ClusterSettings { key, accepted_key, address, lease })
+    Ok(ClusterSettings { key, accepted_key, address, listen, lease })
 }
 
 /// What a key must be, after "must be".

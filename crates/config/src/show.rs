@@ -250,7 +250,7 @@ fn of_model(name: &str, model: &ModelConfig, origin: &Origin) -> Vec<ShownValue>
 }
 
 /// `null` without a cluster. Keys are shown as they are written: they are references.
-fn of_cluster(setting: &Setting<Option<ClusterSettings>>) -> [ShownValue; 4] {
+fn of_cluster(setting: &Setting<Option<ClusterSettings>>) -> [ShownValue; 5] {
     let cluster = setting.value.as_ref();
     let key = |key: &Template| masked(TextKind::Secret, "key", key);
     let accepted = cluster.and_then(|cluster| cluster.accepted_key.as_ref());
@@ -258,6 +258,7 @@ fn of_cluster(setting: &Setting<Option<ClusterSettings>>) -> [ShownValue; 4] {
         shown("cluster.key", setting, json!(cluster.map(|cluster| key(&cluster.key)))),
         shown("cluster.acceptedKey", setting, json!(accepted.map(key))),
         shown("cluster.address", setting, json!(cluster.map(|cluster| cluster.address.to_string()))),
+        shown("cluster.listen", setting, json!(cluster.and_then(|cluster| cluster.listen).map(|at| at.to_string()))),
         shown("cluster.lease", setting, json!(cluster.map(|cluster| seconds(cluster.lease)))),
     ]
 }

@@ -38,6 +38,7 @@ fn invalid_cluster_is_refused_with_what_it_must_be() {
         (r#"{"key": "in-clear-0123456789abcdef01234567", "address": "a:1"}"#, "`cluster.key` must be a reference"),
         (r#"{"key": "env:K"}"#, "`cluster.address` must be `host:port`"),
         (r#"{"key": "env:K", "address": "http://a"}"#, "`cluster.address` must be `host:port`"),
+        (r#"{"key": "env:K", "address": "a:1", "listen": "b:1"}"#, "`cluster.listen` must be an address and port"),
         (r#"{"key": "env:K", "address": "a:1", "lease": "1s"}"#, "`cluster.lease` must be a time from `3s` to `120s`"),
         (r#"{"key": "env:K", "address": "a:1", "leese": "5s"}"#, "unknown key `cluster.leese`"),
     ];
