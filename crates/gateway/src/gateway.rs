@@ -1,9 +1,16 @@
 //! The gateway: one address with a downstream for all servers and one for each single server, key and server checks, and
 //! shutdown. [`dispatch`] handles a single request.
 
+mod clustered;
 mod dispatch;
 
-use std::{collections::HashMap, fmt, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    fmt, io,
+    net::SocketAddr,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
 use http::{Request, Response};
@@ -21,7 +28,7 @@ use toolway_host::{
 use toolway_wire::{
     budget::Kept,
     down::{
-        self, DownstreamOptions, HostedTaskOptions, HostedTasks, SharedCapacity,
+        self, DownstreamOptions, HostedTaskOptions, HostedTasks, ParkedCallHolder, SharedCapacity,
         http::{
             HostGuard, HttpDownstream, HttpDownstreamOptions, Incoming, PeerConnection, Responder, ResponseBody,
             ServerTls,
@@ -34,9 +41,11 @@ use toolway_wire::{
 
 use crate::{
     access::{Access, Client, KeyEnd, KeyError},
+    cluster::{ClusterOptions, PeerListener, PeerService, forwarded_request::name_of, forwarding::Cluster},
     records::{KnownStates, Records, metrics::GatewayGauges},
     requests::RequestPolls,
     service::{HostService, PAGE_ITEMS, Scope},
+    view,
 };
 
 /// Options of a [`Gateway`].
@@ -50,6 +59,8 @@ pub struct GatewayOptions {
     pub tls: Option<Arc<ServerTls>>,
     /// Seals handles; `None`: a random key that is lost when the gateway stops.
     pub sealer: Option<Arc<Sealer>>,
+    /// What makes it one of several gateways; `None`: it is alone.
+    pub cluster: Option<ClusterOptions>,
     /// Limits on what callers send.
     pub limits: Limits,
     /// Metrics and access log; shared with the host, which records its calls here.
@@ -82,6 +93,7 @@ pub struct Gateway {
     tls: Option<Arc<ServerTls>>,
     downstream: DownstreamOptions,
     sealer: Arc<Sealer>,
+    cluster: Option<Cluster>,
     records: Arc<Records>,
     /// Tasks hosted by the gateway, of all downstreams.
     hosted: HostedTasks,
@@ -117,6 +129,8 @@ pub enum GatewayError {
     NoRandomness(#[from] NoRandomness),
 }
 
+/// Connections of all other gateways: each carries one request, or one stream of a client.
+const PEER_CONNECTIONS: usize = 16_384;
 /// How often the keys are checked without requests, so that a revoked key is refused within a second.
 const KEY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// How often the times of last use of keys are written.
@@ -132,6 +146,7 @@ impl GatewayOptions {
             hosts: Vec::new(),
             tls: None,
             sealer: None,
+            cluster: None,
             limits: Limits::default(),
             records: Arc::default(),
             sse: SseTransport::Disabled,
@@ -151,7 +166,9 @@ impl Gateway {
             Some(given) => given,
             None => Arc::new(Sealer::with_random_key()?),
         };
-        let downstream = DownstreamOptions {
+        options.access.set_bounds(&host.client_bounds());
+        let (access, guard) = (Arc::new(options.access), HostGuard::and_hosts(options.hosts));
+        let mut downstream = DownstreamOptions {
             limits: options.limits,
             sealer: Some(Arc::clone(&sealer)),
             answer_timeout: options.answer_within,
@@ -159,8 +176,13 @@ impl Gateway {
             shared_capacity: Some(SharedCapacity::default()),
             ..DownstreamOptions::default()
         };
-        options.access.set_bounds(&host.client_bounds());
-        let (access, guard) = (Arc::new(options.access), HostGuard::and_hosts(options.hosts));
+        let cluster = options.cluster.map(|cluster| Cluster::new(cluster, &access, &downstream)).transpose()?;
+        if let Some(cluster) = &cluster {
+            downstream.shared_sessions = Some(cluster.sessions.clone());
+            let membership = cluster.membership.clone();
+            let holder = move || membership.current().map(name_of);
+            downstream.parked_call_holder = Some(ParkedCallHolder::new(holder));
+        }
         let hosted = HostedTasks::charged_to(HostedTaskOptions::default(), downstream.limits.memory.clone());
         let service = HostService::with_hosted_tasks(
             host.clone(),
@@ -171,8 +193,9 @@ impl Gateway {
         )
         .with_page_size(options.page_size);
         let all_servers = new_downstream(service, &downstream)?;
-        Ok(Arc::new(Self {
+        let gateway = Arc::new(Self {
             host,
+            cluster,
             access,
             guard,
             tls: options.tls,
@@ -187,7 +210,20 @@ impl Gateway {
             sse: options.sse,
             page_size: options.page_size,
             polls: RequestPolls::default(),
-        }))
+        });
+        if let Some(cluster) = &gateway.cluster {
+            let effects: Weak<Self> = Arc::downgrade(&gateway);
+            cluster.membership.attach(effects);
+        }
+        Ok(gateway)
+    }
+
+    /// Answers other gateways until `stop` is cancelled; at once without a cluster.
+    pub async fn serve_peers(self: Arc<Self>, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        let limits = Limits { connections: PEER_CONNECTIONS, ..self.downstream.limits.clone() };
+        let listening = PeerListener::new(Arc::clone(&self) as Arc<dyn PeerService>, limits);
+        down::http::serve_peers(listener, cluster.tls.clone(), listening, stop).await
     }
 
     /// Binds the address; fails if access is open and the address is not a loopback address.
@@ -254,6 +290,11 @@ impl Gateway {
     /// File of the accepted keys; `None` if no key of a file is needed.
     pub(crate) fn key_file(&self) -> Option<&std::path::Path> {
         self.access.key_file()
+    }
+
+    /// The members of its cluster, for the operator; `None` if it is alone.
+    pub(crate) fn members(&self) -> Option<serde_json::Value> {
+        self.cluster.as_ref().map(|cluster| view::members(&cluster.membership))
     }
 
     /// Host whose servers are served.
@@ -345,6 +386,7 @@ impl Gateway {
             approvals: self.host.approval_counts(),
             model_tokens: self.host.model_tokens(),
             store: self.host.recorder_usage(),
+            cluster: self.cluster.as_ref().map(Cluster::gauges),
         }
     }
 

@@ -18,6 +18,11 @@ pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response<Respo
     }
 }
 
+/// A JSON-RPC message.
+pub(crate) fn message(status: StatusCode, message: Bytes) -> Response<ResponseBody> {
+    respond(status, "application/json", message)
+}
+
 /// Metrics in the OpenMetrics text format, which Prometheus and OpenTelemetry collectors read.
 pub(crate) fn metrics(text: String) -> Response<ResponseBody> {
     respond(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text.into())

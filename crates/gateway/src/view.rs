@@ -2,19 +2,50 @@
 
 use http::{HeaderMap, Response, StatusCode, header};
 use serde_json::{Value, json};
-use toolway_host::{Host, catalog::Catalog, connection::ServerStatus};
+use toolway_host::{
+    Host,
+    catalog::Catalog,
+    cluster::{ClusterMember, MemberState},
+    connection::ServerStatus,
+};
 use toolway_wire::down::http::ResponseBody;
 
-use crate::{access::Client, reply};
+use crate::{access::Client, cluster::ClusterMembership, reply};
 
-/// Whether all required servers that this client may see are ready; names the missing ones.
-pub(crate) fn ready(host: &Host, client: &Client) -> Response<ResponseBody> {
+/// Whether all required servers that this client may see are ready, and whether this gateway is a member of its cluster; names
+/// what is missing.
+pub(crate) fn ready(host: &Host, client: &Client, cluster: Option<&ClusterMembership>) -> Response<ResponseBody> {
     let missing = host.missing_required();
     let seen = missing.iter().filter(|status| client.sees(&status.server));
     let named: Vec<Value> =
         seen.map(|status| json!({ "name": status.server.as_str(), "because": because(status) })).collect();
-    let status = if named.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    reply::json(status, &json!({ "ready": named.is_empty(), "missing": named }))
+    let is_ready = named.is_empty() && cluster.is_none_or(|cluster| cluster.current().is_some());
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let mut shown = json!({ "ready": is_ready, "missing": named });
+    if let Some(cluster) = cluster {
+        shown["cluster"] = members(cluster);
+    }
+    reply::json(status, &shown)
+}
+
+/// The members of a cluster, as this gateway knows them. `member` is `null` while it is none.
+pub(crate) fn members(cluster: &ClusterMembership) -> Value {
+    let own = cluster.current();
+    let shown = |row: &ClusterMember| {
+        let state = match row.state {
+            MemberState::Live { .. } => "live",
+            MemberState::Expired => "expired",
+        };
+        json!({
+            "gateway": row.member.gateway.to_string(),
+            "generation": row.member.generation.0,
+            "address": row.address.to_string(),
+            "state": state,
+            "self": own == Some(row.member),
+        })
+    };
+    let members: Vec<Value> = cluster.members().iter().map(shown).collect();
+    json!({ "member": own.map(|own| own.generation.0), "members": members })
 }
 
 /// State of each server that the client may see: JSON, or a table if the client prefers text.

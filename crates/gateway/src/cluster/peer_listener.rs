@@ -5,17 +5,18 @@
 //! that it is for; another generation refuses it instead of forwarding it, so that there is one hop at most: what arrives
 //! here reaches a [`PeerService`], which answers from this process.
 
-use std::{str::FromStr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use toolway_host::cluster::{GatewayId, Member, MemberGeneration};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use toolway_host::cluster::Member;
 use toolway_wire::{
     down::http::{BodyError, Incoming, PeerConnection, Responder, ResponseBody, read_body},
     limit::Limits,
 };
-use uuid::Uuid;
+
+use super::forwarded_request::{ForwardedRequest, PATH};
 
 /// What other gateways may ask of this process.
 pub trait PeerService: Send + Sync + 'static {
@@ -24,21 +25,6 @@ pub trait PeerService: Send + Sync + 'static {
 
     /// Answers a request from this process. It checks the client's key itself, and forwards nothing.
     fn answer(&self, request: ForwardedRequest) -> BoxFuture<'_, Response<ResponseBody>>;
-}
-
-/// A request that another gateway forwards for a client.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForwardedRequest {
-    /// The member that forwards it.
-    pub from: Member,
-    /// The member that it is for.
-    pub to: Member,
-    /// Name of the client's key.
-    pub caller: String,
-    /// Id of the row of its session; `None` for a stateless client.
-    pub session: Option<Uuid>,
-    /// The message of the client.
-    pub body: Bytes,
 }
 
 /// Listens for other gateways.
@@ -66,16 +52,8 @@ enum PeerRefusal {
     NoMemory,
 }
 
-/// The only path.
-const PATH: &str = "/forward";
-const FROM: &str = "toolway-from";
-const TO: &str = "toolway-to";
-const CALLER: &str = "toolway-caller";
-const SESSION: &str = "toolway-session";
 /// The principal that connections and bodies of other gateways are counted for. No client has this name.
 const PRINCIPAL: &str = "(gateway)";
-/// Longest name of a caller.
-const MAX_CALLER: usize = 256;
 /// Maximum time for the body of a request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -134,55 +112,6 @@ impl Responder for PeerListener {
     fn finish(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
-}
-
-// === impl ForwardedRequest ===
-
-impl ForwardedRequest {
-    /// The request that carries it; `None` if the name of the caller cannot be written in a header.
-    pub fn to_http<B: From<Bytes>>(&self) -> Option<Request<B>> {
-        let mut request = Request::new(B::from(self.body.clone()));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = http::Uri::from_static(PATH);
-        let headers = request.headers_mut();
-        headers.insert(header::HOST, HeaderValue::from_static("gateway"));
-        headers.insert(FROM, written(self.from)?);
-        headers.insert(TO, written(self.to)?);
-        headers.insert(CALLER, HeaderValue::from_str(&self.caller).ok()?);
-        if let Some(session) = self.session {
-            headers.insert(SESSION, HeaderValue::from_str(&session.to_string()).ok()?);
-        }
-        Some(request)
-    }
-
-    /// The same without its body; `None` if a header is missing, repeated or invalid.
-    fn from_headers(headers: &HeaderMap) -> Option<Self> {
-        let caller = only(headers, CALLER)?;
-        let session = if headers.contains_key(SESSION) { Some(only(headers, SESSION)?.parse().ok()?) } else { None };
-        (!caller.is_empty() && caller.len() <= MAX_CALLER).then_some(())?;
-        Some(Self {
-            from: member(only(headers, FROM)?)?,
-            to: member(only(headers, TO)?)?,
-            caller: caller.to_owned(),
-            session,
-            body: Bytes::new(),
-        })
-    }
-}
-
-fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    let mut values = headers.get_all(name).iter();
-    values.next().filter(|_| values.next().is_none())?.to_str().ok()
-}
-
-fn written(member: Member) -> Option<HeaderValue> {
-    HeaderValue::from_str(&format!("{}/{}", member.gateway, member.generation)).ok()
-}
-
-fn member(text: &str) -> Option<Member> {
-    let (gateway, generation) = text.split_once('/')?;
-    let gateway = GatewayId(Uuid::from_str(gateway).ok()?);
-    Some(Member { gateway, generation: MemberGeneration(generation.parse().ok()?) })
 }
 
 // === impl PeerRefusal ===

@@ -256,7 +256,11 @@ impl CommandHandler {
             named => named.iter().map(|server| self.find_server(server)).collect::<Result<Vec<_>, _>>()?,
         };
         let views: Vec<Value> = statuses.iter().map(view::server).collect();
-        Ok(json!({ "servers": views }))
+        let mut status = json!({ "servers": views });
+        if let Some(cluster) = self.gateway.members() {
+            status["cluster"] = cluster;
+        }
+        Ok(status)
     }
 
     async fn change_server(

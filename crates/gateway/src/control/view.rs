@@ -32,8 +32,11 @@ pub(super) fn limit(used: &LimitUse) -> Value {
     })
 }
 
-/// A status without what servers wrote to stderr, for peers that must not read it.
+/// A status without what servers wrote to stderr and without the addresses of other gateways, for peers that must not read them.
 pub(super) fn without_stderr(mut status: Value) -> Value {
+    if let Some(status) = status.as_object_mut() {
+        status.remove("cluster");
+    }
     for server in status["servers"].as_array_mut().into_iter().flatten() {
         if let Some(server) = server.as_object_mut() {
             server.remove("stderr");

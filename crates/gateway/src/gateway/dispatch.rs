@@ -2,10 +2,11 @@
 
 use std::{sync::Arc, time::Instant};
 
+use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use toolway_config::ServerName;
 use toolway_host::catalog::Freshness;
-use toolway_wire::down::http::{Incoming, PeerConnection, ResponseBody};
+use toolway_wire::down::http::{Body, Incoming, PeerConnection, ResponseBody};
 
 use super::{Gateway, SseTransport};
 use crate::{
@@ -100,8 +101,10 @@ impl Gateway {
     async fn dispatch(&self, route: Route, client: &Client, request: Request<Incoming>) -> Response<ResponseBody> {
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         match route {
-            Route::Mcp => self.all_servers.respond_to(&client.name, request).await,
-            Route::Server(server) => self.serve_one(server, client, request).await,
+            Route::Mcp | Route::Server(_) => match &self.cluster {
+                Some(cluster) => self.serve_in_cluster(cluster, &route, client, request).await,
+                None => self.serve_mcp(&route, client, request).await,
+            },
             Route::Sse | Route::Messages if self.sse == SseTransport::Disabled => {
                 reply::text(StatusCode::NOT_FOUND, "HTTP+SSE clients are disabled (`gateway.sse`)")
             }
@@ -130,7 +133,7 @@ impl Gateway {
             // The remaining routes are read-only.
             other if !reads => reply::not_allowed(other.methods()),
             Route::Health => health(&route, &request),
-            Route::Ready => view::ready(&self.host, client),
+            Route::Ready => view::ready(&self.host, client, self.cluster.as_ref().map(|cluster| &cluster.membership)),
             Route::Servers => view::servers(&self.host, client, request.headers()),
             Route::Metrics => reply::metrics(self.records.metrics_text(&self.host, client, &self.gauges())),
         }
@@ -140,22 +143,38 @@ impl Gateway {
         self.all_servers.respond_http_sse(&client.name, request, Route::MESSAGES).await
     }
 
-    /// Serves `/servers/<id>/mcp`: one server under its own names.
-    async fn serve_one(
+    /// Serves `/mcp` and `/servers/<id>/mcp` from this process.
+    pub(super) async fn serve_mcp<B>(
         &self,
-        server: ServerName,
+        route: &Route,
         client: &Client,
-        request: Request<Incoming>,
-    ) -> Response<ResponseBody> {
-        let known = client.sees(&server) && self.host.has(&server);
+        request: Request<B>,
+    ) -> Response<ResponseBody>
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        match route {
+            Route::Server(server) => self.serve_one(server, client, request).await,
+            _ => self.all_servers.respond_to(&client.name, request).await,
+        }
+    }
+
+    /// Serves `/servers/<id>/mcp`: one server under its own names.
+    async fn serve_one<B>(&self, server: &ServerName, client: &Client, request: Request<B>) -> Response<ResponseBody>
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let known = client.sees(server) && self.host.has(server);
         if !known {
             return reply::text(StatusCode::NOT_FOUND, "unknown server");
         }
         // Capabilities come from the server itself: the first caller waits for its listing.
-        if self.host.catalog().freshness_of(&server) != Some(Freshness::Verified) {
-            drop(self.host.list(&server).await);
+        if self.host.catalog().freshness_of(server) != Some(Freshness::Verified) {
+            drop(self.host.list(server).await);
         }
-        match self.downstream(&server) {
+        match self.downstream(server) {
             Ok(downstream) => downstream.respond_to(&client.name, request).await,
             Err(problem) => reply::text(StatusCode::INTERNAL_SERVER_ERROR, problem.to_string()),
         }

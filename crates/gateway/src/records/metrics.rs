@@ -28,7 +28,7 @@ use super::{
     scrape::{Metric, Scrape},
     tool_metrics::ToolMetrics,
 };
-use crate::{access::Client, route::Route, view};
+use crate::{access::Client, cluster::forwarding::ClusterGauges, route::Route, view};
 
 /// Counters of calls and requests.
 #[derive(Default)]
@@ -55,6 +55,8 @@ struct ServerMetrics {
 /// Current values of the gateway gauges.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GatewayGauges {
+    /// `None` if the gateway is alone.
+    pub(crate) cluster: Option<ClusterGauges>,
     pub(crate) sessions: usize,
     pub(crate) parked: usize,
     pub(crate) tasks: usize,
@@ -295,7 +297,23 @@ fn add_servers(scrape: &mut Scrape, servers: &[ServerStatus]) {
     }
 }
 
+fn add_cluster(scrape: &mut Scrape, cluster: &ClusterGauges) {
+    for (name, what, value) in [
+        ("toolway_cluster_member", "Whether this gateway has a valid lease", u64::from(cluster.is_member)),
+        ("toolway_cluster_members", "Gateways with a valid lease", cluster.live as u64),
+    ] {
+        scrape.gauge(name, what).value(value);
+    }
+    let metric = scrape.counter("toolway_cluster_forwarded", "Requests forwarded to other gateways, by their end");
+    for count in &cluster.forwarded {
+        metric.series([("end", count.end)], count.requests);
+    }
+}
+
 fn add_gauges(scrape: &mut Scrape, gauges: &GatewayGauges) {
+    if let Some(cluster) = &gauges.cluster {
+        add_cluster(scrape, cluster);
+    }
     for (name, what, value) in [
         ("toolway_calls_under_way", "Calls in flight at servers", gauges.under_way),
         ("toolway_sessions", "Open client sessions", gauges.sessions),

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use parking_lot::Mutex;
 use tokio::{
@@ -74,8 +74,18 @@ async fn listen(tls: PeerTls) -> Listening {
 }
 
 fn forwarded(body: impl Into<Bytes>) -> ForwardedRequest {
-    let session = Some(Uuid::from_u128(9));
-    ForwardedRequest { from: member(3), to: member(7), caller: "ada".to_owned(), session, body: body.into() }
+    let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+    ForwardedRequest {
+        from: member(3),
+        to: member(7),
+        caller: "ada".to_owned(),
+        identity: "ada 123".to_owned(),
+        session: Some(Uuid::from_u128(9)),
+        method: Method::POST,
+        path: "/mcp".to_owned(),
+        headers,
+        body: body.into(),
+    }
 }
 
 /// Status and body of the answer.

@@ -4,6 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
+use tokio::net::TcpListener;
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::AbortOnDropHandle,
@@ -105,6 +106,16 @@ impl TestGateway {
     }
 
     pub(crate) async fn behind(builder: TestHostBuilder, options: GatewayOptions, key: Option<Secret>) -> Self {
+        Self::of_cluster(builder, options, key, None).await
+    }
+
+    /// The same, with the listener for other gateways of its cluster.
+    pub(crate) async fn of_cluster(
+        builder: TestHostBuilder,
+        options: GatewayOptions,
+        key: Option<Secret>,
+        peers: Option<TcpListener>,
+    ) -> Self {
         let host = builder.start().await;
         let gateway = Gateway::new(host.host.clone(), options).unwrap();
         let listener = gateway.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
@@ -112,7 +123,17 @@ impl TestGateway {
         let stop = CancellationToken::new();
         let serving = AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn({
             let stop = stop.clone();
-            async move { gateway.serve(listener, stop).await.unwrap() }
+            async move {
+                let serving_peers = async {
+                    match peers {
+                        Some(peers) => Arc::clone(&gateway).serve_peers(peers, stop.clone()).await.unwrap(),
+                        None => {}
+                    }
+                };
+                tokio::join!(serving_peers, async {
+                    Arc::clone(&gateway).serve(listener, stop.clone()).await.unwrap()
+                });
+            }
         }));
         Self { host, address, key, _serving: serving, _stop: stop.drop_guard() }
     }

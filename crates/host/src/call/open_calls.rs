@@ -66,4 +66,9 @@ impl Host {
         let switch = self.inner().open_calls.calls.lock().get(&id).cloned();
         switch.inspect(|switch| switch.request(reason)).is_some()
     }
+
+    /// Cancels all open calls of this host.
+    pub fn cancel_all_calls(&self, reason: &str) {
+        self.inner().open_calls.calls.lock().values().for_each(|switch| switch.request(reason));
+    }
 }

@@ -1,0 +1,294 @@
+//! Sends a request of a client to the member at which its session is, and relays the response as it comes.
+//!
+//! Where a request goes is decided in `gateway/clustered.rs`. What failed before the other side had proven the key was not
+//! sent; after that, its outcome is unknown and it is never sent again.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::{self, BoxStream, StreamExt};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use serde_json::json;
+use toolway_host::{
+    cluster::{ClientSessionLimits, ClusterMember, Member, MemberState, PeerAddress},
+    record::Delivery,
+};
+use toolway_wire::{
+    down::{DownstreamOptions, SharedSessions, http::ResponseBody},
+    header as mcp,
+    message::{Id, RpcError, compose},
+    peer::{PeerError, PeerResponse, PeerTls},
+    seal::NoRandomness,
+    sse,
+};
+use uuid::Uuid;
+
+use super::{ClusterMembership, ClusterOptions, ForwardedRequest, homes::SessionHomes, session_rows::ClusterSessions};
+use crate::{access::Access, reply};
+
+/// What a gateway has of its cluster.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) membership: ClusterMembership,
+    pub(crate) homes: SessionHomes,
+    pub(crate) sessions: SharedSessions,
+    pub(crate) tls: PeerTls,
+    counts: ForwardCounts,
+}
+
+/// Forwarded requests since the start, by what became of them.
+#[derive(Debug, Default)]
+struct ForwardCounts {
+    answered: AtomicU64,
+    gone: AtomicU64,
+    unreachable: AtomicU64,
+    lost: AtomicU64,
+}
+
+/// Current values for metrics.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterGauges {
+    /// Whether this gateway has a valid lease.
+    pub(crate) is_member: bool,
+    /// Members whose lease is valid, as they were last listed.
+    pub(crate) live: usize,
+    /// Forwarded requests, by a fixed word for what became of them.
+    pub(crate) forwarded: [ForwardCount; 4],
+}
+
+/// Requests that had one end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForwardCount {
+    pub(crate) end: &'static str,
+    pub(crate) requests: u64,
+}
+
+/// What became of a forwarded request.
+#[derive(Debug)]
+pub(crate) enum Sent {
+    /// The other gateway has answered.
+    Answered(PeerResponse),
+    /// The process of that member has ended, or is another member now. Nothing was sent or done.
+    Gone,
+    /// It cannot be reached. Nothing was sent.
+    Unreachable,
+    /// The connection was lost after the request was sent.
+    Lost,
+}
+
+/// Headers of a response that a client gets from the gateway that has answered.
+const RELAYED: [HeaderName; 7] = [
+    header::CONTENT_TYPE,
+    header::CACHE_CONTROL,
+    header::RETRY_AFTER,
+    header::ALLOW,
+    header::WWW_AUTHENTICATE,
+    mcp::SESSION_ID,
+    HeaderName::from_static("x-accel-buffering"),
+];
+/// Largest event that is held back until it is complete.
+const MAX_HELD: usize = 1024 * 1024;
+/// Pauses before a connection that was cut before the proof of the key is tried again.
+const CUT_PAUSES: [Duration; 4] =
+    [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(100), Duration::from_millis(200)];
+/// When a client may try again what was not sent.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+impl Cluster {
+    /// With sessions as `downstream` bounds them.
+    pub(crate) fn new(
+        options: ClusterOptions,
+        access: &Arc<Access>,
+        downstream: &DownstreamOptions,
+    ) -> Result<Self, NoRandomness> {
+        let ClusterOptions { membership, sessions, keys, tls } = options;
+        let limits =
+            ClientSessionLimits { idle: downstream.session_idle, per_principal: downstream.limits.sessions_per_caller };
+        let rows = Arc::new(ClusterSessions::new(sessions, Arc::clone(access), limits));
+        let homes = SessionHomes::new(membership.clone());
+        let sessions = SharedSessions::new(rows, &keys)?;
+        Ok(Self { membership, homes, sessions, tls, counts: ForwardCounts::default() })
+    }
+
+    /// Current values for metrics.
+    pub(crate) fn gauges(&self) -> ClusterGauges {
+        let is_live = |row: &&ClusterMember| matches!(row.state, MemberState::Live { .. });
+        let ForwardCounts { answered, gone, unreachable, lost } = &self.counts;
+        let ends = [("answered", answered), ("gone", gone), ("unreachable", unreachable), ("lost", lost)];
+        ClusterGauges {
+            is_member: self.membership.current().is_some(),
+            live: self.membership.members().iter().filter(is_live).count(),
+            forwarded: ends.map(|(end, count)| ForwardCount { end, requests: count.load(Ordering::Relaxed) }),
+        }
+    }
+
+    /// The session that the headers of a request or a response name.
+    pub(crate) fn session_of(&self, headers: &HeaderMap) -> Option<Uuid> {
+        self.sessions.named(headers).and_then(|row| row.parse().ok())
+    }
+
+    /// A member and where it is reached, if it was not taken over.
+    pub(crate) fn row_of(&self, member: Member) -> Option<ClusterMember> {
+        self.membership.members().into_iter().find(|row| row.member == member)
+    }
+
+    /// Sends a request to the member that it is for.
+    pub(crate) async fn send(&self, request: &ForwardedRequest, address: &PeerAddress) -> Sent {
+        let sent = self.send_once(request, address).await;
+        let count = match &sent {
+            Sent::Answered(_) => &self.counts.answered,
+            Sent::Gone => &self.counts.gone,
+            Sent::Unreachable => &self.counts.unreachable,
+            Sent::Lost => &self.counts.lost,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        sent
+    }
+
+    /// Sends it. A process that is ending may cut connections before it refuses them: then nothing was sent, and it is tried again.
+    async fn send_once(&self, request: &ForwardedRequest, address: &PeerAddress) -> Sent {
+        let mut pauses = CUT_PAUSES.iter();
+        loop {
+            let Some(written) = request.to_http() else { return Sent::Unreachable };
+            let error = match self.tls.send(address.host(), address.port(), written).await {
+                Ok(answer) if answer.response.status() == StatusCode::MISDIRECTED_REQUEST => return Sent::Gone,
+                Ok(answer) => return Sent::Answered(answer),
+                Err(error) => error,
+            };
+            if error.is_cut_in_handshake()
+                && let Some(pause) = pauses.next()
+            {
+                tokio::time::sleep(*pause).await;
+                continue;
+            }
+            report(request.to, &error);
+            return match &error {
+                error if error.is_refused() => Sent::Gone,
+                PeerError::Lost { .. } => Sent::Lost,
+                PeerError::Unreachable { .. } | PeerError::Unproven { .. } => Sent::Unreachable,
+            };
+        }
+    }
+}
+
+/// Says to the operator why a gateway has not answered. A program without the key at its address is an error.
+fn report(member: Member, error: &PeerError) {
+    match error {
+        PeerError::Unproven { .. } if !error.is_cut_in_handshake() => {
+            tracing::error!(%member, %error, "a request was not forwarded");
+        }
+        error => tracing::warn!(%member, %error, "a request was not forwarded, or its answer is lost"),
+    }
+}
+
+/// The response of another gateway, for the client whose request has this id. If it breaks off, the client is told that the
+/// outcome is unknown.
+pub(crate) async fn relayed(answer: PeerResponse, id: Option<Id>) -> Response<ResponseBody> {
+    let status = answer.response.status();
+    let headers = answer.response.headers().clone();
+    let is_stream = headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes() == b"text/event-stream");
+    let mut response = if is_stream {
+        Response::new(ResponseBody::relayed(events(answer.pieces(), id)))
+    } else {
+        match whole(answer.pieces()).await {
+            Some(body) => Response::new(ResponseBody::whole(body)),
+            None => return outcome_unknown(id.as_ref()),
+        }
+    };
+    *response.status_mut() = status;
+    for name in &RELAYED {
+        for value in headers.get_all(name) {
+            response.headers_mut().append(name, value.clone());
+        }
+    }
+    response
+}
+
+type Pieces<E> = BoxStream<'static, Result<Bytes, E>>;
+
+/// A body that is no stream: it is as long as one message at most, which the other gateway has bounded.
+async fn whole<E>(mut pieces: Pieces<E>) -> Option<Bytes> {
+    let mut body = BytesMut::new();
+    while let Some(piece) = pieces.next().await {
+        body.extend_from_slice(&piece.ok()?);
+    }
+    Some(body.freeze())
+}
+
+/// The events of a stream, each whole, and one more if the stream breaks off before its end.
+fn events<E: std::fmt::Display + Send + 'static>(pieces: Pieces<E>, id: Option<Id>) -> BoxStream<'static, Bytes> {
+    let lost = id.map(|id| sse::encode(unknown(Some(&id))));
+    let open = Some(OpenEvents { pieces, held: BytesMut::new(), lost });
+    let events = stream::unfold(open, |open| async {
+        let mut open = open?;
+        loop {
+            match open.pieces.next().await {
+                Some(Ok(piece)) => match open.complete(piece) {
+                    Some(whole) => return Some((whole, Some(open))),
+                    None => continue,
+                },
+                Some(Err(error)) => {
+                    tracing::warn!(%error, "a response that was forwarded has broken off");
+                    return open.lost.map(|event| (event, None));
+                }
+                None => return Some((open.held.freeze(), None)),
+            }
+        }
+    });
+    Box::pin(events.filter(|piece| std::future::ready(!piece.is_empty())))
+}
+
+/// A stream that is relayed.
+struct OpenEvents<E> {
+    pieces: Pieces<E>,
+    /// The beginning of an event.
+    held: BytesMut,
+    /// The event that is sent if the stream breaks off.
+    lost: Option<Bytes>,
+}
+
+impl<E> OpenEvents<E> {
+    /// The events that are complete with this piece.
+    fn complete(&mut self, piece: Bytes) -> Option<Bytes> {
+        if self.held.is_empty() && piece.ends_with(END) {
+            return Some(piece);
+        }
+        self.held.extend_from_slice(&piece);
+        let end = self.held.windows(END.len()).rposition(|window| window == END).map(|at| at + END.len());
+        let end = end.or_else(|| (MAX_HELD < self.held.len()).then_some(self.held.len()))?;
+        Some(self.held.split_to(end).freeze())
+    }
+}
+
+/// What ends an event.
+const END: &[u8] = b"\n\n";
+
+fn unknown(id: Option<&Id>) -> Bytes {
+    let message = Delivery::Unknown.said_after("the gateway that has this call was lost");
+    let data = json!({ "outcome": Delivery::Unknown.as_str() });
+    compose::error(id, &RpcError::with_data(RpcError::INTERNAL, &message, data))
+}
+
+/// A request that was forwarded and has no answer. A client that has an id for it reads the error.
+pub(crate) fn outcome_unknown(id: Option<&Id>) -> Response<ResponseBody> {
+    match id {
+        Some(id) => reply::message(StatusCode::OK, unknown(Some(id))),
+        None => reply::message(StatusCode::BAD_GATEWAY, unknown(None)),
+    }
+}
+
+/// A request that was not sent, and may be repeated.
+pub(crate) fn not_sent(id: Option<&Id>, problem: &str) -> Response<ResponseBody> {
+    let message = Delivery::NotSent.said_after(problem);
+    let data = json!({ "outcome": Delivery::NotSent.as_str() });
+    let error = compose::error(id, &RpcError::with_data(RpcError::INTERNAL, &message, data));
+    let mut response = reply::message(StatusCode::SERVICE_UNAVAILABLE, error);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER.as_secs()));
+    response
+}

@@ -1,0 +1,211 @@
+//! Sessions of a cluster have a home: what arrives at another gateway is forwarded there, whole and once.
+
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use toolway_host::cluster::LeaseStore;
+use toolway_testkit::{
+    fixture_server::{Behaviour, FixtureServer},
+    test_host::within,
+};
+
+use crate::{
+    cluster_gateways::{ClusterGateway, TestCluster},
+    raw_client::{RawClient, request},
+};
+
+fn files() -> FixtureServer {
+    FixtureServer::new("files")
+        .tool("echo", "Repeat")
+        .tool_that("greet", "Greet", Behaviour::Greet)
+        .tool_that("count", "Count", Behaviour::Count)
+        .tool_that("wait", "Wait", Behaviour::Wait)
+}
+
+fn call(id: u64, tool: &str) -> Value {
+    request(id, "tools/call", json!({ "name": format!("files__{tool}"), "arguments": {} }))
+}
+
+/// A session that has begun at the first of two gateways.
+struct Pair {
+    cluster: TestCluster,
+    home: ClusterGateway,
+    other: ClusterGateway,
+    at_home: RawClient,
+    elsewhere: RawClient,
+}
+
+async fn pair() -> Pair {
+    let cluster = TestCluster::new();
+    let home = cluster.gateway(files()).await;
+    let other = cluster.gateway(files()).await;
+    let at_home = home.client(&cluster.keys[0]).start_session().await;
+    let elsewhere = other.client(&cluster.keys[0]).in_session_of(&at_home);
+    Pair { cluster, home, other, at_home, elsewhere }
+}
+
+#[tokio::test]
+async fn calls_at_either_gateway_reach_the_server_of_the_home() {
+    let Pair { cluster, home, other, at_home, elsewhere } = pair().await;
+    for id in 1..=4 {
+        let client = if id % 2 == 0 { &at_home } else { &elsewhere };
+        let answer = client.post(&call(id, "echo")).await.answer().await;
+        assert_eq!((&answer["id"], &answer["result"]["isError"]), (&json!(id), &json!(false)), "{answer}");
+    }
+    assert_eq!((home.calls(), other.calls()), (4, 0));
+    let listed = elsewhere.post(&request(5, "tools/list", json!({}))).await.answer().await;
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 4, "{listed}");
+    let metrics = other.client(&cluster.keys[0]).at("/metrics").send("GET", &[], "").await.text().await;
+    assert!(metrics.contains("toolway_cluster_forwarded_total{end=\"answered\"}"), "{metrics}");
+    assert!(metrics.contains("toolway_cluster_member 1"), "{metrics}");
+    // A stream arrives as it is.
+    let answer = elsewhere.post(&call(6, "count")).await.answer().await;
+    assert_eq!(answer["id"], 6, "{answer}");
+}
+
+#[tokio::test]
+async fn an_elicitation_through_one_gateway_is_answered_at_the_other() {
+    let Pair { cluster: _cluster, home, other: _other, at_home, elsewhere } = pair().await;
+    for (asks, answers) in [(&elsewhere, &at_home), (&at_home, &elsewhere)] {
+        let mut open = asks.post(&call(1, "greet")).await;
+        let asked = open.message().await.unwrap();
+        assert_eq!(asked["method"], "elicitation/create", "{asked}");
+        let content = json!({ "action": "accept", "content": { "name": "Ada" } });
+        let answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": content });
+        assert_eq!(answers.post(&answer).await.status, 202);
+        let end = open.answer().await;
+        assert!(end["result"].to_string().contains("Ada"), "{end}");
+    }
+    assert_eq!(home.calls(), 2);
+}
+
+#[tokio::test]
+async fn a_cancellation_at_another_gateway_reaches_the_call() {
+    let Pair { cluster: _cluster, home, other: _other, at_home, elsewhere } = pair().await;
+    let waiting = call(7, "wait");
+    let open = at_home.post(&waiting);
+    let cancel = async {
+        home.files.until_received("tools/call", 1).await;
+        let params = json!({ "requestId": 7, "reason": "enough" });
+        let cancelled = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+        elsewhere.post(&cancelled).await.status
+    };
+    let (open, status) = within("the cancellation", async { tokio::join!(open, cancel) }).await;
+    assert_eq!(status, 202);
+    assert_eq!(open.status, 202, "a cancelled request has no response");
+}
+
+#[tokio::test]
+async fn a_session_that_is_ended_at_one_gateway_has_ended_at_the_other() {
+    let Pair { cluster, home: _home, other: _other, at_home, elsewhere } = pair().await;
+    assert_eq!(cluster.sessions.ids().len(), 1);
+    assert_eq!(elsewhere.send("DELETE", &[], "").await.status, 200);
+    assert!(cluster.sessions.ids().is_empty());
+    for client in [&at_home, &elsewhere] {
+        assert_eq!(client.post(&call(1, "echo")).await.status, 404);
+    }
+}
+
+#[tokio::test]
+async fn the_session_of_a_gateway_that_is_gone_goes_on_at_another_one() {
+    let Pair { cluster, home, other, elsewhere, .. } = pair().await;
+    assert_eq!(elsewhere.post(&call(1, "echo")).await.status, 200);
+    drop(home);
+    let answer = within("the next request", elsewhere.post(&call(2, "echo"))).await.answer().await;
+    assert_eq!(answer["result"]["isError"], false, "{answer}");
+    assert_eq!(other.calls(), 1);
+    assert!(cluster.store.store.takeovers().is_empty(), "its lease is valid; only the session has moved");
+}
+
+#[tokio::test]
+async fn a_call_whose_gateway_is_lost_ends_as_unknown() {
+    let Pair { cluster: _cluster, home, other: _other, elsewhere, .. } = pair().await;
+    let waiting = async {
+        let open = elsewhere.post(&call(9, "wait")).await;
+        open.answer().await
+    };
+    let ClusterGateway { gateway, files, membership, .. } = home;
+    let kill = async {
+        files.until_received("tools/call", 1).await;
+        drop((gateway, membership));
+    };
+    let (answer, ()) = within("the end of the call", async { tokio::join!(waiting, kill) }).await;
+    assert_eq!(answer["id"], 9, "{answer}");
+    assert!(answer.to_string().contains("unknown"), "its outcome is unknown: {answer}");
+}
+
+#[tokio::test]
+async fn a_home_that_cannot_be_reached_is_no_reason_to_serve_its_session_twice() {
+    let cluster = TestCluster::new();
+    // It accepts connections and says nothing, as behind a network that loses everything.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let home = cluster.gateway_at(files(), None, silent.local_addr().unwrap()).await;
+    let other = cluster.gateway(files()).await;
+    let at_home = home.client(&cluster.keys[0]).start_session().await;
+    let elsewhere = other.client(&cluster.keys[0]).in_session_of(&at_home);
+    let refused = elsewhere.post(&call(1, "echo")).await;
+    assert_eq!((refused.status, refused.headers["retry-after"].to_str().unwrap()), (503, "2"));
+    let refused = refused.answer().await;
+    assert_eq!((&refused["id"], &refused["error"]["data"]["outcome"]), (&json!(1), &json!("not-sent")), "{refused}");
+    assert_eq!(at_home.post(&call(2, "echo")).await.status, 200);
+    assert_eq!((home.calls(), other.calls()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_gateway_that_has_lost_its_lease_gives_up_its_sessions() {
+    let Pair { cluster, home, other, at_home, elsewhere } = pair().await;
+    let mut greeting = at_home.post(&call(1, "greet")).await;
+    assert_eq!(greeting.message().await.unwrap()["method"], "elicitation/create");
+    let lost = home.member();
+    cluster.store.leave(lost).await.unwrap();
+    let answer = within("the end of the call", greeting.answer()).await;
+    let told = answer.to_string();
+    assert!(told.contains("unknown"), "its outcome is unknown: {told}");
+    let answer = elsewhere.post(&call(2, "echo")).await.answer().await;
+    assert_eq!(answer["result"]["isError"], false, "{answer}");
+    assert_eq!(other.calls(), 1, "the session is at the gateway that was asked next");
+    let answer = at_home.post(&call(3, "echo")).await.answer().await;
+    assert_eq!((&answer["result"]["isError"], other.calls()), (&json!(false), 2), "{answer}");
+}
+
+#[tokio::test]
+async fn ready_shows_the_members_and_fails_without_a_lease() {
+    let Pair { cluster, home, other: _other, .. } = pair().await;
+    let client = home.client(&cluster.keys[0]);
+    let ready: Value = serde_json::from_str(&client.at("/ready").get().await.text().await).unwrap();
+    assert_eq!(ready["ready"], true, "{ready}");
+    assert_eq!(ready["cluster"]["member"], home.member().generation.0, "{ready}");
+    assert_eq!(ready["cluster"]["members"][0]["self"], true, "{ready}");
+    home.membership.leave().await;
+    let away = client.at("/ready").get().await;
+    assert_eq!(away.status, 503);
+}
+
+#[tokio::test]
+async fn a_stateless_call_that_waits_for_an_answer_is_continued_through_any_gateway() {
+    let cluster = TestCluster::new();
+    let home = cluster.gateway(files()).await;
+    let other = cluster.gateway(files()).await;
+    // Members are listed every few seconds.
+    within("the list of members", async {
+        while other.membership.members().len() < 2 {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    let [at_home, elsewhere] = [&home, &other].map(|one| one.client(&cluster.keys[0]));
+    let parked = at_home.ask("tools/call", json!({ "name": "files__greet", "arguments": {} })).await;
+    let asked = &parked["result"];
+    assert_eq!(asked["resultType"], "input_required", "{parked}");
+    let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    let answer = json!({ "action": "accept", "content": { "name": "Ada" } });
+    let continued = json!({
+        "name": "files__greet", "arguments": {}, "requestState": asked["requestState"], "inputResponses": { key: answer },
+    });
+    let bob = other.client(&cluster.keys[1]).ask("tools/call", continued.clone()).await;
+    assert!(bob["error"].is_object(), "another client: {bob}");
+    let ended = elsewhere.ask("tools/call", continued.clone()).await;
+    assert!(ended["result"].to_string().contains("Ada"), "{ended}");
+    let again = elsewhere.ask("tools/call", continued).await;
+    assert!(again["error"]["message"].to_string().contains("already used"), "{again}");
+    assert_eq!((home.calls(), other.calls()), (1, 0));
+}
