@@ -14,6 +14,7 @@ use toolway_console::ConsoleRecords;
 use toolway_gateway::{
     Gateway, GatewayOptions, SseTransport,
     access::{Access, OpenAccess},
+    cluster::ClusterOptions,
     records::Records as GatewayRecords,
     sealing::{self, SealingKeyError},
     service::{HostService, Scope},
@@ -45,6 +46,7 @@ use toolway_wire::{
 use crate::{
     app::App,
     args::EraArg,
+    cluster::ClusterPlan,
     commands::clients,
     exit_code::ExitCode,
     listing_cache,
@@ -93,6 +95,18 @@ pub(crate) struct Front {
     /// Accepted host names, in addition to those of this machine.
     pub(crate) hosts: Vec<String>,
     pub(crate) tls: Option<Arc<ServerTls>>,
+    /// What makes it one of several gateways.
+    pub(crate) cluster: Option<ClusterOptions>,
+}
+
+/// The host of `serve`.
+#[derive(Debug)]
+pub(crate) struct GatewayHost {
+    pub(crate) host: Host,
+    /// What was recorded, for the console.
+    pub(crate) records: Option<ConsoleRecords>,
+    /// What makes it one of several gateways.
+    pub(crate) cluster: Option<ClusterOptions>,
 }
 
 impl App {
@@ -141,15 +155,16 @@ impl App {
         Ok((host, taps))
     }
 
-    /// Builds the host of `serve`: all configured servers, or the embedded sample server if there are none; and its records
-    /// for the console.
+    /// Builds the host of `serve`: all configured servers, or the embedded sample server if there are none; its records for the
+    /// console; and what makes it one of several gateways, once it is a member.
     pub(crate) async fn gateway_host(
         &self,
         config: &Config,
         limits: &Limits,
         log: Arc<GatewayRecords>,
         client_roots: ClientRootBound,
-    ) -> Result<(Host, Option<ConsoleRecords>), Report> {
+        plan: Option<&ClusterPlan>,
+    ) -> Result<GatewayHost, Report> {
         let sample = || {
             let name: Option<ServerName> = "sample".parse().ok();
             name.map(|name| WantedServer::new(name, Way::InProcess(Arc::new(Sample::new()))))
@@ -166,7 +181,15 @@ impl App {
                 (Arc::new(answerer), Some(ClientCapabilities(Raw::empty_object())))
             }
         };
-        let recorder = self.recorder(&config.settings, Requirement::Required, "gateway")?;
+        let recorder = match plan {
+            Some(_) => Some(self.member_recorder(&config.settings)?),
+            None => self.recorder(&config.settings, Requirement::Required, "gateway")?,
+        };
+        // Before anything is written, which a member does.
+        let cluster = match (plan, recorder.as_deref()) {
+            (Some(plan), Some(recorder)) => Some(plan.join(recorder.store()).await?),
+            _ => None,
+        };
         let options = HostOptions {
             sessions: session_store(recorder.as_deref()),
             shared_sessions: "gateway",
@@ -189,7 +212,7 @@ impl App {
         let ports = with_recorder(ports, recorder, &config.settings);
         let host = start(config, ports, options).await?;
         host.adopt_tasks();
-        Ok((host, records))
+        Ok(GatewayHost { host, records, cluster })
     }
 
     /// Builds a host with the servers of a configuration that is not in effect, to test them. Nothing is recorded.
@@ -248,10 +271,15 @@ impl App {
             host.note(AuditNote { kind: kind::KEY, caller: None, server: None, subject: None, call: None, details });
         }
         let defaults = GatewayOptions::of(access);
+        let sealer = match &front.cluster {
+            Some(cluster) => Some(Arc::new(cluster.keys.sealer().map_err(|error| internal(&error))?)),
+            None => self.sealer()?,
+        };
         let options = GatewayOptions {
             hosts: front.hosts,
             tls: front.tls,
-            sealer: self.sealer()?,
+            cluster: front.cluster,
+            sealer,
             limits,
             records,
             sse: if settings.sse.value { SseTransport::Enabled } else { SseTransport::Disabled },

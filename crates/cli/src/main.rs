@@ -10,6 +10,7 @@ mod attach_args;
 mod chat;
 mod client_setup;
 mod clock;
+mod cluster;
 mod command_line;
 mod commands;
 mod completion;

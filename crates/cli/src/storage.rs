@@ -2,7 +2,11 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use toolway_config::{Secret, Settings, SyncMode, interpolate::Lookup, server::DefinedBy};
+use toolway_config::{
+    Secret, Settings, SyncMode,
+    interpolate::{Lookup, Template},
+    server::DefinedBy,
+};
 use toolway_console::ConsoleRecords;
 use toolway_host::{
     call::Caller,
@@ -13,7 +17,7 @@ use toolway_host::{
 };
 pub(crate) use toolway_store::backup;
 use toolway_store::{
-    Store, StoreOptions, StoreRecorder, StoreRecords, Sync,
+    RegisteredBy, Store, StoreOptions, StoreRecorder, StoreRecords, Sync,
     audit::AuditEvent,
     retention::{AuditLimit, RetentionLimits},
 };
@@ -45,6 +49,11 @@ impl App {
         let Some(template) = &settings.store.url.value else {
             return Ok(self.store_path(settings).map_or(StoreLocation::Memory, StoreLocation::File));
         };
+        Ok(StoreLocation::Database(self.expand_setting(template, "store.url", settings)?))
+    }
+
+    /// The value of a setting with references; `key` is its name in the configuration.
+    pub(crate) fn expand_setting(&self, template: &Template, key: &str, settings: &Settings) -> Result<Secret, Report> {
         let keychain = self.keychain(settings);
         let home = self.paths.home.clone().unwrap_or_default();
         let lookup = Lookup {
@@ -52,12 +61,11 @@ impl App {
             keychain: &*keychain,
             folder: self.paths.home.as_deref(),
             base: &home,
-            server: "store",
+            server: key.split('.').next().unwrap_or_default(),
             file: &home,
             defined_by: DefinedBy::User,
         };
-        let url = template.expand(&lookup).map_err(|problem| Report::usage("config", format!("`store.url` {problem}")));
-        Ok(StoreLocation::Database(url?))
+        template.expand(&lookup).map_err(|problem| Report::usage("config", format!("`{key}` {problem}")))
     }
 
     /// Opens the store for writing.
@@ -67,6 +75,15 @@ impl App {
 
     /// Opens the store for writing, with these limits.
     fn open_store_with(&self, settings: &Settings, limits: RetentionLimits) -> Result<Store, Report> {
+        self.open_store_as(RegisteredBy::Store, settings, limits)
+    }
+
+    fn open_store_as(
+        &self,
+        registered_by: RegisteredBy,
+        settings: &Settings,
+        limits: RetentionLimits,
+    ) -> Result<Store, Report> {
         let location = if self.reach.no_store { StoreLocation::Memory } else { self.store_location(settings)? };
         let (path, url) = match location {
             StoreLocation::File(path) => (Some(path), None),
@@ -77,8 +94,8 @@ impl App {
             SyncMode::Normal => Sync::Normal,
             SyncMode::Full => Sync::Full,
         };
-        let (store, notice) = Store::open(&StoreOptions { path, url, sync, limits, ..StoreOptions::default() })
-            .map_err(RecordsError::from)?;
+        let (store, notice) =
+            Store::open(&StoreOptions { path, url, sync, limits, registered_by }).map_err(RecordsError::from)?;
         if let Some(notice) = notice {
             tracing::error!("{notice}");
         }
@@ -163,6 +180,12 @@ impl App {
             }
             Err(report) => tracing::error!(client, "stored sessions and roots are not removed: {}", report.message),
         }
+    }
+
+    /// The recorder of a member of a cluster, which writes once it is registered.
+    pub(crate) fn member_recorder(&self, settings: &Settings) -> Result<Arc<StoreRecorder>, Report> {
+        let store = self.open_store_as(RegisteredBy::Cluster, settings, retention_limits(settings))?;
+        Ok(Arc::new(StoreRecorder::new(store, Requirement::Required, "gateway")))
     }
 
     /// The recorder of a host. A store that cannot be opened ends the command if records are required, else it is

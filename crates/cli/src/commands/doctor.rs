@@ -2,6 +2,7 @@
 
 mod advice;
 mod clear_secrets;
+mod gateways;
 mod instructions;
 mod layout;
 mod processes;
@@ -101,6 +102,10 @@ pub(crate) async fn run(args: &DoctorArgs, app: &App, output: &mut Output) -> Re
         instructions: instructions.as_ref(),
     };
     show(&found, app, output);
+    if app.reach.names_no_server() {
+        let problems = gateways::find(app).await;
+        problems.iter().for_each(|problem| output.notice(&format!("toolway: warning: {problem}")));
+    }
     let broken = unused.iter().filter(|unused| unused.why == UnusedReason::Broken).count();
     let unhealthy = broken + findings.iter().filter(|finding| finding.outcome.problem().is_some()).count();
     lifecycle::disconnect(&hosts.host).await;

@@ -8,13 +8,15 @@ use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 use clap::ValueEnum;
 #[cfg(unix)]
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use toolway_config::{Config, GatewaySettings, Settings};
+use toolway_config::{Config, GatewaySettings};
 use toolway_console::ConsoleTls;
 #[cfg(unix)]
 use toolway_gateway::control::Control;
 use toolway_gateway::{
     Gateway,
+    cluster::ClusterOptions,
     gateway::GatewayError,
     records::{LogFormat, Records},
 };
@@ -31,7 +33,7 @@ use unit::Unit;
 
 use crate::{
     app::App,
-    compose::{FirstKey, Front, gateway_limits},
+    compose::{FirstKey, Front, GatewayHost, gateway_limits},
     console_backend::{BoundConsole, ConsoleChoice, IfTaken},
     exit_code::ExitCode,
     exposure,
@@ -167,11 +169,21 @@ async fn serve(args: &ServeArgs, open: OpenConsole, app: &App, output: &mut Outp
     refuse_other_servers(app)?;
     let watched = Arc::new(app.watched_config(output)?);
     let config = watched.current().config.clone();
-    refuse_cluster(&config.settings)?;
+    let cluster = match &app.reach.stdio {
+        // The parent process is its only client.
+        Some(_) => None,
+        None => app.cluster_plan(&config)?,
+    };
+    let peers = match &cluster {
+        Some(plan) => Some(plan.bind().await?),
+        None => None,
+    };
     let records = Arc::new(app.log.records());
     let limits = gateway_limits(&config.settings);
     let client_roots = args.client_roots(app, &config.settings.gateway);
-    let (host, stored) = app.gateway_host(&config, &limits, Arc::clone(&records), client_roots).await?;
+    let GatewayHost { host, records: stored, cluster } =
+        app.gateway_host(&config, &limits, Arc::clone(&records), client_roots, cluster.as_ref()).await?;
+    let membership = cluster.as_ref().map(|cluster| cluster.membership.clone());
     let served = match &app.reach.stdio {
         Some(_) => serve_stdio(app, &config, &host).await,
         None => {
@@ -180,7 +192,7 @@ async fn serve(args: &ServeArgs, open: OpenConsole, app: &App, output: &mut Outp
             let console = app.console(choice, &host, &watched, stored, &limits, output).await;
             match console {
                 Ok(console) => {
-                    let surfaces = Surfaces { console, open, limits, records, tls, watched };
+                    let surfaces = Surfaces { console, open, limits, records, tls, watched, cluster, peers };
                     serve_http(args, app, &config, &host, surfaces, output).await
                 }
                 Err(report) => Err(report),
@@ -188,19 +200,10 @@ async fn serve(args: &ServeArgs, open: OpenConsole, app: &App, output: &mut Outp
         }
     };
     host.shutdown().await;
-    served
-}
-
-/// Refuses to be one of several gateways, which they cannot be yet: alone, it would answer for a database that it shares.
-fn refuse_cluster(settings: &Settings) -> Result<(), Report> {
-    match settings.cluster.value {
-        None => Ok(()),
-        Some(_) => {
-            let message = "`cluster`: this version cannot serve several gateways over one database";
-            Err(Report::usage("config", message)
-                .hint("remove `cluster` from the configuration to serve with this gateway alone"))
-        }
+    if let Some(membership) = membership {
+        membership.leave().await;
     }
+    served
 }
 
 /// Refuses options that select a server: `serve` always serves the configuration.
@@ -248,14 +251,16 @@ async fn serve_http(
     surfaces: Surfaces,
     output: &mut Output,
 ) -> Result<ExitCode, Report> {
-    let Surfaces { console, open, limits, records, tls, watched } = surfaces;
+    let Surfaces { console, open, limits, records, tls, watched, cluster, peers } = surfaces;
     // Before anything is printed, because a reader of the output may stop us at once.
     let mut shutdown = ShutdownSignal::register();
     raise_open_files();
     let settings = &config.settings.gateway;
-    let first_key = if output.shows_results_at_terminal() { FirstKey::Made } else { FirstKey::Omitted };
+    // A key for this run only would be unknown to the other gateways.
+    let is_shown = output.shows_results_at_terminal() && cluster.is_none();
+    let first_key = if is_shown { FirstKey::Made } else { FirstKey::Omitted };
     let address = args.address(settings);
-    let front = Front { hosts: exposure::hosts(settings, address), tls: tls.clone() };
+    let front = Front { hosts: exposure::hosts(settings, address), tls: tls.clone(), cluster };
     let (gateway, key) = app.gateway(config, host, limits, records, first_key, front)?;
     let internal = |problem: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", problem.to_string());
     let listener = gateway.bind(address).await.map_err(|error| bind_failure(&error))?;
@@ -272,7 +277,10 @@ async fn serve_http(
         console::open_browser(&console.link()?, app, output).await;
     }
     let serving_console = serve_console(console, stop.clone());
-    let serving = async { tokio::try_join!(gateway.serve(listener, stop.clone()), serving_console).map(|_done| ()) };
+    let serving_peers = serve_peers(&gateway, peers, stop.clone());
+    let serving = async {
+        tokio::try_join!(gateway.serve(listener, stop.clone()), serving_console, serving_peers).map(|_done| ())
+    };
     tokio::pin!(serving);
     tokio::select! {
         served = &mut serving => return served.map(|()| ExitCode::Ok).map_err(|error| internal(&error)),
@@ -290,6 +298,9 @@ struct Surfaces {
     records: Arc<Records>,
     tls: Option<Arc<ServerTls>>,
     watched: Arc<WatchedConfig>,
+    cluster: Option<ClusterOptions>,
+    /// Where other gateways connect.
+    peers: Option<TcpListener>,
 }
 
 impl ServeArgs {
@@ -339,6 +350,21 @@ impl ServeArgs {
             }
             (None, _) => Some(ConsoleChoice { address: DEFAULT_CONSOLE, if_taken: IfTaken::AnyPort, tls: None }),
         })
+    }
+}
+
+/// Answers other gateways.
+fn serve_peers(
+    gateway: &Arc<Gateway>,
+    peers: Option<TcpListener>,
+    stop: CancellationToken,
+) -> impl Future<Output = std::io::Result<()>> + use<> {
+    let gateway = Arc::clone(gateway);
+    async move {
+        match peers {
+            Some(listener) => gateway.serve_peers(listener, stop).await,
+            None => Ok(()),
+        }
     }
 }
 

@@ -42,7 +42,9 @@ pub(crate) async fn run(args: &StatusArgs, app: &App, output: &mut Output) -> Re
     if let Some(answer) = app.ask_gateway(&order).await? {
         let servers: Vec<Value> = answer.value["servers"].as_array().cloned().unwrap_or_default();
         output.notice(&format!("toolway: reported by the running gateway (PID {})", answer.process));
-        show_views(&servers, &unused_beside(app, &args.servers)?, app, output);
+        members(&answer.value["cluster"]).iter().for_each(|line| output.notice(line));
+        let more = answer.value.get("cluster").map(|cluster| ("cluster".to_owned(), cluster.clone()));
+        show_views_with(&servers, &unused_beside(app, &args.servers)?, more.into_iter().collect(), app, output);
         return Ok(ExitCode::Ok);
     }
     let (targets, unused) = app.targets_to_inspect(&args.servers, output)?;
@@ -84,10 +86,29 @@ fn rows(outcome: &[ServerOutcome], unused: &[Unused]) -> Vec<Row> {
     asked.chain(unused.iter().map(Row::unused)).collect()
 }
 
+/// One line for each gateway of the cluster of the running one.
+fn members(cluster: &Value) -> Vec<String> {
+    let line = |member: &Value| {
+        let text = |key: &str| member[key].as_str().unwrap_or_default().to_owned();
+        let own = if member["self"] == true { ", this one" } else { "" };
+        let generation = &member["generation"];
+        format!("toolway: gateway at `{}` (generation {generation}): {}{own}", text("address"), text("state"))
+    };
+    let lines = cluster["members"].as_array().into_iter().flatten().map(line);
+    let is_outside = cluster.is_object() && cluster["member"].is_null();
+    let outside = is_outside.then(|| "toolway: warning: this gateway has no lease now and refuses calls".to_owned());
+    outside.into_iter().chain(lines).collect()
+}
+
 /// Prints the servers as the gateway reports them.
 pub(crate) fn show_views(servers: &[Value], unused: &[Unused], app: &App, output: &mut Output) {
+    show_views_with(servers, unused, Map::new(), app, output);
+}
+
+/// The same, with more members of the JSON output.
+fn show_views_with(servers: &[Value], unused: &[Unused], more: Map<String, Value>, app: &App, output: &mut Output) {
     match output.format {
-        Format::Json | Format::Ndjson => server_view::print(servers.to_vec(), unused, Map::new(), output),
+        Format::Json | Format::Ndjson => server_view::print(servers.to_vec(), unused, more, output),
         Format::Raw | Format::Human => {
             let rows: Vec<Row> = servers.iter().map(Row::of_view).chain(unused.iter().map(Row::unused)).collect();
             if output.format == Format::Human {

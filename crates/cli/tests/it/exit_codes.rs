@@ -74,7 +74,7 @@ fn code_2_is_an_invalid_command_line_or_configuration() {
 
     home.configure(r#"{"mcpServers":{},"cluster":{"key":"env:CLUSTER_KEY","address":"10.0.0.5:7719"}}"#);
     let refused = home.run(&["serve"]).failed(2, "config");
-    assert_eq!(refused["message"], "`cluster`: this version cannot serve several gateways over one database");
+    assert_eq!(refused["message"], "`cluster` needs `store.url`: several gateways share a Postgres database");
 }
 
 #[test]

@@ -78,6 +78,7 @@ mod recording_required;
 mod recording_ways;
 mod records_at_terminal;
 mod reference;
+mod replicas;
 mod roots;
 mod run;
 mod same_user;
