@@ -2,7 +2,10 @@
 //!
 //! It parses only the framing and the status of a response, so that it costs little and the same for every target.
 
-use std::{io, time::Instant};
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -79,6 +82,33 @@ impl Load {
             self.sockets.push(done.map_err(io::Error::other)??);
         }
         Ok(())
+    }
+
+    /// Makes round trips on each of `width` connections for this time; returns the milliseconds of each.
+    pub(crate) async fn latencies(&mut self, what: &'static str, time: Duration, width: usize) -> io::Result<Vec<f64>> {
+        let mut tasks = JoinSet::new();
+        for number in 0..width {
+            let mut socket = self.take().await?;
+            let request = self.request(what, number);
+            tasks.spawn(async move {
+                let begun = Instant::now();
+                let mut took = Vec::new();
+                while begun.elapsed() < time {
+                    let sent = Instant::now();
+                    socket.round_trip(&request).await?;
+                    took.push(sent.elapsed().as_secs_f64() * 1e3);
+                    socket.check_result()?;
+                }
+                io::Result::Ok((socket, took))
+            });
+        }
+        let mut all = Vec::new();
+        while let Some(done) = tasks.join_next().await {
+            let (socket, took) = done.map_err(io::Error::other)??;
+            self.sockets.push(socket);
+            all.extend(took);
+        }
+        Ok(all)
     }
 
     /// Seconds until the first byte of a response, and the whole response.

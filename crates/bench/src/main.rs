@@ -15,7 +15,8 @@
 //! `gateway path` compares processor time with the store off and on ([`gateway::path`]); `gateway instructions` counts the
 //! instructions of a call ([`gateway::instructions`]), and keeps the files of callgrind if a folder is given;
 //! `gateway load <way> <legacy|modern> <small|big|list> <width> <seconds> [relay]` puts one load on it,
-//! or on the relay, for a profiler. The argument `store` measures the store ([`store`]),
+//! or on the relay, for a profiler. The argument `replicas` compares records in a file with gateways over Postgres
+//! ([`replicas`]), `store` measures the store ([`store`]),
 //! `chat` the time that a chat adds to the first token ([`chat`]), `console` the API of the console and its page in a
 //! browser ([`console`]).
 
@@ -34,6 +35,7 @@ mod peer;
 mod processes;
 mod raw_client;
 mod relay;
+mod replicas;
 mod store;
 mod wire_client;
 
@@ -63,6 +65,8 @@ fn main() -> io::Result<ExitCode> {
         ["gateway", "path", "quick"] => gateway::path::run(measure::Size::Quick),
         ["gateway", "instructions"] => gateway::instructions::run(None),
         ["gateway", "instructions", folder] => gateway::instructions::run(Some(folder.as_ref())),
+        ["replicas"] => replicas::run(measure::Size::Full),
+        ["replicas", "quick"] => replicas::run(measure::Size::Quick),
         ["store"] => store::run(measure::Size::Full),
         ["store", "quick" | "--quick"] => store::run(measure::Size::Quick),
         ["gateway", "quick"] => gateway::run(measure::Size::Quick),
@@ -81,7 +85,7 @@ fn main() -> io::Result<ExitCode> {
         }
         _ => {
             eprintln!(
-                "usage: toolway-bench [quick | spread | chat | console | gateway [quick | lists | hoard | path [quick] | instructions [folder]] | store [quick]]"
+                "usage: toolway-bench [quick | spread | chat | console | gateway [quick | lists | hoard | path [quick] | instructions [folder]] | replicas [quick] | store [quick]]"
             );
             Ok(ExitCode::from(2))
         }

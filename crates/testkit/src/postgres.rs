@@ -29,10 +29,8 @@ const SYSTEM_USER: &str = "postgres";
 /// How long a server may take to start on a machine that is busy.
 const START: Duration = Duration::from_secs(60);
 /// For tests: nothing survives the server, so nothing needs to reach the disk.
+const UNSYNCED: &[&str] = &["fsync=off", "synchronous_commit=off", "full_page_writes=off"];
 const SETTINGS: &[&str] = &[
-    "fsync=off",
-    "synchronous_commit=off",
-    "full_page_writes=off",
     "wal_level=minimal",
     "max_wal_senders=0",
     "max_connections=400",
@@ -55,11 +53,21 @@ wait "$server"
 rm -rf "$FOLDER" "$FOLDER.lock"
 "#;
 
+/// What a server does at a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing: tests need no more.
+    Unsynced,
+    /// It writes its log to the disk, as it does by default; for measurements.
+    Synced,
+}
+
 /// A database that is dropped with it.
 #[derive(Debug)]
 pub struct TestDatabase {
     port: u16,
     name: String,
+    durability: Durability,
 }
 
 // === impl TestDatabase ===
@@ -67,9 +75,14 @@ pub struct TestDatabase {
 impl TestDatabase {
     /// An empty database.
     pub fn new() -> Self {
+        Self::with(Durability::Unsynced)
+    }
+
+    /// An empty database in a server of this kind.
+    pub fn with(durability: Durability) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("t{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let database = Self { port: server_port(), name };
+        let database = Self { port: server_port(durability), name, durability };
         database.of_server(&format!("CREATE DATABASE {}", database.name)).unwrap();
         database
     }
@@ -91,7 +104,13 @@ impl TestDatabase {
 
     /// The certificate of the server, signed by itself.
     pub fn certificate(&self) -> PathBuf {
-        server_folder().join(CERTIFICATE)
+        server_folder(self.durability).join(CERTIFICATE)
+    }
+
+    /// Id of the main process of its server.
+    pub fn server_process(&self) -> u32 {
+        let file = server_folder(self.durability).join("data/postmaster.pid");
+        fs::read_to_string(file).unwrap().lines().next().and_then(|line| line.parse().ok()).unwrap()
     }
 
     /// The port of its server.
@@ -159,8 +178,8 @@ fn run(url: Secret, sql: &str) -> Result<(), tokio_postgres::Error> {
 }
 
 /// The port of the server of this run, which is started by the first test.
-fn server_port() -> u16 {
-    let folder = server_folder();
+fn server_port(durability: Durability) -> u16 {
+    let folder = server_folder(durability);
     let lock = File::create(folder.with_extension("lock")).unwrap();
     lock.lock().unwrap();
     let ready = folder.join("port");
@@ -172,17 +191,18 @@ fn server_port() -> u16 {
     }
     // Left behind by a run whose process had this number.
     let _none = fs::remove_dir_all(&folder);
-    let port = start(&folder);
+    let port = start(&folder, durability);
     fs::write(ready, port.to_string()).unwrap();
     port
 }
 
 /// The folder of the server of this run.
-fn server_folder() -> PathBuf {
-    std::env::temp_dir().join(format!("toolway-postgres-{}", parent_id()))
+fn server_folder(durability: Durability) -> PathBuf {
+    let kind = if durability == Durability::Synced { "-synced" } else { "" };
+    std::env::temp_dir().join(format!("toolway-postgres{kind}-{}", parent_id()))
 }
 
-fn start(folder: &Path) -> u16 {
+fn start(folder: &Path, durability: Durability) -> u16 {
     let data = folder.join("data");
     fs::create_dir(folder).unwrap();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -209,7 +229,8 @@ fn start(folder: &Path) -> u16 {
     let mut watchdog = Command::new("sh");
     watchdog.args(["-c", WATCHDOG, "watchdog"]).arg(server.get_program()).args(server.get_args());
     watchdog.arg("-D").arg(&data).arg("-k").arg(folder).args(["-p", &port.to_string()]);
-    for setting in SETTINGS {
+    let unsynced = if durability == Durability::Unsynced { UNSYNCED } else { &[] };
+    for setting in SETTINGS.iter().chain(unsynced) {
         watchdog.args(["-c", setting]);
     }
     for (setting, path) in [("ssl_cert_file", &certificate), ("ssl_key_file", &key)] {

@@ -93,7 +93,7 @@ impl Measured {
 }
 
 /// Seconds that the threads of a process were on a processor.
-fn processor_time(process: u32) -> io::Result<f64> {
+pub(crate) fn processor_time(process: u32) -> io::Result<f64> {
     let mut nanoseconds = 0.0;
     for thread in fs::read_dir(format!("/proc/{process}/task"))? {
         let accounts = fs::read_to_string(thread?.path().join("schedstat"))?;
