@@ -36,6 +36,9 @@ def check_call(call, effects, records):
         told = ", ".join(f"{attempt.said} ({attempt.text[:SHOWN_TEXT]})" for attempt in attempts[-SHOWN_ATTEMPTS:])
         return f"{call.id} ({call.era}, {call.server}.{call.tool}, key {call.key}): {sentence}; told: {told}"
 
+    approved = sum(attempt.approved for attempt in attempts)
+    if call.tool == "guarded" and len(effects) > approved:
+        yield wrong(f"was approved {approved} times and happened {len(effects)} times")
     if len(effects) > 1:
         yield wrong(f"happened {len(effects)} times")
     if ANSWERED in said:

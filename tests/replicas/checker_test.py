@@ -60,6 +60,16 @@ class CheckerTest(unittest.TestCase):
     def test_an_effect_that_happened_twice(self):
         self.finds("happened 2 times", lambda h: h.effects.append(Effect("answered", None, "p2", 0.3)))
 
+    def test_an_effect_that_was_not_approved(self):
+        def change(history):
+            history.calls[0].tool = "guarded"
+
+        self.finds("was approved 0 times and happened 1 times", change)
+        history = copy.deepcopy(GOOD)
+        change(history)
+        history.calls[0].attempts[0].approved = 1
+        self.assertEqual(check(history), [])
+
     def test_an_answer_without_an_effect(self):
         self.finds("answered and did not happen", lambda h: h.effects.pop(0))
 

@@ -8,7 +8,6 @@ MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
 ACCEPT = "application/json, text/event-stream"
 CAPABILITIES = {"elicitation": {"form": {}}}
-ACCEPTED = {"action": "accept", "content": {"sure": True}}
 
 # What a client was told about one attempt of a call.
 ANSWERED, NOT_SENT, UNKNOWN = "answered", "not-sent", "unknown"
@@ -58,6 +57,8 @@ class StatelessClient:
     def __init__(self, url, key):
         self.url = url
         self.key = key
+        # Gives the result of an elicitation.
+        self.answer = None
         self.numbers = itertools.count(1)
 
     async def open(self, _timeout):
@@ -91,7 +92,8 @@ class StatelessClient:
                 return statement(response)
             # Any gateway takes the answer.
             params = {**params, "requestState": result.get("requestState")}
-            params["inputResponses"] = {name: ACCEPTED for name in result["inputRequests"]}
+            requests = result["inputRequests"]
+            params["inputResponses"] = {name: self.answer(request["params"]) for name, request in requests.items()}
 
 
 class SessionClient:
@@ -103,6 +105,7 @@ class SessionClient:
         self.url = url
         self.key = key
         self.session = None
+        self.answer = None
         self.numbers = itertools.count(1)
 
     def headers(self):
@@ -137,7 +140,7 @@ class SessionClient:
 
         async def answer(heard):
             if heard.get("method") == "elicitation/create" and "id" in heard:
-                accepted = {"jsonrpc": "2.0", "id": heard["id"], "result": ACCEPTED}
-                await post(self.url, self.headers(), accepted, timeout)
+                answered = {"jsonrpc": "2.0", "id": heard["id"], "result": self.answer(heard["params"])}
+                await post(self.url, self.headers(), answered, timeout)
 
         return statement(await post(self.url, self.headers(), message, timeout, answer))

@@ -62,8 +62,6 @@ class Cluster:
         for gateway in (*self.gateways.values(), self.operator):
             gateway.configure(self.config(gateway.name))
         self.make_keys()
-        if self.lease is not None:
-            self.put_proxies_between_gateways()
         for gateway in self.gateways.values():
             await gateway.start(self.ports[gateway.name])
         for gateway in self.gateways.values():
@@ -85,6 +83,8 @@ class Cluster:
         url = {server: f"http://127.0.0.1:{port}/mcp" for server, port in self.witness_ports.items()}
         config = {
             "store": {"url": "env:STORE_URL"},
+            # Its client is asked for an approval.
+            "policy": {"rules": [{"match": {"tool": "guarded"}, "then": "ask"}]},
             "mcpServers": {
                 # Two keep state for each session of a client; two ask their client and keep nothing.
                 "program": {"command": python[0], "args": python[1:], "sharing": "session"},
@@ -94,8 +94,10 @@ class Cluster:
             },
         }
         if self.lease is not None and name in self.peer_ports:
-            address = f"127.0.0.1:{self.peer_ports[name]}"
-            config["cluster"] = {"key": "env:CLUSTER_KEY", "address": address, "lease": f"{self.lease}s"}
+            # Others reach it through the proxy.
+            address, listen = self.to_peer[name].port, self.peer_ports[name]
+            cluster = {"address": f"127.0.0.1:{address}", "listen": f"127.0.0.1:{listen}", "lease": f"{self.lease}s"}
+            config["cluster"] = {"key": "env:CLUSTER_KEY", **cluster}
             config["mcpServers"]["plain"]["replicas"] = "each"
         return config
 
@@ -111,21 +113,6 @@ class Cluster:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(file.read_bytes())
                 target.chmod(0o600)
-
-    def put_proxies_between_gateways(self):
-        """Others learn the address of the proxy from the row of a member, in place of its own."""
-        pairs = " ".join(
-            f"WHEN '127.0.0.1:{self.peer_ports[name]}' THEN '127.0.0.1:{proxy.port}'"
-            for name, proxy in self.to_peer.items()
-        )
-        self.postgres.query(
-            "CREATE FUNCTION through_proxy() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-            f"NEW.address := CASE NEW.address {pairs} ELSE NEW.address END; RETURN NEW; END $$"
-        )
-        self.postgres.query(
-            "CREATE TRIGGER through_proxy BEFORE INSERT OR UPDATE ON runs FOR EACH ROW "
-            "EXECUTE FUNCTION through_proxy()"
-        )
 
     async def ready(self, gateway):
         """Waits until all servers of a gateway can be called."""

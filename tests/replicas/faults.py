@@ -7,8 +7,9 @@ from history import Fault, now
 
 # How much later than its lease the calls of a gateway that was killed may be settled, in seconds.
 SETTLED = 1.0
-# Lease of a process that writes and is not of a cluster.
+# Lease of a process that writes and is not of a cluster, and the time between two looks of others for such processes.
 LEASE_ALONE = 15
+LOOK_ALONE = 5
 
 
 class Faults:
@@ -62,7 +63,7 @@ class Faults:
     async def until_settled(self, ids, begun):
         runs = ", ".join(f"'{id}'" for id in ids)
         sql = f"SELECT count(*) FROM calls WHERE state IN ('pending', 'running') AND run IN ({runs})"
-        allowed = self.lease + SETTLED
+        allowed = self.lease + SETTLED + (LOOK_ALONE if self.cluster.lease is None else 0)
         while (await asyncio.to_thread(self.cluster.postgres.query, sql))[0] != "0":
             if now() - begun > allowed + 30:
                 self.problems.append(f"calls of a killed gateway were open after {now() - begun:.1f} s")

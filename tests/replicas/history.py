@@ -13,6 +13,8 @@ class Attempt:
     ended: float
     said: str
     text: str
+    # Approval requests that its client approved.
+    approved: int = 0
 
 
 @dataclass

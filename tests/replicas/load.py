@@ -28,6 +28,9 @@ class Client:
         self.history = history
         # Whether any gateway goes on with a session and with a call that waits for its client.
         self.is_cluster = is_cluster
+        # Answers elicitations.
+        self.wire.answer = self.answer
+        self.approved = 0
         self.calls = 0
         self.sessions = 0
         self.session = None
@@ -81,19 +84,30 @@ class Client:
         if self.random.random() < 0.5:
             return "act"
         if server in ASKING:
-            return "ask" if self.is_cluster or self.session is not None else "act"
+            asking = self.random.choice(["ask", "guarded"])
+            return asking if self.is_cluster or self.session is not None else "act"
         if self.session is None:
             return "act"
         return "click" if server in self.opened else "open"
 
+    def answer(self, params):
+        """Accepts what servers ask, and approves four of five calls."""
+        if "allow" not in params["requestedSchema"]["properties"]:
+            return {"action": "accept", "content": {"sure": True}}
+        if self.random.random() < 0.2:
+            return {"action": "decline"}
+        self.approved += 1
+        return {"action": "accept", "content": {"allow": True}}
+
     async def attempt(self, call, arguments):
         sent = now()
+        self.approved = 0
         try:
             timeout = self.random.choice(PATIENCE)
             said, text = await self.wire.call(f"{call.server}__{call.tool}", arguments, call.key, timeout)
         except Lost as lost:
             said, text = LOST, str(lost)
-        return Attempt(sent, now(), said, text)
+        return Attempt(sent, now(), said, text, self.approved)
 
     async def replace_session(self, attempt, stop):
         if self.is_cluster:

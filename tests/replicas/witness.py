@@ -7,7 +7,7 @@ A line of the file is an object: `id` of the effect, `session` that the client n
 session of this server), `at` in seconds of the monotonic clock. With `--sessions` it issues a session for each connection, as
 servers with state over HTTP do.
 
-Tools: `act` does it and answers after `afterMs`. `ask` asks the client first and does it if that accepts. `open` and `click` need
+Tools: `act` and `guarded` do it and answer after `afterMs`. `ask` asks the client first and does it if that accepts. `open` and `click` need
 one place: a click is an error where the session was not opened.
 """
 
@@ -21,7 +21,8 @@ import uuid
 
 PROPERTIES = {"id": {"type": "string"}, "session": {"type": "string"}, "afterMs": {"type": "integer"}}
 SCHEMA = {"type": "object", "properties": PROPERTIES, "required": ["id"]}
-TOOLS = [{"name": name, "description": name, "inputSchema": SCHEMA} for name in ("act", "ask", "open", "click")]
+NAMES = ("act", "guarded", "ask", "open", "click")
+TOOLS = [{"name": name, "description": name, "inputSchema": SCHEMA} for name in NAMES]
 REVISION = "2025-11-25"
 
 
