@@ -3,6 +3,7 @@
 use std::{path::PathBuf, process::Command, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process};
+use toolway_testkit::postgres::TestDatabase;
 
 use crate::{
     home::{Home, root},
@@ -13,6 +14,18 @@ use crate::{
 const ADA: &str = "/home/ada";
 /// Gateway port in the guides.
 const PORT: &str = "7717";
+
+/// What the blocks of a page find, besides an empty home.
+#[derive(Clone, Copy)]
+struct Setting<'a> {
+    /// Ports that the page uses; each run has others.
+    ports: &'a [&'a str],
+    variables: &'a [(&'a str, &'a str)],
+    /// Files with the ids of processes in the background.
+    processes: &'a [&'a str],
+}
+
+const ONE_GATEWAY: Setting<'_> = Setting { ports: &[PORT], variables: &[], processes: &["gateway.pid"] };
 
 /// A fenced block.
 struct Block {
@@ -55,20 +68,25 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs all blocks of a page in one home.
 fn follow(page: &str, at: Shell) {
+    follow_in(page, at, ONE_GATEWAY);
+}
+
+fn follow_in(page: &str, at: Shell, setting: Setting<'_>) {
     let home = Home::new();
-    let _gateway = Background(home.path("gateway.pid"));
-    let port = free_port();
+    let _background: Vec<_> = setting.processes.iter().map(|file| Background(home.path(file))).collect();
+    let ports = free_ports(setting.ports.len());
     let path = root().join("docs/guide").join(page);
     let blocks = blocks(&std::fs::read_to_string(&path).unwrap());
     assert!(blocks.iter().any(|block| block.language == "sh"), "{page} has no commands");
     for (index, block) in blocks.iter().enumerate().filter(|(_, block)| block.language == "sh") {
         // The environment of the other tests, and both streams in one, as a reader sees them.
-        let script = format!("exec 2>&1\n{}", block.text.replace(PORT, &port));
+        let script = format!("exec 2>&1\n{}", replace_each(&block.text, setting.ports, &ports));
         let mut shell = Command::new("timeout");
         shell.args(["--foreground", &PATIENCE.as_secs().to_string(), "sh", "-euc", &script]).env_clear();
         for (name, value) in home.command(&[]).get_envs() {
             shell.env(name, value.unwrap());
         }
+        shell.envs(setting.variables.iter().copied());
         shell.env_remove("TOOLWAY_OUTPUT").current_dir(home.path(""));
         let (status, said) = match at {
             Shell::Terminal => Terminal::start(shell).end(2 * PATIENCE),
@@ -77,7 +95,8 @@ fn follow(page: &str, at: Shell) {
                 (ran.status, String::from_utf8(ran.stdout).unwrap())
             }
         };
-        let said = said.replace(home.path("").to_str().unwrap().trim_end_matches('/'), ADA).replace(&port, PORT);
+        let said = said.replace(home.path("").to_str().unwrap().trim_end_matches('/'), ADA);
+        let said = replace_each(&said, &ports, setting.ports);
         assert!(status.success(), "{page}:{}: {said}", block.line);
         if matches!(at, Shell::Terminal) {
             continue;
@@ -100,10 +119,18 @@ fn without(text: &str, before: &str, is_chance: fn(char) -> bool) -> String {
     parts.fold(first, |text, part| format!("{text}{before}…{}", part.trim_start_matches(is_chance)))
 }
 
-/// An unused port.
-fn free_port() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port().to_string()
+/// The text with each of some words replaced by the one at its place in others.
+fn replace_each(text: &str, words: &[impl AsRef<str>], others: &[impl AsRef<str>]) -> String {
+    let pairs = words.iter().zip(others);
+    pairs.fold(text.to_owned(), |text, (word, other)| text.replace(word.as_ref(), other.as_ref()))
+}
+
+/// Unused ports.
+fn free_ports(count: usize) -> Vec<String> {
+    let bind = |_| std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    // All at once, so that each is another one.
+    let listeners: Vec<_> = (0..count).map(bind).collect();
+    listeners.iter().map(|listener| listener.local_addr().unwrap().port().to_string()).collect()
 }
 
 /// Kills the background process of a page on drop.
@@ -218,6 +245,18 @@ fn audit_guide_works() {
 #[test]
 fn troubleshooting_guide_works() {
     follow("troubleshooting.md", Shell::Pipe);
+}
+
+#[test]
+fn replicas_guide_works() {
+    let database = TestDatabase::new();
+    let url = database.url();
+    let setting = Setting {
+        ports: &[PORT, "7719", "7727", "7729", "7700"],
+        variables: &[("TOOLWAY_STORE_URL", url.expose())],
+        processes: &["first.pid", "second.pid", "haproxy.pid"],
+    };
+    follow_in("replicas.md", Shell::Pipe, setting);
 }
 
 #[test]
