@@ -1,5 +1,5 @@
 // Starts the console: session, navigation, connection, theme. Each screen is a module with `create()`: { node, close(),
-// route(parts, query) } with what its address says after its name.
+// route(parts, query, intent) } with what its address says after its name, and what the click that led to it does there.
 
 import { findSession, on } from "./api.js";
 import * as assistantForm from "./assistant-form.js";
@@ -19,7 +19,7 @@ import * as form from "./server-form.js";
 import * as servers from "./servers.js";
 import * as tasks from "./tasks.js";
 import * as tools from "./tools.js";
-import { refreshInbox, refreshServers, refreshSession, state, watch } from "./state.js";
+import { refreshInbox, refreshServers, refreshSession, state, takeIntent, watch } from "./state.js";
 import { follow, poke } from "./stream.js";
 
 // The entries of the navigation, in their order. A further screen is one line here.
@@ -100,6 +100,7 @@ async function openSession() {
 // === routes ===
 
 function route() {
+  const intent = takeIntent();
   const [place, ...query] = location.hash.replace(/^#\/?/, "").split("?");
   const [id, ...parts] = place.split("/").map(decode);
   const screen = [...SCREENS, ...HIDDEN_SCREENS].find((candidate) => candidate.id === id);
@@ -114,7 +115,7 @@ function route() {
     main.dataset.screen = screen.id;
   }
   const values = [...new URLSearchParams(query.join("?"))].map(([key, value]) => [key, marked(value)]);
-  current.view.route(parts.filter((part) => part !== ""), new URLSearchParams(values));
+  current.view.route(parts.filter((part) => part !== ""), new URLSearchParams(values), intent);
   drawNavigation();
 }
 

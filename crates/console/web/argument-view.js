@@ -68,6 +68,9 @@ export class ArgumentView {
     this.draw();
   }
 
+  // What depends on the values.
+  draw() {}
+
   // Whether an argument is missing; the first of them has the focus.
   missing() {
     const [first] = this.inputs.filter(([, input]) => input.check());

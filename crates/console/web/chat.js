@@ -3,7 +3,7 @@
 import { get, on, post } from "./api.js";
 import { attached } from "./attachments.js";
 import { Composer } from "./composer.js";
-import { fill, h, icon, marked, name, unmarked, visible } from "./dom.js";
+import { fill, h, icon, marked, name, visible } from "./dom.js";
 import { ago, count } from "./format.js";
 import { isIdle, started, turnOf } from "./live.js";
 import { Meter } from "./meter.js";
@@ -16,7 +16,7 @@ const MOST_MESSAGES = 200;
 
 export function create() {
   const screen = new ChatScreen();
-  return { node: screen.node, route: (parts, query) => screen.route(parts, query), close: () => screen.close() };
+  return { node: screen.node, route: (...what) => screen.route(...what), close: () => screen.close() };
 }
 
 class ChatScreen {
@@ -80,7 +80,7 @@ class ChatScreen {
 
   // === a conversation ===
 
-  async route([id], query) {
+  async route([id], query, intent) {
     this.node.classList.remove("show-list");
     this.list.mark(id ?? null);
     if (id !== undefined && id === this.id) return;
@@ -90,11 +90,11 @@ class ChatScreen {
     this.wasShown = true;
     this.list.load();
     if (this.id) await this.load();
-    else this.blank(query);
+    else this.blank(query, intent);
     this.placed();
   }
 
-  blank(query) {
+  blank(query, intent) {
     this.meter.set(null);
     this.composer.waits({ messages: [] });
     this.reply = null;
@@ -105,17 +105,9 @@ class ChatScreen {
     else fill(this.log, noModel());
     this.running(false);
     if (matchMedia("(min-width: 900px)").matches) this.composer.text.focus();
-    this.use(query);
-  }
-
-  // An assistant of the screen Assistants, or a prompt of the screen Prompts: `prompt=SERVER/NAME`, `arg.NAME` for its arguments.
-  use(query) {
+    // An assistant of the screen Assistants, and a prompt that was chosen on the screen Prompts.
     if (query?.has("assistant")) this.composer.as(query.get("assistant"));
-    const [server, ...rest] = unmarked(query?.get("prompt")).split("/");
-    if (!rest.length || this.composer.form.hidden) return;
-    const given = [...query].filter(([key]) => key.startsWith("arg.")).map(([key, value]) => [unmarked(key.slice(4)), unmarked(value)]);
-    history.replaceState(null, "", "#/chat");
-    this.composer.attachments.offer({ server, prompt: rest.join("/"), label: rest.join("/"), arguments: Object.fromEntries(given) });
+    if (intent?.prompt && !this.composer.form.hidden) this.composer.attachments.offer(intent.prompt);
   }
 
   // The servers may be read, or connected, after this screen is opened. A text that did not change is left as it is.

@@ -4,6 +4,7 @@ import { ArgumentView } from "./argument-view.js";
 import { fill, h, icon, unmarked } from "./dom.js";
 import { OfferScreen, rowWords } from "./offers.js";
 import { write } from "./schema.js";
+import { open } from "./state.js";
 
 export function create() {
   return new OfferScreen({
@@ -22,17 +23,13 @@ export function create() {
 class PromptView extends ArgumentView {
   constructor(prompt, frame) {
     super(prompt, frame, { of: "prompt", own: prompt.name, list: prompt.arguments, prefix: "arg", verb: "Preview" });
-    this.chat = h("a.button", { onclick: (event) => this.missing() && event.preventDefault() }, icon("chat"), "Use in chat");
-    this.actions.append(this.chat);
+    this.actions.append(h("button", { onclick: () => this.missing() || this.use() }, icon("chat"), "Use in chat"));
     if (prompt.arguments.length === 0) fill(this.news, h("p.sub", "It takes no arguments."));
-    this.draw();
   }
 
-  // The address that the screen Chat takes a prompt from.
-  draw() {
+  use() {
     const { server, name } = this.item;
-    const query = Object.entries(this.state).map(([key, value]) => `&${encodeURIComponent(key)}=${encodeURIComponent(value)}`);
-    this.chat.setAttribute("href", `#/chat?prompt=${encodeURIComponent(server)}/${encodeURIComponent(unmarked(name))}${query.join("")}`);
+    open("#/chat", { prompt: { server, prompt: unmarked(name), label: name, arguments: this.values } });
   }
 
   call() {

@@ -6,7 +6,7 @@ import { fill, h, icon, visible } from "./dom.js";
 import { EntryForm } from "./entry-form.js";
 import { problem, warnings } from "./parts.js";
 import { ServerFields } from "./server-fields.js";
-import { refreshServers, state } from "./state.js";
+import { open, refreshServers, state } from "./state.js";
 import { tested } from "./tested.js";
 
 const EXAMPLES = [
@@ -178,6 +178,6 @@ class ServerForm extends EntryForm {
     const saved = await this.write({ draft: this.draft, consent: this.consent.checked });
     if (saved === null) return;
     refreshServers();
-    location.hash = `#${this.of(saved)}${authorize ? "/authorize" : ""}`;
+    open(`#${this.of(saved)}`, { authorize });
   }
 }

@@ -31,7 +31,7 @@ export function create() {
   let view = null;
   // The shown server, if it was removed: it is read again when it is back.
   let missing = null;
-  // Whether the sign-in begins as soon as the server requires it.
+  // Whether the sign-in begins as soon as the server requires it: the user said so, and no address does.
   let authorize = false;
   // The tool that the address names, and what tools are filtered by, until it is shown.
   let place = null;
@@ -55,10 +55,7 @@ export function create() {
       view ??= new ServerView(detail, drawer);
       view.set(server, authorize);
       arrive();
-      if (authorize && server.signIn?.required) {
-        authorize = false;
-        history.replaceState(null, "", `#/servers/${encodeURIComponent(wanted)}`);
-      }
+      if (server.signIn?.required) authorize = false;
     } catch (error) {
       if (wanted === shown) gone(wanted, error);
     }
@@ -105,8 +102,8 @@ export function create() {
 
   return {
     node,
-    route: ([wanted, part, tool], query) => {
-      authorize = part === "authorize";
+    route: ([wanted, part, tool], query, intent) => {
+      authorize = intent.authorize === true;
       place = { tool: part === "tools" ? tool ?? null : null, filter: (query.get("filter") ?? "").slice(0, 200) };
       const name = wanted ?? (isWide() ? state.servers?.[0]?.name ?? null : null);
       // Another place on the same page needs nothing read again.

@@ -5,6 +5,21 @@ import { emit, findSession, get, on } from "./api.js";
 
 export const state = { session: null, servers: null, inbox: null, online: true };
 
+// An address only shows: any page can open one. What a click here does on the screen that it opens is kept beside the address,
+// and is for the next screen only.
+let intent = null;
+
+export function open(place, does) {
+  intent = { place, does };
+  location.hash = place;
+}
+
+export function takeIntent() {
+  const taken = intent?.place === location.hash ? intent.does : {};
+  intent = null;
+  return taken;
+}
+
 // The configuration may have been edited in another window.
 async function loadSession() {
   state.session = (await findSession()) ?? state.session;

@@ -6,10 +6,12 @@ import { createServer } from "node:http";
 // options: { clientId: the only client, which is registered by hand; discovery: whether it names its endpoints }
 export async function startSigned({ clientId = null, discovery = true } = {}) {
   const codes = new Map();
+  const asked = [];
   const tokens = new Set();
   const server = createServer(async (request, response) => {
     const origin = `http://127.0.0.1:${server.address().port}`;
     const url = new URL(request.url, origin);
+    asked.push(url.pathname);
     let text = "";
     for await (const piece of request) text += piece;
     const send = (status, value, headers = {}) => response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(value));
@@ -35,7 +37,7 @@ export async function startSigned({ clientId = null, discovery = true } = {}) {
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   const origin = `http://127.0.0.1:${server.address().port}`;
-  return { origin, url: `${origin}/mcp`, close: () => server.closeAllConnections() ?? server.close() };
+  return { origin, asked, url: `${origin}/mcp`, close: () => server.closeAllConnections() ?? server.close() };
 }
 
 function metadata(origin) {

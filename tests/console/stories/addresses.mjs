@@ -5,6 +5,7 @@ import { after, before, test } from "node:test";
 
 import { launch, until, Window } from "../browser.mjs";
 import { conformance, Program, SAMPLE } from "../program.mjs";
+import { startSigned } from "../servers/signed.mjs";
 
 let browser, program, client;
 
@@ -197,5 +198,56 @@ test("a notification of the browser tells of an item while the page is in the ba
   await Promise.all([first, second]);
   await until(() => page.evaluate(() => window.told[0].closed), "it is closed with its item");
   await page.getByRole("checkbox", { name: "Notify me while this page is in the background" }).uncheck();
+  await window.close();
+});
+
+test("an address calls no server and begins no sign-in: what acts is a click on the page", async (story) => {
+  const tickets = await startSigned();
+  story.after(() => tickets.close());
+  const scripts = { introduce: { turns: [{ text: "never" }] } };
+  const own = await Program.start({ servers: { sample: SAMPLE, tickets: { url: tickets.url } }, scripts, settings: { assistants: { helper: { description: "Helps", model: "introduce", servers: ["sample"] } } } });
+  story.after(() => own.stop());
+  const window = await Window.open(browser, own);
+  const { page } = window;
+  const calls = async () => (await page.evaluate(async () => (await fetch("/api/v1/calls?limit=100")).json())).calls;
+  const registered = () => tickets.asked.filter((path) => path === "/register").length;
+  const opened = async (address, check) => {
+    const tab = await window.tab(address);
+    await check(tab);
+    await tab.close();
+    await window.show("#/calls");
+    await window.show(address);
+    await check(page);
+  };
+  const blank = async (tab) => {
+    await tab.getByText("New conversation").first().waitFor();
+    await tab.getByRole("textbox", { name: "Message" }).waitFor();
+    assert.equal(await tab.locator(".composer .attached").count(), 0);
+  };
+  await opened("#/chat?prompt=sample/introduce&arg.name=Eve", blank);
+  await opened("#/chat?assistant=helper&prompt=sample%2Fintroduce&arg.name=Eve", blank);
+  await opened("#/prompts/sample/introduce?arg.name=Eve&run=01981111-0000-7000-8000-000000000000", async (tab) => {
+    await until(async () => (await tab.getByLabel("name").inputValue()) === "Eve", "it is filled in");
+    await tab.getByRole("button", { name: "Preview" }).waitFor();
+  });
+  await opened("#/resources/sample/memo:%2F%2Ftoday", (tab) => tab.getByRole("button", { name: "Read" }).waitFor());
+  await opened("#/servers/tickets/authorize", (tab) => tab.getByRole("button", { name: "Authorize" }).and(tab.locator(":enabled")).waitFor());
+  assert.deepEqual(await calls(), []);
+  assert.equal(registered(), 0);
+  // The same by clicks; Back and Forward do not repeat them.
+  await window.button("Authorize").click();
+  await page.locator(".sign-in .address", { hasText: tickets.origin }).waitFor();
+  assert.equal(registered(), 1);
+  await window.show("#/prompts/sample/introduce?arg.name=Ada");
+  await until(async () => (await page.getByLabel("name").inputValue()) === "Ada", "it is filled in");
+  await window.button("Use in chat").click();
+  await page.locator(".composer .attached", { hasText: "token" }).waitFor();
+  await page.goBack();
+  await window.button("Use in chat").waitFor();
+  await page.goForward();
+  await window.see("New conversation");
+  await until(async () => (await calls()).length === 1, "the prompt is read once");
+  assert.equal(await page.locator(".composer .attached").count(), 1);
+  window.expect(/404/);
   await window.close();
 });

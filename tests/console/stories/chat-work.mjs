@@ -158,7 +158,7 @@ test("a prompt of the screen Prompts is used in a chat", async () => {
   await message(window).pressSequentially("@introd");
   await page.getByRole("option", { name: /introduce.*needs arguments/ }).click();
   await page.getByLabel(/^name/).fill("Ada");
-  await page.getByRole("link", { name: "Use in chat" }).click();
+  await page.getByRole("button", { name: "Use in chat" }).click();
   await chips(window).filter({ hasText: "sample.introduce" }).waitFor();
   await page.getByRole("combobox", { name: "Model" }).selectOption("introduce");
   await send(window, "Do it");
