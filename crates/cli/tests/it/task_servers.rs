@@ -94,9 +94,13 @@ fn announced_changes_are_read_sooner_and_not_as_often_as_they_are_announced() {
 #[test]
 fn progress_that_a_server_reports_during_a_task_is_recorded() {
     let home = Home::new();
-    let entry = odd_entry("progress-task:bell");
-    let jobs = json!({ "era": "legacy", "command": entry["command"], "args": entry["args"] });
-    home.configure(&json!({ "mcpServers": { "jobs": jobs } }).to_string());
+    let of = |name: &str| {
+        let mut entry = odd_entry(name);
+        entry["era"] = json!("legacy");
+        entry
+    };
+    let servers = json!({ "jobs": of("progress-task:bell"), "brief": of("progress-task:brief") });
+    home.configure(&json!({ "mcpServers": servers }).to_string());
     let serving = Serving::start(&home, &[]);
     home.settled(&serving, "jobs", "ready");
     let id = home.run(&["call", "jobs.odd", "--detach", "-o", "human"]).ok().trim().to_owned();
@@ -108,7 +112,7 @@ fn progress_that_a_server_reports_during_a_task_is_recorded() {
     assert!(home.run(&["tasks", "-o", "human"]).ok().contains("5/10 wall 5\\u{7}"), "a bell is shown, not rung");
     serving.stop();
     // A command that waits for the task shows it, too.
-    let ran = home.run(&["call", "jobs.odd", "-v", "-o", "human"]);
+    let ran = home.run(&["call", "brief.odd", "-v", "-o", "human"]);
     assert_eq!(ran.ok(), "done at last\n", "{ran:?}");
     let task = home.run(&["tasks", "show", "last", "-o", "json"]).json();
     assert_eq!((&task["status"], &task["progress"]), (&json!("completed"), &reported), "{task}");

@@ -164,11 +164,13 @@ fn hinting_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<F
 }
 
 /// Like [`unready_task`] with a long poll interval: the task reports five steps of ten with the token of its call, one every
-/// 300 ms, and then goes on until it is read. With the argument `bell` its messages ring.
+/// 300 ms, and then goes on until it is read three times. With the argument `bell` its messages ring; with `brief` it suggests
+/// to be read every second.
 fn progress_task(received: &ReceivedMessage, output: &mut Output) -> io::Result<Flow> {
     let reads = output.received.get("tasks/get").copied().unwrap_or_default();
+    let interval = if output.argument == "brief" { 1_000 } else { 20_000 };
     let task = |status: &str| {
-        json!({ "taskId": "t", "status": status, "statusMessage": "painting", "ttl": 600_000, "pollInterval": 20_000,
+        json!({ "taskId": "t", "status": status, "statusMessage": "painting", "ttl": 600_000, "pollInterval": interval,
         "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z" })
     };
     match received.method.as_str() {
