@@ -248,6 +248,11 @@ impl Peer {
         self.inner.protocol
     }
 
+    /// How long a result of the server stays valid; `None` if it does not say that.
+    pub fn result_lifetime(&self, result: &Raw) -> Option<Duration> {
+        self.router().accent().ok()?.result_lifetime(result)
+    }
+
     /// Whether client capabilities are declared per request or per connection.
     pub fn capability_scope(&self) -> Result<CapabilityScope, WireError> {
         Ok(self.inner.guard.router.accent()?.capability_scope())

@@ -21,9 +21,7 @@ use toolway_wire::{
     budget::{Kept, MemoryBudget},
     exchange::Outcome,
     json::Raw,
-    message::result::CacheHint,
     notice::{List, Notice, SubscriptionFilter},
-    revision::Era,
     up::Peer,
 };
 
@@ -100,10 +98,7 @@ impl ResourceCache {
         let Outcome::Answered(result) = outcome else { return };
         let Some(key) = key_of(request, sent.permit().subject()) else { return };
         let Some((generation, peer)) = sent.shared_peer() else { return };
-        let server_time = match peer.profile().revision.era() {
-            Era::Modern => Some(CacheHint::view(result).ttl),
-            Era::Legacy => None,
-        };
+        let server_time = peer.result_lifetime(result);
         let bytes = result.as_bytes().len();
         if MAX_RESULT < bytes || server_time.is_some_and(|time| time.is_zero()) {
             return;

@@ -3,7 +3,7 @@
 //! There are two implementations, [`super::legacy`] and [`super::modern`]; nothing else on the upstream side depends on
 //! the era.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 
@@ -45,6 +45,11 @@ pub(crate) trait Accent: Send + Sync + fmt::Debug {
 
     /// Why a tool must not be listed; `None` if it may be.
     fn rejection_reason(&self, _tool: &Tool) -> Option<String> {
+        None
+    }
+
+    /// How long a result stays valid; `None` if servers do not say that.
+    fn result_lifetime(&self, _result: &Raw) -> Option<Duration> {
         None
     }
 

@@ -1,7 +1,7 @@
 //! The upstream accent of the stateless revision: every request is self-contained, server requests come as an
 //! `input_required` result.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
@@ -25,7 +25,7 @@ use crate::{
         ClientCapabilities, Id, RpcError, capability, compose,
         item::{self, Tool},
         meta,
-        result::ResultType,
+        result::{CacheHint, ResultType},
         splice::{self, Edit},
     },
     revision::{Era, Revision},
@@ -146,6 +146,10 @@ impl Accent for Modern {
 
     fn task_notification(&self) -> &'static str {
         "notifications/tasks"
+    }
+
+    fn result_lifetime(&self, result: &Raw) -> Option<Duration> {
+        Some(CacheHint::view(result).ttl)
     }
 
     fn capability_scope(&self) -> CapabilityScope {
