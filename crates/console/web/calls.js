@@ -337,6 +337,7 @@ class CallDetail {
         labelled("Task", task ? [pill(stateOf(TASK_STATES, task.status)), " ", h("a", { href: `#/tasks/${encodeURIComponent(call.id)}` }, "open it")] : null),
         labelled("Outcome", OUTCOMES[call.outcome] ?? null),
         labelled("You found out", settled(call)),
+        labelled("Models answered", call.sampling?.length ? call.sampling.map(sampled) : null),
         labelled("Rule", call.rule ? words(ruleWords(call.rule)) : null),
         labelled(call.state === "refused" ? "Declined by" : "Approved by", call.approvedBy ? visible(call.approvedBy) : null),
       ),
@@ -357,6 +358,12 @@ class CallDetail {
     if (call.result === null || call.result === undefined) return null;
     return section("Result", copyButton(call.result), cutNote(call, "result"), result(call.result), typeof call.result === "string" ? (call.images ?? []).map((address) => picture(address)) : null);
   }
+}
+
+// What a model answered its server.
+function sampled({ model, reason, outcome, tokens, inputTokens, outputTokens }) {
+  const cost = inputTokens === null ? `at most ${tokens} tokens` : `${inputTokens} tokens in, ${outputTokens} out`;
+  return h("div", h("code", visible(model)), `, ${outcome ?? "open"}: ${cost} (`, visible(reason), ")");
 }
 
 const FINDINGS = { happened: "It happened", "did-not-happen": "It did not happen" };

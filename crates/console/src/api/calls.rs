@@ -51,7 +51,8 @@ pub(super) async fn show(console: &Console, id: &str) -> Answered {
         _ => None,
     };
     let task = records(console)?.task(id).await?;
-    reply::json(&call::details(row, body, settlement, task.as_ref()))
+    let sampling = records(console)?.sampling_of(id).await?;
+    reply::json(&call::details(row, body, settlement, task.as_ref(), &sampling))
 }
 
 /// What a person found out about a call.

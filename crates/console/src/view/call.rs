@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json, value::RawValue};
 use toolway_host::{
     event::CallStage,
-    record::{CallBody, CallRecord, CallRow, CallState, Delivery, Settlement},
+    record::{CallBody, CallRecord, CallRow, CallState, Delivery, SamplingRow, Settlement},
     task::TaskRow,
     time,
 };
@@ -50,6 +50,7 @@ pub(crate) struct CallDetails {
     server_requests: i64,
     settlement: Option<Value>,
     task: Option<Value>,
+    sampling: Vec<Value>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     truncated: Map<String, Value>,
 }
@@ -97,12 +98,13 @@ pub(crate) fn of_stage(record: &CallRecord, stage: &CallStage) -> CallView {
     }
 }
 
-/// A call with its bodies, what a person found out about it, and how its server continues it.
+/// A call with its bodies, what a person found out about it, how its server continues it, and what models answered in it.
 pub(crate) fn details(
     row: CallRow,
     body: CallBody,
     settlement: Option<Settlement>,
     task: Option<&TaskRow>,
+    sampling: &[SamplingRow],
 ) -> CallDetails {
     let mut truncated = Map::new();
     let images = body.result.as_deref().map(images).unwrap_or_default();
@@ -127,8 +129,23 @@ pub(crate) fn details(
         server_requests,
         settlement,
         task: task.map(task::view),
+        sampling: sampling.iter().map(sampled).collect(),
         truncated,
     }
+}
+
+/// A request of the server that a model answered, or was to answer.
+fn sampled(row: &SamplingRow) -> Value {
+    let SamplingRow { model, reason, outcome, tokens, input_tokens, output_tokens, .. } = row;
+    json!({
+        "at": time::rfc3339(row.at),
+        "model": model,
+        "reason": reason,
+        "outcome": outcome,
+        "tokens": tokens,
+        "inputTokens": input_tokens,
+        "outputTokens": output_tokens,
+    })
 }
 
 /// A body as JSON, or the beginning of its text as a string.
