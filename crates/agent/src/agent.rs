@@ -20,6 +20,7 @@ use crate::{
     event::{AgentEvent, MadeCall},
     kept::KeptResults,
     result,
+    sampling::ConversationModels,
     system::{ComparedInstructions, ProjectInstructions, SystemParts, SystemPrompt, compare_instructions},
     task_board::{GivenTask, TaskBoard, TurnBy},
     tools::{AdaptedTools, Offer, ToolSet, Visible},
@@ -39,6 +40,8 @@ pub struct Agent {
     compared: Arc<Mutex<Option<ComparedInstructions>>>,
     /// Where calls go on that servers continue as tasks; `None`: calls wait for their tasks.
     pub(crate) tasks: Option<TaskBoard>,
+    /// Where its model is known to the sampler of the host.
+    pub(crate) models: ConversationModels,
 }
 
 /// Options of an agent.
@@ -148,6 +151,7 @@ impl Agent {
             project: None,
             compared: Arc::default(),
             tasks: None,
+            models: ConversationModels::default(),
         }
     }
 
@@ -167,6 +171,12 @@ impl Agent {
     #[must_use]
     pub fn with_tasks(&self, tasks: TaskBoard) -> Self {
         Self { tasks: Some(tasks), ..self.clone() }
+    }
+
+    /// The same agent, whose model answers servers that ask in its calls: `models` are those of the host's sampler.
+    #[must_use]
+    pub fn with_conversation_models(&self, models: ConversationModels) -> Self {
+        Self { models, ..self.clone() }
     }
 
     /// The same agent with instructions of a project that the user has accepted.

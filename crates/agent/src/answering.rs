@@ -213,6 +213,7 @@ impl<'a> Answering<'a> {
         } else {
             let Self { agent, conversation, told, interrupt, observe, spent, .. } = self;
             agent.host.bound_sampling(conversation.id(), spent.remaining_tokens());
+            agent.models.use_for(conversation.id(), agent.model());
             agent.call_all(wanted, &told.tools, spent, conversation, interrupt, *observe).await
         };
         let (made, results): (Vec<_>, Vec<_>) = results.into_iter().unzip();

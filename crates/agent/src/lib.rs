@@ -75,7 +75,9 @@ pub use toolway_model as model;
 pub use event::{AgentEvent, CallProgress, CallState, EndedCall, MadeCall, StartedCall};
 pub use kept::KeptResults;
 pub use replay::{Replay, ReplayDifference, ReplayOutcome, ReplayedRequest, RequestPurpose};
-pub use sampling::{ModelCandidate, ModelPriority, ModelSampler, OpenedModel, SamplingModels};
+pub use sampling::{
+    ConversationModels, ModelCandidate, ModelPriority, ModelSampler, OF_CONVERSATION, OpenedModel, SamplingModels,
+};
 pub use system::ProjectInstructions;
 pub use task_block::{TaskBlock, is_task_block};
 pub use task_board::{EndedTask, SELF_STARTED_TURNS, TaskBoard, TaskEnd, describe};

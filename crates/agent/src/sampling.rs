@@ -3,6 +3,7 @@
 //! | part | file |
 //! |---|---|
 //! | choosing the model | `sampling/choice.rs` |
+//! | the model of each conversation | `sampling/conversations.rs` |
 //! | the tokens of a request before it is sent | `sampling/estimate.rs` |
 //! | a request as the model gets it, and the answer as the server gets it | `sampling/translation.rs` |
 //!
@@ -10,6 +11,7 @@
 //! gets, and that is the one that is sent.
 
 mod choice;
+mod conversations;
 mod estimate;
 mod translation;
 
@@ -25,17 +27,24 @@ use toolway_host::{
 use toolway_model::{Model, ModelEvent, ModelRequest, Usage};
 use toolway_wire::message::RpcError;
 
-pub use self::choice::{ModelCandidate, ModelPriority};
 use self::translation::{Abilities, Translated};
+pub use self::{
+    choice::{ModelCandidate, ModelPriority},
+    conversations::ConversationModels,
+};
 
 /// Requests of one call that are answered at most: a server could ask without end.
 const MAX_REQUESTS_OF_A_CALL: u32 = 20;
 /// Calls whose requests are counted; the oldest are forgotten.
 const COUNTED_CALLS: usize = 1_000;
 
+/// Why the model of a conversation answers.
+pub const OF_CONVERSATION: &str = "the model of the conversation";
+
 /// Answers sampling requests with models of the configuration.
 pub struct ModelSampler {
     models: Arc<dyn SamplingModels>,
+    conversations: ConversationModels,
     requests: RequestCounts<CallId>,
 }
 
@@ -70,9 +79,17 @@ struct RequestCounts<K>(
 // === impl ModelSampler ===
 
 impl ModelSampler {
-    /// Answers with these models.
-    pub fn new(models: Arc<dyn SamplingModels>) -> Self {
-        Self { models, requests: RequestCounts(Mutex::default()) }
+    /// Answers with these models, and in the calls of a conversation with its own.
+    pub fn new(models: Arc<dyn SamplingModels>, conversations: ConversationModels) -> Self {
+        Self { models, conversations, requests: RequestCounts(Mutex::default()) }
+    }
+
+    /// The model that was chosen by name, or else that of the conversation, or the default.
+    fn open(&self, name: Option<&str>, conversation: Option<&str>) -> Result<OpenedModel, String> {
+        match conversation.and_then(|conversation| self.conversations.of(conversation)) {
+            Some(model) if name.is_none() => Ok(OpenedModel { model, reason: OF_CONVERSATION }),
+            _ => self.models.open(name),
+        }
     }
 }
 
@@ -89,7 +106,8 @@ impl Sampler for ModelSampler {
         }
         let params = translation::read(request.request.params.as_ref())?;
         let choice = choice::choose(levels.model(), &params["modelPreferences"], &self.models.candidates());
-        let opened = self.models.open(choice.name.as_deref()).map_err(|error| {
+        let conversation = request.origin.conversation.as_deref();
+        let opened = self.open(choice.name.as_deref(), conversation).map_err(|error| {
             tracing::warn!(server = server.as_str(), %error, "no model for sampling");
             refused(server, "its model is not available")
         })?;

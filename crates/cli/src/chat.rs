@@ -45,7 +45,7 @@ use std::{collections::VecDeque, ffi::OsStr, path::PathBuf, sync::Arc};
 
 use futures_util::future::join_all;
 use tokio_util::task::AbortOnDropHandle;
-use toolway_agent::{Agent, AgentOptions, Conversation, ProjectInstructions, TaskBoard};
+use toolway_agent::{Agent, AgentOptions, Conversation, ConversationModels, ProjectInstructions, TaskBoard};
 use toolway_config::Config;
 use toolway_host::{
     Host,
@@ -105,6 +105,8 @@ pub(crate) struct ChatParts {
     pub(crate) host: Host,
     pub(crate) log: Option<Arc<dyn ConversationLog>>,
     pub(crate) model: Arc<dyn Model>,
+    /// Where the sampler of the host finds the model of the conversation.
+    pub(crate) models: ConversationModels,
     pub(crate) options: AgentOptions,
     /// Accepted instructions of the project.
     pub(crate) project: Option<ProjectInstructions>,
@@ -132,7 +134,7 @@ pub(crate) fn answerer(app: &App) -> (Arc<dyn Answerer>, Option<Arc<ChatAnswerer
 impl<'a> Chat<'a> {
     /// A chat with a new conversation.
     pub(crate) fn new(app: &'a App, parts: ChatParts) -> Result<Self, Report> {
-        let ChatParts { config, host, log, model, options, project, screen, colour, gate } = parts;
+        let ChatParts { config, host, log, model, models, options, project, screen, colour, gate } = parts;
         let folders = attach_folders(app, &config);
         let input = if output::is_interactive() {
             let models = app.listed_models(&config.settings).into_iter().map(|model| model.name).collect();
@@ -147,7 +149,7 @@ impl<'a> Chat<'a> {
         let tasks = TaskBoard::new(&host);
         let agent = Agent::new(host.clone(), model, options).with_tasks(tasks.clone());
         let project_file = project.as_ref().map(|project| project.file.clone());
-        let agent = agent.with_project_instructions(project);
+        let agent = agent.with_project_instructions(project).with_conversation_models(models);
         let connecting =
             Some(AbortOnDropHandle::new(tokio::runtime::Handle::current().spawn(connect_all(host.clone()))));
         let conversation = Conversation::new(log.clone());

@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeMap, ffi::OsStr, sync::Arc, time::Duration};
 
+use toolway_agent::ConversationModels;
 use toolway_config::{
     Config, Environment, GatewayAccess, Secret, ServerName, Settings,
     limits::DEFAULT_MEMORY,
@@ -89,22 +90,23 @@ pub(crate) enum FirstKey {
     Omitted,
 }
 
+/// The host of `serve`, and what its console shares with it.
+pub(crate) struct GatewayHost {
+    pub(crate) host: Host,
+    /// Calls and conversations; `None` if nothing is recorded.
+    pub(crate) records: Option<ConsoleRecords>,
+    /// Models of the conversations of its console.
+    pub(crate) models: ConversationModels,
+    /// What makes it one of several gateways.
+    pub(crate) cluster: Option<ClusterOptions>,
+}
+
 /// How clients reach a gateway.
 #[derive(Debug, Default)]
 pub(crate) struct Front {
     /// Accepted host names, in addition to those of this machine.
     pub(crate) hosts: Vec<String>,
     pub(crate) tls: Option<Arc<ServerTls>>,
-    /// What makes it one of several gateways.
-    pub(crate) cluster: Option<ClusterOptions>,
-}
-
-/// The host of `serve`.
-#[derive(Debug)]
-pub(crate) struct GatewayHost {
-    pub(crate) host: Host,
-    /// What was recorded, for the console.
-    pub(crate) records: Option<ConsoleRecords>,
     /// What makes it one of several gateways.
     pub(crate) cluster: Option<ClusterOptions>,
 }
@@ -148,7 +150,9 @@ impl App {
             ElicitationModes::Forms | ElicitationModes::FormsAndUrls => Presence::Person,
         };
         let mode = settings.policy.mode.value;
-        let sampler = self.sampler(&settings, asking, AskedFrom { conversation: None, presence, mode });
+        // No conversation makes calls here.
+        let models = &ConversationModels::default();
+        let sampler = self.sampler(&settings, asking, AskedFrom { conversation: None, models, presence, mode });
         let ports = HostPorts { calls, answerer, sampler, vault: self.vault(&settings), ..HostPorts::default() };
         let ports = with_recorder(ports, recorder, &settings);
         let host = start(&Config { settings, ..Config::default() }, ports, options).await?;
@@ -201,7 +205,8 @@ impl App {
             limits: limits.clone(),
             ..self.host_options(&config.settings, clients)
         };
-        let sampler = self.gateway_sampler(&config.settings);
+        let models = ConversationModels::default();
+        let sampler = self.gateway_sampler(&config.settings, &models);
         let vault = self.vault(&config.settings);
         let ports = HostPorts { calls: log, answerer, sampler, vault, ..HostPorts::default() };
         let records = recorder.as_deref().map(console_records);
@@ -212,7 +217,7 @@ impl App {
         let ports = with_recorder(ports, recorder, &config.settings);
         let host = start(config, ports, options).await?;
         host.adopt_tasks();
-        Ok(GatewayHost { host, records, cluster })
+        Ok(GatewayHost { host, records, models, cluster })
     }
 
     /// Builds a host with the servers of a configuration that is not in effect, to test them. Nothing is recorded.

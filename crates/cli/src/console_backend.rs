@@ -20,7 +20,7 @@ use toolway_agent::{
 };
 use toolway_config::{AssistantConfig, Config, ServerName};
 use toolway_console::{
-    Console, ConsoleOptions, ConsoleRecords, ConsoleTls,
+    Console, ConsoleOptions, ConsoleTls,
     backend::{
         AgentSettings, ConsoleBackend, ConsoleSettings, EntryDraft, FoundKey, FoundServer, ImportedServer,
         ListedAssistant, ListedModel, ParsedServer, PlannedEdit, Problem, SavedServer, SignInPage, TestFailure,
@@ -42,6 +42,7 @@ use crate::{
         import,
         servers::{change, show},
     },
+    compose::GatewayHost,
     cost::Cost,
     exit_code::ExitCode,
     output::Output,
@@ -105,9 +106,8 @@ impl App {
     pub(crate) async fn console(
         &self,
         choice: Option<ConsoleChoice>,
-        host: &Host,
+        built: GatewayHost,
         config: &Arc<WatchedConfig>,
-        records: Option<ConsoleRecords>,
         limits: &Limits,
         output: &mut Output,
     ) -> Result<Option<BoundConsole>, Report> {
@@ -127,7 +127,8 @@ impl App {
         };
         let internal = |error: &dyn std::fmt::Display| Report::new(ExitCode::Internal, "internal", error.to_string());
         let address = listener.local_addr().map_err(|error| internal(&error))?;
-        let options = ConsoleOptions { limits: limits.clone(), records, tls, ..ConsoleOptions::default() };
+        let GatewayHost { host, records, models, .. } = built;
+        let options = ConsoleOptions { limits: limits.clone(), records, models, tls, ..ConsoleOptions::default() };
         let backend = Arc::new(Backend {
             app: Arc::new(self.detached()),
             config: Arc::clone(config),
@@ -137,7 +138,7 @@ impl App {
             url: OnceLock::new(),
         });
         let port: Arc<dyn ConsoleBackend> = Arc::<Backend>::clone(&backend);
-        let console = Console::new(host.clone(), port, options, address).map_err(|error| internal(&error))?;
+        let console = Console::new(host, port, options, address).map_err(|error| internal(&error))?;
         backend.url.get_or_init(|| console.url());
         Ok(Some(BoundConsole { console, listener }))
     }

@@ -6,7 +6,9 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use toolway_agent::{ModelCandidate, ModelPriority, ModelSampler, OpenedModel, SamplingModels};
+use toolway_agent::{
+    ConversationModels, ModelCandidate, ModelPriority, ModelSampler, OF_CONVERSATION, OpenedModel, SamplingModels,
+};
 use toolway_config::{Config, PolicyMode, SamplingLevels, SamplingPermission, SamplingSettings, ServerName, Settings};
 use toolway_host::sampling::{
     NoSampler, Permission, PermissionInput, Presence, Sampler, SamplingOffer, SavedAnswer, permission,
@@ -24,8 +26,10 @@ pub(crate) struct AskingServer<'a> {
 /// Where the servers of a command are called.
 #[derive(Clone, Copy)]
 pub(crate) struct AskedFrom<'a> {
-    /// Model of the conversation, if there is one.
+    /// Model with which the conversation begins, if there is one.
     pub(crate) conversation: Option<&'a Arc<dyn Model>>,
+    /// Models with which conversations go on.
+    pub(crate) models: &'a ConversationModels,
     pub(crate) presence: Presence,
     pub(crate) mode: Option<PolicyMode>,
 }
@@ -51,11 +55,11 @@ impl App {
 
     /// The sampler of `serve`, for calls of its clients and of its console: the host knows at each request which servers may
     /// ask. Without a configured model none may.
-    pub(crate) fn gateway_sampler(&self, settings: &Settings) -> Arc<dyn Sampler> {
+    pub(crate) fn gateway_sampler(&self, settings: &Settings, models: &ConversationModels) -> Arc<dyn Sampler> {
         if !self.knows_model(settings) {
             return Arc::new(NoSampler);
         }
-        Arc::new(ModelSampler::new(Arc::new(self.configured_models(settings, None, None))))
+        Arc::new(ModelSampler::new(Arc::new(self.configured_models(settings, None, None)), models.clone()))
     }
 
     fn configured_models(
@@ -99,7 +103,7 @@ impl App {
             tracing::warn!(%error, "no model for sampling");
             return Arc::new(NoSampler);
         }
-        Arc::new(ModelSampler::new(Arc::new(models)))
+        Arc::new(ModelSampler::new(Arc::new(models), from.models.clone()))
     }
 }
 
@@ -129,7 +133,7 @@ impl SamplingModels for ConfiguredModels {
 
     fn open(&self, name: Option<&str>) -> Result<OpenedModel, String> {
         if let (None, Some(model)) = (name, &self.conversation) {
-            return Ok(OpenedModel { model: Arc::clone(model), reason: "the model of the conversation" });
+            return Ok(OpenedModel { model: Arc::clone(model), reason: OF_CONVERSATION });
         }
         let reason = "the default model";
         let mut opened = self.opened.lock();

@@ -9,6 +9,7 @@ use tokio_util::{
     sync::CancellationToken,
     task::{AbortOnDropHandle, TaskTracker},
 };
+use toolway_agent::ConversationModels;
 use toolway_host::{
     Host,
     record::{RecordChanges, Records},
@@ -59,6 +60,8 @@ pub struct ConsoleOptions {
     pub limits: Limits,
     /// Recorded calls and conversations; `None`: neither is shown, and there is no chat.
     pub records: Option<ConsoleRecords>,
+    /// Models of its conversations, as the sampler of the host knows them.
+    pub models: ConversationModels,
     /// Certificate, key and names; `None`: plain HTTP, for loopback addresses.
     pub tls: Option<ConsoleTls>,
 }
@@ -128,6 +131,7 @@ impl Console {
                 Arc::clone(&backend),
                 ring.clone(),
                 options.records.clone(),
+                options.models,
                 &limits.memory,
             ),
             drafts: Drafts::new(limits.memory.keeping(Kept::Conversation)),

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use toolway_agent::{
-    Agent, AgentError, AgentEvent, AgentOptions, Answer, AttachError, Attachment, ContextMeter, Conversation, Stop,
-    TaskBoard,
+    Agent, AgentError, AgentEvent, AgentOptions, Answer, AttachError, Attachment, ContextMeter, Conversation,
+    ConversationModels, Stop, TaskBoard,
     model::{Message, Model, ModelEvent, Usage},
 };
 use toolway_host::{Host, record::Records};
@@ -42,6 +42,8 @@ pub(crate) struct Turns {
     backend: Arc<dyn ConsoleBackend>,
     ring: EventRing,
     records: Option<ConsoleRecords>,
+    /// Models of the conversations, for servers that ask one.
+    models: ConversationModels,
     running: Arc<Running>,
     kept: Arc<KeptByConversation>,
     /// Background tasks of the conversations.
@@ -132,6 +134,7 @@ impl Turns {
         backend: Arc<dyn ConsoleBackend>,
         ring: EventRing,
         records: Option<ConsoleRecords>,
+        models: ConversationModels,
         memory: &MemoryBudget,
     ) -> Self {
         let memory = memory.keeping(Kept::Conversation);
@@ -141,6 +144,7 @@ impl Turns {
             backend,
             ring,
             records,
+            models,
             running: Arc::default(),
             kept: Arc::new(KeptByConversation::new(memory.clone())),
             waiting: Arc::default(),
@@ -170,7 +174,8 @@ impl Turns {
     /// An agent that works as these settings say.
     pub(crate) fn agent(&self, settings: &TurnSettings) -> Agent {
         let TurnSettings { model, options } = settings.clone();
-        Agent::new(self.host.clone(), model, options).with_tasks(self.board.clone())
+        let agent = Agent::new(self.host.clone(), model, options).with_tasks(self.board.clone());
+        agent.with_conversation_models(self.models.clone())
     }
 
     /// Loads a stored conversation with its background tasks. Its turn must be reserved.

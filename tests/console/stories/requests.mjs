@@ -10,7 +10,7 @@ import { card, everything, fastmcp, offers, Program, say, sdkExample, sdkExample
 
 const walk = (tool, values = {}) => ({ turns: [{ calls: [{ tool, arguments: values }] }, { text: "It said: {{result}}" }] });
 const scripts = {
-  // The default model answers what servers ask.
+  // Answers what servers ask.
   small: { turns: Array(5).fill({ text: "Blue, as always." }) },
   form: walk("users__register_user"),
   url: walk("asking__opened"),
@@ -24,7 +24,7 @@ before(async () => {
   folder = fileURLToPath(new URL(".", import.meta.url));
   [users, counting] = await Promise.all([sdkExample("elicitationFormExample"), countingServer()]);
   const servers = { users: { url: users.url }, every: everything(), asking: fastmcp("asking_fastmcp.py"), summing: sdkExampleOverStdio("toolWithSampleServer"), counting: { url: counting.url, era: "legacy" } };
-  const settings = { defaultModel: "small", sampling: { allow: "ask", tokensPerDay: 1000, review: true }, roots: [{ path: folder, name: "stories" }] };
+  const settings = { defaultModel: "small", sampling: { allow: "ask", model: "small", tokensPerDay: 1000, review: true }, roots: [{ path: folder, name: "stories" }] };
   [browser, program] = await Promise.all([launch(), Program.start({ servers, scripts, settings })]);
 });
 after(async () => {
@@ -85,6 +85,25 @@ test("a request to a model asks with messages, model and quota, and its answer i
   await dialog(window).getByRole("button", { name: "Send this answer" }).click();
   await card(window, "succeeded").first().waitFor();
   await window.see("It said:");
+  await window.close();
+});
+
+test("the model of the conversation answers where no other is configured", async (story) => {
+  const own = await Program.start({
+    servers: { summing: sdkExampleOverStdio("toolWithSampleServer") },
+    scripts: { small: { turns: [{ text: "Not asked." }] }, talks: { turns: [...walk("summing__summarize", { text: "The sky." }).turns.slice(0, 1), { text: "Blue." }, { text: "It said: {{result}}" }] } },
+    settings: { defaultModel: "small", sampling: { allow: "always" } },
+  });
+  story.after(() => own.stop());
+  const window = await Window.open(browser, own);
+  await offers(window, "summing", "summarize");
+  await say(window, "talks", "ask a model", "allow");
+  await window.see("It said:");
+  const audit = JSON.parse(await own.run("audit", "query", "--kind", "sampling", "-o", "json"));
+  assert.deepEqual(audit.map(({ details }) => [details.model, details.reason]), [["talks", "the model of the conversation"]]);
+  await window.show("#/calls");
+  await window.page.locator(".call-row", { hasText: "summarize" }).click();
+  await window.page.getByRole("complementary", { name: "Call" }).getByText(/talks, answered: at most \d+ tokens \(the model of the conversation\)/).waitFor();
   await window.close();
 });
 

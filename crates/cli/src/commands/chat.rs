@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, io::IsTerminal, path::PathBuf, sync::Arc};
 
-use toolway_agent::{AgentOptions, Assistant, Budget, ContextOptions, ResourceOptions};
+use toolway_agent::{AgentOptions, Assistant, Budget, ContextOptions, ConversationModels, ResourceOptions};
 use toolway_config::{Config, HostPattern, PolicyMode, ServerName};
 use toolway_host::{policy::Surface, sampling::Presence};
 use toolway_model::Model;
@@ -89,7 +89,9 @@ pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Resu
     let presence = if terminal.is_some() { Presence::Person } else { Presence::Unattended };
     let mode = args.mode.or(config.settings.policy.mode.value);
     let mode = assistant.as_ref().map_or(mode, |assistant| assistant.policy().bound(mode));
-    let sampler = app.conversation_sampler(&config, AskedFrom { conversation: Some(&model), presence, mode });
+    let models = ConversationModels::default();
+    let from = AskedFrom { conversation: Some(&model), models: &models, presence, mode };
+    let sampler = app.conversation_sampler(&config, from);
     let (host, log) = app.agent_host(&config, others, answerer, sampler, "chat").await?;
     let kind = if std::io::stdout().is_terminal() { ScreenKind::Terminal } else { ScreenKind::Plain };
     let screen = Arc::new(Screen::new(host.clone(), kind, output.colour()));
@@ -101,7 +103,7 @@ pub(crate) async fn run(args: &ChatArgs, app: &App, output: &mut Output) -> Resu
     let options = options(&config, system, servers);
     let options = AgentOptions { mode: args.mode, budget, assistant, ..options };
     let colour = output.colour();
-    let chat = Chat::new(app, ChatParts { config, host, log, model, options, project, screen, colour, gate })?;
+    let chat = Chat::new(app, ChatParts { config, host, log, model, models, options, project, screen, colour, gate })?;
     Ok(chat.run(args.resume.as_deref()).await)
 }
 

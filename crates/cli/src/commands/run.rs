@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use toolway_agent::{
     Agent, AgentError, AgentEvent, AgentOptions, Answer, AnswerSchema, Assistant, AttachedResource, Attachment,
-    AttachmentSource, Budget, Compacted, Conversation, EndedCall, EndedTask, Observer, OfferedTools, StartedCall, Stop,
-    TaskBoard, describe,
+    AttachmentSource, Budget, Compacted, Conversation, ConversationModels, EndedCall, EndedTask, Observer,
+    OfferedTools, StartedCall, Stop, TaskBoard, describe,
 };
 use toolway_config::{Config, HostPattern, PolicyMode, ServerName, parse_duration};
 use toolway_host::{
@@ -149,7 +149,9 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
     let mode = config.settings.policy.mode.value;
     let mode = assistant.as_ref().map_or(mode, |assistant| assistant.policy().bound(mode));
     // A server may ask where `ask` is set: a refusal ends the run with exit code 7 and says what would allow it.
-    let from = AskedFrom { conversation: Some(&model), presence: Presence::Person, mode };
+    // They go on with the model that they begin with.
+    let models = ConversationModels::default();
+    let from = AskedFrom { conversation: Some(&model), models: &models, presence: Presence::Person, mode };
     let sampler = app.conversation_sampler(&config, from);
     let others = Vec::from_iter(additional);
     let setting = WaitSetting::of(config.settings.inbox_wait.value);

@@ -33,7 +33,7 @@ use unit::Unit;
 
 use crate::{
     app::App,
-    compose::{FirstKey, Front, GatewayHost, gateway_limits},
+    compose::{FirstKey, Front, gateway_limits},
     console_backend::{BoundConsole, ConsoleChoice, IfTaken},
     exit_code::ExitCode,
     exposure,
@@ -181,15 +181,17 @@ async fn serve(args: &ServeArgs, open: OpenConsole, app: &App, output: &mut Outp
     let records = Arc::new(app.log.records());
     let limits = gateway_limits(&config.settings);
     let client_roots = args.client_roots(app, &config.settings.gateway);
-    let GatewayHost { host, records: stored, cluster } =
+    let mut built =
         app.gateway_host(&config, &limits, Arc::clone(&records), client_roots, cluster.as_ref()).await?;
+    let host = built.host.clone();
+    let cluster = built.cluster.take();
     let membership = cluster.as_ref().map(|cluster| cluster.membership.clone());
     let served = match &app.reach.stdio {
         Some(_) => serve_stdio(app, &config, &host).await,
         None => {
             let tls = exposure::tls(&config.settings.gateway)?;
             let choice = args.console_choice(open, &config.settings.gateway, tls.as_ref(), output)?;
-            let console = app.console(choice, &host, &watched, stored, &limits, output).await;
+            let console = app.console(choice, built, &watched, &limits, output).await;
             match console {
                 Ok(console) => {
                     let surfaces = Surfaces { console, open, limits, records, tls, watched, cluster, peers };

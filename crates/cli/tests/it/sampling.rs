@@ -10,6 +10,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
+    chat_screen::ChatScreen,
     gateway::Serving,
     home::{Home, Ran, root},
     interop_clients::built,
@@ -97,6 +98,33 @@ fn run_answers_with_the_model_that_sampling_names() {
     let refused = run("writes");
     assert_eq!(refused.code, 7, "{refused:?}");
     assert!(!refused.out.contains("Blue"), "{refused:?}");
+}
+
+/// The model that a chat was begun with, then another one.
+#[test]
+fn model_with_which_a_chat_goes_on_answers_its_servers() {
+    let home = home(&json!({ "allow": "always" }), &json!(true));
+    let file = home.path(".config/toolway/toolway.json");
+    let mut config: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let call = json!({ "tool": "every__trigger-sampling-request", "arguments": { "prompt": "Who are you?" } });
+    for name in ["one", "two"] {
+        let turns = json!([
+            { "calls": [call] },
+            { "text": format!("I am {name}.") },
+            { "expect": [{ "contains": format!("I am {name}.") }], "text": format!("It was {name}.") },
+        ]);
+        let script = home.write(&format!("{name}.json"), &json!({ "turns": turns }).to_string());
+        config["models"][name] = json!({ "vendor": "scripted", "model": script });
+    }
+    home.configure(&config.to_string());
+    let mut chat = ChatScreen::start(&home, &["chat", "--model", "one", "--mode", "allow"], 100);
+    chat.prompts(1).types("go\r").sees("It was one.").types("/model two\r").prompts(3);
+    chat.types("go\r").sees("It was two.").types("/exit\r");
+    assert!(chat.end().0.success());
+    let audit = home.run(&["audit", "query", "--kind", "sampling", "-o", "json"]).json();
+    let models: Vec<_> = audit.as_array().unwrap().iter().map(|entry| &entry["details"]["model"]).collect();
+    assert_eq!(models, ["two", "one"], "{audit}");
+    assert!(audit.to_string().contains("the model of the conversation"), "{audit}");
 }
 
 #[test]
