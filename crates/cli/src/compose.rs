@@ -25,7 +25,7 @@ use toolway_host::{
     conversation::ConversationLog,
     host::{Host, HostOptions},
     inbox::{Answerer, ElicitationModes, InboxAnswerer, NoAnswerer},
-    policy::{CALLS_PER_CLIENT, CallLimits},
+    policy::{CALLS_PER_CLIENT, CallLimits, Surface},
     ports::HostPorts,
     record::{AuditNote, Records, RecordsError, Requirement, kind},
     roots::ClientRootBound,
@@ -196,7 +196,7 @@ impl App {
         };
         let options = HostOptions {
             sessions: session_store(recorder.as_deref()),
-            shared_sessions: "gateway",
+            shared_sessions: Surface::Gateway.shared_sessions(),
             declared,
             client_roots,
             calls: CallLimits { per_client: per_client.unwrap_or(CALLS_PER_CLIENT), ..CallLimits::default() },
@@ -347,7 +347,7 @@ impl App {
             memory: self.era_memory(),
             // Without an export, messages of a gateway or an agent are not observed.
             tap: self.export.clone().map(|export| tap_factory(WireTaps::new(), Some(export))),
-            shared_sessions: "terminal",
+            shared_sessions: Surface::Call.shared_sessions(),
             ..HostOptions::default()
         }
     }

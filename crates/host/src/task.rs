@@ -25,7 +25,7 @@ mod row_writer;
 mod status;
 mod tracked;
 
-pub(crate) use background::{BackgroundTask, BackgroundTasks, NotFollowed, SampledTask, SeenTask};
+pub(crate) use background::{BackgroundTask, BackgroundTasks, NotFollowed, SampledTask, SeenTask, TaskSessions};
 pub use log::{NoTaskLog, SettledCall, TaskLog};
 pub use row::{AnsweredBy, KeptBy, StoredTask, TaskFilter, TaskProgress, TaskRow};
 pub use status::{TaskStatus, UnknownTaskStatus};

@@ -7,7 +7,7 @@ use crate::{
     chat_screen::ChatScreen,
     gateway::Serving,
     home::{Home, odd},
-    task_crashes::HttpServer,
+    task_crashes::{HttpServer, until},
     terminal_tasks::{ERAS, home},
 };
 
@@ -97,7 +97,7 @@ fn a_conversation_starts_at_most_three_turns_by_itself() {
     home.write("script.json", &script.to_string());
     let mut chat = ChatScreen::start(&home, &CHAT, 100);
     chat.prompts(1).types("paint\r").sees("Zero.").sees("One.").sees("Two.").sees("Three.");
-    crate::task_crashes::until(|| {
+    until(|| {
         let tasks = home.run(&["tasks", "-o", "json"]).json();
         tasks.as_array().unwrap().iter().all(|task| task["status"] == json!("completed")).then_some(())
     });
@@ -130,4 +130,32 @@ fn a_resumed_conversation_gets_the_result_of_a_task_that_went_on_without_it() {
         let calls = home.run(&["calls", "list", "-o", "json"]).json();
         assert_eq!(calls[0]["state"], json!("succeeded"), "{era}: {calls}");
     }
+}
+
+/// The gateway has sessions of its own: a task that runs in that of a command is unknown there, and not lost.
+#[test]
+fn a_task_in_the_session_of_a_chat_is_left_to_the_next_one_while_a_gateway_runs() {
+    let server = HttpServer::everything();
+    let home = Home::new();
+    home.configure(&json!({ "mcpServers": { "every": server.entry() } }).to_string());
+    let research = json!({ "tool": "every__simulate-research-query", "arguments": { "topic": "paint" } });
+    let script = json!({ "turns": [
+        { "calls": [research] },
+        { "expect": [{ "contains": "started, id " }], "text": "It looks." },
+        { "heard": ["has completed", "# Research Report: paint"], "text": "It is known." },
+    ] });
+    home.write("script.json", &script.to_string());
+    let mut chat = ChatScreen::start(&home, &CHAT, 100);
+    chat.prompts(1).types("look into paint\r").sees("It looks.");
+    chat.kills();
+    let log = home.path("serve.log");
+    let serving = Serving::start(&home, &["--log-file", log.to_str().unwrap()]);
+    let has_looked = |said: String| said.contains("it is left to the next one that shares its session").then_some(());
+    until(|| std::fs::read_to_string(&log).ok().and_then(has_looked));
+    let words: Vec<&str> = CHAT.into_iter().chain(["--resume", "last"]).collect();
+    let mut chat = ChatScreen::start(&home, &words, 100);
+    chat.sees("It is known.").types("/exit\r");
+    assert!(chat.end().0.success());
+    assert_eq!(home.run(&["tasks", "-o", "json"]).json()[0]["status"], json!("completed"));
+    serving.stop();
 }

@@ -18,7 +18,7 @@ use crate::{
     catalog::listing_cache::ListingCache,
     connection::{SessionStore, TapFactory, WantedServer, environment::Environment, sign_in::SignInOptions},
     keeper::{KeeperHandle, ShutdownTimeouts},
-    policy::{CallLimits, Stance},
+    policy::{CallLimits, Stance, Surface},
     roots::{ClientRootBound, Root},
 };
 
@@ -85,7 +85,7 @@ impl Default for HostOptions {
             credentials: Arc::new(NoCredentials),
             memory: None,
             sessions: None,
-            shared_sessions: "shared",
+            shared_sessions: Surface::Library.shared_sessions(),
             listing_cache: None,
             limits: Limits::default(),
             calls: CallLimits::default(),

@@ -37,6 +37,15 @@ impl Surface {
         }
     }
 
+    /// The word for the sessions of servers that callers of this surface share: `serve` and commands have their own.
+    pub fn shared_sessions(self) -> &'static str {
+        match self {
+            Self::Call | Self::Chat | Self::Run => "terminal",
+            Self::Gateway | Self::Console => "gateway",
+            Self::Library => "shared",
+        }
+    }
+
     /// Parses the word.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|surface| surface.as_str() == word)

@@ -8,7 +8,7 @@ use toolway_config::ServerName;
 use toolway_wire::{json::Raw, message::ClientCapabilities};
 use uuid::Uuid;
 
-use super::{AnsweredBy, BackgroundTask, KeptBy, NotFollowed, SampledTask, TaskRow, TrackedTask};
+use super::{AnsweredBy, BackgroundTask, KeptBy, NotFollowed, SampledTask, TaskRow, TaskSessions, TrackedTask};
 use crate::{
     call::{CallId, Caller, CallerContext, VisibleServers},
     host::{Host, Inner},
@@ -74,10 +74,13 @@ async fn adopt(host: &Arc<Inner>, row: TaskRow) -> Result<bool, RecordsError> {
         return Ok(false);
     };
     let ports = host.context.task_ports();
-    if row.kept_by == KeptBy::Process || !ports.log.claim(row.id).await? {
+    let is_left = row.kept_by == KeptBy::Process || host.background.is_elsewhere(row.id);
+    if is_left || !ports.log.claim(row.id).await? {
         return Ok(false);
     }
     tracing::info!(task = %row.id, server = row.server, tool = row.tool, "following a task that an earlier process left");
+    let is_ours = |surface: Surface| surface.shared_sessions() == host.context.dialer.shared_sessions;
+    let sessions = if row.surface.is_none_or(is_ours) { TaskSessions::Ours } else { TaskSessions::Others };
     let caller = caller(&row.caller);
     let declared = row.capabilities.clone().and_then(|declared| Raw::parse(declared).ok());
     let capabilities = declared.map(ClientCapabilities);
@@ -101,6 +104,7 @@ async fn adopt(host: &Arc<Inner>, row: TaskRow) -> Result<bool, RecordsError> {
             person_wait: PersonWait::default(),
         },
         poll_interval: None,
+        sessions,
     };
     let tracked = TrackedTask::adopted(row, ports, following.redactor.clone());
     match following.start(host, tracked) {

@@ -8,7 +8,7 @@
 mod following;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     fmt,
     sync::Arc,
     time::Duration,
@@ -47,6 +47,8 @@ pub(crate) struct BackgroundTask {
     pub(crate) sampling: SampledTask,
     /// Time between two polls; `None`: that of the server's entry.
     pub(crate) poll_interval: Option<Duration>,
+    /// Which sessions of the server it may run in.
+    pub(crate) sessions: TaskSessions,
 }
 
 /// What decides on sampling requests of the server of a task.
@@ -59,6 +61,15 @@ pub(crate) struct SampledTask {
     /// Name of what was called.
     pub(crate) called: String,
     pub(crate) person_wait: PersonWait,
+}
+
+/// Which sessions of its server a task may run in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TaskSessions {
+    /// Those of this host: a server that does not know the task has lost it.
+    Ours,
+    /// Those of another kind of process: `serve` and commands have sessions of their own.
+    Others,
 }
 
 /// A task that cannot be followed.
@@ -77,6 +88,9 @@ pub(crate) struct BackgroundTasks {
     /// Those that have ended last and whose results are bounded: their callers can still read them at their servers.
     // Nothing awaits under this lock.
     ended: Mutex<VecDeque<EndedTask>>,
+    /// Those that another kind of process has to follow: their servers do not know them in our sessions.
+    // Nothing awaits under this lock.
+    elsewhere: Mutex<HashSet<Uuid>>,
 }
 
 /// A task that is not followed any more.
@@ -88,6 +102,9 @@ struct EndedTask {
     remote_id: String,
     bounds: CallBounds,
 }
+
+/// Tasks of other processes that are remembered; then they are looked at again.
+const MAX_ELSEWHERE: usize = 1_024;
 
 /// Tasks that have ended and are remembered with the bounds of their results.
 const MAX_ENDED: usize = 1_024;
@@ -169,6 +186,7 @@ impl BackgroundTask {
             caller_context: self.caller_context,
             sampling: self.sampling,
             poll_interval: self.poll_interval,
+            sessions: self.sessions,
             hints: None,
             _charge: charge,
             _use: in_use,
@@ -257,6 +275,19 @@ impl BackgroundTasks {
                 && ended.remote_id == task.remote_id
         };
         self.ended.lock().iter().rev().find(is_same).map(|ended| ended.bounds.clone())
+    }
+
+    /// Whether a task was looked at, and another kind of process has to follow it.
+    pub(crate) fn is_elsewhere(&self, id: Uuid) -> bool {
+        self.elsewhere.lock().contains(&id)
+    }
+
+    fn note_elsewhere(&self, id: Uuid) {
+        let mut elsewhere = self.elsewhere.lock();
+        if MAX_ELSEWHERE <= elsewhere.len() {
+            elsewhere.clear();
+        }
+        elsewhere.insert(id);
     }
 
     /// A task is not followed any more.

@@ -4,7 +4,7 @@ use toolway_wire::time::{self, Micros};
 use uuid::Uuid;
 
 use super::TaskStatus;
-use crate::audience::ClientText;
+use crate::{audience::ClientText, policy::Surface};
 
 /// A task as it is known at some moment. Its result is that of its call, kept as bodies of calls are.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,8 @@ pub struct TaskRow {
     pub caller: String,
     /// Conversation it belongs to.
     pub conversation: Option<String>,
+    /// Surface of its call; `None` if the call is not known any more. Read from the call.
+    pub surface: Option<Surface>,
     /// Present state.
     pub status: TaskStatus,
     /// Last status message of the server, redacted; of a lost task, why it is lost. Clients and models read it.
@@ -109,6 +111,7 @@ impl TaskRow {
             tool: String::new(),
             caller: String::new(),
             conversation: None,
+            surface: None,
             status: TaskStatus::Working,
             message: None,
             progress: None,

@@ -67,6 +67,7 @@ impl TrackedTask {
             tool: call.tool.clone().unwrap_or_else(|| call.name.clone()),
             caller: call.caller.label(),
             conversation: call.conversation.as_deref().map(str::to_owned),
+            surface: Some(call.surface),
             status: task.status.into(),
             ttl: task.ttl.map(time::duration),
             poll_interval: task.poll_interval.map(time::duration),

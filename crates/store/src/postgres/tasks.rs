@@ -4,6 +4,7 @@ use deadpool_postgres::Object;
 use tokio_postgres::Row;
 use toolway_host::{
     audience::ClientText,
+    policy::Surface,
     task::{ENDED_WITH_PROCESS, TaskProgress},
 };
 use uuid::Uuid;
@@ -23,6 +24,9 @@ use crate::{
 
 const COLUMNS: &str = "id, remote_id, server, tool, caller, conversation, status, message, done, total, created_at, updated_at, \
      ttl, poll_interval, kept_by, answered_by, capabilities, run, hosted_for";
+
+/// Surface of the call of a task, which is read only.
+const SURFACE: &str = "(SELECT surface FROM calls WHERE calls.id = tasks.id)";
 
 /// Tasks that have not ended.
 const OPEN: &str = "tasks.status IN ('working', 'input-required')";
@@ -154,7 +158,8 @@ impl PostgresReader {
             conditions.fixed("run IS NULL");
         }
         let most = conditions.mark(limit(filter.limit));
-        let sql = format!("SELECT {COLUMNS} FROM tasks WHERE {} ORDER BY id DESC LIMIT {most}", conditions.sql());
+        let sql =
+            format!("SELECT {COLUMNS}, {SURFACE} FROM tasks WHERE {} ORDER BY id DESC LIMIT {most}", conditions.sql());
         self.rows(&sql, &conditions.values).await?.iter().map(row).collect()
     }
 
@@ -164,14 +169,15 @@ impl PostgresReader {
         before: Micros,
         most: usize,
     ) -> Result<Vec<TaskRow>, StoreError> {
-        let sql =
-            format!("SELECT {COLUMNS} FROM tasks WHERE hosted_for = $1 AND created_at < $2 ORDER BY id DESC LIMIT $3");
+        let sql = format!(
+            "SELECT {COLUMNS}, {SURFACE} FROM tasks WHERE hosted_for = $1 AND created_at < $2 ORDER BY id DESC LIMIT $3"
+        );
         let values: [Value<'_>; 3] = [Box::new(text(identity)), Box::new(before), Box::new(limit(most))];
         self.rows(&sql, &values).await?.iter().map(row).collect()
     }
 
     pub(crate) async fn task(&self, id: Uuid) -> Result<Option<TaskRow>, StoreError> {
-        let sql = format!("SELECT {COLUMNS} FROM tasks WHERE id = $1");
+        let sql = format!("SELECT {COLUMNS}, {SURFACE} FROM tasks WHERE id = $1");
         self.rows(&sql, &[Box::new(id)]).await?.first().map(row).transpose()
     }
 }
@@ -187,6 +193,7 @@ fn row(row: &Row) -> Result<TaskRow, StoreError> {
         tool: row.try_get(3)?,
         caller: row.try_get(4)?,
         conversation: row.try_get(5)?,
+        surface: row.try_get::<_, Option<String>>(19)?.as_deref().and_then(Surface::parse),
         // A status of a later version is shown as a failure rather than hiding the task.
         status: status.parse().unwrap_or(TaskStatus::Failed),
         message: row.try_get::<_, Option<String>>(7)?.map(ClientText::stored),

@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter, typ
 pub use toolway_host::task::{TaskFilter, TaskRow, TaskStatus};
 use toolway_host::{
     audience::ClientText,
+    policy::Surface,
     task::{AnsweredBy, ENDED_WITH_PROCESS, KeptBy, SettledCall, TaskProgress},
 };
 use uuid::Uuid;
@@ -16,6 +17,9 @@ use crate::{
 
 const COLUMNS: &str = "id, remote_id, server, tool, caller, conversation, status, message, done, total, created_at, updated_at, \
                        ttl, poll_interval, kept_by, answered_by, capabilities, run, hosted_for";
+
+/// Surface of the call of a task, which is read only.
+const SURFACE: &str = "(SELECT surface FROM calls WHERE calls.id = tasks.id)";
 
 /// Tasks that have not ended.
 const OPEN: &str = "status IN ('working', 'input-required')";
@@ -153,20 +157,21 @@ impl SqliteReader {
         conditions.extend(filter.unclaimed.then(|| "run IS NULL".to_owned()));
         values.push(i64::try_from(filter.limit).unwrap_or(i64::MAX).into());
         let conditions = conditions.join(" AND ");
-        let sql = format!("SELECT {COLUMNS} FROM tasks WHERE {conditions} ORDER BY id DESC LIMIT ?");
+        let sql = format!("SELECT {COLUMNS}, {SURFACE} FROM tasks WHERE {conditions} ORDER BY id DESC LIMIT ?");
         self.rows(&sql, params_from_iter(values), row)
     }
 
     /// The newest tasks that were hosted for a client before a time.
     pub fn tasks_hosted_for(&self, identity: &str, before: Micros, limit: usize) -> Result<Vec<TaskRow>, StoreError> {
-        let sql =
-            format!("SELECT {COLUMNS} FROM tasks WHERE hosted_for = ? AND created_at < ? ORDER BY id DESC LIMIT ?");
+        let sql = format!(
+            "SELECT {COLUMNS}, {SURFACE} FROM tasks WHERE hosted_for = ? AND created_at < ? ORDER BY id DESC LIMIT ?"
+        );
         self.rows(&sql, params![identity, before, i64::try_from(limit).unwrap_or(i64::MAX)], row)
     }
 
     /// One task.
     pub fn task(&self, id: Uuid) -> Result<Option<TaskRow>, StoreError> {
-        let sql = format!("SELECT {COLUMNS} FROM tasks WHERE id = ?");
+        let sql = format!("SELECT {COLUMNS}, {SURFACE} FROM tasks WHERE id = ?");
         Ok(self.connection.prepare_cached(&sql)?.query_row([id], row).optional()?)
     }
 }
@@ -194,6 +199,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
         tool: row.get(3)?,
         caller: row.get(4)?,
         conversation: row.get(5)?,
+        surface: row.get::<_, Option<String>>(19)?.as_deref().and_then(Surface::parse),
         // A status of a later version is shown as a failure rather than hiding the task.
         status: status.parse().unwrap_or(TaskStatus::Failed),
         message: row.get::<_, Option<String>>(7)?.map(ClientText::stored),

@@ -92,7 +92,8 @@ async fn follow(
                 Waited::Unfollowed(_) if adopted => app.stop.or(tokio::time::sleep(LOOK)).await?,
                 Waited::Unfollowed(task) => {
                     let message = format!("task `{id}` of server `{}` cannot be followed here", task.server);
-                    return Err(Report::new(ExitCode::Unreachable, "task", message));
+                    let report = Report::new(ExitCode::Unreachable, "task", message);
+                    return Err(report.hint("a task of the gateway may need the gateway: start `toolway serve`"));
                 }
             }
         }

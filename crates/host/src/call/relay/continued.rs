@@ -14,7 +14,7 @@ use crate::{
     connection::InFlightCall,
     host::Inner,
     record::{Recording, redact::Redactor},
-    task::{AnsweredBy, BackgroundTask, KeptBy, NotFollowed, SampledTask, TaskOrigin, TrackedTask},
+    task::{AnsweredBy, BackgroundTask, KeptBy, NotFollowed, SampledTask, TaskOrigin, TaskSessions, TrackedTask},
 };
 
 /// The row of a call that is a task for its caller, from the beginning on: the caller is given its id at once.
@@ -91,6 +91,7 @@ impl Relay {
                 person_wait: self.person_wait.clone(),
             },
             poll_interval: self.request.poll_interval,
+            sessions: TaskSessions::Ours,
         };
         match following.start(&self.host, tracked) {
             Ok(starting) => {

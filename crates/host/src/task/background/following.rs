@@ -19,7 +19,7 @@ use toolway_wire::{
     up::{HINT_PAUSE, PeerTasks, TaskHint, TaskHints},
 };
 
-use super::{SampledTask, TaskSwitch};
+use super::{SampledTask, TaskSessions, TaskSwitch};
 use crate::{
     audience::ClientText,
     call::{CallError, CallOutcome, CallerContext, tasks::PolledTasks},
@@ -54,6 +54,8 @@ pub(super) struct Following {
     pub(super) caller_context: CallerContext,
     pub(super) sampling: SampledTask,
     pub(super) poll_interval: Option<Duration>,
+    /// Which sessions of the server it may run in.
+    pub(super) sessions: TaskSessions,
     /// What the server announces about the task, on the connection over which it was read last.
     pub(super) hints: Option<TaskHints>,
     pub(super) _charge: Charge,
@@ -78,6 +80,8 @@ enum Look {
     Unreachable(ClientText),
     /// The server does not know it.
     Unknown(ClientText),
+    /// The server does not know it in a session of this process: it may run in one of another kind of process.
+    Elsewhere,
 }
 
 // === impl Following ===
@@ -86,7 +90,7 @@ impl Following {
     pub(super) async fn run(mut self) {
         let stop = self.stop.clone();
         let ended = tokio::select! {
-            ended = self.follow() => Some(ended),
+            ended = self.follow() => ended,
             () = stop.cancelled() => None,
         };
         match ended.or_else(|| self.seen_end()) {
@@ -99,13 +103,13 @@ impl Following {
         }
     }
 
-    /// Looks at the task until it has ended.
-    async fn follow(&mut self) -> CallOutcome {
+    /// Looks at the task until it has ended; `None` if it is left to a process that has its session.
+    async fn follow(&mut self) -> Option<CallOutcome> {
         let mut due = Instant::now() + FIRST_READ;
         let mut unreachable_since: Option<Instant> = None;
         loop {
             match self.next_step(due).await {
-                Step::Cancel => return self.cancel().await,
+                Step::Cancel => return Some(self.cancel().await),
                 Step::Report(params) => {
                     self.tracked.report(&params);
                     tokio::time::sleep(REPORT_PAUSE).await;
@@ -114,12 +118,16 @@ impl Following {
                 Step::Look => {}
             }
             if let Some(seen) = self.seen_end() {
-                return seen;
+                return Some(seen);
             }
             due = Instant::now()
                 + match self.look().await {
-                    Look::Ended(outcome) => return outcome,
-                    Look::Unknown(why) => return self.lost(why),
+                    Look::Ended(outcome) => return Some(outcome),
+                    Look::Unknown(why) => return Some(self.lost(why)),
+                    Look::Elsewhere => {
+                        self.note_elsewhere();
+                        return None;
+                    }
                     Look::Open(delay) => {
                         unreachable_since = None;
                         delay
@@ -127,7 +135,7 @@ impl Following {
                     Look::Unreachable(why) => {
                         let since = *unreachable_since.get_or_insert_with(Instant::now);
                         if UNREACHABLE_FOR < since.elapsed() {
-                            return self.lost(why);
+                            return Some(self.lost(why));
                         }
                         tracing::debug!(task = %self.tracked.row.id, server = %self.server, error = %why, "cannot read a task");
                         pause_after(since.elapsed())
@@ -180,7 +188,15 @@ impl Following {
         self.hints = Some(access.tasks.hints_after(self.hints.take(), &id));
         let task = match access.tasks.get(&id, TaskDetail::Status).await {
             Ok(task) => task,
-            Err(TaskError::Refused(error)) => return refused(&error),
+            Err(TaskError::Refused(error)) => {
+                return match refused(&error) {
+                    // Without sessions it is known to all or to none.
+                    Look::Unknown(_) if self.sessions == TaskSessions::Others && !access.tasks.is_polled() => {
+                        Look::Elsewhere
+                    }
+                    look => look,
+                };
+            }
             Err(TaskError::Failed(error)) => return self.failed(&error),
         };
         self.tracked.update(&task);
@@ -284,7 +300,7 @@ impl Following {
             // It ended before it could be cancelled.
             Ok(task) if task.status == Reported::Completed => match self.look().await {
                 Look::Ended(outcome) => outcome,
-                Look::Open(_) | Look::Unreachable(_) | Look::Unknown(_) => CallOutcome::Cancelled,
+                Look::Open(_) | Look::Unreachable(_) | Look::Unknown(_) | Look::Elsewhere => CallOutcome::Cancelled,
             },
             Ok(_) => CallOutcome::Cancelled,
             Err(error) => {
@@ -345,6 +361,15 @@ impl Following {
     fn forget(&self) {
         if let Some(host) = self.host.upgrade() {
             host.background.forget(self.tracked.row.id);
+        }
+    }
+
+    /// Leaves the task alone from now on.
+    fn note_elsewhere(&self) {
+        let row = &self.tracked.row;
+        tracing::warn!(task = %row.id, server = %self.server, tool = row.tool, "a task that an earlier process left is not known in sessions of this process; it is left to the next one that shares its session");
+        if let Some(host) = self.host.upgrade() {
+            host.background.note_elsewhere(self.tracked.row.id);
         }
     }
 
