@@ -19,7 +19,7 @@ const RESUMED: usize = 100;
 impl TaskBoard {
     /// Takes up the tasks of a stored conversation, and returns those that are open or of whose end the model was not told.
     /// Tasks that no process follows are followed. The model is told of those that another process follows when they have
-    /// ended and the conversation is resumed again. Taking up a task twice is the same as once.
+    /// ended and this is called again. Taking up a task twice is the same as once.
     pub async fn resume(
         &self,
         records: &dyn Records,

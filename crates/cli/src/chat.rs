@@ -52,6 +52,7 @@ use toolway_host::{
     connection::ServerStatus,
     conversation::ConversationLog,
     inbox::{Answerer, NoAnswerer},
+    task::TaskRow,
 };
 use toolway_model::{Model, Usage};
 use url::Url;
@@ -90,6 +91,8 @@ pub(crate) struct Chat<'a> {
     queued: VecDeque<String>,
     gate: TerminalGate,
     tasks: TaskBoard,
+    /// Open tasks of the conversation that another process follows.
+    elsewhere: Vec<TaskRow>,
     used: Usage,
     /// What that cost; `None` if no price is configured.
     cost: Option<Cost>,
@@ -169,6 +172,7 @@ impl<'a> Chat<'a> {
             queued: VecDeque::new(),
             gate,
             tasks,
+            elsewhere: Vec::new(),
             used,
             cost: None,
             connecting,

@@ -44,6 +44,7 @@ impl Chat<'_> {
             ChatCommand::Resume(None) => self.list_conversations().await,
             ChatCommand::Resume(Some(id)) => self.resume(&id).await,
             ChatCommand::Clear => {
+                self.elsewhere.clear();
                 self.replace_conversation(toolway_agent::Conversation::new(self.log.clone()));
                 self.screen.line("New conversation.");
             }

@@ -132,6 +132,34 @@ fn a_resumed_conversation_gets_the_result_of_a_task_that_went_on_without_it() {
     }
 }
 
+#[test]
+fn a_resumed_conversation_gets_the_result_of_a_task_that_the_gateway_follows() {
+    let server = HttpServer::conformance(ERAS[1]);
+    let home = Home::new();
+    home.configure(&json!({ "mcpServers": { "jobs": server.entry() } }).to_string());
+    let script = json!({ "turns": [
+        { "calls": [long_job(8)] },
+        { "expect": [{ "contains": "started, id " }], "text": "It has begun." },
+        { "heard": ["has completed", "\n| Computed for 8 seconds.\n"], "text": "All is painted." },
+    ] });
+    home.write("script.json", &script.to_string());
+    let mut chat = ChatScreen::start(&home, &CHAT, 100);
+    chat.prompts(1).types("paint\r").sees("It has begun.").sees("working: mixing the paint");
+    chat.kills();
+    let serving = Serving::start(&home, &[]);
+    until(|| home.run(&["tasks", "show", "last", "-o", "human"]).ok().contains("followed      yes").then_some(()));
+    let words: Vec<&str> = CHAT.into_iter().chain(["--resume", "last"]).collect();
+    let mut chat = ChatScreen::start(&home, &words, 100);
+    // The line above the prompt, as of a task of its own.
+    chat.sees("working: mixing the paint").sees("All is painted.").types("/tasks\r");
+    chat.sees("No tasks run in this conversation.").types("/exit\r");
+    assert!(chat.end().0.success());
+    let stored = home.run(&["history", "show", "last", "-o", "json"]).json();
+    let messages = stored["messages"].as_array().unwrap();
+    assert_eq!(messages.iter().filter(|one| one["role"] == "user").count(), 2, "told once: {stored}");
+    serving.stop();
+}
+
 /// The gateway has sessions of its own: a task that runs in that of a command is unknown there, and not lost.
 #[test]
 fn a_task_in_the_session_of_a_chat_is_left_to_the_next_one_while_a_gateway_runs() {
