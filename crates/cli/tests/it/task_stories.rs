@@ -187,3 +187,23 @@ fn a_task_in_the_session_of_a_chat_is_left_to_the_next_one_while_a_gateway_runs(
     assert_eq!(home.run(&["tasks", "-o", "json"]).json()[0]["status"], json!("completed"));
     serving.stop();
 }
+
+#[test]
+fn a_form_in_the_middle_of_a_detached_task_waits_in_the_inbox() {
+    let program = crate::home::root().join(".interop/node_modules/.bin/mcp-server-everything");
+    assert!(program.exists(), "{} is missing: run ./test, which installs it", program.display());
+    let home = Home::new();
+    home.configure(&json!({ "mcpServers": { "every": { "command": program, "args": ["stdio"] } } }).to_string());
+    let serving = Serving::start(&home, &[]);
+    home.settled(&serving, "every", "ready");
+    let words = ["call", "every.simulate-research-query", "topic=python", "ambiguous=true", "--detach", "-o", "raw"];
+    let id = home.run(&words).ok().trim().to_owned();
+    let item = crate::left_to_inbox::waiting(&home, 1).remove(0);
+    let task = || home.run(&["tasks", "show", &id, "-o", "json"]).json();
+    until(|| (task()["status"] == json!("input-required")).then_some(()));
+    let kinds = item["fields"][0]["options"].clone();
+    home.run(&["inbox", "answer", item["id"].as_str().unwrap(), "interpretation=snake"]).ok();
+    let result = home.run(&["tasks", "wait", &id, "-o", "human"]);
+    assert!(result.ok().contains("Clarification**: snake"), "{result:?} {kinds}");
+    serving.stop();
+}

@@ -194,11 +194,11 @@ impl CallerConnectionKey {
         }
     }
 
-    /// The key of the console of a gateway, whose calls may answer more than the shared connection declares; `None` for
-    /// other local callers. All conversations share one connection.
+    /// The key of the user of a gateway, in its console or with a command that left its call to the gateway: these calls may
+    /// answer more than the shared connection declares. `None` for other local callers. All share one connection.
     fn of_console(origin: RequestOrigin<'_>, declares: CapabilityScope, base: CapabilityProfile) -> Option<Self> {
-        let is_console = matches!(origin.caller, Caller::Agent(_) | Caller::Console);
-        origin.capabilities.filter(|_| is_console && declares == CapabilityScope::PerConnection)?;
+        let is_user = matches!(origin.caller, Caller::Agent(_) | Caller::Console | Caller::Terminal);
+        origin.capabilities.filter(|_| is_user && declares == CapabilityScope::PerConnection)?;
         let profile = origin.profile();
         (profile != base).then(|| Self::local(&Caller::Console, profile))
     }
