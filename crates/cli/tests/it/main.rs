@@ -115,5 +115,6 @@ mod timing;
 mod trust_definitions;
 mod trust_levels;
 mod unusable_urls;
+mod walks;
 mod watching;
 mod witnessed_jobs;

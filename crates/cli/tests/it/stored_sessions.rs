@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// A server over HTTP that was started for a story; stopped on drop.
-struct HttpServer {
+pub(crate) struct HttpServer {
     _process: Running,
     authority: String,
 }
@@ -32,11 +32,11 @@ impl HttpServer {
         Self { authority: url.trim_end_matches("/mcp").to_owned(), _process: process }
     }
 
-    fn counting() -> Self {
+    pub(crate) fn counting() -> Self {
         Self::start("node_modules/.bin/node", &["counting_typescript.mjs"])
     }
 
-    fn entry(&self) -> Value {
+    pub(crate) fn entry(&self) -> Value {
         json!({ "url": format!("http://{}/mcp", self.authority), "era": "legacy" })
     }
 
