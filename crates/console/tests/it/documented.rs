@@ -4,7 +4,9 @@
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use serde_json::{Value, json};
-use toolway_testkit::fixture_server::FixtureServer;
+use toolway_console::ConsoleOptions;
+use toolway_host::policy::{Stance, Surface};
+use toolway_testkit::fixture_server::{Behaviour, FixtureServer};
 
 use crate::stage::{Browser, Stage};
 
@@ -28,7 +30,8 @@ fn keys(value: &Value) -> BTreeSet<String> {
 }
 
 /// Members whose own members are those of others, or are not always there.
-const OF_OTHERS: [&str; 6] = ["entry", "inputSchema", "annotations", "arguments", "fields", "structured"];
+const OF_OTHERS: [&str; 8] =
+    ["entry", "inputSchema", "annotations", "arguments", "result", "scope", "fields", "structured"];
 
 /// Both have the same members, in objects of lists too, where both have some.
 fn assert_same(name: &str, documented: &Value, answered: &Value) {
@@ -124,6 +127,85 @@ async fn chat_examples(stage: &Stage, browser: &Browser) {
     assert!(shown["messages"].as_array().unwrap().iter().all(|message| keys(message).is_subset(&known)));
     let context = browser.json(&format!("/api/v1/conversations/{id}/context?model=script")).await;
     assert_same("context", &example("context"), &context);
+    assert_same("conversations", &example("conversations"), &browser.json("/api/v1/conversations").await);
+}
+
+/// An item that waits, once there is one.
+async fn item(browser: &Browser) -> Value {
+    let items = browser.until("/api/v1/inbox", |items| !items.as_array().unwrap().is_empty()).await;
+    items[0].clone()
+}
+
+#[tokio::test]
+async fn an_approval_and_its_call_have_the_members_of_the_examples() {
+    let files = FixtureServer::new("files").tool("write", "Writes.");
+    let stage = Stage::with(&[("files", &files)], ConsoleOptions::default(), |mut builder| {
+        builder.options.stance = Stance::Ask;
+        builder
+    })
+    .await;
+    let browser = stage.browser().await;
+    let answering = async {
+        let item = item(&browser).await;
+        assert_same("item", &example("item"), &item);
+        let proposal = &item["approval"]["proposal"];
+        assert_same("proposal", &example("item")["approval"]["proposal"]["arguments"], &proposal["arguments"]);
+        let path = format!("/api/v1/inbox/{}/answer", item["id"].as_str().unwrap());
+        assert_eq!(browser.post(&path, &json!({ "answer": "once" })).await.status, 200);
+        item["callId"].as_str().unwrap().to_owned()
+    };
+    let calling = stage.host.call_with("files__write", Some(json!({ "path": "a.txt" })));
+    let (_, call) = tokio::join!(calling, answering);
+    let call = browser.until(&format!("/api/v1/calls/{call}"), |call| call["state"] == "succeeded").await;
+    assert_same("call", &example("call"), &call);
+}
+
+#[tokio::test]
+async fn a_form_has_the_members_of_the_example() {
+    let people = FixtureServer::new("people").tool_that("greet", "", Behaviour::Greet);
+    let stage = Stage::new(&[("people", &people)]).await;
+    let browser = stage.browser().await;
+    let mut request = stage.host.request("people__greet", None);
+    request.surface = Surface::Console;
+    let answering = async {
+        let item = item(&browser).await;
+        assert_same("item-form", &example("item-form"), &item);
+        let field = keys(&item["form"]["fields"][0]);
+        assert!(keys(&example("item-form")["form"]["fields"][0]).is_subset(&field), "{field:?}");
+        let limits =
+            ["format", "minLength", "maxLength", "pattern", "minimum", "maximum", "minItems", "maxItems", "options"];
+        assert!(limits.iter().all(|limit| page().contains(&format!("`{limit}`"))));
+        let path = format!("/api/v1/inbox/{}/answer", item["id"].as_str().unwrap());
+        assert_eq!(browser.post(&path, &json!({ "action": "decline" })).await.status, 200);
+    };
+    drop(tokio::join!(stage.host.call_of(request), answering));
+}
+
+/// The source files below a folder.
+fn sources(folder: PathBuf) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let read = |path: PathBuf| if path.is_dir() { sources(path) } else { vec![fs::read_to_string(path).unwrap()] };
+    entries.flat_map(read).collect()
+}
+
+#[test]
+fn every_code_of_an_error_is_on_the_page() {
+    let page = page();
+    let sources = sources(root().join("crates/console/src"));
+    let after_status = |part: &str| {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_uppercase() || c == '_');
+        rest.strip_prefix(", \"").map(|rest| rest.split('"').next().unwrap().to_owned())
+    };
+    let is_code = |text: &String| text.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let codes: BTreeSet<String> = sources
+        .iter()
+        .flat_map(|source| source.split("StatusCode::").skip(1).filter_map(after_status))
+        .filter(is_code)
+        .collect();
+    assert!(15 < codes.len(), "{codes:?}");
+    for code in codes {
+        assert!(page.contains(&format!("`{code}`")), "{code}");
+    }
 }
 
 #[test]
@@ -139,6 +221,21 @@ fn every_route_is_on_the_page() {
             assert!(page.contains(&format!("/{word}")) || page.contains(&format!("`{word}`")), "{route}");
         }
     }
+}
+
+fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
+/// An example, or a part of one; `items` has the members of all kinds of items.
+fn part(name: &str) -> Value {
+    if name == "items" {
+        let kinds = ["item", "item-form", "item-url", "item-sampling", "item-sign-in", "item-outcome"];
+        return kinds.iter().flat_map(|kind| example(kind).as_object().unwrap().clone()).collect();
+    }
+    let mut parts = name.split('.');
+    let whole = example(parts.next().unwrap());
+    parts.fold(whole, |value, key| value.get(0).unwrap_or(&value)[key].clone())
 }
 
 #[test]
@@ -160,12 +257,29 @@ fn pages_read_only_what_is_on_the_page() {
         ("resources.js", "answer", "resources"),
         ("prompts.js", "prompt", "prompts"),
         ("chat.js", "conversation", "conversation"),
+        ("calls.js", "call", "call"),
+        ("item.js", "item", "items"),
+        ("inbox.js", "item", "items"),
+        ("questions.js", "item", "items"),
+        ("news.js", "item", "items"),
+        ("approval.js", "approval", "item.approval"),
+        ("argument-rows.js", "row", "item.approval.rows"),
+        ("coverage.js", "proposal", "item.approval.proposal"),
+        ("sampling.js", "sampling", "item-sampling.sampling"),
+        ("form.js", "field", "item-form.form.fields"),
     ] {
-        let example = example(name);
+        let example = part(name);
         let example = example.get(0).cloned().unwrap_or(example);
         // One prompt of the list.
         let example = if variable == "prompt" { example["prompts"][0].clone() } else { example };
         let mut known = keys(&example);
+        // What is said of them in words.
+        known.extend(match file {
+            "form.js" => strings(&["format", "minLength", "maxLength", "minimum", "maximum", "options"]),
+            "argument-rows.js" => strings(&["hidden", "bytes", "sha256"]),
+            "calls.js" => strings(&["truncated"]),
+            _ => Vec::new(),
+        });
         // A row of the list can be a tool that policy hides.
         if file == "tools.js" {
             known.extend(keys(&self::example("tools")["hidden"][0]));
