@@ -22,7 +22,7 @@ use toolway_config::{AssistantConfig, Config, ServerName};
 use toolway_console::{
     Console, ConsoleOptions, ConsoleTls,
     backend::{
-        AgentSettings, ConsoleBackend, ConsoleSettings, EntryDraft, FoundKey, FoundServer, ImportedServer,
+        AgentSettings, ConsoleBackend, ConsoleSettings, EntryDraft, FoundKey, FoundServers, ImportedServer,
         ListedAssistant, ListedModel, ParsedServer, PlannedEdit, Problem, SavedServer, SignInPage, TestFailure,
         TestReport, WrittenEntry,
     },
@@ -305,7 +305,7 @@ impl ConsoleBackend for Backend {
         self.apply()
     }
 
-    fn importable(&self) -> Result<Vec<FoundServer>, Problem> {
+    fn importable(&self) -> Result<FoundServers, Problem> {
         import::console::found(&self.app).map_err(problem)
     }
 

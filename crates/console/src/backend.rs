@@ -79,7 +79,7 @@ pub trait ConsoleBackend: Send + Sync {
     fn remove(&self, server: &ServerName, version: &str) -> Result<(), Problem>;
 
     /// Servers in the files of other applications.
-    fn importable(&self) -> Result<Vec<FoundServer>, Problem>;
+    fn importable(&self) -> Result<FoundServers, Problem>;
 
     /// Copies servers of other applications to the user's file and applies it; their secrets go to the vault.
     fn import(&self, chosen: &[FoundKey]) -> Result<Vec<ImportedServer>, Problem>;
@@ -256,6 +256,15 @@ pub struct FoundKey {
     pub label: String,
     /// File and line.
     pub place: String,
+}
+
+/// Servers of other applications.
+#[derive(Clone, Debug, Serialize)]
+pub struct FoundServers {
+    /// What can be chosen from.
+    pub servers: Vec<FoundServer>,
+    /// Which files and entries cannot be read, and why.
+    pub warnings: Vec<String>,
 }
 
 /// A server of another application.

@@ -3,12 +3,12 @@
 import { get, post } from "./api.js";
 import { fill, h, icon, name, visible, words } from "./dom.js";
 import { count } from "./format.js";
-import { empty, loading, problem } from "./parts.js";
+import { empty, loading, problem, warnings } from "./parts.js";
 import { refreshServers } from "./state.js";
 
 export function create() {
   const screen = new ImportScreen();
-  return { node: screen.node, route: () => screen.load(), close: () => {} };
+  return { node: screen.node, route: () => screen.load(), close: () => {}, holdsInput: () => screen.boxes?.some(({ box }) => box.checked) ?? false };
 }
 
 class ImportScreen {
@@ -32,14 +32,16 @@ class ImportScreen {
     }
   }
 
-  draw(servers) {
-    if (servers.length === 0) return void fill(this.body, empty("search", "Nothing found", h("p", "No other application on this computer has servers in its configuration."), h("p", h("a.button", { href: "#/add" }, "Add a server"))));
+  draw(found) {
+    const { servers } = found;
+    const unread = warnings(found.warnings);
+    if (servers.length === 0) return void fill(this.body, unread, empty("search", "Nothing found", h("p", "No other application on this computer has servers in its configuration that can be read."), h("p", h("a.button", { href: "#/add" }, "Add a server"))));
     this.boxes = [];
     this.button = h("button", { type: "submit", class: "primary" });
     this.outcome = h("div.stack", { "aria-live": "polite" });
     const hosts = [...new Set(servers.map((server) => server.host))];
     const group = (host) => h("fieldset.field.import-group", h("legend", host), servers.filter((server) => server.host === host).map((server) => this.row(server)));
-    fill(this.body, h("form.stack", { onsubmit: (event) => this.submit(event) }, hosts.map(group), h("p.note", "What you choose is started at once, with your rights."), h("div.actions", this.button, h("button.quiet", { onclick: () => this.choose(true) }, "Choose all"), h("button.quiet", { onclick: () => this.choose(false) }, "Choose none")), this.outcome));
+    fill(this.body, unread, h("form.stack", { onsubmit: (event) => this.submit(event) }, hosts.map(group), h("p.note", "What you choose is started at once, with your rights."), h("div.actions", this.button, h("button.quiet", { onclick: () => this.choose(true) }, "Choose all"), h("button.quiet", { onclick: () => this.choose(false) }, "Choose none")), this.outcome));
     this.count();
   }
 
@@ -74,6 +76,7 @@ class ImportScreen {
     try {
       const results = await post("/import", { servers });
       refreshServers();
+      this.boxes = [];
       fill(this.body, h("section.panel", { role: "status" }, h("h2.panel-title", { tabindex: "-1" }, `${count(results.filter((one) => one.copied).length, "server")} imported`), h("ul.stack", results.map(result))), h("div.actions", h("a.button.primary", { href: "#/servers" }, "To the servers"), h("button", { onclick: () => this.load() }, "Import more")));
       this.body.querySelector("h2").focus();
     } catch (error) {

@@ -1,10 +1,13 @@
 // Hostile content on every screen: shown as text or refused, never executed, and the page stays usable. `Window.close`
 // fails on any script error, dialog, refused resource or request to another origin.
 import assert from "node:assert/strict";
+import { mkdir, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 
-import { launch, Window } from "../browser.mjs";
-import { hostile, Program } from "../program.mjs";
+import { launch, until, Window } from "../browser.mjs";
+import { card, hostile, Program, schemas } from "../program.mjs";
+import { startSigned } from "../servers/signed.mjs";
 
 const ATTACK = "<img src=x onerror=";
 const markdown = `${ATTACK}"alert(1)"> [x](javascript:alert(2)) <script>alert(3)</script>\n\n| a |\n|---|\n| ${ATTACK} |\n\nsafe\u202egpj.exe\n\n![i](http://127.0.0.1:1/x.png)`;
@@ -15,12 +18,14 @@ const scripts = {
   ask: { turns: [{ calls: [{ tool: "evil__ask" }] }, { text: "{{result}}" }] },
   open: { turns: [{ calls: [{ tool: "evil__open" }] }, { text: "{{result}}" }] },
   script: { turns: [{ calls: [{ tool: "evil__open_script" }] }, { text: "ended: {{result}}" }] },
+  heavy: { turns: [{ calls: ["large", "deep", "pictures", "fail"].map((tool) => ({ tool: `evil__${tool}` })) }, { text: "All are seen." }] },
+  attach: { turns: [{ heard: ["evil://"], text: "I read it." }] },
   destroy: { turns: [{ calls: [{ tool: "evil__destroy", arguments: { path: `${ATTACK}safe\u202egpj.exe` } }] }, { text: "end" }] },
 };
 let browser, program, client;
 
 before(async () => {
-  [browser, program] = await Promise.all([launch(), Program.start({ servers: { evil: hostile() }, scripts })]);
+  [browser, program] = await Promise.all([launch(), Program.start({ servers: { evil: hostile(), odd: schemas("--plain") }, scripts })]);
   client = await program.client("evil-client");
 });
 after(async () => {
@@ -214,6 +219,98 @@ test("a chat with a hostile model and tool stays a page of text", async () => {
   await window.page.getByRole("dialog").getByRole("button", { name: "Never" }).click();
   await window.page.getByRole("dialog").getByRole("button", { name: "Yes, never" }).click();
   await window.page.locator('.card[data-state="refused"]').waitFor();
+  await window.close();
+});
+
+test("results of 10 MB, deep JSON and false pictures leave a conversation usable", async () => {
+  const window = await Window.open(browser, program);
+  const { page } = window;
+  await say(window, "heavy");
+  await window.see("All are seen.");
+  await window.button("Send").waitFor();
+  assert.deepEqual([await card(window, "succeeded").count(), await card(window, "tool-error").count()], [3, 1]);
+  for (const summary of await page.locator(".card > summary").all()) await summary.click();
+  await until(async () => (await page.locator(".card[open]").count()) === 4, "all cards are open");
+  await isClean(window);
+  assert.ok((await page.evaluate(() => document.body.textContent.length)) < 2_000_000, "results are cut");
+  await page.reload();
+  await card(window, "succeeded").nth(2).waitFor();
+  await isClean(window);
+  const began = Date.now();
+  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve))));
+  assert.ok(Date.now() - began < 2000, "the page answers");
+  await window.close();
+});
+
+test("hostile resources and prompts that @ proposes are text, and are attached as text", async () => {
+  const window = await Window.open(browser, program);
+  const { page } = window;
+  await window.show("#/chat");
+  await page.getByRole("combobox", { name: "Model" }).selectOption("attach");
+  await page.getByRole("textbox", { name: "Message" }).pressSequentially("@odd.evil");
+  const options = page.getByRole("option");
+  await options.filter({ hasText: "prompt" }).locator(".mark, .name").first().waitFor();
+  await options.filter({ hasText: ATTACK }).first().waitFor();
+  await isClean(window);
+  await options.filter({ hasText: "resource" }).first().click();
+  await page.locator(".composer .attached", { hasText: ATTACK }).getByText(/about \d+ tokens/).waitFor();
+  await isClean(window);
+  await page.getByRole("textbox", { name: "Message" }).fill("read it");
+  await page.keyboard.press("Enter");
+  await window.see("I read it.");
+  await page.locator(".turn.user .attached", { hasText: ATTACK }).waitFor();
+  await isClean(window);
+  await window.close();
+});
+
+test("entries of other applications with hostile names, commands and shapes are text, and those that cannot be read are said", async (story) => {
+  const own = await Program.start({ servers: {} });
+  story.after(() => own.stop());
+  const folders = { ".cursor/mcp.json": { "evil\u202egpj": { command: "x", args: [] }, deep: { command: "x", args: [["a"]] }, [ATTACK]: { command: `${ATTACK}\u200b`, args: [`${ATTACK}"alert(1)">\u202egpj.exe`], env: { TOKEN: ATTACK } } } };
+  for (const [place, mcpServers] of Object.entries(folders)) {
+    await mkdir(join(own.home, dirname(place)), { recursive: true });
+    await writeFile(join(own.home, place), JSON.stringify({ mcpServers }));
+  }
+  await mkdir(join(own.home, ".gemini"));
+  await writeFile(join(own.home, ".gemini/settings.json"), `{ "mcpServers": ${ATTACK}`);
+  const window = await Window.open(browser, own);
+  const { page } = window;
+  await window.show("#/import");
+  await page.locator(".import-row", { hasText: ATTACK }).locator(".mark", { hasText: "RLO" }).first().waitFor();
+  const unread = page.locator("main .warning");
+  await unread.getByText("must be a list of strings").waitFor();
+  await unread.getByText("file ignored").waitFor();
+  await isClean(window);
+  await window.button("Choose all").click();
+  await window.button(/^Import \d/).click();
+  await window.see("imported");
+  await isClean(window);
+  await window.show("#/servers");
+  await page.locator(".server-row").first().waitFor();
+  await isClean(window);
+  await window.close();
+});
+
+test("endpoints of a sign-in that are no web address are refused, and are no links", async (story) => {
+  const tickets = await startSigned({ clientId: "toolway-story", discovery: false });
+  story.after(() => tickets.close());
+  const window = await Window.open(browser, program);
+  const { page } = window;
+  window.expect(/status of 4\d\d/);
+  const field = (label) => page.getByLabel(label, { exact: true }).and(page.locator(":visible"));
+  await window.show("#/servers");
+  await window.show("#/add");
+  await field("Name").fill("scripted");
+  await page.getByText("Streamable HTTP", { exact: true }).click();
+  await field("URL").fill(tickets.url);
+  await field("Client id").fill("toolway-story");
+  await page.getByText("Endpoints, instead of those discovered").click();
+  await field("Issuer").fill(tickets.origin);
+  await field("Authorization endpoint").fill("javascript:alert(1)//");
+  await field("Token endpoint").fill(`${tickets.origin}/token`);
+  await field("Authorization endpoint").and(page.locator("[aria-invalid=true]")).waitFor();
+  assert.equal(await field("Authorization endpoint").inputValue(), "javascript:alert(1)//");
+  await isClean(window);
   await window.close();
 });
 

@@ -225,18 +225,24 @@ fn servers_of_other_applications_are_chosen_and_copied() {
     let home = Home::new();
     home.configure(r#"{ "mcpServers": {} }"#);
     let entry = json!({ "command": TOOLWAY, "args": ["sample"], "env": { "API_TOKEN": "ghp_0123456789abcdefghijklmnopqrstuvwxyz" } });
-    home.write(".cursor/mcp.json", &json!({ "mcpServers": { "one": entry, "two": entry } }).to_string());
+    let broken = json!({ "command": "x", "args": [["a"]] });
+    let servers = json!({ "one": entry, "two": entry, "broken": broken });
+    home.write(".cursor/mcp.json", &json!({ "mcpServers": servers }).to_string());
+    home.write(".gemini/settings.json", "{ not JSON");
     let (_serving, browser) = serving(&home);
     let found = browser.get("/api/v1/import");
     assert!(!found.to_string().contains("ghp_"), "{found}");
-    let one = found.as_array().unwrap().iter().find(|server| server["label"] == "one").unwrap().clone();
+    let unread = found["warnings"].to_string();
+    assert!(unread.contains("list of strings") && unread.contains("file ignored"), "{unread}");
+    let servers = |found: &Value| found["servers"].as_array().unwrap().clone();
+    let one = servers(&found).into_iter().find(|server| server["label"] == "one").unwrap();
     assert_eq!((&one["host"], &one["secrets"], &one["skipped"]), (&"cursor".into(), &1.into(), &Value::Null), "{one}");
     let key = json!({ "host": one["host"], "label": one["label"], "place": one["place"] });
     let (status, copied) = browser.post("/api/v1/import", &json!({ "servers": [key] }));
     assert!(status == 200 && copied[0]["copied"] == true && copied.as_array().unwrap().len() == 1, "{copied}");
     browser.until("one", "connected");
     let found = browser.get("/api/v1/import");
-    let one = found.as_array().unwrap().iter().find(|server| server["label"] == "one").unwrap();
+    let one = servers(&found).into_iter().find(|server| server["label"] == "one").unwrap();
     assert!(one["skipped"].as_str().unwrap().contains("already exists"), "{one}");
     assert_eq!(browser.post("/api/v1/import", &json!({ "servers": [] })).0, 400);
 }

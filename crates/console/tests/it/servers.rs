@@ -136,7 +136,8 @@ async fn servers_of_other_applications_are_listed_and_chosen() {
     let stage = Stage::new(&[]).await;
     let browser = stage.browser().await;
     let found = browser.json("/api/v1/import").await;
-    assert_eq!((&found[0]["host"], &found[0]["secrets"]), (&"cursor".into(), &1.into()));
+    let server = &found["servers"][0];
+    assert_eq!((&server["host"], &server["secrets"]), (&"cursor".into(), &1.into()));
     let key = json!({ "host": "cursor", "label": "files", "place": "mcp.json:2" });
     let copied = browser.post("/api/v1/import", &json!({ "servers": [key] })).await.json();
     assert_eq!(copied[0], json!({ "name": "files", "copied": true, "notices": [] }));

@@ -15,9 +15,9 @@ use toolway_config::{AssistantConfig, ServerName};
 use toolway_console::{
     Console, ConsoleOptions, ConsoleRecords, Lifetimes,
     backend::{
-        ConsoleBackend, ConsoleSettings, DifferenceLine, EntryDraft, FoundKey, FoundServer, ImportedServer,
-        ListedAssistant, ListedModel, ParsedServer, PlannedEdit, Problem, SavedServer, SignInPage, TestFailure,
-        TestReport, WrittenEntry,
+        ConsoleBackend, ConsoleSettings, DifferenceLine, EntryDraft, FoundKey, FoundServer, FoundServers,
+        ImportedServer, ListedAssistant, ListedModel, ParsedServer, PlannedEdit, Problem, SavedServer, SignInPage,
+        TestFailure, TestReport, WrittenEntry,
     },
 };
 use toolway_host::{
@@ -422,11 +422,12 @@ impl ConsoleBackend for TestBackend {
         Ok(())
     }
 
-    fn importable(&self) -> Result<Vec<FoundServer>, Problem> {
+    fn importable(&self) -> Result<FoundServers, Problem> {
         let key = FoundKey { host: "cursor".into(), label: "files".into(), place: "mcp.json:2".into() };
         let name = "files".to_owned();
         let command = "npx files".to_owned();
-        Ok(vec![FoundServer { key, name, command, skipped: None, secrets: 1, inputs: Vec::new() }])
+        let server = FoundServer { key, name, command, skipped: None, secrets: 1, inputs: Vec::new() };
+        Ok(FoundServers { servers: vec![server], warnings: vec!["file ignored: it is empty".to_owned()] })
     }
 
     fn import(&self, chosen: &[FoundKey]) -> Result<Vec<ImportedServer>, Problem> {

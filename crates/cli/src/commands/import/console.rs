@@ -1,7 +1,7 @@
 //! Servers of other applications for the console: a list to choose from, and copies of those chosen.
 
 use toolway_config::{Config, import::Imported};
-use toolway_console::backend::{FoundKey, FoundServer, ImportedServer};
+use toolway_console::backend::{FoundKey, FoundServer, FoundServers, ImportedServer};
 
 use super::{
     ALL, ImportArgs, SourceFile,
@@ -12,11 +12,19 @@ use crate::{app::App, commands::servers::show::command_of, report::Report};
 
 /// Servers of a list.
 const MAX_FOUND: usize = 500;
+/// Warnings about their files.
+const MAX_WARNINGS: usize = 50;
 
-/// All servers of other applications, each with what copying it alone would do.
-pub(crate) fn found(app: &App) -> Result<Vec<FoundServer>, Report> {
+/// All servers of other applications, each with what copying it alone would do, and what cannot be read.
+pub(crate) fn found(app: &App) -> Result<FoundServers, Report> {
+    let files = all_files(app)?;
+    let warnings = files.iter().flat_map(SourceFile::warnings).take(MAX_WARNINGS).collect();
+    Ok(FoundServers { servers: servers(files, app)?, warnings })
+}
+
+fn servers(files: Vec<SourceFile>, app: &App) -> Result<Vec<FoundServer>, Report> {
     let mut servers: Vec<FoundServer> = Vec::new();
-    for file in all_files(app)? {
+    for file in files {
         let SourceFile { found, imported: Ok(imported) } = file else { continue };
         for index in 0..imported.servers.len() {
             let one = SourceFile { found: found.clone(), imported: Ok(only(&imported, index)) };

@@ -107,7 +107,7 @@ fn entry_view(origin: &EntryOrigin, outcome: &CopyOutcome) -> Value {
 }
 
 impl SourceFile {
-    fn warnings(&self) -> Vec<String> {
+    pub(super) fn warnings(&self) -> Vec<String> {
         match &self.imported {
             Ok(imported) => imported.warnings.iter().map(ToString::to_string).collect(),
             Err(problem) => vec![format!("file ignored: {problem}")],
