@@ -29,10 +29,11 @@ async function loadSession() {
 export async function loadServers() {
   state.servers = await get("/servers");
   emit("changed:servers");
-  // Sign-ins are items, and begin and end with the state of their server.
-  const sorted = (names) => JSON.stringify(names.sort());
-  const required = state.servers.filter((server) => server.signIn?.required).map((server) => server.name);
-  const listed = state.inbox?.filter((item) => item.signIn).map((item) => item.server);
+  // Sign-ins are items, and begin, fail and end with the state of their server.
+  const sorted = (signIns) => JSON.stringify(signIns.sort());
+  const of = (server, { failure }) => JSON.stringify([server, failure]);
+  const required = state.servers.filter((server) => server.signIn?.required).map(({ name, signIn }) => of(name, signIn));
+  const listed = state.inbox?.filter((item) => item.signIn).map(({ server, signIn }) => of(server, signIn));
   if (listed && sorted(required) !== sorted(listed)) refreshInbox();
 }
 

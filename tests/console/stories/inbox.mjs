@@ -4,6 +4,7 @@ import { after, before, test } from "node:test";
 
 import { launch, until, Window } from "../browser.mjs";
 import { hostile, NOTES, Program, SAMPLE } from "../program.mjs";
+import { startSigned } from "../servers/signed.mjs";
 
 const policy = { rules: [{ match: { tool: "write_memo" }, then: "ask", reason: "memos are read by everyone" }, { match: { tool: ["write_note", "append"] }, then: "ask" }] };
 const scripts = { asker: { turns: [{ calls: [{ tool: "notes__order_lunch" }] }, { text: "{{result}}" }] } };
@@ -443,5 +444,32 @@ test("identical calls that wait are allowed with the one that is allowed always"
   await window.button("No").click();
   assert.equal(isRefused(await answers[2]), true);
   await forget("write_memo");
+  await window.close();
+});
+
+test("a server that requires a sign-in is an item, which goes when the user has signed in there", async (story) => {
+  const tickets = await startSigned();
+  const own = await Program.start({ servers: { sample: SAMPLE, tickets: { url: tickets.url } } });
+  story.after(async () => {
+    tickets.close();
+    await own.stop();
+  });
+  const window = await Window.open(browser, own);
+  const { page } = window;
+  window.expect(/request to http:\/\/127\.0\.0\.1|status of 400/);
+  await window.show("#/inbox");
+  await item(window).getByText("tickets requires a sign-in").waitFor();
+  await until(async () => (await page.title()).startsWith("(1)"), "the title counts it");
+  const decide = async (answer) => {
+    await item(window).getByRole("button", { name: "Authorize" }).click();
+    await item(window).locator(".address", { hasText: tickets.origin }).waitFor();
+    const [authorization] = await Promise.all([window.context.waitForEvent("page"), item(window).getByRole("link", { name: "Open the sign-in page" }).click()]);
+    await authorization.getByRole("link", { name: answer }).click();
+  };
+  await decide("Refuse");
+  await item(window).getByText("The sign-in failed").waitFor();
+  await decide("Agree");
+  await window.see("The sign-in of tickets no longer waits.");
+  await window.see("Nothing waits for you");
   await window.close();
 });

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use toolway_config::{ServerName, server::Standing};
-use toolway_host::connection::Phase;
+use toolway_host::connection::{Phase, ServerStatus};
 
 use super::{Answered, blocking, done};
 use crate::{console::Console, error::ApiError, reply, view::server};
@@ -11,7 +11,9 @@ use crate::{console::Console, error::ApiError, reply, view::server};
 pub(super) fn list(console: &Console) -> Answered {
     let catalog = console.host.own_catalog();
     let statuses = console.host.servers();
-    let views: Vec<_> = statuses.iter().map(|status| server::view(&console.host, &catalog, status)).collect();
+    let failure = |status: &ServerStatus| console.backend.sign_in_failure(&status.server);
+    let view = |status| server::view(&console.host, &catalog, status, failure(status));
+    let views: Vec<_> = statuses.iter().map(view).collect();
     reply::json(&views)
 }
 

@@ -145,8 +145,8 @@ struct ToolView {
     input_schema: Option<Box<RawValue>>,
 }
 
-/// One server.
-pub(crate) fn view(host: &Host, catalog: &Catalog, status: &ServerStatus) -> ServerView {
+/// One server; `failure`: why the last sign-in from a page failed.
+pub(crate) fn view(host: &Host, catalog: &Catalog, status: &ServerStatus, failure: Option<String>) -> ServerView {
     let profile = status.profile.as_ref();
     let info = |key: &str| text(profile?.info.get(key).as_ref());
     let server = &status.server;
@@ -164,7 +164,7 @@ pub(crate) fn view(host: &Host, catalog: &Catalog, status: &ServerStatus) -> Ser
         revision: profile.map(|profile| profile.revision.as_str().to_owned()),
         transport: transport(status.transport),
         session_id: profile.and_then(|profile| profile.session_id.as_ref()).map(|id| Secret::expose(id).to_owned()),
-        sign_in: SignInView { required: matches!(status.phase, Phase::SignInRequired { .. }), failure: None },
+        sign_in: SignInView { required: matches!(status.phase, Phase::SignInRequired { .. }), failure },
         trust: host.trust_of(server).map(toolway_config::Trust::as_str),
         enabled: status.phase != Phase::Disabled,
         counts: CountsView {
@@ -190,8 +190,7 @@ pub(crate) struct ServerFacts {
 /// One server with its tools.
 pub(crate) fn details(host: &Host, status: &ServerStatus, facts: ServerFacts) -> ServerDetails {
     let catalog = host.own_catalog();
-    let mut server = view(host, &catalog, status);
-    server.sign_in.failure = facts.sign_in_failure;
+    let server = view(host, &catalog, status, facts.sign_in_failure);
     let callers = callers(status);
     let memory: Vec<u64> = callers.iter().filter_map(|caller| caller.bytes).collect();
     let profile = status.profile.as_ref();
