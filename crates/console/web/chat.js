@@ -16,7 +16,7 @@ const MOST_MESSAGES = 200;
 
 export function create() {
   const screen = new ChatScreen();
-  return { node: screen.node, route: (...what) => screen.route(...what), close: () => screen.close() };
+  return { node: screen.node, route: (...what) => screen.route(...what), close: () => screen.close(), holdsInput: () => screen.composer.holdsInput };
 }
 
 class ChatScreen {
@@ -112,11 +112,16 @@ class ChatScreen {
 
   // The servers may be read, or connected, after this screen is opened. A text that did not change is left as it is.
   greet() {
-    const about = aboutTools();
+    const about = aboutTools(this.composer.chosen, this.composer.mode.value);
     if (this.welcome?.isConnected && about === this.about) return;
     this.about = about;
     this.welcome = welcome(about, (text) => this.composer.type(text));
     fill(this.log, this.welcome);
+  }
+
+  // Another assistant or mode was chosen.
+  chose() {
+    if (this.welcome?.isConnected) this.greet();
   }
 
   async load() {
@@ -379,12 +384,24 @@ const SUGGESTIONS = ["What can you do with my tools?", "Which of your tools chan
 
 const NO_SERVER = "No server is connected: the model can answer, but use no tools.";
 
-// What the model can use; null until the servers have been read.
-function aboutTools() {
+// By mode, or by the approval of an assistant.
+const ASKED = {
+  ask: "You are asked before every call.",
+  writes: "You are asked before it changes something.",
+  allow: "You are asked only where a rule does.",
+  "always-ask": "You are asked before every call.",
+  "trusted-only": "You are asked before every call but those of trusted tools.",
+  auto: "You are asked only where mode or rules do.",
+};
+
+// What the model can use, and what is asked about; null until the servers have been read.
+function aboutTools(assistant, mode) {
   if (state.servers === null) return null;
-  const servers = state.servers.filter((server) => server.state === "connected");
+  const isOffered = ({ name, state: now }) => now === "connected" && (assistant?.servers?.includes(name) ?? true);
+  const servers = state.servers.filter(isOffered);
   const tools = servers.reduce((sum, server) => sum + (server.counts?.tools ?? 0), 0);
-  return servers.length ? `The model can use ${count(tools, "tool")} of ${count(servers.length, "server")}. You are asked before it changes something.` : NO_SERVER;
+  const asked = assistant && mode ? "You are asked where its approval or your choice asks." : ASKED[mode || assistant?.approval] ?? "";
+  return servers.length ? `The model can use ${assistant ? "up to " : ""}${count(tools, "tool")} of ${count(servers.length, "server")}. ${asked}` : NO_SERVER;
 }
 
 function welcome(about, suggest) {

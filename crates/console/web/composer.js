@@ -12,7 +12,7 @@ const option = ([value, label]) => h("option", { value }, label);
 const typed = new Map();
 
 export class Composer {
-  // screen: { id, send(message, items), cancel(), placed() }
+  // screen: { id, send(message, items), cancel(), placed(), chose() }
   constructor(screen) {
     this.screen = screen;
     // The message before which a branch begins; null for a further message.
@@ -20,7 +20,7 @@ export class Composer {
     const { models, defaultModel } = state.session;
     this.text = h("textarea", { rows: 1, "aria-label": "Message", placeholder: "Ask something; @ attaches", "aria-autocomplete": "list", "aria-haspopup": "listbox", "aria-controls": "proposals", onkeydown: (event) => this.key(event), oninput: () => this.grow(), onblur: () => this.proposals.close(), onpaste: (event) => this.paste(event) });
     this.model = h("select", { "aria-label": "Model" }, models.map(({ name }) => option([name, name])));
-    this.mode = h("select", { "aria-label": "Approvals" }, MODES.map(option));
+    this.mode = h("select", { "aria-label": "Approvals", onchange: () => screen.chose() }, MODES.map(option));
     this.mode.value = state.session.mode ?? "writes";
     this.select(defaultModel);
     this.assistant = h("select", { "aria-label": "Assistant", hidden: true, onchange: () => this.choose() });
@@ -58,14 +58,24 @@ export class Composer {
 
   // An assistant has a model and an approval of its own.
   choose() {
-    const chosen = this.assistants.find(({ name }) => name === this.assistant.value);
+    const { chosen } = this;
     this.select(chosen?.model ?? state.session.defaultModel);
     fill(this.mode, chosen ? option(["", `As the assistant: ${chosen.approval}`]) : null, MODES.map(option));
     this.mode.value = chosen ? "" : (state.session.mode ?? "writes");
+    this.screen.chose();
+  }
+
+  // The assistant that is chosen for a new conversation.
+  get chosen() {
+    return this.assistants?.find(({ name }) => name === this.assistant.value);
   }
 
   select(model) {
     if ([...this.model.options].some(({ value }) => value === model)) this.model.value = model;
+  }
+
+  get holdsInput() {
+    return this.isSending || this.text.value.trim() !== "" || this.attachments.items.length > 0;
   }
 
   how() {
@@ -119,7 +129,10 @@ export class Composer {
     this.edit(null);
     // One after the other: the second one of a conversation needs its id.
     const sent = (this.sent = Promise.resolve(this.sent).then(() => this.screen.send(message, items)));
-    if (await sent) return;
+    this.isSending = true;
+    const isTaken = await sent;
+    this.isSending = this.sent !== sent;
+    if (isTaken) return;
     this.begin(edited);
     this.put([text, this.text.value].filter(Boolean).join("\n\n"), items, draft);
   }

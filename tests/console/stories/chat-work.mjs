@@ -194,6 +194,13 @@ test("a message is retried and edited as a branch; the conversation before stays
   await page.locator(".meter summary").click();
   await page.locator(".meter-body").getByRole("link", { name: "this conversation" }).click();
   await until(async () => (await page.locator(".bubble").allTextContents()).join() === "Write once,And now?", "the conversation before is shown as it was");
+  await page.locator(".turn.user", { hasText: "And now?" }).hover();
+  await page.locator(".turn.user", { hasText: "And now?" }).getByRole("button", { name: "Retry" }).click();
+  await until(() => ![first, "#/chat"].includes(new URL(page.url()).hash), "the branch is shown");
+  await window.see("Second answer.");
+  await window.button("Send").waitFor();
+  await until(async () => (await page.locator(".bubble").allTextContents()).join() === "Write once,And now?", "the same message is sent again");
+  assert.equal(await calls(), made);
   await window.close();
 });
 
@@ -273,6 +280,7 @@ test("an assistant is chosen for a new conversation, with its model and approval
   await page.getByRole("combobox", { name: "Assistant" }).selectOption("helper");
   assert.equal(await page.getByRole("combobox", { name: "Model" }).inputValue(), "sum");
   await page.getByRole("combobox", { name: "Approvals" }).getByText("As the assistant: auto").waitFor({ state: "attached" });
+  await window.see("You are asked only where mode or rules do.");
   await send(window, "Add");
   await window.see("Three.");
   await card(window, "succeeded").locator("summary").first().click();

@@ -1,6 +1,8 @@
-// Tools, resources, prompts and the inbox while something is lost: the connection, the session, the server whose form is
+// Tools, resources, prompts, the inbox, the chat and others while something is lost: the connection, the session, the server whose form is
 // open; and in two tabs. What was typed stays, and what happened is said.
 import assert from "node:assert/strict";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { launch, until, Window } from "../browser.mjs";
@@ -9,7 +11,7 @@ import { Program, SAMPLE } from "../program.mjs";
 let browser, program;
 
 before(async () => {
-  [browser, program] = await Promise.all([launch(), Program.start({ servers: { sample: SAMPLE } })]);
+  [browser, program] = await Promise.all([launch(), Program.start({ servers: { sample: SAMPLE }, scripts: { files: { turns: [{ heard: ["a text in a file"], text: "I read it." }] } } })]);
 });
 after(async () => {
   await browser?.close();
@@ -104,6 +106,64 @@ test("a form in the inbox outlasts the end of the session, and is sent afterward
   const client = await program.client();
   await until(async () => (await client.request("ping")) && (await program.run("calls", "list", "-o", "json")).includes('"succeeded"'), "the call has ended");
   await window.close();
+});
+
+test("a message that is typed, and what is attached to it, outlast the end of the session", async () => {
+  const window = await Window.open(browser, program);
+  const { page } = window;
+  await window.show("#/chat");
+  await page.getByRole("textbox", { name: "Message" }).fill("kept in mind");
+  await page.locator('.composer input[type="file"]').setInputFiles({ name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("a text in a file") });
+  await page.locator(".composer .attached", { hasText: "about 4 tokens" }).waitFor();
+  await signOut(window);
+  await window.button("Send").click();
+  await signIn(window);
+  assert.equal(await page.getByRole("textbox", { name: "Message" }).inputValue(), "kept in mind");
+  await page.locator(".composer .attached", { hasText: "notes.txt" }).waitFor();
+  await window.button("Send").click();
+  await window.see("I read it.");
+  await page.locator(".turn.user .attached", { hasText: "notes.txt" }).waitFor();
+  assert.deepEqual(await page.locator(".bubble").allTextContents(), ["kept in mind"]);
+  await window.close();
+});
+
+test("what was chosen for an import outlasts the end of the session", async (story) => {
+  const own = await Program.start({ servers: { sample: SAMPLE } });
+  story.after(() => own.stop());
+  await mkdir(join(own.home, ".cursor"));
+  await writeFile(join(own.home, ".cursor/mcp.json"), JSON.stringify({ mcpServers: { one: SAMPLE, two: SAMPLE } }));
+  const window = await Window.open(browser, own);
+  const { page } = window;
+  await window.show("#/import");
+  await page.getByRole("checkbox", { name: /^two/ }).check();
+  await signOut(window);
+  await window.button("Import 1 server").click();
+  await signIn(window);
+  assert.equal(await page.getByRole("checkbox", { name: /^two/ }).isChecked(), true);
+  await window.button("Import 1 server").click();
+  await window.see("1 server imported");
+  await window.close();
+});
+
+test("screens that hold nothing typed say that the session ended, and are back after signing in", async () => {
+  for (const [place, words] of [["#/calls", "Calls"], ["#/tasks", "Tasks"], ["#/assistants", "Assistants"], ["#/tools", "Choose a tool"]]) {
+    const window = await Window.open(browser, program);
+    const { page } = window;
+    await window.show(place);
+    await window.see(words);
+    await window.context.clearCookies();
+    window.expect(/status of 40[13]/);
+    // Another place is read, without a session.
+    await window.show("#/servers");
+    await window.show(place);
+    await window.see("Signed out");
+    const other = await window.context.newPage();
+    await other.goto(await program.newLink());
+    await other.waitForSelector("#nav a[aria-current]");
+    await window.button("Try again").click();
+    await page.getByRole("main").getByText(words).first().waitFor();
+    await window.close();
+  }
 });
 
 test("two tabs show one run: its progress, and that the other one cancelled it", async () => {
