@@ -211,6 +211,11 @@ export class PairsControl extends RowsControl {
 
 // The roots of a server: folders or URIs, each with a name.
 export class RootsControl extends RowsControl {
+  constructor(options) {
+    super(options);
+    this.node.classList.add("places");
+  }
+
   set(value) {
     this.clear();
     for (const root of Array.isArray(value) ? value : []) this.add([root.path ?? root.uri ?? "", root.name ?? ""]).original = root;

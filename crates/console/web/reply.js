@@ -160,7 +160,8 @@ class CallCard {
     this.body = h("div.card-body", h("h3", "Arguments"), Object.keys(values ?? {}).length ? json(values) : h("p.sub", "None."));
     this.words = brief(values);
     this.brief = h("span.card-brief.sub", { dir: "auto" }, visible(this.words));
-    this.node = h("details.card", { "data-state": "running", ontoggle: () => this.open() }, h("summary", { title: tool }, icon("forward"), toolName(tool, title), this.brief, this.state), this.body, this.record);
+    this.time = h("span.number.sub");
+    this.node = h("details.card", { "data-state": "running", ontoggle: () => this.open() }, h("summary", { title: tool }, icon("forward"), toolName(tool, title), this.brief, this.time, this.state), this.body, this.record);
     this.link();
     // A call that ends at once has no line.
     this.timer = setTimeout(() => this.run(), 400);
@@ -217,7 +218,7 @@ class CallCard {
     this.line?.node.remove();
     fill(this.state, pill(stateOf(CALL_STATES, word)));
     this.node.dataset.state = word;
-    fill(this.brief, visible(this.words), durationMs === undefined || durationMs === null ? "" : ` ${this.words ? "· " : ""}${duration(durationMs)}`);
+    fill(this.time, duration(durationMs));
     const pictures = (images ?? []).slice(0, MOST_PICTURES).map((address) => picture(address));
     if (pictures.length) this.node.after(h("div.pictures", pictures));
   }

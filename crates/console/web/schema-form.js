@@ -104,7 +104,7 @@ export class SchemaForm {
 }
 
 const KINDS = { text: "text", number: "number", integer: "whole number", boolean: "yes or no", object: "object", array: "list", choice: "one of a list", const: "fixed", variants: "one of several", any: "JSON" };
-const BOUNDS = { minimum: "at least", maximum: "at most", exclusiveMinimum: "more than", exclusiveMaximum: "less than", minLength: "characters at least", maxLength: "characters at most", pattern: "like" };
+const BOUNDS = { minimum: "at least", maximum: "at most", exclusiveMinimum: "more than", exclusiveMaximum: "less than", minLength: "length at least", maxLength: "length at most", pattern: "like" };
 
 // One value with its control. A control has: node, value, accepts(value), set(value); and where it differs target, trouble,
 // inner (the slots within it) and child(key).

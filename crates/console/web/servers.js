@@ -136,7 +136,7 @@ function row(server, isShown) {
       "a",
       { class: "server-row", href: `#/servers/${encodeURIComponent(server.name)}`, "aria-current": isShown ? "true" : false },
       serverIcon(server),
-      h("span", { class: "server-words" }, name(server.label, { class: "name strong" }), h("span", { class: "sub" }, ownTitle(server) ? [name(ownTitle(server)), " · "] : "", tools)),
+      h("span", { class: "server-words" }, name(server.label, { class: "name strong" }), h("span", { class: "sub" }, tools, ownTitle(server) ? [" · ", name(ownTitle(server))] : "")),
       pill(stateOf(SERVER_STATES, server.state)),
     ),
   );
@@ -323,7 +323,7 @@ function header(server) {
     "header",
     { class: "server-head" },
     serverIcon(server),
-    h("div", { class: "server-title" }, h("h2", {}, name(server.label), ownTitle(server) ? name(ownTitle(server), { class: "name sub" }) : null, pill(stateOf(SERVER_STATES, server.state))), h("p", { class: "sub", dir: "auto" }, server.description ? visible(server.description.slice(0, 600)) : subtitle(server))),
+    h("div", { class: "server-title" }, h("h2", {}, name(server.label), ownTitle(server) ? name(ownTitle(server), { class: "name sub" }) : null), h("div", { class: "server-state" }, pill(stateOf(SERVER_STATES, server.state)), h("p", { class: "sub", dir: "auto" }, server.description ? visible(server.description.slice(0, 600)) : subtitle(server)))),
     h("div", { class: "actions" }, actions(server), server.transport === "in-process" ? null : [h("a", { class: "button", href: `#/edit/${encodeURIComponent(server.name)}` }, "Edit"), action("Remove", () => confirmRemoval({ noun: "Server", path: "/servers", entry: server.name, label: server.label, said: "It is ended. Its secrets stay in the vault. ", onremoved: () => (location.hash = "#/servers") }), { class: "quiet danger" })]),
   );
 }

@@ -134,7 +134,8 @@ export class ServersControl extends Control {
     } });
     const isOffered = offered.covers;
     const part = tools.filter((tool) => isOffered(`${server}.${tool.name}`)).length;
-    const about = isGone ? "" : ` ${part.toLocaleString()} of ${count(tools.length, "tool")}${trusts() ? `, ${TRUST[status.trust] ?? ""}` : ""}`;
+    const amount = tools.length || status.state === "connected" ? `${part.toLocaleString()} of ${count(tools.length, "tool")}` : null;
+    const about = isGone ? "" : ` ${[amount, trusts() ? TRUST[status.trust] : null].filter(Boolean).join(", ")}`;
     const fold = h("details.raw", { open: this.opened.has(server), ontoggle: () => {
       if (fold.open === this.opened.has(server)) return;
       toggle(this.opened, server);

@@ -1,14 +1,18 @@
 // Every screen with axe-core: light and dark, wide and narrow; and its pictures, kept with UPDATE_IMAGES=1.
 import assert from "node:assert/strict";
 import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
 
 import { launch, until, Window } from "../browser.mjs";
-import { conformance, CRASHES, NOTES, Program, SAMPLE, schemas } from "../program.mjs";
+import { conformance, CRASHES, everything, NOTES, offers, Program, SAMPLE, say, schemas } from "../program.mjs";
 import { startSigned } from "../servers/signed.mjs";
 
 const IMAGES = new URL("../../../docs/images/", import.meta.url);
 const scripts = {
+  small: { turns: [{ text: "A light grey." }] },
+  painter: { turns: [{ text: "I paint the wall.", calls: [{ tool: "walls__paint", arguments: { pause: 20, until: 4 } }] }, { text: "It has begun. I tell you when it is done." }] },
   lunch: { turns: [{ text: "I ask the server for the menu.", calls: [{ tool: "notes__order_lunch" }] }, { text: "{{result}}" }] },
   demo: {
     turns: [
@@ -26,11 +30,14 @@ let browser, program, client, tickets;
 
 before(async () => {
   tickets = await startSigned();
-  const servers = { tickets: { url: tickets.url }, notes: NOTES, sample: SAMPLE, jobs: { ...conformance(), includeTools: ["long_job"], trust: "full" }, weather: CRASHES, odd: schemas("--plain"), archive: { ...SAMPLE, disabled: true } };
-  [browser, program] = await Promise.all([launch(), Program.start({ servers, scripts, policy: { mode: "writes" }, settings: { assistants }, indent: 2 })]);
+  const servers = { tickets: { url: tickets.url }, notes: NOTES, sample: SAMPLE, jobs: { ...conformance(), includeTools: ["long_job"], trust: "full" }, weather: CRASHES, odd: schemas("--plain"), every: { ...everything(), trust: "full" }, walls: { command: process.execPath, args: [fileURLToPath(new URL("../servers/progress.mjs", import.meta.url))] }, archive: { ...SAMPLE, disabled: true } };
+  [browser, program] = await Promise.all([launch(), Program.start({ servers, scripts, policy: { mode: "writes" }, settings: { assistants, defaultModel: "small", sampling: { allow: "ask", tokensPerDay: 1000 } }, indent: 2 })]);
+  await mkdir(join(program.home, ".cursor"));
+  const files = { command: "npx", args: ["-y", "@modelcontextprotocol/server-filesystem", "."] };
+  await writeFile(join(program.home, ".cursor/mcp.json"), JSON.stringify({ mcpServers: { files, issues: { url: "https://issues.example/mcp", headers: { authorization: "Bearer sk-0123456789abcdef0123456789abcdef" } }, notes: NOTES } }));
   client = await program.client("claude-code");
   const offered = async () => JSON.stringify(await client.request("tools/list", {}));
-  for (const tool of ["notes__write_note", "sample__echo", "jobs__long_job", "odd__rich"]) await until(async () => (await offered()).includes(tool), `${tool} is offered`);
+  for (const tool of ["notes__write_note", "sample__echo", "jobs__long_job", "odd__rich", "every__trigger-sampling-request"]) await until(async () => (await offered()).includes(tool), `${tool} is offered`);
   for (const text of ["a", "b", "c", "d"]) await client.call("sample__echo", { text });
   await client.call("sample__fail");
   await client.call("sample__picture");
@@ -39,6 +46,7 @@ before(async () => {
   await client.request("tools/call", { name: "jobs__long_job", arguments: { seconds: 0.1 }, task: { ttl: 60_000 } });
   await client.request("tools/call", { name: "jobs__long_job", arguments: { seconds: 600 }, task: { ttl: 60_000 } });
   await chat();
+  await paint();
   const first = client.call("sample__write_memo", { text: "Release on Thursday." });
   await program.run("inbox", "answer", await until(async () => (await program.run("inbox", "list", "-o", "raw")).trim(), "the call waits"));
   await first;
@@ -52,21 +60,24 @@ after(async () => {
   tickets?.close();
 });
 
-let conversation;
-
-async function say(window, model, text) {
-  await window.show("#/chat");
-  await window.see("New conversation");
-  await window.page.getByRole("combobox", { name: "Model" }).selectOption(model);
-  await window.page.getByRole("textbox", { name: "Message" }).fill(text);
-  await window.page.keyboard.press("Enter");
-}
+let conversation, painting;
 
 // A conversation that waits for a form.
 async function order() {
   const window = await Window.open(browser, program);
   await say(window, "lunch", "Order lunch for me");
   await window.page.getByRole("dialog").waitFor();
+  await window.close();
+}
+
+// A conversation with a task that goes on.
+async function paint() {
+  const window = await Window.open(browser, program);
+  await offers(window, "walls", "paint");
+  await say(window, "painter", "Paint the wall, please", "allow");
+  await window.see("It has begun.");
+  await window.page.locator(".task-line").getByText("40 %").waitFor();
+  painting = new URL(window.page.url()).hash;
   await window.close();
 }
 
@@ -106,6 +117,7 @@ const SCREENS = {
     await window.show("#/add");
     await window.page.getByLabel("Snippet, command or URL").fill("npx -y @modelcontextprotocol/server-everything");
     await window.page.getByRole("checkbox", { name: "Run this program" }).check();
+    await window.page.getByLabel("Snippet, command or URL").evaluate((box) => box.closest("main").scrollTo(0, 0));
   },
   "add-oauth": async (window) => {
     await window.show("#/servers");
@@ -113,6 +125,7 @@ const SCREENS = {
     await window.page.getByLabel("Snippet, command or URL").fill(tickets.url);
     await window.page.locator(".difference").waitFor();
     await window.page.getByText("Endpoints, instead of those discovered").click();
+    await window.page.getByLabel("Authentication", { exact: true }).evaluate((list) => list.closest("section").scrollIntoView({ block: "start" }));
   },
   tested: async (window) => {
     await window.page.getByRole("checkbox", { name: "Connect to" }).check();
@@ -134,7 +147,7 @@ const SCREENS = {
   },
   import: async (window) => {
     await window.show("#/import");
-    await window.see("Nothing found");
+    await window.page.getByRole("checkbox", { name: /^issues/ }).check();
   },
   "server-parts": async (window) => {
     await window.show("#/servers/notes");
@@ -210,6 +223,18 @@ const SCREENS = {
     await window.page.locator(".item").nth(1).waitFor();
     await until(async () => (await window.page.locator(".item button:disabled").count()) === 0, "the buttons are enabled");
   },
+  "inbox-sampling": async (window) => {
+    // Its server waits for a minute.
+    const answer = client.call("every__trigger-sampling-request", { prompt: "Name a colour that goes with the walls.", maxTokens: 50 });
+    const id = await window.page.locator(".item.sampling").getAttribute("data-item");
+    await window.show(`#/inbox/${id}`);
+    await window.button("Let the model answer once").and(window.page.locator(":enabled")).waitFor();
+    ends.push(async () => {
+      await window.page.locator(".item.sampling").getByRole("button", { name: "No", exact: true }).click();
+      await answer;
+      await window.show("#/inbox");
+    });
+  },
   "inbox-always": async (window) => {
     await window.page.getByText("Change what it covers").click();
     await window.button("Always allow").click();
@@ -243,6 +268,20 @@ const SCREENS = {
     await window.show(conversation);
     await window.page.locator(".markdown td").first().waitFor();
   },
+  "chat-task": async (window) => {
+    await window.show(painting);
+    await window.page.locator(".task-line").getByText("40 %").waitFor();
+    await window.page.locator('.composer input[type="file"]').setInputFiles({ name: "colours.txt", mimeType: "text/plain", buffer: Buffer.from("white, or a very light grey") });
+    await window.page.locator(".composer .attached").getByText(/about \d+ tokens/).waitFor();
+  },
+  "chat-context": async (window) => {
+    await window.page.locator(".meter summary").click();
+    await window.page.locator(".meter-body dt").first().waitFor();
+    ends.push(async () => {
+      await window.page.keyboard.press("Escape");
+      await window.page.getByRole("button", { name: "Remove colours.txt" }).click();
+    });
+  },
   "chat-new": async (window) => {
     await window.show("#/chat");
     await window.see("Talk to a model");
@@ -254,7 +293,7 @@ const SCREENS = {
 };
 
 async function keep(window, name) {
-  if (!process.env.UPDATE_IMAGES || /^(add-oauth|tested|remove|import|keys|inbox-always|inbox-several|more)/.test(name)) return;
+  if (!process.env.UPDATE_IMAGES || /^(tested|remove|keys|inbox-always|inbox-several|more)/.test(name)) return;
   await window.page.mouse.move(0, 0);
   const session = await window.context.newCDPSession(window.page);
   const { data } = await session.send("Page.captureScreenshot", { format: "webp", quality: 72 });

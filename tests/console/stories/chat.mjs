@@ -84,6 +84,7 @@ test("from a URL to a record: add, test, chat, the warning, approve, result", as
   await page.locator(".markdown strong", { hasText: "memo" }).waitFor();
   await page.locator(".reply-foot", { hasText: "tokens" }).waitFor();
 
+  await card(window, "succeeded").locator("summary .number", { hasText: /\d m?s/ }).waitFor();
   await card(window, "succeeded").locator("summary").first().click();
   await page.getByRole("link", { name: "Open the record" }).click();
   const drawer = page.getByRole("complementary", { name: "Call" });
@@ -106,6 +107,11 @@ test("a page opened on the chat says what the model can use once the servers are
   release();
   await page.getByText(/The model can use [1-9]\d* tools of [12] servers?\./).waitFor();
   await page.getByRole("button", { name: "What can you do with my tools?" }).waitFor();
+  // What is asked about is said as it is chosen.
+  for (const [mode, words] of [["writes", "before it changes something"], ["allow", "only where a rule does"], ["ask", "before every call"]]) {
+    await page.getByRole("combobox", { name: "Approvals" }).selectOption(mode);
+    await page.getByText(`You are asked ${words}.`).waitFor();
+  }
   await window.close();
 });
 
