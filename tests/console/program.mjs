@@ -42,6 +42,16 @@ export const sdkExampleOverStdio = (name) => ({ command: process.execPath, args:
 const INTEROP = fileURLToPath(new URL("../interop/servers/", import.meta.url));
 export const fastmcp = (script) => ({ command: fileURLToPath(new URL("../../.interop/venv/bin/python", import.meta.url)), args: [join(INTEROP, script)] });
 
+// One of tests/interop/servers that listens on a port of its own and prints its address.
+export async function listening(script) {
+  const child = spawn(process.execPath, [join(INTEROP, script)], { stdio: ["ignore", "pipe", "inherit"] });
+  const line = await new Promise((resolve, reject) => {
+    child.stdout.once("data", (data) => resolve(String(data)));
+    child.once("exit", () => reject(new Error(`${script} ended`)));
+  });
+  return { child, url: line.trim().replace("listening on ", "") };
+}
+
 async function overHttp(script, args, variable, port) {
   port ??= await freePort();
   const child = spawn(process.execPath, [script, ...args], { env: { ...process.env, [variable]: String(port) }, stdio: ["ignore", "pipe", "pipe"] });

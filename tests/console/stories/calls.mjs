@@ -126,5 +126,8 @@ test("a call that waits for an approval names its server, live and read again", 
   await drawer(window).getByRole("link", { name: "in the inbox" }).click();
   await window.button("Allow once").click();
   assert.equal((await answer).result.isError ?? false, false);
+  await window.show("#/calls");
+  await rows(window).filter({ hasText: "Succeeded" }).first().click();
+  for (const word of ["Worked", "Waited for a person"]) assert.match(await drawer(window).locator("dt", { hasText: word }).locator("+ dd").innerText(), /\d+(\.\d)? m?s/);
   await window.close();
 });

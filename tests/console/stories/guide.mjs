@@ -38,6 +38,13 @@ test("the commands of the guide run", async (story) => {
   assert.match(said.join(""), new RegExp(`http://127\\.0\\.0\\.1:${ports[7718]}/login\\?token=`));
 });
 
+test("the README shows three pictures of the console", async () => {
+  const readme = new URL("../../../README.md", import.meta.url);
+  const pictures = [...(await readFile(readme, "utf8")).matchAll(/!\[[^\]]+\]\((docs\/images\/[^)]+)\)/g)];
+  assert.equal(pictures.length, 3);
+  for (const [, path] of pictures) await access(new URL(path, readme));
+});
+
 test("the pictures of the guide exist, and its words in bold are on the screens", async () => {
   for (const [, path] of page.matchAll(/\]\((\.\.\/images\/[^)]+)\)/g)) await access(new URL(path, PAGE));
   const sources = await Promise.all((await readdir(WEB)).map((name) => readFile(new URL(name, WEB), "utf8")));

@@ -1,12 +1,11 @@
 // What servers written by others ask for during a call in the chat: a form, an address, a model's answer, folders; and the
 // session that they issue.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { after, before, test } from "node:test";
 
 import { launch, until, Window } from "../browser.mjs";
-import { card, everything, fastmcp, offers, Program, say, sdkExample, sdkExampleOverStdio } from "../program.mjs";
+import { card, everything, fastmcp, listening, offers, Program, say, sdkExample, sdkExampleOverStdio } from "../program.mjs";
 
 const walk = (tool, values = {}) => ({ turns: [{ calls: [{ tool, arguments: values }] }, { text: "It said: {{result}}" }] });
 const scripts = {
@@ -22,7 +21,7 @@ let browser, program, users, counting, folder;
 
 before(async () => {
   folder = fileURLToPath(new URL(".", import.meta.url));
-  [users, counting] = await Promise.all([sdkExample("elicitationFormExample"), countingServer()]);
+  [users, counting] = await Promise.all([sdkExample("elicitationFormExample"), listening("counting_typescript.mjs")]);
   const servers = { users: { url: users.url }, every: everything(), asking: fastmcp("asking_fastmcp.py"), summing: sdkExampleOverStdio("toolWithSampleServer"), counting: { url: counting.url, era: "legacy" } };
   const settings = { defaultModel: "small", sampling: { allow: "ask", model: "small", tokensPerDay: 1000, review: true }, roots: [{ path: folder, name: "stories" }] };
   [browser, program] = await Promise.all([launch(), Program.start({ servers, scripts, settings })]);
@@ -33,14 +32,6 @@ after(async () => {
   await browser?.close();
   await program?.stop();
 });
-
-// A server with sessions on the TypeScript SDK, which answers 404 to an unknown session.
-async function countingServer() {
-  const script = fileURLToPath(new URL("../../interop/servers/counting_typescript.mjs", import.meta.url));
-  const child = spawn(process.execPath, [script], { stdio: ["ignore", "pipe", "inherit"] });
-  const line = await new Promise((resolve) => child.stdout.once("data", (data) => resolve(String(data))));
-  return { child, url: line.trim().replace("listening on ", "") };
-}
 
 const dialog = (window) => window.page.getByRole("dialog");
 

@@ -218,6 +218,55 @@ test("an entry is changed: only what differs is written, comments stay, and its 
   await window.close();
 });
 
+test("every field stands for the key that is written", async (story) => {
+  const own = await Program.start({ servers: { sample: SAMPLE }, scripts: { small: { turns: [] } } });
+  story.after(() => own.stop());
+  const window = await Window.open(browser, own);
+  const { page } = window;
+  window.expect(/status of 4\d\d/);
+  const fill = async (values) => {
+    for (const [label, value] of Object.entries(values)) {
+      if (typeof value === "boolean") await field(window, label).setChecked(value);
+      else if (typeof value === "object") await field(window, label).selectOption(value);
+      else await field(window, label).fill(value);
+    }
+  };
+  const open = () => page.locator(".form-groups > details").evaluateAll((folds) => folds.forEach((fold) => (fold.open = true)));
+  await window.show("#/add");
+  await open();
+  await fill({ Name: "local", Description: "Mine", Command: "toolway", Arguments: "sample\n--play\nnotes", Folder: "/tmp", Trust: { value: "read" }, "Processes or connections": { value: "caller" }, "Offer only these tools": "read_*\nwrite_note", "Do not offer these tools": "write_*", "Always ask before these tools": "read_note", Enabled: false, "Connect at the first use, not at the start": true });
+  await fill({ "It may ask a model (sampling)": { value: "ask" }, "With this model": { value: "small" }, "Most tokens of an answer": "100", "It may ask you for information": false });
+  await fill({ "Time to connect": "10s", "A call without progress": "1m", "A call in all": "5m", "Retries after a failure": "3", "Before the first retry": "2s", "Longest time between retries": "20s", Protocol: { value: "legacy" }, "Its session, when Toolway ends": { value: "end" } });
+  await window.button("Variable").click();
+  await fill({ "Variable 1": "LEVEL", "Value 1": "high" });
+  await window.button("Root").click();
+  await fill({ "Folder or URI 1": "file:///srv/notes", "Name 1": "notes" });
+  await consent(window).check();
+  await window.button("Add server").click();
+  await page.locator(".server-title", { hasText: "Mine" }).waitFor();
+  assert.deepEqual(await entryOf("local", own), {
+    description: "Mine", command: "toolway", args: ["sample", "--play", "notes"], env: { LEVEL: "high" }, cwd: "/tmp", trust: "read", sharing: "caller", includeTools: ["read_*", "write_note"], excludeTools: ["write_*"], requireConfirmation: ["read_note"], enabled: false, lazy: true,
+    sampling: { allow: "ask", model: "small", maxTokens: 100 }, elicitation: false, roots: [{ uri: "file:///srv/notes", name: "notes" }], timeouts: { connect: "10s", idle: "1m", total: "5m" }, reconnect: { attempts: 3, initialDelay: "2s", maxDelay: "20s" }, era: "legacy", sessions: "end",
+  });
+
+  await window.show("#/add");
+  await open();
+  await page.getByText("HTTP+SSE", { exact: true }).click();
+  await fill({ Name: "remote", URL: "http://127.0.0.1:1/sse", Authentication: { value: "oauth" }, "Client id": "me", "Client secret": "a-secret-of-the-story", Scopes: "read write", Enabled: false });
+  await window.button("Header").click();
+  await fill({ "Header 1": "x-team", "Value 1": "red" });
+  await page.getByText("Endpoints, instead of those discovered").click();
+  await fill({ Issuer: "https://issuer.example", "Metadata URL": "https://issuer.example/metadata", "Authorization endpoint": "https://issuer.example/authorize", "Token endpoint": "https://issuer.example/token", "Callback port": "7999" });
+  await consent(window).check();
+  await window.button("Add server").click();
+  await page.locator(".server-title", { hasText: "remote" }).waitFor();
+  assert.deepEqual(await entryOf("remote", own), {
+    url: "http://127.0.0.1:1/sse", type: "sse", headers: { "x-team": "${secret:remote-x-team}" }, enabled: false,
+    oauth: { clientId: "me", clientSecret: "${secret:remote-clientSecret}", scopes: ["read", "write"], issuer: "https://issuer.example", metadataUrl: "https://issuer.example/metadata", authorizationUrl: "https://issuer.example/authorize", tokenUrl: "https://issuer.example/token", callbackPort: 7999 },
+  });
+  await window.close();
+});
+
 test("two tabs edit one server: the second is told, and keeps what it typed", async (story) => {
   const own = await Program.start({ servers: { notes: NOTES } });
   story.after(() => own.stop());

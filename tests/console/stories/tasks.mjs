@@ -60,6 +60,13 @@ test("a cancelled task says so, and the model is told", async () => {
   await card(window, "cancelled").first().waitFor();
   await window.see("You stopped it.");
   await window.see("Background task was cancelled by the user");
+  // The screen Tasks leads back to its conversation.
+  const place = new URL(window.page.url()).hash;
+  await window.show("#/tasks");
+  await window.page.locator('.task-row[data-status="cancelled"]').first().click();
+  const drawer = window.page.getByRole("complementary", { name: "Task" });
+  await drawer.locator("dd", { has: window.page.locator(`a[href="${place}"]`) }).getByRole("link", { name: "open it" }).click();
+  await window.see("You stopped it.");
   await window.close();
 });
 

@@ -159,6 +159,21 @@ test("results of all kinds are shown within bounds, and checked against the sche
   await window.close();
 });
 
+test("a tool says its hints in words, whether it runs as a task, and both of its schemas", async () => {
+  const window = await Window.open(browser, program);
+  const hints = window.page.locator(".hint-list");
+  await show(window, "odd", "rich");
+  for (const words of ["It may delete or overwrite", "Running it twice may act twice", "It may reach beyond its server"]) await hints.getByText(words).waitFor();
+  await show(window, "every", "simulate-research-query");
+  await hints.getByText("It runs as a task").waitFor();
+  await show(window, "every", "get-structured-content");
+  for (const [title, words] of [["Input schema", "location"], ["Output schema", "temperature"]]) {
+    await window.page.locator("summary", { hasText: title }).click();
+    await window.page.locator("details.raw", { hasText: title }).locator(".json", { hasText: words }).waitFor();
+  }
+  await window.close();
+});
+
 test("schemas that are endless, very deep or very wide leave the form usable", async () => {
   const window = await Window.open(browser, program);
   const { page } = window;
