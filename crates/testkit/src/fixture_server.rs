@@ -45,6 +45,8 @@ pub struct FixtureServer {
 struct Shared {
     name: String,
     tools: Mutex<Vec<FixtureTool>>,
+    /// Whose tools are listed to callers that declare elicitation, if not its own.
+    to_users: Mutex<Option<FixtureServer>>,
     /// Items of its resource list besides the first, each with what reading it returns.
     resources: Mutex<Vec<FixtureResource>>,
     capabilities: Mutex<Value>,
@@ -60,6 +62,7 @@ struct Shared {
 #[derive(Clone, Debug)]
 struct FixtureResource {
     listed: Value,
+    /// `null`: reading it waits until it has other contents.
     contents: Value,
 }
 
@@ -130,6 +133,7 @@ impl FixtureServer {
         let shared = Shared {
             name: name.to_owned(),
             tools: Mutex::default(),
+            to_users: Mutex::default(),
             resources: Mutex::default(),
             capabilities: Mutex::new(capabilities),
             instructions: Mutex::new(format!("This is {name}.")),
@@ -178,7 +182,8 @@ impl FixtureServer {
         self
     }
 
-    /// Adds a resource: its item in the list, and the `contents` of reading it.
+    /// Adds a resource: its item in the list, and the `contents` of reading it; `null`: reading it waits for
+    /// [`Self::rewrite`].
     #[must_use]
     pub fn resource(self, listed: Value, contents: Value) -> Self {
         self.shared.resources.lock().push(FixtureResource { listed, contents });
@@ -190,6 +195,7 @@ impl FixtureServer {
         for resource in self.shared.resources.lock().iter_mut().filter(|resource| resource.listed["uri"] == uri) {
             resource.contents = contents.clone();
         }
+        self.shared.moved.notify_waiters();
     }
 
     /// Notifies that the list of resources has changed.
@@ -203,6 +209,13 @@ impl FixtureServer {
         for tool in self.shared.tools.lock().iter_mut().filter(|tool| tool.name == name) {
             tool.output_schema = Some(schema.clone());
         }
+        self
+    }
+
+    /// Lists the tools of `other` to callers that declare elicitation, and calls them for those.
+    #[must_use]
+    pub fn listing_to_users(self, other: Self) -> Self {
+        *self.shared.to_users.lock() = Some(other);
         self
     }
 
@@ -336,7 +349,10 @@ impl FixtureServer {
             "tools/call" => return self.call(&text("name").unwrap_or_default(), request, feed).await,
             "resources/list" => self.resource_list(),
             "resources/templates/list" => Raw::of(&json!({ "resourceTemplates": [] })),
-            "resources/read" => self.read_resource(&text("uri").unwrap_or_default()),
+            "resources/read" => match self.read_resource(&text("uri").unwrap_or_default()) {
+                Some(result) => result,
+                None => self.until_written(&text("uri").unwrap_or_default()).await,
+            },
             "prompts/list" => Raw::of(&json!({ "prompts": [{ "name": "hello", "arguments": [{ "name": "who" }] }] })),
             "prompts/get" => {
                 Raw::of(&json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": "hello" } }] }))
@@ -353,7 +369,8 @@ impl FixtureServer {
         Raw::of(&json!({ "resources": std::iter::once(first).chain(others).collect::<Vec<_>>() }))
     }
 
-    fn read_resource(&self, uri: &str) -> Raw {
+    /// `None`: it is not answered.
+    fn read_resource(&self, uri: &str) -> Option<Raw> {
         let resources = self.shared.resources.lock();
         let found = resources.iter().find(|resource| resource.listed["uri"] == uri);
         let contents = found
@@ -362,7 +379,17 @@ impl FixtureServer {
         if let Some((milliseconds, scope)) = *self.shared.keeps.lock() {
             (result["ttlMs"], result["cacheScope"]) = (milliseconds.into(), scope.into());
         }
-        Raw::of(&result)
+        (!result["contents"].is_null()).then(|| Raw::of(&result))
+    }
+
+    async fn until_written(&self, uri: &str) -> Raw {
+        loop {
+            let moved = self.shared.moved.notified();
+            if let Some(result) = self.read_resource(uri) {
+                return result;
+            }
+            moved.await;
+        }
     }
 
     fn tool_list(&self) -> Raw {
@@ -469,7 +496,12 @@ impl Service for FixtureServer {
         }
     }
 
-    fn open(&self, request: Request, _caller: &Caller) -> Exchange {
+    fn open(&self, request: Request, caller: &Caller) -> Exchange {
+        let to_users =
+            self.shared.to_users.lock().clone().filter(|_| caller.capabilities.0.get("elicitation").is_some());
+        if let Some(other) = to_users.filter(|_| request.method().starts_with("tools/")) {
+            return other.open(request, caller);
+        }
         self.shared.seen.lock().push(request.clone());
         self.shared.moved.notify_waiters();
         let (exchange, feed) = exchange::pair(ExchangeTimeouts::unbounded(), UNREAD);
