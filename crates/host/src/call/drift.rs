@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     catalog::{
-        Fingerprint, ItemKind, Listing,
+        Catalog, Fingerprint, ItemKind, Listing,
         entry::{CatalogItem, ListedItem},
         guard,
     },
@@ -51,7 +51,7 @@ pub(crate) struct ComparedDefinitions {
 struct ComparedOfServer {
     tools: HashMap<String, Compared>,
     prompts: HashMap<String, Compared>,
-    /// What single clients see, by its stored key.
+    /// What single callers see, by its stored key.
     own: HashMap<String, Compared>,
     /// The files that the entry of the server names, as they were compared.
     files: Option<NamedFiles>,
@@ -169,10 +169,13 @@ fn item_of(found: &Found) -> Option<SeenItem> {
 /// Compares the definition of a call with its baseline. The first sight of a server keeps all its tools and prompts as they
 /// are.
 pub(super) async fn find(host: &Inner, found: &Found, caller: &Caller, surface: Surface) -> Option<Drift> {
-    let raw = found.raw_definition()?;
     let print = found.fingerprint?;
     host.compared.forget_if_started_anew(host, &found.subject.server);
     let compared = Compared { fingerprint: print, policy_revision: host.policy_revision(), is_baseline: true };
+    // It was listed to this caller a moment ago, and nothing is known of it now.
+    let Some(raw) = found.raw_definition() else {
+        return Some(not_compared(host, caller, compared, "its definition is not known any more"));
+    };
     if host.compared.contains(found, &compared, caller) {
         return None;
     }
@@ -255,6 +258,8 @@ async fn compare(
             let catalog = host.catalog_publisher.catalog();
             let shared = catalog.listing_of(server);
             let mut first = shared.map(|listing| first_sight(server, &seen, &entry, listing)).unwrap_or_default();
+            // With the first definition of a caller's own, all of its own are known: a later one is new.
+            first.extend(own_first_sight(found, &seen, &catalog));
             first.push(now);
             save(host, first).await;
         }
@@ -284,9 +289,16 @@ const UNREADABLE: &str = "what was seen before cannot be read";
 /// How a definition differs from its baseline.
 async fn difference(host: &Inner, now: &Baseline) -> Vec<String> {
     match host.context.ports.baselines.find(&now.server, &now.item).await {
-        Ok(Some(before)) => before.difference(now),
-        Ok(None) | Err(_) => vec![UNREADABLE.to_owned()],
+        Ok(Some(before)) => return before.difference(now),
+        Ok(None) | Err(_) => {}
     }
+    // What all callers saw under this name is what this one expects.
+    if let SeenItem::Own { kind, name, .. } = &now.item
+        && let Ok(Some(before)) = host.context.ports.baselines.find(&now.server, &SeenItem::shared(*kind, name)).await
+    {
+        return before.difference(now);
+    }
+    vec![UNREADABLE.to_owned()]
 }
 
 /// A comparison that was not possible counts as a change, which nothing accepts for later calls.
@@ -306,22 +318,43 @@ pub(crate) fn first_sight(
     if seen.entry(&entry.digest) == Sight::First {
         first.push(entry.clone());
     }
-    add_first(server, seen, &listing.tools, &mut first);
-    add_first(server, seen, &listing.prompts, &mut first);
+    let shared = |kind, name: &str, _| Some(SeenItem::shared(kind, name));
+    add_first(server, seen, &listing.tools, shared, &mut first);
+    add_first(server, seen, &listing.prompts, shared, &mut first);
     first
 }
 
+/// What is kept at the first sight of a definition that only one caller is listed: all of those.
+fn own_first_sight(found: &Found, seen: &SeenServer, catalog: &Catalog) -> Vec<Baseline> {
+    let FoundDefinition::Own(own) = &found.definition else { return Vec::new() };
+    let server = &found.subject.server;
+    let mut first = Vec::new();
+    let item = |kind, name: &str, fingerprint| {
+        let shared = match kind {
+            ItemKind::Prompt => catalog.prompt_at(server, name).map(|prompt| prompt.fingerprint),
+            _ => catalog.tool_at(server, name).map(|tool| tool.fingerprint),
+        };
+        let item = SeenItem::Own { kind, name: name.to_owned(), caller: own.caller.clone() };
+        (shared != Some(fingerprint)).then_some(item)
+    };
+    add_first(server, seen, &own.listing.tools, item, &mut first);
+    add_first(server, seen, &own.listing.prompts, item, &mut first);
+    first
+}
+
+/// Adds the definitions that are seen for the first time, of those with an `item`.
 fn add_first<T: CatalogItem>(
     server: &ServerName,
     seen: &SeenServer,
     listed: &[ListedItem<T>],
+    item: impl Fn(ItemKind, &str, Fingerprint) -> Option<SeenItem>,
     first: &mut Vec<Baseline>,
 ) {
     // Of several items of one name only the first is offered.
     let mut names = HashSet::new();
     for listed in listed.iter().take(MAX_ITEMS) {
         let name = listed.item.raw_name();
-        let item = SeenItem::shared(T::KIND, name);
+        let Some(item) = item(T::KIND, name, listed.fingerprint) else { continue };
         if names.insert(name) && seen.item(&item, &listed.fingerprint.to_string()) == Sight::First {
             first.push(Baseline::of(server, item, listed.item.raw(), listed.fingerprint));
         }

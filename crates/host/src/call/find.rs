@@ -12,9 +12,11 @@ use toolway_wire::{
     message::{ServerCapabilities, item::Prompt},
 };
 
-use super::{CallKind, CallerContext, CompletionRef, MethodSpelling, Target, VisibleServers};
+use super::{CallKind, Caller, CallerContext, CompletionRef, MethodSpelling, Target, VisibleServers};
 use crate::{
-    catalog::{Catalog, Fingerprint, HiddenItem, ItemKind, Naming, NoOwner, Origin, PublicName, ToolEntry, uri},
+    catalog::{
+        Catalog, Fingerprint, HiddenItem, ItemKind, Listing, Naming, NoOwner, Origin, PublicName, ToolEntry, uri,
+    },
     connection::{Connection, NotConnected, Phase, pool::RequestOrigin},
     host::{Host, Inner},
     policy::{Annotations, Reach, Refusal, ResourceOffer, SeenUrls, Subject},
@@ -25,7 +27,7 @@ pub(super) struct Found {
     pub(super) connection: Connection,
     pub(super) subject: Subject,
     pub(super) fingerprint: Option<Fingerprint>,
-    /// The tool as the shared catalog lists it; `None` for other kinds.
+    /// The tool as it is listed to this caller; `None` for other kinds.
     pub(super) tool: Option<ToolEntry>,
     /// Annotations that policy considers.
     pub(super) annotations: Annotations,
@@ -67,18 +69,22 @@ pub(super) enum FoundDefinition {
     Tool,
     /// That of the prompt in the shared catalog.
     Prompt(Arc<Prompt>),
-    /// One that the server lists to this client only.
+    /// One that the server lists to this caller only.
     Own(OwnDefinition),
     /// It is not listed, or it has none.
     Unknown,
 }
 
-/// A definition that the server lists to one client only.
+/// A definition that the server lists to one caller only: a client, or the user of this process.
 pub(super) struct OwnDefinition {
     raw: Raw,
     fingerprint: Fingerprint,
-    /// Label of the client.
+    /// Label of the caller.
     pub(super) caller: String,
+    /// The tool as that caller sees it; `None` for a prompt, and for a tool that has no public name there.
+    tool: Option<ToolEntry>,
+    /// Everything that the server lists to that caller.
+    pub(super) listing: Arc<Listing>,
 }
 
 /// Lookup on behalf of one caller.
@@ -87,6 +93,21 @@ struct Finder<'a> {
     visible: &'a VisibleServers,
     /// The whole context, made only when it is needed.
     caller_context: &'a (dyn Fn() -> CallerContext + Sync),
+}
+
+/// Whose lists a caller was shown.
+struct ViewContext {
+    context: CallerContext,
+    shown: Shown,
+}
+
+/// Which lists a caller was shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// Its own, where they differ from the shared ones.
+    Own,
+    /// The shared ones; it may find a name in its own.
+    Shared,
 }
 
 /// The definition that a request is for.
@@ -234,7 +255,7 @@ impl Finder<'_> {
         {
             return Err(Refusal::hidden(hidden, origin.raw_name));
         }
-        let own = self.own_definition(catalog, kind, &origin, &connection);
+        let own = self.own_definition(catalog, kind, &origin, &connection, chosen);
         let Origin { server, raw_name } = origin;
         let live = connection.live();
         let sign_in_required = match live.status.phase {
@@ -249,6 +270,10 @@ impl Finder<'_> {
             (None, _) => Annotations::of_kind(kind, &subject.raw_name),
         };
         let fingerprint = own.as_ref().map(|own| own.fingerprint).or(fingerprint);
+        let tool = match &own {
+            Some(own) if kind == CallKind::Tool => own.tool.clone(),
+            _ => tool.cloned(),
+        };
         let prompt = || catalog.prompt_at(&subject.server, &subject.raw_name);
         let definition = match (own, kind) {
             (Some(own), _) => FoundDefinition::Own(own),
@@ -269,7 +294,7 @@ impl Finder<'_> {
             connection,
             subject,
             fingerprint,
-            tool: tool.cloned(),
+            tool,
             annotations,
             offer,
             capabilities,
@@ -280,6 +305,18 @@ impl Finder<'_> {
         })
     }
 
+    /// The caller whose lists this one was shown. All calls of the user of this process have the lists of
+    /// [`Host::own_catalog`], whichever conversation makes them.
+    fn view_context(&self) -> ViewContext {
+        let given = (self.caller_context)();
+        let is_own_user = matches!(given.caller, Caller::Agent(_) | Caller::Console) && given.capabilities.is_some();
+        match self.host.own_context().filter(|_| is_own_user) {
+            Some(own) => ViewContext { context: own, shown: Shown::Own },
+            None if given.caller.client().is_some() => ViewContext { context: given, shown: Shown::Own },
+            None => ViewContext { context: given, shown: Shown::Shared },
+        }
+    }
+
     /// The definition that the server lists to this caller only; `None` if the caller sees the shared one.
     fn own_definition(
         &self,
@@ -287,24 +324,41 @@ impl Finder<'_> {
         kind: CallKind,
         origin: &Origin,
         connection: &Connection,
+        chosen: Chosen,
     ) -> Option<OwnDefinition> {
-        // Few servers list anything else to single clients.
+        // Few servers list anything else to single callers.
         if !matches!(kind, CallKind::Tool | CallKind::Prompt) || !connection.has_own_listings() {
             return None;
         }
-        let context = (self.caller_context)();
-        context.caller.client()?;
+        let ViewContext { context, shown } = self.view_context();
+        // What was found in a view is compared as that view has it.
+        if shown == Shown::Shared && !matches!(chosen, Chosen::Definition(_)) {
+            return None;
+        }
         let base = catalog.listing_of(&origin.server)?;
         let listing = connection.caller_listing(RequestOrigin::of(&context), base)?;
         let caller = context.caller.label();
         let own = match kind {
             CallKind::Tool => {
-                let tool = listing.tools.iter().find(|tool| tool.item.name == origin.raw_name)?;
-                OwnDefinition { raw: tool.item.raw.clone(), fingerprint: tool.fingerprint, caller }
+                let listed = listing.tools.iter().find(|tool| tool.item.name == origin.raw_name)?;
+                let fingerprint = listed.fingerprint;
+                let public = match catalog.tool_at(&origin.server, &origin.raw_name) {
+                    Some(shared) => Some(shared.public.clone()),
+                    None => {
+                        let view = self.host.catalog_of(&context);
+                        view.tool_at(&origin.server, &origin.raw_name).map(|tool| tool.public.clone())
+                    }
+                };
+                let item = Arc::clone(&listed.item);
+                let raw = item.raw.clone();
+                let tool = public.map(|public| ToolEntry { public, origin: origin.clone(), item, fingerprint });
+                OwnDefinition { raw, fingerprint, caller, tool, listing }
             }
             _ => {
                 let prompt = listing.prompts.iter().find(|prompt| prompt.item.name == origin.raw_name)?;
-                OwnDefinition { raw: prompt.item.raw.clone(), fingerprint: prompt.fingerprint, caller }
+                let fingerprint = prompt.fingerprint;
+                let raw = prompt.item.raw.clone();
+                OwnDefinition { raw, fingerprint, caller, tool: None, listing }
             }
         };
         let subject = Subject { server: origin.server.clone(), kind, raw_name: origin.raw_name.clone() };
@@ -336,17 +390,29 @@ impl Finder<'_> {
         let origins = name.origins(&self.host.server_names());
         let may_have_it =
             |server: &ServerName| naming != Naming::Always || origins.iter().any(|origin| origin.server == *server);
-        let caller_context = (self.caller_context)();
+        let caller_context = self.view_context().context;
         self.host.wait_for_own_view(&caller_context, |server| self.visible.covers(server) && may_have_it(server)).await;
         let view = self.host.catalog_of(&caller_context);
         let listed = listed_in(&view, self.visible, kind, name)?;
         Some((listed.origin, listed.fingerprint?))
     }
 
-    /// Finds a visible name in the shared catalog; `None` if it is not listed there.
+    /// Finds a visible name in the shared catalog; `None` if it is not listed there. A name that is that of another item in
+    /// the lists that this caller was shown is found there.
     fn find_listed(&self, kind: CallKind, name: &PublicName) -> Option<Result<Found, Refusal>> {
         let catalog = self.host.catalog_publisher.catalog();
         let listed = listed_in(&catalog, self.visible, kind, name)?;
+        // With prefixes a name determines its server.
+        if catalog.naming() != Naming::Always
+            && let ViewContext { context, shown: Shown::Own } = self.view_context()
+        {
+            let view = self.host.catalog_of(&context);
+            let shown = listed_in(&view, self.visible, kind, name)?;
+            if shown.origin != listed.origin {
+                let chosen = Chosen::Definition(shown.fingerprint?);
+                return Some(self.find_at(kind, shown.origin, chosen));
+            }
+        }
         Some(self.found(&catalog, listed, Chosen::AsListed))
     }
 

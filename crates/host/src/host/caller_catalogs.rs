@@ -90,7 +90,7 @@ impl Inner {
     }
 
     /// The user of a gateway's own process, who answers in the console; `None` if the shared connections declare that.
-    fn own_context(&self) -> Option<CallerContext> {
+    pub(crate) fn own_context(&self) -> Option<CallerContext> {
         let capabilities = Some(self.context.undeclared_elicitation()?);
         Some(CallerContext { capabilities, ..CallerContext::from(&Caller::Console) })
     }
