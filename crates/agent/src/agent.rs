@@ -267,7 +267,7 @@ impl Agent {
             conversation.push(message).await;
             observe(AgentEvent::TaskEnded(task));
         }
-        self.attach_relevant(conversation, &messages, observe).await;
+        self.attach_relevant(conversation, &messages, cancel, observe).await;
         for message in messages {
             conversation.push(message).await;
         }

@@ -120,6 +120,10 @@ impl<'a> Answering<'a> {
 
     /// One request and the calls of its message. Returns why the answer ends, or `None` if the model goes on.
     async fn take_step(&mut self) -> Result<Option<Stop>, AgentError> {
+        // Also before the first request, while resources were read.
+        if self.interrupt.cancel.is_cancelled() {
+            return Ok(Some(Stop::Cancelled));
+        }
         let sampled = self.agent.host.sampling_in(self.conversation.id()).tokens;
         self.spent.sampled = sampled.saturating_sub(self.sampled_before);
         if let Some(stop) = self.spent.exhausted() {

@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use tokio_util::sync::CancellationToken;
 use toolway_config::ServerName;
 use toolway_host::{
     call::{ApprovalHandling, CallOutcome, CallRequest, Target},
@@ -27,6 +28,8 @@ const SHARE: u64 = 2;
 const RELEVANT_SHARE: u64 = 8;
 /// Resources that are attached to one message because they fit it.
 const MOST_RELEVANT: usize = 5;
+/// Time to read one of those, whatever its server allows a call. The user, who did not ask for it, waits meanwhile.
+const RELEVANT_TIME: Duration = Duration::from_secs(10);
 
 /// How an agent uses resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,11 +154,13 @@ impl Agent {
         content::parts(&value, result, Structured::Undeclared, &redactor)
     }
 
-    /// Adds the resources for the assistant that fit the messages of the user, and says so.
+    /// Adds the resources for the assistant that fit the messages of the user, and says so. Reads no further ones once it is
+    /// cancelled.
     pub(crate) async fn attach_relevant(
         &self,
         conversation: &mut Conversation,
         messages: &[Message],
+        cancel: &CancellationToken,
         observe: &mut (dyn FnMut(AgentEvent) + Send),
     ) {
         let servers = &self.options.reading.auto_context;
@@ -179,7 +184,18 @@ impl Agent {
             let request = self.request(Target::ResourceOf(origin.clone()), None, conversation);
             let request = CallRequest { approval: ApprovalHandling::Refuse, ..request };
             let shown = format!("resource `{}` of `{}`", origin.raw_name, origin.server);
-            match self.read_resource(request, AttachedBy::Relevance).await {
+            let read = tokio::select! {
+                biased;
+                () = cancel.cancelled() => break,
+                read = tokio::time::timeout(RELEVANT_TIME, self.read_resource(request, AttachedBy::Relevance)) => read,
+            };
+            let Ok(read) = read else {
+                let seconds = RELEVANT_TIME.as_secs();
+                let why = format!("{shown} is not attached: its server did not answer within {seconds} s");
+                observe(AgentEvent::LeftOut(why));
+                continue;
+            };
+            match read {
                 Ok(attachment) if attachment.tokens() <= left => {
                     left -= attachment.tokens();
                     let tokens = attachment.tokens();

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use toolway_agent::{
     Agent, AgentEvent, AgentOptions, Assistant, AttachError, Attachment, ContextPart, Conversation, ResourceOptions,
+    Stop,
 };
 use toolway_config::{AssistantConfig, Trust};
 use toolway_host::{
@@ -18,7 +19,7 @@ use toolway_host::{
 use toolway_model::{Message, Model, ModelError, ModelEvent, ModelRequest, Part, ScriptedModel, TextOnly, Vendor};
 use toolway_testkit::{
     fixture_server::FixtureServer,
-    test_host::{TestHost, name},
+    test_host::{TestHost, name, within},
 };
 
 use crate::options;
@@ -344,6 +345,50 @@ async fn nothing_is_attached_by_itself_unless_it_is_turned_on_trusted_and_small_
     let said = say(&agent, &mut Conversation::new(None), bread()).await;
     assert!(said.iter().any(|said| said.contains("resource `docs://bread/0` of `docs` is not attached")), "{said:?}");
     assert!(host.asked().is_empty(), "the user is not asked about what they did not want");
+}
+
+/// A server with resources for the assistant whose reads it never answers.
+fn silent(count: usize) -> FixtureServer {
+    let mut server = docs();
+    for number in 0..count {
+        let [mut listed, _] = note(&format!("docs://bread/{number}"), "How to bake bread", "");
+        listed["annotations"] = json!({ "audience": ["assistant"] });
+        server = server.resource(listed, Value::Null);
+    }
+    server
+}
+
+#[tokio::test]
+async fn a_turn_can_be_stopped_while_a_server_does_not_answer_a_read_that_only_fits() {
+    let server = silent(5);
+    let host = host_of(&server).await;
+    let model = NotingModel::new(100_000, &json!([]));
+    let agent = Agent::new(host.host.clone(), model.clone(), auto(true));
+    let cancel = CancellationToken::new();
+    let mut conversation = Conversation::new(None);
+    let mut observe = |_| {};
+    let answering = agent.answer(&mut conversation, vec![Message::user("bake a bread")], &cancel, &mut observe);
+    let stopping = async {
+        server.until_received("resources/read", 1).await;
+        cancel.cancel();
+    };
+    let (answer, ()) = within("the end of the turn", async { tokio::join!(answering, stopping) }).await;
+    assert_eq!(answer.unwrap().stop, Stop::Cancelled);
+    within("the end of the read", server.left(1)).await;
+    assert_eq!(server.seen("resources/read").len(), 1, "no further one is read");
+    assert!(model.messages.lock().is_empty(), "the model is not asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_only_fits_has_ten_seconds() {
+    let host = host_of(&silent(2)).await;
+    let model = NotingModel::new(100_000, &json!([{ "text": "Bread." }]));
+    let agent = Agent::new(host.host.clone(), model.clone(), auto(true));
+    let before = tokio::time::Instant::now();
+    let said = say(&agent, &mut Conversation::new(None), vec![Message::user("bake a bread")]).await;
+    assert!(said.len() == 2 && said[0].ends_with("is not attached: its server did not answer within 10 s"), "{said:?}");
+    assert_eq!(before.elapsed().as_secs(), 20);
+    assert_eq!(model.texts(), ["bake a bread"]);
 }
 
 #[tokio::test]
