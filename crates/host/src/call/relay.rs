@@ -26,6 +26,7 @@ use toolway_config::ServerName;
 use toolway_wire::{
     error::WireError,
     exchange::{Answer, ExchangeEvent, Outcome, ServerRequestId},
+    json::Raw,
     message::RpcError,
 };
 
@@ -46,7 +47,7 @@ use crate::{
     connection::InFlightCall,
     host::Inner,
     inbox::opened_urls::OpenedUrls,
-    policy::Surface,
+    policy::{LimitReached, Surface},
     record::{Delivery, PersonWait, Recording, redact::Redactor},
     task::{TaskStatus, TrackedTask},
     validation::{Noted, ToolCheck},
@@ -197,7 +198,11 @@ impl Relay {
                             return Poll::Ready(Some(ExchangeEvent::Withdrawn(question)));
                         }
                     }
-                    Poll::Ready((recording, Err(outcome))) => self.end(recording, outcome),
+                    Poll::Ready((recording, Err(outcome))) => {
+                        // A result of the cache is withheld like any other.
+                        let outcome = self.bounded(outcome);
+                        self.end(recording, outcome);
+                    }
                 },
                 RelayStage::InFlight(sent, recording) => {
                     if let Some(Poll::Ready(timed_out)) = self.deadline.as_mut().map(|one| one.poll(context)) {
@@ -360,9 +365,13 @@ impl Relay {
 
     /// The outcome of a call whose result may be withheld.
     fn bounded(&self, outcome: CallOutcome) -> CallOutcome {
-        let reached =
-            self.request.bounds().zip(outcome.result()).and_then(|(bounds, result)| bounds.exceeded_by(result));
+        let reached = outcome.result().and_then(|result| self.exceeded(result));
         reached.map_or(outcome, |reached| CallOutcome::Failed(CallError::Limit(Box::new(reached))))
+    }
+
+    /// The limit that withholds a result.
+    fn exceeded(&self, result: &Raw) -> Option<LimitReached> {
+        self.request.bounds()?.exceeded_by(result)
     }
 
     /// Ends the call, or sends it once more if it did not reach the server.
@@ -416,7 +425,10 @@ impl Relay {
                 return;
             }
         }
-        ResourceCache::keep(&self.host, &self.request, &sent, &outcome);
+        let is_withheld = matches!(&outcome, Outcome::Answered(result) if self.exceeded(result).is_some());
+        if !is_withheld {
+            ResourceCache::keep(&self.host, &self.request, &sent, &outcome);
+        }
         if sent.may_write {
             self.host.resource_cache.forget_server(sent.connection.name());
         }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use toolway_config::{Config, LimitLevel, document::Document};
 use toolway_host::{
-    call::{CallOutcome, CallRequest, Caller, Target, TaskHandling, TaskOperation},
+    call::{CallError, CallOutcome, CallRequest, Caller, Target, TaskHandling, TaskOperation},
     connection::{ServerAddress, WantedServer, Way},
     policy::{CallDays, DayTaken, DayUse, LimitEnd, LimitKey, LimitReached, MemoryCallDays, Refusal},
     record::{CallState, Delivery, RecordsError},
@@ -24,6 +24,7 @@ use toolway_testkit::{
 use toolway_wire::{
     exchange::{ExchangeTimeouts, Outcome},
     task::TaskDetail,
+    up::EraChoice,
 };
 use uuid::Uuid;
 
@@ -391,4 +392,50 @@ async fn the_result_of_a_task_is_withheld_like_that_of_a_call() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_result_that_is_withheld_is_not_given_from_the_cache_either() {
+    for era in [EraChoice::Legacy, EraChoice::Modern] {
+        let listed = |uri: &str| json!({ "uri": uri, "name": "note" });
+        let contents = |uri: &str, bytes: usize| json!([{ "uri": uri, "text": "x".repeat(bytes) }]);
+        let server = files()
+            .keeping(60_000, "private")
+            .resource(listed("files://large"), contents("files://large", 2_000))
+            .resource(listed("files://small"), contents("files://small", 700));
+        let wanted = WantedServer::new(name("files"), Way::InProcess(server.service()));
+        let wanted = WantedServer { limits: limits(&json!({ "bytesPerCall": 1_000 })), era, ..wanted };
+        let host = started(TestHost::new().wanted(wanted)).await;
+        let read = async |uri: &str| {
+            let read = CallRequest::read(Caller::Agent("a".into()), uri);
+            host.call_of(CallRequest { max_age: Duration::from_secs(60), ..read }).await
+        };
+        for _ in 0..3 {
+            assert!(matches!(read("files://large").await, CallOutcome::Failed(CallError::Limit(_))));
+        }
+        assert_eq!(server.seen("resources/read").len(), 3, "what is withheld is not kept");
+        for _ in 0..2 {
+            assert!(matches!(read("files://small").await, CallOutcome::Answered(_)));
+        }
+        assert_eq!(server.seen("resources/read").len(), 4);
+        assert!(host.records().last().unwrap().from_cache);
+    }
+}
+
+#[tokio::test]
+async fn a_limit_that_was_lowered_withholds_what_is_in_the_cache() {
+    let listed = json!({ "uri": "files://note", "name": "note" });
+    let server = files()
+        .keeping(60_000, "private")
+        .resource(listed, json!([{ "uri": "files://note", "text": "x".repeat(700) }]));
+    let host = started(limited(&server, &json!({ "callsPerDay": 100 }))).await;
+    let read = async || {
+        let read = CallRequest::read(Caller::Client("ada".into()), "files://note");
+        host.call_of(CallRequest { max_age: Duration::from_secs(60), ..read }).await
+    };
+    assert!(matches!(read().await, CallOutcome::Answered(_)));
+    host.host.reload(&clients(&json!({ "ada": { "limits": { "bytesPerCall": 100 } } }))).unwrap();
+    let outcome = read().await;
+    assert!(matches!(outcome, CallOutcome::Failed(CallError::Limit(_))), "{outcome}");
+    assert_eq!(server.seen("resources/read").len(), 1, "it was found in the cache");
 }
