@@ -15,7 +15,7 @@ use serde::Serialize;
 use toolway_host::conversation::{ConversationNote, REPLAY_NOTES};
 use toolway_model::{Encoding, Message};
 
-use kept_request::{KeptFrame, KeptRequest, Source, turn_messages};
+use kept_request::{KeptFrame, KeptRequest, KeptText, Source, turn_messages};
 use pieces::PieceId;
 
 pub(crate) use kept_request::SummarySource;
@@ -129,22 +129,27 @@ impl Replay {
 struct Stored<'a> {
     messages: &'a [Message],
     pieces: HashMap<&'a str, &'a str>,
-    /// The pieces of the requests so far, by id.
-    texts: HashMap<String, Vec<PieceId>>,
+    /// The texts of the requests so far, by id.
+    texts: HashMap<String, StoredTexts>,
+}
+
+/// The pieces of the texts of one request; `None` where its base is missing.
+struct StoredTexts {
+    body: Option<Vec<PieceId>>,
+    frame: Option<Vec<PieceId>>,
 }
 
 impl Stored<'_> {
     fn replay(&mut self, number: usize, id: &str, kept: &KeptRequest) -> ReplayedRequest {
-        let base = kept.text.base.as_ref().and_then(|base| self.texts.get(base)).map(Vec::as_slice);
-        let pieces = kept.text.all(base);
-        let outcome = match self.rebuild(kept) {
+        let pieces = self.texts_of(kept);
+        let outcome = match self.rebuild(kept, pieces.frame.as_deref()) {
             Err(why) => ReplayOutcome::Unusable(why),
             Ok(rebuilt) if pieces::sha256(rebuilt.as_bytes()) == kept.sha256 => ReplayOutcome::Identical,
-            Ok(rebuilt) => ReplayOutcome::Different(self.difference(pieces.as_deref().unwrap_or_default(), &rebuilt)),
+            Ok(rebuilt) => {
+                ReplayOutcome::Different(self.difference(pieces.body.as_deref().unwrap_or_default(), &rebuilt))
+            }
         };
-        if let Some(pieces) = pieces {
-            self.texts.insert(id.to_owned(), pieces);
-        }
+        self.texts.insert(id.to_owned(), pieces);
         let purpose = match kept.source {
             Source::Turn { .. } => RequestPurpose::Answer,
             Source::Summary(_) => RequestPurpose::Summary,
@@ -154,10 +159,20 @@ impl Stored<'_> {
         ReplayedRequest { number, at, encoding, purpose, bytes: kept.bytes, is_redacted: kept.is_redacted, outcome }
     }
 
-    fn rebuild(&self, kept: &KeptRequest) -> Result<String, String> {
+    /// The pieces of a request, with those that it shares.
+    fn texts_of(&self, kept: &KeptRequest) -> StoredTexts {
+        let base = |text: &KeptText| text.base.as_ref().and_then(|base| self.texts.get(base));
+        StoredTexts {
+            body: kept.text.all(base(&kept.text).and_then(|base| base.body.as_deref())),
+            frame: kept.frame.all(base(&kept.frame).and_then(|base| base.frame.as_deref())),
+        }
+    }
+
+    fn rebuild(&self, kept: &KeptRequest, frame: Option<&[PieceId]>) -> Result<String, String> {
         let missing = || "what it had besides messages is missing in the store".to_owned();
         let piece = |id: &PieceId| self.pieces.get(id.as_str()).copied().ok_or_else(missing);
-        let frame: KeptFrame = serde_json::from_str(piece(&kept.frame)?).map_err(|error| error.to_string())?;
+        let frame = frame.ok_or_else(missing)?.iter().map(piece).collect::<Result<String, String>>()?;
+        let frame: KeptFrame = serde_json::from_str(&frame).map_err(|error| error.to_string())?;
         let messages = match &kept.source {
             Source::Turn { messages, compaction } => {
                 let compaction = match compaction {

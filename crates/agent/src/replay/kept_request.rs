@@ -1,10 +1,10 @@
 //! What is kept of a request: how it was made, its digest, and its text in pieces that requests share.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use toolway_model::{Encoding, Message, ModelRequest, ToolDefinition};
 
-use super::{pieces::PieceId, recording::LastRequest};
+use super::pieces::PieceId;
 use crate::{compacting, compaction::Compaction};
 
 /// A request, as it is kept in a note of its conversation.
@@ -15,8 +15,9 @@ pub(super) struct KeptRequest {
     pub(super) at: i64,
     pub(super) encoding: Encoding,
     pub(super) source: Source,
-    /// The piece with its [`KeptFrame`].
-    pub(super) frame: PieceId,
+    /// The text of its [`KeptFrame`].
+    #[serde(deserialize_with = "frame")]
+    pub(super) frame: KeptText,
     pub(super) sha256: String,
     pub(super) bytes: usize,
     /// Whether secrets were left out: digest and text are those of the request without them.
@@ -40,6 +41,14 @@ pub(super) struct KeptText {
     pub(super) last: usize,
     /// Its pieces in between.
     pub(super) pieces: Vec<PieceId>,
+}
+
+/// A text of an earlier request.
+#[derive(Clone, Copy)]
+pub(super) struct BaseText<'a> {
+    /// Name of that request.
+    pub(super) name: &'a str,
+    pub(super) pieces: &'a [PieceId],
 }
 
 /// What the messages of a request were made of.
@@ -91,24 +100,38 @@ struct KeptTool {
     input_schema: Value,
 }
 
+/// Earlier versions kept a frame as one piece.
+fn frame<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KeptText, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum StoredFrame {
+        Pieces(KeptText),
+        Whole(PieceId),
+    }
+    Ok(match StoredFrame::deserialize(deserializer)? {
+        StoredFrame::Pieces(text) => text,
+        StoredFrame::Whole(piece) => KeptText { base: None, first: 0, last: 0, pieces: vec![piece] },
+    })
+}
+
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
 impl KeptText {
     /// A text as what it shares with the text of another request, and the rest.
-    pub(super) fn of(pieces: &[PieceId], base: Option<&LastRequest>) -> Self {
+    pub(super) fn of(pieces: &[PieceId], base: Option<BaseText<'_>>) -> Self {
         let whole = Self { base: None, first: 0, last: 0, pieces: pieces.to_vec() };
         let Some(base) = base else { return whole };
         let same = |(one, other): &(&PieceId, &PieceId)| one == other;
-        let first = pieces.iter().zip(&base.pieces).take_while(same).count();
+        let first = pieces.iter().zip(base.pieces).take_while(same).count();
         let after = base.pieces[first..].iter().rev();
         let last = pieces[first..].iter().rev().zip(after).take_while(same).count();
         if first + last == 0 {
             return whole;
         }
         let between = pieces[first..pieces.len() - last].to_vec();
-        Self { base: Some(base.name.clone()), first, last, pieces: between }
+        Self { base: Some(base.name.to_owned()), first, last, pieces: between }
     }
 
     /// All pieces, with those of its base; `None` if these do not fit.

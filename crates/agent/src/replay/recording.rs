@@ -17,15 +17,18 @@ use toolway_wire::json::Raw;
 use uuid::Uuid;
 
 use super::{
-    kept_request::{KeptFrame, KeptRequest, KeptText, Source, SummarySource, turn_messages},
+    kept_request::{BaseText, KeptFrame, KeptRequest, KeptText, Source, SummarySource, turn_messages},
     pieces::{self, PieceId},
 };
 use crate::{compaction::Compaction, kept_message::Keeping};
 
 /// Requests that one process keeps of a conversation.
 pub(super) const MAX_REQUESTS: usize = 10_000;
-/// Bytes of the texts that one process keeps of a conversation. Of later requests only the digests are kept.
+/// Bytes of the texts that one process keeps of a conversation. Of later bodies only the digests are kept; a later request
+/// whose other texts do not fit is not kept.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
+/// Bytes of the notes that say which texts a request has, in all. Later requests are not kept.
+const MAX_NOTES: usize = 16 * 1024 * 1024;
 /// Bytes of one piece; of a longer one, such as an image, only the digest is kept.
 const MAX_PIECE: usize = 256 * 1024;
 /// Bytes of what a request has besides messages. A request with more is not kept.
@@ -44,15 +47,19 @@ pub(crate) struct RequestLog {
     known: HashSet<PieceId>,
     last: Option<LastRequest>,
     requests: usize,
+    /// Bytes of texts.
     bytes: usize,
+    /// Bytes of the notes of requests.
+    note_bytes: usize,
     is_reported: bool,
 }
 
 /// The request that was kept last.
 #[derive(Clone, Debug)]
-pub(super) struct LastRequest {
-    pub(super) name: String,
-    pub(super) pieces: Vec<PieceId>,
+struct LastRequest {
+    name: String,
+    body: Vec<PieceId>,
+    frame: Vec<PieceId>,
 }
 
 /// What a request was made for.
@@ -98,6 +105,7 @@ impl RequestLog {
         let reason = match kept.keeping.bodies() {
             Bodies::None => Some("`store.bodies` was `none`".to_owned()),
             _ if MAX_REQUESTS <= self.requests => Some(format!("there were more than {MAX_REQUESTS}")),
+            _ if MAX_NOTES <= self.note_bytes => Some(format!("they had more than {MAX_NOTES} bytes")),
             _ => None,
         };
         if let Some(reason) = reason {
@@ -111,8 +119,14 @@ impl RequestLog {
             notes.write(NOT_KEPT, "one was too long, or a secret could not be removed from it".to_owned());
             return;
         };
+        let frame = pieces::split(&parts.frame);
+        let needed = frame.iter().copied().chain(parts.compaction.as_deref());
+        if !self.has_room(needed) {
+            notes.write(NOT_KEPT, format!("they had more than {MAX_BYTES} bytes"));
+            return;
+        }
         self.requests += 1;
-        let frame = self.keep_piece(notes, &parts.frame, Need::Needed);
+        let frame: Vec<PieceId> = frame.into_iter().map(|piece| self.keep_piece(notes, piece, Need::Needed)).collect();
         let source = match (kept.asked, parts.compaction) {
             (Asked::Answer(_), compaction) => {
                 let compaction = compaction.map(|text| self.keep_piece(notes, &text, Need::Needed));
@@ -122,21 +136,29 @@ impl RequestLog {
                 Source::Summary(SummarySource { before: kept.keeping.text(&source.before), ..source })
             }
         };
-        let pieces: Vec<PieceId> =
+        let body: Vec<PieceId> =
             pieces::split(&parts.body).into_iter().map(|piece| self.keep_piece(notes, piece, Need::Shown)).collect();
         let request = KeptRequest {
             at: time::now(),
             encoding: kept.sent.encoding.clone(),
             source,
-            frame,
+            frame: KeptText::of(&frame, self.last.as_ref().map(LastRequest::frame)),
             sha256: pieces::sha256(parts.body.as_bytes()),
             bytes: parts.body.len(),
             is_redacted: parts.is_redacted,
-            text: KeptText::of(&pieces, self.last.as_ref()),
+            text: KeptText::of(&body, self.last.as_ref().map(LastRequest::body)),
         };
         let name = Uuid::now_v7().to_string();
-        notes.write(&format!("{REQUEST}{name}"), serde_json::to_string(&request).unwrap_or_default());
-        self.last = Some(LastRequest { name, pieces });
+        let note = serde_json::to_string(&request).unwrap_or_default();
+        self.note_bytes += note.len();
+        notes.write(&format!("{REQUEST}{name}"), note);
+        self.last = Some(LastRequest { name, body, frame });
+    }
+
+    /// Whether the texts among these that are not kept yet still fit.
+    fn has_room<'a>(&self, texts: impl Iterator<Item = &'a str>) -> bool {
+        let new = texts.filter(|text| !self.known.contains(&PieceId::of(text)));
+        self.bytes + new.map(str::len).sum::<usize>() <= MAX_BYTES
     }
 
     fn keep_piece(&mut self, notes: &mut Notes<'_>, text: &str, need: Need) -> PieceId {
@@ -150,10 +172,20 @@ impl RequestLog {
     }
 }
 
+impl LastRequest {
+    fn body(&self) -> BaseText<'_> {
+        BaseText { name: &self.name, pieces: &self.body }
+    }
+
+    fn frame(&self) -> BaseText<'_> {
+        BaseText { name: &self.name, pieces: &self.frame }
+    }
+}
+
 /// What a piece is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
-    /// The request cannot be rebuilt without it.
+    /// The request cannot be rebuilt without it. There is room for it.
     Needed,
     /// A difference is shown with it.
     Shown,

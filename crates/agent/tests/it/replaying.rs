@@ -6,15 +6,17 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use toolway_agent::{Agent, Conversation, Replay, ReplayOutcome, RequestPurpose};
+use toolway_agent::{Agent, AgentOptions, Conversation, Replay, ReplayOutcome, RequestPurpose};
 use toolway_host::{
+    catalog::Catalog,
     conversation::{ConversationHead, ConversationLog, ConversationMessage, ConversationNote},
     policy::{ApprovalAnswer, ApprovalTerm},
     record::RecordsError,
 };
-use toolway_model::{HttpModel, HttpModelOptions, Message, Vendor};
+use toolway_model::{HttpModel, HttpModelOptions, Message, ScriptedModel, Vendor};
 use toolway_testkit::{
-    test_host::TestHost,
+    fixture_server::FixtureServer,
+    test_host::{TestHost, within},
     vendor::{MockVendor, Reply, VendorKind},
 };
 use toolway_wire::{
@@ -174,4 +176,80 @@ async fn a_lost_message_or_piece_is_said_and_nothing_that_is_kept_breaks_a_repla
         let notes = shelf.notes().into_iter().map(|note| ConversationNote { body: spoilt.to_owned(), ..note });
         assert!(!Replay::of(&shelf.messages(), &notes.collect::<Vec<_>>()).is_identical());
     }
+}
+
+/// A conversation of this many turns, each with its own system prompt, and tools of which one is another each time.
+async fn drifting(turns: usize, system: impl Fn(usize) -> String) -> Arc<Shelf> {
+    let mut server = FixtureServer::new("files").tool("counter", "0");
+    for number in 0..100 {
+        server = server.tool(&format!("tool{number}"), &format!("{number} {}", "does much ".repeat(50)));
+    }
+    let host = TestHost::with(&server, "files").start().await;
+    host.ready("files").await;
+    let shelf = Arc::new(Shelf::default());
+    let mut conversation = Conversation::new(Some(Arc::<Shelf>::clone(&shelf)));
+    let script = json!({ "turns": vec![json!({ "text": "Yes." }); turns] }).to_string();
+    let script = ScriptedModel::parse("script", &script).unwrap().with_context_window(Some(10_000_000));
+    let model = Arc::new(script);
+    for turn in 0..turns {
+        server.describe("counter", &format!("Called {turn} times"));
+        let mut catalogs = host.host.watch_catalog();
+        let wanted = format!("Called {turn} times");
+        let is_listed = |catalog: &Arc<Catalog>| {
+            catalog.tools().iter().any(|tool| tool.item.description.as_deref() == Some(wanted.as_str()))
+        };
+        within("the list", catalogs.wait_for(is_listed)).await.unwrap();
+        let options = AgentOptions { system: system(turn), ..options() };
+        let agent = Agent::new(host.host.clone(), Arc::<ScriptedModel>::clone(&model), options);
+        let cancel = CancellationToken::new();
+        agent.answer(&mut conversation, vec![Message::user("go on")], &cancel, &mut |_| {}).await.unwrap();
+    }
+    shelf
+}
+
+#[tokio::test]
+async fn what_did_not_change_of_the_tools_is_kept_once() {
+    let shelf = drifting(20, |_| "Be brief.".to_owned()).await;
+    let replay = shelf.replay();
+    assert!(replay.is_identical(), "{replay:#?}");
+    assert_eq!(replay.requests.len(), 20);
+    let once = replay.requests[0].bytes;
+    assert!(shelf.kept() < 4 * once, "{} bytes kept of 20 requests of {once} bytes", shelf.kept());
+}
+
+#[tokio::test]
+async fn requests_that_differ_in_everything_are_kept_within_a_bound_and_it_is_said() {
+    let long = |turn: usize| format!("{turn} {}", "x".repeat(3_900_000));
+    let shelf = drifting(10, long).await;
+    assert!(shelf.kept() < 33 << 20, "{} bytes are kept", shelf.kept());
+    let replay = shelf.replay();
+    assert_eq!(replay.not_kept.as_deref(), Some("they had more than 33554432 bytes"));
+    assert!(!replay.is_identical());
+    let identical = replay.requests.iter().filter(|request| request.outcome == ReplayOutcome::Identical).count();
+    assert!(identical == replay.requests.len() && identical == 8, "{identical}: what is kept can be rebuilt");
+}
+
+#[tokio::test]
+async fn a_request_of_an_earlier_version_is_rebuilt() {
+    let shelf = drifting(1, |_| "Be brief.".to_owned()).await;
+    let texts: BTreeMap<String, String> = shelf.notes.lock().clone();
+    for body in shelf.notes.lock().iter_mut().filter(|(name, _)| name.contains("/request/")).map(|(_, body)| body) {
+        let mut request: serde_json::Value = serde_json::from_str(body).unwrap();
+        let pieces = request["frame"]["pieces"].as_array().unwrap().clone();
+        let piece = |id: &serde_json::Value| texts[&format!("replay/piece/{}", id.as_str().unwrap())].clone();
+        request["whole"] = pieces.iter().map(piece).collect::<String>().into();
+        request["frame"] = "whole".into();
+        *body = request.to_string();
+    }
+    let whole: Vec<String> = shelf
+        .notes
+        .lock()
+        .values()
+        .filter_map(|body| {
+            let request: serde_json::Value = serde_json::from_str(body).ok()?;
+            Some(request.get("whole")?.as_str()?.to_owned())
+        })
+        .collect();
+    shelf.notes.lock().insert("replay/piece/whole".to_owned(), whole[0].clone());
+    assert!(shelf.replay().is_identical(), "{:#?}", shelf.replay());
 }
