@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use toolway_config::ServerName;
+use toolway_config::{PolicyMode, ServerName};
 use toolway_wire::{json::Raw, message::ClientCapabilities};
 use uuid::Uuid;
 
@@ -82,6 +82,7 @@ async fn adopt(host: &Arc<Inner>, row: TaskRow) -> Result<bool, RecordsError> {
     let is_ours = |surface: Surface| surface.shared_sessions() == host.context.dialer.shared_sessions;
     let sessions = if row.surface.is_none_or(is_ours) { TaskSessions::Ours } else { TaskSessions::Others };
     let caller = caller(&row.caller);
+    let mode = mode_of_adopted(&caller);
     let declared = row.capabilities.clone().and_then(|declared| Raw::parse(declared).ok());
     let capabilities = declared.map(ClientCapabilities);
     let following = BackgroundTask {
@@ -97,7 +98,7 @@ async fn adopt(host: &Arc<Inner>, row: TaskRow) -> Result<bool, RecordsError> {
         redactor: connection.live().redactor.clone(),
         // Where its call was made is not known any more.
         sampling: SampledTask {
-            mode: None,
+            mode,
             assistant: None,
             attendance: Attendance::Unattended,
             called: row.tool.clone(),
@@ -117,6 +118,16 @@ async fn adopt(host: &Arc<Inner>, row: TaskRow) -> Result<bool, RecordsError> {
         }
     }
     Ok(true)
+}
+
+/// The mode of an adopted task. What its call or the assistant of its conversation asked for is not known any more, and may
+/// have been stricter than the configuration: each sampling request is asked about, as in the strictest mode. A client of a
+/// gateway chooses no mode.
+fn mode_of_adopted(caller: &Caller) -> Option<PolicyMode> {
+    match caller {
+        Caller::Client(_) => None,
+        Caller::Agent(_) | Caller::Console | Caller::Program | Caller::Terminal => Some(PolicyMode::Ask),
+    }
 }
 
 /// The caller of a label. The name of an agent's run is not part of it.
