@@ -1,6 +1,8 @@
 //! The wire tap of a command: prints messages with `-v`, writes them to an export, holds back the request of a dry run, and
 //! records whether the server sent a request to its client.
 
+mod masking;
+
 use std::{io::Write, sync::Arc};
 
 use bytes::Bytes;
@@ -10,6 +12,7 @@ use toolway_config::Secret;
 use toolway_host::connection::tap::{Passage, Tap};
 use toolway_wire::{json::Raw, up::transport::Outbound};
 
+use self::masking::{MASK, mask_members};
 use crate::{
     message_export::{Direction, ExportedConnection},
     output::clean,
@@ -48,16 +51,10 @@ enum Hold {
 
 /// Longest printed message in characters.
 const MAX_SHOWN: usize = 4_000;
-/// Replacement of a secret.
-const MASK: &str = "•••";
 /// Shorter values are not masked: they are not secrets and would match everywhere.
 const MIN_SECRET: usize = 4;
 /// Methods of server requests.
 const SERVER_REQUESTS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
-/// Members whose name contains one of these are masked.
-const SENSITIVE: [&str; 8] =
-    ["authorization", "password", "passwd", "secret", "apikey", "api_key", "api-key", "access_token"];
-
 impl WireTap {
     pub(crate) fn new(shown: bool, secrets: Vec<Secret>) -> Self {
         Self { shown, secrets, ..Self::default() }
@@ -151,47 +148,13 @@ fn server_request_in(text: &Bytes) -> Option<String> {
     requests.iter().find_map(|request| method(&request.value).filter(known))
 }
 
-/// Masks known secrets, and string values of members with a sensitive name.
+/// Masks known secrets, and the values of members whose names look like a secret, also in JSON within texts.
 pub(crate) fn mask(text: &str, secrets: &[Secret]) -> String {
     let mut text = mask_members(text);
     for secret in secrets.iter().filter(|secret| MIN_SECRET <= secret.expose().len()) {
         text = text.replace(secret.expose(), MASK);
     }
     text
-}
-
-fn mask_members(text: &str) -> String {
-    let (mut out, mut rest, mut sensitive) = (String::with_capacity(text.len()), text, false);
-    while let Some(start) = rest.find('"') {
-        let literal_length = literal_length(&rest[start..]);
-        let literal = &rest[start..start + literal_length];
-        let after = &rest[start + literal_length..];
-        let is_key = after.trim_start().starts_with(':');
-        out.push_str(&rest[..start]);
-        out.push_str(if sensitive && !is_key { "\"•••\"" } else { literal });
-        let name = literal.to_ascii_lowercase();
-        sensitive = is_key && SENSITIVE.iter().any(|word| name.contains(word)) && next_is_text(after);
-        rest = after;
-    }
-    out.push_str(rest);
-    out
-}
-
-/// The length of the string literal at the beginning of `text`, quotes included.
-fn literal_length(text: &str) -> usize {
-    let mut escaped = false;
-    for (index, byte) in text.bytes().enumerate().skip(1) {
-        match byte {
-            b'"' if !escaped => return index + 1,
-            b'\\' => escaped = !escaped,
-            _ => escaped = false,
-        }
-    }
-    text.len()
-}
-
-fn next_is_text(after: &str) -> bool {
-    after.trim_start().strip_prefix(':').is_some_and(|value| value.trim_start().starts_with('"'))
 }
 
 #[cfg(test)]
@@ -204,8 +167,6 @@ mod tests {
         for (text, shown) in [
             (r#"{"a":"Bearer t0k3n"}"#, r#"{"a":"Bearer •••"}"#),
             (r#"{"password" : "hunter2","x":"y"}"#, r#"{"password" : "•••","x":"y"}"#),
-            (r#"{"apiKey":"a\"b","n":1}"#, r#"{"apiKey":"•••","n":1}"#),
-            (r#"{"secret":{"inner":"plain"}}"#, r#"{"secret":{"inner":"plain"}}"#),
             (r#"{"progressToken":7,"cut":"of"#, r#"{"progressToken":7,"cut":"of"#),
         ] {
             assert_eq!(mask(text, &secrets), shown);

@@ -66,3 +66,24 @@ fn an_existing_file_is_not_replaced() {
     assert!(MessageExport::create(&path).is_err());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
 }
+
+#[test]
+fn what_a_server_returns_is_masked_by_the_names_of_its_members() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.jsonl");
+    let export = MessageExport::create(&path).unwrap();
+    let connection = export.connection(&"files".parse().unwrap(), &Redactor::default());
+    let secret =
+        serde_json::json!({ "accessToken": "hunter2", "pin": 7, "passwords": ["hunter2"], "clientSecret": 99 });
+    let text = serde_json::json!({ "type": "text", "text": secret.to_string() });
+    let result = serde_json::json!({ "content": [text], "structuredContent": secret });
+    let message = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "result": result });
+    connection.record(Direction::In, &message.to_string().into());
+    export.end();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(!text.contains("hunter2") && !text.contains("99") && text.contains("pin"), "{text}");
+    let result = &lines(&path)[1]["message"]["result"];
+    assert_eq!(result["structuredContent"]["clientSecret"], "•••");
+    let within: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(within, result["structuredContent"]);
+}
