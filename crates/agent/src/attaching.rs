@@ -195,6 +195,10 @@ impl Agent {
                 observe(AgentEvent::LeftOut(why));
                 continue;
             };
+            let read = read.and_then(|attachment| {
+                self.check_beside(std::slice::from_ref(&attachment), 0)?;
+                Ok(attachment)
+            });
             match read {
                 Ok(attachment) if attachment.tokens() <= left => {
                     left -= attachment.tokens();

@@ -193,6 +193,13 @@ impl From<ResultPart> for Part {
     }
 }
 
+impl Image {
+    /// The text that stands in for an image that a model does not take.
+    pub(crate) fn left_out(&self) -> String {
+        format!("[image left out: this model takes no `{}`]", self.mime_type)
+    }
+}
+
 impl Audio {
     /// The text that stands in for a sound that a model does not take.
     pub(crate) fn left_out(&self) -> String {

@@ -12,6 +12,7 @@ use toolway_wire::{
 use crate::{
     ModelRequest, Vendor,
     message::vendor_word,
+    text_only::leave_out_images,
     wire::{self, WireSettings},
 };
 
@@ -41,11 +42,19 @@ pub struct Encoding {
     /// Whether the vendor is OpenAI itself and not a compatible server.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_openai: bool,
+    /// Whether texts stand in for images.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_text_only: bool,
 }
 
 impl Encoding {
     /// The body of a request, as it would be sent now.
     pub fn body(&self, request: &ModelRequest) -> Bytes {
+        if self.is_text_only {
+            let mut request = request.clone();
+            request.messages.iter_mut().for_each(leave_out_images);
+            return Self { is_text_only: false, ..self.clone() }.body(&request);
+        }
         let settings =
             WireSettings { model: self.model.clone(), max_tokens: self.max_tokens, at_openai: self.at_openai };
         let body = wire::encode(self.vendor, &settings, request).map(|(_, body)| body);
@@ -54,7 +63,13 @@ impl Encoding {
 
     /// A request of a model without a wire format, as if it had one: in our own form.
     pub(crate) fn scripted(model: &str) -> Self {
-        Self { vendor: Vendor::Scripted, model: model.to_owned(), max_tokens: None, at_openai: false }
+        Self {
+            vendor: Vendor::Scripted,
+            model: model.to_owned(),
+            max_tokens: None,
+            at_openai: false,
+            is_text_only: false,
+        }
     }
 
     pub(crate) fn encode(self, request: &ModelRequest) -> SentRequest {

@@ -98,7 +98,7 @@ impl HttpModel {
 
     fn encoding(&self) -> Encoding {
         let WireSettings { model, max_tokens, at_openai } = self.settings();
-        Encoding { vendor: self.options.vendor, model, max_tokens, at_openai }
+        Encoding { vendor: self.options.vendor, model, max_tokens, at_openai, is_text_only: false }
     }
 
     fn http_request(&self, request: &ModelRequest) -> Result<Request<Bytes>, ModelError> {

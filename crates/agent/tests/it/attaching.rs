@@ -2,6 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use futures_util::stream::BoxStream;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -14,11 +15,11 @@ use toolway_config::{AssistantConfig, Trust};
 use toolway_host::{
     call::CallOutcome,
     connection::{WantedServer, Way},
-    policy::{Refusal, Surface},
+    policy::{ApprovalAnswer, Refusal, Surface},
 };
 use toolway_model::{Message, Model, ModelError, ModelEvent, ModelRequest, Part, ScriptedModel, TextOnly, Vendor};
 use toolway_testkit::{
-    fixture_server::FixtureServer,
+    fixture_server::{Behaviour, FixtureServer},
     test_host::{TestHost, name, within},
 };
 
@@ -345,6 +346,44 @@ async fn nothing_is_attached_by_itself_unless_it_is_turned_on_trusted_and_small_
     let said = say(&agent, &mut Conversation::new(None), bread()).await;
     assert!(said.iter().any(|said| said.contains("resource `docs://bread/0` of `docs` is not attached")), "{said:?}");
     assert!(host.asked().is_empty(), "the user is not asked about what they did not want");
+}
+
+#[tokio::test]
+async fn no_image_that_only_fits_is_attached_for_a_model_that_takes_none() {
+    let uri = "docs://bread/crust";
+    let listed = json!({ "uri": uri, "name": "note", "title": "How to bake bread", "mimeType": "image/png",
+        "annotations": { "audience": ["assistant"] } });
+    let image = std::fs::read("tests/attached/dot.png").unwrap();
+    let contents = json!([{ "uri": uri, "mimeType": "image/png", "blob": BASE64.encode(image) }]);
+    let host = host_of(&docs().resource(listed, contents)).await;
+    let bread = || vec![Message::user("how do I bake a bread?")];
+    let seeing = NotingModel::new(100_000, &json!([{ "text": "a" }]));
+    let agent = Agent::new(host.host.clone(), seeing, auto(true));
+    let said = say(&agent, &mut Conversation::new(None), bread()).await;
+    assert!(said[0].starts_with("attached resource `docs://bread/crust`"), "{said:?}");
+    let blind = NotingModel::new(100_000, &json!([{ "text": "a" }]));
+    let model = Arc::<NotingModel>::clone(&blind);
+    let agent = Agent::new(host.host.clone(), Arc::new(TextOnly(model)), auto(true));
+    let said = say(&agent, &mut Conversation::new(None), bread()).await;
+    assert!(said[0].contains("model `noting` takes no images"), "{said:?}");
+    assert_eq!(blind.texts(), ["how do I bake a bread?"]);
+}
+
+#[tokio::test]
+async fn an_image_of_a_result_does_not_reach_a_model_that_takes_none() {
+    let image = r#"{"content": [{"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}]}"#;
+    let host = host_of(&docs().tool_that("draw", "Draw", Behaviour::Answer(image))).await;
+    host.answering(ApprovalAnswer::approved("test"));
+    let call = json!({ "tool": "docs__draw", "arguments": {} });
+    let model = NotingModel::new(100_000, &json!([{ "calls": [call] }, { "text": "Nice." }]));
+    let given = Arc::<NotingModel>::clone(&model);
+    let agent = Agent::new(host.host.clone(), Arc::new(TextOnly(given)), options());
+    let mut conversation = Conversation::new(None);
+    say(&agent, &mut conversation, vec![Message::user("draw")]).await;
+    let sent = format!("{:?}", model.messages.lock());
+    assert!(sent.contains("this model takes no `image/png`") && !sent.contains("iVBORw0KGgo"), "{sent}");
+    let stored = format!("{:?}", conversation.messages());
+    assert!(stored.contains("iVBORw0KGgo"), "another model can see it later: {stored}");
 }
 
 /// A server with resources for the assistant whose reads it never answers.
