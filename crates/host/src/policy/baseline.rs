@@ -30,7 +30,7 @@ pub use seen::SeenDigest;
 pub(crate) use seen::{SeenServer, Sight};
 use serde_json::{Map, Value, json};
 use toolway_config::ServerName;
-use toolway_wire::{json::Raw, seal};
+use toolway_wire::{json::Raw, limit::LISTING_ITEMS, seal};
 
 use crate::{
     catalog::{
@@ -68,7 +68,8 @@ pub trait Baselines: Send + Sync {
         item: &'a SeenItem,
     ) -> BoxFuture<'a, Result<Option<Baseline>, RecordsError>>;
 
-    /// Keeps these definitions instead of those of the same items.
+    /// Keeps these definitions instead of those of the same items. Of a server with [`MAX_ITEMS`], further ones are left out,
+    /// other than its entry and its instructions.
     fn save(&self, baselines: Vec<Baseline>) -> BoxFuture<'_, Result<(), RecordsError>>;
 }
 
@@ -90,10 +91,10 @@ struct KnownBaselines {
 pub const MAX_TEXT: usize = 64 * 1024;
 /// Bytes of one member of a definition that is too large as a whole.
 const MAX_MEMBER: usize = 12 * 1024;
-/// Definitions of one server that are kept. Further ones count as known.
-pub const MAX_ITEMS: usize = 20_000;
-/// Definitions of all servers that are kept.
-pub const MAX_TOTAL: usize = 100_000;
+/// Definitions of one server that are kept: more than its lists may have, of tools and of prompts together, and as many
+/// again that it had before or that it lists to single callers. A further one counts as changed. How many servers there are
+/// is up to the user.
+pub const MAX_ITEMS: usize = 3 * LISTING_ITEMS;
 /// Bytes of the definitions that [`MemoryBaselines`] keeps. Of further ones only the digests are.
 const MAX_MEMORY: usize = 32 * 1024 * 1024;
 
@@ -187,7 +188,8 @@ impl Baselines for MemoryBaselines {
         let KnownBaselines { of, bytes } = &mut *known;
         for mut baseline in baselines {
             let of_server = of.entry(baseline.server.clone()).or_default();
-            if MAX_ITEMS <= of_server.len() && !of_server.contains_key(&baseline.item) {
+            let has_room = of_server.len() < MAX_ITEMS || baseline.item.is_of_server();
+            if !has_room && !of_server.contains_key(&baseline.item) {
                 continue;
             }
             if MAX_MEMORY < *bytes + baseline.text.len() {

@@ -2,10 +2,7 @@
 
 use deadpool_postgres::Object;
 use tokio_postgres::Row;
-use toolway_host::policy::{
-    Baseline, SeenDigest, SeenItem,
-    baseline::{MAX_ITEMS, MAX_TOTAL},
-};
+use toolway_host::policy::{Baseline, SeenDigest, SeenItem, baseline::MAX_ITEMS};
 
 use super::{
     pipeline::{self, Value, limit, text},
@@ -13,14 +10,13 @@ use super::{
 };
 use crate::{StoreError, time};
 
-/// Inserts a definition if its server and the store have room, or replaces that of the same item.
+/// Inserts a definition if its server has room or it is about the whole server, or replaces that of the same item.
 const WRITE: &str = "INSERT INTO baselines (server, item, digest, text, at) \
      SELECT $1, $2, $3, $4, $5 WHERE EXISTS (SELECT 1 FROM baselines WHERE server = $1 AND item = $2) \
-     OR ((SELECT count(*) FROM baselines WHERE server = $1) < $6 AND (SELECT count(*) FROM baselines) < $7) \
+     OR $7::boolean OR (SELECT count(*) FROM baselines WHERE server = $1) < $6 \
      ON CONFLICT (server, item) DO UPDATE SET digest = excluded.digest, text = excluded.text, at = excluded.at";
 
-/// Writes definitions in place of those of the same items. Of a server with too many items, and in a store with too many
-/// servers, further ones are left out.
+/// Writes definitions in place of those of the same items. Of a server with too many items, further ones are left out.
 pub(super) async fn write(client: &Object, baselines: &[Baseline]) -> Result<(), StoreError> {
     for Baseline { server, item, digest, text: definition, seen_at } in baselines {
         let values: Vec<Value<'_>> = vec![
@@ -30,7 +26,7 @@ pub(super) async fn write(client: &Object, baselines: &[Baseline]) -> Result<(),
             Box::new(text(definition)),
             Box::new(time::micros(*seen_at)),
             Box::new(limit(MAX_ITEMS)),
-            Box::new(limit(MAX_TOTAL)),
+            Box::new(item.is_of_server()),
         ];
         pipeline::execute(client, WRITE, values).await?;
     }

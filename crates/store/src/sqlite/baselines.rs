@@ -1,21 +1,17 @@
 //! Definitions of tools, prompts and servers as they were first seen or last accepted.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::collections::{BTreeSet, HashMap, hash_map::Entry};
 
 use rusqlite::{Connection, Row, params};
-use toolway_host::policy::{
-    Baseline, SeenDigest, SeenItem,
-    baseline::{MAX_ITEMS, MAX_TOTAL},
-};
+use toolway_host::policy::{Baseline, SeenDigest, SeenItem, baseline::MAX_ITEMS};
 
 use crate::{SqliteReader, StoreError, time};
 
-/// Writes definitions in place of those of the same items. Of a server with too many items, and in a store with too many
-/// servers, further ones are left out.
+/// Writes definitions in place of those of the same items. Of a server with too many items, further ones are left out.
 pub(crate) fn write(connection: &Connection, baselines: &[Baseline]) -> Result<(), StoreError> {
     let mut counted = connection.prepare_cached("SELECT count(*) FROM baselines WHERE server = ?")?;
     let mut counts: HashMap<&str, i64> = HashMap::new();
-    let mut total: i64 = connection.query_row("SELECT count(*) FROM baselines", [], |row| row.get(0))?;
+    let mut left_out = BTreeSet::new();
     let mut update = connection
         .prepare_cached("UPDATE baselines SET digest = ?3, text = ?4, at = ?5 WHERE server = ?1 AND item = ?2")?;
     let mut insert = connection
@@ -30,11 +26,15 @@ pub(crate) fn write(connection: &Connection, baselines: &[Baseline]) -> Result<(
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => unknown.insert(counted.query_row([server.as_str()], |row| row.get(0))?),
         };
-        if *of_server < MAX_ITEMS as i64 && total < MAX_TOTAL as i64 {
+        if *of_server < MAX_ITEMS as i64 || item.is_of_server() {
             insert.execute(values)?;
             *of_server += 1;
-            total += 1;
+        } else {
+            left_out.insert(server.as_str());
         }
+    }
+    for server in left_out {
+        tracing::error!(%server, "more than {MAX_ITEMS} definitions of a server are not kept; others count as changed");
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ mod budget;
 mod call_days;
 mod calls;
 mod conversations;
+mod definitions;
 mod journal;
 mod keys;
 mod left_behind;

@@ -42,6 +42,11 @@ impl SeenItem {
         Self::Shared { kind, name: name.to_owned() }
     }
 
+    /// Whether it is about the server as a whole. Each server has one of them.
+    pub fn is_of_server(&self) -> bool {
+        matches!(self, Self::Entry | Self::Instructions)
+    }
+
     /// The text under which it is stored; no two items of a server have the same.
     pub fn key(&self) -> String {
         match self {

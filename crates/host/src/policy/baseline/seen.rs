@@ -22,6 +22,8 @@ pub(crate) struct SeenServer {
     shared: HashMap<(ItemKind, String), String>,
     /// Digests as single clients saw them, with the client.
     own: HashMap<(ItemKind, String), Vec<OwnDigest>>,
+    /// Whether no further definition of the server is kept.
+    is_full: bool,
 }
 
 #[derive(Debug)]
@@ -43,7 +45,7 @@ pub(crate) enum Sight {
 
 impl SeenServer {
     pub(crate) fn new(seen: Vec<SeenDigest>) -> Self {
-        let mut known = Self::default();
+        let mut known = Self { is_full: super::MAX_ITEMS <= seen.len(), ..Self::default() };
         for SeenDigest { item, digest } in seen {
             match item {
                 SeenItem::Entry => known.entry = Some(digest),
@@ -78,9 +80,9 @@ impl SeenServer {
             SeenItem::Shared { kind, name } => match self.shared.get(&(*kind, name.clone())) {
                 Some(known) if known == digest => Sight::Same,
                 Some(_) => Sight::Changed,
+                // Further ones cannot be kept, so that no later change of them would be found.
+                None if self.is_full => Sight::Changed,
                 None if !self.shared.keys().any(|(known, _)| known == kind) => Sight::First,
-                // Further ones cannot be kept, and would be new for ever.
-                None if super::MAX_ITEMS <= self.shared.len() => Sight::Same,
                 None => Sight::New,
             },
             SeenItem::Own { kind, name, caller } => self.own_by(*kind, name, digest, |known| known == caller),
@@ -103,7 +105,7 @@ impl SeenServer {
             return if own.any(|own| own.digest == digest) { Sight::Same } else { Sight::Changed };
         }
         // What all saw under this name is what a client expects.
-        if self.shared.contains_key(&key) {
+        if self.is_full || self.shared.contains_key(&key) {
             return Sight::Changed;
         }
         let is_one = |(known, seen): (&(ItemKind, String), &Vec<OwnDigest>)| {
@@ -136,6 +138,23 @@ mod tests {
         assert_eq!(known.item(&SeenItem::shared(ItemKind::Prompt, "read"), "r"), Sight::First);
         assert_eq!(known.entry("e"), Sight::Same);
         assert_eq!(known.entry("f"), Sight::Changed);
+    }
+
+    #[test]
+    fn a_definition_that_cannot_be_kept_counts_as_changed() {
+        let name = |number: usize| format!("tool{number}");
+        let tools = |count: usize| (0..count).map(name).map(|name| SeenItem::shared(ItemKind::Tool, &name));
+        let digest = |item| SeenDigest { item, digest: "d".to_owned() };
+        let all_but_one = SeenServer::new(tools(super::super::MAX_ITEMS - 1).map(digest).collect());
+        let last = SeenItem::shared(ItemKind::Tool, "last");
+        assert_eq!(all_but_one.item(&last, "l"), Sight::New);
+        let full = SeenServer::new(tools(super::super::MAX_ITEMS).map(digest).collect());
+        assert_eq!(full.item(&SeenItem::shared(ItemKind::Tool, "tool7"), "d"), Sight::Same);
+        assert_eq!(full.item(&last, "l"), Sight::Changed);
+        assert_eq!(full.item(&SeenItem::shared(ItemKind::Prompt, "first"), "p"), Sight::Changed);
+        assert_eq!(full.item(&own("last", "client:ada"), "l"), Sight::Changed);
+        assert_eq!(full.of_any_client(ItemKind::Tool, "last", "l"), Sight::Changed);
+        assert_eq!((full.entry("e"), full.item(&SeenItem::Instructions, "i")), (Sight::First, Sight::First));
     }
 
     #[test]
