@@ -142,10 +142,12 @@ async fn run_stages(
             continue;
         }
         recording.mark_running(&permit, ready.redactor.clone()).await?;
+        let writes_before = host.resource_cache.writes_of(connection.name());
         let terms = request.terms.unwrap_or_else(|| connection.wanted().terms());
         let sent = connection.send_over(ready, lease, permit, terms).await.map_err(not_connected)?;
         let mut sent = Box::new(sent);
         sent.check = check;
+        sent.writes_before = writes_before;
         sent.may_write = found.subject.kind == CallKind::Tool && !found.annotations.read_only;
         if sent.may_write {
             host.resource_cache.forget_server(connection.name());

@@ -358,6 +358,9 @@ impl Relay {
     fn time_out(&mut self, timed_out: CallOutcome) {
         self.deadline = None;
         if let RelayStage::InFlight(sent, recording) = std::mem::replace(&mut self.stage, RelayStage::Ended) {
+            if sent.may_write {
+                self.host.resource_cache.forget_server(sent.connection.name());
+            }
             drop(sent);
             self.end(recording, timed_out);
         }

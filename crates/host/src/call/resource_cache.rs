@@ -2,7 +2,7 @@
 //!
 //! Only calls that say how old a result may be use them; calls of gateway clients do not. A call that is answered from here
 //! was found and decided on like any other, and has a record. A result is dropped when its server announces a change of it
-//! or of its list, when a tool of the server may have written, with its connection, and after its time.
+//! or of its list, when a tool or a task of the server may have written, with its connection, and after its time.
 
 use std::{
     collections::HashMap,
@@ -45,6 +45,8 @@ pub(crate) struct ResourceCache {
     memory: MemoryBudget,
     // Nothing awaits under this lock.
     results: Mutex<HashMap<ResourceKey, KeptResource>>,
+    /// How often results of a server were dropped because something may have been written there.
+    writes: Mutex<HashMap<ServerName, u64>>,
     /// Number of the last result.
     last: AtomicU64,
 }
@@ -74,7 +76,12 @@ struct KeptResource {
 
 impl ResourceCache {
     pub(crate) fn new(memory: &MemoryBudget) -> Self {
-        Self { memory: memory.keeping(Kept::Resource), results: Mutex::default(), last: AtomicU64::new(0) }
+        Self {
+            memory: memory.keeping(Kept::Resource),
+            results: Mutex::default(),
+            writes: Mutex::default(),
+            last: AtomicU64::new(0),
+        }
     }
 
     /// The result of an earlier call that may answer this one.
@@ -91,6 +98,11 @@ impl ResourceCache {
         }
         results.remove(&key);
         None
+    }
+
+    /// How often something may have been written at a server: a read that was sent before is not kept after the next time.
+    pub(super) fn writes_of(&self, server: &ServerName) -> u64 {
+        self.writes.lock().get(server).copied().unwrap_or_default()
     }
 
     /// Keeps the outcome of a read, and waits for changes of it until it is dropped.
@@ -116,15 +128,20 @@ impl ResourceCache {
             generation,
             _watch: watch.clone().drop_guard(),
         };
-        cache.insert(key.clone(), kept);
+        if !cache.insert(key.clone(), kept, sent.writes_before) {
+            return;
+        }
         let time = server_time.map_or(request.max_age, |time| time.min(request.max_age));
         let followed = FollowedResource { key, number, time };
         host.spawn(followed.follow(Arc::downgrade(host), host.stop_token(), peer.clone(), watch));
     }
 
-    /// Drops the results of a server, because a tool of it may have changed what they are about.
-    pub(super) fn forget_server(&self, server: &ServerName) {
-        self.results.lock().retain(|key, _| key.server != *server);
+    /// Drops the results of a server, because a tool of it may have changed what they are about, and those of reads that
+    /// were sent and are not answered.
+    pub(crate) fn forget_server(&self, server: &ServerName) {
+        let mut results = self.results.lock();
+        *self.writes.lock().entry(server.clone()).or_default() += 1;
+        results.retain(|key, _| key.server != *server);
     }
 
     /// Drops the results of a caller.
@@ -132,9 +149,12 @@ impl ResourceCache {
         self.results.lock().retain(|key, _| key.caller != *caller);
     }
 
-    /// Makes room by dropping the oldest.
-    fn insert(&self, key: ResourceKey, kept: KeptResource) {
+    /// Makes room by dropping the oldest; `false` if something may have been written since `writes_before`.
+    fn insert(&self, key: ResourceKey, kept: KeptResource, writes_before: u64) -> bool {
         let mut results = self.results.lock();
+        if self.writes_of(&key.server) != writes_before {
+            return false;
+        }
         results.remove(&key);
         let bytes = |results: &HashMap<ResourceKey, KeptResource>| -> usize {
             results.values().map(|kept| kept.result.as_bytes().len()).sum()
@@ -146,6 +166,7 @@ impl ResourceCache {
             results.remove(&oldest);
         }
         results.insert(key, kept);
+        true
     }
 
     /// Drops one result, unless a newer one took its place.

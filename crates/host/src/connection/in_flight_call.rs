@@ -42,6 +42,8 @@ pub(crate) struct InFlightCall {
     pub(crate) check: Option<ToolCheck>,
     /// Whether it calls a tool that is not annotated read-only.
     pub(crate) may_write: bool,
+    /// Writes at its server before it was sent, as the cache of resources counts them.
+    pub(crate) writes_before: u64,
     /// Time between two polls of a task; `None`: that of the server's entry.
     pub(crate) poll_interval: Option<Duration>,
     permit: Permit,
@@ -116,6 +118,7 @@ impl Connection {
             redactor,
             check: None,
             may_write: false,
+            writes_before: 0,
             poll_interval: None,
             permit,
             peer,

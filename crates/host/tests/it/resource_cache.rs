@@ -5,10 +5,12 @@ use std::{sync::Arc, time::Duration};
 use serde_json::json;
 use toolway_config::{Config, document::Document};
 use toolway_host::{
-    call::{CallOutcome, CallRequest, Caller},
+    call::{CallOutcome, CallRequest, Caller, TaskHandling},
     connection::{WantedServer, Way},
+    event::TaskEvent,
 };
 use toolway_testkit::{
+    conformance_server::ConformanceServer,
     fixture_server::{Behaviour, FixtureServer},
     test_host::{TestHost, name, within},
 };
@@ -151,4 +153,47 @@ async fn results_are_bounded_in_number_and_size() {
     }
     // The first one was dropped for later ones, the large one was never kept.
     assert_eq!(server.seen("resources/read").len() - before, 2);
+}
+
+#[tokio::test]
+async fn a_slow_read_that_a_write_overtook_is_not_used_again() {
+    for era in [EraChoice::Legacy, EraChoice::Modern] {
+        let server = docs();
+        server.rewrite(NOTE, &serde_json::Value::Null);
+        let host = host_of(&server, era).await;
+        let writing = async {
+            server.until_received("resources/read", 1).await;
+            assert!(matches!(host.call("docs__save").await, CallOutcome::Answered(_)));
+            server.rewrite(NOTE, &json!([{ "uri": NOTE, "text": "first" }]));
+        };
+        let (read, ()) = tokio::join!(text(&host, read_as("one")), writing);
+        assert_eq!(read, "first", "what the server read before");
+        server.rewrite(NOTE, &second());
+        assert_eq!(text(&host, read_as("one")).await, "second");
+        assert_eq!(text(&host, read_as("one")).await, "second");
+        assert_eq!(server.seen("resources/read").len(), 2, "a read after the write is kept");
+    }
+}
+
+#[tokio::test]
+async fn what_was_read_while_a_task_worked_is_read_again_after_its_end() {
+    let server = Arc::new(ConformanceServer::new());
+    let wanted = WantedServer::new(name("jobs"), Way::InProcess(server));
+    let host = TestHost::new().wanted(WantedServer { era: EraChoice::Legacy, ..wanted }).start().await;
+    host.ready("jobs").await;
+    let read = async || {
+        let uri = host.host.catalog().resources()[0].public.to_string();
+        let read = CallRequest::read(Caller::Agent("one".into()), uri);
+        let outcome = host.call_of(CallRequest { max_age: Duration::from_secs(60), ..read }).await;
+        assert!(matches!(outcome, CallOutcome::Answered(_)), "{outcome}");
+        host.records().last().unwrap().from_cache
+    };
+    let mut events = host.host.listen_tasks();
+    let request = host.request("jobs__long_job", Some(json!({ "seconds": 1 })));
+    let begun = host.call_of(CallRequest { task: TaskHandling::Background, ..request }).await;
+    assert!(matches!(begun, CallOutcome::HandedOff(_)), "{begun}");
+    assert_eq!([read().await, read().await], [false, true]);
+    within("the end of the task", async { while !matches!(events.next().await, Some(TaskEvent::Ended { .. })) {} })
+        .await;
+    assert_eq!([read().await, read().await], [false, true]);
 }

@@ -313,6 +313,10 @@ impl Following {
     /// Writes the end of the task and of its call.
     async fn end(&mut self, outcome: &CallOutcome) {
         self.forget();
+        // The task may have changed what was read while it worked.
+        if let Some(host) = self.host.upgrade() {
+            host.resource_cache.forget_server(&self.server);
+        }
         let withheld = outcome.result().and_then(|result| self.switch.bounds.exceeded_by(result));
         let withheld = withheld.map(|reached| CallOutcome::Failed(CallError::Limit(Box::new(reached))));
         let outcome = withheld.as_ref().unwrap_or(outcome);
