@@ -252,11 +252,25 @@ pub(super) fn not_connected(connection: &Connection, why: NotConnected) -> CallO
     CallOutcome::Failed(CallError::NotConnected { server: connection.name().clone(), why })
 }
 
-/// Whether limits count a request: those that poll a task or complete an argument are part of another one.
+/// Methods of the protocol that limits do not count: lists, and what is part of another call, such as polling its task.
+const UNCOUNTED: [&str; 11] = [
+    "ping",
+    "completion/complete",
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+    "tasks/list",
+    "tasks/get",
+    "tasks/result",
+    "tasks/update",
+    "tasks/cancel",
+];
+
+/// Whether limits count a request. A method of the server's own always counts, whatever its name.
 fn is_limited(grant: &Grant) -> bool {
-    let Some(request) = grant.request().filter(|_| grant.subject().kind == CallKind::Method) else { return true };
-    let method = request.method();
-    !(method.starts_with("tasks/") || method.ends_with("/list") || matches!(method, "completion/complete" | "ping"))
+    let method = grant.request().filter(|_| grant.subject().kind == CallKind::Method).map(Request::method);
+    method.is_none_or(|method| !UNCOUNTED.contains(&method))
 }
 
 /// Takes one call of the limits that concern it. What it uses up stays with its recording: it is given back if the call is

@@ -439,3 +439,25 @@ async fn a_limit_that_was_lowered_withholds_what_is_in_the_cache() {
     assert!(matches!(outcome, CallOutcome::Failed(CallError::Limit(_))), "{outcome}");
     assert_eq!(server.seen("resources/read").len(), 1, "it was found in the cache");
 }
+
+#[tokio::test]
+async fn methods_of_a_servers_own_count_whatever_their_names() {
+    let files = files();
+    let host = started(limited(&files, &json!({ "callsPerDay": 2 }))).await;
+    let send = async |method: &str| {
+        let target = Target::Method { server: name("files"), method: method.to_owned() };
+        host.call_of(CallRequest::new(Caller::Terminal, target)).await
+    };
+    let is_limited = |outcome: &CallOutcome| matches!(outcome, CallOutcome::Refused(Refusal::Limit(_)));
+    for _ in 0..2 {
+        let outcome = send("reports/list").await;
+        assert!(!is_limited(&outcome), "{outcome}");
+    }
+    for method in ["reports/list", "tasks/export-all", "ping/all"] {
+        assert!(is_limited(&send(method).await), "{method}");
+        assert!(files.seen(method).len() < 3, "{method}");
+    }
+    for method in ["tools/list", "resources/templates/list", "ping"] {
+        assert!(!is_limited(&send(method).await), "{method}: lists of the protocol do not count");
+    }
+}
