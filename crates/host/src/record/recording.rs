@@ -444,7 +444,7 @@ impl Recording {
         }
         let delivery = Delivery::of(outcome, || self.may_be_written());
         (record.outcome, self.delivery) = (Some(delivery), Some(delivery));
-        if delivery == Delivery::NotSent {
+        if delivery == Delivery::NotSent || record.from_cache {
             self.limit_use = None;
         } else {
             self.keep_limit_use();

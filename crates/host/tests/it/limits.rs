@@ -461,3 +461,22 @@ async fn methods_of_a_servers_own_count_whatever_their_names() {
         assert!(!is_limited(&send(method).await), "{method}: lists of the protocol do not count");
     }
 }
+
+#[tokio::test]
+async fn what_the_cache_answers_takes_nothing_of_the_limits() {
+    let listed = json!({ "uri": "files://note", "name": "note" });
+    let server =
+        files().keeping(60_000, "private").resource(listed, json!([{ "uri": "files://note", "text": "a note" }]));
+    let host = started(limited(&server, &json!({ "callsPerDay": 3, "callsPerMinute": 3 }))).await;
+    for _ in 0..10 {
+        let read = CallRequest::read(Caller::Agent("a".into()), "files://note");
+        let outcome = host.call_of(CallRequest { max_age: Duration::from_secs(60), ..read }).await;
+        assert!(matches!(outcome, CallOutcome::Answered(_)), "{outcome}");
+    }
+    assert_eq!(server.seen("resources/read").len(), 1);
+    assert!(used(&host).await.values().all(|used| *used == 1), "{:?}", used(&host).await);
+    for limit in [None, None, Some(LimitKey::CallsPerDay)] {
+        let outcome = host.call("files__read").await;
+        assert_eq!(refused_by(&outcome).is_some(), limit.is_some(), "{outcome}");
+    }
+}
