@@ -34,7 +34,8 @@ pub(super) enum TaskChange {
 /// Writes the row of one task.
 pub(super) struct RowWriter {
     pub(super) log: Arc<dyn TaskLog>,
-    // Nothing awaits under this lock.
+    // Nothing awaits under this lock. Writes are submitted under it, so that they are in the order of the changes; to submit
+    // one does not block.
     pending: Arc<Mutex<PendingRow>>,
 }
 
@@ -64,7 +65,6 @@ impl RowWriter {
         let mut pending = self.pending.lock();
         if pending.may_write(change) {
             pending.row = None;
-            drop(pending);
             return write(&*self.log, row);
         }
         pending.row = Some(row.clone());
@@ -76,16 +76,18 @@ impl RowWriter {
 
     /// Writes the end of a task.
     pub(super) fn end(&self, row: &TaskRow) -> BoxFuture<'static, ()> {
-        self.pending.lock().row = None;
+        let mut pending = self.pending.lock();
+        pending.row = None;
         write(&*self.log, row)
     }
 
-    /// Writes what is pending now: from here on, another process may write the row.
-    pub(super) fn flush(&self) {
-        let row = self.pending.lock().row.take();
-        if let Some(row) = row {
+    /// Writes what is pending, and lets another process write the row from here on.
+    pub(super) fn release(&self, id: Uuid) {
+        let mut pending = self.pending.lock();
+        if let Some(row) = pending.row.take() {
             drop(write(&*self.log, &row));
         }
+        self.log.release(id);
     }
 
     fn schedule(&self, due: Instant) {
@@ -96,14 +98,14 @@ impl RowWriter {
             sleep_until(due).await;
             // The task may not be followed any more.
             let Some(pending) = pending.upgrade() else { return };
-            let row = {
+            let written = {
                 let mut pending = pending.lock();
                 pending.is_scheduled = false;
                 pending.next = Instant::now() + PROGRESS_PAUSE;
-                pending.row.take()
+                pending.row.take().map(|row| write(&*log, &row))
             };
-            if let Some(row) = row {
-                write(&*log, &row).await;
+            if let Some(written) = written {
+                written.await;
             }
         });
     }
@@ -143,4 +145,81 @@ fn write(log: &dyn TaskLog, row: &TaskRow) -> BoxFuture<'static, ()> {
             tracing::error!(task = %id, %error, "the task is not recorded");
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use toolway_wire::time::Micros;
+
+    use super::{Arc, BoxFuture, Duration, Mutex, RowWriter, TaskChange, TaskLog, TaskRow, Uuid};
+    use crate::{
+        record::RecordsError,
+        task::{AnsweredBy, KeptBy, SettledCall, StoredTask},
+    };
+
+    /// What happened, and whether the next change could have come between a row and its submission.
+    #[derive(Default)]
+    struct Observed {
+        writer: Mutex<Option<std::sync::Weak<RowWriter>>>,
+        events: Mutex<Vec<&'static str>>,
+    }
+
+    impl Observed {
+        fn note(&self, event: &'static str) {
+            let writer = self.writer.lock().as_ref().and_then(std::sync::Weak::upgrade);
+            let is_between = writer.is_some_and(|writer| writer.pending.try_lock().is_some());
+            self.events.lock().push(if is_between { "unordered" } else { event });
+        }
+    }
+
+    impl TaskLog for Observed {
+        fn write(&self, _: &TaskRow) -> BoxFuture<'static, Result<(), RecordsError>> {
+            self.note("write");
+            Box::pin(std::future::ready(Ok(())))
+        }
+
+        fn claim(&self, _: Uuid) -> BoxFuture<'static, Result<bool, RecordsError>> {
+            Box::pin(std::future::ready(Ok(true)))
+        }
+
+        fn unclaimed(&self) -> BoxFuture<'static, Result<Vec<TaskRow>, RecordsError>> {
+            Box::pin(std::future::ready(Ok(Vec::new())))
+        }
+
+        fn find(&self, _: Uuid) -> BoxFuture<'static, Result<Option<StoredTask>, RecordsError>> {
+            Box::pin(std::future::ready(Ok(None)))
+        }
+
+        fn hosted_for(&self, _: &str, _: Micros, _: usize) -> BoxFuture<'static, Result<Vec<TaskRow>, RecordsError>> {
+            Box::pin(std::future::ready(Ok(Vec::new())))
+        }
+
+        fn release(&self, _: Uuid) {
+            self.note("release");
+        }
+
+        fn settle(&self, _: &TaskRow, _: SettledCall) -> BoxFuture<'static, Result<(), RecordsError>> {
+            Box::pin(std::future::ready(Ok(())))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_row_is_submitted_before_any_later_change_and_a_release_is_the_last() {
+        let log = Arc::new(Observed::default());
+        let writer = Arc::new(RowWriter::new(Arc::<Observed>::clone(&log)));
+        *log.writer.lock() = Some(Arc::downgrade(&writer));
+        let row = TaskRow::begun(Uuid::now_v7(), KeptBy::Server, AnsweredBy::Host);
+        // At once, later, and at the release.
+        writer.change(&row, TaskChange::Progress).await;
+        writer.change(&row, TaskChange::Progress).await;
+        assert_eq!(*log.events.lock(), ["write"]);
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert_eq!(*log.events.lock(), ["write", "write"]);
+        writer.change(&row, TaskChange::Progress).await;
+        writer.release(row.id);
+        assert_eq!(*log.events.lock(), ["write", "write", "write", "release"]);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        writer.end(&row).await;
+        assert_eq!(*log.events.lock(), ["write", "write", "write", "release", "write"]);
+    }
 }

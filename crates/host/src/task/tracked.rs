@@ -171,8 +171,7 @@ impl TrackedTask {
 
     /// Lets another process follow the task.
     pub(crate) fn release(&self) {
-        self.writer.flush();
-        self.writer.log.release(self.row.id);
+        self.writer.release(self.row.id);
     }
 
     pub(crate) fn log(&self) -> &Arc<dyn TaskLog> {
