@@ -36,7 +36,7 @@ pub use completion::{Completion, CompletionOf};
 pub use completion_ref::CompletionRef;
 pub use definition_state::{DefinitionStanding, DefinitionState};
 pub use drift::ServerInstructions;
-pub(crate) use drift::{ComparedDefinitions, DriftKind, entry_baseline, first_sight};
+pub(crate) use drift::{ComparedDefinitions, DriftKind, EntryNow, entry_baseline, first_sight};
 pub use find::Located;
 pub use method::MethodSpelling;
 pub use outcome::{CallError, CallOutcome};

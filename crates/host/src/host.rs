@@ -13,6 +13,7 @@ mod client_roots;
 mod connection_set;
 mod first_listings;
 mod hiding;
+mod known_entries;
 mod options;
 mod server_commands;
 

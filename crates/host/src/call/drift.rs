@@ -10,8 +10,8 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
-pub(crate) use entry::entry_baseline;
-use entry::{EntryNow, NamedFiles};
+use entry::NamedFiles;
+pub(crate) use entry::{EntryNow, entry_baseline};
 pub use instructions::ServerInstructions;
 use instructions::UnacceptedInstructions;
 

@@ -11,8 +11,9 @@ use std::{
 use parking_lot::Mutex;
 use toolway_config::{Environment, ServerName};
 
+use super::known_entries::KnownEntries;
 use crate::{
-    call::{entry_baseline, first_sight},
+    call::{EntryNow, entry_baseline, first_sight},
     catalog::{
         ItemKind, Listing,
         entry::{CatalogItem, ListedItem},
@@ -28,6 +29,7 @@ pub(crate) struct Hiding {
     environment: Arc<Environment>,
     // No await under this lock.
     hides: Mutex<Hides>,
+    entries: Arc<KnownEntries>,
 }
 
 /// A listing of a server, and how the server is reached.
@@ -39,7 +41,7 @@ pub(crate) struct GuardedListing {
 
 impl Hiding {
     pub(crate) fn new(baselines: Arc<dyn Baselines>, environment: Arc<Environment>, hides: Hides) -> Self {
-        Self { baselines, environment, hides: Mutex::new(hides) }
+        Self { baselines, environment, hides: Mutex::new(hides), entries: Arc::default() }
     }
 
     /// Sets what policy hides.
@@ -59,6 +61,7 @@ impl Hiding {
         servers: &BTreeMap<ServerName, GuardedListing>,
     ) -> BTreeMap<ServerName, DefinitionGuard> {
         let hides = *self.hides.lock();
+        self.entries.retain(|server| servers.contains_key(server));
         let mut guards = BTreeMap::new();
         for (server, guarded) in servers {
             guards.insert(server.clone(), self.guard(hides, guarded).await);
@@ -73,7 +76,12 @@ impl Hiding {
             Way::Configured(_) => {
                 let wanted = Arc::clone(wanted);
                 let environment = Arc::clone(&self.environment);
-                tokio::task::spawn_blocking(move || entry_baseline(&wanted, &environment)).await.ok()
+                let entries = Arc::clone(&self.entries);
+                let read = move || {
+                    let known = entries.current(&wanted);
+                    known.unwrap_or_else(|| entries.keep(&wanted, EntryNow::read(&wanted, &environment, 0)))
+                };
+                tokio::task::spawn_blocking(read).await.ok()
             }
             _ => Some(entry_baseline(wanted, &self.environment)),
         };

@@ -22,7 +22,7 @@ use crate::{
 const MAX_FILE: u64 = 64 * 1024 * 1024;
 
 /// An entry, and the files that it names.
-pub(super) struct EntryNow {
+pub(crate) struct EntryNow {
     pub(super) baseline: Baseline,
     /// `None` if it names none.
     pub(super) files: Option<NamedFiles>,
@@ -47,11 +47,20 @@ struct NamedFile {
 
 impl EntryNow {
     /// Reads files. `attempts`: to connect the server, until now.
-    pub(super) fn read(wanted: &WantedServer, environment: &Environment, attempts: u64) -> Self {
+    pub(crate) fn read(wanted: &WantedServer, environment: &Environment, attempts: u64) -> Self {
         // Before their contents: what changes meanwhile is found later.
         let files: Arc<[NamedFile]> = wanted.named_paths(environment).into_iter().map(NamedFile::now).collect();
         let baseline = entry_baseline(wanted, environment);
         Self { baseline, files: Some(NamedFiles { files, attempts }).filter(|named| !named.files.is_empty()) }
+    }
+
+    pub(crate) fn baseline(&self) -> &Baseline {
+        &self.baseline
+    }
+
+    /// Whether the files that it names are as they were. Reads no contents.
+    pub(crate) fn is_current(&self) -> bool {
+        self.files.as_ref().is_none_or(NamedFiles::are_unchanged)
     }
 }
 
