@@ -179,7 +179,7 @@ impl Host {
                 session: caller_context.session.clone(),
                 host: Arc::clone(inner),
                 held: Arc::new((permit, ready)),
-                bounds: inner.limits.of_task(&caller_context.caller, server, ""),
+                bounds: inner.limits.of_unknown_task(&caller_context.caller, server),
             };
             return Ok(CallerTasks { tasks, connection, _lease: Box::new(lease) });
         }

@@ -106,8 +106,11 @@ struct EndedTask {
 /// Tasks of other processes that are remembered; then they are looked at again.
 const MAX_ELSEWHERE: usize = 1_024;
 
-/// Tasks that have ended and are remembered with the bounds of their results.
-const MAX_ENDED: usize = 1_024;
+/// Tasks of one caller that have ended and are remembered with the bounds of their results. Of an earlier one, the smallest
+/// bound that may concern it holds.
+const MAX_ENDED: usize = 256;
+/// The same of all callers.
+const MAX_ENDED_OF_ALL: usize = 4_096;
 
 /// A task that its caller uses at its server.
 pub(crate) struct SeenTask<'a> {
@@ -305,7 +308,11 @@ impl BackgroundTasks {
             bounds: bounds.clone(),
         };
         let mut all = self.ended.lock();
-        if MAX_ENDED <= all.len() {
+        let of_caller = || all.iter().filter(|other| other.caller == ended.caller).count();
+        if MAX_ENDED <= of_caller() {
+            let oldest = all.iter().position(|other| other.caller == ended.caller);
+            oldest.and_then(|oldest| all.remove(oldest));
+        } else if MAX_ENDED_OF_ALL <= all.len() {
             all.pop_front();
         }
         all.push_back(ended);

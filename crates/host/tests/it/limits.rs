@@ -480,3 +480,35 @@ async fn what_the_cache_answers_takes_nothing_of_the_limits() {
         assert_eq!(refused_by(&outcome).is_some(), limit.is_some(), "{outcome}");
     }
 }
+
+#[tokio::test]
+async fn the_result_of_a_task_of_which_nothing_is_known_has_the_smallest_bound_that_may_concern_it() {
+    let server = Arc::new(ConformanceServer::new());
+    let of_ada = |tools: Value| clients(&json!({ "ada": { "limits": { "callsPerDay": 100, "tools": tools } } }));
+    let start = async |config: Config| {
+        let wanted = WantedServer::new(name("jobs"), Way::InProcess(Arc::<ConformanceServer>::clone(&server)));
+        let host = TestHost::new().wanted(wanted).config(config).start().await;
+        host.ready("jobs").await;
+        host
+    };
+    let ada = Caller::Client("ada".into());
+    let before = start(clients(&json!({}))).await;
+    let request = before.request("jobs__long_job", Some(json!({ "seconds": 0.0 })));
+    let request = CallRequest { caller: ada.clone(), task: TaskHandling::HandOver, ..request };
+    let outcome = before.host.call(request).await;
+    let CallOutcome::HandedOff(task) = outcome else { panic!("{outcome}") };
+    // A host that has not seen its call, as after a restart.
+    for (tools, is_withheld) in [
+        (json!({ "jobs.long_*": { "bytesPerCall": 30 } }), true),
+        (json!({ "*.dump": { "bytesPerCall": 30 } }), true),
+        (json!({ "jobs.dump": { "bytesPerCall": 30 }, "jobs.*": { "bytesPerCall": 30_000 } }), true),
+        (json!({ "files.dump": { "bytesPerCall": 30 } }), false),
+        (json!({ "jobs.long_job": { "bytesPerCall": 30_000 } }), false),
+    ] {
+        let after = start(of_ada(tools.clone())).await;
+        let tasks =
+            after.host.tasks_for(TaskOperation::Get, (&ada).into(), &name("jobs"), Some(&task.id)).await.unwrap();
+        let answered = tasks.tasks().follow(&task.id, ExchangeTimeouts::call()).outcome().await;
+        assert_eq!(matches!(answered, Outcome::Refused(_)), is_withheld, "{tools}: {answered:?}");
+    }
+}

@@ -167,6 +167,23 @@ impl LimitBook {
         self.concerning(caller, &subject).map(|limits| limits.bounds()).unwrap_or_default()
     }
 
+    /// What bounds the result of a task whose tool is not known: the smallest of the bounds that may concern it.
+    pub(crate) fn of_unknown_task(self: &Arc<Self>, caller: &Caller, server: &ServerName) -> CallBounds {
+        if !self.is_set.load(Ordering::Acquire) {
+            return CallBounds::default();
+        }
+        let concerns = |limited: &&Limited| {
+            let of_server = limited.pattern.as_ref().and_then(ToolPattern::server);
+            of_server.is_none_or(|of_server| of_server == server.as_str())
+        };
+        let state = self.state.lock();
+        let of_client = caller.client().and_then(|client| state.clients.get(client));
+        let of_server = state.servers.get(server);
+        let limits = of_server.into_iter().chain(of_client).flatten().filter(concerns).cloned().collect();
+        drop(state);
+        ConcerningLimits { book: Arc::clone(self), limits }.bounds()
+    }
+
     /// Counts a call at the limits at once and per minute, at all or at none.
     fn take(&self, limits: &[Limited], attempt: Attempt) -> Result<(), LimitReached> {
         let now = self.began.elapsed();
