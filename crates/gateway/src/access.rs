@@ -11,11 +11,14 @@ pub mod keys;
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use http::{HeaderMap, header};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 use toolway_config::{Secret, ServerName};
 use toolway_host::call::{Selection, VisibleServers};
@@ -36,10 +39,15 @@ pub enum Access {
 }
 
 /// What clients without a key see.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct OpenAccess {
     // Nothing awaits under this lock.
-    client: RwLock<Option<Arc<Client>>>,
+    client: RwLock<Arc<Client>>,
+    /// Whether that client has sent a request.
+    was_admitted: AtomicBool,
+    /// Clients as they were before their bound changed, and that [`Access::take_revoked`] has not returned yet.
+    // Nothing awaits under this lock.
+    ended: Mutex<Vec<Arc<Client>>>,
 }
 
 /// The accepted keys: those of the key file, and the temporary key of this run.
@@ -126,7 +134,7 @@ impl Access {
     pub fn admit(&self, headers: &HeaderMap) -> Result<Arc<Client>, Unauthenticated> {
         match self {
             Self::Open => Ok(Arc::new(Client::anonymous())),
-            Self::OpenWithin(open) => Ok(open.client()),
+            Self::OpenWithin(open) => Ok(open.admit()),
             Self::Keys(keys) => keys.admit(&Digest::of(bearer(headers).ok_or(Unauthenticated)?)),
         }
     }
@@ -152,7 +160,8 @@ impl Access {
     /// Takes the revoked clients not yet handled that had the name of `client`.
     pub(crate) fn take_revoked_namesakes(&self, client: &Client) -> Vec<Arc<Client>> {
         match self {
-            Self::Open | Self::OpenWithin(_) => Vec::new(),
+            Self::Open => Vec::new(),
+            Self::OpenWithin(open) => open.take_ended(),
             Self::Keys(keys) => keys.ring.as_ref().map(|ring| ring.take_revoked_namesakes(client)).unwrap_or_default(),
         }
     }
@@ -200,7 +209,8 @@ impl Access {
     /// Checks the key file, and takes the clients whose keys were revoked or expired since the last call.
     pub(crate) fn take_revoked(&self) -> Vec<(Arc<Client>, KeyEnd)> {
         match self {
-            Self::Open | Self::OpenWithin(_) => Vec::new(),
+            Self::Open => Vec::new(),
+            Self::OpenWithin(open) => open.take_ended().into_iter().map(|client| (client, KeyEnd::Revoked)).collect(),
             Self::Keys(keys) => keys.ring.as_ref().map(KeyRing::take_revoked).unwrap_or_default(),
         }
     }
@@ -208,13 +218,40 @@ impl Access {
 
 impl OpenAccess {
     fn client(&self) -> Arc<Client> {
-        let bounded = self.client.read().clone();
-        bounded.unwrap_or_else(|| Arc::new(Client::anonymous()))
+        Arc::clone(&self.client.read())
+    }
+
+    fn admit(&self) -> Arc<Client> {
+        let client = self.client.read();
+        self.was_admitted.store(true, Ordering::SeqCst);
+        Arc::clone(&client)
     }
 
     fn set_bound(&self, bound: Option<&Selection>) {
-        let bounded = bound.map(|bound| Client { servers: bound.clone().into(), ..Client::anonymous() });
-        *self.client.write() = bounded.map(Arc::new);
+        let servers = bound.map(|bound| bound.clone().into()).unwrap_or_default();
+        let mut client = self.client.write();
+        if client.servers == servers {
+            return;
+        }
+        let before = std::mem::replace(&mut *client, Arc::new(Client { servers, ..Client::anonymous() }));
+        if self.was_admitted.swap(false, Ordering::SeqCst) {
+            before.revoked.cancel();
+            self.ended.lock().push(before);
+        }
+    }
+
+    fn take_ended(&self) -> Vec<Arc<Client>> {
+        std::mem::take(&mut *self.ended.lock())
+    }
+}
+
+impl Default for OpenAccess {
+    fn default() -> Self {
+        Self {
+            client: RwLock::new(Arc::new(Client::anonymous())),
+            was_admitted: AtomicBool::new(false),
+            ended: Mutex::default(),
+        }
     }
 }
 
@@ -292,7 +329,7 @@ impl fmt::Debug for Keys {
 mod tests {
     use http::{HeaderMap, HeaderValue};
 
-    use super::{Access, Unauthenticated, VisibleServers};
+    use super::{Access, ClientBounds, KeyEnd, OpenAccess, Selection, Unauthenticated, VisibleServers};
 
     fn with(value: &str) -> HeaderMap {
         HeaderMap::from_iter([(http::header::AUTHORIZATION, HeaderValue::from_str(value).unwrap())])
@@ -310,6 +347,32 @@ mod tests {
             assert_eq!(access.admit(&with(wrong)), Err(Unauthenticated), "{wrong}");
         }
         assert_eq!(access.admit(&HeaderMap::new()), Err(Unauthenticated));
+    }
+
+    #[test]
+    fn what_a_client_without_a_key_has_open_ends_when_its_bound_changes() {
+        let bounds = |server: &str| {
+            let servers = Some(std::iter::once(server.parse().unwrap()).collect());
+            ClientBounds::from([("anonymous".to_owned(), Selection { servers, tools: None })])
+        };
+        let access = Access::OpenWithin(OpenAccess::default());
+        access.set_bounds(&bounds("files"));
+        assert!(access.take_revoked().is_empty(), "it has sent nothing yet");
+        let before = access.admit(&HeaderMap::new()).unwrap();
+        access.set_bounds(&bounds("files"));
+        assert!(!before.revoked.is_cancelled() && access.take_revoked().is_empty(), "nothing has changed");
+        access.set_bounds(&bounds("notes"));
+        assert!(before.revoked.is_cancelled());
+        let ended: Vec<_> =
+            access.take_revoked().into_iter().map(|(client, why)| (client.servers.clone(), why)).collect();
+        assert_eq!(ended, [(before.servers.clone(), KeyEnd::Revoked)]);
+        let now = access.admit(&HeaderMap::new()).unwrap();
+        assert!(!now.revoked.is_cancelled() && now.sees(&"notes".parse().unwrap()));
+        // Also when it may see more: its lists have changed.
+        access.set_bounds(&ClientBounds::new());
+        assert!(now.revoked.is_cancelled());
+        assert_eq!(access.take_revoked_namesakes(&now).len(), 1);
+        assert!(access.all_clients_see_all_servers() && access.take_revoked().is_empty());
     }
 
     #[test]
