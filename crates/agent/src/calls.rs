@@ -165,11 +165,17 @@ impl Agent {
             }
             Wanted::Builtin(Builtin::ReadResult) => self.read_result(&call.arguments),
             Wanted::Builtin(Builtin::ListResources) => {
-                resource_list::list(&catalog, &visible, &call.arguments).map(|text| self.first_page(&call.id, text))
+                let listed =
+                    resource_list::list(&catalog, &visible, &call.arguments).map(|text| self.without_secrets(text));
+                listed.map(|text| self.first_page(&call.id, text))
             }
-            Wanted::Builtin(Builtin::SearchTools) => search::search(&catalog, &visible, &call.arguments),
+            Wanted::Builtin(Builtin::SearchTools) => {
+                search::search(&catalog, &visible, &call.arguments).map(|text| self.without_secrets(text))
+            }
             Wanted::Builtin(Builtin::DescribeTool) => {
-                search::describe(&catalog, &visible, &call.arguments).map(|text| self.first_page(&call.id, text))
+                let described = search::describe(&catalog, &visible, &call.arguments);
+                let described = described.map(|text| self.without_secrets(text));
+                described.map(|text| self.first_page(&call.id, text))
             }
         };
         match text {
@@ -181,6 +187,11 @@ impl Agent {
             }
             Err(why) => not_made(call, why),
         }
+    }
+
+    /// What servers say of themselves, for the model: known secrets do not reach it, wherever they stand.
+    fn without_secrets(&self, text: String) -> String {
+        self.host.redactor().plain(&text).into_owned()
     }
 
     /// Records a call of a tool that is not made. The agent's own tools have no records.

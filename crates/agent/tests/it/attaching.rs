@@ -11,7 +11,7 @@ use toolway_agent::{
     Agent, AgentEvent, AgentOptions, Assistant, AttachError, Attachment, ContextPart, Conversation, ResourceOptions,
     Stop,
 };
-use toolway_config::{AssistantConfig, Trust};
+use toolway_config::{AssistantConfig, Config, Trust, document::Document};
 use toolway_host::{
     call::CallOutcome,
     connection::{WantedServer, Way},
@@ -122,6 +122,35 @@ async fn a_model_lists_and_searches_the_resources_that_it_may_see() {
     let listed = model.messages.lock().iter().map(|message| format!("{message:?}")).collect::<String>();
     assert!(listed.contains("The plan of the week") && listed.contains("text/plain"), "{listed}");
     assert!(!listed.contains("hidden://"), "{listed}");
+}
+
+#[tokio::test]
+async fn known_secrets_in_what_servers_list_do_not_reach_the_model() {
+    let mut listed = json!({ "uri": "docs://x?key=s3cr3t-token", "name": "n", "title": "s3cr3t-token of Ada" });
+    listed["description"] = json!("with s3cr3t-token");
+    let mut server = docs().resource(listed, json!([]));
+    // So many that they are searched.
+    for number in 0..200 {
+        server = server.tool(&format!("tool{number}"), &format!("s3cr3t-token {}", "x".repeat(2_000)));
+    }
+    let fixture = server.over_http(None).await.unwrap();
+    let entry = json!({ "url": fixture.url(), "headers": { "Authorization": "Bearer s3cr3t-token" } });
+    let config = json!({ "mcpServers": { "docs": entry } }).to_string();
+    let config = Config::of(&Document::of("/toolway.json".as_ref(), &config).unwrap(), None).unwrap();
+    let host = TestHost::new().config(config).start().await;
+    host.ready("docs").await;
+    let call = |tool: &str, arguments: Value| json!({ "tool": tool, "arguments": arguments });
+    let turns = json!([
+        { "calls": [call("mcp_list_resources", json!({})), call("search_tools", json!({ "query": "tool7" })),
+                    call("describe_tool", json!({ "name": "docs__tool7" }))] },
+        { "expect": [{ "contains": "docs://x?key=[hidden]", "error": false }, { "contains": "[hidden]", "error": false },
+                     { "contains": "[hidden]", "error": false }], "text": "I see." },
+    ]);
+    let model = NotingModel::new(100_000, &turns);
+    let agent = Agent::new(host.host.clone(), model.clone(), options());
+    say(&agent, &mut Conversation::new(None), vec![Message::user("look")]).await;
+    let sent = format!("{:?}", model.messages.lock());
+    assert!(sent.contains("docs://x") && !sent.contains("s3cr3t"), "{sent}");
 }
 
 #[tokio::test]
