@@ -281,9 +281,10 @@ impl From<RecordsError> for Report {
                 "free some space, set `store.path` or `store.url` to another store, or use --no-store"
             }
             RecordsError::Busy(_) => "try again; another process holds the store",
-            RecordsError::Invalid(_) | RecordsError::Closed | RecordsError::Unavailable(_) => {
-                "check `store.path` or `store.url`, or use --no-store"
-            }
+            RecordsError::Invalid(_)
+            | RecordsError::NotOwned(_)
+            | RecordsError::Closed
+            | RecordsError::Unavailable(_) => "check `store.path` or `store.url`, or use --no-store",
         };
         Self::new(ExitCode::Internal, "store", format!("the store cannot be used: {error}")).hint(hint)
     }

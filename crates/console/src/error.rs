@@ -131,6 +131,7 @@ impl From<RecordsError> for ApiError {
             RecordsError::Newer(_)
             | RecordsError::Full(_)
             | RecordsError::Invalid(_)
+            | RecordsError::NotOwned(_)
             | RecordsError::Unavailable(_) => Self::internal(message),
         }
     }

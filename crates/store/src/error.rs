@@ -59,6 +59,9 @@ pub enum StoreError {
     /// Another process has taken this one for dead, and has closed its calls.
     #[error("this process did not renew its registration in the database in time, and its calls were closed")]
     Expired,
+    /// Another process has closed the call, or follows the task.
+    #[error("{0}")]
+    NotOwned(&'static str),
     /// The database did not answer within a time limit.
     #[error("the database {0} did not answer in time")]
     TimedOut(Arc<str>),
@@ -103,6 +106,7 @@ impl From<StoreError> for RecordsError {
             StoreError::QueueFull(_) => Self::Busy(Arc::new(error)),
             StoreError::Invalid(what) => Self::Invalid(what),
             StoreError::Closed => Self::Closed,
+            StoreError::NotOwned(_) => Self::NotOwned(Arc::new(error)),
             _ if error.is_full() => Self::Full(Arc::new(error)),
             _ if error.is_locked() => Self::Busy(Arc::new(error)),
             StoreError::File { .. }
@@ -121,7 +125,7 @@ impl StoreError {
         let error = match self {
             Self::Sqlite(error) => error,
             Self::Postgres(error) => return !error.code().is_some_and(is_of_write),
-            Self::Invalid(_) => return false,
+            Self::Invalid(_) | Self::NotOwned(_) => return false,
             _ => return true,
         };
         let of_write = [ErrorCode::ConstraintViolation, ErrorCode::TypeMismatch, ErrorCode::TooBig, ErrorCode::Unknown];
@@ -159,7 +163,7 @@ impl StoreError {
     }
 }
 
-/// Whether a code is about one statement: data, constraints, names, and what can be tried again alone.
+/// Whether a code is about one statement: data, constraints, names, limits of values, and what can be tried again alone.
 fn is_of_write(code: &SqlState) -> bool {
-    ["0A", "21", "22", "23", "40", "42"].iter().any(|class| code.code().starts_with(class))
+    ["0A", "21", "22", "23", "40", "42", "54"].iter().any(|class| code.code().starts_with(class))
 }

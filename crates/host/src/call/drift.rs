@@ -261,7 +261,10 @@ async fn compare(
             // With the first definition of a caller's own, all of its own are known: a later one is new.
             first.extend(own_first_sight(found, &seen, &catalog));
             first.push(now);
-            save(host, first).await;
+            if !save(host, first).await {
+                // Else every later look would be the first one.
+                return Some(not_compared(host, caller, compared, UNSAVED));
+            }
         }
         host.compared.insert(found, compared, files);
         return None;
@@ -285,6 +288,9 @@ async fn compare(
 
 /// Said where a baseline is not at hand.
 const UNREADABLE: &str = "what was seen before cannot be read";
+
+/// Said where the first sight of a definition could not be kept.
+const UNSAVED: &str = "it is seen for the first time, and that cannot be kept";
 
 /// How a definition differs from its baseline.
 async fn difference(host: &Inner, now: &Baseline) -> Vec<String> {
@@ -418,9 +424,11 @@ impl Drift {
     }
 }
 
-async fn save(host: &Inner, baselines: Vec<Baseline>) {
-    if let Err(error) = host.context.ports.baselines.save(baselines).await {
+async fn save(host: &Inner, baselines: Vec<Baseline>) -> bool {
+    let saved = host.context.ports.baselines.save(baselines).await;
+    if let Err(error) = &saved {
         tracing::error!(%error, "definitions that were seen cannot be kept");
     }
     host.catalog_publisher.compare_again();
+    saved.is_ok()
 }

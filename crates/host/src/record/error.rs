@@ -20,6 +20,9 @@ pub enum RecordsError {
     /// The value itself cannot be stored.
     #[error("{0}")]
     Invalid(&'static str),
+    /// Another process has closed the call, or follows the task: nothing was written.
+    #[error(transparent)]
+    NotOwned(RecordsCause),
     /// The store was closed.
     #[error("the store is closed")]
     Closed,

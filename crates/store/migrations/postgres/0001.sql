@@ -115,7 +115,8 @@ CREATE TABLE approvals (
     scope TEXT NOT NULL,
     unattended BOOLEAN NOT NULL
 );
-CREATE INDEX approvals_by_tool ON approvals (server, tool);
+-- Not by tool: the name of a tool may be longer than an entry of an index.
+CREATE INDEX approvals_by_server ON approvals (server);
 
 CREATE TABLE inbox (
     id UUID PRIMARY KEY,
@@ -252,15 +253,16 @@ CREATE TABLE client_roots (
     updated_at BIGINT NOT NULL
 );
 
--- Definitions as they were first seen or last accepted. `item` is empty for the entry of a server; `text` is empty if the
--- definition is too large to be compared (`baselines.rs`).
+-- Definitions as they were first seen or last accepted. `item` is empty for the entry of a server, `item_digest` is its SHA-256: a name
+-- may be longer than an entry of an index; `text` is empty if the definition is too large to be compared (`baselines.rs`).
 CREATE TABLE baselines (
     server TEXT COLLATE "C" NOT NULL,
     item TEXT COLLATE "C" NOT NULL,
+    item_digest BYTEA NOT NULL,
     digest TEXT NOT NULL,
     text TEXT NOT NULL,
     at BIGINT NOT NULL,
-    PRIMARY KEY (server, item)
+    PRIMARY KEY (server, item_digest)
 );
 
 -- Calls of each day against limits (`call_days.rs`). `day` is a number since 1970, by UTC.

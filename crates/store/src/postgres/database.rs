@@ -171,9 +171,18 @@ impl Target {
         let of_us = |pair: &&str| pair.split_once('=').is_some_and(|(name, _)| name == ROOT_CERTIFICATES);
         let certificates = query.split('&').find(of_us).and_then(|pair| pair.split_once('='));
         let others: Vec<&str> = query.split('&').filter(|pair| !of_us(pair) && !pair.is_empty()).collect();
-        let parsed = format!("{base}?{}", others.join("&")).parse::<Config>();
-        let mut config = parsed
-            .map_err(|error| StoreError::Database { place: "`store.url`".into(), reason: with_cause(&error).into() })?;
+        let invalid = |reason: String| StoreError::Database { place: "`store.url`".into(), reason: reason.into() };
+        let whole = if others.is_empty() { base.to_owned() } else { format!("{base}?{}", others.join("&")) };
+        let mut config = whole.parse::<Config>().map_err(|error| invalid(with_cause(&error)))?;
+        // The driver goes on in clear where a server, or something on the way, says that it has no TLS.
+        if config.get_ssl_mode() == SslMode::Prefer {
+            if whole.contains("sslmode") {
+                return Err(invalid("`sslmode=prefer` verifies nothing; use `require` or `disable`".to_owned()));
+            }
+            if !config.get_hosts().iter().all(is_local) {
+                config.ssl_mode(SslMode::Require);
+            }
+        }
         if config.get_application_name().is_none() {
             config.application_name(APPLICATION);
         }
@@ -185,6 +194,15 @@ impl Target {
         }
         config.keepalives_idle(UNACKNOWLEDGED);
         Ok(Self { config, certificates: certificates.map(|(_, path)| path.replace("%2F", "/")) })
+    }
+}
+
+/// Whether a server is reached over a socket of this machine, which has no TLS.
+fn is_local(host: &Host) -> bool {
+    match host {
+        Host::Tcp(_) => false,
+        #[cfg(unix)]
+        Host::Unix(_) => true,
     }
 }
 
