@@ -38,7 +38,7 @@ pub use observer::CallObserver;
 pub(crate) use observer::Observation;
 pub use person_wait::PersonWait;
 pub use recorder::{AuditNote, CallBody, CallRecorder, OpenState, RecorderUsage, Requirement};
-pub(crate) use recording::{Draft, RecordPorts, RecordedArguments, Recording};
+pub(crate) use recording::{Draft, EndRecord, RecordPorts, RecordedArguments, Recording};
 pub use records::{Fetch, InboxRow, NoRecords, RecordChanges, Records, RetentionPlan, StoreUsage};
 pub use settlement::{Finding, Settlement};
 pub use state::{CallState, UnknownState};

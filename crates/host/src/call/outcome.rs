@@ -79,6 +79,8 @@ pub enum CallError {
     },
     /// The server answered, and a limit withholds its result.
     Limit(Box<LimitReached>),
+    /// The server answered, and that cannot be recorded.
+    Unrecorded,
     /// The server answered with an error.
     Server(RpcError),
     /// The transport or the protocol failed.
@@ -186,9 +188,11 @@ impl CallError {
             }
             Self::Server(error) => OperatorText::new(error.to_string()),
             Self::Wire(error) => OperatorText::new(error.to_string()),
-            Self::SignInRequired { .. } | Self::Preempted { .. } | Self::TaskLost { .. } | Self::Limit(_) => {
-                self.for_client().into()
-            }
+            Self::SignInRequired { .. }
+            | Self::Preempted { .. }
+            | Self::TaskLost { .. }
+            | Self::Limit(_)
+            | Self::Unrecorded => self.for_client().into(),
         }
     }
 
@@ -208,6 +212,7 @@ impl CallError {
             )),
             Self::TaskLost { server, why } => why.clone().map(|why| format!("the task at `{server}` is lost: {why}")),
             Self::Limit(reached) => ClientText::complete(reached.to_string()),
+            Self::Unrecorded => ClientText::complete("the server answered, and the answer cannot be recorded"),
             // The server addressed it to the client.
             Self::Server(error) => ClientText::complete(error.to_string()),
             Self::Wire(error) => error.into(),
@@ -222,6 +227,7 @@ impl CallError {
             Self::Preempted { .. } => "preempted",
             Self::TaskLost { .. } => "task_lost",
             Self::Limit(_) => LimitReached::CODE,
+            Self::Unrecorded => "answer_not_recorded",
             Self::Server(_) => "server_error",
             Self::Wire(error) => error.code(),
         }
@@ -233,6 +239,7 @@ impl CallError {
             Self::NotConnected { why, .. } => why.whose_move,
             Self::SignInRequired { .. } => WhoseMove::User,
             Self::Server(_) | Self::Limit(_) | Self::Preempted { .. } | Self::TaskLost { .. } => WhoseMove::Caller,
+            Self::Unrecorded => WhoseMove::Operator,
             Self::Wire(error) => WhoseMove::after(error),
         }
     }

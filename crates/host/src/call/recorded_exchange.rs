@@ -15,7 +15,7 @@ use super::{CallError, CallOutcome, tasks::withheld};
 use crate::{
     audience::ClientText,
     policy::{Refusal, limit::taken::CallBounds},
-    record::Recording,
+    record::{EndRecord, Recording},
 };
 
 /// An exchange with its recording.
@@ -36,7 +36,7 @@ enum RecordedStage {
     Opening(Opening),
     Open(Exchange, Box<Recording>),
     /// The outcome is returned when its record is written.
-    Recording(BoxFuture<'static, ()>, Option<Outcome>),
+    Recording(BoxFuture<'static, EndRecord>, Option<Outcome>),
     Ended,
 }
 
@@ -46,7 +46,7 @@ impl RecordedExchange {
     }
 
     fn end(mut recording: Recording, recorded: &CallOutcome, outcome: Outcome) -> RecordedStage {
-        let written = recording.end(recorded).unwrap_or_else(|| Box::pin(std::future::ready(())));
+        let written = recording.end(recorded).unwrap_or_else(|| Box::pin(std::future::ready(EndRecord::Kept)));
         RecordedStage::Recording(written, Some(outcome))
     }
 }
@@ -107,7 +107,8 @@ impl ExchangeInterceptor for RecordedExchange {
         match &mut self.stage {
             // Nothing was sent. Dropping the recording records the cancellation.
             RecordedStage::Opening(_) => {
-                self.stage = RecordedStage::Recording(Box::pin(std::future::ready(())), Some(Outcome::Cancelled));
+                self.stage =
+                    RecordedStage::Recording(Box::pin(std::future::ready(EndRecord::Kept)), Some(Outcome::Cancelled));
             }
             RecordedStage::Open(exchange, _) => exchange.cancel(reason),
             RecordedStage::Recording(..) | RecordedStage::Ended => {}

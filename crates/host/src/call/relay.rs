@@ -48,7 +48,7 @@ use crate::{
     host::Inner,
     inbox::opened_urls::OpenedUrls,
     policy::{LimitReached, Surface},
-    record::{Delivery, PersonWait, Recording, redact::Redactor},
+    record::{Delivery, EndRecord, PersonWait, Recording, redact::Redactor},
     task::{TaskStatus, TrackedTask},
     validation::{Noted, ToolCheck},
 };
@@ -106,7 +106,7 @@ enum RelayStage {
     /// Refused until the user has opened URLs.
     OpeningUrls(Box<OpeningUrls>),
     /// Ended; the outcome is returned when its record is durable.
-    Recording(BoxFuture<'static, ()>, Option<CallOutcome>),
+    Recording(BoxFuture<'static, EndRecord>, Option<CallOutcome>),
     /// Cancelled before it was sent; the outcome was not returned yet.
     Cancelled,
     Ended,
@@ -254,11 +254,13 @@ impl Relay {
                     self.continue_after_urls(end);
                 }
                 RelayStage::Recording(written, outcome) => {
-                    if written.as_mut().poll(context).is_pending() {
-                        return Poll::Pending;
-                    }
-                    let outcome = outcome.take();
+                    let Poll::Ready(record) = written.as_mut().poll(context) else { return Poll::Pending };
+                    let mut outcome = outcome.take();
                     self.stage = RelayStage::Ended;
+                    if record == EndRecord::Missing {
+                        outcome = Some(CallOutcome::Failed(CallError::Unrecorded));
+                        self.delivery = Some(Delivery::Unknown);
+                    }
                     return Poll::Ready(outcome.map(CallEvent::Ended));
                 }
                 RelayStage::Cancelled => {
@@ -458,23 +460,26 @@ impl Relay {
         if matches!(self.request.surface, Surface::Gateway | Surface::Library) {
             return validation.later(check, structured, noted);
         }
-        let before = std::mem::replace(written, Box::pin(std::future::ready(())));
+        let before = std::mem::replace(written, Box::pin(std::future::ready(EndRecord::Kept)));
         *written = Box::pin(async move {
-            before.await;
+            let record = before.await;
             validation.after(check, structured, noted).await;
+            record
         });
     }
 
     fn end(&mut self, mut recording: Box<Recording>, outcome: CallOutcome) {
-        let mut written = recording.end(&outcome).unwrap_or_else(|| Box::pin(std::future::ready(())));
+        let kept = || Box::pin(std::future::ready(EndRecord::Kept)) as BoxFuture<'static, EndRecord>;
+        let mut written = recording.end(&outcome).unwrap_or_else(kept);
         self.delivery = recording.delivery();
         if let Some(mut task) = self.task.take() {
             let ended = task.end(&outcome);
             task.announce_end(&outcome);
-            let before = std::mem::replace(&mut written, Box::pin(std::future::ready(())));
+            let before = std::mem::replace(&mut written, kept());
             written = Box::pin(async move {
-                before.await;
+                let record = before.await;
                 ended.await;
+                record
             });
         }
         self.stage = RelayStage::Recording(written, Some(outcome));

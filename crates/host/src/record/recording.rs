@@ -22,7 +22,7 @@ use toolway_wire::{
 
 use super::{
     AuditNote, CallBody, CallLog, CallRecord, CallRecorder, CallState, Delivery, Observation, OpenState, PersonWait,
-    Requirement, kind,
+    RecordsError, Requirement, kind,
     person_wait::Waiting,
     redact::{self, Redactor},
 };
@@ -95,6 +95,15 @@ pub(crate) struct Recording {
     limit_use: Option<CountedUse>,
     /// Set at the end.
     delivery: Option<Delivery>,
+}
+
+/// Whether the answer of a call may be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndRecord {
+    /// It is recorded, or need not be.
+    Kept,
+    /// The record says that the outcome is unknown, or will say so.
+    Missing,
 }
 
 /// Whether a byte of the request may have been written.
@@ -333,6 +342,8 @@ impl Recording {
         let arguments = self.arguments.take().and_then(|arguments| body(self.ports.bodies, &redactor, &arguments));
         let written = recorder.write(record, OpenState::Running, CallBody { arguments, result: None });
         match (written.await, recorder.requirement()) {
+            // It is recorded as not sent, and may be repeated.
+            (Err(error @ RecordsError::NotOwned(_)), _) => Err(Refusal::NotRecorded(error.to_string())),
             (Err(error), Requirement::Required) => Err(Refusal::NotRecorded(error.to_string())),
             (Err(error), Requirement::BestEffort) => {
                 tracing::warn!(call_id = %record.id, %error, "the call is sent without a record");
@@ -421,7 +432,7 @@ impl Recording {
 
     /// Writes the record. Further calls have no effect. The future resolves when the record is durable; dropping it does
     /// not lose the record.
-    pub(crate) fn end(&mut self, outcome: &CallOutcome) -> Option<BoxFuture<'static, ()>> {
+    pub(crate) fn end(&mut self, outcome: &CallOutcome) -> Option<BoxFuture<'static, EndRecord>> {
         let mut record = self.record.take()?;
         record.took = self.began.elapsed();
         record.waited = self.person_wait.total().min(record.took);
@@ -473,17 +484,20 @@ impl Recording {
             let kept = |raw: &Raw| body(self.ports.bodies, &self.redactor, raw);
             let arguments = self.arguments.take().and_then(|arguments| kept(&arguments));
             let body = CallBody { arguments, result: outcome.result().and_then(kept) };
-            let (written, id) = (recorder.end(&record, body), record.id);
+            let written = recorder.end(&record, body);
+            let id = record.id;
+            let is_required = recorder.requirement() == Requirement::Required;
             let unrecorded = (!self.counted).then(|| Arc::clone(&self.ports.unrecorded));
             let logged = async move {
-                if let Err(error) = written.await {
-                    if let Some(unrecorded) = unrecorded {
-                        unrecorded.fetch_add(1, Ordering::Relaxed);
-                    }
-                    tracing::error!(call_id = %id, %error, "the end of the call is not recorded");
+                let Err(error) = written.await else { return EndRecord::Kept };
+                if let Some(unrecorded) = unrecorded {
+                    unrecorded.fetch_add(1, Ordering::Relaxed);
                 }
+                tracing::error!(call_id = %id, %error, "the end of the call is not recorded");
+                let is_missing = is_required || matches!(error, RecordsError::NotOwned(_));
+                if is_missing && delivery == Delivery::Answered { EndRecord::Missing } else { EndRecord::Kept }
             };
-            Box::pin(logged) as BoxFuture<'static, ()>
+            Box::pin(logged) as BoxFuture<'static, EndRecord>
         });
         self.ports.events.send_call(|| CallStageEvent::Stage { id: record.id, stage: CallStage::Ended, record });
         written

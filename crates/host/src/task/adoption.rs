@@ -46,6 +46,16 @@ impl Host {
         }
         adopt_one(self.inner(), id).await
     }
+
+    /// Follows a task that a takeover has given to this process: no process follows it, and it is claimed.
+    pub async fn adopt_taken_task(&self, id: Uuid) -> Result<bool, RecordsError> {
+        let stored = self.stored_task(id).await?;
+        match stored.filter(|stored| stored.row.status.is_open()) {
+            // A claim of what this process has claimed already succeeds.
+            Some(stored) => adopt(self.inner(), stored.row).await,
+            None => Ok(false),
+        }
+    }
 }
 
 /// Follows the task of a call, if it has one that no process follows.
@@ -73,6 +83,10 @@ async fn adopt(host: &Arc<Inner>, row: TaskRow) -> Result<bool, RecordsError> {
     let Some(connection) = row.server.parse::<ServerName>().ok().and_then(|server| host.connection(&server)) else {
         return Ok(false);
     };
+    // It may look as if no process followed it, if this one did not renew its registration in time.
+    if host.background.follows(row.id) {
+        return Ok(false);
+    }
     let ports = host.context.task_ports();
     let is_left = row.kept_by == KeptBy::Process || host.background.is_elsewhere(row.id);
     if is_left || !ports.log.claim(row.id).await? {

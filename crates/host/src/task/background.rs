@@ -243,11 +243,16 @@ impl Host {
 
     /// Whether this host follows a task in the background.
     pub fn follows_task(&self, id: Uuid) -> bool {
-        self.inner().background.tasks.lock().contains_key(&id)
+        self.inner().background.follows(id)
     }
 }
 
 impl BackgroundTasks {
+    /// Whether a task is followed.
+    pub(super) fn follows(&self, id: Uuid) -> bool {
+        self.tasks.lock().contains_key(&id)
+    }
+
     /// Its caller has read or cancelled a task at its server, which said this.
     pub(crate) fn saw(&self, task: &SeenTask<'_>, status: Reported) {
         match status {

@@ -9,9 +9,11 @@ use tokio::{
     runtime::Handle,
     time::{Instant, sleep_until},
 };
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{TaskLog, TaskRow};
+use crate::record::RecordsError;
 
 /// Shortest time between two writes of progress and messages of one task.
 const PROGRESS_PAUSE: Duration = Duration::from_secs(2);
@@ -37,6 +39,8 @@ pub(super) struct RowWriter {
     // Nothing awaits under this lock. Writes are submitted under it, so that they are in the order of the changes; to submit
     // one does not block.
     pending: Arc<Mutex<PendingRow>>,
+    /// Cancelled when another process follows the task.
+    taken: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -56,7 +60,12 @@ impl RowWriter {
     pub(super) fn new(log: Arc<dyn TaskLog>) -> Self {
         let now = Instant::now();
         let pending = PendingRow { row: None, is_scheduled: false, next: now, states: 0, window: now };
-        Self { log, pending: Arc::new(Mutex::new(pending)) }
+        Self { log, pending: Arc::new(Mutex::new(pending)), taken: CancellationToken::new() }
+    }
+
+    /// Cancelled when a write has found that another process follows the task.
+    pub(super) fn taken(&self) -> &CancellationToken {
+        &self.taken
     }
 
     /// Writes a change of a task that has not ended: now, or soon if it changes often. The future resolves when a write of now
@@ -65,7 +74,7 @@ impl RowWriter {
         let mut pending = self.pending.lock();
         if pending.may_write(change) {
             pending.row = None;
-            return write(&*self.log, row);
+            return write(&*self.log, row, self.taken.clone());
         }
         pending.row = Some(row.clone());
         if !std::mem::replace(&mut pending.is_scheduled, true) {
@@ -78,14 +87,14 @@ impl RowWriter {
     pub(super) fn end(&self, row: &TaskRow) -> BoxFuture<'static, ()> {
         let mut pending = self.pending.lock();
         pending.row = None;
-        write(&*self.log, row)
+        write(&*self.log, row, self.taken.clone())
     }
 
     /// Writes what is pending, and lets another process write the row from here on.
     pub(super) fn release(&self, id: Uuid) {
         let mut pending = self.pending.lock();
         if let Some(row) = pending.row.take() {
-            drop(write(&*self.log, &row));
+            drop(write(&*self.log, &row, self.taken.clone()));
         }
         self.log.release(id);
     }
@@ -94,6 +103,7 @@ impl RowWriter {
         let Ok(runtime) = Handle::try_current() else { return };
         let log = Arc::clone(&self.log);
         let pending = Arc::downgrade(&self.pending);
+        let taken = self.taken.clone();
         runtime.spawn(async move {
             sleep_until(due).await;
             // The task may not be followed any more.
@@ -102,7 +112,7 @@ impl RowWriter {
                 let mut pending = pending.lock();
                 pending.is_scheduled = false;
                 pending.next = Instant::now() + PROGRESS_PAUSE;
-                pending.row.take().map(|row| write(&*log, &row))
+                pending.row.take().map(|row| write(&*log, &row, taken))
             };
             if let Some(written) = written {
                 written.await;
@@ -133,7 +143,7 @@ impl PendingRow {
 }
 
 /// Submits a write before it returns; the future resolves when it is durable.
-fn write(log: &dyn TaskLog, row: &TaskRow) -> BoxFuture<'static, ()> {
+fn write(log: &dyn TaskLog, row: &TaskRow, taken: CancellationToken) -> BoxFuture<'static, ()> {
     let id: Uuid = row.id;
     if MAX_REMOTE_ID < row.remote_id.len() {
         tracing::warn!(task = %id, "a task id of the server is too long; the task is not stored");
@@ -141,8 +151,10 @@ fn write(log: &dyn TaskLog, row: &TaskRow) -> BoxFuture<'static, ()> {
     }
     let written = log.write(row);
     Box::pin(async move {
-        if let Err(error) = written.await {
-            tracing::error!(task = %id, %error, "the task is not recorded");
+        match written.await {
+            Ok(()) => {}
+            Err(RecordsError::NotOwned(_)) => taken.cancel(),
+            Err(error) => tracing::error!(task = %id, %error, "the task is not recorded"),
         }
     })
 }

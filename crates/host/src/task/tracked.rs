@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
 use toolway_config::ServerName;
 use toolway_wire::{
     json::Raw,
@@ -172,6 +173,11 @@ impl TrackedTask {
     /// Lets another process follow the task.
     pub(crate) fn release(&self) {
         self.writer.release(self.row.id);
+    }
+
+    /// Cancelled when another process follows the task.
+    pub(crate) fn taken(&self) -> CancellationToken {
+        self.writer.taken().clone()
     }
 
     pub(crate) fn log(&self) -> &Arc<dyn TaskLog> {

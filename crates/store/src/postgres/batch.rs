@@ -17,7 +17,7 @@ use super::{
 use crate::{
     StoreError,
     audit::{AuditEvent, kind},
-    calls::CallRow,
+    calls::{CallRow, CallState},
     chain::Link,
     rollup::Pending,
     time,
@@ -29,6 +29,9 @@ struct Lock {
     key: i64,
     is_needed_by: fn(&Write) -> bool,
 }
+
+/// Said where a call belongs to another process.
+const CLOSED: &str = "another process has closed this call";
 
 /// Taken at the beginning and in this order, so that no two transactions wait for each other.
 const LOCKS: [Lock; 3] = [
@@ -53,22 +56,36 @@ pub(super) struct Filling<'a> {
 struct Effects {
     entries: Vec<AuditEvent>,
     rollups: Pending<'static>,
+    /// Calls whose end came after another process had closed them.
+    closed: Vec<Uuid>,
 }
 
 /// What was sent or noted, in order.
 enum Step<'a> {
-    /// A statement, and the call that ends with it if it changes a row.
-    Sent {
+    Sent(BoxFuture<'a, Result<u64, StoreError>>),
+    /// The row of a call.
+    Call {
         result: BoxFuture<'a, Result<u64, StoreError>>,
-        ended: Option<&'a CallRow>,
+        call: &'a CallRow,
+        has_end: bool,
+    },
+    /// The row of a task.
+    Task {
+        result: BoxFuture<'a, Result<u64, StoreError>>,
+        id: Uuid,
     },
     /// The registration of this process, which must be there.
     Fence(BoxFuture<'a, Result<u64, StoreError>>),
     Entry(Box<AuditEvent>),
 }
 
-/// Applies a batch in one transaction. Either all of it is committed or nothing.
-pub(super) async fn apply(client: &Object, run: Uuid, writes: &[&Write]) -> Result<(), StoreError> {
+/// Applies a batch in one transaction. Either all of it is committed or nothing. Returns the
+/// result of each: an end that came too late is an audit event, and its caller is told.
+pub(super) async fn apply(
+    client: &Object,
+    run: Uuid,
+    writes: &[&Write],
+) -> Result<Vec<Result<(), StoreError>>, StoreError> {
     let mut filling = Filling::new(client, run);
     let filled = async {
         filling.begin(writes).await?;
@@ -76,7 +93,7 @@ pub(super) async fn apply(client: &Object, run: Uuid, writes: &[&Write]) -> Resu
         let head =
             if writes.iter().any(|write| may_append(write)) { Some(audit::lock_head(client).await?) } else { None };
         filling.settle().await?;
-        filling.commit(head).await
+        filling.commit(head).await.map(|()| filling.results(writes, writes.iter().map(|_| Ok(())).collect()))
     };
     let filled = filled.await;
     undo_if_failed(client, filled).await
@@ -97,7 +114,7 @@ pub(super) async fn apply_each(
         for write in writes {
             results.push(filling.alone(write).await?);
         }
-        filling.commit(None).await.map(|()| results)
+        filling.commit(None).await.map(|()| filling.results(writes, results))
     };
     let filled = filled.await;
     undo_if_failed(client, filled).await
@@ -125,8 +142,7 @@ impl<'a> Filling<'a> {
 
     /// Begins the transaction, with the locks that these writes need.
     pub(super) async fn begin(&mut self, writes: &[&Write]) -> Result<(), StoreError> {
-        let result = pipeline::send_raw(self.client, "BEGIN").await;
-        self.steps.push(Step::Sent { result, ended: None });
+        self.steps.push(Step::Sent(pipeline::send_raw(self.client, "BEGIN").await));
         for lock in LOCKS.iter().filter(|lock| writes.iter().any(|write| (lock.is_needed_by)(write))) {
             self.send("SELECT pg_advisory_xact_lock($1)", vec![Box::new(lock.key)]).await?;
         }
@@ -138,7 +154,14 @@ impl<'a> Filling<'a> {
     /// Sends a statement.
     pub(super) async fn send(&mut self, sql: &str, values: Vec<Value<'a>>) -> Result<(), StoreError> {
         let result = pipeline::send(self.client, sql, values).await?;
-        self.steps.push(Step::Sent { result, ended: None });
+        self.steps.push(Step::Sent(result));
+        Ok(())
+    }
+
+    /// Sends the statement that writes the row of a task, which changes it if no other process follows the task.
+    pub(super) async fn send_task(&mut self, id: Uuid, sql: &str, values: Vec<Value<'a>>) -> Result<(), StoreError> {
+        let result = pipeline::send(self.client, sql, values).await?;
+        self.steps.push(Step::Task { result, id });
         Ok(())
     }
 
@@ -162,8 +185,7 @@ impl<'a> Filling<'a> {
                     let Some(of_call) = of_call else { continue };
                     let values = calls::values(call, self.run, of_call.arguments, body.result.as_deref());
                     let result = pipeline::send(self.client, calls::WRITE, values).await?;
-                    let ended = of_call.has_end.then_some(&**call);
-                    self.steps.push(Step::Sent { result, ended });
+                    self.steps.push(Step::Call { result, call, has_end: of_call.has_end });
                 }
                 other => self.one(other).await?,
             }
@@ -223,6 +245,7 @@ impl<'a> Filling<'a> {
                 self.client.batch_execute("RELEASE alone").await?;
                 self.effects.entries.extend(of_write.entries);
                 self.effects.rollups.add(of_write.rollups);
+                self.effects.closed.extend(of_write.closed);
                 Ok(Ok(()))
             }
             Err(error) if error.is_of_file() => Err(error),
@@ -232,6 +255,18 @@ impl<'a> Filling<'a> {
                 Ok(Err(error))
             }
         }
+    }
+
+    /// The results of writes that were committed.
+    fn results(&self, writes: &[&Write], mut results: Vec<Result<(), StoreError>>) -> Vec<Result<(), StoreError>> {
+        for (write, result) in writes.iter().zip(&mut results) {
+            if let Write::CallEnd(call, _) = write
+                && self.effects.closed.contains(&call.id)
+            {
+                *result = Err(StoreError::NotOwned(CLOSED));
+            }
+        }
+        results
     }
 
     /// Waits for everything that was sent.
@@ -244,14 +279,37 @@ impl<'a> Filling<'a> {
                     }
                 }
                 Step::Entry(event) => self.effects.entries.push(*event),
-                // A call ends once.
-                Step::Sent { result, ended } => {
-                    if let (true, Some(call)) = (0 < result.await?, ended) {
-                        self.effects.entries.push(end_event(call));
-                        self.effects.rollups.count_owned(call.clone());
+                Step::Sent(result) => drop(result.await?),
+                Step::Call { result, call, has_end } => {
+                    let is_written = 0 < result.await?;
+                    self.written(call, has_end, is_written).await?;
+                }
+                Step::Task { result, id } => {
+                    if result.await? == 0 && tasks::is_followed_elsewhere(self.client, id, self.run).await? {
+                        return Err(StoreError::NotOwned("another process follows this task"));
                     }
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// What follows from the row of a call. A call ends once; what is not recorded as sent is not sent.
+    async fn written(&mut self, call: &CallRow, has_end: bool, is_written: bool) -> Result<(), StoreError> {
+        match (has_end, is_written) {
+            (true, true) => {
+                self.effects.entries.push(end_event(call));
+                self.effects.rollups.count_owned(call.clone());
+            }
+            // It belongs to another process, or was closed by one that has said how.
+            (true, false) if calls::has_no_end(self.client, call.id).await? => {
+                self.effects.entries.push(recovery_event(call));
+                self.effects.closed.push(call.id);
+            }
+            (false, false) if call.state == CallState::Running => {
+                return Err(StoreError::NotOwned(CLOSED));
+            }
+            (true | false, _) => {}
         }
         Ok(())
     }
@@ -261,7 +319,8 @@ impl<'a> Filling<'a> {
         &mut self,
         head: Option<BoxFuture<'a, Result<Vec<Row>, StoreError>>>,
     ) -> Result<(), StoreError> {
-        let Effects { entries, rollups } = std::mem::take(&mut self.effects);
+        let Effects { entries, rollups, closed } = std::mem::take(&mut self.effects);
+        self.effects.closed = closed;
         if !entries.is_empty() {
             let head = match head {
                 Some(head) => head.await?,
@@ -274,8 +333,7 @@ impl<'a> Filling<'a> {
             let Link { seq, hash } = appended.head;
             self.send(audit::WRITE_END, vec![Box::new(seq), Box::new(hash.to_vec()), Box::new("head")]).await?;
         }
-        let result = pipeline::send_raw(self.client, "COMMIT").await;
-        self.steps.push(Step::Sent { result, ended: None });
+        self.steps.push(Step::Sent(pipeline::send_raw(self.client, "COMMIT").await));
         self.settle().await
     }
 }

@@ -110,6 +110,12 @@ pub(super) async fn interrupt(client: &Object, run: Uuid) -> Result<Vec<CallRow>
     pipeline::rows(client, &sql, &[Box::new(run)]).await?.iter().map(row).collect()
 }
 
+/// Whether a call was not ended by the process that made it.
+pub(super) async fn has_no_end(client: &Object, id: Uuid) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM calls WHERE id = $1 AND state IN ('pending', 'running', 'interrupted')";
+    Ok(!pipeline::rows(client, sql, &[Box::new(id)]).await?.is_empty())
+}
+
 /// A call that has not ended, or was only found open.
 pub(super) async fn open_call(client: &Object, id: Uuid) -> Result<Option<CallRow>, StoreError> {
     let sql = format!(

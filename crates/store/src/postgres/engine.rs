@@ -1,6 +1,7 @@
 //! A store in Postgres, as the handle of other crates holds it: its queue, its writer, and the registration of this process.
 
 use std::{
+    collections::HashSet,
     fmt,
     sync::{
         Arc, Weak,
@@ -9,6 +10,7 @@ use std::{
     thread::JoinHandle,
 };
 
+use parking_lot::Mutex;
 use toolway_config::Secret;
 use uuid::Uuid;
 
@@ -40,6 +42,9 @@ pub(super) struct Shared {
     pub(super) removed_calls: AtomicU64,
     /// This process in the table of those that write.
     pub(super) registration: Arc<Registration>,
+    /// Processes whose calls the writer is about to close.
+    // Nothing awaits under this lock.
+    pub(super) recovering: Mutex<HashSet<Uuid>>,
 }
 
 impl PostgresEngine {
@@ -67,6 +72,7 @@ impl PostgresEngine {
             failed: AtomicU64::default(),
             removed_calls: AtomicU64::default(),
             registration: Arc::new(registration),
+            recovering: Mutex::default(),
         });
         shared.recover_dead()?;
         shared.database.spawn(keep_registered(Arc::downgrade(&shared)));
@@ -176,7 +182,9 @@ impl Shared {
         };
         let client = self.database.client().await?;
         for id in runs::dead(&client, looking).await?.into_iter().filter(|id| *id != run) {
-            self.queue.insist(Write::Recover(Box::new(DeadRun { id, journal: Left::default() })));
+            if self.recovering.lock().insert(id) {
+                self.queue.insist(Write::Recover(Box::new(DeadRun { id, journal: Left::default() })));
+            }
         }
         Ok(())
     }

@@ -11,8 +11,10 @@ use super::{
 use crate::{StoreError, calls::StoredCall, time};
 
 /// Takes the key if it is free: unknown, too old, or of a call that was not sent. A tool that may be called twice is not held
-/// by a call whose outcome is unknown, and none by one that a person settled as not happened.
-const CLAIM: &str = "INSERT INTO idempotency_keys (owner, key, item, digest, call, at) VALUES ($1, $2, $3, $4, $5, $6) \
+/// by a call whose outcome is unknown, and none by one that a person settled as not happened. A call that another process has
+/// closed takes none.
+const CLAIM: &str = "INSERT INTO idempotency_keys (owner, key, item, digest, call, at) SELECT $1, $2, $3, $4, $5, $6 \
+     WHERE NOT EXISTS (SELECT 1 FROM calls WHERE calls.id = $5 AND calls.state = 'interrupted') \
      ON CONFLICT (owner, key) DO UPDATE SET item = excluded.item, digest = excluded.digest, call = excluded.call, \
      at = excluded.at \
      WHERE idempotency_keys.call <> excluded.call AND EXISTS (SELECT 1 FROM calls WHERE calls.id = idempotency_keys.call \

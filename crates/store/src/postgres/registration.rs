@@ -1,4 +1,4 @@
-//! In whose name this process writes: a row of `runs`, or none while it is not a member of its cluster.
+//! In whose name this process writes: a row of `runs`, and no row while it is not a member of its cluster.
 
 use parking_lot::RwLock;
 use uuid::Uuid;
@@ -15,7 +15,7 @@ pub(super) struct Registration {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Current {
-    /// Nil: there is no such row, so every write fails.
+    /// Nil: no row has it, so every write fails.
     run: Uuid,
     /// Of a member.
     generation: i64,
@@ -30,12 +30,12 @@ impl Registration {
         self.by
     }
 
-    /// The row in whose name writes are made; nil if there is none.
+    /// The row in whose name writes are made; nil without a registration.
     pub(super) fn run(&self) -> Uuid {
         self.current.read().run
     }
 
-    /// The row, if there is one.
+    /// The row of the registration; `None` without one.
     pub(super) fn known_run(&self) -> Option<Uuid> {
         Some(self.run()).filter(|run| !run.is_nil())
     }
@@ -53,7 +53,7 @@ impl Registration {
         }
     }
 
-    /// The registration is lost, unless there is a later one.
+    /// The registration is lost, unless a later one was made.
     pub(super) fn lose(&self, run: Uuid) {
         let mut current = self.current.write();
         if current.run == run {

@@ -11,7 +11,7 @@ use toolway_host::cluster::TakenOver;
 use uuid::Uuid;
 
 use super::{
-    batch::{Filling, recovery_event},
+    batch::{Filling, recovery_event, undo_if_failed},
     calls,
     pipeline::{self, Value},
     tasks,
@@ -54,6 +54,32 @@ pub(super) async fn register(client: &Object, run: Uuid) -> Result<(), StoreErro
     pipeline::execute(client, sql, values).await?;
     Ok(())
 }
+
+/// Registers a process again whose registration has expired. What no other process has closed or taken meanwhile stays its own:
+/// it is alive.
+pub(super) async fn register_anew(client: &Object, expired: Uuid, run: Uuid) -> Result<(), StoreError> {
+    let registered = async {
+        client.batch_execute("BEGIN").await?;
+        register(client, run).await?;
+        // Waits for a process that is about to close its calls.
+        let own = pipeline::execute(client, "DELETE FROM runs WHERE id = $1", vec![Box::new(expired)]).await?;
+        if 0 < own {
+            for sql in OWN {
+                pipeline::execute(client, sql, vec![Box::new(expired), Box::new(run)]).await?;
+            }
+        }
+        Ok(client.batch_execute("COMMIT").await?)
+    };
+    let registered = registered.await;
+    undo_if_failed(client, registered).await
+}
+
+/// What a process holds.
+const OWN: [&str; 3] = [
+    "UPDATE calls SET run = $2 WHERE run = $1 AND state IN ('pending', 'running')",
+    "UPDATE tasks SET run = $2 WHERE run = $1 AND status IN ('working', 'input-required')",
+    "UPDATE sessions SET run = $2 WHERE run = $1",
+];
 
 /// Renews a registration. Returns whether it was still valid.
 pub(super) async fn renew(client: &Object, run: Uuid) -> Result<bool, StoreError> {

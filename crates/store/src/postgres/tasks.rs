@@ -31,15 +31,16 @@ const SURFACE: &str = "(SELECT surface FROM calls WHERE calls.id = tasks.id)";
 /// Tasks that have not ended.
 const OPEN: &str = "tasks.status IN ('working', 'input-required')";
 
-/// Writes a task that a process follows. One that has ended stays as it is.
+/// Writes a task that a process follows. One that has ended stays as it is, and so does one that another process follows.
 pub(super) async fn write<'a>(filling: &mut Filling<'a>, task: &'a TaskRow) -> Result<(), StoreError> {
     let sql = format!(
         "INSERT INTO tasks ({COLUMNS}) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, \
+         CASE WHEN $20 THEN $18::uuid END, $19) \
          ON CONFLICT (id) DO UPDATE SET remote_id = excluded.remote_id, server = excluded.server, tool = excluded.tool, \
          status = excluded.status, message = excluded.message, done = excluded.done, total = excluded.total, \
          updated_at = excluded.updated_at, ttl = excluded.ttl, poll_interval = excluded.poll_interval, \
-         kept_by = excluded.kept_by, run = excluded.run WHERE {OPEN}"
+         kept_by = excluded.kept_by, run = excluded.run WHERE {OPEN} AND (tasks.run IS NULL OR tasks.run = $18)"
     );
     let progress = task.progress;
     let run = filling.run;
@@ -61,10 +62,17 @@ pub(super) async fn write<'a>(filling: &mut Filling<'a>, task: &'a TaskRow) -> R
         Box::new(task.kept_by.as_str()),
         Box::new(task.answered_by.as_str()),
         Box::new(maybe(task.capabilities.as_deref())),
-        Box::new(task.status.is_open().then_some(run)),
+        Box::new(run),
         Box::new(maybe(task.hosted_for.as_deref())),
+        Box::new(task.status.is_open()),
     ];
-    filling.send(&sql, values).await
+    filling.send_task(task.id, &sql, values).await
+}
+
+/// Whether a task goes on at another process.
+pub(super) async fn is_followed_elsewhere(client: &Object, id: Uuid, run: Uuid) -> Result<bool, StoreError> {
+    let sql = format!("SELECT 1 FROM tasks WHERE id = $1 AND run <> $2 AND {OPEN}");
+    Ok(!pipeline::rows(client, &sql, &[Box::new(id), Box::new(run)]).await?.is_empty())
 }
 
 /// Gives a task that no process follows to this one.
@@ -86,6 +94,10 @@ pub(super) async fn release(filling: &mut Filling<'_>, id: Uuid) -> Result<(), S
 
 /// Writes the end of a task and of its call.
 pub(super) async fn end<'a>(filling: &mut Filling<'a>, end: &'a TaskEnd) -> Result<(), StoreError> {
+    // A task that no process followed may be ended by the one that has found its end.
+    let own = "UPDATE calls SET run = $2 WHERE id = $1 AND run <> $2 AND state IN ('pending', 'running') \
+               AND NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = $1 AND tasks.run <> $2)";
+    pipeline::execute(filling.client, own, vec![Box::new(end.task.id), Box::new(filling.run)]).await?;
     if let Some(open) = calls::open_call(filling.client, end.task.id).await? {
         let call = ended_call(end, open);
         let values = calls::values(&call, filling.run, None, end.call.body.result.as_deref());

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::{batch, database::TRANSACTION, engine::Shared, retention, runs};
@@ -26,14 +27,13 @@ use crate::{
 const AWAY: Duration = Duration::from_millis(500);
 /// Time between two attempts to write what could not be written.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Ends of calls that are kept in memory, without their bodies, until the database can be reached.
+/// Ends of calls that are kept in memory, without their bodies, until the database can be reached. Their answers are held for the
+/// time of a transaction.
 const MAX_ENDS: usize = 10_000;
 /// Ends in one transaction.
 const ENDS: usize = 1_000;
 /// Time between two looks for records that have become too old.
 const LOOK: Duration = Duration::from_secs(60);
-/// Transactions of one look.
-const STEPS: usize = 64;
 
 /// The thread.
 pub(super) struct Worker {
@@ -43,9 +43,23 @@ pub(super) struct Worker {
     /// Writes of the store itself whose commit failed.
     insisted: Vec<Job>,
     /// Ends of calls whose commit failed, oldest first.
-    late: VecDeque<Box<CallRow>>,
+    late: VecDeque<LateEnd>,
     /// The last failure to reach the database.
     away: Option<(Instant, StoreError)>,
+}
+
+/// An end that could not be written yet.
+struct LateEnd {
+    call: Box<CallRow>,
+    /// Who waits for it; `None` once an error was reported.
+    held: Option<HeldEnd>,
+}
+
+/// The answer of a call is held until its end is written, or this time has come.
+struct HeldEnd {
+    done: oneshot::Sender<Result<(), StoreError>>,
+    until: Instant,
+    error: StoreError,
 }
 
 impl Worker {
@@ -66,12 +80,14 @@ impl Worker {
             if result.is_ok() {
                 self.write_late();
             }
+            self.give_up_held(Instant::now());
             if is_tried {
                 self.shared.queue.finish(count, self.insisted.len(), result.is_ok());
             }
             if self.look_at <= Instant::now() {
-                self.remove_old();
-                self.look_at = Instant::now() + LOOK;
+                // One transaction between two commits.
+                let pause = if self.remove_old() { Duration::ZERO } else { LOOK };
+                self.look_at = Instant::now() + pause;
             }
         }
         self.end();
@@ -82,6 +98,7 @@ impl Worker {
         // There is no later attempt.
         self.away = None;
         self.write_late();
+        self.late.drain(..).filter_map(|late| late.held).for_each(HeldEnd::give_up);
         if self.shared.registration.by() == RegisteredBy::Cluster {
             // It has left its cluster, or another member takes it over.
             return;
@@ -128,7 +145,7 @@ impl Worker {
             let applying = async {
                 match batch::apply(&client, run, writes).await {
                     Err(error) if !error.is_of_file() => batch::apply_each(&client, run, writes).await,
-                    applied => applied.map(|()| writes.iter().map(|_| Ok(())).collect()),
+                    applied => applied,
                 }
             };
             let applied = tokio::time::timeout(TRANSACTION, applying).await;
@@ -153,16 +170,14 @@ impl Worker {
         applied
     }
 
-    /// This process was taken for dead, because it slept or could not reach the database.
+    /// This process did not renew its registration, because it slept or could not reach the database. It keeps what no other
+    /// process has closed or taken meanwhile.
     fn register_anew(&self, expired: Uuid) {
         let run = Uuid::now_v7();
         let database = &self.shared.database;
-        let registered = database.wait(async { runs::register(&database.client().await?, run).await });
+        let registered = database.wait(async { runs::register_anew(&database.client().await?, expired, run).await });
         match registered {
-            Ok(()) => {
-                self.shared.registration.set_own(run);
-                self.shared.queue.insist(Write::Recover(Box::new(DeadRun { id: expired, journal: Left::default() })));
-            }
+            Ok(()) => self.shared.registration.set_own(run),
             Err(error) => tracing::error!(%error, "this process could not register anew in the database"),
         }
     }
@@ -171,6 +186,9 @@ impl Worker {
     fn finish(&self, job: Job, result: Result<(), StoreError>) {
         if let Err(error) = &result {
             self.count_failure(&job, error);
+        }
+        if let Write::Recover(dead) = &job.write {
+            self.shared.recovering.lock().remove(&dead.id);
         }
         if let Some(done) = job.done {
             // The writer may not wait for the result.
@@ -187,11 +205,34 @@ impl Worker {
                 self.insisted.push(job);
             }
             Some(done) => {
-                if let (Write::CallEnd(call, _), true) = (job.write, self.late.len() < MAX_ENDS) {
-                    self.late.push_back(call);
+                let held = HeldEnd { done, until: Instant::now() + TRANSACTION, error: error.clone() };
+                match job.write {
+                    Write::CallEnd(call, _) if self.late.len() < MAX_ENDS => self.hold(call, held),
+                    _ => held.give_up(),
                 }
-                // The writer may not wait for the result.
-                let _unheard = done.send(Err(error.clone()));
+            }
+        }
+    }
+
+    /// Keeps an end until it is written. One of a member that has lost its lease is kept as an audit event only, so that its caller
+    /// does not wait.
+    fn hold(&mut self, call: Box<CallRow>, held: HeldEnd) {
+        let is_lost =
+            matches!(held.error, StoreError::Expired) && self.shared.registration.by() == RegisteredBy::Cluster;
+        let held = if is_lost {
+            held.give_up();
+            None
+        } else {
+            Some(held)
+        };
+        self.late.push_back(LateEnd { call, held });
+    }
+
+    /// Reports the errors of ends that were held long enough.
+    fn give_up_held(&mut self, now: Instant) {
+        for late in &mut self.late {
+            if let Some(held) = late.held.take_if(|held| held.until <= now) {
+                held.give_up();
             }
         }
     }
@@ -199,44 +240,57 @@ impl Worker {
     /// Writes ends that could not be written, as far as that succeeds.
     fn write_late(&mut self) {
         while !self.late.is_empty() {
-            let calls = self.late.iter().take(ENDS);
-            let batch: Vec<Write> = calls.map(|call| Write::CallEnd(call.clone(), CallBody::default())).collect();
+            let late = self.late.iter().take(ENDS);
+            let batch: Vec<Write> = late.map(|late| Write::CallEnd(late.call.clone(), CallBody::default())).collect();
             let writes: Vec<&Write> = batch.iter().collect();
             let Ok(results) = self.apply(&writes) else { return };
-            let failed = results.iter().filter_map(|result| result.as_ref().err());
-            failed.for_each(|error| tracing::error!(%error, "the end of a call is not recorded"));
             tracing::info!(calls = batch.len(), "recorded ends of calls that could not be written before");
-            self.late.drain(..batch.len());
+            for (late, result) in self.late.drain(..batch.len()).zip(results) {
+                if let Err(error) = &result {
+                    tracing::error!(%error, call_id = %late.call.id, "the end of a call is not recorded");
+                }
+                if let Some(held) = late.held {
+                    // The caller may have gone.
+                    let _unheard = held.done.send(result);
+                }
+            }
         }
     }
 
-    fn remove_old(&self) {
+    /// Removes some of what has become too old. Returns whether there may be more.
+    fn remove_old(&self) -> bool {
         if self.limits == RetentionLimits::default() {
-            return;
+            return false;
         }
         let Shared { database, removed_calls, registration, .. } = &*self.shared;
-        let Some(run) = registration.known_run() else { return };
+        let Some(run) = registration.known_run() else { return false };
         let removed = database.wait(async {
             let client = database.client().await?;
-            for _ in 0..STEPS {
-                let step = retention::step(&client, run, &self.limits).await?;
-                if step.is_empty() {
-                    break;
-                }
-                removed_calls.fetch_add(step.calls, Ordering::Relaxed);
-                let RetentionPlan { calls, audit, conversations, .. } = step;
-                tracing::info!(calls, audit_entries = audit, conversations, "retention removed old records");
+            let step = tokio::time::timeout(TRANSACTION, retention::step(&client, run, &self.limits)).await;
+            let step = step.unwrap_or_else(|_| Err(StoreError::TimedOut(Arc::clone(database.place()))));
+            if step.as_ref().is_err_and(StoreError::is_disconnection) {
+                // Not back into the pool: a transaction may be open on it.
+                drop(deadpool_postgres::Object::take(client));
             }
-            Ok::<_, StoreError>(())
+            step
         });
-        if let Err(error) = removed {
-            // Tried again at the next look.
-            tracing::error!(%error, "retention cannot remove old records");
+        match removed {
+            Ok(step) if step.is_empty() => false,
+            Ok(RetentionPlan { calls, audit, conversations, .. }) => {
+                removed_calls.fetch_add(calls, Ordering::Relaxed);
+                tracing::info!(calls, audit_entries = audit, conversations, "retention removed old records");
+                true
+            }
+            Err(error) => {
+                // Tried again at the next look.
+                tracing::error!(%error, "retention cannot remove old records");
+                false
+            }
         }
     }
 
     fn count_failure(&self, job: &Job, error: &StoreError) {
-        if job.has_failed {
+        if job.has_failed || matches!(error, StoreError::NotOwned(_)) {
             return;
         }
         let failed = self.shared.failed.fetch_add(1, Ordering::Relaxed) + 1;
@@ -244,6 +298,13 @@ impl Worker {
         if failed.is_power_of_two() {
             tracing::error!(%error, failed, "the store cannot write");
         }
+    }
+}
+
+impl HeldEnd {
+    fn give_up(self) {
+        // The caller may have gone.
+        let _unheard = self.done.send(Err(self.error));
     }
 }
 

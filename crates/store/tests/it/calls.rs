@@ -7,7 +7,7 @@ use toolway_store::{
     rollup::RollupFilter,
 };
 
-use crate::stage::{Stage, begun, ended, record};
+use crate::stage::{Engine, Stage, begun, ended, record};
 
 #[tokio::test]
 async fn a_call_is_one_row_from_beginning_to_end() {
@@ -205,7 +205,9 @@ async fn a_call_that_was_taken_for_interrupted_gets_its_end() {
     let (store, call) = (stage.open(), begun("read"));
     store.write_call(call.clone(), CallBody::default()).await.unwrap();
     stage.tamper("UPDATE calls SET state = 'interrupted'");
-    store.write_call(begun_again(&call), CallBody::default()).await.unwrap();
+    let again = store.write_call(begun_again(&call), CallBody::default()).await;
+    // A database refuses to say that a closed call is sent.
+    assert_eq!(again.is_ok(), matches!(crate::ENGINE, Engine::Sqlite), "{again:?}");
     assert_eq!(stage.reader().call(call.id).unwrap().unwrap().row.state, CallState::Interrupted);
     let end = ended(&call, CallState::Succeeded);
     store.end_call(end.clone(), CallBody::default()).await.unwrap();

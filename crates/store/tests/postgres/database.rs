@@ -1,12 +1,19 @@
 //! What is particular to a database: its schema, its registrations, and connections that end.
 
+use std::io::{Read as _, Write as _};
+
 use futures_util::future::join_all;
 use toolway_config::Secret;
-use toolway_host::record::RecordsError;
+use toolway_host::{
+    policy::{Baseline, Baselines, SeenItem},
+    record::{CallRecorder as _, IdempotencyKey, KeyClaim, KeyHolder, RecordsError, Requirement},
+    task::{AnsweredBy, KeptBy, TaskStatus},
+};
 use toolway_store::{
-    Reader, Store, StoreError, StoreOptions,
-    audit::{AuditFilter, Verified},
+    Reader, Store, StoreError, StoreOptions, StoreRecorder,
+    audit::{AuditEvent, AuditFilter, Verified},
     calls::{CallBody, CallFilter, CallState, Delivery},
+    tasks::TaskRow,
 };
 
 use crate::stage::{Stage, begun, ended, record};
@@ -66,16 +73,133 @@ async fn calls_of_a_process_that_did_not_renew_are_closed_once_by_another() {
 }
 
 #[tokio::test]
-async fn a_process_that_was_taken_for_dead_cannot_write_until_it_has_registered_anew() {
+async fn a_process_that_expired_keeps_what_no_other_has_closed() {
     let stage = Stage::new();
     let store = stage.open();
     let [sent, _] = left_by(&stage, &store).await;
     let refused = store.write_call(begun("read"), CallBody::default()).await.unwrap_err();
     assert!(matches!(refused, StoreError::Expired), "{refused}");
-    // It has registered under another id, and closed what it had left open itself.
+    // It has registered under another id.
     record(&store, "read", CallState::Succeeded).await;
+    store.recover().unwrap();
     store.catch_up();
-    assert_eq!(stage.reader().call(sent).unwrap().unwrap().row.outcome, Some(Delivery::Unknown));
+    let open = stage.reader().call(sent).unwrap().unwrap().row;
+    assert_eq!((open.state, open.outcome), (CallState::Running, None));
+    store.end_call(ended(&open, CallState::Succeeded), CallBody::default()).await.unwrap();
+    assert_eq!(stage.reader().call(sent).unwrap().unwrap().row.outcome, Some(Delivery::Answered));
+}
+
+/// The process that slept finds that its call was closed as not sent, so it must not send it: its repetition is another call.
+#[tokio::test]
+async fn a_call_that_another_process_has_closed_is_not_sent_and_takes_no_key() {
+    let stage = Stage::new();
+    let slept = stage.open();
+    let pending = begun("write");
+    slept.write_call(pending.clone(), CallBody::default()).await.unwrap();
+    stage.tamper("UPDATE runs SET expires_at = clock_timestamp() - interval '1 second'");
+    let other = stage.open();
+    other.catch_up();
+    let outcome = |id| stage.reader().call(id).unwrap().unwrap().row.outcome;
+    assert_eq!(outcome(pending.id), Some(Delivery::NotSent));
+    assert!(matches!(slept.append_audit(AuditEvent::default()).await, Err(StoreError::Expired)));
+    slept.append_audit(AuditEvent::default()).await.unwrap();
+
+    let claim = |call| KeyClaim {
+        key: IdempotencyKey::new("editor", "k-1").unwrap(),
+        item: "files__write".to_owned(),
+        digest: vec![7; 32],
+        call,
+        at: std::time::SystemTime::now(),
+        idempotent: false,
+    };
+    let recorder = |store: &Store| StoreRecorder::new(store.clone(), Requirement::BestEffort, "gateway");
+    let late = recorder(&slept).claim_key(claim(pending.id)).await.unwrap();
+    assert!(!matches!(late, KeyHolder::Claimed), "{late:?}");
+    assert!(matches!(recorder(&other).claim_key(claim(begun("write").id)).await.unwrap(), KeyHolder::Claimed));
+    let running = toolway_store::calls::CallRow { state: CallState::Running, ..pending.clone() };
+    // The write of another client in the same batch is not harmed.
+    let both = [slept.write_call(running, CallBody::default()), slept.write_call(begun("read"), CallBody::default())];
+    let [closed, written]: [_; 2] = join_all(both).await.try_into().unwrap();
+    assert!(matches!(closed, Err(StoreError::NotOwned(_))), "{closed:?}");
+    assert!(matches!(RecordsError::from(closed.unwrap_err()), RecordsError::NotOwned(_)));
+    written.unwrap();
+
+    // A late end is an audit event.
+    let late = slept.end_call(ended(&pending, CallState::Succeeded), CallBody::default()).await;
+    assert!(matches!(late, Err(StoreError::NotOwned(_))), "{late:?}");
+    assert_eq!(outcome(pending.id), Some(Delivery::NotSent));
+    let entries = stage.reader().audit(&AuditFilter { limit: 20, ..AuditFilter::default() }).unwrap();
+    let of_call: Vec<_> = entries.iter().filter(|entry| entry.call == Some(pending.id)).collect();
+    assert_eq!(of_call.len(), 2, "{entries:?}");
+    assert!(of_call.iter().any(|entry| entry.kind == "recovery" && entry.details.contains("answered")), "{of_call:?}");
+}
+
+#[tokio::test]
+async fn a_task_that_another_process_has_taken_is_not_taken_back() {
+    let stage = Stage::new();
+    let slept = stage.open();
+    let call = toolway_store::calls::CallRow { state: CallState::Running, ..begun("paint") };
+    slept.write_call(call.clone(), CallBody::default()).await.unwrap();
+    let task = TaskRow { remote_id: "t-1".to_owned(), ..TaskRow::begun(call.id, KeptBy::Server, AnsweredBy::Host) };
+    slept.write_task(task.clone()).await.unwrap();
+    stage.tamper("UPDATE runs SET expires_at = clock_timestamp() - interval '1 second'");
+    let other = stage.open();
+    other.catch_up();
+    assert!(other.claim_task(task.id).await.unwrap());
+    assert!(matches!(slept.write_task(task.clone()).await, Err(StoreError::Expired)));
+    assert!(matches!(slept.write_task(task.clone()).await, Err(StoreError::NotOwned(_))));
+    let ended = TaskRow { status: TaskStatus::Completed, ..task.clone() };
+    other.write_task(ended).await.unwrap();
+    slept.write_task(task.clone()).await.unwrap();
+    assert_eq!(stage.reader().task(task.id).unwrap().unwrap().status, TaskStatus::Completed);
+}
+
+/// An entry of an index has at most 2,704 bytes.
+#[tokio::test]
+async fn a_name_that_is_longer_than_an_entry_of_an_index_is_kept_like_others() {
+    let stage = Stage::new();
+    let store = stage.open();
+    let long: String = (0..1_000).map(|number| format!("{:04x}", number * 7_919 % 65_536)).collect();
+    let baseline = |name: &str, digest: &str| Baseline {
+        server: "files".parse().unwrap(),
+        item: SeenItem::parse(name).unwrap(),
+        digest: digest.to_owned(),
+        text: "{}".to_owned(),
+        seen_at: std::time::SystemTime::UNIX_EPOCH,
+    };
+    let first = vec![baseline(&long, "one"), baseline("read", "one"), baseline("read", "two")];
+    let saved = store.save_baselines(first);
+    let call = store.write_call(begun("read"), CallBody::default());
+    saved.await.unwrap();
+    call.await.unwrap();
+    store.save_baselines(vec![baseline(&long, "two")]).await.unwrap();
+    let recorder = StoreRecorder::new(store.clone(), Requirement::Required, "gateway");
+    let server = "files".parse().unwrap();
+    for name in [&long, "read"] {
+        let found = Baselines::find(&recorder, &server, &baseline(name, "").item).await.unwrap().unwrap();
+        assert_eq!(found.digest, "two");
+    }
+    assert_eq!(recorder.digests(&server).await.unwrap().len(), 2);
+}
+
+/// The URL has no `sslmode`, and something on the way says that the server has no TLS.
+#[test]
+fn nothing_is_said_to_a_server_without_tls_unless_the_url_allows_it() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let between = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 8];
+        stream.read_exact(&mut request).unwrap();
+        stream.write_all(b"N").unwrap();
+        let mut said = Vec::new();
+        stream.read_to_end(&mut said).unwrap();
+        said
+    });
+    let error = Store::open(&url(&format!("postgres://ada:hunter2@127.0.0.1:{port}/toolway"))).unwrap_err();
+    assert_eq!(between.join().unwrap(), b"", "{error}");
+    let prefer = Store::open(&url("postgres://ada@127.0.0.1:1/toolway?sslmode=prefer")).unwrap_err().to_string();
+    assert!(prefer.contains("`sslmode=prefer`"), "{prefer}");
 }
 
 #[tokio::test]

@@ -53,7 +53,11 @@ impl PostgresLeases {
         Box::pin(async move {
             let id = row.id;
             let before = self.row(id);
-            write(&self.store(by).unwrap(), row).await.map_err(|error| of_member(error, by))?;
+            match write(&self.store(by).unwrap(), row).await {
+                Ok(()) => {}
+                Err(StoreError::NotOwned(_)) => return Ok(CallWrite::Without),
+                Err(error) => return Err(of_member(error, by)),
+            }
             let is_written = self.row(id) != before;
             Ok(if is_written { CallWrite::Written } else { CallWrite::Without })
         })

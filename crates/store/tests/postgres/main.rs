@@ -29,6 +29,7 @@ mod sessions;
 mod stage;
 #[path = "../it/tasks.rs"]
 mod tasks;
+mod unrecorded;
 
 /// The engine of the stories.
 const ENGINE: stage::Engine = stage::Engine::Postgres;

@@ -46,6 +46,8 @@ async fn store_of_a_member_writes_from_its_registration_until_its_lease_is_lost(
     // The late end was written again in the name of the second registration, which changes nothing.
     store.catch_up();
     assert_eq!(stage.reader().call(sent.id).unwrap().unwrap().row.outcome, Some(Delivery::NotSent));
+    let again = store.end_call(ended(&sent, CallState::Succeeded), CallBody::default()).await.unwrap_err();
+    assert!(matches!(again, StoreError::NotOwned(_)), "{again}");
     assert!(matches!(stage.reader().verify_audit().unwrap(), Verified::Intact { .. }));
 }
 
@@ -74,4 +76,18 @@ async fn member_closes_the_calls_of_a_process_without_a_cluster() {
     store.recover().unwrap();
     store.catch_up();
     assert_eq!(leases.outcome(call.id).await, Some(Delivery::NotSent));
+}
+
+#[tokio::test]
+async fn tasks_of_a_takeover_are_claimed_by_the_member_that_took_over() {
+    let leases = PostgresLeases::new();
+    let member = join(&leases).await;
+    let task = Uuid::now_v7();
+    leases.begin_task(member, task).await.unwrap();
+    leases.pass(leases.lease()).await;
+    let by = join(&leases).await;
+    let other = join(&leases).await;
+    LeaseStore::take_over(&leases, by, member).await.unwrap();
+    assert!(leases.store(by).unwrap().claim_task(task).await.unwrap());
+    assert!(!leases.store(other).unwrap().claim_task(task).await.unwrap());
 }

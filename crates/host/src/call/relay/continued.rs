@@ -13,7 +13,7 @@ use crate::{
     },
     connection::InFlightCall,
     host::Inner,
-    record::{Recording, redact::Redactor},
+    record::{EndRecord, Recording, redact::Redactor},
     task::{AnsweredBy, BackgroundTask, KeptBy, NotFollowed, SampledTask, TaskOrigin, TaskSessions, TrackedTask},
 };
 
@@ -96,7 +96,11 @@ impl Relay {
         match following.start(&self.host, tracked) {
             Ok(starting) => {
                 starting.with_recording(recording);
-                self.stage = RelayStage::Recording(written, Some(outcome));
+                let kept = Box::pin(async move {
+                    written.await;
+                    EndRecord::Kept
+                });
+                self.stage = RelayStage::Recording(kept, Some(outcome));
             }
             // The caller is told what is recorded, and the task does not go on unseen: it is cancelled at its server.
             Err(not_followed) => {

@@ -89,9 +89,14 @@ enum Look {
 impl Following {
     pub(super) async fn run(mut self) {
         let stop = self.stop.clone();
+        let taken = self.tracked.taken();
         let ended = tokio::select! {
             ended = self.follow() => ended,
             () = stop.cancelled() => None,
+            () = taken.cancelled() => {
+                tracing::warn!(task = %self.tracked.row.id, server = %self.server, "another process follows this task now");
+                return self.give_up();
+            }
         };
         match ended.or_else(|| self.seen_end()) {
             Some(outcome) => self.end(&outcome).await,
@@ -355,11 +360,16 @@ impl Following {
 
     /// Leaves the task to another process.
     fn leave(&mut self) {
+        self.give_up();
+        self.tracked.release();
+    }
+
+    /// Follows the task no longer, and leaves its row and its record as they are.
+    fn give_up(&mut self) {
         self.forget();
         if let Some(recording) = &mut self.recording {
             recording.leave_open();
         }
-        self.tracked.release();
     }
 
     fn forget(&self) {
