@@ -66,7 +66,7 @@ struct Inner {
     // Nothing awaits under these locks.
     state: Mutex<State>,
     effects: Mutex<Option<Weak<dyn MemberEffects>>>,
-    events: mpsc::UnboundedSender<ClusterEvent>,
+    events: mpsc::Sender<ClusterEvent>,
     member: watch::Sender<Option<Member>>,
     /// What asks the store.
     asking: TaskTracker,
@@ -81,6 +81,8 @@ struct State {
 
 /// Longest time between two looks at the clock, which may have gone on while the timer did not.
 const LOOK: Duration = Duration::from_secs(1);
+/// Events that wait for their step; further answers wait with their tasks.
+const EVENTS: usize = 64;
 /// How much of a lease the store has for an answer.
 const ANSWER_SHARE: u32 = 3;
 
@@ -89,7 +91,7 @@ impl ClusterMembership {
     pub fn start(leases: Arc<dyn LeaseStore>, options: MemberOptions) -> Self {
         let MemberOptions { gateway, address, lease, clock } = options;
         let membership = Membership::new(gateway, address, lease, clock.now());
-        let (events, received) = mpsc::unbounded_channel();
+        let (events, received) = mpsc::channel(EVENTS);
         let inner = Arc::new(Inner {
             leases,
             clock,
@@ -139,7 +141,8 @@ impl ClusterMembership {
     pub fn place(&self, server: &ServerName) -> ServerPlace {
         let place = self.inner.state.lock().membership.place(server, self.inner.clock.now());
         if place == ServerPlace::Unknown {
-            self.inner.tell(ClusterEvent::Wanted(server.clone()));
+            // If the queue is full, the next request for the server tries it again.
+            drop(self.inner.events.try_send(ClusterEvent::Wanted(server.clone())));
         }
         place
     }
@@ -167,7 +170,7 @@ impl ClusterMembership {
 }
 
 /// Waits for what happens, until `stop`.
-async fn drive(inner: Weak<Inner>, mut events: mpsc::UnboundedReceiver<ClusterEvent>, stop: CancellationToken) {
+async fn drive(inner: Weak<Inner>, mut events: mpsc::Receiver<ClusterEvent>, stop: CancellationToken) {
     loop {
         let Some(wait) = inner.upgrade().map(|inner| inner.time_to_wake()) else { return };
         let event = tokio::select! {
@@ -186,11 +189,6 @@ impl Inner {
     fn time_to_wake(&self) -> Duration {
         let wakes_at = self.state.lock().membership.wakes_at();
         wakes_at.saturating_sub(self.clock.now()).min(LOOK)
-    }
-
-    fn tell(&self, event: ClusterEvent) {
-        // The receiver ends with the gateway.
-        drop(self.events.send(event));
     }
 
     fn step(&self, event: ClusterEvent) -> Vec<ClusterAction> {
@@ -243,7 +241,8 @@ impl Inner {
                 let inner = Arc::clone(self);
                 self.asking.spawn(async move {
                     if let Some(event) = inner.ask(asking).await {
-                        inner.tell(event);
+                        // The receiver ends with the gateway.
+                        drop(inner.events.send(event).await);
                     }
                 });
             }

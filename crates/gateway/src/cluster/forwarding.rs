@@ -133,9 +133,14 @@ impl Cluster {
         self.sessions.named(headers).and_then(|row| row.parse().ok())
     }
 
-    /// A member and where it is reached, if it was not taken over.
-    pub(crate) fn row_of(&self, member: Member) -> Option<ClusterMember> {
-        self.membership.members().into_iter().find(|row| row.member == member)
+    /// A member and where it is reached; `None` if it was taken over. One that is not in the last list may have joined since.
+    pub(crate) async fn row_of(&self, member: Member) -> Option<ClusterMember> {
+        let find = |rows: Vec<ClusterMember>| rows.into_iter().find(|row| row.member == member);
+        if let Some(row) = find(self.membership.members()) {
+            return Some(row);
+        }
+        let listed = self.membership.answer(self.membership.leases().members()).await;
+        find(listed.inspect_err(|error| tracing::warn!(%error, "the members cannot be listed")).ok()?)
     }
 
     /// Sends a request to the member that it is for.

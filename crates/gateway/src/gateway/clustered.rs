@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method, Request, Response, StatusCode, request};
-use toolway_host::cluster::{ClusterMember, Member, PeerAddress};
+use toolway_host::cluster::{Member, PeerAddress};
 use toolway_wire::{
     down::http::{BodyError, Incoming, ResponseBody, read_body},
     header as mcp,
@@ -94,21 +94,17 @@ impl Gateway {
         let envelope = Envelope::read(body.clone(), &self.downstream.limits).ok();
         let holder = envelope.as_ref().and_then(|envelope| self.holder_of(envelope));
         let own = cluster.membership.current();
-        let elsewhere = holder.filter(|holder| Some(*holder) != own).and_then(|holder| cluster.row_of(holder));
-        if let Some(from) = own
-            && let Some(ClusterMember { member: to, address, .. }) = elsewhere
-        {
+        if let Some(holder) = holder.filter(|holder| Some(*holder) != own) {
             let id = envelope.as_ref().and_then(Envelope::id).cloned();
-            let request = ForwardedRequest { to, ..forwarded(from, None, client, &parts, body.clone()) };
-            match cluster.send(&request, &address).await {
-                Sent::Answered(answer) => return forwarding::relayed(answer, id).await,
-                Sent::Lost => return outcome_unknown(id.as_ref()),
-                Sent::Unreachable => {
-                    return not_sent(id.as_ref(), "the gateway that has this call cannot be reached now");
-                }
-                // The call has ended with it; the client is told that its state has expired.
-                Sent::Gone => {}
-            }
+            let Some(from) = own else { return not_sent(id.as_ref(), NO_MEMBER) };
+            // A call whose gateway is gone has ended with it.
+            let Some(row) = cluster.row_of(holder).await else { return outcome_unknown(id.as_ref()) };
+            let request = ForwardedRequest { to: holder, ..forwarded(from, None, client, &parts, body) };
+            return match cluster.send(&request, &row.address).await {
+                Sent::Answered(answer) => forwarding::relayed(answer, id).await,
+                Sent::Gone | Sent::Lost => outcome_unknown(id.as_ref()),
+                Sent::Unreachable => not_sent(id.as_ref(), "the gateway that has this call cannot be reached now"),
+            };
         }
         self.serve_mcp(route, client, Request::from_parts(parts, ResponseBody::whole(body))).await
     }

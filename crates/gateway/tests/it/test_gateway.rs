@@ -125,9 +125,8 @@ impl TestGateway {
             let stop = stop.clone();
             async move {
                 let serving_peers = async {
-                    match peers {
-                        Some(peers) => Arc::clone(&gateway).serve_peers(peers, stop.clone()).await.unwrap(),
-                        None => {}
+                    if let Some(peers) = peers {
+                        Arc::clone(&gateway).serve_peers(peers, stop.clone()).await.unwrap();
                     }
                 };
                 tokio::join!(serving_peers, async {
