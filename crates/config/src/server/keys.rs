@@ -376,8 +376,7 @@ pub(crate) const KEYS: &[Key<Draft>] = &[
         doc: "How many connections several gateways of a `cluster` have to this server. `each`: every gateway has its own, for \
               servers that keep nothing about their client. `session` (default for programs and for servers that issue \
               sessions): the requests of one client session reach the same process. `one`: one process for all gateways; \
-              after its gateway was lost, it is started elsewhere when it has certainly ended. Without a cluster all three \
-              are the same.",
+              in preparation: `serve` with a `cluster` refuses to start with it. Without a cluster all three are the same.",
         example: r#""one""#,
         set: |draft, field| put(&mut draft.replicas, Some(cluster::read_replicas(field)?)),
     },
