@@ -109,6 +109,11 @@ class CheckerTest(unittest.TestCase):
             history.records = [record for record in history.records if record.effect != "unknown"]
 
         self.finds("is unknown and has no record", change)
+        # What was forwarded may not have arrived.
+        history = copy.deepcopy(GOOD)
+        change(history)
+        history.calls[3].attempts[0].text = "the gateway that has this call was lost; outcome unknown"
+        self.assertEqual(check(history), [])
 
     def test_two_records_of_one_request(self):
         self.finds("has 2 records", lambda h: h.records.append(record("answered", "answered", number=2)))
