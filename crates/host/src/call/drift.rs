@@ -294,9 +294,8 @@ const UNSAVED: &str = "it is seen for the first time, and that cannot be kept";
 
 /// How a definition differs from its baseline.
 async fn difference(host: &Inner, now: &Baseline) -> Vec<String> {
-    match host.context.ports.baselines.find(&now.server, &now.item).await {
-        Ok(Some(before)) => return before.difference(now),
-        Ok(None) | Err(_) => {}
+    if let Ok(Some(before)) = host.context.ports.baselines.find(&now.server, &now.item).await {
+        return before.difference(now);
     }
     // What all callers saw under this name is what this one expects.
     if let SeenItem::Own { kind, name, .. } = &now.item
