@@ -13,7 +13,7 @@ const PLACES: &[(&str, usize)] = &[
     ("agent", 7),
     ("auth", 28),
     ("bench", 34),
-    ("cli", 74),
+    ("cli", 73),
     ("config", 26),
     ("console", 6),
     ("gateway", 20),
