@@ -18,6 +18,7 @@ use toolway_config::{Bodies, ServerName};
 use toolway_wire::{
     exchange::{Answer, ServerRequest, WriteMark},
     json::Raw,
+    seal,
 };
 
 use super::{
@@ -32,6 +33,9 @@ use crate::{
     event::{CallStage, CallStageEvent, EventSender},
     policy::{Grant, Permit, Refusal, RuleId, Subject, Surface, limit::taken::CountedUse},
 };
+
+/// Bytes of a name in a record; the digest tells longer ones apart.
+const MAX_NAME: usize = 2_048;
 
 /// Properties of a call that are known at its start.
 #[derive(Debug)]
@@ -572,10 +576,34 @@ fn body(bodies: Bodies, redactor: &Redactor, raw: &Raw) -> Option<String> {
     }
 }
 
-/// Redacts URIs, which can contain credentials.
+/// A name as it is recorded. URIs are redacted: they can contain credentials. A client chooses the name of what it calls, also of
+/// what does not exist, and a record is kept.
 fn shown(kind: CallKind, name: String) -> String {
-    match kind {
+    let name = match kind {
         CallKind::Resource => redact::uri(&name),
         CallKind::Tool | CallKind::Prompt | CallKind::Method => name,
+    };
+    if name.len() <= MAX_NAME {
+        return name;
+    }
+    let beginning = &name[..name.floor_char_boundary(MAX_NAME)];
+    format!("{beginning}… ({} bytes, SHA-256 {})", name.len(), seal::fingerprint([name.as_bytes()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CallKind, MAX_NAME, shown};
+
+    #[test]
+    fn a_name_of_any_length_takes_a_bounded_part_of_a_record_and_stays_another_one() {
+        let kinds = [CallKind::Tool, CallKind::Prompt, CallKind::Resource, CallKind::Method];
+        let long = |end: &str| format!("x://host/{}{end}", "ä".repeat(2 * 1024 * 1024));
+        for kind in kinds {
+            let names = [shown(kind, long("a")), shown(kind, long("b")), shown(kind, "no uri ".repeat(1_000_000))];
+            assert!(names.iter().all(|name| name.len() < MAX_NAME + 128), "{kind:?}");
+            assert!(names[0] != names[1] && names[0].starts_with("x://host/"), "{kind:?}");
+        }
+        assert_eq!(shown(CallKind::Tool, "x".repeat(MAX_NAME)), "x".repeat(MAX_NAME));
+        assert_eq!(shown(CallKind::Tool, "files__read".to_owned()), "files__read");
     }
 }

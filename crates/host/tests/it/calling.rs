@@ -381,3 +381,29 @@ async fn tool_can_be_called_by_server_and_raw_name() {
     let outcome = host.call_of(of("missing", "read")).await;
     assert!(matches!(&outcome, CallOutcome::Refused(refusal) if refusal.code() == "unknown_server"), "{outcome}");
 }
+
+/// A client chooses what it names, also what does not exist, and each refusal has a record.
+#[tokio::test]
+async fn a_name_of_any_length_takes_a_bounded_part_of_the_record_of_its_call() {
+    let host = TestHost::with(&files(), "files").start().await;
+    host.ready("files").await;
+    let long = "ä".repeat(1024 * 1024);
+    let of = |raw_name: String| Origin { server: name("files"), raw_name };
+    let targets = [
+        Target::Resource(format!("x://host/{long}")),
+        Target::Resource(long.clone()),
+        Target::ToolOf(of(long.clone())),
+        Target::PromptOf(of(long.clone())),
+        Target::ResourceOf(of(format!("x://host/{long}"))),
+        Target::Method { server: name("files"), method: long },
+    ];
+    for target in targets {
+        drop(host.call_of(CallRequest::new(Caller::Terminal, target)).await);
+    }
+    let records = host.records();
+    assert_eq!(records.len(), 6);
+    for record in records {
+        let texts = [Some(&record.name), record.raw_name.as_ref(), record.message.as_ref()];
+        assert!(texts.into_iter().flatten().all(|text| text.len() < 3_000), "{:?}", record.kind);
+    }
+}
