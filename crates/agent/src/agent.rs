@@ -134,6 +134,9 @@ pub enum AgentError {
     /// The model failed.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// Another process has continued the conversation.
+    #[error("another process has continued this conversation")]
+    Continued,
 }
 
 /// Sees what happens. It must not block.

@@ -120,6 +120,7 @@ impl<'a> Answering<'a> {
 
     /// One request and the calls of its message. Returns why the answer ends, or `None` if the model goes on.
     async fn take_step(&mut self) -> Result<Option<Stop>, AgentError> {
+        self.conversation.check_own()?;
         // Also before the first request, while resources were read.
         if self.interrupt.cancel.is_cancelled() {
             return Ok(Some(Stop::Cancelled));
@@ -172,6 +173,8 @@ impl<'a> Answering<'a> {
             Ok(reason) => reason,
             Err(stop) => return Ok(Some(stop)),
         };
+        // No call is made whose message is not stored.
+        self.conversation.check_own()?;
         if wanted.is_empty() {
             return Ok(self.end_or_correct(&reason).await);
         }

@@ -13,6 +13,7 @@ use toolway_model::{Message, ModelRequest, Part, ResultPart, Role, SentRequest, 
 use uuid::Uuid;
 
 use crate::{
+    agent::AgentError,
     assistant::{self, Assistant, StoredAssistant, UnreadableAssistant},
     budget::Stop,
     compaction::{self, Compaction},
@@ -43,6 +44,8 @@ pub struct Conversation {
     assistant: Option<String>,
     /// Its requests, for a replay.
     requests: RequestLog,
+    /// Whether another process has continued it. Nothing of it is stored from then on.
+    is_continued: bool,
 }
 
 /// Ids of the records of calls, by the ids that the model gave the calls. Stored beside a message with results, and never
@@ -91,6 +94,7 @@ impl Conversation {
             measured: None,
             assistant: None,
             requests: RequestLog::default(),
+            is_continued: false,
         }
     }
 
@@ -240,9 +244,20 @@ impl Conversation {
             log.append(&self.id, stored(seq, &kept, records))
         });
         self.messages.push(message);
-        if let Some(stored) = stored {
-            report(stored.await);
+        let Some(stored) = stored else { return };
+        match stored.await {
+            // What follows would stand behind messages of the other process.
+            Err(RecordsError::Continued) => {
+                self.is_continued = true;
+                self.log = None;
+            }
+            stored => report(stored),
         }
+    }
+
+    /// Fails if another process has continued the conversation: its messages are not those that are stored.
+    pub(crate) fn check_own(&self) -> Result<(), AgentError> {
+        if self.is_continued { Err(AgentError::Continued) } else { Ok(()) }
     }
 
     /// Adds a message of the model. If it was interrupted, or refused, its calls are left out and never made; the error

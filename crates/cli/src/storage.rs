@@ -281,6 +281,7 @@ impl From<RecordsError> for Report {
                 "free some space, set `store.path` or `store.url` to another store, or use --no-store"
             }
             RecordsError::Busy(_) => "try again; another process holds the store",
+            RecordsError::Continued => "read the conversation again, and send the message anew",
             RecordsError::Invalid(_)
             | RecordsError::NotOwned(_)
             | RecordsError::Closed

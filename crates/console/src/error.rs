@@ -133,6 +133,7 @@ impl From<RecordsError> for ApiError {
             | RecordsError::Invalid(_)
             | RecordsError::NotOwned(_)
             | RecordsError::Unavailable(_) => Self::internal(message),
+            RecordsError::Continued => Self::conflict(message),
         }
     }
 }

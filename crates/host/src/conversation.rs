@@ -22,7 +22,7 @@ pub struct ConversationHead {
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversationMessage {
-    /// Position from 0. A message of the same position is replaced.
+    /// Position from 0. A message is written once: another one at its position is refused with [`RecordsError::Continued`].
     pub seq: usize,
     /// `user`, `assistant` or `tool`.
     pub role: &'static str,

@@ -68,6 +68,9 @@ pub enum StoreError {
     /// A value cannot be written.
     #[error("{0}")]
     Invalid(&'static str),
+    /// Another process has written another message at the same position of the conversation.
+    #[error("another process has continued this conversation")]
+    Continued,
     /// The writer thread has ended.
     #[error("the store is closed")]
     Closed,
@@ -105,6 +108,7 @@ impl From<StoreError> for RecordsError {
             StoreError::Newer { .. } | StoreError::NewerDatabase { .. } => Self::Newer(Arc::new(error)),
             StoreError::QueueFull(_) => Self::Busy(Arc::new(error)),
             StoreError::Invalid(what) => Self::Invalid(what),
+            StoreError::Continued => Self::Continued,
             StoreError::Closed => Self::Closed,
             StoreError::NotOwned(_) => Self::NotOwned(Arc::new(error)),
             _ if error.is_full() => Self::Full(Arc::new(error)),
@@ -125,7 +129,7 @@ impl StoreError {
         let error = match self {
             Self::Sqlite(error) => error,
             Self::Postgres(error) => return !error.code().is_some_and(is_of_write),
-            Self::Invalid(_) | Self::NotOwned(_) => return false,
+            Self::Invalid(_) | Self::NotOwned(_) | Self::Continued => return false,
             _ => return true,
         };
         let of_write = [ErrorCode::ConstraintViolation, ErrorCode::TypeMismatch, ErrorCode::TooBig, ErrorCode::Unknown];

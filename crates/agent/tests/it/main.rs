@@ -5,6 +5,7 @@ mod answer_schema;
 mod attaching;
 mod cancelling;
 mod compaction;
+mod continued;
 mod cut_messages;
 mod everyday;
 mod example;

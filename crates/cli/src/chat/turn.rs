@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
-use toolway_agent::{AgentError, AgentEvent, Answer, Stop};
+use toolway_agent::{AgentEvent, Answer, Stop};
 use toolway_host::connection::Phase;
 use toolway_model::Message;
 
@@ -14,7 +14,7 @@ use super::{
     typing::{MAX_QUEUED, Typed, Typing, Unsent},
     usage::tokens,
 };
-use crate::commands::run::model_report;
+use crate::commands::run::answer_report;
 
 /// Time between two status lines.
 const TICK: Duration = Duration::from_millis(120);
@@ -105,7 +105,7 @@ impl Chat<'_> {
         };
         match answered {
             Ok(answer) => self.end_turn(&answer, stopped_by, began.elapsed()),
-            Err(AgentError::Model(error)) => self.screen.line(&model_report(&error).to_human()),
+            Err(error) => self.screen.line(&answer_report(&error).to_human()),
         }
         match left.len() {
             0 => {}

@@ -1,11 +1,11 @@
 //! `/usage` and `/compact`: how full the context window is, what was used, and making room.
 
 use tokio_util::sync::CancellationToken;
-use toolway_agent::{AgentError, AgentEvent, Compacted, ContextMeter, cached_share};
+use toolway_agent::{AgentEvent, Compacted, ContextMeter, cached_share};
 use toolway_model::Usage;
 
 use super::{Chat, turn::Stoppable};
-use crate::{commands::run::model_report, cost::Cost};
+use crate::{commands::run::answer_report, cost::Cost};
 
 impl Chat<'_> {
     pub(super) fn show_usage(&self) {
@@ -50,7 +50,7 @@ impl Chat<'_> {
             Stoppable::Done(Ok(None)) => {
                 self.screen.line("There is nothing to summarise: the last four turns are always kept.");
             }
-            Stoppable::Done(Err(AgentError::Model(error))) => self.screen.line(&model_report(&error).to_human()),
+            Stoppable::Done(Err(error)) => self.screen.line(&answer_report(&error).to_human()),
             Stoppable::Stopped => self.screen.line("Stopped."),
         }
     }

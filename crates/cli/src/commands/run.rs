@@ -211,7 +211,7 @@ pub(crate) async fn run(args: &RunArgs, app: &App, output: &mut Output) -> Resul
         output.notice(&format!("toolway: {}; `toolway tasks` shows what becomes of it", describe(&task)));
     }
     let (answer, stopped) = answered;
-    let answer = answer.map_err(|AgentError::Model(error)| model_report(&error))?;
+    let answer = answer.map_err(|error| answer_report(&error))?;
     if let Some(report) = stopped {
         return Err(report);
     }
@@ -509,6 +509,16 @@ fn event_view(event: &AgentEvent) -> Option<Raw> {
         }
     };
     view.as_ref().map(Raw::of)
+}
+
+/// The report of an answer that failed.
+pub(crate) fn answer_report(error: &AgentError) -> Report {
+    match error {
+        AgentError::Model(error) => model_report(error),
+        AgentError::Continued => Report::new(ExitCode::Internal, "continued", error.to_string()).hint(
+            "`toolway history` shows what is stored; the last messages here are not. Resume it, or begin a new one",
+        ),
+    }
 }
 
 /// The report of a model that failed.

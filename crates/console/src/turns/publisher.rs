@@ -149,6 +149,10 @@ impl Publisher {
             Err(AgentError::Model(error)) => {
                 self.publish("error", json!({ "message": error.to_string(), "hint": hint(&error) }));
             }
+            Err(error @ AgentError::Continued) => {
+                let hint = "open the conversation again to see its messages; yours was not stored";
+                self.publish("error", json!({ "message": error.to_string(), "hint": hint }));
+            }
         }
     }
 }

@@ -23,6 +23,9 @@ pub enum RecordsError {
     /// Another process has closed the call, or follows the task: nothing was written.
     #[error(transparent)]
     NotOwned(RecordsCause),
+    /// Another process has written a message at the same position of the conversation.
+    #[error("another process has continued this conversation")]
+    Continued,
     /// The store was closed.
     #[error("the store is closed")]
     Closed,

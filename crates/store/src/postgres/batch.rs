@@ -74,6 +74,11 @@ enum Step<'a> {
         result: BoxFuture<'a, Result<u64, StoreError>>,
         id: Uuid,
     },
+    /// A statement that must change a row, and why its write fails if it does not.
+    Required {
+        result: BoxFuture<'a, Result<u64, StoreError>>,
+        otherwise: StoreError,
+    },
     /// The registration of this process, which must be there.
     Fence(BoxFuture<'a, Result<u64, StoreError>>),
     Entry(Box<AuditEvent>),
@@ -162,6 +167,18 @@ impl<'a> Filling<'a> {
     pub(super) async fn send_task(&mut self, id: Uuid, sql: &str, values: Vec<Value<'a>>) -> Result<(), StoreError> {
         let result = pipeline::send(self.client, sql, values).await?;
         self.steps.push(Step::Task { result, id });
+        Ok(())
+    }
+
+    /// Sends a statement that must change a row.
+    pub(super) async fn require(
+        &mut self,
+        sql: &str,
+        values: Vec<Value<'a>>,
+        otherwise: StoreError,
+    ) -> Result<(), StoreError> {
+        let result = pipeline::send(self.client, sql, values).await?;
+        self.steps.push(Step::Required { result, otherwise });
         Ok(())
     }
 
@@ -276,6 +293,11 @@ impl<'a> Filling<'a> {
                 Step::Fence(registered) => {
                     if registered.await? == 0 {
                         return Err(StoreError::Expired);
+                    }
+                }
+                Step::Required { result, otherwise } => {
+                    if result.await? == 0 {
+                        return Err(otherwise);
                     }
                 }
                 Step::Entry(event) => self.effects.entries.push(*event),

@@ -36,9 +36,9 @@ pub(super) async fn write_message<'a>(
     conversation: Uuid,
     message: &'a StoredMessage,
 ) -> Result<(), StoreError> {
+    // A message is written once; the same one again is that of a repeated commit.
     let sql = "INSERT INTO messages (conversation, seq, at, role, text, body) VALUES ($1, $2, $3, $4, $5, $6) \
-               ON CONFLICT (conversation, seq) DO UPDATE SET at = excluded.at, role = excluded.role, \
-               text = excluded.text, body = excluded.body";
+               ON CONFLICT (conversation, seq) DO UPDATE SET at = messages.at WHERE (messages.text, messages.body) = (excluded.text, excluded.body)";
     let values: Vec<Value<'a>> = vec![
         Box::new(conversation),
         Box::new(message.seq),
@@ -47,7 +47,7 @@ pub(super) async fn write_message<'a>(
         Box::new(text(&message.text)),
         Box::new(text(&message.body)),
     ];
-    filling.send(sql, values).await?;
+    filling.require(sql, values, StoreError::Continued).await?;
     let values: Vec<Value<'a>> = vec![Box::new(message.at), Box::new(conversation)];
     filling.send("UPDATE conversations SET updated_at = $1 WHERE id = $2", values).await
 }

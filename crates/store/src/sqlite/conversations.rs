@@ -23,8 +23,15 @@ pub(crate) fn write_message(
     connection: &Connection,
     conversation: Uuid,
 ) -> Result<(), StoreError> {
-    let mut statement = connection.prepare_cached("INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?, ?, ?)")?;
-    statement.execute(params![conversation, message.seq, message.at, message.role, message.text, message.body])?;
+    // A message is written once; the same one again is that of a repeated commit.
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO messages (conversation, seq, at, role, text, body) VALUES (?, ?, ?, ?, ?, ?) \
+         ON CONFLICT (conversation, seq) DO UPDATE SET at = messages.at WHERE (messages.text, messages.body) = (excluded.text, excluded.body)",
+    )?;
+    let values = params![conversation, message.seq, message.at, message.role, message.text, message.body];
+    if statement.execute(values)? == 0 {
+        return Err(StoreError::Continued);
+    }
     connection
         .prepare_cached("UPDATE conversations SET updated_at = ? WHERE id = ?")?
         .execute(params![message.at, conversation])?;

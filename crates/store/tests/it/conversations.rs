@@ -4,7 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use toolway_host::policy::{ApprovalKey, Attendance, SavedApproval, SavedEffect, Scope};
 use toolway_store::{
-    Uuid,
+    StoreError, Uuid,
     approvals::StoredApproval,
     conversations::{ConversationNote, StoredConversation, StoredMessage},
     inbox::InboxRow,
@@ -58,15 +58,26 @@ async fn conversations_are_listed_searched_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_message_of_the_same_position_is_replaced() {
+async fn a_message_is_written_once_and_another_process_is_told_that_the_conversation_went_on() {
     let stage = Stage::new();
-    let store = stage.open();
-    let talk = conversation("partial");
-    store.write_conversation(talk.clone()).await.unwrap();
-    store.write_message(talk.id, message(0, "assistant", "half")).await.unwrap();
-    store.write_message(talk.id, message(0, "assistant", "half and the rest")).await.unwrap();
+    let (one, other) = (stage.open(), stage.open());
+    let talk = conversation("shared");
+    one.write_conversation(talk.clone()).await.unwrap();
+    let said =
+        |seq, text: &str| StoredMessage { body: format!("{{\"text\":\"{text}\"}}"), ..message(seq, "user", text) };
+    one.write_message(talk.id, said(0, "first")).await.unwrap();
+    // Again is a repeated commit.
+    one.write_message(talk.id, said(0, "first")).await.unwrap();
+    other.write_message(talk.id, said(1, "of the other")).await.unwrap();
+    // In one batch with others, which are written.
+    let late = one.write_message(talk.id, said(1, "of the one"));
+    let note = ConversationNote { name: "n".to_owned(), body: "{}".to_owned() };
+    let beside = one.write_note(talk.id, note);
+    assert!(matches!(late.await, Err(StoreError::Continued)));
+    beside.await.unwrap();
     let texts: Vec<_> = stage.reader().messages(talk.id).unwrap().into_iter().map(|message| message.text).collect();
-    assert_eq!(texts, ["half and the rest"]);
+    assert_eq!(texts, ["first", "of the other"]);
+    assert_eq!(stage.reader().conversation_notes(talk.id).unwrap().len(), 1);
 }
 
 #[tokio::test]
