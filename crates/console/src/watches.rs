@@ -1,10 +1,11 @@
 //! Resources whose updates a person follows on a page. Each ends when no page has been open for a while.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::StatusCode;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -24,6 +25,8 @@ use crate::{
 
 /// Resources that are followed at the same time.
 const MAX_WATCHED: usize = 64;
+/// Time between two events of one resource: a server may send updates as fast as it can, and all events share one ring.
+const UPDATE_PAUSE: Duration = Duration::from_secs(1);
 
 /// All of them.
 pub(crate) struct Watches {
@@ -109,13 +112,19 @@ struct Watch {
 impl Watch {
     async fn follow(self, mut subscription: Subscription, stop: CancellationToken, streams: StreamCount) {
         let mut unused = std::pin::pin!(feed::unused(&streams));
+        let mut change = None;
+        let mut next = Instant::now();
         loop {
             tokio::select! {
                 update = subscription.next() => match update {
-                    Some(ResourceUpdate::Changed { .. }) => self.publish("updated"),
-                    Some(ResourceUpdate::Resumed) => self.publish("resumed"),
+                    Some(ResourceUpdate::Changed { .. }) => change = Some("updated"),
+                    Some(ResourceUpdate::Resumed) => change = Some("resumed"),
                     None => break,
                 },
+                () = tokio::time::sleep_until(next), if change.is_some() => {
+                    change.take().into_iter().for_each(|change| self.publish(change));
+                    next = Instant::now() + UPDATE_PAUSE;
+                }
                 () = stop.cancelled() => return,
                 () = &mut unused => break,
             }

@@ -1,5 +1,7 @@
 //! Tools, resources and prompts of all servers: lists, definitions, completion, followed resources.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 use toolway_testkit::fixture_server::FixtureServer;
 
@@ -78,4 +80,31 @@ async fn updates_of_a_resource_are_followed_until_they_are_not() {
     assert_eq!(browser.json("/api/v1/resources").await["watched"], json!([]));
     let unknown = json!({ "server": "none", "uri": "x" });
     assert_eq!(browser.post("/api/v1/resources/watch", &unknown).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_resource_that_changes_all_the_time_is_one_event_a_second() {
+    let files = files();
+    let stage = Stage::new(&[("files", &files)]).await;
+    let browser = stage.browser().await;
+    let mut events = browser.events(None).await;
+    let one = json!({ "server": "files", "uri": "files://one" });
+    assert_eq!(browser.post("/api/v1/resources/watch", &one).await.status, 200);
+    let changing = async {
+        loop {
+            files.touch("files://one");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let reading = async {
+        events.next("resource").await;
+        let first = Instant::now();
+        events.next("resource").await;
+        events.next("resource").await;
+        first.elapsed()
+    };
+    tokio::select! {
+        () = changing => {}
+        took = reading => assert!(Duration::from_millis(1_500) < took, "three events in {took:?}"),
+    }
 }
