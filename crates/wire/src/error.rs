@@ -8,6 +8,9 @@ use http::StatusCode;
 
 use crate::message::{BadMessage, RpcError};
 
+/// Bytes of the text of an error that is kept after its message.
+const LONGEST_TEXT: usize = 1_024;
+
 /// Why a request to a server failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WireError {
@@ -150,6 +153,24 @@ impl WireError {
 
     pub(crate) fn protocol(problem: impl fmt::Display) -> Self {
         Self::Protocol(problem.to_string())
+    }
+
+    /// The same without the end of a long text: what a peer wrote may be as long as a message.
+    #[must_use]
+    pub(crate) fn cut(self) -> Self {
+        let short = |text: String| match text.floor_char_boundary(LONGEST_TEXT) {
+            end if end < text.len() => format!("{}…", &text[..end]),
+            _ => text,
+        };
+        match self {
+            Self::Protocol(text) => Self::Protocol(short(text)),
+            Self::Refused(text) => Self::Refused(short(text)),
+            Self::Ended(text) => Self::Ended(short(text)),
+            Self::Status { status, body } => Self::Status { status, body: short(body) },
+            // The error is a part of its message, which it keeps.
+            Self::Handshake(error) => Self::Refused(short(format!("the server refused the handshake: {error}"))),
+            other => other,
+        }
     }
 }
 

@@ -4,7 +4,10 @@
 
 pub(crate) mod filter;
 
-use crate::{error::WireError, json::Raw};
+use crate::{budget::MemoryBudget, error::WireError, json::Raw};
+
+/// Bytes of the method of a notification that is passed on; those of the protocol are far shorter.
+const LONGEST_METHOD: usize = 256;
 
 /// An event that belongs to no request.
 #[derive(Clone, Debug)]
@@ -89,6 +92,31 @@ impl Notice {
                 Self::Updated { uri, params }
             }
             other => Self::Other { method: other.to_owned(), params },
+        }
+    }
+}
+
+impl Notice {
+    /// A notification for listeners that may read it late, as `read` converts it. Its params are copied, so that they do not keep the
+    /// whole message, and charged until the last listener has read them; what does not fit the budget is a missed notice.
+    pub(crate) fn kept(
+        method: &str,
+        params: Option<Raw>,
+        memory: &MemoryBudget,
+        read: impl Fn(&str, Option<Raw>) -> Self,
+    ) -> Self {
+        if LONGEST_METHOD < method.len() {
+            return Self::Missed(1);
+        }
+        // A change of a list has no content, so it is never missed.
+        if let changed @ Self::Changed(_) = read(method, None) {
+            return changed;
+        }
+        let Some(params) = params else { return read(method, None) };
+        // Twice: the notice may have a member of them as a text of its own.
+        match memory.charge(params.as_bytes().len().saturating_mul(2)) {
+            Ok(charge) => read(method, Some(params.kept(charge))),
+            Err(_) => Self::Missed(1),
         }
     }
 }

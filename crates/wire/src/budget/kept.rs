@@ -8,7 +8,7 @@ use std::fmt;
 /// What charged bytes are kept for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kept {
-    /// Request bodies, unread events and results, queued output, parked calls, results of hosted tasks.
+    /// Request bodies, unread events, notifications and results, queued output, parked calls, results of hosted tasks.
     #[default]
     Transit,
     /// Items that servers list, also while a list is being read, and stored listings of an earlier run.

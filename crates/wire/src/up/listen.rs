@@ -22,6 +22,7 @@ use super::{
     transport::{LaneEnd, Outbound},
 };
 use crate::{
+    budget::MemoryBudget,
     error::{TimeoutKind, WireError},
     exchange::{ExchangeTimeouts, Handover, Outcome, Request},
     json::Raw,
@@ -82,6 +83,8 @@ pub(crate) struct SubscriptionFeed {
     sender: Mutex<Option<mpsc::Sender<Notice>>>,
     acknowledged: Mutex<Option<oneshot::Sender<Result<Acknowledged, WireError>>>>,
     missed: AtomicU64,
+    /// Charged for what is not read yet.
+    memory: MemoryBudget,
 }
 
 /// Subscribes and waits for the server's acknowledgement.
@@ -189,6 +192,7 @@ impl SubscriptionStream {
             sender: Mutex::new(Some(sender)),
             acknowledged: Mutex::new(Some(acknowledge)),
             missed: AtomicU64::new(0),
+            memory: router.limits.memory.clone(),
         });
         let id = router.new_id();
         let outbound = router.accent()?.request(id, request, None);
@@ -321,11 +325,12 @@ impl SubscriptionFeed {
             self.acknowledge(Ok(Acknowledged { changes, tasks: filter::tasks(params.as_ref()) }));
             return true;
         }
-        let notice = Notice::read(method, params);
-        if let Some(sender) = &*self.sender.lock()
-            && sender.try_send(notice).is_err()
-        {
-            self.missed.fetch_add(1, Ordering::Relaxed);
+        if let Some(sender) = &*self.sender.lock() {
+            // A place first: what has none is not copied.
+            match sender.try_reserve() {
+                Ok(place) => place.send(Notice::kept(method, params, &self.memory, Notice::read)),
+                Err(_) => drop(self.missed.fetch_add(1, Ordering::Relaxed)),
+            }
         }
         true
     }

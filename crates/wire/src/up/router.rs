@@ -359,18 +359,24 @@ impl Router {
                     (_, "notifications/subscriptions/acknowledged") => {
                         self.fault(WireError::protocol("unexpected subscription acknowledgement"));
                     }
-                    // There may be no receiver.
-                    _ => drop(self.notices.send(self.notice(method, params))),
+                    _ => self.announce(method, params),
                 }
             }
         }
     }
 
-    fn notice(&self, method: &str, params: Option<Raw>) -> Notice {
-        match self.accent() {
-            Ok(accent) => accent.notice(method, params),
-            Err(_) => Notice::read(method, params),
+    /// Passes a notification to all who listen now.
+    fn announce(&self, method: &str, params: Option<Raw>) {
+        if self.notices.receiver_count() == 0 {
+            return;
         }
+        let accent = self.accent().ok();
+        let notice = Notice::kept(method, params, &self.limits.memory, |method, params| match &accent {
+            Some(accent) => accent.notice(method, params),
+            None => Notice::read(method, params),
+        });
+        // The last receiver may have gone.
+        drop(self.notices.send(notice));
     }
 
     fn forward_progress(&self, params: Option<Raw>) {
@@ -394,7 +400,7 @@ impl Router {
         };
         match owner {
             Some(call) => call.feed.log(params),
-            None => drop(self.notices.send(Notice::Log(params))),
+            None => self.announce("notifications/message", Some(params)),
         }
     }
 

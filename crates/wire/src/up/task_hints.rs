@@ -139,8 +139,8 @@ async fn noticed(notices: &mut Option<broadcast::Receiver<Notice>>, method: &str
         let Some(open) = notices else { return std::future::pending().await };
         match open.recv().await {
             Ok(notice) if is_about(&notice, method, id) => return,
+            Ok(Notice::Missed(_)) | Err(RecvError::Lagged(_)) => return,
             Ok(_) => {}
-            Err(RecvError::Lagged(_)) => return,
             Err(RecvError::Closed) => *notices = None,
         }
     }

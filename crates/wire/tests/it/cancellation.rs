@@ -50,10 +50,15 @@ async fn dropped_connection_attempt_closes_its_process() {
 
 /// A connection with a session to a scripted server.
 async fn scripted() -> (Peer, Wire) {
+    scripted_within(Limits::default()).await
+}
+
+/// The same, with these limits.
+pub(crate) async fn scripted_within(limits: Limits) -> (Peer, Wire) {
     let (theirs, ours) = tokio::io::duplex(64 * 1024);
     let mut server = Wire::new(theirs);
     let streams = RecordedStreams { stream: Mutex::new(Some(ours)), closed: Arc::default() };
-    let transport = Arc::new(StdioTransport::new(Arc::new(streams), Limits::default()));
+    let transport = Arc::new(StdioTransport::new(Arc::new(streams), limits.clone()));
     let greeted = async {
         let hello = server.next().await;
         server
@@ -62,7 +67,8 @@ async fn scripted() -> (Peer, Wire) {
             .await;
         server.next().await;
     };
-    let (peer, ()) = tokio::join!(Peer::connect(transport, pinned(EraChoice::Legacy)), greeted);
+    let options = ConnectOptions { limits, ..pinned(EraChoice::Legacy) };
+    let (peer, ()) = tokio::join!(Peer::connect(transport, options), greeted);
     (peer.unwrap(), server)
 }
 
@@ -288,7 +294,7 @@ impl ProcessHandle for RecordedProcess {
 }
 
 /// One end of a newline-delimited stream.
-struct Wire {
+pub(crate) struct Wire {
     read: Lines<BufReader<ReadHalf<DuplexStream>>>,
     write: WriteHalf<DuplexStream>,
 }
@@ -299,7 +305,7 @@ impl Wire {
         Self { read: BufReader::new(read).lines(), write }
     }
 
-    async fn send(&mut self, mut message: Value) {
+    pub(crate) async fn send(&mut self, mut message: Value) {
         message["jsonrpc"] = json!("2.0");
         self.write_line(&message.to_string()).await;
     }
@@ -313,7 +319,7 @@ impl Wire {
         line.await.expect("in time").unwrap().expect("a line")
     }
 
-    async fn next(&mut self) -> Value {
+    pub(crate) async fn next(&mut self) -> Value {
         serde_json::from_str(&self.line().await).unwrap()
     }
 }

@@ -35,5 +35,6 @@ mod subscriptions;
 mod supplied_answers;
 mod tasks;
 mod test_service;
+mod unread_notices;
 mod unusual_responses;
 mod write_marks;

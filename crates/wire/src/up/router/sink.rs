@@ -56,7 +56,7 @@ impl Sink for Router {
 
     fn fault(&self, error: WireError) {
         tracing::debug!(%error, "protocol violation by the server");
-        drop(self.notices.send(Notice::Fault(error)));
+        drop(self.notices.send(Notice::Fault(error.cut())));
     }
 
     /// No request is pending that would renew the session, so it is renewed here for subscriptions.
