@@ -201,6 +201,15 @@ impl Raw {
         elements
     }
 
+    /// The number of elements; 0 for anything but an array. Nothing is allocated.
+    pub fn element_count(&self) -> usize {
+        match self.kind() {
+            // The text was validated when this value was created, so this cannot fail.
+            JsonKind::Array => Scanner::trusted(&self.0).element_count().unwrap_or_default(),
+            _ => 0,
+        }
+    }
+
     /// Appends a canonical form: no whitespace, keys sorted, strings re-encoded.
     pub(crate) fn write_canonical(&self, out: &mut Vec<u8>) {
         let (open, close, mut parts) = match self.kind() {

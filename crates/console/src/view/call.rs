@@ -14,6 +14,8 @@ use super::{image, moment, task, within};
 
 /// Bytes of arguments or of a result that are shown.
 const MAX_BODY: usize = 256 * 1024;
+/// Blocks of a result in which images are looked for.
+const MAX_BLOCKS: usize = 100;
 /// Bytes of all images of a result.
 const MAX_IMAGES: usize = 4 * 1024 * 1024;
 
@@ -167,7 +169,7 @@ fn images(result: &str) -> Vec<String> {
     let Some(content) = Raw::parse(result.to_owned()).ok().and_then(|result| result.get("content")) else {
         return Vec::new();
     };
-    let blocks = content.elements().into_iter().filter_map(|block| {
+    let blocks = content.elements_within(MAX_BLOCKS).into_iter().filter_map(|block| {
         let text = |key: &str| block.get(key).as_ref().and_then(Raw::as_str).map(std::borrow::Cow::into_owned);
         text("type").filter(|kind| kind == "image")?;
         image(&text("mimeType")?, &text("data")?)

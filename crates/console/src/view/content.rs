@@ -87,19 +87,36 @@ struct Room {
 
 /// The result of a call of this kind.
 pub(crate) fn result(kind: CallKind, result: &Raw) -> ResultView {
-    let all = pieces(kind, result);
+    let shown = pieces(kind, result, MAX_BLOCKS);
     let mut room = Room { texts: MAX_TEXTS, media: MAX_MEDIA };
     let structured = result.get("structuredContent").map(|value| room.json(&value));
-    let blocks = all.iter().take(MAX_BLOCKS).enumerate();
+    let blocks = shown.iter().enumerate();
     let blocks: Vec<_> = blocks.map(|(part, piece)| BlockView { part, ..room.block(piece) }).collect();
-    let others: serde_json::Map<_, _> = result
-        .members()
-        .into_iter()
-        .filter(|member| !SHOWN.contains(&member.key.as_str()) && member.value.as_bytes().len() <= MAX_TEXT)
-        .filter_map(|member| Some((member.key, member.value.read().ok()?)))
-        .collect();
-    let other = (!others.is_empty()).then(|| room.json(&Raw::of(&others)));
-    ResultView { more: all.len().saturating_sub(blocks.len()), blocks, structured, other }
+    let other = others(result).map(|others| room.json(&others));
+    ResultView { more: count(kind, result).saturating_sub(blocks.len()), blocks, structured, other }
+}
+
+/// The members of a result besides its content, as far as all of them fit one text and are no more than blocks.
+fn others(result: &Raw) -> Option<Raw> {
+    let mut others = serde_json::Map::new();
+    let mut room = MAX_TEXT;
+    result.each_member(|key, value| {
+        let bytes = key.len() + value.len();
+        if MAX_BLOCKS <= others.len() || room < bytes {
+            return;
+        }
+        let text = result.as_bytes();
+        // A key is a string of the same text.
+        let Some(key) = serde_json::from_slice::<String>(&text[key]).ok() else { return };
+        if SHOWN.contains(&key.as_str()) {
+            return;
+        }
+        if let Ok(value) = serde_json::from_slice(&text[value]) {
+            room -= bytes;
+            others.insert(key, value);
+        }
+    });
+    (!others.is_empty()).then(|| Raw::of(&others))
 }
 
 /// Members that are shown as such.
@@ -114,7 +131,7 @@ pub(crate) struct PartFile {
 
 /// The part of a result at a position, decoded; `None` if the result has fewer parts.
 pub(crate) fn file(kind: CallKind, result: &Raw, part: usize) -> Option<PartFile> {
-    let piece = pieces(kind, result).into_iter().nth(part)?;
+    let piece = pieces(kind, result, part.checked_add(1)?.min(MAX_BLOCKS)).into_iter().nth(part)?;
     let data = if piece.is_resource { Encoded::of_resource(&piece.content) } else { Encoded::of_block(&piece.content) };
     if let Some(Encoded { data, .. }) = data {
         let bytes = BASE64_STANDARD.decode(data).ok()?;
@@ -126,20 +143,48 @@ pub(crate) fn file(kind: CallKind, result: &Raw, part: usize) -> Option<PartFile
     }
 }
 
-fn pieces(kind: CallKind, result: &Raw) -> Vec<Piece> {
-    let list = |key: &str| result.get(key).map(|list| list.elements()).unwrap_or_default();
-    let plain = |content: Raw, is_resource| Piece { content, role: None, is_resource };
+/// The list of a result that has its pieces.
+fn list(kind: CallKind, result: &Raw) -> Option<Raw> {
+    result.get(match kind {
+        CallKind::Tool | CallKind::Method => "content",
+        CallKind::Resource => "contents",
+        CallKind::Prompt => "messages",
+    })
+}
+
+/// The first pieces of a result. A list of a server may have millions of elements, each of which would cost more than its text: no
+/// more are looked at than are asked for.
+fn pieces(kind: CallKind, result: &Raw, most: usize) -> Vec<Piece> {
+    let elements = list(kind, result).map(|list| list.elements_within(most)).unwrap_or_default();
+    let plain = |content: Raw| Piece { content, role: None, is_resource: kind == CallKind::Resource };
+    let elements = elements.into_iter();
     match kind {
-        CallKind::Tool | CallKind::Method => list("content").into_iter().map(|block| plain(block, false)).collect(),
-        CallKind::Resource => list("contents").into_iter().map(|resource| plain(resource, true)).collect(),
-        CallKind::Prompt => list("messages").iter().flat_map(messages).collect(),
+        CallKind::Prompt => elements.flat_map(|message| messages(&message, most)).take(most).collect(),
+        CallKind::Tool | CallKind::Method | CallKind::Resource => elements.map(plain).take(most).collect(),
     }
 }
 
-/// The blocks of one message.
-fn messages(message: &Raw) -> Vec<Piece> {
+/// The number of pieces of a result. A message of a prompt that is not looked at counts as one.
+fn count(kind: CallKind, result: &Raw) -> usize {
+    let Some(list) = list(kind, result) else { return 0 };
+    match kind {
+        CallKind::Prompt => {
+            let looked_at = list.elements_within(MAX_BLOCKS);
+            let of_message = |message: &Raw| match message.get("content") {
+                Some(content) if content.kind() == JsonKind::Array => content.element_count(),
+                Some(_) => 1,
+                None => 0,
+            };
+            list.element_count().saturating_sub(looked_at.len()) + looked_at.iter().map(of_message).sum::<usize>()
+        }
+        CallKind::Tool | CallKind::Method | CallKind::Resource => list.element_count(),
+    }
+}
+
+/// The first blocks of one message.
+fn messages(message: &Raw, most: usize) -> Vec<Piece> {
     let Some(content) = message.get("content") else { return Vec::new() };
-    let blocks = if content.kind() == JsonKind::Array { content.elements() } else { vec![content] };
+    let blocks = if content.kind() == JsonKind::Array { content.elements_within(most) } else { vec![content] };
     let role = text(message, "role").map(|role| cut(&role, MAX_NAME).to_owned());
     blocks.into_iter().map(|content| Piece { content, role: role.clone(), is_resource: false }).collect()
 }
@@ -288,7 +333,7 @@ mod tests {
     use toolway_host::call::CallKind;
     use toolway_wire::json::Raw;
 
-    use super::{MAX_TEXT, file, result};
+    use super::{MAX_BLOCKS, MAX_TEXT, file, result};
 
     fn view(kind: CallKind, value: &Value) -> Value {
         serde_json::to_value(result(kind, &Raw::of(value))).unwrap()
@@ -325,6 +370,66 @@ mod tests {
         let shown = view(CallKind::Tool, &json!({ "content": blocks }));
         assert_eq!((shown["blocks"].as_array().unwrap().len(), &shown["more"]), (100, &json!(400)));
         assert!(shown.to_string().len() < 2_000_000);
+    }
+
+    /// Bytes of memory that `act` adds to this process at its peak.
+    #[cfg(target_os = "linux")]
+    fn peak(act: impl FnOnce()) -> usize {
+        let kilobytes = |key: &str| -> usize {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+            line.trim_end_matches("kB").trim().parse().unwrap()
+        };
+        std::fs::write("/proc/self/clear_refs", "5").unwrap();
+        let before = kilobytes("VmRSS:");
+        act();
+        kilobytes("VmHWM:").saturating_sub(before) * 1024
+    }
+
+    /// A list of as many zeros, as a value of a result.
+    fn zeros(count: usize) -> String {
+        format!("[0{}]", ",0".repeat(count - 1))
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_result_of_many_elements_takes_no_memory_for_each_of_them() {
+        let list = zeros(700_000);
+        let wide: Vec<_> = (0..100_000).map(|key| format!("\"key{key}\":0")).collect();
+        let cases = [
+            (CallKind::Tool, format!(r#"{{"content":{list}}}"#)),
+            (CallKind::Resource, format!(r#"{{"contents":{list}}}"#)),
+            (CallKind::Prompt, format!(r#"{{"messages":[{{"role":"user","content":{list}}}]}}"#)),
+            (CallKind::Prompt, format!(r#"{{"messages":{list}}}"#)),
+            (CallKind::Tool, format!("{{{}}}", wide.join(","))),
+        ];
+        for (kind, text) in cases {
+            // Besides what tests beside this one take. Each element would take 112 bytes.
+            let most = 40 * 1024 * 1024 + 2 * text.len();
+            let result = Raw::parse(text).unwrap();
+            let shown = peak(|| drop(super::result(kind, &result)));
+            let saved = peak(|| drop(file(kind, &result, 99)));
+            assert!(shown < most && saved < most, "{kind:?}: {shown} and {saved} bytes of {most}");
+        }
+    }
+
+    #[test]
+    fn the_first_of_many_blocks_are_shown_and_the_others_counted() {
+        let counted = |kind, text: String| {
+            let shown = serde_json::to_value(result(kind, &Raw::parse(text).unwrap())).unwrap();
+            (shown["blocks"].as_array().unwrap().len(), shown["more"].as_u64().unwrap())
+        };
+        let (list, few) = (zeros(1_000), zeros(3));
+        assert_eq!(counted(CallKind::Tool, format!(r#"{{"content":{list}}}"#)), (100, 900));
+        assert_eq!(counted(CallKind::Tool, format!(r#"{{"content":{few}}}"#)), (3, 0));
+        let two = format!(r#"{{"messages":[{{"content":{few}}},{{"content":{list}}}]}}"#);
+        assert_eq!(counted(CallKind::Prompt, two.clone()), (100, 903));
+        let two = Raw::parse(two).unwrap();
+        assert!(file(CallKind::Prompt, &two, 99).is_some() && file(CallKind::Prompt, &two, 100).is_none());
+        assert!(file(CallKind::Prompt, &two, usize::MAX).is_none());
+        let wide: serde_json::Map<_, _> = (0..1_000).map(|key| (format!("key{key}"), json!(0))).collect();
+        let shown = view(CallKind::Tool, &Value::Object(wide));
+        assert_eq!(shown["other"]["value"].as_object().unwrap().len(), MAX_BLOCKS);
     }
 
     #[test]

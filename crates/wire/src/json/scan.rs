@@ -6,7 +6,7 @@
 mod nesting;
 mod text;
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use nesting::{Nesting, Open};
 pub(crate) use text::{decode_string, is_plain, key_is};
@@ -162,7 +162,22 @@ impl<'a> Scanner<'a> {
 
     /// Scans an array and returns the spans of its elements, at most `most + 1`; the rest is not scanned.
     pub(crate) fn elements(&mut self, most: usize) -> Result<Vec<Range<usize>>, JsonError> {
-        self.cross_elements(most).map_err(|stop| self.error(stop))
+        let mut spans = Vec::new();
+        let crossed = self.cross_elements(|span| {
+            spans.push(span);
+            if most < spans.len() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        crossed.map(|()| spans).map_err(|stop| self.error(stop))
+    }
+
+    /// Scans an array and returns the number of its elements.
+    pub(crate) fn element_count(&mut self) -> Result<usize, JsonError> {
+        let mut count = 0;
+        let counted = self.cross_elements(|_| {
+            count += 1;
+            ControlFlow::Continue(())
+        });
+        counted.map(|()| count).map_err(|stop| self.error(stop))
     }
 
     /// Checks that only whitespace remains.
@@ -298,25 +313,24 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn cross_elements(&mut self, most: usize) -> Result<Vec<Range<usize>>, Stop> {
+    /// Calls `visit` with the span of each element, until it breaks.
+    fn cross_elements(&mut self, mut visit: impl FnMut(Range<usize>) -> ControlFlow<()>) -> Result<(), Stop> {
         let inner = self.depth_limit.checked_sub(1).ok_or(Stop::Deep)?;
-        let mut spans = Vec::new();
         self.space();
         self.expect(b'[')?;
         self.space();
         if self.byte() == b']' {
             self.at += 1;
-            return Ok(spans);
+            return Ok(());
         }
         loop {
-            spans.push(self.cross_value(inner)?);
-            if most < spans.len() {
-                return Ok(spans);
+            if visit(self.cross_value(inner)?).is_break() {
+                return Ok(());
             }
             self.space();
             match self.byte() {
                 b',' => self.at += 1,
-                _ => return self.expect(b']').map(|()| spans),
+                _ => return self.expect(b']'),
             }
         }
     }
