@@ -193,7 +193,8 @@ impl Driver {
         let report = self.host.take_validation_report(call);
         let bytes = outcome.result().map_or(0, |result| result.as_bytes().len());
         let charge = self.memory.charge(bytes);
-        let mut error = outcome.message().map(|message| message.as_str().to_owned());
+        // As the record has it: a server may write a message of any length, with a secret that it was given.
+        let mut error = outcome.message().map(|message| self.host.redactor().text(message.as_str()));
         let mut result = outcome.result().cloned();
         if let Err(over) = &charge {
             result = None;

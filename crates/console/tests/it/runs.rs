@@ -58,6 +58,19 @@ async fn resources_and_prompts_are_read_and_previewed() {
 }
 
 #[tokio::test]
+async fn a_long_error_of_a_server_is_kept_as_its_record_has_it() {
+    let files = FixtureServer::new("files").tool_that("refuse", "Refuses.", Behaviour::Refuse);
+    let stage = Stage::new(&[("files", &files)]).await;
+    let browser = stage.browser().await;
+    let run = ended(&browser, &tool("refuse", &json!({ "text": "x".repeat(200_000) }).to_string())).await;
+    assert_eq!(run["state"], "failed", "{run}");
+    let error = run["error"].as_str().unwrap();
+    assert!(error.contains("xxxx") && error.len() < 1_000, "{} bytes", error.len());
+    let record = browser.json(&format!("/api/v1/calls/{}", run["id"].as_str().unwrap())).await;
+    assert_eq!(record["error"].as_str(), Some(error));
+}
+
+#[tokio::test]
 async fn a_failure_an_unknown_tool_and_wrong_requests_are_said() {
     let files = FixtureServer::new("files").tool_that("fail", "Fails.", Behaviour::Fail);
     let stage = Stage::new(&[("files", &files)]).await;
