@@ -353,7 +353,11 @@ mod tests {
         };
         let once = |capabilities, sharing| key(&ada, capabilities, CapabilityScope::PerConnection, sharing);
         assert_eq!(key(&ada, Some(&forms), CapabilityScope::PerRequest, Sharing::Session), None);
-        assert_eq!(key(&Caller::Terminal, Some(&forms), CapabilityScope::PerConnection, Sharing::Session), None);
+        // A call that a command left to the gateway answers what those of the console do.
+        let local = |caller, declared| key(caller, declared, CapabilityScope::PerConnection, Sharing::Session);
+        assert_eq!(local(&Caller::Terminal, Some(&forms)), local(&Caller::Console, Some(&forms)));
+        assert!(local(&Caller::Terminal, Some(&forms)).is_some_and(|key| key.session.is_none()));
+        assert_eq!([local(&Caller::Terminal, None), local(&Caller::Program, Some(&forms))], [None, None]);
         assert_eq!(once(None, Sharing::Shared), None);
         assert!(once(Some(&forms), Sharing::Shared).is_some_and(|key| key.session.is_none()));
         assert!(once(None, Sharing::Caller).is_some_and(|key| key.session.is_none()));
