@@ -51,21 +51,36 @@ pub enum CallWrite {
 
 /// Runs every story, each on a store of its own.
 pub async fn check_every_story<F: LeaseFixture>(new: impl AsyncFn() -> F) {
+    check_members(&new).await;
+    check_takeovers(&new).await;
+    check_leases(&new).await;
+}
+
+/// The stories of members.
+pub async fn check_members<F: LeaseFixture>(new: impl AsyncFn() -> F) {
     generations_rise_and_members_are_listed(&new().await).await;
     lease_ends_without_renewal_and_stays_so(&new().await).await;
-    calls_of_an_expired_member_are_settled_once(&new().await).await;
-    only_one_of_many_takes_over(&new().await).await;
     live_member_is_not_taken_over_and_an_expired_one_takes_nothing(&new().await).await;
     gateway_takes_over_its_own_earlier_registration_at_once(&new().await).await;
+    member_that_leaves_frees_everything(&new().await).await;
+}
+
+/// The stories of calls and tasks of a member that is taken over.
+pub async fn check_takeovers<F: LeaseFixture>(new: impl AsyncFn() -> F) {
+    calls_of_an_expired_member_are_settled_once(&new().await).await;
+    only_one_of_many_takes_over(&new().await).await;
     late_writes_of_an_expired_member_change_nothing(&new().await).await;
     tasks_go_to_the_member_that_takes_over(&new().await).await;
+}
+
+/// The stories of what only one member may hold.
+pub async fn check_leases<F: LeaseFixture>(new: impl AsyncFn() -> F) {
     server_of_the_cluster_is_replaced_only_by_name_of_its_holder(&new().await).await;
     only_one_of_many_takes_a_server(&new().await).await;
     lease_of_a_session_is_free_after_a_takeover(&new().await).await;
     home_of_a_session_is_replaced_at_once_and_only_by_name(&new().await).await;
     server_that_became_free_is_taken_by_one(&new().await).await;
     lease_is_released_only_by_its_holder(&new().await).await;
-    member_that_leaves_frees_everything(&new().await).await;
 }
 
 async fn join(store: &impl LeaseFixture) -> Member {

@@ -328,7 +328,7 @@ impl<'a> Filling<'a> {
                 self.effects.entries.push(recovery_event(call));
                 self.effects.closed.push(call.id);
             }
-            (false, false) if call.state == CallState::Running => {
+            (false, false) if call.state == CallState::Running && calls::has_no_end(self.client, call.id).await? => {
                 return Err(StoreError::NotOwned(CLOSED));
             }
             (true | false, _) => {}

@@ -6,7 +6,7 @@ use toolway_store::{
     audit::Verified,
     calls::{CallBody, CallState, Delivery},
 };
-use toolway_testkit::lease_stories::{LeaseFixture, check_every_story};
+use toolway_testkit::lease_stories::{LeaseFixture, check_leases, check_members, check_takeovers};
 
 use crate::{
     lease_fixture::{PostgresLeases, open_member},
@@ -19,8 +19,18 @@ async fn join(leases: &PostgresLeases) -> Member {
 }
 
 #[tokio::test]
+async fn postgres_passes_the_stories_of_members() {
+    check_members(async || PostgresLeases::new()).await;
+}
+
+#[tokio::test]
+async fn postgres_passes_the_stories_of_takeovers() {
+    check_takeovers(async || PostgresLeases::new()).await;
+}
+
+#[tokio::test]
 async fn postgres_passes_the_stories_of_leases() {
-    check_every_story(async || PostgresLeases::new()).await;
+    check_leases(async || PostgresLeases::new()).await;
 }
 
 #[tokio::test]
