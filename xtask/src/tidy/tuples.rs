@@ -17,7 +17,7 @@ const PLACES: &[(&str, usize)] = &[
     ("config", 26),
     ("console", 6),
     ("gateway", 20),
-    ("host", 91),
+    ("host", 90),
     ("model", 15),
     ("sample", 3),
     ("store", 25),
