@@ -28,7 +28,7 @@ pub(crate) fn ready(host: &Host, client: &Client, cluster: Option<&ClusterMember
     reply::json(status, &shown)
 }
 
-/// The members of a cluster, as this gateway knows them. `member` is `null` while it is none.
+/// The members of a cluster, as this gateway knows them. `member` is `null` while it has no lease.
 pub(crate) fn members(cluster: &ClusterMembership) -> Value {
     let own = cluster.current();
     let shown = |row: &ClusterMember| {

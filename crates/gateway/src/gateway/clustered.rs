@@ -158,14 +158,16 @@ impl Gateway {
         let limit = limits.request_body_bytes.min(limits.message_bytes);
         let memory = limits.memory.of_principal(&client.name);
         let read = tokio::time::timeout(BODY_TIMEOUT, read_body(body, limit, &memory)).await;
-        let refused = |status, problem: String| Err(reply::text(status, problem));
-        match read {
-            Ok(Ok(body)) => Ok(body),
-            Ok(Err(error @ BodyError::TooLarge)) => refused(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
-            Ok(Err(error @ BodyError::OverBudget(_))) => refused(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-            Ok(Err(error @ BodyError::Incomplete)) => refused(StatusCode::BAD_REQUEST, error.to_string()),
-            Err(_) => refused(StatusCode::REQUEST_TIMEOUT, "the request body was not received in time".to_owned()),
-        }
+        let refused = match read {
+            Ok(Ok(body)) => return Ok(body),
+            Ok(Err(error @ BodyError::TooLarge)) => reply::text(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
+            Ok(Err(error @ BodyError::OverBudget(_))) => {
+                reply::text(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+            }
+            Ok(Err(error @ BodyError::Incomplete)) => reply::text(StatusCode::BAD_REQUEST, error.to_string()),
+            Err(_) => reply::text(StatusCode::REQUEST_TIMEOUT, "the request body was not received in time"),
+        };
+        Err(refused)
     }
 
     /// Sends a request to the home of its session. A home that is gone is replaced by this gateway.

@@ -42,7 +42,7 @@ struct Inner {
     holder: Option<ParkedCallHolder>,
 }
 
-/// Says which gateway of a cluster this process is now, as its handles name it; `None` while it is none.
+/// Says which gateway of a cluster this process is now, as its handles name it; `None` while it has no lease.
 #[derive(Clone)]
 pub struct ParkedCallHolder(Arc<dyn Fn() -> Option<String> + Send + Sync>);
 

@@ -35,7 +35,7 @@ const MOST: usize = 64;
 const KEPT: Duration = Duration::from_secs(10);
 
 impl IdleConnections {
-    /// The connection that was used last; `None` if there is none that is open.
+    /// The connection that was used last; `None` if no open one is idle.
     pub(super) fn take(&self, address: &str) -> Option<ProvenConnection> {
         let mut by_address = self.by_address.lock();
         let idle = by_address.get_mut(address)?;
