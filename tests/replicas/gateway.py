@@ -44,8 +44,8 @@ class Gateway:
         words = ["serve", "--listen", f"127.0.0.1:{port}", "--console", "off", "--log", "off", "--output", "json"]
         log = open(self.home.parent / f"gateway-{self.name}.log", "ab")
         self.process = subprocess.Popen(
-            [self.program, *words], cwd=self.home, env=self.environment(), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=log,
+            ["setpriv", "--pdeathsig=KILL", "--", self.program, *words], cwd=self.home, env=self.environment(),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
         )
         log.close()
         line = await asyncio.wait_for(asyncio.to_thread(self.process.stdout.readline), START)

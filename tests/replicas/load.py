@@ -14,8 +14,6 @@ ATTEMPTS = 12
 STATEFUL = ("program", "sessions")
 ASKING = ("asking", "plain")
 SERVERS = (*STATEFUL, *ASKING)
-# Whether any gateway of a cluster continues a call of a client without a session that waits for its answer.
-CONTINUED_ANYWHERE = False
 # Calls of a session before its client ends it and begins another one.
 CALLS_OF_A_SESSION = 60
 
@@ -28,7 +26,7 @@ class Client:
         self.wire = wire
         self.random = random
         self.history = history
-        # Whether any gateway goes on with a session.
+        # Whether any gateway goes on with a session, and with a call that waits for its client.
         self.is_cluster = is_cluster
         # Answers elicitations.
         self.wire.answer = self.answer
@@ -87,7 +85,7 @@ class Client:
             return "act"
         if server in ASKING:
             asking = self.random.choice(["ask", "guarded"])
-            return asking if CONTINUED_ANYWHERE or self.session is not None else "act"
+            return asking if self.is_cluster or self.session is not None else "act"
         if self.session is None:
             return "act"
         return "click" if server in self.opened else "open"
