@@ -12,7 +12,10 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use futures_util::stream::{self, BoxStream, StreamExt};
+use futures_util::{
+    future::BoxFuture,
+    stream::{self, BoxStream, StreamExt},
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::json;
 use toolway_host::{
@@ -92,6 +95,10 @@ const RELAYED: [HeaderName; 7] = [
     mcp::SESSION_ID,
     HeaderName::from_static("x-accel-buffering"),
 ];
+/// How much of a lease passes between two looks at the list of members, which is as old at most.
+const LIST_SHARE: u32 = 3;
+/// Looks in which a member that was taken over is absent.
+const ABSENCES: u32 = 2;
 /// Largest event that is held back until it is complete.
 const MAX_HELD: usize = 1024 * 1024;
 /// Pauses before a connection that was cut before the proof of the key is tried again.
@@ -143,9 +150,26 @@ impl Cluster {
         find(listed.inspect_err(|error| tracing::warn!(%error, "the members cannot be listed")).ok()?)
     }
 
+    /// Resolves once a member was taken over. A process that is stopped keeps its connections open and never answers.
+    pub(crate) fn taken_over(&self, member: Member) -> BoxFuture<'static, ()> {
+        let membership = self.membership.clone();
+        Box::pin(async move {
+            let mut absences = 0;
+            // The first list may be older than the registration of the member.
+            while absences < ABSENCES {
+                tokio::time::sleep(membership.lease() / LIST_SHARE).await;
+                let is_listed = membership.members().iter().any(|row| row.member == member);
+                absences = if is_listed { 0 } else { absences + 1 };
+            }
+        })
+    }
+
     /// Sends a request to the member that it is for.
     pub(crate) async fn send(&self, request: &ForwardedRequest, address: &PeerAddress) -> Sent {
-        let sent = self.send_once(request, address).await;
+        let sent = tokio::select! {
+            sent = self.send_once(request, address) => sent,
+            () = self.taken_over(request.to) => Sent::Lost,
+        };
         let count = match &sent {
             Sent::Answered(_) => &self.counts.answered,
             Sent::Gone => &self.counts.gone,
@@ -192,16 +216,24 @@ fn report(member: Member, error: &PeerError) {
     }
 }
 
-/// The response of another gateway, for the client whose request has this id. If it breaks off, the client is told that the
-/// outcome is unknown.
-pub(crate) async fn relayed(answer: PeerResponse, id: Option<Id>) -> Response<ResponseBody> {
+/// The response of another gateway, for the client whose request has this id. If it breaks off, or if that gateway is taken over
+/// before its end, the client is told that the outcome is unknown.
+pub(crate) async fn relayed(
+    answer: PeerResponse,
+    id: Option<Id>,
+    taken_over: BoxFuture<'static, ()>,
+) -> Response<ResponseBody> {
     let status = answer.response.status();
     let headers = answer.response.headers().clone();
     let is_stream = headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes() == b"text/event-stream");
     let mut response = if is_stream {
-        Response::new(ResponseBody::relayed(events(answer.pieces(), id)))
+        Response::new(ResponseBody::relayed(events(answer.pieces(), id, taken_over)))
     } else {
-        match whole(answer.pieces()).await {
+        let body = tokio::select! {
+            body = whole(answer.pieces()) => body,
+            () = taken_over => None,
+        };
+        match body {
             Some(body) => Response::new(ResponseBody::whole(body)),
             None => return outcome_unknown(id.as_ref()),
         }
@@ -227,13 +259,21 @@ async fn whole<E>(mut pieces: Pieces<E>) -> Option<Bytes> {
 }
 
 /// The events of a stream, each whole, and one more if the stream breaks off before its end.
-fn events<E: std::fmt::Display + Send + 'static>(pieces: Pieces<E>, id: Option<Id>) -> BoxStream<'static, Bytes> {
+fn events<E: std::fmt::Display + Send + 'static>(
+    pieces: Pieces<E>,
+    id: Option<Id>,
+    taken_over: BoxFuture<'static, ()>,
+) -> BoxStream<'static, Bytes> {
     let lost = id.map(|id| sse::encode(unknown(Some(&id))));
-    let open = Some(OpenEvents { pieces, held: BytesMut::new(), lost });
+    let open = Some(OpenEvents { pieces, held: BytesMut::new(), lost, taken_over });
     let events = stream::unfold(open, |open| async {
         let mut open = open?;
         loop {
-            match open.pieces.next().await {
+            let piece = tokio::select! {
+                piece = open.pieces.next() => piece.map(|piece| piece.map_err(|error| error.to_string())),
+                () = &mut open.taken_over => Some(Err("the gateway was taken over".to_owned())),
+            };
+            match piece {
                 Some(Ok(piece)) => match open.complete(piece) {
                     Some(whole) => return Some((whole, Some(open))),
                     None => continue,
@@ -256,6 +296,8 @@ struct OpenEvents<E> {
     held: BytesMut,
     /// The event that is sent if the stream breaks off.
     lost: Option<Bytes>,
+    /// Resolves once the other gateway was taken over.
+    taken_over: BoxFuture<'static, ()>,
 }
 
 impl<E> OpenEvents<E> {

@@ -101,7 +101,7 @@ impl Gateway {
             let Some(row) = cluster.row_of(holder).await else { return outcome_unknown(id.as_ref()) };
             let request = ForwardedRequest { to: holder, ..forwarded(from, None, client, &parts, body) };
             return match cluster.send(&request, &row.address).await {
-                Sent::Answered(answer) => forwarding::relayed(answer, id).await,
+                Sent::Answered(answer) => forwarding::relayed(answer, id, cluster.taken_over(holder)).await,
                 Sent::Gone | Sent::Lost => outcome_unknown(id.as_ref()),
                 Sent::Unreachable => not_sent(id.as_ref(), "the gateway that has this call cannot be reached now"),
             };
@@ -188,7 +188,9 @@ impl Gateway {
             };
             request.to = member;
             let next = match cluster.send(&request, &address).await {
-                Sent::Answered(answer) => return forwarding::relayed(answer, id).await,
+                Sent::Answered(answer) => {
+                    return forwarding::relayed(answer, id, cluster.taken_over(member)).await;
+                }
                 Sent::Lost => return outcome_unknown(id.as_ref()),
                 Sent::Unreachable => return not_sent(id.as_ref(), UNREACHABLE),
                 Sent::Gone => self.next_home(cluster, session, member, &address).await,
@@ -323,8 +325,8 @@ impl MemberEffects for Gateway {
     }
 
     fn adopt_tasks(&self, tasks: Vec<Uuid>) {
-        // The host looks for tasks that no process follows by itself.
         tracing::info!(tasks = tasks.len(), "following the tasks of a gateway that was taken over");
+        self.host.adopt_taken_tasks(tasks);
     }
 
     fn allow_server(&self, _: &toolway_config::ServerName, _: Duration) {}

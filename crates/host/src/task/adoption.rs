@@ -47,14 +47,33 @@ impl Host {
         adopt_one(self.inner(), id).await
     }
 
-    /// Follows a task that a takeover has given to this process: no process follows it, and it is claimed.
-    pub async fn adopt_taken_task(&self, id: Uuid) -> Result<bool, RecordsError> {
-        let stored = self.stored_task(id).await?;
-        match stored.filter(|stored| stored.row.status.is_open()) {
-            // A claim of what this process has claimed already succeeds.
-            Some(stored) => adopt(self.inner(), stored.row).await,
-            None => Ok(false),
-        }
+    /// Follows tasks that a takeover has given to this process: they are claimed already, so that the look for tasks that no
+    /// process follows does not find them.
+    pub fn adopt_taken_tasks(&self, ids: Vec<Uuid>) {
+        let host = Arc::downgrade(self.inner());
+        self.inner().spawn(async move {
+            for id in ids {
+                let Some(host) = host.upgrade() else { return };
+                match adopt_taken(&host, id).await {
+                    Ok(true) => {}
+                    // Another process may know its server.
+                    Ok(false) => host.context.task_ports().log.release(id),
+                    Err(error) => {
+                        tracing::error!(task = %id, %error, "a task of a gateway that was taken over is not followed");
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Follows a task that this process has claimed; `false` if it is not followed here.
+async fn adopt_taken(host: &Arc<Inner>, id: Uuid) -> Result<bool, RecordsError> {
+    let stored = host.context.ports.tasks.find(id).await?;
+    match stored.filter(|stored| stored.row.status.is_open()) {
+        // A claim of what this process has claimed already succeeds.
+        Some(stored) => adopt(host, stored.row).await,
+        None => Ok(false),
     }
 }
 
