@@ -166,15 +166,15 @@ impl Agent {
             Wanted::Builtin(Builtin::ReadResult) => self.read_result(&call.arguments),
             Wanted::Builtin(Builtin::ListResources) => {
                 let listed =
-                    resource_list::list(&catalog, &visible, &call.arguments).map(|text| self.without_secrets(text));
+                    resource_list::list(&catalog, &visible, &call.arguments).map(|text| self.without_secrets(&text));
                 listed.map(|text| self.first_page(&call.id, text))
             }
             Wanted::Builtin(Builtin::SearchTools) => {
-                search::search(&catalog, &visible, &call.arguments).map(|text| self.without_secrets(text))
+                search::search(&catalog, &visible, &call.arguments).map(|text| self.without_secrets(&text))
             }
             Wanted::Builtin(Builtin::DescribeTool) => {
                 let described = search::describe(&catalog, &visible, &call.arguments);
-                let described = described.map(|text| self.without_secrets(text));
+                let described = described.map(|text| self.without_secrets(&text));
                 described.map(|text| self.first_page(&call.id, text))
             }
         };
@@ -190,8 +190,8 @@ impl Agent {
     }
 
     /// What servers say of themselves, for the model: known secrets do not reach it, wherever they stand.
-    fn without_secrets(&self, text: String) -> String {
-        self.host.redactor().plain(&text).into_owned()
+    fn without_secrets(&self, text: &str) -> String {
+        self.host.redactor().plain(text).into_owned()
     }
 
     /// Records a call of a tool that is not made. The agent's own tools have no records.
