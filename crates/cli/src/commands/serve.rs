@@ -181,8 +181,7 @@ async fn serve(args: &ServeArgs, open: OpenConsole, app: &App, output: &mut Outp
     let records = Arc::new(app.log.records());
     let limits = gateway_limits(&config.settings);
     let client_roots = args.client_roots(app, &config.settings.gateway);
-    let mut built =
-        app.gateway_host(&config, &limits, Arc::clone(&records), client_roots, cluster.as_ref()).await?;
+    let mut built = app.gateway_host(&config, &limits, Arc::clone(&records), client_roots, cluster.as_ref()).await?;
     let host = built.host.clone();
     let cluster = built.cluster.take();
     let membership = cluster.as_ref().map(|cluster| cluster.membership.clone());

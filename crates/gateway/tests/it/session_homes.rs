@@ -1,7 +1,10 @@
 //! Sessions of a cluster have a home: what arrives at another gateway is forwarded there, whole and once.
 
+use std::net::SocketAddr;
+
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
 use toolway_host::cluster::LeaseStore;
 use toolway_testkit::{
     fixture_server::{Behaviour, FixtureServer},
@@ -23,6 +26,38 @@ fn files() -> FixtureServer {
 
 fn call(id: u64, tool: &str) -> Value {
     request(id, "tools/call", json!({ "name": format!("files__{tool}"), "arguments": {} }))
+}
+
+/// A proxy whose connections stay open and carry nothing once it is silent, like those of a process that is stopped. It
+/// refuses later ones.
+struct SilentProxy {
+    address: SocketAddr,
+    silent: CancellationToken,
+}
+
+impl SilentProxy {
+    async fn before(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, silent) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let is_silent = silent.clone();
+        tokio::runtime::Handle::current().spawn(async move {
+            let mut open = Vec::new();
+            while let Some(Ok((client, _))) = is_silent.run_until_cancelled(listener.accept()).await {
+                let is_silent = is_silent.clone();
+                open.push(tokio::runtime::Handle::current().spawn(async move {
+                    let mut client = client;
+                    let mut server = TcpStream::connect(target).await.unwrap();
+                    let copying = tokio::io::copy_bidirectional(&mut client, &mut server);
+                    if is_silent.run_until_cancelled(copying).await.is_none() {
+                        std::future::pending::<()>().await;
+                    }
+                }));
+            }
+            drop(listener);
+            std::future::pending::<()>().await;
+        });
+        Self { address, silent }
+    }
 }
 
 /// A session that has begun at the first of two gateways.
@@ -165,6 +200,27 @@ async fn a_gateway_that_has_lost_its_lease_gives_up_its_sessions() {
     assert_eq!(other.calls(), 1, "the session is at the gateway that was asked next");
     let answer = at_home.post(&call(3, "echo")).await.answer().await;
     assert_eq!((&answer["result"]["isError"], other.calls()), (&json!(false), 2), "{answer}");
+}
+
+#[tokio::test]
+async fn a_call_at_a_gateway_that_is_silent_ends_as_unknown_when_it_was_taken_over() {
+    let cluster = TestCluster::new();
+    let peers = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = SilentProxy::before(peers.local_addr().unwrap()).await;
+    let home = cluster.gateway_at(files(), Some(peers), proxy.address).await;
+    let other = cluster.gateway(files()).await;
+    let at_home = home.client(&cluster.keys[0]).start_session().await;
+    let elsewhere = other.client(&cluster.keys[0]).in_session_of(&at_home);
+    let silence = async {
+        home.files.until_received("tools/call", 1).await;
+        proxy.silent.cancel();
+        cluster.store.leave(home.member()).await.unwrap();
+    };
+    let waiting = async { elsewhere.post(&call(1, "wait")).await.answer().await };
+    let (answer, ()) = within("the end of the call", async { tokio::join!(waiting, silence) }).await;
+    assert_eq!(answer["error"]["data"]["outcome"], "unknown", "{answer}");
+    let answer = within("the next call", async { elsewhere.post(&call(2, "echo")).await.answer().await }).await;
+    assert_eq!((&answer["result"]["isError"], other.calls()), (&json!(false), 1), "{answer}");
 }
 
 #[tokio::test]
