@@ -179,7 +179,7 @@ fn medium(claim: MediumKind, mime_type: &str, data: &str) -> Result<ResultPart, 
         _ if media::is_plainly_text(&bytes[..bytes.len().min(media::HEAD)]) => {
             Err("it is text and not what its type says".to_owned())
         }
-        (MediumKind::Image, _) => Err("it is none of PNG, JPEG, GIF and WebP, which models take".to_owned()),
+        (MediumKind::Image, _) => Err("it is not PNG, JPEG, GIF or WebP, which models take".to_owned()),
         // Sounds have more formats than are recognised here.
         (MediumKind::Audio, None) if !bytes.is_empty() => {
             Ok(ResultPart::Audio(Audio { mime_type: mime_type.to_owned(), data }))

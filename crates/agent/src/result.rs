@@ -251,10 +251,10 @@ mod tests {
             assert_eq!((image.mime_type.as_str(), image.data.as_str()), ("image/jpeg", "/9j/4AAQ"));
         }
         for (mime, data, why) in [
-            ("image/bmp", "Qk0AAAAA", "none of PNG"),
-            ("image/png", "", "none of PNG"),
-            ("image/png", "AAAA", "none of PNG"),
-            ("image/png", "T2dnUw==", "none of PNG"),
+            ("image/bmp", "Qk0AAAAA", "not PNG"),
+            ("image/png", "", "not PNG"),
+            ("image/png", "AAAA", "not PNG"),
+            ("image/png", "T2dnUw==", "not PNG"),
             ("image/png", "!!!!", "not base64"),
             ("image/png", "data:image/png;base64,iVBORw0KGgo=", "not base64"),
             ("image/svg+xml", "PHN2ZyB4bWxucz0i", "it is text"),
