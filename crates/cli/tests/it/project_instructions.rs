@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     chat_screen::ChatScreen,
@@ -29,9 +29,10 @@ fn system(home: &Home) -> String {
     let rows = rusqlite::Connection::open(home.path(".local/state/toolway/toolway.db")).unwrap();
     let sql = "SELECT body FROM conversation_notes WHERE name LIKE 'replay/piece/%' AND body LIKE '{\"system\":%' ORDER BY \
                at DESC LIMIT 1";
-    let frame: String = rows.query_row(sql, [], |row| row.get(0)).unwrap();
-    let frame: Value = serde_json::from_str(&frame).unwrap();
-    frame["system"].as_str().unwrap().to_owned()
+    // The other pieces of the request continue the text.
+    let piece: String = rows.query_row(sql, [], |row| row.get(0)).unwrap();
+    let system = piece.strip_prefix("{\"system\":").unwrap();
+    serde_json::Deserializer::from_str(system).into_iter().next().unwrap().unwrap()
 }
 
 /// The digest in a message about instructions that are not accepted.
