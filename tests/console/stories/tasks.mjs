@@ -174,7 +174,10 @@ test("a task that its own caller cancelled leaves nothing to settle", async (sto
   await client.request("tasks/cancel", { taskId: begun.result.task.taskId });
   await page.locator('.task-row[data-status="cancelled"]').nth(1).waitFor();
   const calls = JSON.parse(await own.run("calls", "list", "-o", "json"));
-  assert.deepEqual(calls.map(({ state, outcome }) => [state, outcome]), [["cancelled", "unknown"], ["cancelled", "unknown"]]);
+  assert.deepEqual(calls.map(({ state }) => state), ["cancelled", "cancelled"]);
+  assert.equal(calls[1].outcome, "unknown");
+  // The gateway may not have sent it yet: its client has the id before.
+  assert.ok(["unknown", "not-sent"].includes(calls[0].outcome), calls[0].outcome);
   await window.show("#/inbox");
   await window.see("Nothing waits for you");
   await window.close();

@@ -89,6 +89,7 @@ fn every_value_has_its_origin_and_secrets_are_masked() {
             "cluster.key = null (default)".to_owned(),
             "cluster.acceptedKey = null (default)".to_owned(),
             "cluster.address = null (default)".to_owned(),
+            "cluster.listen = null (default)".to_owned(),
             "cluster.lease = null (default)".to_owned(),
             format!("mcpServers.Files.command = \"files\" ({theirs}:3)"),
             format!("mcpServers.Files.args = [\"${{TOKEN}}\",\"$TOKEN\"] ({theirs}:3)"),

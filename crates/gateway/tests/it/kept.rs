@@ -83,8 +83,14 @@ async fn keep(kind: Kept, charged: &Charged) {
         Kept::Session => std::mem::forget(ada.clone().start_session().await),
         Kept::Resource => {
             let minute = Duration::from_secs(60);
-            let read = CallRequest { max_age: minute, ..CallRequest::read(Caller::Terminal, "files://one") };
-            drop(charged.gateway.host.host.call(read).await);
+            let read = || CallRequest { max_age: minute, ..CallRequest::read(Caller::Terminal, "files://one") };
+            // What is read while a call that may write is sent, as above, is not kept.
+            let reading = async {
+                while charged.memory.used_by(kind) == 0 {
+                    drop(charged.gateway.host.host.call(read()).await);
+                }
+            };
+            within("a resource that is kept", reading).await;
         }
         // The agent is above the gateway: `a_loaded_conversation_is_charged` of `console`.
         Kept::Conversation => drop(charged.memory.keeping(kind).charge(1)),
