@@ -30,6 +30,9 @@ pub trait LeaseFixture: Send + Sync {
     /// Writes the beginning of a call that its server has continued as a task.
     fn begin_task(&self, by: Member, call: Uuid) -> LeaseReply<'_, CallWrite>;
 
+    /// Follows a task that no member follows. Returns whether this member follows it now.
+    fn claim_task(&self, by: Member, task: Uuid) -> LeaseReply<'_, bool>;
+
     /// Writes that the request of a call is about to be sent.
     fn mark_sent(&self, by: Member, call: Uuid) -> LeaseReply<'_, CallWrite>;
 
@@ -70,7 +73,8 @@ pub async fn check_takeovers<F: LeaseFixture>(new: impl AsyncFn() -> F) {
     calls_of_an_expired_member_are_settled_once(&new().await).await;
     only_one_of_many_takes_over(&new().await).await;
     late_writes_of_an_expired_member_change_nothing(&new().await).await;
-    tasks_go_to_the_member_that_takes_over(&new().await).await;
+    tasks_of_a_takeover_are_free_until_one_member_claims_them(&new().await).await;
+    tasks_of_an_earlier_registration_stay_with_their_gateway(&new().await).await;
 }
 
 /// The stories of what only one member may hold.
@@ -226,7 +230,7 @@ async fn late_writes_of_an_expired_member_change_nothing(store: &impl LeaseFixtu
     assert_eq!(store.outcome(call).await, Some(Delivery::Unknown));
 }
 
-async fn tasks_go_to_the_member_that_takes_over(store: &impl LeaseFixture) {
+async fn tasks_of_a_takeover_are_free_until_one_member_claims_them(store: &impl LeaseFixture) {
     let member = join(store).await;
     let task = Uuid::now_v7();
     store.begin_task(member, task).await.unwrap();
@@ -236,8 +240,24 @@ async fn tasks_go_to_the_member_that_takes_over(store: &impl LeaseFixture) {
     let TakeOver::Done(taken) = store.leases().take_over(by, member).await.unwrap() else { panic!("not taken over") };
     assert_eq!(taken.tasks, [task]);
     assert_eq!(store.outcome(task).await, None, "the call of a task goes on");
-    assert_eq!(store.end(other, task, Delivery::Answered).await.unwrap(), CallWrite::Without);
-    assert_eq!(store.end(by, task, Delivery::Answered).await.unwrap(), CallWrite::Written);
+    assert_eq!(store.end(by, task, Delivery::Answered).await.unwrap(), CallWrite::Without, "it has not claimed it");
+    assert!(store.claim_task(other, task).await.unwrap());
+    assert!(!store.claim_task(by, task).await.unwrap());
+    assert_eq!(store.end(by, task, Delivery::Answered).await.unwrap(), CallWrite::Without);
+    assert_eq!(store.end(other, task, Delivery::Answered).await.unwrap(), CallWrite::Written);
+}
+
+async fn tasks_of_an_earlier_registration_stay_with_their_gateway(store: &impl LeaseFixture) {
+    let gateway = GatewayId(Uuid::now_v7());
+    let former = rejoin(store, gateway).await;
+    let task = Uuid::now_v7();
+    store.begin_task(former, task).await.unwrap();
+    store.pass(store.lease()).await;
+    let current = rejoin(store, gateway).await;
+    let other = join(store).await;
+    store.leases().take_over(current, former).await.unwrap();
+    assert!(!store.claim_task(other, task).await.unwrap());
+    assert_eq!(store.end(current, task, Delivery::Answered).await.unwrap(), CallWrite::Written);
 }
 
 async fn server_of_the_cluster_is_replaced_only_by_name_of_its_holder(store: &impl LeaseFixture) {

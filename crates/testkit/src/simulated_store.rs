@@ -215,12 +215,12 @@ impl Tables {
             Some(row) if now < row.expires && !is_own => Ok(TakeOver::StillLive),
             Some(_) => {
                 self.leases.retain(|key, holder| *holder != from || matches!(key, LeaseKey::Cluster(_)));
-                Ok(TakeOver::Done(self.settle(from, Some(by))))
+                Ok(TakeOver::Done(self.settle(from, is_own.then_some(by))))
             }
         }
     }
 
-    /// Ends a member and its calls, and gives its tasks to another.
+    /// Ends a member and its calls, and frees its tasks or gives them to its next registration.
     fn settle(&mut self, from: Member, by: Option<Member>) -> TakenOver {
         if let Some(row) = self.members.get_mut(&from.generation) {
             row.has_ended = true;
@@ -276,6 +276,14 @@ impl Tables {
         Ok(CallWrite::Written)
     }
 
+    fn claim_task(&mut self, by: Member, task: Uuid) -> Result<bool, LeaseError> {
+        self.live(by)?;
+        let Some(row) = self.calls.get_mut(&task).filter(|row| row.is_task && row.outcome.is_none()) else {
+            return Ok(false);
+        };
+        Ok(*row.by.get_or_insert(by) == by)
+    }
+
     fn end(&mut self, by: Member, call: Uuid, outcome: Delivery) -> Result<CallWrite, LeaseError> {
         self.live(by)?;
         // A beginning that was delayed comes after the end then, and changes nothing.
@@ -310,6 +318,10 @@ impl LeaseFixture for SimulatedStore {
 
     fn begin_task(&self, by: Member, call: Uuid) -> LeaseReply<'_, CallWrite> {
         self.reply(|tables| tables.begin(by, call, true))
+    }
+
+    fn claim_task(&self, by: Member, task: Uuid) -> LeaseReply<'_, bool> {
+        self.reply(|tables| tables.claim_task(by, task))
     }
 
     fn mark_sent(&self, by: Member, call: Uuid) -> LeaseReply<'_, CallWrite> {

@@ -33,8 +33,9 @@ pub trait LeaseStore: Send + Sync {
     /// All members that have not left and were not taken over, oldest first.
     fn members(&self) -> LeaseReply<'_, Vec<ClusterMember>>;
 
-    /// Ends an expired member, or an earlier registration of the same gateway: settles its open calls, gives its tasks to
-    /// `by`, and frees its leases of client sessions. Happens once for each member.
+    /// Ends an expired member, or an earlier registration of the same gateway: settles its open calls, frees its tasks
+    /// and its leases of client sessions. Tasks of an earlier registration go to `by`: their process follows them. Happens
+    /// once for each member.
     fn take_over(&self, by: Member, from: Member) -> LeaseReply<'_, TakeOver>;
 
     /// Takes a lease if it is free.

@@ -20,6 +20,7 @@ pub struct TakenOver {
     pub unknown: u64,
     /// Calls that were ended as `not-sent`.
     pub not_sent: u64,
-    /// Tasks that the new member follows now. The calls of tasks stay open.
+    /// Tasks that go on: free for any member to claim, or those of this process, if it was an earlier registration of it. Their
+    /// calls stay open.
     pub tasks: Vec<Uuid>,
 }

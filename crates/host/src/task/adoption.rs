@@ -47,20 +47,31 @@ impl Host {
         adopt_one(self.inner(), id).await
     }
 
-    /// Follows tasks that a takeover has given to this process: they are claimed already, so that the look for tasks that no
-    /// process follows does not find them.
+    /// Follows tasks of a gateway that was taken over, at once. Those that are free are also found by the next look; those of an
+    /// earlier registration of this process belong to it already, so that the look does not find them.
     pub fn adopt_taken_tasks(&self, ids: Vec<Uuid>) {
         let host = Arc::downgrade(self.inner());
+        let stop = self.inner().stop_token();
         self.inner().spawn(async move {
-            for id in ids {
-                let Some(host) = host.upgrade() else { return };
+            let mut ids = ids.into_iter().peekable();
+            while let (Some(id), Some(host)) = (ids.peek().copied(), host.upgrade()) {
                 match adopt_taken(&host, id).await {
-                    Ok(true) => {}
-                    // Another process may know its server.
-                    Ok(false) => host.context.task_ports().log.release(id),
-                    Err(error) => {
-                        tracing::error!(task = %id, %error, "a task of a gateway that was taken over is not followed");
+                    Ok(is_followed) => {
+                        ids.next();
+                        if !is_followed {
+                            // Another process may know its server.
+                            host.context.task_ports().log.release(id);
+                        }
+                        continue;
                     }
+                    Err(error) => {
+                        tracing::warn!(task = %id, %error, "a task of a gateway that was taken over is not followed yet");
+                    }
+                }
+                drop(host);
+                tokio::select! {
+                    () = tokio::time::sleep(LOOK) => {}
+                    () = stop.cancelled() => return,
                 }
             }
         });

@@ -235,10 +235,13 @@ async fn take_over(client: &Object, taking: Taking) -> Result<TakeOver, StoreErr
 
 async fn settle(filling: &mut Filling<'_>, taking: Taking, heir: Uuid) -> Result<TakeOver, StoreError> {
     let is_own = taking.from.gateway == taking.by.gateway && taking.from != taking.by;
+    // What this process follows stays its own. The tasks of another one are free until a host claims them: it finds them by their
+    // rows, whatever becomes of the answer.
+    let heir = is_own.then_some(heir);
     // Looked at before it is locked: two members that try to take over each other do not wait for each other.
     let settled = match find(filling.client, taking.from).await? {
-        Found::Live(run) if is_own => runs::settle(filling, run, Ending::Own, Some(heir)).await?,
-        Found::Expired(run) => runs::settle(filling, run, Ending::Expired, Some(heir)).await?,
+        Found::Live(run) if is_own => runs::settle(filling, run, Ending::Own, heir).await?,
+        Found::Expired(run) => runs::settle(filling, run, Ending::Expired, heir).await?,
         Found::Live(_) => return Ok(TakeOver::StillLive),
         Found::Ended => return Ok(TakeOver::Before),
     };

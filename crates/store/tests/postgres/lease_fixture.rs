@@ -116,6 +116,11 @@ impl LeaseFixture for PostgresLeases {
         })
     }
 
+    fn claim_task(&self, by: Member, task: Uuid) -> LeaseReply<'_, bool> {
+        let claimed = self.store(by).unwrap().claim_task(task);
+        Box::pin(async move { claimed.await.map_err(|error| of_member(error, by)) })
+    }
+
     fn mark_sent(&self, by: Member, id: Uuid) -> LeaseReply<'_, CallWrite> {
         self.write(by, call(id, CallState::Running), |store, row| Box::pin(store.write_call(row, CallBody::default())))
     }

@@ -87,17 +87,3 @@ async fn member_closes_the_calls_of_a_process_without_a_cluster() {
     store.catch_up();
     assert_eq!(leases.outcome(call.id).await, Some(Delivery::NotSent));
 }
-
-#[tokio::test]
-async fn tasks_of_a_takeover_are_claimed_by_the_member_that_took_over() {
-    let leases = PostgresLeases::new();
-    let member = join(&leases).await;
-    let task = Uuid::now_v7();
-    leases.begin_task(member, task).await.unwrap();
-    leases.pass(leases.lease()).await;
-    let by = join(&leases).await;
-    let other = join(&leases).await;
-    LeaseStore::take_over(&leases, by, member).await.unwrap();
-    assert!(leases.store(by).unwrap().claim_task(task).await.unwrap());
-    assert!(!leases.store(other).unwrap().claim_task(task).await.unwrap());
-}
